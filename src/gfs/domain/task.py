@@ -1,0 +1,63 @@
+"""A task: what a user submits (SPEC 1). Equal pods that start together or not at all."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import IntEnum
+
+from gfs.domain.units import HOUR, to_micro
+
+
+class Kind(IntEnum):
+    """The two classes of work."""
+
+    HP = 0
+    """High priority: never evicted."""
+    SPOT = 1
+    """May be evicted by HP, runs only inside the spot quota."""
+
+    @property
+    def label(self) -> str:
+        """The word the trace and the event log use: 'HP' or 'Spot'."""
+        return "HP" if self is Kind.HP else "Spot"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Task:
+    """`pods` equal pods, each wanting `gpus_per_pod` GPUs of one model on one node."""
+
+    index: int
+    """Rank by (submit_time, name) in its workload: a unique key, and 'earlier submission, then id'."""
+    name: str
+    organization: str
+    gpu_model: str
+    kind: Kind
+    pods: int
+    gpus_per_pod: float
+    """A fraction of one card (< 1), or a whole number of cards."""
+    submit_time: float
+    duration: float
+    """Seconds of useful work it needs."""
+    cpus_per_pod: float = 0.0
+    guarantee_hours: float = 1.0
+    """Hours a spot run is promised undisturbed (H)."""
+    checkpoint_interval: float = HOUR
+    """Seconds of progress between two checkpoints."""
+
+    cards: int = field(init=False)
+    """Whole cards a pod takes; 0 for a fractional task."""
+    share: int = field(init=False)
+    """Micro-cards a pod takes of one card; 0 for a task of whole cards."""
+    gpus: float = field(init=False)
+    """GPUs of the whole task: pods x gpus_per_pod."""
+
+    def __post_init__(self) -> None:
+        fractional = self.gpus_per_pod < 1
+        object.__setattr__(self, "cards", 0 if fractional else int(self.gpus_per_pod))
+        object.__setattr__(self, "share", to_micro(self.gpus_per_pod) if fractional else 0)
+        object.__setattr__(self, "gpus", self.pods * self.gpus_per_pod)
+
+    @property
+    def guarantee_seconds(self) -> float:
+        """The promised undisturbed time in seconds."""
+        return self.guarantee_hours * HOUR
