@@ -1,0 +1,187 @@
+"""GFS from Python: everything the command line does, as a few typed functions."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gfs.assembly.parallel import BarProgress, run_all
+from gfs.assembly.parameters import Parameters
+from gfs.assembly.result import RunResult, Window
+from gfs.assembly.run import Progress, run_simulation, with_task_defaults
+from gfs.assembly.schedulers import find_scheduler
+from gfs.domain.errors import InputError
+from gfs.domain.workload import Workload
+from gfs.workloads import generate
+from gfs.workloads import read_trace as _read_trace
+
+__all__ = ["Comparison", "RunResult", "compare", "generate", "parse_window", "read_trace", "simulate"]
+
+Source = Workload | Path | str
+"""A workload, or the path of a jobs file."""
+
+
+def read_trace(
+    jobs: Path | str,
+    nodes: Path | str,
+    *,
+    skip_bad_rows: bool = False,
+    guarantee_hours: float = 1.0,
+    checkpoint_interval: float = 3600.0,
+) -> Workload:
+    """Read and check a trace (CSV, .csv.gz or Parquet; columns of Alibaba's cluster-trace-v2026-spot-gpu).
+
+    Bad rows raise `BadRows`, which lists each; with `skip_bad_rows` they are left out. The last two are for
+    tasks that do not say their own.
+    """
+    return _read_trace(
+        jobs,
+        nodes,
+        skip_bad_rows=skip_bad_rows,
+        guarantee_hours=guarantee_hours,
+        checkpoint_interval=checkpoint_interval,
+    ).workload
+
+
+def simulate(
+    jobs: Source,
+    nodes: Path | str | None = None,
+    *,
+    scheduler: str = "gfs",
+    config: Path | str | None = None,
+    window: Window | str | None = None,
+    seed: int = 0,
+    check: bool = False,
+    record_quota: bool = False,
+    skip_bad_rows: bool = False,
+    progress: Progress | None = None,
+    **parameters: Any,
+) -> RunResult:
+    """Simulate a trace under one scheduler; further keywords are parameters, e.g. `quota="fixed"`.
+
+    `jobs` is a workload or the path of a jobs file, then with the path of its `nodes` file. `window` limits
+    what is counted: (start, end) in seconds or "START:END". `check` verifies all invariants at every decision.
+    """
+    chosen = _parameters(config, parameters)
+    workload = _workload(jobs, nodes, chosen, skip_bad_rows)
+    return run_simulation(
+        workload,
+        scheduler,
+        chosen,
+        window=parse_window(window),
+        seed=seed,
+        check=check,
+        record_quota=record_quota,
+        progress=progress,
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Comparison(Sequence[RunResult]):
+    """The results of several schedulers on one workload."""
+
+    results: tuple[RunResult, ...]
+    workload: Workload
+
+    def __getitem__(self, which: Any) -> Any:
+        """By position, or by the scheduler's name."""
+        if isinstance(which, str):
+            return next(result for result in self.results if result.scheduler == which)
+        return self.results[which]
+
+    def __iter__(self) -> Iterator[RunResult]:
+        return iter(self.results)
+
+    def __len__(self) -> int:
+        return len(self.results)
+
+    def summary(self) -> dict[str, Any]:
+        """The summary file (SPEC 8)."""
+        return {"runs": [result.summary() for result in self.results]}
+
+    def _repr_html_(self) -> str:
+        return "".join(result._repr_html_() for result in self.results)
+
+
+def compare(
+    jobs: Source,
+    nodes: Path | str | None = None,
+    *,
+    schedulers: Sequence[str] = ("gfs", "yarn-cs", "static"),
+    config: Path | str | None = None,
+    window: Window | str | None = None,
+    seed: int = 0,
+    check: bool = False,
+    record_quota: bool = False,
+    skip_bad_rows: bool = False,
+    workers: int | None = None,
+    progress: BarProgress | None = None,
+    **parameters: Any,
+) -> Comparison:
+    """Simulate one trace under several schedulers, in parallel; arguments as for `simulate`."""
+    if not schedulers:
+        raise InputError("no scheduler to compare: name at least one, for example gfs,yarn-cs")
+    if len(set(schedulers)) != len(schedulers):
+        raise InputError(f"a scheduler is named twice in {','.join(schedulers)}: name each once")
+    for name in schedulers:
+        find_scheduler(name)
+    chosen = _parameters(config, parameters)
+    workload = _workload(jobs, nodes, chosen, skip_bad_rows)
+    results = run_all(
+        workload,
+        schedulers,
+        chosen,
+        workers=min(workers or os.cpu_count() or 1, len(schedulers)),
+        progress=progress,
+        window=parse_window(window),
+        seed=seed,
+        check=check,
+        record_quota=record_quota,
+    )
+    return Comparison(tuple(results), workload)
+
+
+def parse_window(window: Window | str | None) -> Window:
+    """Turn 'START:END' (seconds, either may be empty) into a pair."""
+    if window is None:
+        return (None, None)
+    if isinstance(window, str):
+        start_text, colon, end_text = window.partition(":")
+        try:
+            start = float(start_text) if start_text.strip() else None
+            end = float(end_text) if end_text.strip() else None
+        except ValueError:
+            colon = ""
+        if not colon:
+            raise InputError(f"window {window!r}: write it as START:END in seconds, for example 86400:604800")
+        window = (start, end)
+    start, end = window
+    if start is not None and end is not None and not start < end:
+        raise InputError(f"window {start:g}:{end:g}: its end must come after its start")
+    return (start, end)
+
+
+def _parameters(config: Path | str | None, values: dict[str, Any]) -> Parameters:
+    base = Parameters() if config is None else Parameters.from_toml(config)
+    return base.changed(values)
+
+
+def _workload(
+    jobs: Source, nodes: Path | str | None, parameters: Parameters, skip_bad_rows: bool
+) -> Workload:
+    if isinstance(jobs, Workload):
+        if nodes is not None:
+            raise InputError("a workload brings its own nodes: leave out the nodes file")
+        return with_task_defaults(jobs, parameters)
+    if nodes is None:
+        raise InputError("a jobs file needs a nodes file beside it: simulate(jobs, nodes)")
+    return read_trace(
+        jobs,
+        nodes,
+        skip_bad_rows=skip_bad_rows,
+        guarantee_hours=parameters.guarantee_hours,
+        checkpoint_interval=parameters.checkpoint_interval,
+    )

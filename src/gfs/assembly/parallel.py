@@ -1,0 +1,111 @@
+"""Several simulations of one workload at once, each in a process of its own."""
+
+from __future__ import annotations
+
+import multiprocessing
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from dataclasses import replace
+from functools import partial
+from multiprocessing.queues import Queue
+from queue import Empty
+from typing import Any
+
+from gfs.assembly.parameters import Parameters
+from gfs.assembly.result import RunResult, Window
+from gfs.assembly.run import run_simulation
+from gfs.domain.workload import Workload
+
+BarProgress = Callable[[str, int], None]
+"""(scheduler, tasks finished)"""
+
+REPORT_EVERY = 50
+"""Ticks between two messages of a worker about its progress: about four hours of simulated time."""
+
+
+def run_all(
+    workload: Workload,
+    schedulers: Sequence[str],
+    parameters: Parameters,
+    *,
+    workers: int,
+    progress: BarProgress | None = None,
+    window: Window = (None, None),
+    **options: Any,
+) -> list[RunResult]:
+    """Results in the order of `schedulers`, the same however many workers there are."""
+    if workers <= 1 or len(schedulers) == 1:
+        return [
+            run_simulation(
+                workload,
+                name,
+                parameters,
+                window=window,
+                progress=partial(progress, name) if progress else None,
+                **options,
+            )
+            for name in schedulers
+        ]
+    # Fresh processes, not forks: a fork of a process with threads (progress bars, Arrow) may hang.
+    context = multiprocessing.get_context("spawn")
+    messages: Queue[tuple[str, int]] = context.Queue()
+    with ProcessPoolExecutor(
+        workers,
+        mp_context=context,
+        initializer=_set_up,
+        initargs=(workload, parameters, window, options, messages),
+    ) as pool:
+        futures = [pool.submit(_run_one, name) for name in schedulers]
+        try:
+            _pass_on(messages, futures, progress)
+            return [replace(future.result(), workload=workload) for future in futures]
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
+_shared: dict[str, Any] = {}
+"""What every run of a worker needs: sent once per worker, not once per run."""
+
+
+def _set_up(
+    workload: Workload, parameters: Parameters, window: Window, options: dict[str, Any], messages: Any
+) -> None:
+    _shared.update(
+        workload=workload, parameters=parameters, window=window, options=options, messages=messages
+    )
+
+
+def _run_one(name: str) -> RunResult:
+    calls = 0
+
+    def report(finished: int) -> None:
+        nonlocal calls
+        calls += 1
+        if calls % REPORT_EVERY == 0:
+            _shared["messages"].put((name, finished))
+
+    result = run_simulation(
+        _shared["workload"],
+        name,
+        _shared["parameters"],
+        window=_shared["window"],
+        progress=report,
+        **_shared["options"],
+    )
+    _shared["messages"].put((name, len(_shared["workload"].tasks)))
+    # The caller has the workload already: do not send it back.
+    return replace(result, workload=Workload((), ()))
+
+
+def _pass_on(messages: Any, futures: Sequence[Future[RunResult]], progress: BarProgress | None) -> None:
+    """Hand the workers' progress on until all are done or one has failed."""
+    while not all(future.done() for future in futures):
+        if any(future.done() and future.exception() for future in futures):
+            return
+        try:
+            name, finished = messages.get(timeout=0.1)
+        except Empty:
+            continue
+        if progress:
+            progress(name, finished)

@@ -1,0 +1,137 @@
+"""Every number a run can be given, with the paper's defaults (SPEC 2, 3, 4)."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, Self
+
+from gfs.domain.errors import InputError
+from gfs.domain.execution import ExecutionRules
+
+QUOTAS = ("none", "fixed")
+
+
+def _number(default: float, meaning: str, least: float, most: float = float("inf")) -> Any:
+    return field(default=default, metadata={"meaning": meaning, "least": least, "most": most})
+
+
+@dataclass(frozen=True, slots=True)
+class Parameters:
+    """What `--set key=value` and a TOML file can change."""
+
+    quota: str = field(
+        default="", metadata={"meaning": "spot quota: none or fixed; empty = the scheduler's own choice"}
+    )
+    quota_share: float = _number(0.35, "share of each pool that spot tasks may hold (quota=fixed)", 0.0, 1.0)
+    grace_period: float = _number(30.0, "seconds an eviction takes before HP pods start", 0.0)
+    checkpoint_on_grace: bool = field(
+        default=False, metadata={"meaning": "victims save their progress in the grace period"}
+    )
+    restart_overhead: float = _number(40.0, "seconds lost at a restart, tasks of up to 8 GPUs", 0.0)
+    restart_overhead_large: float = _number(60.0, "seconds lost at a restart, larger tasks", 0.0)
+    checkpoint_interval: float = _number(3600.0, "seconds between checkpoints, tasks that do not say", 1e-3)
+    guarantee_hours: float = _number(1.0, "guarantee H in hours, spot tasks that do not say", 1e-3)
+    tick: float = _number(300.0, "seconds between two looks at the quota", 1e-3)
+    alpha: float = _number(0.5, "weight of useful GPU time in the objective", 0.0)
+    beta: float = _number(0.5, "weight of wasted work in the preemption cost", 0.0)
+    gamma: float = _number(0.8, "weight of the last hour in a node's eviction history", 0.0, 1.0)
+    m: float = _number(3.0, "how sharply eviction history counts (circuit breaker)", 1.0)
+
+    def __post_init__(self) -> None:
+        if self.quota and self.quota not in QUOTAS:
+            raise InputError(f"quota = {self.quota!r}: unknown; choose one of {', '.join(QUOTAS)}")
+        for item in fields(self):
+            value = getattr(self, item.name)
+            if "least" in item.metadata:
+                least, most = item.metadata["least"], item.metadata["most"]
+                if not least <= value <= most:
+                    upper = f" and {most:g}" if most != float("inf") else ""
+                    word = "between" if upper else "at least"
+                    raise InputError(f"{item.name} = {value:g}: must be {word} {least:g}{upper}")
+
+    @property
+    def rules(self) -> ExecutionRules:
+        """The time model these parameters describe."""
+        return ExecutionRules(
+            grace_period=self.grace_period,
+            restart_overhead=self.restart_overhead,
+            restart_overhead_large=self.restart_overhead_large,
+            checkpoint_on_grace=self.checkpoint_on_grace,
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Names and values, in order."""
+        return asdict(self)
+
+    def changed(self, values: Mapping[str, Any]) -> Self:
+        """These parameters with some values replaced; texts are read as the command line gives them."""
+        types = {item.name: item for item in fields(self)}
+        given: dict[str, Any] = {}
+        for name, value in values.items():
+            if name not in types:
+                raise InputError(f"unknown parameter {name!r}{_suggest(name, types)}")
+            given[name] = _parsed(name, value, types[name].default)
+        return replace(self, **given)
+
+    @classmethod
+    def from_toml(cls, path: Path | str) -> Self:
+        """Read parameters from a TOML file with `key = value` lines, also inside a [parameters] table."""
+        path = Path(path)
+        try:
+            document = tomllib.loads(path.read_text(encoding="utf-8"))
+        except OSError as error:
+            raise InputError(f"{path}: cannot be read: {error.strerror or error}") from error
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            raise InputError(f"{path}: not a TOML file: {error}") from error
+        values = document.pop("parameters", {})
+        if not isinstance(values, dict):
+            raise InputError(f"{path}: 'parameters' must be a table of key = value lines")
+        try:
+            return cls().changed({**document, **values})
+        except InputError as error:
+            raise InputError(f"{path}: {error}") from error
+
+    @staticmethod
+    def describe() -> list[tuple[str, str, str]]:
+        """(name, default, meaning) of every parameter, for help texts."""
+        return [(i.name, str(i.default) or "-", i.metadata["meaning"]) for i in fields(Parameters)]
+
+
+def parse_settings(settings: Iterable[str]) -> dict[str, str]:
+    """Turn `key=value` texts into a mapping."""
+    values = {}
+    for text in settings:
+        name, equals, value = text.partition("=")
+        if not equals or not name.strip():
+            raise InputError(f"--set {text!r}: write it as key=value, for example --set quota_share=0.4")
+        values[name.strip()] = value.strip()
+    return values
+
+
+def _parsed(name: str, value: Any, default: Any) -> Any:
+    if isinstance(default, bool):
+        words = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
+        known = words.get(str(value).lower())
+        if known is None:
+            raise InputError(f"{name} = {value!r}: must be true or false")
+        return known
+    if isinstance(default, float):
+        try:
+            number = float(value)
+        except (TypeError, ValueError):
+            raise InputError(f"{name} = {value!r}: must be a number") from None
+        if number != number:
+            raise InputError(f"{name} = {value!r}: must be a number")
+        return number
+    return str(value)
+
+
+def _suggest(name: str, known: Iterable[str]) -> str:
+    close = get_close_matches(name, list(known), n=2)
+    if close:
+        return f"; did you mean {' or '.join(close)}?"
+    return f"; known are {', '.join(known)}"

@@ -1,0 +1,73 @@
+"""What a simulation gives back: numbers, the event table, and how it was made."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from gfs.assembly.parameters import Parameters
+from gfs.domain.workload import Workload
+from gfs.telemetry.metrics import Metrics, TaskStep, task_life
+from gfs.version import __version__
+
+Window = tuple[float | None, float | None]
+"""Start and end of the evaluation window in seconds; None leaves a side open."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RunResult:
+    """One scheduler on one workload."""
+
+    scheduler: str
+    metrics: Metrics
+    events: pa.Table
+    """The event log, one row a pod."""
+    quota: pa.Table | None
+    """The spot quota at every tick, if it was recorded."""
+    parameters: Parameters
+    window: Window
+    seed: int
+    seconds: float
+    """CPU seconds of the simulation itself, without reading and writing files."""
+    workload: Workload
+
+    def summary(self) -> dict[str, Any]:
+        """One entry of the summary file (SPEC 8)."""
+        return {
+            "scheduler": self.scheduler,
+            "seed": self.seed,
+            "window": list(self.window),
+            "parameters": self.parameters.to_dict(),
+            "seconds": self.seconds,
+            "version": __version__,
+            "trace": self.workload.name,
+            "metrics": self.metrics.to_dict(),
+        }
+
+    def explain(self, task: str) -> list[TaskStep]:
+        """The life of one task: waits, runs, evictions, and why."""
+        return task_life(self.events, task)
+
+    def __repr__(self) -> str:
+        spot, hp = self.metrics.spot, self.metrics.hp
+        return (
+            f"<RunResult {self.scheduler}: {hp.tasks} HP tasks waited {hp.jqt_mean:.1f} s on average,"
+            f" {spot.tasks} spot tasks {spot.jqt_mean:.1f} s, {spot.eviction_rate:.2%} of spot runs evicted>"
+        )
+
+    def _repr_html_(self) -> str:
+        """A small table for notebooks."""
+        spot, hp = self.metrics.spot, self.metrics.hp
+        rows = [
+            ("", "HP", "spot"),
+            ("tasks", f"{hp.tasks:,}", f"{spot.tasks:,}"),
+            ("completion, mean (s)", f"{hp.jct_mean:,.1f}", f"{spot.jct_mean:,.1f}"),
+            ("wait, mean (s)", f"{hp.jqt_mean:,.1f}", f"{spot.jqt_mean:,.1f}"),
+            ("runs evicted", "never", f"{spot.eviction_rate:.2%}"),
+            ("wasted GPU-hours", "0", f"{spot.wasted_gpu_hours:,.1f}"),
+            ("cards allocated", f"{self.metrics.allocation_rate_total:.1%}", ""),
+        ]
+        body = "".join("<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>" for row in rows)
+        return f"<table><caption>{self.scheduler}</caption>{body}</table>"

@@ -1,0 +1,93 @@
+"""One simulation from a workload to its results."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+
+from gfs.assembly.parameters import Parameters
+from gfs.assembly.result import RunResult, Window
+from gfs.assembly.schedulers import build_scheduler
+from gfs.domain.task import Task
+from gfs.domain.units import HOUR
+from gfs.domain.workload import Workload
+from gfs.simulator.engine import Engine
+from gfs.telemetry.event_log import EventLog
+from gfs.telemetry.metrics import compute_metrics
+from gfs.telemetry.quota_log import QuotaLog
+
+Progress = Callable[[int], None]
+"""Told now and then how many tasks have finished."""
+
+
+def run_simulation(
+    workload: Workload,
+    scheduler: str,
+    parameters: Parameters,
+    *,
+    window: Window = (None, None),
+    seed: int = 0,
+    check: bool = False,
+    record_quota: bool = False,
+    progress: Progress | None = None,
+) -> RunResult:
+    """Run a workload through a scheduler to the end and work out the metrics from the event log."""
+    log, quota_log = EventLog(workload), QuotaLog()
+    built = build_scheduler(
+        scheduler,
+        workload,
+        parameters,
+        period=_period(workload, window),
+        check=check,
+        on_tick=quota_log.note if record_quota else None,
+    )
+    rules = parameters.rules
+    engine = Engine(workload, built, log.record, rules=rules, tick=parameters.tick, progress=progress)
+    before = time.process_time()
+    engine.run()
+    seconds = time.process_time() - before
+    events = log.table()
+    quota = quota_log.table() if record_quota else None
+    metrics = compute_metrics(
+        events, workload, window=window, quota=quota, alpha=parameters.alpha, rules=rules
+    )
+    return RunResult(
+        scheduler=scheduler,
+        metrics=metrics,
+        events=events,
+        quota=quota,
+        parameters=parameters,
+        window=window,
+        seed=seed,
+        seconds=seconds,
+        workload=workload,
+    )
+
+
+def with_task_defaults(workload: Workload, parameters: Parameters) -> Workload:
+    """Give tasks that stand at the usual guarantee and checkpoint interval those of the parameters."""
+    usual = Parameters()
+    changes = {
+        name: (getattr(usual, name), getattr(parameters, name))
+        for name in ("guarantee_hours", "checkpoint_interval")
+        if getattr(parameters, name) != getattr(usual, name)
+    }
+    if not changes:
+        return workload
+
+    def changed(task: Task) -> Task:
+        values = {name: new for name, (old, new) in changes.items() if getattr(task, name) == old}
+        return replace(task, **values) if values else task
+
+    return replace(workload, tasks=tuple(changed(task) for task in workload.tasks))
+
+
+def _period(workload: Workload, window: Window) -> float:
+    """T of the preemption cost: the window, or from the first submission to the last."""
+    tasks = workload.tasks
+    if not tasks:
+        return HOUR
+    start = tasks[0].submit_time if window[0] is None else window[0]
+    end = tasks[-1].submit_time if window[1] is None else window[1]
+    return max(end - start, HOUR)

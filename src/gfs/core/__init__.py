@@ -1,0 +1,1 @@
+"""The decision core: cluster state, its indexes, trials, ports and the scheduler loop. No I/O, no clock."""

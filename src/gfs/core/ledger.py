@@ -1,0 +1,54 @@
+"""The books of promises: guarantee periods kept and runs evicted (F and G of the paper's eq. for the cost).
+
+Our reading: a spot run completes one period for every H hours it lasts, and a run that finishes
+inside a period has completed that one too, for its promise was kept.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+from gfs.core.run import Run
+
+
+class GuaranteeLedger:
+    """Counts completed guarantee periods and evicted runs of one pool up to now."""
+
+    def __init__(self) -> None:
+        self.evicted = 0
+        """F: spot runs evicted so far."""
+        self._completed = 0
+        self._due: dict[float, deque[tuple[float, Run]]] = {}
+
+    def started(self, run: Run, now: float) -> None:
+        """A spot run begins its first period."""
+        self._advance(now)
+        seconds = run.task.guarantee_seconds
+        self._due.setdefault(seconds, deque()).append((run.start + seconds, run))
+
+    def finished(self, run: Run, now: float) -> None:
+        """A spot run, still marked alive, is done: the period it was in counts as kept."""
+        self._advance(now)
+        length = now - run.start
+        if length % run.task.guarantee_seconds or length == 0:
+            self._completed += 1
+
+    def broken(self, now: float) -> None:
+        """A spot run, still marked alive, is evicted: the period it was in is broken."""
+        self._advance(now)
+        self.evicted += 1
+
+    def completed(self, now: float) -> int:
+        """G: guarantee periods completed by `now`."""
+        self._advance(now)
+        return self._completed
+
+    def _advance(self, now: float) -> None:
+        # Each queue stays sorted: a period that ends between the last call and now is renewed to an end
+        # later than every end already queued.
+        for seconds, queue in self._due.items():
+            while queue and queue[0][0] <= now:
+                end, run = queue.popleft()
+                if run.alive:
+                    self._completed += 1
+                    queue.append((end + seconds, run))

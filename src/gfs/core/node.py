@@ -1,0 +1,84 @@
+"""What a node holds at the moment, card by card."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeAlias
+
+from gfs.domain.node import NodeSpec
+from gfs.domain.task import Kind
+from gfs.domain.units import MICRO
+
+if TYPE_CHECKING:
+    from gfs.core.run import Run
+
+Pod: TypeAlias = "tuple[Node, int, int]"
+"""Where one pod sits: its node, the set of its cards (bit i = card i) and, for a fraction, the micro-cards
+it takes of the one card in the set (0 when it holds its cards whole)."""
+
+
+class Node:
+    """Per-card accounting of one node. Only its pool changes it."""
+
+    __slots__ = (
+        "free", "hp_cards", "hp_free", "hp_room", "idle", "index",
+        "name", "room", "shares", "size_rank", "spec", "spot", "spot_cards", "total",
+    )  # fmt: skip
+
+    def __init__(self, spec: NodeSpec, index: int, size_rank: int) -> None:
+        self.spec = spec
+        self.name = spec.name
+        self.index = index
+        """Position in the pool, in the order of the cluster's node list."""
+        self.total = spec.gpus
+        self.size_rank = size_rank
+        """Which of the pool's distinct node sizes this is."""
+        self.free = (1 << spec.gpus) - 1
+        """Set of wholly idle cards."""
+        self.idle = spec.gpus
+        self.hp_cards = 0
+        """Cards held, wholly or partly, by HP pods."""
+        self.spot_cards = 0
+        self.hp_free = spec.gpus
+        """Cards without any HP pod: what HP could have if every spot task went."""
+        self.shares: dict[int, list[int]] = {}
+        """Divided cards: card -> micro-cards in use by [HP, spot]."""
+        self.room = 0
+        """Largest free part of a divided card, in micro-cards."""
+        self.hp_room = 0
+        """Largest part of a card with an HP fraction on it that HP could have if every spot task went."""
+        self.spot: dict[Run, int] = {}
+        """Spot runs with pods here -> whole cards they hold here (0 for fractions only)."""
+
+    def lowest_idle(self, count: int) -> int:
+        """The `count` idle cards with the lowest numbers, as a set."""
+        if count == self.idle:
+            return self.free
+        free, mask = self.free, 0
+        for _ in range(count):
+            bit = free & -free
+            mask |= bit
+            free ^= bit
+        return mask
+
+    def card_for_share(self, share: int) -> int | None:
+        """The card for a fraction: the fullest divided one that still fits, else the lowest idle one."""
+        best: tuple[int, int] | None = None
+        for card, (hp, spot) in self.shares.items():
+            room = MICRO - hp - spot
+            if room >= share and (best is None or (room, card) < best):
+                best = (room, card)
+        if best is not None:
+            return best[1]
+        return (self.free & -self.free).bit_length() - 1 if self.idle else None
+
+    def refresh_rooms(self) -> None:
+        """Recompute `room` and `hp_room` after a divided card changed."""
+        self.room = max((MICRO - hp - spot for hp, spot in self.shares.values()), default=0)
+        self.hp_room = max((MICRO - hp for hp, _ in self.shares.values() if hp), default=0)
+
+    def held_by(self, kind: Kind) -> int:
+        """Cards held, wholly or partly, by one class."""
+        return self.spot_cards if kind else self.hp_cards
+
+    def __repr__(self) -> str:
+        return f"<Node {self.name}: {self.idle}/{self.total} idle>"

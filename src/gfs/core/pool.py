@@ -1,0 +1,206 @@
+"""A pool: all nodes with one GPU model and the counts that decisions look at, kept up to date change by change."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from gfs.core.node import Node, Pod
+from gfs.core.run import Run
+from gfs.domain.node import NodeSpec
+from gfs.domain.task import Kind, Task
+from gfs.domain.units import MICRO
+
+
+def micro_gpus(task: Task) -> int:
+    """GPUs of the whole task in micro-cards: exact, so that sums never drift."""
+    return task.pods * (task.cards * MICRO or task.share)
+
+
+def _ignore(node: Node) -> None:
+    """Nobody keeps an index yet."""
+
+
+class Pool:
+    """State of one pool. Whoever keeps an index over its nodes hears of every change."""
+
+    def __init__(self, gpu_model: str, specs: Sequence[NodeSpec]) -> None:
+        self.gpu_model = gpu_model
+        self.sizes = sorted({spec.gpus for spec in specs})
+        self.nodes = [Node(spec, i, self.sizes.index(spec.gpus)) for i, spec in enumerate(specs)]
+        self.capacity = sum(spec.gpus for spec in specs)
+        largest = self.sizes[-1]
+        self.idle = self.capacity
+        """Wholly idle cards."""
+        self.idle_levels = [0] * (largest + 1)
+        """How many nodes have k wholly idle cards."""
+        self.hp_free_levels = [0] * (largest + 1)
+        """How many nodes have k cards without an HP pod."""
+        for node in self.nodes:
+            self.idle_levels[node.total] += 1
+            self.hp_free_levels[node.total] += 1
+        self.spot_in_use: dict[float, int] = {}
+        """Guarantee hours -> micro-cards held by spot tasks with that guarantee."""
+        self.on_change: Callable[[Node], None] = _ignore
+        """Told of every node that changed, at once: the placer keeps its index with it."""
+        self.changed: set[Node] = set()
+        """Nodes that changed since the preemptor last caught up."""
+
+    # -- questions ---------------------------------------------------------------------------------
+
+    def idle_slots(self, cards: int) -> int:
+        """How many pods of `cards` whole cards fit on idle cards."""
+        return sum(count * (level // cards) for level, count in enumerate(self.idle_levels) if count)
+
+    def hp_slots(self, cards: int) -> int:
+        """How many pods of `cards` whole cards HP could place if every spot task went."""
+        return sum(count * (level // cards) for level, count in enumerate(self.hp_free_levels) if count)
+
+    def hp_candidates(self, cards: int) -> int:
+        """How many nodes could hold one pod of `cards` whole cards if every spot task went."""
+        return sum(self.hp_free_levels[cards:])
+
+    def spot_held(self, guarantee_hours: float) -> int:
+        """Micro-cards held by spot tasks with at least this guarantee (the SPEC's Sa)."""
+        return sum(held for hours, held in self.spot_in_use.items() if hours >= guarantee_hours)
+
+    def largest_gap(self) -> int:
+        """Most idle cards on one node."""
+        return max((level for level, count in enumerate(self.idle_levels) if count), default=0)
+
+    # -- changes -----------------------------------------------------------------------------------
+
+    def occupy(self, node: Node, task: Task) -> Pod:
+        """Give one pod of the task its cards on `node`, lowest numbers first."""
+        cards = task.cards
+        if not cards:
+            return self._occupy_share(node, task)
+        free, idle, levels = node.free, node.idle, self.idle_levels
+        if cards == 1:
+            mask = free & -free
+        elif cards == idle:
+            mask = free
+        else:
+            mask = node.lowest_idle(cards)
+        node.free = free ^ mask
+        levels[idle] -= 1
+        node.idle = idle = idle - cards
+        levels[idle] += 1
+        self.idle -= cards
+        if task.kind:
+            node.spot_cards += cards
+        else:
+            node.hp_cards += cards
+            levels, free = self.hp_free_levels, node.hp_free
+            levels[free] -= 1
+            node.hp_free = free = free - cards
+            levels[free] += 1
+        self.changed.add(node)
+        self.on_change(node)
+        return (node, mask, 0)
+
+    def hold(self, pod: Pod, task: Task) -> None:
+        """Take exactly the cards of `pod`, which must be free."""
+        node, mask, share = pod
+        if share:
+            self._hold_share(node, mask, share, task.kind)
+        else:
+            cards = task.cards
+            node.free ^= mask
+            self._move_idle(node, -cards)
+            if task.kind:
+                node.spot_cards += cards
+            else:
+                node.hp_cards += cards
+                self._move_hp_free(node, -cards)
+        self.changed.add(node)
+        self.on_change(node)
+
+    def release(self, pod: Pod, task: Task) -> None:
+        """Give back the cards of `pod`."""
+        node, mask, share = pod
+        if share:
+            self._release_share(node, mask, share, task.kind)
+        else:
+            cards = task.cards
+            node.free |= mask
+            idle, levels = node.idle, self.idle_levels
+            levels[idle] -= 1
+            node.idle = idle = idle + cards
+            levels[idle] += 1
+            self.idle += cards
+            if task.kind:
+                node.spot_cards -= cards
+            else:
+                node.hp_cards -= cards
+                levels, free = self.hp_free_levels, node.hp_free
+                levels[free] -= 1
+                node.hp_free = free = free + cards
+                levels[free] += 1
+        self.changed.add(node)
+        self.on_change(node)
+
+    def register_spot(self, run: Run) -> None:
+        """Note a spot run whose cards are held on its nodes and in the quota's books."""
+        task = run.task
+        for node, _, _ in run.pods:
+            node.spot[run] = node.spot.get(run, 0) + task.cards
+        hours = task.guarantee_hours
+        self.spot_in_use[hours] = self.spot_in_use.get(hours, 0) + micro_gpus(task)
+
+    def forget_spot(self, run: Run) -> None:
+        """Undo `register_spot`."""
+        for node, _, _ in run.pods:
+            node.spot.pop(run, None)
+        self.spot_in_use[run.task.guarantee_hours] -= micro_gpus(run.task)
+
+    # -- divided cards -----------------------------------------------------------------------------
+
+    def _occupy_share(self, node: Node, task: Task) -> Pod:
+        card = node.card_for_share(task.share)
+        assert card is not None, "the node was chosen because it has room"
+        pod = (node, 1 << card, task.share)
+        self.hold(pod, task)
+        return pod
+
+    def _hold_share(self, node: Node, mask: int, share: int, kind: Kind) -> None:
+        card = mask.bit_length() - 1
+        used = node.shares.get(card)
+        if used is None:
+            used = node.shares[card] = [0, 0]
+            node.free ^= mask
+            self._move_idle(node, -1)
+        if used[kind] == 0:
+            if kind is Kind.SPOT:
+                node.spot_cards += 1
+            else:
+                node.hp_cards += 1
+                self._move_hp_free(node, -1)
+        used[kind] += share
+        node.refresh_rooms()
+
+    def _release_share(self, node: Node, mask: int, share: int, kind: Kind) -> None:
+        card = mask.bit_length() - 1
+        used = node.shares[card]
+        used[kind] -= share
+        if used[kind] == 0:
+            if kind is Kind.SPOT:
+                node.spot_cards -= 1
+            else:
+                node.hp_cards -= 1
+                self._move_hp_free(node, +1)
+        if used == [0, 0]:
+            del node.shares[card]
+            node.free |= mask
+            self._move_idle(node, +1)
+        node.refresh_rooms()
+
+    def _move_idle(self, node: Node, by: int) -> None:
+        self.idle_levels[node.idle] -= 1
+        node.idle += by
+        self.idle_levels[node.idle] += 1
+        self.idle += by
+
+    def _move_hp_free(self, node: Node, by: int) -> None:
+        self.hp_free_levels[node.hp_free] -= 1
+        node.hp_free += by
+        self.hp_free_levels[node.hp_free] += 1

@@ -1,0 +1,141 @@
+"""The small interfaces that a scheduler is put together from. Variants are other parts behind these."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple, Protocol
+
+from gfs.core.actions import Plan
+from gfs.core.node import Node
+from gfs.core.pool import Pool
+from gfs.core.reasons import Reason
+from gfs.core.run import Run
+from gfs.domain.task import Task
+
+Attempt = Callable[[Task], bool]
+"""Try to start a task now; say whether it started."""
+
+
+class Queue(Protocol):
+    """Tasks of one class that wait, and the order in which they get their chance."""
+
+    def push(self, task: Task) -> None:
+        """Add a task."""
+        ...
+
+    def arrive(self, task: Task, attempt: Attempt) -> None:
+        """A newcomer, and nothing else has changed since the last scan: try it or queue it."""
+        ...
+
+    def scan(self, attempt: Attempt) -> None:
+        """Offer the waiting tasks in order; those that start leave the queue."""
+        ...
+
+    def ahead_of(self, task: Task) -> Task | None:
+        """The task this one is stuck behind, where order is strict."""
+        ...
+
+    def __iter__(self) -> Iterator[Task]:
+        """The waiting tasks."""
+        ...
+
+    def __len__(self) -> int: ...
+
+
+class Placer(Protocol):
+    """Chooses nodes for pods on idle cards."""
+
+    def choose(self, task: Task) -> Node | None:
+        """The node for one more pod of the task, or None."""
+        ...
+
+    def evicted(self, node: Node, now: float) -> None:
+        """A spot task with pods on `node` has been evicted."""
+        ...
+
+    next_change: float
+    """When time alone next changes what it would choose (infinity: never)."""
+
+    def advance(self, now: float) -> bool:
+        """`next_change` has come; say whether a node became available by that."""
+        ...
+
+    def closed(self, task: Task) -> int:
+        """How many nodes with room for a pod of the task it refuses at the moment."""
+        ...
+
+
+class Victims(NamedTuple):
+    """What it takes to make room for one HP pod."""
+
+    node: Node
+    runs: Sequence[Run]
+    choice: str
+    """Why these, for people: 'cheapest of 14 nodes'."""
+
+
+class Preemptor(Protocol):
+    """Decides whom HP displaces. It only decides: the policy acts, on a trial."""
+
+    def choose(self, task: Task, now: float) -> Victims | None:
+        """The node and victims for one more pod of an HP task, or None if no eviction helps."""
+        ...
+
+    def started(self, run: Run) -> None:
+        """A spot run now holds its cards."""
+        ...
+
+    def ended(self, run: Run) -> None:
+        """A spot run no longer holds its cards."""
+        ...
+
+
+class QuotaRow(NamedTuple):
+    """The numbers behind one spot quota (the rows of the `--quota` file)."""
+
+    guarantee_hours: float
+    inventory: float
+    eta: float
+    quota: float
+
+
+class Quota(Protocol):
+    """How many cards spot tasks may hold."""
+
+    def limit(self, guarantee_hours: float) -> float:
+        """Q_H: GPUs that spot tasks with at least this guarantee may hold together."""
+        ...
+
+    def tick(self, now: float) -> None:
+        """The regular moment to think again."""
+        ...
+
+    def rows(self) -> Sequence[QuotaRow]:
+        """The quota and what led to it, one row per guarantee."""
+        ...
+
+
+class Policy(Protocol):
+    """A whole scheduler for one pool: sees everything that waits, returns what to do."""
+
+    pool: Pool
+
+    def finish(self, run: Run, now: float) -> None:
+        """A run is done; its cards are free."""
+        ...
+
+    def decide(self, arrived: Sequence[Task], freed: bool, now: float) -> Plan:
+        """One scheduling pass. `freed`: something other than the arrivals may have made room."""
+        ...
+
+    def tick(self, now: float) -> None:
+        """The regular moment: quotas are reconsidered."""
+        ...
+
+    def quota_rows(self) -> Sequence[QuotaRow]:
+        """The spot quota as it stands."""
+        ...
+
+    def waiting(self) -> Iterator[tuple[Task, Reason | None]]:
+        """Everything that waits and why."""
+        ...

@@ -1,0 +1,90 @@
+"""Why a task waits and why one was evicted: values with the numbers, turned into words when someone reads them."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol
+
+from gfs.domain.task import Task
+from gfs.domain.units import format_gpus, format_seconds
+
+
+class Reason(Protocol):
+    """Why a task waits or was evicted."""
+
+    def text(self) -> str:
+        """Say it so that a person understands."""
+        ...
+
+
+class NoRoom(NamedTuple):
+    """No set of nodes can hold all pods of the task."""
+
+    pool: str
+    pods: int
+    gpus_per_pod: float
+    idle: int
+    gap: int
+    """Largest number of idle cards on one node."""
+    slots: int
+    """Pods of this size that would fit now."""
+    closed: int = 0
+    """Nodes with room that the circuit breaker keeps closed to spot tasks."""
+
+    def text(self) -> str:
+        """Say it so that a person understands."""
+        need = format_gpus(self.gpus_per_pod)
+        idle = f"pool {self.pool}: {self.idle or 'no'} idle card{'s' * (self.idle > 1)}"
+        if self.idle == 0:
+            words = f"pool {self.pool}: no card has {need} free" if self.gpus_per_pod < 1 else idle
+        elif self.slots == 0:
+            words = f"{idle} but no node has {need}; largest gap {self.gap}"
+        else:
+            words = f"{idle}, room for {self.slots} of {self.pods} pods of {need}"
+        if self.closed:
+            words += f"; {self.closed} nodes closed to spot tasks after recent evictions"
+        return words
+
+
+class OverQuota(NamedTuple):
+    """The spot quota is used up."""
+
+    pool: str
+    quota: float
+    in_use: float
+    gpus: float
+    guarantee_hours: float
+
+    def text(self) -> str:
+        """Say it so that a person understands."""
+        return (
+            f"pool {self.pool}: spot quota {format_gpus(round(self.quota, 2))} for"
+            f" {format_gpus(self.guarantee_hours)} h, {format_gpus(self.in_use)} in use,"
+            f" task asks {format_gpus(self.gpus)}"
+        )
+
+
+class Behind(NamedTuple):
+    """The queue serves strictly in order and someone is ahead."""
+
+    head: Task
+
+    def text(self) -> str:
+        """Say it so that a person understands."""
+        return f"queued behind {self.head.name}, which does not fit yet"
+
+
+class EvictReason(NamedTuple):
+    """Why a spot run had to go."""
+
+    by: Task
+    node: str
+    choice: str
+    """How the victim was chosen, e.g. 'cheapest of 14 nodes'."""
+    lost: float
+    """Seconds of progress lost."""
+    gpus: float
+
+    def text(self) -> str:
+        """Say it so that a person understands."""
+        lost = f"lost {format_seconds(self.lost)} x {format_gpus(self.gpus)} GPU{'s' * (self.gpus != 1)}"
+        return f"evicted for {self.by.name} on {self.node}: {self.choice}, {lost}"

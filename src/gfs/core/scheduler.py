@@ -1,0 +1,77 @@
+"""The scheduler: events in, actions out. Simulator and live cluster drive this same object."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from gfs.core.actions import Plan
+from gfs.core.invariants import check_pool
+from gfs.core.ports import Policy
+from gfs.core.reasons import Reason
+from gfs.core.run import Run
+from gfs.domain.task import Task
+
+TickObserver = Callable[[float, Policy], None]
+
+
+class Scheduler:
+    """One policy per pool. Pure: the only clock is the `now` it is given, no I/O, no randomness."""
+
+    def __init__(
+        self,
+        policies: Mapping[str, Policy],
+        *,
+        check: bool = False,
+        on_tick: TickObserver | None = None,
+    ) -> None:
+        self.policies = dict(policies)
+        self._only = next(iter(policies.values())) if len(policies) == 1 and not check else None
+        self._check = check
+        self._on_tick = on_tick
+
+    def handle(self, now: float, finished: Sequence[Run], tick: bool, arrived: Sequence[Task]) -> Plan:
+        """Take in all that happened at one instant and decide.
+
+        The order within an instant is that of the arguments, then one scheduling pass (SPEC 2).
+        """
+        policy = self._only
+        if policy is None:
+            return self._handle_pools(now, finished, tick, arrived)
+        # One pool: nearly every simulation.
+        for run in finished:
+            policy.finish(run, now)
+        if tick:
+            policy.tick(now)
+            if self._on_tick:
+                self._on_tick(now, policy)
+            return policy.decide(arrived, True, now)
+        return policy.decide(arrived, bool(finished), now)
+
+    def _handle_pools(self, now: float, finished: Sequence[Run], tick: bool, arrived: Sequence[Task]) -> Plan:
+        newcomers: dict[str, list[Task]] = {}
+        freed = set()
+        for run in finished:
+            self.policies[run.task.gpu_model].finish(run, now)
+            freed.add(run.task.gpu_model)
+        if tick:
+            for policy in self.policies.values():
+                policy.tick(now)
+                if self._on_tick:
+                    self._on_tick(now, policy)
+        for task in arrived:
+            newcomers.setdefault(task.gpu_model, []).append(task)
+        plan = Plan()
+        touched = self.policies if tick else freed | newcomers.keys()
+        for model in sorted(touched):
+            policy = self.policies[model]
+            decided = policy.decide(newcomers.get(model, ()), tick or model in freed, now)
+            plan.evictions += decided.evictions
+            plan.starts += decided.starts
+            if self._check:
+                check_pool(policy.pool)
+        return plan
+
+    def waiting(self) -> Iterator[tuple[Task, Reason | None]]:
+        """Every task that waits, and why."""
+        for policy in self.policies.values():
+            yield from policy.waiting()

@@ -1,0 +1,1 @@
+"""Schedulers as compositions of parts."""

@@ -1,0 +1,44 @@
+"""Preemption without a plan (YARN-CS, static): the first node that suffices, victims in no particular order."""
+
+from __future__ import annotations
+
+from gfs.core.index import ABSENT, NodeIndex
+from gfs.core.node import Node
+from gfs.core.pool import Pool
+from gfs.core.ports import Victims
+from gfs.core.run import Run
+from gfs.domain.task import Task
+from gfs.policies.displace import victims_on
+
+
+class FirstNodePreemptor:
+    """The first node, by id, that could hold the pod if its spot tasks went; later tasks are spared first."""
+
+    def __init__(self, pool: Pool) -> None:
+        self._nodes = pool.nodes
+        self._index = NodeIndex(len(pool.nodes), pool.sizes, lambda idle, total: 0)
+        self._changed = pool.changed
+        self._changed.update(pool.nodes)
+
+    def _update(self, node: Node) -> None:
+        index, free = self._index, node.hp_free
+        index.put(node.index, index.offsets[node.size_rank] + free, free, node.hp_room, node.index)
+
+    def choose(self, task: Task, now: float) -> Victims | None:
+        """The first node that could hold the pod, and whoever is in the way there."""
+        for node in self._changed:
+            self._update(node)
+        self._changed.clear()
+        cards = task.cards
+        found = self._index.best(cards) if cards else self._index.best_for_share(task.share)
+        if found == ABSENT:
+            return None
+        node = self._nodes[found]
+        latest_first = sorted(node.spot, key=lambda run: (-run.task.index, run.number))
+        return Victims(node, victims_on(node, task, latest_first), "first node that suffices")
+
+    def started(self, run: Run) -> None:
+        """Nothing to note."""
+
+    def ended(self, run: Run) -> None:
+        """Nothing to note."""

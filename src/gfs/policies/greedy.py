@@ -1,0 +1,223 @@
+"""The pass that most schedulers share (Alg. 3): HP first, then spot, each task as soon as it fits.
+
+quota check (spot only) -> on idle cards -> by preemption (HP only) -> wait, with a reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from gfs.core.actions import NOTHING, Eviction, Plan
+from gfs.core.ledger import GuaranteeLedger
+from gfs.core.node import Pod
+from gfs.core.pool import Pool, micro_gpus
+from gfs.core.ports import Placer, Preemptor, Queue, Quota, QuotaRow, Victims
+from gfs.core.reasons import Behind, EvictReason, NoRoom, OverQuota, Reason
+from gfs.core.run import Run
+from gfs.core.trial import Trial
+from gfs.domain.execution import ExecutionRules, since_checkpoint
+from gfs.domain.task import Kind, Task
+from gfs.domain.units import MICRO
+
+
+class GreedyPolicy:
+    """A queue per class, a placer, a preemptor and a quota, put together."""
+
+    def __init__(
+        self,
+        pool: Pool,
+        *,
+        hp_queue: Queue,
+        spot_queue: Queue,
+        placer: Placer,
+        preemptor: Preemptor,
+        quota: Quota,
+        ledger: GuaranteeLedger,
+        rules: ExecutionRules,
+    ) -> None:
+        self.pool = pool
+        self.quota = quota
+        self.ledger = ledger
+        self._queues = (hp_queue, spot_queue)
+        self._placer = placer
+        self._preemptor = preemptor
+        self._rules = rules
+        self._trial = Trial(pool)
+        self._reasons: dict[int, Reason] = {}
+        """Task index -> why it waits, for every task in the queues."""
+        self._evictions: dict[int, int] = {}
+        """Task index -> times evicted, for tasks that were."""
+        self._plan = Plan()
+        self._now = 0.0
+        self._attempt_hp, self._attempt_spot = self._try_hp, self._try_spot
+
+    # -- what happened -----------------------------------------------------------------------------
+
+    def finish(self, run: Run, now: float) -> None:
+        """A run is done; its cards are free."""
+        task = run.task
+        pool = self.pool
+        if task.kind:
+            self.ledger.finished(run, now)
+            pool.forget_spot(run)
+            self._preemptor.ended(run)
+        run.alive = False
+        for pod in run.pods:
+            pool.release(pod, task)
+
+    def tick(self, now: float) -> None:
+        """The regular moment: the quota is reconsidered."""
+        self.quota.tick(now)
+
+    # -- one pass ----------------------------------------------------------------------------------
+
+    def decide(self, arrived: Sequence[Task], freed: bool, now: float) -> Plan:
+        """HP first, then spot. Without room freed only the newcomers can have a chance."""
+        placer = self._placer
+        if now >= placer.next_change:
+            freed = placer.advance(now) or freed
+        hp_queue, spot_queue = self._queues
+        if not arrived and not (freed and self._reasons):
+            return NOTHING
+        self._now = now
+        self._plan = plan = Plan()
+        if len(arrived) == 1 and not freed:
+            task = arrived[0]
+            if task.kind:
+                spot_queue.arrive(task, self._attempt_spot)
+            else:
+                hp_queue.arrive(task, self._attempt_hp)
+            if plan.evictions:
+                spot_queue.scan(self._attempt_spot)
+            elif plan.starts:
+                return plan
+        else:
+            for task in arrived:
+                self._queues[task.kind].push(task)
+            hp_queue.scan(self._attempt_hp)
+            spot_queue.scan(self._attempt_spot)
+        self._explain_waiting(arrived)
+        return plan
+
+    def _try_spot(self, task: Task) -> bool:
+        pool = self.pool
+        hours = task.guarantee_hours
+        if pool.spot_held(hours) + micro_gpus(task) > self.quota.limit(hours) * MICRO:
+            return False
+        if task.cards and task.pods > 1 and pool.idle_slots(task.cards) < task.pods:
+            return False
+        pods = self._place_idle(task)
+        if pods is None:
+            return False
+        run = self._start(task, pods, 0.0)
+        pool.register_spot(run)
+        self._preemptor.started(run)
+        self.ledger.started(run, self._now)
+        return True
+
+    def _try_hp(self, task: Task) -> bool:
+        cards = task.cards
+        if task.pods == 1 or not cards or self.pool.idle_slots(cards) >= task.pods:
+            pods = self._place_idle(task)
+            if pods is not None:
+                self._start(task, pods, 0.0)
+                return True
+        if cards and self.pool.hp_slots(cards) < task.pods:
+            return False
+        return self._place_by_preemption(task)
+
+    def _place_idle(self, task: Task) -> list[Pod] | None:
+        if task.pods == 1:
+            node = self._placer.choose(task)
+            return None if node is None else [self.pool.occupy(node, task)]
+        if self._trial.fill(task, self._placer.choose):
+            return self._trial.commit()
+        self._trial.rollback()
+        return None
+
+    def _place_by_preemption(self, task: Task) -> bool:
+        trial, preemptor, now = self._trial, self._preemptor, self._now
+        reasons: list[EvictReason] = []
+        while not trial.fill(task, self._placer.choose):
+            victims = preemptor.choose(task, now)
+            if victims is None:
+                for run in trial.evicted:
+                    preemptor.started(run)
+                trial.rollback()
+                return False
+            for run in victims.runs:
+                trial.evict(run)
+                preemptor.ended(run)
+                reasons.append(self._evict_reason(run, task, victims))
+            trial.place(victims.node, task)
+        for run, reason in zip(trial.evicted, reasons, strict=True):
+            self._evict(run, reason)
+        self._start(task, trial.commit(), self._rules.grace_period)
+        return True
+
+    # -- acting on a decision ----------------------------------------------------------------------
+
+    def _start(self, task: Task, pods: list[Pod], delay: float) -> Run:
+        index = task.index
+        number, overhead, waited_for = 1, 0.0, None
+        if index in self._evictions:
+            number += self._evictions[index]
+            overhead = self._rules.overhead(task, number)
+        if self._reasons:
+            waited_for = self._reasons.pop(index, None)
+        run = Run(task, number, pods, self._now + delay, overhead, waited_for)
+        self._plan.starts.append(run)
+        return run
+
+    def _evict(self, run: Run, reason: EvictReason) -> None:
+        task, now = run.task, self._now
+        self.ledger.broken(now)
+        run.alive = False
+        for node in run.nodes:
+            self._placer.evicted(node, now)
+        self._evictions[task.index] = self._evictions.get(task.index, 0) + 1
+        self._queues[Kind.SPOT].push(task)
+        self._plan.evictions.append(Eviction(run, reason))
+
+    def _evict_reason(self, run: Run, by: Task, victims: Victims) -> EvictReason:
+        task = run.task
+        lost = 0.0
+        if not self._rules.checkpoint_on_grace:
+            lost = since_checkpoint(run.progress_from, task.checkpoint_interval, self._now)
+        return EvictReason(by, victims.node.name, victims.choice, lost, task.gpus)
+
+    # -- why tasks wait ----------------------------------------------------------------------------
+
+    def _explain_waiting(self, arrived: Sequence[Task]) -> None:
+        """Note a reason for everything that entered the queues in this pass and is still there."""
+        plan = self._plan
+        started = {run.task.index for run in plan.starts}
+        for task in (*arrived, *(eviction.run.task for eviction in plan.evictions)):
+            if task.index not in started:
+                self._reasons[task.index] = self._explain(task)
+
+    def _explain(self, task: Task) -> Reason:
+        pool = self.pool
+        ahead = self._queues[task.kind].ahead_of(task)
+        if ahead is not None:
+            return Behind(ahead)
+        if task.kind:
+            hours = task.guarantee_hours
+            held, limit = pool.spot_held(hours), self.quota.limit(hours)
+            if held + micro_gpus(task) > limit * MICRO:
+                return OverQuota(pool.gpu_model, limit, held / MICRO, task.gpus, hours)
+        slots = pool.idle_slots(task.cards) if task.cards else pool.idle * (MICRO // task.share)
+        closed = self._placer.closed(task)
+        return NoRoom(
+            pool.gpu_model, task.pods, task.gpus_per_pod, pool.idle, pool.largest_gap(), slots, closed
+        )
+
+    def waiting(self) -> Iterator[tuple[Task, Reason | None]]:
+        """Everything that waits and why, HP first."""
+        for queue in self._queues:
+            for task in queue:
+                yield task, self._reasons.get(task.index)
+
+    def quota_rows(self) -> Sequence[QuotaRow]:
+        """The spot quota as it stands."""
+        return self.quota.rows()

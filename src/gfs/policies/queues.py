@@ -1,0 +1,148 @@
+"""The orders in which waiting tasks get their chance.
+
+Each queue keeps its tasks by per-pod size, so that a pass tries only what could fit: once a size has
+failed, what is as large or larger fails too, and a pass costs a few tries however long the queue is.
+"""
+
+from __future__ import annotations
+
+from bisect import insort
+from collections.abc import Iterator
+from heapq import heapify, heappop, heappush
+
+from gfs.core.ports import Attempt
+from gfs.domain.task import Task
+
+
+class SizedQueue:
+    """GFS (SPEC 3): more GPUs per pod first, then fewer pods, then earlier submission, then id.
+
+    A size that failed in a pass is not tried again in it for tasks with the same guarantee.
+    """
+
+    def __init__(self) -> None:
+        self._sizes: list[float] = []
+        """Minus the GPUs per pod that occur, so largest first."""
+        self._lanes: dict[float, dict[float, list[tuple[int, int, Task]]]] = {}
+        """-GPUs per pod -> guarantee hours -> heap of (pods, index, task)."""
+        self._length = 0
+
+    def push(self, task: Task) -> None:
+        """Add a task."""
+        size = -task.gpus_per_pod
+        lanes = self._lanes.get(size)
+        if lanes is None:
+            lanes = self._lanes[size] = {}
+            insort(self._sizes, size)
+        heappush(lanes.setdefault(task.guarantee_hours, []), (task.pods, task.index, task))
+        self._length += 1
+
+    def arrive(self, task: Task, attempt: Attempt) -> None:
+        """A newcomer: others of its size that wait do not fit, which says nothing about this one."""
+        if not attempt(task):
+            self.push(task)
+
+    def scan(self, attempt: Attempt) -> None:
+        """Offer the waiting tasks in order."""
+        if not self._length:
+            return
+        for size in self._sizes:
+            heads = [lane for lane in self._lanes[size].values() if lane]
+            while heads:
+                lane = min(heads) if len(heads) > 1 else heads[0]
+                if attempt(lane[0][2]):
+                    heappop(lane)
+                    self._length -= 1
+                    if lane:
+                        continue
+                heads.remove(lane)
+
+    def ahead_of(self, task: Task) -> Task | None:
+        """Nobody: each size goes by itself."""
+        return None
+
+    def __iter__(self) -> Iterator[Task]:
+        for size in self._sizes:
+            for entry in sorted(entry for lane in self._lanes[size].values() for entry in lane):
+                yield entry[2]
+
+    def __len__(self) -> int:
+        return self._length
+
+
+class HeadBlockingQueue:
+    """First come, first served, and nobody overtakes: a head that does not fit blocks the rest (YARN-CS)."""
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[int, Task]] = []
+
+    def push(self, task: Task) -> None:
+        """Add a task; one that comes back after an eviction keeps its place by submission."""
+        heappush(self._heap, (task.index, task))
+
+    def arrive(self, task: Task, attempt: Attempt) -> None:
+        """A newcomer gets a chance only if nobody waits."""
+        if self._heap or not attempt(task):
+            self.push(task)
+
+    def scan(self, attempt: Attempt) -> None:
+        """Serve from the head until one does not fit."""
+        heap = self._heap
+        while heap and attempt(heap[0][1]):
+            heappop(heap)
+
+    def ahead_of(self, task: Task) -> Task | None:
+        """The head, unless the task is the head."""
+        head = self._heap[0][1]
+        return None if head is task else head
+
+    def __iter__(self) -> Iterator[Task]:
+        return (entry[1] for entry in sorted(self._heap))
+
+    def __len__(self) -> int:
+        return len(self._heap)
+
+
+class FcfsQueue:
+    """First come, first served, but a task that does not fit lets the next one try (static, FGD)."""
+
+    def __init__(self) -> None:
+        self._lanes: dict[tuple[float, int, float], list[tuple[int, Task]]] = {}
+        """(GPUs per pod, pods, guarantee hours) -> heap of (index, task): equals fail or fit alike."""
+        self._length = 0
+
+    def push(self, task: Task) -> None:
+        """Add a task."""
+        lane = self._lanes.setdefault((task.gpus_per_pod, task.pods, task.guarantee_hours), [])
+        heappush(lane, (task.index, task))
+        self._length += 1
+
+    def arrive(self, task: Task, attempt: Attempt) -> None:
+        """A newcomer may go while others wait for more room."""
+        if not attempt(task):
+            self.push(task)
+
+    def scan(self, attempt: Attempt) -> None:
+        """Offer the waiting tasks by submission, skipping those like one that has just failed."""
+        if not self._length:
+            return
+        heads = [(lane[0][0], key) for key, lane in self._lanes.items() if lane]
+        heapify(heads)
+        while heads:
+            key = heappop(heads)[1]
+            lane = self._lanes[key]
+            if attempt(lane[0][1]):
+                heappop(lane)
+                self._length -= 1
+                if lane:
+                    heappush(heads, (lane[0][0], key))
+
+    def ahead_of(self, task: Task) -> Task | None:
+        """Nobody: a task that does not fit is passed by."""
+        return None
+
+    def __iter__(self) -> Iterator[Task]:
+        return (entry[1] for entry in sorted(entry for lane in self._lanes.values() for entry in lane))
+
+    def __len__(self) -> int:
+        return self._length

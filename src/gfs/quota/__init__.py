@@ -1,0 +1,1 @@
+"""Spot quotas: how many cards spot tasks may hold (SPEC 4)."""

@@ -1,0 +1,347 @@
+"""The page that shows a trace before anything is scheduled."""
+
+from __future__ import annotations
+
+import html
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gfs.domain.task import Kind
+from gfs.domain.units import DAY, HOUR
+from gfs.report.charts import FINE_TEXT, FINE_TICKS, SECONDS_TEXT, SECONDS_TICKS
+from gfs.report.columns import amount, percent, short_seconds
+from gfs.report.page import Chart, DataTable, Section, Words, build_page, write_page
+from gfs.report.palette import CAPACITY, HP, SERIES, SPOT
+from gfs.report.series import MOST_POINTS
+from gfs.telemetry.inspection import OTHERS, Cdf, ClassSummary, Inspection, PoolLoad
+from gfs.telemetry.runs import Floats
+
+COLOURS = {Kind.HP: HP, Kind.SPOT: SPOT}
+NAMES = {Kind.HP: "HP", Kind.SPOT: "spot"}
+
+
+def inspection_page(inspection: Inspection, out: Path) -> None:
+    """Write what `gfs trace inspect` shows as one self-contained HTML file.
+
+    Raises InputError when the file cannot be written.
+    """
+    seen = inspection
+    sections = [Section("The cluster and what is asked of it", [_pools(seen)])]
+    if any(c.tasks for c in seen.classes):
+        sections += [
+            Section("GPU requests", [_requests(seen, "pod"), _requests(seen, "task")]),
+            Section("Running times", [_running(seen), _running_by_size(seen), _running_table(seen)]),
+            Section("Demand of the organizations", [_demand(seen)]),
+            Section("Load against capacity", [_load(seen, pool) for pool in seen.load if _asked(pool)]),
+            Section("Hour of day", [_arrivals(seen)]),
+        ]
+    else:
+        sections.append(Section("Tasks", [Words("The trace has no tasks.", lead=True)]))
+    write_page(build_page(f"Trace: {seen.name}", _subtitle(seen), sections), out)
+
+
+def _subtitle(seen: Inspection) -> str:
+    hp, spot = seen.classes
+    days = (seen.last_submission - seen.first_submission) / DAY
+    length = f"{days:.1f} days" if days >= 1 else f"{days * 24:.1f} hours"
+    return (
+        f"{hp.tasks:,} high-priority (HP) and {spot.tasks:,} spot tasks "
+        f"of {seen.organizations:,} organizations, submitted over {length}."
+    )
+
+
+def _pools(seen: Inspection) -> DataTable:
+    rows = []
+    for pool, load in zip(seen.pools, seen.load, strict=True):
+        sizes = ", ".join(f"{count:,} × {size}" for size, count in pool.node_sizes) or "none"
+        both = load.hp + load.spot
+        peak = percent(float(both.max()) / pool.cards) if pool.cards and len(both) else "–"
+        counts = (amount(pool.cards), amount(pool.hp_tasks), amount(pool.spot_tasks))
+        rows.append([pool.gpu_model, sizes, *counts, percent(pool.hp_load), percent(pool.spot_load), peak])
+    return DataTable(
+        [
+            "GPU model",
+            "nodes × GPUs",
+            "cards",
+            "HP tasks",
+            "spot tasks",
+            "HP load",
+            "spot load",
+            "busiest hour",
+        ],
+        rows,
+        note="Load: mean share of the cards asked for while tasks are submitted, if all started at once. "
+        "Busiest hour: the same for HP and spot together in the hour that asks for most.",
+    )
+
+
+def _requests(seen: Inspection, level: str) -> Chart:
+    data: list[dict[str, Any]] = []
+    for c in seen.classes:
+        cdf: Cdf = c.pod_requests if level == "pod" else c.task_requests
+        if not cdf.values:
+            continue
+        data.append(
+            {
+                "type": "scatter",
+                "mode": "lines+markers" if len(cdf.values) <= 12 else "lines",
+                "name": NAMES[c.kind],
+                "x": [cdf.values[0], *cdf.values],
+                "y": [0.0, *(round(100 * s, 3) for s in cdf.shares)],
+                "line": {"shape": "hv", "color": COLOURS[c.kind], "width": 2.2},
+                "hovertemplate": "%{y:.1f}% ask for at most %{x:g} GPUs<extra>" + NAMES[c.kind] + "</extra>",
+            }
+        )
+    largest = max(float(d["x"][-1]) for d in data)
+    ticks = [
+        t for t in (0.1, 0.25, 0.5, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 4096) if t <= max(largest, 8)
+    ]
+    return Chart(
+        f"GPUs per {level}",
+        "Share of pods that ask for at most so many GPUs."
+        if level == "pod"
+        else "Share of tasks that ask for at most so many GPUs, all their pods together.",
+        data,
+        {
+            "xaxis": {
+                "type": "log",
+                "title": {"text": f"GPUs per {level}"},
+                "tickvals": ticks,
+                "ticktext": [f"{t:g}" for t in ticks],
+            },
+            "yaxis": {"title": {"text": f"{level}s [%]"}, "range": [0, 102]},
+            "showlegend": True,
+        },
+        wide=False,
+    )
+
+
+def _running(seen: Inspection) -> Chart:
+    data = [
+        {
+            "type": "scatter",
+            "mode": "lines",
+            "name": NAMES[c.kind],
+            "x": np.maximum(np.asarray(c.running_cdf.values), 1.0),
+            "y": 100 * np.asarray(c.running_cdf.shares),
+            "line": {"color": COLOURS[c.kind], "width": 2.2},
+            "hovertemplate": "%{y:.1f}% run at most %{x:,.0f} s<extra>" + NAMES[c.kind] + "</extra>",
+        }
+        for c in seen.classes
+        if c.tasks
+    ]
+    return Chart(
+        "Running time",
+        "Share of tasks that run at most this long.",
+        data,
+        {
+            "xaxis": _seconds("running time"),
+            "yaxis": {"title": {"text": "tasks [%]"}, "range": [0, 102]},
+            "showlegend": True,
+        },
+        wide=False,
+    )
+
+
+def _running_by_size(seen: Inspection) -> Chart:
+    """Median as a dot, p90 as the end of a bar: the tail is what keeps cards taken."""
+    order = list(dict.fromkeys(size for c in seen.classes for size, _ in c.running_by_size))
+    data: list[dict[str, Any]] = []
+    for c in seen.classes:
+        sizes = [s for s, _ in c.running_by_size]
+        times = [d for _, d in c.running_by_size]
+        for symbol, label, values in (
+            ("circle", "median", [d.p50 for d in times]),
+            ("diamond-open", "p90", [d.p90 for d in times]),
+        ):
+            if not c.tasks:
+                continue
+            data.append(
+                {
+                    "type": "scatter",
+                    "mode": "markers",
+                    "name": f"{NAMES[c.kind]} {label}",
+                    "x": sizes,
+                    "y": [max(v, 1.0) for v in values],
+                    "text": [short_seconds(v) for v in values],
+                    "marker": {
+                        "symbol": symbol,
+                        "size": 10,
+                        "color": COLOURS[c.kind],
+                        "line": {"width": 2, "color": COLOURS[c.kind]},
+                    },
+                    "hovertemplate": "%{x} GPUs: %{text}<extra>%{fullData.name}</extra>",
+                }
+            )
+    return Chart(
+        "Running time by size of the task",
+        "Median and 90th percentile for tasks of so many GPUs.",
+        data,
+        {
+            "xaxis": {
+                "type": "category",
+                "categoryorder": "array",
+                "categoryarray": _by_size(order),
+                "title": {"text": "GPUs per task"},
+            },
+            "yaxis": {"type": "log", "tickvals": list(FINE_TICKS), "ticktext": list(FINE_TEXT)},
+        },
+        wide=False,
+    )
+
+
+def _by_size(labels: list[str]) -> list[str]:
+    return sorted(labels, key=lambda s: (s.startswith(">"), 0.0 if s[0] in "<>" else float(s.split("-")[0])))
+
+
+def _running_table(seen: Inspection) -> DataTable:
+    def row(name: str, c: ClassSummary) -> list[str]:
+        times = (c.running.p50, c.running.p90, c.running.p99, c.running.mean)
+        said = [short_seconds(t) for t in times] if c.tasks else ["–"] * 4
+        return [name, amount(c.tasks), percent(c.gang_share) if c.tasks else "–", amount(c.gpu_hours), *said]
+
+    return DataTable(
+        ["class", "tasks", "gangs", "GPU-hours", "runs, median", "runs, p90", "runs, p99", "runs, mean"],
+        [row(NAMES[c.kind], c) for c in seen.classes],
+        note="Gangs: tasks of more than one pod; all pods start together.",
+    )
+
+
+def _demand(seen: Inspection) -> Chart:
+    x, title = _time(seen)
+    data = []
+    for i, d in enumerate(seen.demand):
+        rest = d.organization == OTHERS and i == len(seen.demand) - 1
+        data.append(
+            {
+                "type": "scatter",
+                "mode": "lines",
+                "name": html.escape(d.organization),
+                "x": x,
+                "y": _thin(d.gpus),
+                "line": {"width": 1.6, "color": SERIES[-1] if rest else SERIES[i % (len(SERIES) - 1)]},
+                "hovertemplate": "%{y:,.1f} GPUs",
+            }
+        )
+    return Chart(
+        "GPUs asked by each organization",
+        "What would run if every task started when it is submitted, HP and spot together, "
+        f"{_resolution(seen)}.",
+        data,
+        {
+            "hovermode": "x unified",
+            "showlegend": True,
+            "xaxis": {"title": {"text": title}},
+            "yaxis": {"title": {"text": "GPUs"}, "rangemode": "tozero"},
+        },
+        height=400,
+    )
+
+
+def _load(seen: Inspection, pool: PoolLoad) -> Chart:
+    x, title = _time(seen)
+    data: list[dict[str, Any]] = [
+        {
+            "type": "scatter",
+            "mode": "lines",
+            "name": name,
+            "x": x,
+            "y": _thin(series),
+            "stackgroup": "load",
+            "line": {"width": 0.6, "color": colour, "shape": "hvh"},
+            "fillcolor": colour + "c0",
+            "hovertemplate": "%{y:,.1f} GPUs",
+        }
+        for name, colour, series in (("HP", HP, pool.hp), ("spot", SPOT, pool.spot))
+    ]
+    data.append(
+        {
+            "type": "scatter",
+            "mode": "lines",
+            "name": "cards",
+            "x": [x[0], x[-1]],
+            "y": [pool.cards, pool.cards],
+            "line": {"dash": "dash", "color": CAPACITY, "width": 2},
+            "hovertemplate": "%{y:,.0f} cards",
+        }
+    )
+    return Chart(
+        f"{pool.gpu_model}: GPUs asked against {pool.cards:,} cards",
+        f"Above the dashed line tasks have to wait, {_resolution(seen)}.",
+        data,
+        {
+            "hovermode": "x unified",
+            "xaxis": {"title": {"text": title}},
+            "yaxis": {"title": {"text": "GPUs"}, "rangemode": "tozero"},
+        },
+        height=280,
+        wide=sum(_asked(p) for p in seen.load) == 1,
+    )
+
+
+def _arrivals(seen: Inspection) -> Chart:
+    data = [
+        {
+            "type": "bar",
+            "name": NAMES[c.kind],
+            "x": list(range(24)),
+            "y": [100 * n / c.tasks for n in c.arrivals_by_hour],
+            "customdata": list(c.arrivals_by_hour),
+            "marker": {"color": COLOURS[c.kind]},
+            "hovertemplate": "%{y:.1f}% (%{customdata:,} tasks)<extra>" + NAMES[c.kind] + "</extra>",
+        }
+        for c in seen.classes
+        if c.tasks
+    ]
+    return Chart(
+        "Submissions by hour of day",
+        "Share of the tasks of a class submitted in each hour; time 0 of the trace is midnight.",
+        data,
+        {
+            "barmode": "group",
+            "showlegend": True,
+            "xaxis": {"title": {"text": "hour of day"}, "dtick": 3, "range": [-0.6, 23.6]},
+            "yaxis": {"title": {"text": "tasks [%]"}},
+        },
+    )
+
+
+def _seconds(title: str) -> dict[str, Any]:
+    return {
+        "type": "log",
+        "title": {"text": title},
+        "tickvals": list(SECONDS_TICKS),
+        "ticktext": list(SECONDS_TEXT),
+    }
+
+
+def _asked(pool: PoolLoad) -> bool:
+    return bool(pool.hp.any() or pool.spot.any())
+
+
+def _factor(seen: Inspection) -> int:
+    return max(1, -(-len(seen.bin_start) // MOST_POINTS))
+
+
+def _thin(series: Floats) -> Floats:
+    """Averages of neighbouring bins, so that a line has no more points than a screen can show."""
+    factor = max(1, -(-len(series) // MOST_POINTS))
+    if factor == 1:
+        return series
+    edges = np.arange(0, len(series), factor)
+    counts = np.diff(np.append(edges, len(series)))
+    averages: Floats = np.add.reduceat(series, edges) / counts
+    return averages
+
+
+def _time(seen: Inspection) -> tuple[Floats, str]:
+    middle = _thin(seen.bin_start + seen.bin_seconds / 2)
+    days = len(seen.bin_start) * seen.bin_seconds > 4 * DAY
+    return middle / (DAY if days else HOUR), "time [days]" if days else "time [hours]"
+
+
+def _resolution(seen: Inspection) -> str:
+    hours = _factor(seen) * seen.bin_seconds / HOUR
+    return "hourly averages" if hours == 1 else f"averages over {hours:g} hours"

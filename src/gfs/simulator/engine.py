@@ -1,0 +1,149 @@
+"""The simulated cluster: a clock, what runs when it will finish, and the one loop.
+
+Arrivals come from the sorted workload, everything that begins or finishes from a heap of (time, sequence
+number, ...). All that falls on one instant goes to the scheduler together; its plan is carried out at once.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable
+from heapq import heappop, heappush
+from math import floor, inf
+
+from gfs.core.actions import EVICT, FINISH, NOTHING, START, SUBMIT, Eviction, Record
+from gfs.core.run import Run
+from gfs.core.scheduler import Scheduler
+from gfs.domain.errors import StuckError
+from gfs.domain.execution import ExecutionRules
+from gfs.domain.task import Task
+from gfs.domain.units import DAY, format_seconds
+from gfs.domain.workload import Workload
+
+PATIENCE = 7 * DAY
+"""Simulated time without arrivals and without anything running after which what still waits is stuck."""
+
+Progress = Callable[[int], None]
+"""Told now and then how many tasks have finished."""
+
+
+class Engine:
+    """Runs a workload through a scheduler until every task has finished."""
+
+    def __init__(
+        self,
+        workload: Workload,
+        scheduler: Scheduler,
+        record: Callable[[Record], None],
+        *,
+        rules: ExecutionRules,
+        tick: float = 300.0,
+        progress: Progress | None = None,
+    ) -> None:
+        self._workload = workload
+        self._scheduler = scheduler
+        self._record = record
+        self._rules = rules
+        self._tick = tick
+        self._progress = progress
+        self._heap: list[tuple[float, int, Run, bool]] = []
+        """(time, sequence number, run, whether it begins rather than finishes then)"""
+        self._sequence = 0
+        self._remaining: dict[int, float] = {}
+        """Task index -> work left in seconds, for tasks that were evicted."""
+
+    def run(self) -> None:
+        """Simulate to the end."""
+        collecting = gc.isenabled()
+        gc.disable()  # the loop throws away nothing cyclic, and looking for it would cost a fifth of the time
+        try:
+            self._loop()
+        finally:
+            if collecting:
+                gc.enable()
+
+    def _loop(self) -> None:
+        tasks, heap, tick, record = self._workload.tasks, self._heap, self._tick, self._record
+        handle, begin = self._scheduler.handle, self._begin
+        total, following, done, last_moved = len(tasks), 0, 0, inf
+        next_arrival = tasks[0].submit_time if tasks else inf
+        next_tick = _first_tick(next_arrival, tick)
+        while done < total:
+            now = next_arrival if next_arrival < next_tick else next_tick
+            finished: list[Run] = []
+            if heap:
+                if heap[0][0] <= now:
+                    now = heap[0][0]
+                    while heap and heap[0][0] == now:
+                        _, _, run, begins = heappop(heap)
+                        if begins:
+                            begin(run)
+                        elif run.alive:
+                            finished.append(run)
+                            record((now, FINISH, run.task, run, None))
+                            done += 1
+                            last_moved = now
+            elif next_arrival == inf and now > last_moved + PATIENCE:
+                raise self._stuck(total - done)
+            arrived: list[Task] = []
+            while next_arrival == now:
+                task = tasks[following]
+                arrived.append(task)
+                record((now, SUBMIT, task, None, None))
+                following += 1
+                next_arrival = tasks[following].submit_time if following < total else inf
+                last_moved = now
+            if now == next_tick:
+                next_tick += tick
+                plan = handle(now, finished, True, arrived)
+                if self._progress:
+                    self._progress(done)
+            elif finished or arrived:
+                plan = handle(now, finished, False, arrived)
+            else:
+                continue  # held pods began to run: nothing to decide, their cards were taken before
+            if plan is NOTHING:
+                continue
+            for eviction in plan.evictions:
+                self._stop(now, eviction)
+            for run in plan.starts:
+                if run.start > now:
+                    self._sequence += 1
+                    heappush(heap, (run.start, self._sequence, run, True))
+                else:
+                    begin(run)
+
+    def _stop(self, now: float, eviction: Eviction) -> None:
+        """An evicted run keeps what it had saved."""
+        run, reason = eviction
+        task = run.task
+        left = self._remaining.get(task.index, task.duration)
+        self._remaining[task.index] = left - self._rules.saved(task, run.number, now - run.start)
+        self._record((now, EVICT, task, run, reason))
+
+    def _begin(self, run: Run) -> None:
+        """A run's pods start; it will finish when what is left of its work is done."""
+        task = run.task
+        left = task.duration if run.number == 1 else self._remaining[task.index]
+        self._record((run.start, START, task, run, run.waited_for))
+        self._sequence = sequence = self._sequence + 1
+        heappush(self._heap, (run.progress_from + left, sequence, run, False))
+
+    def _stuck(self, tasks: int) -> StuckError:
+        lines = [f"{tasks} tasks can never start, though the cluster is empty. The first of them:"]
+        for task, reason in list(self._scheduler.waiting())[:5]:
+            why = reason.text() if reason else "unknown"
+            lines.append(f"  {task.name}: {task.pods} pods x {task.gpus_per_pod:g} GPUs: {why}")
+        lines.append(
+            f"Nothing moved for {format_seconds(PATIENCE)} of simulated time. Give spot tasks a larger quota"
+            " (for example --set quota_share=0.5) or take these tasks out of the trace."
+        )
+        return StuckError("\n".join(lines))
+
+
+def _first_tick(start: float, tick: float) -> float:
+    """The first multiple of `tick` at or after `start`."""
+    if start == inf:
+        return inf
+    ticks = floor(start / tick)
+    return ticks * tick if ticks * tick >= start else (ticks + 1) * tick

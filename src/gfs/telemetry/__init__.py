@@ -1,0 +1,1 @@
+"""What happened: the event log, and everything that is worked out from it."""

@@ -1,0 +1,268 @@
+"""The metrics of SPEC 7, worked out from the event log alone.
+
+A simulated and a live run go through the same code, and an outside program that reads the same log must
+find the same numbers. Counted are the tasks submitted inside the window; each runs to its end, wherever
+that is. A run that still lasts when the log ends takes cards (allocation) but has no outcome yet, so it
+enters nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from gfs.domain.execution import PROGRESS_EPS, ExecutionRules
+from gfs.domain.units import HOUR
+from gfs.domain.workload import Workload
+from gfs.telemetry.metrics_life import TaskStep, task_life
+from gfs.telemetry.metrics_prices import default_prices, monthly_benefit, price_of
+from gfs.telemetry.runs import Bools, Floats, Runs, TaskColumns, categories, numbers, runs_table
+
+__all__ = [
+    "ClassMetrics",
+    "Metrics",
+    "Runs",
+    "SpotMetrics",
+    "TaskStep",
+    "compute_metrics",
+    "default_prices",
+    "monthly_benefit",
+    "runs_table",
+    "task_life",
+]
+
+EPS: Final = PROGRESS_EPS
+"""Seconds by which two moments may differ and still be the same."""
+
+Window = tuple[float | None, float | None]
+
+
+@dataclass(frozen=True, slots=True)
+class ClassMetrics:
+    """How long the tasks of one class took and waited. Times in seconds; all 0 for a class without tasks."""
+
+    tasks: int
+    """Counted tasks that finished."""
+    jct_mean: float
+    """Job completion time: submission to finish."""
+    jct_p99: float
+    jqt_mean: float
+    """Job queuing time: the sum of all waits of a task."""
+    jqt_p99: float
+    jqt_p50: float
+    jqt_max: float
+    slowdown_mean: float
+    """JCT / duration, over tasks with a duration above 0."""
+
+
+@dataclass(frozen=True, slots=True)
+class SpotMetrics(ClassMetrics):
+    """What spot tasks have besides: they can be evicted."""
+
+    runs: int
+    evictions: int
+    eviction_rate: float
+    """Evictions / runs."""
+    wasted_gpu_hours: float
+    """Allocated minus useful, counted tasks of both classes (only evictions waste, so it stands here)."""
+    guarantee_periods: int
+    """Guarantee periods completed: one per H hours a run lasts, and one for finishing inside a period."""
+    evictions_per_guarantee_period: float
+    """Evicted runs / (evicted runs + completed guarantee periods)."""
+    guarantee_hit_rate: float
+    """Share of runs that were not evicted before their first H hours."""
+
+
+@dataclass(frozen=True, slots=True)
+class Metrics:
+    """Everything SPEC 7 asks for, of one run of one scheduler."""
+
+    hp: ClassMetrics
+    spot: SpotMetrics
+    allocation_rate: dict[str, float]
+    """Time-weighted share of the cards of each model that is allocated to any task."""
+    allocation_rate_total: float
+    useful_gpu_hours: float
+    """GPU-hours of progress that was kept, counted tasks of both classes."""
+    objective: float
+    """Eviction rate - alpha x useful GPU time of the counted tasks / (all cards x span). Lower is better."""
+    alpha: float
+    quota_use: float | None
+    """Time average of spot GPUs in use / quota where the quota is above 0; None without a quota."""
+    span: tuple[float, float]
+    """First and last second the allocation rate looks at."""
+    wasted_cost: float | None
+    """Wasted GPU-hours at the given prices; None without prices."""
+    leases: bool
+    """The scheduler suspends at lease ends: its 'evictions' are suspensions and promise nothing."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """The object that stands under "metrics" in the JSON summary."""
+        return {**asdict(self), "span": list(self.span)}
+
+
+def compute_metrics(
+    events: pa.Table,
+    workload: Workload,
+    *,
+    window: Window | None = None,
+    quota: pa.Table | None = None,
+    alpha: float = 0.5,
+    rules: ExecutionRules | None = None,
+    prices: Mapping[str, float] | None = None,
+    leases: bool = False,
+) -> Metrics:
+    """Work out every metric of SPEC 7.
+
+    `window` is (start, end) in seconds; either may be None. Without it, allocation is measured from the
+    first submission to the last event and every task counts. `rules` are those the log was made by.
+    """
+    tasks = TaskColumns.of(workload)
+    runs = runs_table(events, workload)
+    low, high = window or (None, None)
+    submitted = runs.submitted
+    with np.errstate(invalid="ignore"):  # a task that was never submitted is not counted
+        counted = (submitted >= (-np.inf if low is None else low) - EPS) & (
+            submitted <= (np.inf if high is None else high) + EPS
+        )
+    first_submission = float(np.nanmin(submitted)) if np.isfinite(submitted).any() else 0.0
+    span = (first_submission if low is None else float(low), runs.last_event if high is None else float(high))
+
+    over = runs.ended & counted[runs.task]
+    useful, wasted = _useful_and_wasted(runs, tasks, rules or ExecutionRules())
+    useful_hours = float(useful[over].sum()) / HOUR
+    model_waste = np.bincount(tasks.model[runs.task[over]], wasted[over], len(tasks.models)) / HOUR
+    rates, total_rate, cards = _allocation(runs, tasks, workload, span)
+
+    jct, jqt, done = _task_times(runs, len(workload.tasks))
+    done &= counted
+    hp = _class_metrics(jct, jqt, tasks.duration, done & ~tasks.spot)
+    spot = _class_metrics(jct, jqt, tasks.duration, done & tasks.spot)
+    spot_over = over & tasks.spot[runs.task]
+    eviction = _eviction_metrics(runs, tasks, spot_over, float(model_waste.sum()))
+    capacity_hours = cards * (span[1] - span[0]) / HOUR
+    return Metrics(
+        hp=hp,
+        spot=SpotMetrics(**asdict(spot), **eviction),
+        allocation_rate=rates,
+        allocation_rate_total=total_rate,
+        useful_gpu_hours=useful_hours,
+        objective=float(eviction["eviction_rate"])
+        - (alpha * useful_hours / capacity_hours if capacity_hours > 0 else 0.0),
+        alpha=alpha,
+        quota_use=None if quota is None else _quota_use(quota, span),
+        span=span,
+        wasted_cost=None
+        if prices is None
+        else float(sum(h * price_of(m, prices) for m, h in zip(tasks.models, model_waste, strict=True))),
+        leases=leases,
+    )
+
+
+def _useful_and_wasted(runs: Runs, tasks: TaskColumns, rules: ExecutionRules) -> tuple[Floats, Floats]:
+    """GPU-seconds each run kept and lost. An evicted run keeps its progress up to its last checkpoint."""
+    gpus = tasks.gpus[runs.task]
+    small = gpus <= rules.small_task_gpus
+    restart = np.where(small, rules.restart_overhead, rules.restart_overhead_large) * (runs.run > 1)
+    progress = np.maximum(0.0, runs.length - restart)
+    interval = tasks.checkpoint[runs.task]
+    saved = progress.copy()  # an interval of 0 saves all the time
+    steps = runs.evicted & (interval > 0) & (not rules.checkpoint_on_grace)
+    saved[steps] = 0.0
+    steps &= np.isfinite(interval)  # an endless interval never saves
+    saved[steps] = np.floor((progress[steps] + EPS) / interval[steps]) * interval[steps]
+    return gpus * saved, gpus * (runs.length - saved)
+
+
+def _task_times(runs: Runs, tasks: int) -> tuple[Floats, Floats, Bools]:
+    """Completion time, queuing time and whether it finished, per task."""
+    done = np.zeros(tasks, np.bool_)
+    jct = np.full(tasks, np.nan)
+    last = runs.task[runs.finished]
+    done[last] = np.isfinite(runs.submitted[last])
+    jct[last] = runs.end[runs.finished] - runs.submitted[last]
+    jqt: Floats = np.bincount(runs.task, runs.wait, tasks).astype(np.float64)
+    return jct, jqt, done
+
+
+def _class_metrics(jct: Floats, jqt: Floats, duration: Floats, which: Bools) -> ClassMetrics:
+    if not which.any():
+        return ClassMetrics(0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
+    jqt, jct, duration = jqt[which], jct[which], duration[which]
+    real = duration > 0
+    p50, p99 = np.percentile(jqt, (50, 99))
+    return ClassMetrics(
+        tasks=len(jct),
+        jct_mean=float(jct.mean()),
+        jct_p99=float(np.percentile(jct, 99)),
+        jqt_mean=float(jqt.mean()),
+        jqt_p99=float(p99),
+        jqt_p50=float(p50),
+        jqt_max=float(jqt.max()),
+        slowdown_mean=float((jct[real] / duration[real]).mean()) if real.any() else 0.0,
+    )
+
+
+def _eviction_metrics(runs: Runs, tasks: TaskColumns, which: Bools, wasted_hours: float) -> dict[str, Any]:
+    length, evicted = runs.length[which], runs.evicted[which]
+    promised = np.maximum(tasks.guarantee[runs.task[which]], EPS)
+    # A run completes a period for every H hours; one that finishes inside a period completes that one too.
+    periods = np.where(
+        evicted,
+        np.floor((length + EPS) / promised),
+        np.maximum(1.0, np.ceil((length - EPS) / promised)),
+    )
+    broken = int((evicted & (length < promised - EPS)).sum())
+    evictions, completed = int(evicted.sum()), int(periods.sum())
+    return {
+        "runs": len(length),
+        "evictions": evictions,
+        "eviction_rate": evictions / len(length) if len(length) else 0.0,
+        "wasted_gpu_hours": wasted_hours,
+        "guarantee_periods": completed,
+        "evictions_per_guarantee_period": evictions / (evictions + completed)
+        if evictions + completed
+        else 0.0,
+        "guarantee_hit_rate": 1.0 - broken / len(length) if len(length) else 0.0,
+    }
+
+
+def _allocation(
+    runs: Runs, tasks: TaskColumns, workload: Workload, span: tuple[float, float]
+) -> tuple[dict[str, float], float, int]:
+    """Allocation rate per model and of all cards together, and the number of cards."""
+    capacity = workload.capacity()
+    cards = sum(capacity.values())
+    seconds = span[1] - span[0]
+    if seconds <= 0 or cards == 0:
+        return dict.fromkeys(capacity, 0.0), 0.0, cards
+    end = runs.start + runs.length
+    inside = np.maximum(0.0, np.minimum(end, span[1]) - np.maximum(runs.start, span[0]))
+    busy = np.bincount(tasks.model[runs.task], tasks.gpus[runs.task] * inside, len(tasks.models))
+    held = dict(zip(tasks.models, busy.tolist(), strict=True))
+    rates = {m: held[m] / (n * seconds) if n else 0.0 for m, n in capacity.items()}
+    return rates, sum(held[m] for m in capacity) / (cards * seconds), cards
+
+
+def _quota_use(quota: pa.Table, span: tuple[float, float]) -> float | None:
+    """Time average of spot_in_use / quota over the pools, for the shortest guarantee of each."""
+    model, models = categories(quota["gpu_model"])
+    time, hours = numbers(quota["time"]), numbers(quota["guarantee_hours"])
+    limit, used = numbers(quota["quota"]), numbers(quota["spot_in_use"])
+    total = weight = 0.0
+    for pool in range(len(models)):
+        rows = np.flatnonzero(model == pool)
+        if not len(rows):
+            continue
+        rows = rows[hours[rows] == hours[rows].min()]
+        rows = rows[np.argsort(time[rows], kind="stable")]
+        until = np.append(time[rows][1:], span[1])
+        held = np.minimum(until, span[1]) - np.maximum(time[rows], span[0])
+        live = (held > 0) & (limit[rows] > 0) & np.isfinite(limit[rows])
+        total += float((held[live] * used[rows][live] / limit[rows][live]).sum())
+        weight += float(held[live].sum())
+    return total / weight if weight else None

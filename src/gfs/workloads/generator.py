@@ -1,0 +1,221 @@
+"""Made-up workloads with the statistics of published ones: seeded, and the same bytes for the same seed.
+
+`spot_scale` multiplies the number of spot tasks and leaves every HP task as it is. `nodes` and `days` scale
+the numbers of tasks so that the offered load stays. Offered load is what is asked for inside the window:
+GPU-seconds beyond its end do not count (they are few: long tasks end with the window at the latest).
+A window shorter than that of the preset shows what a window of that length would show of the same cluster:
+tasks that run for weeks are there from the first second to the last.
+"""
+
+from __future__ import annotations
+
+import gc
+import math
+import zlib
+from dataclasses import dataclass
+
+import numpy as np
+
+from gfs.domain.errors import InputError
+from gfs.domain.node import NodeSpec
+from gfs.domain.task import Kind, Task
+from gfs.domain.workload import Workload
+from gfs.workloads.calibration import figures
+from gfs.workloads.coupling import pair_durations, pick_long_tasks
+from gfs.workloads.durations import Floats
+from gfs.workloads.levelling import level
+from gfs.workloads.longrunning import Intervals, cut, long_running
+from gfs.workloads.presets import PRESETS, ClassPlan, PoolPlan, preset_named
+from gfs.workloads.requests import Requests, apportion, draw_requests
+from gfs.workloads.rhythms import arrivals, organizations, window_seconds
+
+_LARGEST_LONG_SHARE = 1 / 128
+"""Share of its pool that a task that runs for weeks may hold: the weeks-long tasks are mostly small."""
+_HP_LIMIT = 0.95
+"""Share of its pool that HP tasks ask for at most at one time."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Drawn:
+    """Tasks of one class in one pool, as columns."""
+
+    submit: Floats
+    duration: Floats
+    requests: Requests
+    organizations: list[str]
+    cpus_per_pod: Floats
+
+
+@dataclass(frozen=True, slots=True)
+class _Window:
+    """The length of the workload and of its preset, in seconds, and the share of the pool's cards."""
+
+    length: float
+    reference: float
+    cards: int
+    size: float
+
+    @property
+    def tasks(self) -> float:
+        """Factor on the number of tasks."""
+        return self.size * self.length / self.reference
+
+
+def generate(
+    preset: str = "demo",
+    *,
+    nodes: int | None = None,
+    days: float | None = None,
+    spot_scale: float = 1.0,
+    seed: int = 0,
+) -> Workload:
+    """A workload after one of the `PRESETS`, at its own size or scaled to `nodes` nodes and `days` days."""
+    _check(preset, nodes, days, spot_scale, seed)
+    plan = preset_named(preset)
+    groups = _scaled_groups(plan.pools, nodes)
+    length = window_seconds(plan.days if days is None else days)
+    drawn: list[tuple[str, Kind, _Drawn]] = []
+    for pool, sizes in zip(plan.pools, groups, strict=True):
+        cards = sum(count * gpus for count, gpus in sizes)
+        if not cards:
+            continue
+        window = _Window(length, window_seconds(plan.days), cards, cards / pool.cards)
+        for kind, of_class, scale in ((Kind.HP, pool.hp, 1.0), (Kind.SPOT, pool.spot, spot_scale)):
+            stream = _stream(seed, preset, pool.gpu_model, kind.label)
+            drawn.append((pool.gpu_model, kind, _draw_class(pool, of_class, kind, scale, window, stream)))
+    return Workload(_tasks(drawn), _nodes(plan.pools, groups), preset)
+
+
+def _check(name: str, nodes: int | None, days: float | None, spot_scale: float, seed: int) -> None:
+    """Say what is wrong with the wishes, if anything."""
+    if name not in PRESETS:
+        raise InputError(f"There is no preset {name!r}. Choose one of: {', '.join(sorted(PRESETS))}.")
+    least = sum(len(pool.groups) for pool in preset_named(name).pools)
+    if nodes is not None and nodes < least:
+        raise InputError(f"Preset {name} needs at least {least} nodes, not {nodes}.")
+    if days is not None and not (math.isfinite(days) and days * 24 >= 1):
+        raise InputError(f"The number of days must be at least 1/24 (one hour), not {days:g}.")
+    if not (math.isfinite(spot_scale) and spot_scale >= 0):
+        raise InputError(f"The spot scale must be 0 or more, not {spot_scale:g}.")
+    if seed < 0:
+        raise InputError(f"The seed must be 0 or more, not {seed}.")
+
+
+def _stream(seed: int, *purpose: str) -> np.random.Generator:
+    """A stream of random numbers of its own for each purpose."""
+    words = [zlib.crc32(word.encode()) for word in purpose]
+    return np.random.Generator(np.random.PCG64(np.random.SeedSequence([seed, *words])))
+
+
+def _draw_class(
+    pool: PoolPlan, plan: ClassPlan, kind: Kind, scale: float, window: _Window, rng: np.random.Generator
+) -> _Drawn:
+    """All tasks of one class in one pool."""
+    total = round(plan.count * scale * window.tasks)
+    capacity = window.cards * window.length
+    target = None if plan.load is None else plan.load * scale * capacity
+    for_size, for_time, for_pairing, for_owner = rng.spawn(4)
+    ordinary = total - round(total * plan.long.share_of_tasks) if plan.long else total
+    long_target = None
+    if target is not None and plan.long:
+        within_reach = ordinary * plan.durations.mean() * plan.mix.mean_gpus(window.cards)
+        long_target = max(target * plan.long.share_of_gpu_time, target - within_reach)
+    lasting = _long_tasks(plan, scale, window, long_target, for_time)
+    requests = draw_requests(plan.mix, ordinary + len(lasting.submit), window.cards, for_size)
+    gpus = requests.gpus
+    largest = max(8.0, window.cards * _LARGEST_LONG_SHARE)
+    chosen = pick_long_tasks(gpus, lasting.duration, largest, long_target, for_pairing)
+    rest = np.setdiff1d(np.arange(len(gpus)), chosen)
+    submit, duration = np.empty(len(gpus)), np.empty(len(gpus))
+    submit[chosen], duration[chosen] = lasting.submit[: len(chosen)], lasting.duration[: len(chosen)]
+    submit[rest] = arrivals(len(rest), window.length, kind, for_time)
+    left = None if target is None else target - float(gpus[chosen] @ duration[chosen])
+    ascending = plan.durations.sample(len(rest), for_time)
+    duration[rest] = pair_durations(gpus[rest], submit[rest], ascending, window.length, left, for_pairing)
+    if kind is Kind.HP:
+        movable = np.isin(np.arange(len(gpus)), rest)
+        limit = _HP_LIMIT * window.cards
+        submit = level(
+            submit, duration, gpus, movable, limit, lambda: arrivals(64, window.length, kind, for_time)
+        )
+    came = np.where(submit > 0, submit, arrivals(len(submit), window.length, kind, for_owner))
+    owners = organizations(came, pool.organizations, kind, for_owner)
+    per_gpu = for_owner.choice(np.asarray(figures()["cpus_per_gpu"]["common"], np.float64), len(gpus))
+    return _Drawn(submit, duration, requests, owners, requests.gpus_per_pod * per_gpu)
+
+
+def _long_tasks(
+    plan: ClassPlan, scale: float, window: _Window, target: float | None, rng: np.random.Generator
+) -> Intervals:
+    """The long tasks that the window shows of the preset's own, longer one."""
+    if plan.long is None:
+        return Intervals(np.empty(0), np.empty(0))
+    horizon = max(window.length, window.reference)
+    count = round(plan.count * scale * window.size * horizon / window.reference * plan.long.share_of_tasks)
+    mean = plan.long.mean
+    if mean is None:
+        single = sum(size * share for size, share in plan.mix.sizes.items()) / sum(plan.mix.sizes.values())
+        asked = (target or 0.0) * horizon / window.length
+        mean = min(asked / max(count, 1) / single, 0.9 * window.reference)
+    lasting = long_running(count, plan.long.shortest, mean, horizon, rng)
+    return cut(lasting, math.floor((horizon - window.length) / 2), window.length)
+
+
+def _scaled_groups(pools: tuple[PoolPlan, ...], nodes: int | None) -> list[list[tuple[int, int]]]:
+    """(nodes, cards a node) of each pool, in the proportions of the preset, at least one node each."""
+    counts = [count for pool in pools for count, _ in pool.groups]
+    if nodes is not None:
+        counts = [1 + int(extra) for extra in apportion([c - 1 for c in counts], nodes - len(counts))]
+        if len(counts) == 1:
+            counts = [nodes]
+    left = iter(counts)
+    return [[(next(left), gpus) for _, gpus in pool.groups] for pool in pools]
+
+
+def _nodes(pools: tuple[PoolPlan, ...], groups: list[list[tuple[int, int]]]) -> tuple[NodeSpec, ...]:
+    """The nodes of all pools, numbered throughout."""
+    nodes: list[NodeSpec] = []
+    for pool, sizes in zip(pools, groups, strict=True):
+        for count, gpus in sizes:
+            for _ in range(count):
+                index = len(nodes)
+                nodes.append(NodeSpec(index, f"n{index}", pool.gpu_model, gpus, float(pool.cpus)))
+    return tuple(nodes)
+
+
+def _tasks(drawn: list[tuple[str, Kind, _Drawn]]) -> tuple[Task, ...]:
+    """Task objects in the order of submission. Names count the tasks of a class in that order: h1, s1."""
+    rows: list[tuple[float, str, str, str, Kind, int, float, float, float]] = []
+    for kind, letter in ((Kind.HP, "h"), (Kind.SPOT, "s")):
+        of_kind = [
+            row
+            for model, its_kind, columns in drawn
+            if its_kind is kind
+            for row in zip(
+                columns.submit.tolist(),
+                columns.organizations,
+                [model] * len(columns.submit),
+                columns.requests.pods.tolist(),
+                columns.requests.gpus_per_pod.tolist(),
+                columns.duration.tolist(),
+                columns.cpus_per_pod.tolist(),
+                strict=True,
+            )
+        ]
+        of_kind.sort(key=lambda row: row[0])
+        width = len(str(len(of_kind)))
+        rows += [
+            (row[0], f"{letter}{number:0{width}d}", row[1], row[2], kind, *row[3:])
+            for number, row in enumerate(of_kind, 1)
+        ]
+    rows.sort(key=lambda row: (row[0], row[1]))
+    collecting = gc.isenabled()
+    gc.disable()  # nothing here is garbage, and looking for it takes half of the time
+    try:
+        return tuple(
+            Task(i, name, owner, model, kind, pods, gpus, submit, duration, cpus)
+            for i, (submit, name, owner, model, kind, pods, gpus, duration, cpus) in enumerate(rows)
+        )
+    finally:
+        if collecting:
+            gc.enable()

@@ -1,0 +1,229 @@
+"""The presets of the generator: published figures, and the choices where nothing is published.
+
+Choices, and why:
+
+* Gangs are mostly pods of whole 8-card nodes (HP): the published correlation of GPUs a pod and pods
+  is positive. The spot mix has too few 8-card pods for that (14% of the tasks, 27% gangs), so spot gangs are
+  mostly pods of one card.
+* No gang exceeds a quarter (HP) or an eighth (spot) of its pool. The published gang table is for all six
+  pools together and is cut off there.
+* Requests below one card are halves and quarters; the published mix only says "< 1".
+* `production`: request mixes of models other than A100 are not published; those here roughly give the
+  published mean GPUs a job and median request of each model. HP demand of a pool is its published
+  allocation rate, or demand over capacity where no rate is published. The A10 pool of the trace asks for
+  133% of its cards; no queue survives that, so it too gets its allocation rate.
+* `demo`: the paper's mix on a small cluster. Its longest tasks last three days instead of three months, so
+  that a week shows everything, and it has more spot work than the paper so that evictions happen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+
+from gfs.domain.task import Kind
+from gfs.workloads.calibration import figures
+from gfs.workloads.durations import Quantiles, top_for_mean, with_mean
+from gfs.workloads.requests import RequestMix
+
+_THREE_DAYS = 259_200.0
+
+
+@dataclass(frozen=True, slots=True)
+class LongPlan:
+    """The longest tasks of a class, those beyond its last published quantile."""
+
+    share_of_tasks: float
+    shortest: float
+    mean: float | None
+    """Mean seconds; None: what the load of the pool asks for."""
+    share_of_gpu_time: float
+
+
+@dataclass(frozen=True, slots=True)
+class ClassPlan:
+    """The HP or the spot tasks of a pool."""
+
+    count: int
+    """Tasks in the days and on the nodes of the preset."""
+    mix: RequestMix
+    durations: Quantiles
+    """Running times of all but the long tasks."""
+    long: LongPlan | None = None
+    load: float | None = None
+    """GPU-seconds asked for inside the window / GPU-seconds there are; None: as it falls out."""
+
+
+@dataclass(frozen=True, slots=True)
+class PoolPlan:
+    """One GPU model: its nodes and its two classes of work."""
+
+    gpu_model: str
+    groups: tuple[tuple[int, int], ...]
+    """(nodes, cards a node)"""
+    cpus: int
+    organizations: Mapping[str, float]
+    hp: ClassPlan
+    spot: ClassPlan
+
+    @property
+    def cards(self) -> int:
+        """Cards of all its nodes."""
+        return sum(nodes * gpus for nodes, gpus in self.groups)
+
+
+@dataclass(frozen=True, slots=True)
+class Preset:
+    """A cluster and its workload, before scaling."""
+
+    name: str
+    description: str
+    days: float
+    pools: tuple[PoolPlan, ...]
+
+
+def paper() -> Preset:
+    """The cluster the paper simulates."""
+    facts = figures()["paper_simulation"]
+    hp, spot = _a100_mix(Kind.HP), _a100_mix(Kind.SPOT)
+    body = _hp_body(facts["duration_seconds"]["HP"]["p99"], 0.99)
+    long_mean = (facts["duration_seconds"]["HP"]["mean"] - 0.99 * body.mean()) / 0.01
+    low, high = facts["offered_load"]["HP"]
+    pool = PoolPlan(
+        facts["gpu_model"],
+        ((facts["nodes"], facts["gpus_per_node"]),),
+        128,
+        _organizations("A100-SXM4-80GB"),
+        ClassPlan(
+            facts["tasks"]["HP"],
+            hp,
+            body,
+            LongPlan(0.01, body.seconds[-1], long_mean, _long_share_of_gpu_time(body.seconds[-1], long_mean)),
+            load=(low + high) / 2,
+        ),
+        ClassPlan(facts["tasks"]["Spot"], spot, _spot_durations(), load=facts["offered_load"]["Spot"]),
+    )
+    return Preset(
+        "paper",
+        "the cluster the paper simulates: 287 x 8 A100, 91 days, 165,038 tasks",
+        facts["days"],
+        (pool,),
+    )
+
+
+def demo() -> Preset:
+    """Small enough to be simulated in about a second."""
+    body = _hp_body(figures()["paper_simulation"]["duration_seconds"]["HP"]["p99"], 0.98)
+    pool = PoolPlan(
+        "A100",
+        ((16, 8),),
+        128,
+        dict(list(_organizations("A100-SXM4-80GB").items())[:8]),
+        ClassPlan(
+            3000, _a100_mix(Kind.HP), body, LongPlan(0.02, body.seconds[-1], 110_000.0, 0.7), load=0.58
+        ),
+        ClassPlan(600, _a100_mix(Kind.SPOT), _spot_durations(), load=0.2),
+    )
+    return Preset("demo", "a small cluster: 16 x 8 A100, 7 days, about 3,600 tasks, busy", 7, (pool,))
+
+
+def production() -> Preset:
+    """All six pools of the published node list."""
+    days = 28
+    totals, rates = figures()["trace_totals"], figures()["allocation_rate_before"]["rate"]
+    spot_share = totals["jobs"]["Spot"] / (totals["jobs"]["HP"] + totals["jobs"]["Spot"])
+    body = _hp_body(figures()["durations"]["p90_seconds"]["HP"], 0.9)
+    pools = []
+    for model, groups in figures()["nodes"]["groups"].items():
+        hp_mix, spot_mix = _production_mix(model)
+        jobs = totals["jobs_by_model"][model] * days / totals["days"]
+        pools.append(
+            PoolPlan(
+                model,
+                tuple((nodes, gpus) for nodes, gpus in groups),
+                figures()["nodes"]["cpus"][model],
+                _organizations(model),
+                ClassPlan(
+                    round(jobs * (1 - spot_share)),
+                    hp_mix,
+                    body,
+                    LongPlan(0.1, body.seconds[-1], None, 0.9),
+                    load=rates.get(model, totals["demand_over_capacity_by_model"][model]),
+                ),
+                ClassPlan(round(jobs * spot_share), spot_mix, _spot_durations()),
+            )
+        )
+    return Preset(
+        "production",
+        "the six GPU pools of the published node list: 10,412 cards, 28 days",
+        days,
+        tuple(pools),
+    )
+
+
+def _hp_body(last_seconds: float, last_share: float) -> Quantiles:
+    """HP running times up to the last published quantile."""
+    published = figures()["durations"]
+    below = published["share_of_jobs_below_seconds"]
+    knots = [(0.0, 5.0), (below["60"], 60.0), (below["600"], 600.0), (0.5, published["median_seconds"]["HP"])]
+    knots += [(below["3600"], 3600.0), (last_share, last_seconds)]
+    return Quantiles(tuple(share for share, _ in knots), tuple(float(seconds) for _, seconds in knots))
+
+
+def _spot_durations() -> Quantiles:
+    """Spot running times: median and 90th percentile of the trace, mean of the paper."""
+    published = figures()["durations"]
+    mean = figures()["paper_simulation"]["duration_seconds"]["Spot"]["mean"]
+    knots = (10.0, float(published["median_seconds"]["Spot"]), float(published["p90_seconds"]["Spot"]))
+    return with_mean((0.0, 0.5, 0.9), knots, mean)
+
+
+def _long_share_of_gpu_time(shortest: float, mean: float) -> float:
+    """GPU time of the tasks beyond p99, so that those over three days hold the published share."""
+    longest = top_for_mean(shortest, mean)
+    over_three_days: float = figures()["durations"]["share_of_gpu_time_over_three_days"]
+    return over_three_days * (longest - shortest) / (longest - _THREE_DAYS)
+
+
+def _a100_mix(kind: Kind) -> RequestMix:
+    """The request mix of the paper's table."""
+    percent = figures()["paper_simulation"]["request_mix_percent"][kind.label]
+    sizes = {size: percent[f"{size:g}"] for size in (1.0, 2.0, 4.0, 8.0)}
+    sizes[0.25] = sizes[0.5] = percent["<1"] / 2
+    if kind is Kind.HP:
+        return RequestMix(sizes, percent["gang"] / 100, {1.0: 0.18, 2.0: 0.05, 4.0: 0.05, 8.0: 0.72}, 1 / 4)
+    return RequestMix(sizes, percent["gang"] / 100, {1.0: 0.6, 2.0: 0.05, 4.0: 0.15, 8.0: 0.2}, 1 / 8)
+
+
+def _production_mix(model: str) -> tuple[RequestMix, RequestMix]:
+    """Request mixes of a pool of the published cluster, (HP, spot)."""
+    if model == "A100-SXM4-80GB":
+        return _a100_mix(Kind.HP), _a100_mix(Kind.SPOT)
+    sizes, gang_share = {
+        "A10": ({0.25: 0.1, 0.5: 0.11, 1.0: 0.79}, 0.01),
+        "H800": ({1.0: 0.05, 2.0: 0.03, 4.0: 0.02, 8.0: 0.9}, 0.8),
+        "GPU-series-1": ({1.0: 0.78, 2.0: 0.05, 4.0: 0.05, 8.0: 0.12}, 0.01),
+        "GPU-series-2": ({1.0: 0.36, 2.0: 0.1, 4.0: 0.14, 8.0: 0.4}, 0.18),
+        "A800-SXM4-80GB": ({1.0: 0.42, 2.0: 0.18, 4.0: 0.12, 8.0: 0.28}, 0.1),
+    }[model]
+    gangs = {1.0: 1.0} if model == "A10" else {1.0: 0.1, 8.0: 0.9}
+    return RequestMix(sizes, gang_share, gangs, 1 / 4), RequestMix(sizes, gang_share, gangs, 1 / 8)
+
+
+def _organizations(model: str) -> dict[str, float]:
+    """Organizations of a model and their shares of its GPU time, the largest first."""
+    shares = figures()["organizations"]["share_by_model"][model]
+    return {f"org-{name}": share for name, share in shares.items()}
+
+
+_BUILDERS = {"demo": demo, "paper": paper, "production": production}
+
+PRESETS: dict[str, str] = {name: build().description for name, build in _BUILDERS.items()}
+"""The presets by name, each with a line on what it is."""
+
+
+@cache
+def preset_named(name: str) -> Preset:
+    """The preset of this name."""
+    return _BUILDERS[name]()

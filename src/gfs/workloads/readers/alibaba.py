@@ -1,0 +1,211 @@
+"""Traces with the columns of Alibaba's cluster-trace-v2026-spot-gpu (SPEC 8): a job and a node table."""
+
+from __future__ import annotations
+
+import gc
+import math
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from gfs.domain.errors import BadRow, BadRows, InputError
+from gfs.domain.node import NodeSpec
+from gfs.domain.task import Kind, Task
+from gfs.domain.units import HOUR, MICRO
+from gfs.domain.workload import Workload
+from gfs.workloads.readers.checks import Bools, Checks, Floats, gang_room
+from gfs.workloads.readers.tables import Table, read_table
+
+JOB_COLUMNS = (
+    "job_name",
+    "organization",
+    "gpu_model",
+    "cpu_request",
+    "gpu_request",
+    "worker_num",
+    "submit_time",
+    "duration",
+    "job_type",
+)
+OPTIONAL_JOB_COLUMNS = ("guarantee_hours", "checkpoint_interval")
+NODE_COLUMNS = ("node_name", "gpu_model", "gpu_capacity_num", "cpu_num")
+
+_KINDS = {"HP": Kind.HP, "Spot": Kind.SPOT}
+
+
+@dataclass(frozen=True, slots=True)
+class TraceRead:
+    """What a trace holds."""
+
+    workload: Workload
+    skipped: tuple[BadRow, ...]
+    """The values for which rows were left out; empty unless `skip_bad_rows` was given."""
+
+
+def read_trace(
+    jobs: Path | str,
+    nodes: Path | str,
+    *,
+    skip_bad_rows: bool = False,
+    guarantee_hours: float = 1.0,
+    checkpoint_interval: float = HOUR,
+) -> TraceRead:
+    """Read and check a trace: CSV, gzipped CSV or Parquet.
+
+    `guarantee_hours` (above 0; 1, 2 or 4 as a rule) and `checkpoint_interval` (seconds, above 0) are for
+    tasks that do not say. Raises `BadRows` for rows that cannot be used, unless they are to be skipped, and
+    `InputError` for a file that cannot. Tasks are put in the order of (submit_time, job_name); nodes keep the
+    order of the file.
+    """
+    for name, value in (("guarantee_hours", guarantee_hours), ("checkpoint_interval", checkpoint_interval)):
+        if not (math.isfinite(value) and value > 0):
+            raise InputError(f"{name} must be above 0, not {value:g}.")
+    node_table = read_table(nodes, NODE_COLUMNS)
+    specs, bad_nodes = _read_nodes(node_table)
+    pools: dict[str, list[int]] = {}
+    for spec in specs:
+        pools.setdefault(spec.gpu_model, []).append(spec.gpus)
+    nodes_known = skip_bad_rows or not bad_nodes  # what fits cannot be said before the nodes are right
+    job_table = read_table(jobs, JOB_COLUMNS, OPTIONAL_JOB_COLUMNS)
+    tasks, bad_jobs = _read_jobs(
+        job_table, pools if nodes_known else None, guarantee_hours, checkpoint_interval
+    )
+    bad = (*bad_nodes, *bad_jobs)
+    if bad and not skip_bad_rows:
+        raise BadRows(bad)
+    for what, rows, path in (("node", specs, nodes), ("job", tasks, jobs)):
+        if not rows:
+            raise InputError(f"{path}: there is no usable {what} in this file.")
+    return TraceRead(Workload(tasks, specs), bad)
+
+
+def _read_nodes(table: Table) -> tuple[tuple[NodeSpec, ...], tuple[BadRow, ...]]:
+    """The usable nodes, and what is wrong with the others."""
+    checks = Checks(table)
+    names, models = checks.text("node_name"), checks.text("gpu_model")
+    gpus = checks.number("gpu_capacity_num")
+    cpus = checks.number("cpu_num")
+    checks.reject(
+        "gpu_capacity_num", (gpus < 1) | (gpus != np.floor(gpus)), "must be a whole number of 1 or more"
+    )
+    checks.reject("cpu_num", cpus < 0, "must not be negative")
+    checks.reject_duplicates("node_name", names)
+    good = np.flatnonzero(checks.good).tolist()
+    specs = (NodeSpec(i, names[r], models[r], int(gpus[r]), float(cpus[r])) for i, r in enumerate(good))
+    return tuple(specs), checks.bad_rows()
+
+
+def _read_jobs(
+    table: Table, pools: dict[str, list[int]] | None, guarantee_hours: float, checkpoint_interval: float
+) -> tuple[tuple[Task, ...], tuple[BadRow, ...]]:
+    """The usable tasks in the order of submission, and what is wrong with the other rows."""
+    checks = Checks(table)
+    names, owners, models = (checks.text(name) for name in ("job_name", "organization", "gpu_model"))
+    kinds = checks.text("job_type")
+    cpus, gpus, pods, submit, duration = (checks.number(name) for name in JOB_COLUMNS[3:8])
+    guarantee = checks.number("guarantee_hours", missing=guarantee_hours)
+    interval = checks.number("checkpoint_interval", missing=checkpoint_interval)
+    for name, values in (("cpu_request", cpus), ("submit_time", submit), ("duration", duration)):
+        checks.reject(name, values < 0, "must not be negative")
+    checks.reject("gpu_request", gpus < 0, "must not be negative")
+    checks.reject("gpu_request", gpus == 0, "must be above 0")
+    checks.reject("gpu_request", gpus * MICRO <= 0.5, "rounds to nothing: the least is a millionth of a card")
+    checks.reject(
+        "gpu_request", (gpus > 1) & (gpus != np.floor(gpus)), "above 1 it must be a whole number of cards"
+    )
+    checks.reject("worker_num", (pods < 1) | (pods != np.floor(pods)), "must be a whole number of 1 or more")
+    checks.reject("guarantee_hours", guarantee <= 0, "must be above 0")
+    checks.reject("checkpoint_interval", interval <= 0, "must be above 0")
+    if not _KINDS.keys() >= set(kinds):
+        unknown = np.fromiter((kind not in _KINDS for kind in kinds), bool, len(kinds))
+        checks.reject("job_type", unknown, "must be HP or Spot")
+    checks.reject_duplicates("job_name", names)
+    if pools is not None:
+        _check_fit(checks, models, gpus, pods, pools)
+    tasks = _build(
+        checks.good,
+        names,
+        owners,
+        models,
+        kinds,
+        (cpus, gpus, pods, submit, duration, guarantee, interval),
+    )
+    return tasks, checks.bad_rows()
+
+
+def _check_fit(
+    checks: Checks, models: list[str], gpus: Floats, pods: Floats, pools: dict[str, list[int]]
+) -> None:
+    """Reject tasks that could never start, even on an empty cluster."""
+    ids = {model: i for i, model in enumerate(dict.fromkeys(models))}
+    codes = np.fromiter((ids[model] for model in models), np.int64, len(models))
+    known = np.asarray([model in pools for model in ids], dtype=bool)
+    checks.reject("gpu_model", ~known[codes], "no node has this GPU model")
+    largest = np.asarray([max(pools.get(model, [0])) for model in ids], dtype=np.float64)
+    usable: Bools = checks.fine("gpu_model") & checks.fine("gpu_request")
+    checks.reject(
+        "gpu_request",
+        usable & (gpus > largest[codes]),
+        lambda row: (
+            f"a pod must fit on one node; the largest {models[row]} node has {largest[codes[row]]:.0f} cards"
+        ),
+    )
+    usable = usable & checks.fine("gpu_request") & checks.fine("worker_num")
+    room = np.full(len(models), np.inf)
+    by_code = list(ids)
+    sizes = pa.array(gpus[usable]).dictionary_encode()
+    pairs = pa.array(
+        codes[usable] * (len(sizes.dictionary) + 1) + sizes.indices.to_numpy()
+    ).dictionary_encode()
+    rooms = []
+    for pair in pairs.dictionary.to_pylist():
+        code, size = divmod(pair, len(sizes.dictionary) + 1)
+        rooms.append(gang_room(pools[by_code[code]], sizes.dictionary[size].as_py()))
+    room[usable] = np.asarray(rooms, dtype=np.float64)[pairs.indices.to_numpy()]
+    checks.reject(
+        "worker_num",
+        usable & (pods > room),
+        lambda row: f"the whole pool {models[row]} holds only {room[row]:.0f} pods of {gpus[row]:g} GPUs",
+    )
+
+
+def _build(
+    good: Bools,
+    names: list[str],
+    owners: list[str],
+    models: list[str],
+    kinds: list[str],
+    numbers: tuple[Floats, ...],
+) -> tuple[Task, ...]:
+    """Task objects of the good rows."""
+    rows = np.flatnonzero(good)
+    keys = pa.table({"submit": numbers[3][rows], "name": pa.array(names).take(pa.array(rows))})
+    order = pc.sort_indices(keys, sort_keys=[("submit", "ascending"), ("name", "ascending")]).to_numpy()
+    rows = rows[order]
+    cpus, gpus, pods, submit, duration, guarantee, interval = (column[rows].tolist() for column in numbers)
+    collecting = gc.isenabled()
+    gc.disable()  # nothing here is garbage, and looking for it takes half of the time
+    try:
+        return tuple(
+            Task(
+                i,
+                names[row],
+                owners[row],
+                models[row],
+                _KINDS[kinds[row]],
+                int(pods[i]),
+                gpus[i],
+                submit[i],
+                duration[i],
+                cpus[i],
+                guarantee[i],
+                interval[i],
+            )
+            for i, row in enumerate(rows.tolist())
+        )
+    finally:
+        if collecting:
+            gc.enable()

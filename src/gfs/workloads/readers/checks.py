@@ -1,0 +1,97 @@
+"""Collect what is wrong with the rows of a table, a whole column at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gfs.domain.errors import BadRow
+from gfs.domain.units import MICRO, to_micro
+from gfs.workloads.readers.tables import Table
+
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+
+
+class Checks:
+    """The bad values of one table. Of several faults of one value the first is kept."""
+
+    def __init__(self, table: Table) -> None:
+        self._table = table
+        self._bad: dict[str, Bools] = {}
+        self._found: list[tuple[int, int, BadRow]] = []
+        self.good: Bools = np.ones(len(table), dtype=bool)
+        """Rows without a bad value."""
+
+    def fine(self, column: str) -> Bools:
+        """Rows whose value in this column has no fault so far."""
+        return ~self._bad.setdefault(column, np.zeros(len(self._table), dtype=bool))
+
+    def text(self, column: str) -> list[str]:
+        """A text column; missing values are rejected."""
+        values = self._table.text(column)
+        if "" in values:
+            self.reject(column, np.fromiter((not v for v in values), bool, len(values)), "missing")
+        return values
+
+    def number(self, column: str, *, missing: float | None = None) -> Floats:
+        """A number column; what is no finite number is rejected. `missing`, if given, stands for blanks.
+
+        Rejected values are 1 in the result, which passes every later check.
+        """
+        if column not in self._table.columns:
+            assert missing is not None
+            return np.full(len(self._table), missing)
+        values, present = self._table.numbers(column)
+        values = values.copy()
+        if not present.all():
+            texts = self._table.text(column)
+            blank = ~present & np.fromiter((not text for text in texts), bool, len(texts))
+            if missing is None:
+                self.reject(column, blank, "missing")
+            self.reject(column, ~present & ~blank, "not a number")
+            values[~present] = 1.0
+            if missing is not None:
+                values[blank] = missing
+        infinite = ~np.isfinite(values)
+        if infinite.any():
+            self.reject(column, infinite, "not a finite number")
+            values[infinite] = 1.0
+        return values
+
+    def reject(self, column: str, which: Bools, reason: str | Callable[[int], str]) -> None:
+        """Note the rows where `which` holds and nothing was wrong with the value before."""
+        if not which.any():
+            return
+        fresh = which & self.fine(column)
+        rank = list(self._table.columns).index(column)
+        for row in np.flatnonzero(fresh).tolist():
+            why = reason if isinstance(reason, str) else reason(row)
+            line = int(self._table.lines[row])
+            shown = self._table.shown(column, row)
+            self._found.append((line, rank, BadRow(self._table.file, line, column, shown, why)))
+        self._bad[column] |= fresh
+        self.good &= ~fresh
+
+    def reject_duplicates(self, column: str, values: list[str]) -> None:
+        """Reject values that an earlier row has already."""
+        if len(set(values)) == len(values):
+            return
+        first: dict[str, int] = {}
+        again = np.fromiter((first.setdefault(v, i) != i for i, v in enumerate(values)), bool, len(values))
+        lines = self._table.lines
+        self.reject(column, again, lambda row: f"already used in row {lines[first[values[row]]]}")
+
+    def bad_rows(self) -> tuple[BadRow, ...]:
+        """All faults, in the order of the file."""
+        shape = [(bad.row, -1, bad) for bad in self._table.bad]
+        return tuple(bad for _, _, bad in sorted(shape + self._found, key=lambda entry: entry[:2]))
+
+
+def gang_room(cards: list[int], gpus_per_pod: float) -> int:
+    """Pods of this size that an empty pool with nodes of these cards holds."""
+    if gpus_per_pod >= 1:
+        return sum(int(count // gpus_per_pod) for count in cards)
+    return sum(cards) * (MICRO // to_micro(gpus_per_pod))

@@ -1,0 +1,278 @@
+"""Read a table file (CSV, gzipped CSV or Parquet): text and number columns, the line of every record."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv as pacsv
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from gfs.domain.errors import BadRow, InputError
+
+_BLANK = ("", "nan", "NaN")
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """The wanted columns of a file that the file has."""
+
+    file: str
+    columns: dict[str, Any]
+    """Arrow arrays: text (never null, blank for missing) or numbers as stored."""
+    lines: NDArray[np.int64]
+    """Line of each record as an editor counts it; in a Parquet file the first record is 2 as well."""
+    bad: tuple[BadRow, ...]
+    """Lines that are not records: too many or too few values."""
+
+    def __len__(self) -> int:
+        return len(self.lines)
+
+    def text(self, name: str) -> list[str]:
+        """A column as text without surrounding blanks; missing values are ''."""
+        trimmed = pc.utf8_trim_whitespace(_as_text(self.columns[name]))
+        coded = pc.dictionary_encode(trimmed)  # so that equal texts are one object
+        words = ["" if word in _BLANK else word for word in coded.dictionary.to_pylist()]
+        return [words[code] for code in coded.indices.to_pylist()]
+
+    def numbers(self, name: str) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+        """A column as numbers, and which of its values are numbers at all. Missing ones are not."""
+        column = self.columns[name]
+        if not _is_text(column.type):
+            try:
+                cast = pc.cast(column, pa.float64(), safe=False)
+            except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+                cast = None
+            if cast is not None:
+                present = np.asarray(pc.is_valid(cast).to_numpy(zero_copy_only=False), dtype=bool)
+                return np.asarray(pc.fill_null(cast, 0.0).to_numpy(), dtype=np.float64), present
+        trimmed = pc.utf8_trim_whitespace(_as_text(column))
+        try:
+            values = pc.cast(trimmed, pa.float64()).to_numpy()
+            return np.asarray(values, dtype=np.float64), np.ones(len(self), dtype=bool)
+        except pa.ArrowInvalid:
+            return _parse_each(trimmed.to_pylist())
+
+    def shown(self, name: str, row: int) -> str:
+        """A value as a person would recognise it in the file."""
+        value = self.columns[name][row].as_py()
+        return "" if value is None else str(value)
+
+
+def read_table(path: Path | str, needed: Sequence[str], optional: Sequence[str] = ()) -> Table:
+    """The `needed` and, where present, the `optional` columns. Others are ignored."""
+    file = str(path)
+    data = _read_bytes(Path(path))
+    if data[:4] == b"PAR1":
+        return _from_parquet(file, data, needed, optional)
+    if Path(path).suffix.lower() in (".parquet", ".pq"):
+        raise InputError(f"{file}: this is not a Parquet file. Export it again, or give the CSV file.")
+    if data[:2] == b"\x1f\x8b":
+        try:
+            data = gzip.decompress(data)
+        except (OSError, EOFError, zlib.error) as error:
+            raise InputError(f"{file}: cannot be unpacked with gzip ({error}). Compress it again.") from error
+    return _from_csv(file, data, needed, optional)
+
+
+def require_columns(file: str, have: Sequence[str], needed: Sequence[str]) -> None:
+    """Raise unless every needed column is there, once."""
+    missing = [name for name in needed if name not in have]
+    if missing:
+        found = ", ".join(have[:20]) or "none"
+        hint = (
+            " Values must be separated by commas."
+            if len(have) == 1 and any(c in have[0] for c in ";\t|")
+            else ""
+        )
+        raise InputError(
+            f"{file}: column {', '.join(missing)} missing (found: {found}). "
+            f"The first line must name the columns {', '.join(needed)}.{hint}"
+        )
+    twice = sorted({name for name in needed if list(have).count(name) > 1})
+    if twice:
+        raise InputError(f"{file}: column {', '.join(twice)} appears twice. Keep one of them.")
+
+
+def _read_bytes(path: Path) -> bytes:
+    """The whole file, or an error that says what is wrong with it."""
+    if path.is_dir():
+        raise InputError(f"{path}: this is a directory. Give the file in it.")
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        raise InputError(f"{path}: no such file. Check the name.") from None
+    except PermissionError:
+        raise InputError(f"{path}: no permission to read it. Change its permissions or copy it.") from None
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path}: cannot be read ({getattr(error, 'strerror', None) or error}).") from error
+    if not data.strip():
+        raise InputError(f"{path}: the file is empty.")
+    return data
+
+
+def _from_parquet(file: str, data: bytes, needed: Sequence[str], optional: Sequence[str]) -> Table:
+    """Read a Parquet file."""
+    try:
+        source = pq.ParquetFile(pa.BufferReader(data))
+        have = source.schema_arrow.names
+        require_columns(file, have, needed)
+        wanted = [name for name in (*needed, *optional) if name in have]
+        table = source.read(columns=wanted)
+        columns = {name: table[name].combine_chunks() for name in wanted}
+        columns = {
+            n: c.dictionary_decode() if pa.types.is_dictionary(c.type) else c for n, c in columns.items()
+        }
+        for column in columns.values():
+            column.validate(full=True)  # text that is not UTF-8, counts that do not agree
+            _as_text(column)
+    except (pa.ArrowException, OSError, ValueError, OverflowError, MemoryError) as error:
+        raise InputError(
+            f"{file}: cannot be read as Parquet ({_first_line(error)}). Export it again."
+        ) from error
+    return Table(file, columns, np.arange(table.num_rows, dtype=np.int64) + 2, ())
+
+
+def _from_csv(file: str, data: bytes, needed: Sequence[str], optional: Sequence[str]) -> Table:
+    """Read a CSV file: every wanted column as text, so that '007' stays '007'."""
+    data = data.removeprefix(b"\xef\xbb\xbf")
+    _require_utf8(file, data)
+    if b"\r" in data:
+        data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+    start = len(data) - len(data.lstrip(b"\n"))
+    before = data.count(b"\n", 0, start)
+    end = data.find(b"\n", start)
+    header, body = (data[start:], b"") if end < 0 else (data[start:end], data[end + 1 :])
+    try:
+        have = [name.strip() for name in next(csv.reader(io.StringIO(header.decode())), [])]
+    except csv.Error as error:
+        raise InputError(f"{file}: the first line cannot be read as CSV ({error}). Correct it.") from error
+    require_columns(file, have, needed)
+    wanted = [name for name in (*needed, *optional) if name in have]
+    strange: list[tuple[int, str, str]] = []
+
+    def on_strange(row: pacsv.InvalidRow) -> str:
+        if row.text.strip():
+            reason = f"{row.actual_columns} values where the header names {row.expected_columns} columns"
+        else:
+            reason = ""
+        strange.append((row.number, row.text, reason))
+        return "skip"
+
+    quoted = b'"' in body
+    unique = [name if have.index(name) == i else f"{name}\0{i}" for i, name in enumerate(have)]
+    if not body.strip():
+        return Table(file, {n: pa.array([], pa.string()) for n in wanted}, np.empty(0, np.int64), ())
+    try:
+        table = pacsv.read_csv(
+            pa.BufferReader(body),
+            read_options=pacsv.ReadOptions(column_names=unique, use_threads=False, block_size=1 << 24),
+            parse_options=pacsv.ParseOptions(
+                ignore_empty_lines=False, invalid_row_handler=on_strange, newlines_in_values=quoted
+            ),
+            convert_options=pacsv.ConvertOptions(
+                include_columns=unique if quoted else wanted,
+                column_types=dict.fromkeys(unique, pa.string()),
+                strings_can_be_null=False,
+            ),
+        )
+    except pa.ArrowException as error:
+        raise InputError(
+            f"{file}: cannot be read as CSV ({_first_line(error)}). Correct the file."
+        ) from error
+    lines, strange_lines = _lines(table, [(rank, text.count("\n")) for rank, text, _ in strange], quoted)
+    offset = before + 1
+    lines += offset
+    bad = tuple(
+        BadRow(file, int(line) + offset, "(row)", text.strip()[:60], why)
+        for line, (_, text, why) in zip(strange_lines, strange, strict=True)
+        if why
+    )
+    columns = {name: table[name].combine_chunks() for name in wanted}
+    keep = _not_blank_lines(columns, lines, data)
+    if not keep.all():
+        columns, lines = (
+            {name: column.filter(pa.array(keep)) for name, column in columns.items()},
+            lines[keep],
+        )
+    return Table(file, columns, lines, bad)
+
+
+def _not_blank_lines(columns: dict[str, Any], lines: NDArray[np.int64], data: bytes) -> NDArray[np.bool_]:
+    """Records that are more than a blank line. (Nothing but commas is a record, of missing values.)"""
+    keep = np.ones(len(lines), dtype=bool)
+    hollow = np.ones(len(lines), dtype=bool)
+    for column in columns.values():
+        hollow &= np.asarray(pc.equal(column, "").to_numpy(zero_copy_only=False), dtype=bool)
+    if hollow.any():
+        texts = data.split(b"\n")
+        for row in np.flatnonzero(hollow):
+            keep[row] = bool(texts[lines[row] - 1].strip())
+    return keep
+
+
+def _lines(
+    table: Any, strange: list[tuple[int, int]], quoted: bool
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Lines after the header, from 1, on which records and `strange` lines (rank, line breaks) begin."""
+    ranks = np.asarray([rank for rank, _ in strange], dtype=np.int64) - 1
+    is_record = np.ones(table.num_rows + len(strange), dtype=bool)
+    is_record[ranks] = False
+    breaks = np.ones(len(is_record), dtype=np.int64)
+    breaks[ranks] += np.asarray([inside for _, inside in strange], dtype=np.int64)
+    if quoted:
+        for name in table.column_names:
+            breaks[is_record] += np.asarray(pc.count_substring(table[name], "\n").to_numpy(), dtype=np.int64)
+    begins = np.cumsum(breaks) - breaks + 1
+    return begins[is_record], begins[ranks]
+
+
+def _require_utf8(file: str, data: bytes) -> None:
+    """Raise where the bytes are not UTF-8, with the line."""
+    try:
+        data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise InputError(
+            f"{file}: line {line} is not UTF-8 text (byte 0x{data[error.start]:02x}). "
+            f"If it is Latin-1, convert it: iconv -f LATIN1 -t UTF-8 {Path(file).name} > utf8.csv"
+        ) from None
+
+
+def _is_text(kind: Any) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+
+def _as_text(column: Any) -> Any:
+    """A column as text: whole numbers without '.0', missing values ''."""
+    if pa.types.is_floating(column.type):
+        texts = [
+            None if v is None else (str(int(v)) if v.is_integer() else repr(v)) for v in column.to_pylist()
+        ]
+        column = pa.array(texts, pa.string())
+    return pc.fill_null(pc.cast(column, pa.string()), "")
+
+
+def _parse_each(texts: list[str]) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    """Numbers one by one, for columns where some are not."""
+    values, good = np.zeros(len(texts)), np.ones(len(texts), dtype=bool)
+    for i, text in enumerate(texts):
+        try:
+            values[i] = float(text if "_" not in text else "")
+        except ValueError:
+            good[i] = False
+    return values, good
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0]

@@ -1,0 +1,104 @@
+"""Write a workload as the two CSV files of SPEC 8."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.csv as pacsv
+
+from gfs.domain.errors import InputError
+from gfs.domain.workload import Workload
+from gfs.workloads.readers.alibaba import JOB_COLUMNS, NODE_COLUMNS, OPTIONAL_JOB_COLUMNS
+
+
+def write_trace(workload: Workload, out_dir: Path | str) -> tuple[Path, Path]:
+    """Write `jobs.csv` and `nodes.csv` into `out_dir`, made if need be, and return their paths.
+
+    Each file appears complete or not at all. `read_trace` reads back the same tasks and nodes.
+    """
+    folder = Path(out_dir)
+    jobs, nodes = folder / "jobs.csv", folder / "nodes.csv"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"{folder}: cannot be made ({_reason(error)}). Choose another directory.") from error
+    _replace(jobs, _jobs_table(workload))
+    _replace(nodes, _nodes_table(workload))
+    return jobs, nodes
+
+
+def _jobs_table(workload: Workload) -> pa.Table:
+    """The job columns, in the order of SPEC 8."""
+    tasks = workload.tasks
+    columns = [
+        pa.array([t.name for t in tasks], pa.string()),
+        pa.array([t.organization for t in tasks], pa.string()),
+        pa.array([t.gpu_model for t in tasks], pa.string()),
+        _numbers([t.cpus_per_pod for t in tasks]),
+        _numbers([t.gpus_per_pod for t in tasks]),
+        pa.array([t.pods for t in tasks], pa.int64()),
+        _numbers([t.submit_time for t in tasks]),
+        _numbers([t.duration for t in tasks]),
+        pa.array([t.kind.label for t in tasks], pa.string()),
+        _numbers([t.guarantee_hours for t in tasks]),
+        _numbers([t.checkpoint_interval for t in tasks]),
+    ]
+    return pa.Table.from_arrays(columns, names=[*JOB_COLUMNS, *OPTIONAL_JOB_COLUMNS])
+
+
+def _nodes_table(workload: Workload) -> pa.Table:
+    """The node columns, in the order of SPEC 8."""
+    nodes = workload.nodes
+    columns = [
+        pa.array([n.name for n in nodes], pa.string()),
+        pa.array([n.gpu_model for n in nodes], pa.string()),
+        pa.array([n.gpus for n in nodes], pa.int64()),
+        _numbers([n.cpus for n in nodes]),
+    ]
+    return pa.Table.from_arrays(columns, names=list(NODE_COLUMNS))
+
+
+def _numbers(values: Sequence[float]) -> Any:
+    """Whole numbers without a point; others with all the digits they need to be read back."""
+    floats = [float(value) for value in values]
+    if all(value.is_integer() and abs(value) < 2**53 for value in floats):
+        return pa.array([int(value) for value in floats], pa.int64())
+    return pa.array(
+        [str(int(v)) if v.is_integer() and abs(v) < 2**53 else repr(v) for v in floats], pa.string()
+    )
+
+
+def _replace(path: Path, table: pa.Table) -> None:
+    """Write a file beside `path` and put it in its place."""
+    draft = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        try:
+            with draft.open("wb") as file:
+                file.write(",".join(table.column_names).encode() + b"\n")
+                start = file.tell()
+                try:
+                    pacsv.write_csv(table, file, _options("none"))
+                except pa.ArrowInvalid:  # some name holds a comma or a quote: quote all text
+                    file.seek(start)
+                    file.truncate()
+                    pacsv.write_csv(table, file, _options("needed"))
+            os.replace(draft, path)
+        except BaseException:
+            draft.unlink(missing_ok=True)
+            raise
+    except OSError as error:
+        raise InputError(
+            f"{path}: cannot be written ({_reason(error)}). Choose another directory or make room."
+        ) from error
+
+
+def _options(quoting: str) -> pacsv.WriteOptions:
+    return pacsv.WriteOptions(include_header=False, quoting_style=quoting)
+
+
+def _reason(error: OSError) -> str:
+    return error.strerror or str(error) or type(error).__name__

@@ -1,0 +1,340 @@
+"""Tables and pages: every section is there, holds data, and loads nothing from elsewhere."""
+
+from __future__ import annotations
+
+import heapq
+import json
+import random
+import re
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from rich.console import Console
+
+from gfs.domain.errors import InputError
+from gfs.domain.node import NodeSpec
+from gfs.domain.task import Kind, Task
+from gfs.domain.workload import Workload
+from gfs.report.columns import COLUMNS, amount, best_rows, in_one_unit, percent, short_seconds
+from gfs.report.comparison import comparison_page
+from gfs.report.inspection_page import inspection_page
+from gfs.report.page import Chart, Section, Words, build_page, write_page
+from gfs.report.palette import scheduler_colours
+from gfs.report.tables import comparison_table, inspection_tables
+from gfs.telemetry.inspection import inspect
+from gfs.telemetry.metrics import Metrics, compute_metrics
+
+
+@dataclass(frozen=True)
+class Outcome:
+    scheduler: str
+    metrics: Metrics
+    events: pa.Table
+    quota: pa.Table | None = None
+    parameters: Any = None
+
+
+def toy_workload(tasks: int = 120, nodes: int = 6, days: float = 2.0, seed: int = 1) -> Workload:
+    rng = random.Random(seed)
+    made = []
+    for i, submit in enumerate(sorted(round(rng.uniform(0, days * 86_400)) for _ in range(tasks))):
+        kind = Kind.SPOT if rng.random() < 0.35 else Kind.HP
+        gpus, duration = (
+            rng.choice([0.5, 1.0, 1.0, 2.0, 4.0, 8.0]),
+            float(round(rng.lognormvariate(8.6, 1.1))),
+        )
+        made.append(Task(i, f"t{i:05d}", f"team-{i % 11}", "A100", kind, 1, gpus, float(submit), duration))
+    return Workload(tuple(made), tuple(NodeSpec(i, f"n{i}", "A100", 8) for i in range(nodes)), "toy")
+
+
+def toy_run(workload: Workload, name: str, spot_share: float) -> Outcome:
+    """First fit; HP evicts spot; spot holds at most a share of the cards. Only for having a log to draw."""
+    free = [float(n.gpus) for n in workload.nodes]
+    cap, spot_used = spot_share * sum(free), 0.0
+    rows: list[tuple[float, str, Task, int, str]] = []
+    queue: list[Task] = []
+    running: dict[int, tuple[int, float]] = {}  # task -> node, start
+    left = {t.index: t.duration for t in workload.tasks}
+    number = dict.fromkeys(left, 0)
+    heap = [(t.submit_time, 1, t.index, 0) for t in workload.tasks]
+    heapq.heapify(heap)
+
+    def stop(now: float, task: Task, event: str) -> None:
+        nonlocal spot_used
+        node, start = running.pop(task.index)
+        free[node] += task.gpus
+        spot_used -= task.gpus * (task.kind is Kind.SPOT)
+        rows.append((now, event, task, number[task.index], f"n{node}"))
+        if event == "evict":
+            overhead = 0.0 if number[task.index] == 1 else 40.0
+            left[task.index] -= max(0.0, now - start - overhead) // 3600 * 3600
+            queue.append(task)
+
+    while heap:
+        now, what, index, run = heapq.heappop(heap)
+        task = workload.tasks[index]
+        if what == 1:
+            rows.append((now, "submit", task, 0, ""))
+            queue.append(task)
+        elif index in running and number[index] == run:
+            stop(now, task, "finish")
+        for want in sorted(queue, key=lambda t: (t.kind, t.index)):
+            if want.kind is Kind.SPOT and spot_used + want.gpus > cap:
+                continue
+            node = next((i for i, f in enumerate(free) if f >= want.gpus), None)
+            if node is None and want.kind is Kind.HP:
+                for i in range(len(free)):
+                    spot = [workload.tasks[t] for t, (n, _) in running.items() if n == i]
+                    victims = [t for t in spot if t.kind is Kind.SPOT]
+                    if free[i] + sum(t.gpus for t in victims) >= want.gpus:
+                        for victim in victims:
+                            stop(now, victim, "evict")
+                        node = i
+                        break
+            if node is None:
+                continue
+            queue.remove(want)
+            number[want.index] += 1
+            free[node] -= want.gpus
+            spot_used += want.gpus * (want.kind is Kind.SPOT)
+            running[want.index] = (node, now)
+            rows.append((now, "start", want, number[want.index], f"n{node}"))
+            end = now + left[want.index] + (40.0 if number[want.index] > 1 else 0.0)
+            heapq.heappush(heap, (end, 0, want.index, number[want.index]))
+    events = pa.table(
+        {
+            "time": [r[0] for r in rows],
+            "event": [r[1] for r in rows],
+            "task": [r[2].name for r in rows],
+            "run": [r[3] for r in rows],
+            "node": [r[4] for r in rows],
+            "gpus": [r[2].gpus for r in rows],
+            "reason": [""] * len(rows),
+        }
+    )
+    times = [300.0 * i for i in range(int(rows[-1][0] / 300) + 1)]
+    quota = pa.table(
+        {
+            "time": times,
+            "gpu_model": ["A100"] * len(times),
+            "guarantee_hours": [1.0] * len(times),
+            "quota": [cap] * len(times),
+            "spot_in_use": [cap / 2] * len(times),
+        }
+    )
+    metrics = compute_metrics(events, workload, quota=quota)
+    return Outcome(name, metrics, events, quota, {"spot_share": spot_share})
+
+
+@pytest.fixture(scope="module")
+def workload() -> Workload:
+    return toy_workload()
+
+
+@pytest.fixture(scope="module")
+def outcomes(workload: Workload) -> list[Outcome]:
+    return [
+        toy_run(workload, "static", 1.0),
+        toy_run(workload, "yarn-cs", 0.5),
+        toy_run(workload, "gfs", 0.25),
+    ]
+
+
+def figures_of(page: str) -> list[dict[str, Any]]:
+    found = re.search(r"const figures=(\[.*?\]);\n", page)
+    assert found
+    figures: list[dict[str, Any]] = json.loads(found[1].replace("<\\/", "</"))
+    return figures
+
+
+def own_text(page: str) -> str:
+    """The page without the embedded chart library."""
+    return re.sub(r"<script>/\*.*?</script>", "", page, count=1, flags=re.S)
+
+
+def assert_offline(page: str) -> None:
+    assert 'src="http' not in page
+    assert "<link" not in page.replace('<link rel="icon" href="data:,">', "")
+    assert "@import" not in own_text(page)
+    assert "http" not in own_text(page)
+    assert page.count("Plotly.react(") == 1
+
+
+def test_comparison_page(tmp_path: Path, workload: Workload, outcomes: list[Outcome]) -> None:
+    out = tmp_path / "report.html"
+    comparison_page(outcomes, workload, out)
+    page = out.read_text(encoding="utf-8")
+    assert_offline(page)
+    assert len(page) < 6_000_000
+    titles = re.findall(r"<h2>(.*?)</h2>", page)
+    assert titles == [
+        "What changed",
+        "Side by side",
+        "Waiting against eviction",
+        "How long tasks waited",
+        "Cards in use over time",
+        "When spot runs are evicted",
+        "Spot quota",
+        "Node by node",
+        "Parameters",
+    ]
+    assert "With gfs in place of static:" in page
+    assert "assumption" in page
+    figures = figures_of(page)
+    assert len(figures) == page.count('class="chart"') == 8
+    for figure in figures:
+        for trace in figure["data"]:
+            assert len(trace["x"]) > 0
+            assert len(trace["y"]) > 0
+    assert [p.name for p in tmp_path.iterdir()] == ["report.html"]
+
+
+def test_comparison_of_one_scheduler_of_none_and_without_tasks(
+    tmp_path: Path, workload: Workload, outcomes: list[Outcome]
+) -> None:
+    out = tmp_path / "one.html"
+    comparison_page([replace(outcomes[2], quota=None)], workload, out)
+    page = out.read_text(encoding="utf-8")
+    assert "With gfs: " in page
+    assert "Spot quota" not in page
+    comparison_page([], workload, out)
+    assert "Nothing was run" in out.read_text(encoding="utf-8")
+    empty = Workload((), workload.nodes)
+    nothing = outcomes[0].events.slice(0, 0)
+    comparison_page([Outcome("gfs", compute_metrics(nothing, empty), nothing)], empty, out)
+    assert_offline(out.read_text(encoding="utf-8"))
+
+
+def test_names_cannot_break_the_page(tmp_path: Path, workload: Workload, outcomes: list[Outcome]) -> None:
+    evil = "</script><b>x"
+    out = tmp_path / "evil.html"
+    comparison_page([replace(outcomes[0], scheduler=evil)], replace(workload, name=evil), out)
+    assert evil not in out.read_text(encoding="utf-8")
+    inspection_page(inspect(replace(workload, name=evil)), out)
+    assert evil not in out.read_text(encoding="utf-8")
+
+
+def test_inspection_page(tmp_path: Path, workload: Workload) -> None:
+    out = tmp_path / "trace.html"
+    inspection_page(inspect(workload), out)
+    page = out.read_text(encoding="utf-8")
+    assert_offline(page)
+    assert len(page) < 6_000_000
+    for title in ("GPU requests", "Running times", "Demand of the organizations", "Load against capacity"):
+        assert f"<h2>{title}</h2>" in page
+    assert "<h2>Hour of day</h2>" in page
+    figures = figures_of(page)
+    assert len(figures) == 7
+    assert all(len(trace["x"]) for figure in figures for trace in figure["data"])
+    # 8 organizations by name and the other three together
+    assert len(figures[4]["data"]) == 9
+    assert figures[4]["data"][-1]["name"] == "others"
+
+
+@pytest.mark.parametrize("kinds", [(), (Kind.HP,), (Kind.SPOT,)], ids=["no tasks", "only HP", "only spot"])
+def test_inspection_of_odd_traces(tmp_path: Path, workload: Workload, kinds: tuple[Kind, ...]) -> None:
+    kept = [t for t in workload.tasks if t.kind in kinds]
+    tasks = tuple(replace(t, index=i) for i, t in enumerate(kept))
+    seen = inspect(Workload(tasks, workload.nodes))
+    inspection_page(seen, tmp_path / "odd.html")
+    assert_offline((tmp_path / "odd.html").read_text(encoding="utf-8"))
+    assert printed(*inspection_tables(seen))
+
+
+def printed(*tables: Any, width: int = 140) -> str:
+    console = Console(width=width, no_color=True)
+    with console.capture() as capture:
+        console.print(*tables)
+    return capture.get()
+
+
+def test_comparison_table_marks_the_best_without_colour(outcomes: list[Outcome]) -> None:
+    text = printed(comparison_table([(o.scheduler, o.metrics) for o in outcomes]))
+    lines = [line for line in text.splitlines() if line.startswith(("static", "yarn-cs", "gfs"))]
+    assert len(lines) == 3
+    assert "best of its column" in text
+    fewest = min(range(3), key=lambda i: outcomes[i].metrics.spot.wasted_gpu_hours)
+    wasted = next(c for c in COLUMNS if c.title == "wasted")
+    unit, texts = in_one_unit([o.metrics for o in outcomes], wasted)
+    assert unit == "GPU-h"
+    assert f"{texts[fewest]}*" in lines[fewest]
+    narrow = printed(comparison_table([(o.scheduler, o.metrics) for o in outcomes]), width=80)
+    assert "…" not in narrow
+    assert len(narrow.splitlines()) == len(text.splitlines())
+
+
+def test_a_column_of_bare_numbers_has_one_unit() -> None:
+    column = next(c for c in COLUMNS if (c.title, c.subtitle) == ("spot wait", "mean"))
+    base = ONE.metrics
+
+    def waiting(*seconds: float) -> tuple[str, list[str]]:
+        return in_one_unit([replace(base, spot=replace(base.spot, jqt_mean=s)) for s in seconds], column)
+
+    assert waiting(28.4, 6494.5) == ("s", ["28.4", "6,494"])
+    assert waiting(575.4, 6494.5) == ("min", ["9.59", "108"])
+    assert waiting(0.0, 9000.0) == ("h", ["0", "2.50"])
+    no_spot = replace(base, spot=replace(base.spot, tasks=0))
+    assert in_one_unit([no_spot], column)[1] == ["–"]
+
+
+def test_best_rows() -> None:
+    def with_rate(rate: float, *, leases: bool = False) -> Metrics:
+        metrics = compute_metrics(ONE.events, WORLD)
+        return replace(metrics, spot=replace(metrics.spot, eviction_rate=rate), leases=leases)
+
+    column = next(c for c in COLUMNS if c.title == "evicted")
+    assert best_rows([with_rate(0.2), with_rate(0.1), with_rate(0.1)], column) == {1, 2}
+    assert best_rows([with_rate(0.1), with_rate(0.1)], column) == frozenset()
+    assert best_rows([with_rate(0.1)], column) == frozenset()
+    # Suspending at the end of a lease is no eviction: it neither wins nor loses.
+    assert best_rows([with_rate(0.0, leases=True), with_rate(0.1), with_rate(0.2)], column) == {1}
+
+
+# One spot task of 4 of the 8 cards: waits 1800 s, runs from 0:30 to 1:30.
+WORLD = Workload(
+    (Task(0, "s", "o", "A100", Kind.SPOT, 1, 4.0, 0.0, 3600.0),), (NodeSpec(0, "n0", "A100", 8),), "one"
+)
+ONE_EVENTS = pa.table(
+    {
+        "time": [0.0, 1800.0, 5400.0],
+        "event": ["submit", "start", "finish"],
+        "task": ["s"] * 3,
+        "run": [0, 1, 1],
+        "node": ["", "n0", "n0"],
+        "gpus": [4.0] * 3,
+    }
+)
+ONE = Outcome("one", compute_metrics(ONE_EVENTS, WORLD, window=(0.0, 7200.0)), ONE_EVENTS)
+
+
+def test_a_page_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="cannot be written"):
+        write_page("x", tmp_path)  # a folder
+    with pytest.raises(InputError, match="cannot be written"):
+        write_page("x", tmp_path / "missing" / "a.html")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_page_without_charts_carries_no_library() -> None:
+    assert len(build_page("t", "s", [Section("a", [Words("b < c")])])) < 20_000
+    assert "b &lt; c" in build_page("t", "s", [Section("a", [Words("b < c")])])
+    chart = Chart("c", "", [{"x": [1]}], {})
+    assert len(build_page("t", "s", [Section("a", [chart])])) > 100_000
+
+
+def test_texts() -> None:
+    assert [short_seconds(s) for s in (0.0, 42.0, 575.4, 12_312.0, 1e6)] == [
+        "0 s",
+        "42 s",
+        "9.59 min",
+        "3.42 h",
+        "11.6 d",
+    ]
+    assert [percent(x) for x in (0.0, 0.0121, 0.5)] == ["0.0%", "1.21%", "50.0%"]
+    assert [amount(x) for x in (3.0, 8.26667, 12_345.6)] == ["3", "8.27", "12,346"]
+    colours = scheduler_colours(["gfs", "mine", "other", "static"])
+    assert len(set(colours.values())) == 4
+    assert colours["gfs"] == scheduler_colours(["a", "gfs"])["gfs"]
