@@ -169,9 +169,7 @@ def _parameters(config: Path | str | None, values: dict[str, Any]) -> Parameters
     return base.changed(values)
 
 
-def _workload(
-    jobs: Source, nodes: Path | str | None, parameters: Parameters, skip_bad_rows: bool
-) -> Workload:
+def _workload(jobs: Source, nodes: Path | str | None, parameters: Parameters, skip_bad_rows: bool) -> Workload:
     if isinstance(jobs, Workload):
         if nodes is not None:
             raise InputError("a workload brings its own nodes: leave out the nodes file")

@@ -148,9 +148,7 @@ def test_paper_organizations_have_rhythms_of_their_own(paper: Workload) -> None:
     assert count["org-57"] / len(paper.tasks) == pytest.approx(shares["57"] / sum(shares.values()), abs=0.02)
 
     def night_share(owner: str) -> float:
-        return float(
-            np.mean([t.submit_time // 3600 % 24 < 8 for t in paper.tasks if t.organization == owner])
-        )
+        return float(np.mean([t.submit_time // 3600 % 24 < 8 for t in paper.tasks if t.organization == owner]))
 
     largest = [owner for owner, _ in count.most_common(5)]
     nights = sorted(night_share(owner) for owner in largest)

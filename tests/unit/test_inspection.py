@@ -97,9 +97,7 @@ def test_small_organizations_become_others() -> None:
     assert seen.demand[2].gpu_hours == pytest.approx(8 * (100 + 200 + 300) / 3600)
     # A single one left over keeps its name.
     assert len(inspect(Workload(tasks[:3], NODES), top_organizations=2).demand) == 3
-    assert OTHERS not in [
-        d.organization for d in inspect(Workload(tasks[:3], NODES), top_organizations=2).demand
-    ]
+    assert OTHERS not in [d.organization for d in inspect(Workload(tasks[:3], NODES), top_organizations=2).demand]
 
 
 def test_arrivals_by_hour_of_day() -> None:

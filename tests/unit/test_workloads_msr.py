@@ -63,9 +63,7 @@ def test_the_merged_table(tmp_path: Path) -> None:
     assert [(t.name, t.organization) for t in read_msr(file).tasks] == [("c7/0", "c7"), ("c8/1", "c8")]
 
 
-@pytest.mark.parametrize(
-    "row", ["x,0,1,0", "x,0,1,1.5", "x,-1,1,1", "x,0,-1,1", "x,0,,1", ",0,1,1", "x,0,nan,1"]
-)
+@pytest.mark.parametrize("row", ["x,0,1,0", "x,0,1,1.5", "x,-1,1,1", "x,0,-1,1", "x,0,,1", ",0,1,1", "x,0,nan,1"])
 def test_bad_rows_are_listed(tmp_path: Path, row: str) -> None:
     file = tmp_path / "cluster01.csv"
     file.write_text(HEADER + "good,0,1,1\n" + row + "\n")

@@ -13,9 +13,7 @@ from gfs.domain.errors import BadRow, BadRows, InputError
 from gfs.domain.task import Kind
 from gfs.workloads import read_trace
 
-JOB_HEADER = (
-    "job_name,organization,gpu_model,cpu_request,gpu_request,worker_num,submit_time,duration,job_type"
-)
+JOB_HEADER = "job_name,organization,gpu_model,cpu_request,gpu_request,worker_num,submit_time,duration,job_type"
 NODES = "node_name,gpu_model,gpu_capacity_num,cpu_num\nn1,A100,8,128\nn2,A100,4,64\nn3,A10,1,32\n"
 GOOD = {
     "job_name": "a",

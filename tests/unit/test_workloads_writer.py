@@ -67,9 +67,7 @@ def test_any_name_and_time_comes_back(tmp_path: Path, name: str, submit: float, 
     assert as_rows(read_trace(*write_trace(workload, tmp_path)).workload) == as_rows(workload)
 
 
-def test_a_full_disk_leaves_the_old_file_and_no_draft(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_full_disk_leaves_the_old_file_and_no_draft(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_trace(small(), tmp_path)
     before = (tmp_path / "jobs.csv").read_bytes()
 

@@ -71,9 +71,7 @@ _shared: dict[str, Any] = {}
 def _set_up(
     workload: Workload, parameters: Parameters, window: Window, options: dict[str, Any], messages: Any
 ) -> None:
-    _shared.update(
-        workload=workload, parameters=parameters, window=window, options=options, messages=messages
-    )
+    _shared.update(workload=workload, parameters=parameters, window=window, options=options, messages=messages)
 
 
 def _run_one(name: str) -> RunResult:

@@ -49,9 +49,7 @@ def run_simulation(
     seconds = time.process_time() - before
     events = log.table()
     quota = quota_log.table() if record_quota else None
-    metrics = compute_metrics(
-        events, workload, window=window, quota=quota, alpha=parameters.alpha, rules=rules
-    )
+    metrics = compute_metrics(events, workload, window=window, quota=quota, alpha=parameters.alpha, rules=rules)
     return RunResult(
         scheduler=scheduler,
         metrics=metrics,

@@ -141,9 +141,7 @@ class NodeIndex:
         shapes = self._shape
         for keys, heaps in zip(self._keys, self._heaps, strict=True):
             current = {
-                key
-                for key in heaps[shape]
-                if keys[key & NODE_MASK] == key and shapes[key & NODE_MASK] == shape
+                key for key in heaps[shape] if keys[key & NODE_MASK] == key and shapes[key & NODE_MASK] == shape
             }
             heaps[shape][:] = sorted(current)  # a sorted list is a heap
 

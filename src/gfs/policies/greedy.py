@@ -208,9 +208,7 @@ class GreedyPolicy:
                 return OverQuota(pool.gpu_model, limit, held / MICRO, task.gpus, hours)
         slots = pool.idle_slots(task.cards) if task.cards else pool.idle * (MICRO // task.share)
         closed = self._placer.closed(task)
-        return NoRoom(
-            pool.gpu_model, task.pods, task.gpus_per_pod, pool.idle, pool.largest_gap(), slots, closed
-        )
+        return NoRoom(pool.gpu_model, task.pods, task.gpus_per_pod, pool.idle, pool.largest_gap(), slots, closed)
 
     def waiting(self) -> Iterator[tuple[Task, Reason | None]]:
         """Everything that waits and why, HP first."""

@@ -137,9 +137,7 @@ def wait_chart(results: Sequence[Prepared], colours: Mapping[str, str], *, spot:
                 "x": np.maximum(seconds, 1.0),
                 "y": share,
                 "line": {"color": colours[r.name], "width": 2.2},
-                "hovertemplate": "%{y:.1f}% waited at most %{x:,.0f} s<extra>"
-                + html.escape(r.name)
-                + "</extra>",
+                "hovertemplate": "%{y:.1f}% waited at most %{x:,.0f} s<extra>" + html.escape(r.name) + "</extra>",
             }
         )
     kind = "spot" if spot else "HP"

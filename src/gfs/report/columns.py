@@ -66,9 +66,7 @@ def _evicting(value: Callable[[Metrics], float]) -> Callable[[Metrics], float | 
 COLUMNS: Final[tuple[Column, ...]] = (
     Column("HP wait", "mean", _hp(lambda m: m.hp.jqt_mean), short_seconds, True, "Queuing time of HP tasks"),
     Column("HP wait", "p99", _hp(lambda m: m.hp.jqt_p99), short_seconds, True, "99% of HP tasks waited less"),
-    Column(
-        "spot wait", "mean", _spot(lambda m: m.spot.jqt_mean), short_seconds, True, "All waits of a spot task"
-    ),
+    Column("spot wait", "mean", _spot(lambda m: m.spot.jqt_mean), short_seconds, True, "All waits of a spot task"),
     Column("spot wait", "p99", _spot(lambda m: m.spot.jqt_p99), short_seconds, True, "99% waited less"),
     Column("spot JCT", "mean", _spot(lambda m: m.spot.jct_mean), short_seconds, True, "Submission to finish"),
     Column(
@@ -95,9 +93,7 @@ COLUMNS: Final[tuple[Column, ...]] = (
         False,
         "Spot runs that were not evicted within their guaranteed hours",
     ),
-    Column(
-        "used", "of cards", lambda m: m.allocation_rate_total, percent, False, "Cards allocated over time"
-    ),
+    Column("used", "of cards", lambda m: m.allocation_rate_total, percent, False, "Cards allocated over time"),
 )
 
 

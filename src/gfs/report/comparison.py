@@ -150,9 +150,7 @@ def _alone(result: Result) -> str:
     return f"With {result.scheduler}: {' '.join(words)}"
 
 
-def _change(
-    label: str, old: float, new: float, text: Callable[[float], str], *, more: bool = False
-) -> Figure:
+def _change(label: str, old: float, new: float, text: Callable[[float], str], *, more: bool = False) -> Figure:
     """A number, what it was, and whether the change is for the better (`more`: higher is better)."""
     if text(old) == text(new):
         return Figure(label, text(new), "as before")
@@ -180,7 +178,5 @@ def _parameters(result: Result) -> Details:
     given = result.parameters
     if hasattr(given, "to_dict"):
         given = given.to_dict()
-    text = json.dumps(
-        dict(given) if isinstance(given, Mapping) else given, indent=2, default=str, sort_keys=True
-    )
+    text = json.dumps(dict(given) if isinstance(given, Mapping) else given, indent=2, default=str, sort_keys=True)
     return Details(result.scheduler, text)

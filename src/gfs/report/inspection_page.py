@@ -227,8 +227,7 @@ def _demand(seen: Inspection) -> Chart:
         )
     return Chart(
         "GPUs asked by each organization",
-        "What would run if every task started when it is submitted, HP and spot together, "
-        f"{_resolution(seen)}.",
+        f"What would run if every task started when it is submitted, HP and spot together, {_resolution(seen)}.",
         data,
         {
             "hovermode": "x unified",

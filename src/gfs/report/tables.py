@@ -64,9 +64,7 @@ def _pools(seen: Inspection) -> Table:
     )
     peaks = {p.gpu_model: _peak(p.hp + p.spot, p.cards) for p in seen.load}
     for pool in seen.pools:
-        sizes = [
-            f"{size}" if len(pool.node_sizes) == 1 else f"{count}x{size}" for size, count in pool.node_sizes
-        ]
+        sizes = [f"{size}" if len(pool.node_sizes) == 1 else f"{count}x{size}" for size, count in pool.node_sizes]
         table.add_row(
             Text(pool.gpu_model),
             amount(pool.nodes),
@@ -135,9 +133,7 @@ def _peak(load: Floats, cards: int) -> str:
 
 def _right(table: Table, *titles: str) -> None:
     for title in titles:
-        table.add_column(
-            "\n".join(f" {line}" for line in title.split("\n")), justify="right", vertical="bottom"
-        )
+        table.add_column("\n".join(f" {line}" for line in title.split("\n")), justify="right", vertical="bottom")
 
 
 def _table(title: str | None) -> Table:

@@ -222,9 +222,7 @@ def _class_summary(tasks: TaskColumns, kind: Kind) -> ClassSummary:
         task_requests=_cdf(gpus, np.ones(len(gpus))),
         running=_durations(duration),
         running_by_size=tuple(
-            (label, _durations(duration[group == i]))
-            for i, (label, _) in enumerate(SIZES)
-            if (group == i).any()
+            (label, _durations(duration[group == i])) for i, (label, _) in enumerate(SIZES) if (group == i).any()
         ),
         running_cdf=_quantiles(duration),
         arrivals_by_hour=tuple(int(n) for n in np.bincount(hour, minlength=24)),
@@ -283,9 +281,7 @@ def _demand(
     )
 
 
-def _load(
-    workload: Workload, tasks: TaskColumns, origin: float, width: float, bins: int
-) -> tuple[PoolLoad, ...]:
+def _load(workload: Workload, tasks: TaskColumns, origin: float, width: float, bins: int) -> tuple[PoolLoad, ...]:
     models = len(tasks.models)
     if not models:
         return ()

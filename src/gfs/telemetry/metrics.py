@@ -224,9 +224,7 @@ def _eviction_metrics(runs: Runs, tasks: TaskColumns, which: Bools, wasted_hours
         "eviction_rate": evictions / len(length) if len(length) else 0.0,
         "wasted_gpu_hours": wasted_hours,
         "guarantee_periods": completed,
-        "evictions_per_guarantee_period": evictions / (evictions + completed)
-        if evictions + completed
-        else 0.0,
+        "evictions_per_guarantee_period": evictions / (evictions + completed) if evictions + completed else 0.0,
         "guarantee_hit_rate": 1.0 - broken / len(length) if len(length) else 0.0,
     }
 

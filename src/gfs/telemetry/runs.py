@@ -136,9 +136,7 @@ def runs_table(events: pa.Table, workload: Workload) -> Runs:
         known = np.isin(end_keys, keys, assume_unique=True)
         if not known.all():
             stray = workload.tasks[int(end_keys[~known][0]) // stride].name
-            raise InputError(
-                f"The event log ends a run of task {stray} that it never started: is it complete?"
-            )
+            raise InputError(f"The event log ends a run of task {stray} that it never started: is it complete?")
         end[at] = time[mask][first]
         flag[at] = True
 
@@ -146,9 +144,7 @@ def runs_table(events: pa.Table, workload: Workload) -> Runs:
     since = submitted[run_task]
     again = np.flatnonzero(run_number > 1)
     gap = (
-        (again == 0)
-        | (run_task[again - 1] != run_task[again])
-        | (run_number[again - 1] != run_number[again] - 1)
+        (again == 0) | (run_task[again - 1] != run_task[again]) | (run_number[again - 1] != run_number[again] - 1)
     )
     if gap.any():
         torn = again[np.argmax(gap)]

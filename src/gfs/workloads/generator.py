@@ -135,9 +135,7 @@ def _draw_class(
     if kind is Kind.HP:
         movable = np.isin(np.arange(len(gpus)), rest)
         limit = _HP_LIMIT * window.cards
-        submit = level(
-            submit, duration, gpus, movable, limit, lambda: arrivals(64, window.length, kind, for_time)
-        )
+        submit = level(submit, duration, gpus, movable, limit, lambda: arrivals(64, window.length, kind, for_time))
     came = np.where(submit > 0, submit, arrivals(len(submit), window.length, kind, for_owner))
     owners = organizations(came, pool.organizations, kind, for_owner)
     per_gpu = for_owner.choice(np.asarray(figures()["cpus_per_gpu"]["common"], np.float64), len(gpus))

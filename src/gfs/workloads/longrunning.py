@@ -27,9 +27,7 @@ class Intervals:
     duration: Floats
 
 
-def long_running(
-    count: int, shortest: float, mean: float, horizon: float, rng: np.random.Generator
-) -> Intervals:
+def long_running(count: int, shortest: float, mean: float, horizon: float, rng: np.random.Generator) -> Intervals:
     """`count` tasks of at least `shortest` and about `mean` seconds inside [0, horizon].
 
     Lengths are log-linear from `shortest` up to the length that gives the mean. Where even the whole horizon

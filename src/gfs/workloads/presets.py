@@ -120,9 +120,7 @@ def demo() -> Preset:
         ((16, 8),),
         128,
         dict(list(_organizations("A100-SXM4-80GB").items())[:8]),
-        ClassPlan(
-            3000, _a100_mix(Kind.HP), body, LongPlan(0.02, body.seconds[-1], 110_000.0, 0.7), load=0.58
-        ),
+        ClassPlan(3000, _a100_mix(Kind.HP), body, LongPlan(0.02, body.seconds[-1], 110_000.0, 0.7), load=0.58),
         ClassPlan(600, _a100_mix(Kind.SPOT), _spot_durations(), load=0.2),
     )
     return Preset("demo", "a small cluster: 16 x 8 A100, 7 days, about 3,600 tasks, busy", 7, (pool,))

@@ -34,9 +34,7 @@ def longer_by_day(submit: Floats) -> Floats:
     return np.asarray((logs - logs.mean())[hour], dtype=np.float64)
 
 
-def organizations(
-    submit: Floats, shares: Mapping[str, float], kind: Kind, rng: np.random.Generator
-) -> list[str]:
+def organizations(submit: Floats, shares: Mapping[str, float], kind: Kind, rng: np.random.Generator) -> list[str]:
     """The organization of each task, given when it was submitted.
 
     All organizations together keep the published shape; who submits changes with the hour and the day.

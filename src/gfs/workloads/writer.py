@@ -67,9 +67,7 @@ def _numbers(values: Sequence[float]) -> Any:
     floats = [float(value) for value in values]
     if all(value.is_integer() and abs(value) < 2**53 for value in floats):
         return pa.array([int(value) for value in floats], pa.int64())
-    return pa.array(
-        [str(int(v)) if v.is_integer() and abs(v) < 2**53 else repr(v) for v in floats], pa.string()
-    )
+    return pa.array([str(int(v)) if v.is_integer() and abs(v) < 2**53 else repr(v) for v in floats], pa.string())
 
 
 def _replace(path: Path, table: pa.Table) -> None:

@@ -70,9 +70,7 @@ def read_trace(
         pools.setdefault(spec.gpu_model, []).append(spec.gpus)
     nodes_known = skip_bad_rows or not bad_nodes  # what fits cannot be said before the nodes are right
     job_table = read_table(jobs, JOB_COLUMNS, OPTIONAL_JOB_COLUMNS)
-    tasks, bad_jobs = _read_jobs(
-        job_table, pools if nodes_known else None, guarantee_hours, checkpoint_interval
-    )
+    tasks, bad_jobs = _read_jobs(job_table, pools if nodes_known else None, guarantee_hours, checkpoint_interval)
     bad = (*bad_nodes, *bad_jobs)
     if bad and not skip_bad_rows:
         raise BadRows(bad)
@@ -88,9 +86,7 @@ def _read_nodes(table: Table) -> tuple[tuple[NodeSpec, ...], tuple[BadRow, ...]]
     names, models = checks.text("node_name"), checks.text("gpu_model")
     gpus = checks.number("gpu_capacity_num")
     cpus = checks.number("cpu_num")
-    checks.reject(
-        "gpu_capacity_num", (gpus < 1) | (gpus != np.floor(gpus)), "must be a whole number of 1 or more"
-    )
+    checks.reject("gpu_capacity_num", (gpus < 1) | (gpus != np.floor(gpus)), "must be a whole number of 1 or more")
     checks.reject("cpu_num", cpus < 0, "must not be negative")
     checks.reject_duplicates("node_name", names)
     good = np.flatnonzero(checks.good).tolist()
@@ -136,9 +132,7 @@ def _read_jobs(
     return tasks, checks.bad_rows()
 
 
-def _check_fit(
-    checks: Checks, models: list[str], gpus: Floats, pods: Floats, pools: dict[str, list[int]]
-) -> None:
+def _check_fit(checks: Checks, models: list[str], gpus: Floats, pods: Floats, pools: dict[str, list[int]]) -> None:
     """Reject tasks that could never start, even on an empty cluster."""
     ids = {model: i for i, model in enumerate(dict.fromkeys(models))}
     codes = np.fromiter((ids[model] for model in models), np.int64, len(models))
@@ -157,9 +151,7 @@ def _check_fit(
     room = np.full(len(models), np.inf)
     by_code = list(ids)
     sizes = pa.array(gpus[usable]).dictionary_encode()
-    pairs = pa.array(
-        codes[usable] * (len(sizes.dictionary) + 1) + sizes.indices.to_numpy()
-    ).dictionary_encode()
+    pairs = pa.array(codes[usable] * (len(sizes.dictionary) + 1) + sizes.indices.to_numpy()).dictionary_encode()
     rooms = []
     for pair in pairs.dictionary.to_pylist():
         code, size = divmod(pair, len(sizes.dictionary) + 1)

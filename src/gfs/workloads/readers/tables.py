@@ -91,9 +91,7 @@ def require_columns(file: str, have: Sequence[str], needed: Sequence[str]) -> No
     if missing:
         found = ", ".join(have[:20]) or "none"
         hint = (
-            " Values must be separated by commas."
-            if len(have) == 1 and any(c in have[0] for c in ";\t|")
-            else ""
+            " Values must be separated by commas." if len(have) == 1 and any(c in have[0] for c in ";\t|") else ""
         )
         raise InputError(
             f"{file}: column {', '.join(missing)} missing (found: {found}). "
@@ -130,16 +128,12 @@ def _from_parquet(file: str, data: bytes, needed: Sequence[str], optional: Seque
         wanted = [name for name in (*needed, *optional) if name in have]
         table = source.read(columns=wanted)
         columns = {name: table[name].combine_chunks() for name in wanted}
-        columns = {
-            n: c.dictionary_decode() if pa.types.is_dictionary(c.type) else c for n, c in columns.items()
-        }
+        columns = {n: c.dictionary_decode() if pa.types.is_dictionary(c.type) else c for n, c in columns.items()}
         for column in columns.values():
             column.validate(full=True)  # text that is not UTF-8, counts that do not agree
             _as_text(column)
     except (pa.ArrowException, OSError, ValueError, OverflowError, MemoryError) as error:
-        raise InputError(
-            f"{file}: cannot be read as Parquet ({_first_line(error)}). Export it again."
-        ) from error
+        raise InputError(f"{file}: cannot be read as Parquet ({_first_line(error)}). Export it again.") from error
     return Table(file, columns, np.arange(table.num_rows, dtype=np.int64) + 2, ())
 
 
@@ -187,9 +181,7 @@ def _from_csv(file: str, data: bytes, needed: Sequence[str], optional: Sequence[
             ),
         )
     except pa.ArrowException as error:
-        raise InputError(
-            f"{file}: cannot be read as CSV ({_first_line(error)}). Correct the file."
-        ) from error
+        raise InputError(f"{file}: cannot be read as CSV ({_first_line(error)}). Correct the file.") from error
     lines, strange_lines = _lines(table, [(rank, text.count("\n")) for rank, text, _ in strange], quoted)
     offset = before + 1
     lines += offset
@@ -256,9 +248,7 @@ def _is_text(kind: Any) -> bool:
 def _as_text(column: Any) -> Any:
     """A column as text: whole numbers without '.0', missing values ''."""
     if pa.types.is_floating(column.type):
-        texts = [
-            None if v is None else (str(int(v)) if v.is_integer() else repr(v)) for v in column.to_pylist()
-        ]
+        texts = [None if v is None else (str(int(v)) if v.is_integer() else repr(v)) for v in column.to_pylist()]
         column = pa.array(texts, pa.string())
     return pc.fill_null(pc.cast(column, pa.string()), "")
 
