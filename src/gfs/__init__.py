@@ -5,16 +5,23 @@ import gfs
 result = gfs.simulate("jobs.csv", "nodes.csv", scheduler="gfs")
 result.metrics.spot.eviction_rate
 result.events.to_pandas()
+
+Names are loaded when they are first used, so that `gfs --help` need not wait for NumPy and Arrow.
 """
 
-from gfs.api import Comparison, RunResult, compare, generate, read_trace, simulate
-from gfs.assembly.parameters import Parameters
-from gfs.assembly.schedulers import SCHEDULERS
-from gfs.domain.errors import BadRow, BadRows, GfsError, InputError, InvariantError, StuckError
-from gfs.domain.node import NodeSpec
-from gfs.domain.task import Kind, Task
-from gfs.domain.workload import Workload
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from gfs.version import __version__
+
+if TYPE_CHECKING:
+    from gfs.api import Comparison, RunResult, compare, generate, read_trace, simulate
+    from gfs.assembly.parameters import Parameters
+    from gfs.assembly.schedulers import SCHEDULERS
+    from gfs.domain.errors import BadRow, BadRows, GfsError, InputError, InvariantError, StuckError
+    from gfs.domain.node import NodeSpec
+    from gfs.domain.task import Kind, Task
+    from gfs.domain.workload import Workload
 
 __all__ = [
     "SCHEDULERS",
@@ -37,3 +44,24 @@ __all__ = [
     "read_trace",
     "simulate",
 ]
+
+if not TYPE_CHECKING:  # a type checker should complain about unknown names, so it must not see this
+    _HOMES = {
+        "gfs.api": ("Comparison", "RunResult", "compare", "generate", "read_trace", "simulate"),
+        "gfs.assembly.parameters": ("Parameters",),
+        "gfs.assembly.schedulers": ("SCHEDULERS",),
+        "gfs.domain.errors": ("BadRow", "BadRows", "GfsError", "InputError", "InvariantError", "StuckError"),
+        "gfs.domain.node": ("NodeSpec",),
+        "gfs.domain.task": ("Kind", "Task"),
+        "gfs.domain.workload": ("Workload",),
+    }
+    _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+    def __getattr__(name: str) -> Any:
+        if name not in _HOME_OF:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        value = globals()[name] = getattr(import_module(_HOME_OF[name]), name)
+        return value
+
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *__all__})

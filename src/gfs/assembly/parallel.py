@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import multiprocessing
-from collections.abc import Callable, Sequence
+import signal
+import threading
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from multiprocessing.queues import Queue
@@ -55,13 +58,38 @@ def run_all(
         initializer=_set_up,
         initargs=(workload, parameters, window, options, messages),
     ) as pool:
-        futures = [pool.submit(_run_one, name) for name in schedulers]
         try:
+            with _deaf_children() as pressed:
+                futures = [pool.submit(_run_one, name) for name in schedulers if not pressed]
             _pass_on(messages, futures, progress)
             return [replace(future.result(), workload=workload) for future in futures]
         except BaseException:
+            for process in list((pool._processes or {}).values()):
+                process.terminate()  # else leaving the pool would wait for the runs to end
             pool.shutdown(wait=False, cancel_futures=True)
             raise
+
+
+@contextmanager
+def _deaf_children() -> Iterator[list[int]]:
+    """Processes started herein never see Ctrl-C: only their parent answers it, on leaving.
+
+    Yields a list that is empty until it is pressed.
+    """
+    pressed: list[int] = []
+    if not hasattr(signal, "pthread_sigmask") or threading.current_thread() is not threading.main_thread():
+        yield pressed
+        return
+    # The mask is for the children, which inherit it; the handler for other threads, which have none.
+    answer = signal.signal(signal.SIGINT, lambda number, frame: pressed.append(number))
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield pressed
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        signal.signal(signal.SIGINT, answer)
+    if pressed and callable(answer):
+        answer(pressed[0], None)
 
 
 _shared: dict[str, Any] = {}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gfs.core.node import Node
-from gfs.core.pool import Pool, micro_gpus
+from gfs.core.pool import Pool
 from gfs.core.run import Run
 from gfs.domain.errors import InvariantError
 from gfs.domain.units import MICRO
@@ -22,7 +22,7 @@ def check_pool(pool: Pool) -> None:
         runs.update(node.spot)
     for run in runs:
         hours = run.task.guarantee_hours
-        spot_in_use[hours] = spot_in_use.get(hours, 0) + micro_gpus(run.task)
+        spot_in_use[hours] = spot_in_use.get(hours, 0) + run.task.micro
         _expect(run.alive, f"spot run {run} is over but still on a node")
         _expect(len(run.pods) == run.task.pods, f"spot run {run} has {len(run.pods)} pods")
     _expect(pool.idle == sum(node.idle for node in pool.nodes), f"pool {pool.gpu_model}: idle count is off")

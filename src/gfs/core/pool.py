@@ -11,13 +11,15 @@ from gfs.domain.task import Kind, Task
 from gfs.domain.units import MICRO
 
 
-def micro_gpus(task: Task) -> int:
-    """GPUs of the whole task in micro-cards: exact, so that sums never drift."""
-    return task.pods * (task.cards * MICRO or task.share)
-
-
 def _ignore(node: Node) -> None:
     """Nobody keeps an index yet."""
+
+
+def _highest(levels: list[int]) -> int:
+    level = len(levels) - 1
+    while level and not levels[level]:
+        level -= 1
+    return level
 
 
 class Pool:
@@ -61,11 +63,19 @@ class Pool:
 
     def spot_held(self, guarantee_hours: float) -> int:
         """Micro-cards held by spot tasks with at least this guarantee (the SPEC's Sa)."""
-        return sum(held for hours, held in self.spot_in_use.items() if hours >= guarantee_hours)
+        held = 0
+        for hours, micro in self.spot_in_use.items():
+            if hours >= guarantee_hours:
+                held += micro
+        return held
 
     def largest_gap(self) -> int:
         """Most idle cards on one node."""
-        return max((level for level, count in enumerate(self.idle_levels) if count), default=0)
+        return _highest(self.idle_levels)
+
+    def largest_hp_gap(self) -> int:
+        """Most cards on one node that HP could have if every spot task went."""
+        return _highest(self.hp_free_levels)
 
     # -- changes -----------------------------------------------------------------------------------
 
@@ -145,13 +155,13 @@ class Pool:
         for node, _, _ in run.pods:
             node.spot[run] = node.spot.get(run, 0) + task.cards
         hours = task.guarantee_hours
-        self.spot_in_use[hours] = self.spot_in_use.get(hours, 0) + micro_gpus(task)
+        self.spot_in_use[hours] = self.spot_in_use.get(hours, 0) + task.micro
 
     def forget_spot(self, run: Run) -> None:
         """Undo `register_spot`."""
         for node, _, _ in run.pods:
             node.spot.pop(run, None)
-        self.spot_in_use[run.task.guarantee_hours] -= micro_gpus(run.task)
+        self.spot_in_use[run.task.guarantee_hours] -= run.task.micro
 
     # -- divided cards -----------------------------------------------------------------------------
 

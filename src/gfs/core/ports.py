@@ -15,6 +15,9 @@ from gfs.domain.task import Task
 Attempt = Callable[[Task], bool]
 """Try to start a task now; say whether it started."""
 
+TaskLimit = Callable[[float], float]
+"""Guarantee hours -> the most GPUs a task with that guarantee could start with."""
+
 
 class Queue(Protocol):
     """Tasks of one class that wait, and the order in which they get their chance."""
@@ -27,8 +30,11 @@ class Queue(Protocol):
         """A newcomer, and nothing else has changed since the last scan: try it or queue it."""
         ...
 
-    def scan(self, attempt: Attempt) -> None:
-        """Offer the waiting tasks in order; those that start leave the queue."""
+    def scan(self, attempt: Attempt, pod_limit: float, task_limit: TaskLimit) -> None:
+        """Offer the waiting tasks in order; those that start leave the queue.
+
+        No pod of more than `pod_limit` GPUs can start now, and no task of more than `task_limit` says.
+        """
         ...
 
     def ahead_of(self, task: Task) -> Task | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import IntEnum
 
-from gfs.domain.units import HOUR, to_micro
+from gfs.domain.units import HOUR, MICRO, to_micro
 
 
 class Kind(IntEnum):
@@ -50,12 +50,17 @@ class Task:
     """Micro-cards a pod takes of one card; 0 for a task of whole cards."""
     gpus: float = field(init=False)
     """GPUs of the whole task: pods x gpus_per_pod."""
+    micro: int = field(init=False)
+    """GPUs of the whole task in micro-cards: exact, so that sums never drift."""
 
     def __post_init__(self) -> None:
-        fractional = self.gpus_per_pod < 1
-        object.__setattr__(self, "cards", 0 if fractional else int(self.gpus_per_pod))
-        object.__setattr__(self, "share", to_micro(self.gpus_per_pod) if fractional else 0)
+        cards, share = int(self.gpus_per_pod), 0
+        if not cards:
+            share = to_micro(self.gpus_per_pod)
+        object.__setattr__(self, "cards", cards)
+        object.__setattr__(self, "share", share)
         object.__setattr__(self, "gpus", self.pods * self.gpus_per_pod)
+        object.__setattr__(self, "micro", self.pods * (cards * MICRO + share))
 
     @property
     def guarantee_seconds(self) -> float:

@@ -6,11 +6,12 @@ quota check (spot only) -> on idle cards -> by preemption (HP only) -> wait, wit
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from math import inf
 
 from gfs.core.actions import NOTHING, Eviction, Plan
 from gfs.core.ledger import GuaranteeLedger
 from gfs.core.node import Pod
-from gfs.core.pool import Pool, micro_gpus
+from gfs.core.pool import Pool
 from gfs.core.ports import Placer, Preemptor, Queue, Quota, QuotaRow, Victims
 from gfs.core.reasons import Behind, EvictReason, NoRoom, OverQuota, Reason
 from gfs.core.run import Run
@@ -18,6 +19,16 @@ from gfs.core.trial import Trial
 from gfs.domain.execution import ExecutionRules, since_checkpoint
 from gfs.domain.task import Kind, Task
 from gfs.domain.units import MICRO
+
+PART_OF_A_CARD = 1 - 1 / MICRO
+"""The largest fraction: where no card is idle, only fractions can still fit."""
+ROUNDING = 1e-3
+"""GPUs of slack where a limit is only meant to save hopeless tries."""
+
+
+def _unlimited(hours: float) -> float:
+    """HP tasks know no quota."""
+    return inf
 
 
 class GreedyPolicy:
@@ -88,21 +99,31 @@ class GreedyPolicy:
             else:
                 hp_queue.arrive(task, self._attempt_hp)
             if plan.evictions:
-                spot_queue.scan(self._attempt_spot)
+                self._scan_spot()
             elif plan.starts:
                 return plan
         else:
             for task in arrived:
                 self._queues[task.kind].push(task)
-            hp_queue.scan(self._attempt_hp)
-            spot_queue.scan(self._attempt_spot)
+            if hp_queue:
+                hp_queue.scan(self._attempt_hp, self.pool.largest_hp_gap() or PART_OF_A_CARD, _unlimited)
+            if spot_queue:
+                self._scan_spot()
         self._explain_waiting(arrived)
         return plan
+
+    def _scan_spot(self) -> None:
+        pod_limit = self.pool.largest_gap() or PART_OF_A_CARD
+        self._queues[Kind.SPOT].scan(self._attempt_spot, pod_limit, self._headroom)
+
+    def _headroom(self, hours: float) -> float:
+        """GPUs that spot tasks with this guarantee may still take, with a little slack for rounding."""
+        return self.quota.limit(hours) - self.pool.spot_held(hours) / MICRO + ROUNDING
 
     def _try_spot(self, task: Task) -> bool:
         pool = self.pool
         hours = task.guarantee_hours
-        if pool.spot_held(hours) + micro_gpus(task) > self.quota.limit(hours) * MICRO:
+        if pool.spot_held(hours) + task.micro > self.quota.limit(hours) * MICRO:
             return False
         if task.cards and task.pods > 1 and pool.idle_slots(task.cards) < task.pods:
             return False
@@ -204,7 +225,7 @@ class GreedyPolicy:
         if task.kind:
             hours = task.guarantee_hours
             held, limit = pool.spot_held(hours), self.quota.limit(hours)
-            if held + micro_gpus(task) > limit * MICRO:
+            if held + task.micro > limit * MICRO:
                 return OverQuota(pool.gpu_model, limit, held / MICRO, task.gpus, hours)
         slots = pool.idle_slots(task.cards) if task.cards else pool.idle * (MICRO // task.share)
         closed = self._placer.closed(task)

@@ -6,11 +6,11 @@ failed, what is as large or larger fails too, and a pass costs a few tries howev
 
 from __future__ import annotations
 
-from bisect import insort
+from bisect import bisect_left, insort
 from collections.abc import Iterator
 from heapq import heapify, heappop, heappush
 
-from gfs.core.ports import Attempt
+from gfs.core.ports import Attempt, TaskLimit
 from gfs.domain.task import Task
 
 
@@ -42,12 +42,18 @@ class SizedQueue:
         if not attempt(task):
             self.push(task)
 
-    def scan(self, attempt: Attempt) -> None:
+    def scan(self, attempt: Attempt, pod_limit: float, task_limit: TaskLimit) -> None:
         """Offer the waiting tasks in order."""
         if not self._length:
             return
-        for size in self._sizes:
-            heads = [lane for lane in self._lanes[size].values() if lane]
+        sizes = self._sizes
+        for position in range(bisect_left(sizes, -pod_limit), len(sizes)):
+            size = sizes[position]
+            heads = [
+                lane
+                for hours, lane in self._lanes[size].items()
+                if lane and lane[0][0] * -size <= task_limit(hours)
+            ]
             while heads:
                 lane = min(heads) if len(heads) > 1 else heads[0]
                 if attempt(lane[0][2]):
@@ -85,10 +91,10 @@ class HeadBlockingQueue:
         if self._heap or not attempt(task):
             self.push(task)
 
-    def scan(self, attempt: Attempt) -> None:
+    def scan(self, attempt: Attempt, pod_limit: float, task_limit: TaskLimit) -> None:
         """Serve from the head until one does not fit."""
         heap = self._heap
-        while heap and attempt(heap[0][1]):
+        while heap and heap[0][1].gpus_per_pod <= pod_limit and attempt(heap[0][1]):
             heappop(heap)
 
     def ahead_of(self, task: Task) -> Task | None:
@@ -109,12 +115,14 @@ class FcfsQueue:
     def __init__(self) -> None:
         self._lanes: dict[tuple[float, int, float], list[tuple[int, Task]]] = {}
         """(GPUs per pod, pods, guarantee hours) -> heap of (index, task): equals fail or fit alike."""
+        self._guarantees: set[float] = set()
         self._length = 0
 
     def push(self, task: Task) -> None:
         """Add a task."""
         lane = self._lanes.setdefault((task.gpus_per_pod, task.pods, task.guarantee_hours), [])
         heappush(lane, (task.index, task))
+        self._guarantees.add(task.guarantee_hours)
         self._length += 1
 
     def arrive(self, task: Task, attempt: Attempt) -> None:
@@ -122,20 +130,32 @@ class FcfsQueue:
         if not attempt(task):
             self.push(task)
 
-    def scan(self, attempt: Attempt) -> None:
-        """Offer the waiting tasks by submission, skipping those like one that has just failed."""
+    def scan(self, attempt: Attempt, pod_limit: float, task_limit: TaskLimit) -> None:
+        """Offer the waiting tasks by submission; once one has failed, nothing as large has to try."""
         if not self._length:
             return
-        heads = [(lane[0][0], key) for key, lane in self._lanes.items() if lane]
+        limits = {hours: task_limit(hours) for hours in self._guarantees}
+        heads = [
+            (lane[0][0], key)
+            for key, lane in self._lanes.items()
+            if key[0] <= pod_limit and key[0] * key[1] <= limits[key[2]]
+        ]
         heapify(heads)
+        failed: list[tuple[float, int, float]] = []
         while heads:
-            key = heappop(heads)[1]
+            size, pods, hours = key = heappop(heads)[1]
+            if any(size >= s and pods >= p and hours == h for s, p, h in failed):
+                continue
             lane = self._lanes[key]
             if attempt(lane[0][1]):
                 heappop(lane)
                 self._length -= 1
                 if lane:
                     heappush(heads, (lane[0][0], key))
+                else:
+                    del self._lanes[key]
+            else:
+                failed.append(key)
 
     def ahead_of(self, task: Task) -> Task | None:
         """Nobody: a task that does not fit is passed by."""

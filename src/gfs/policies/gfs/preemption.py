@@ -23,21 +23,19 @@ from gfs.policies.displace import could_hold, victims_on
 from gfs.policies.gfs.victims import WasteOrder
 
 Profile = tuple[int, ...]
-"""Idle cards, then the whole cards of each spot task on the node, largest first."""
-
-DIVIDED: Profile = (-1,)
-"""Profile of nodes with divided cards: looked at one by one."""
+"""Whether cards are divided, idle cards, then the cards of each spot task (also if only in part), most first."""
 
 FEW_NODES = 24
 """Up to so many nodes it is cheaper to look at each than to walk the spot runs by waste."""
 
 
 def fewest_victims(profile: Profile, cards: int) -> int:
-    """The least number of spot tasks that must go to free `cards` cards; 0 if it cannot be done."""
-    if profile == DIVIDED:
-        return 1
-    free = profile[0]
-    for victims, held in enumerate(profile[1:], start=1):
+    """The least number of spot tasks that must go to free `cards` cards; 0 if it cannot be done.
+
+    On a node with divided cards it may take more: a card that several hold is free when the last one goes.
+    """
+    free = profile[1]
+    for victims, held in enumerate(profile[2:], start=1):
         free += held
         if free >= cards:
             return victims
@@ -71,15 +69,18 @@ class GfsPreemptor:
         evicted, completed = self._ledger.evicted, self._ledger.completed(now)
         search = _Search(task, now, evicted, completed, self._waste_weight)
         need = task.cards or 1
-        levels: dict[int, list[Profile]] = {}
+        levels: dict[tuple[int, int], list[Profile]] = {}
         for profile, group in self._groups.items():
             victims = fewest_victims(profile, need) if group else 0
             if victims:
-                levels.setdefault(victims, []).append(profile)
-        for victims in sorted(levels):
+                levels.setdefault((victims, profile[0]), []).append(profile)
+        for victims, divided in sorted(levels):
             if search.hopeless(victims, 0.0):
                 break
-            self._search_level(search, victims, levels[victims])
+            profiles = levels[victims, divided]
+            # A lone victim holds all cards that are missing, so its task has at least that many GPUs.
+            missing = 0 if divided or not task.cards else need - max(profile[1] for profile in profiles)
+            self._search_level(search, victims, profiles, missing)
         if search.best is None:
             return None
         node, runs = search.best
@@ -90,22 +91,35 @@ class GfsPreemptor:
             choice = "cheapest node"
         return Victims(node, runs, choice)
 
-    def _search_level(self, search: _Search, victims: int, profiles: list[Profile]) -> None:
+    def _search_level(self, search: _Search, victims: int, profiles: list[Profile], missing: int) -> None:
         """Look among the nodes where at least `victims` tasks must go."""
         if sum(len(self._groups[p]) for p in profiles) <= FEW_NODES:
             for profile in profiles:
                 search.look_at(self._groups[profile].values())
             return
-        wanted = set(profiles)
-        seen: set[int] = set()
-        for bound, runs in self._order.rising(search.now):
+        wanted, seen = set(profiles), set[int]()
+        if victims == 1:
+            # Nearly always the best is a lone victim: look at the tasks that are large enough first.
+            self._walk(search, 1, wanted, seen, missing)
+            victims = 2
+        self._walk(search, victims, wanted, seen, 0)
+
+    def _walk(
+        self, search: _Search, victims: int, wanted: set[Profile], seen: set[int], least_gpus: int
+    ) -> None:
+        """Meet nodes by rising waste of a victim until those left, with `victims` or more, cannot be cheaper."""
+        if search.hopeless(victims, 0.0):
+            return
+        profiles = self._profile
+        for bound, runs in self._order.rising(search.now, least_gpus):
             # All victims on a node not yet seen waste at least `bound` each.
             if search.hopeless(victims, victims * bound):
                 return
             for run in runs:
                 for node, _, _ in run.pods:
-                    if node.index not in seen and self._profile[node.index] in wanted:
-                        seen.add(node.index)
+                    i = node.index
+                    if i not in seen and profiles[i] in wanted:
+                        seen.add(i)
                         search.look_at((node,))
 
     def _refresh(self) -> None:
@@ -127,8 +141,13 @@ def _profile(node: Node) -> Profile | None:
     if not node.spot:
         return None
     if node.shares:
-        return DIVIDED
-    return (node.idle, *sorted(node.spot.values(), reverse=True))
+        held = [whole + _divided_cards(run, node) for run, whole in node.spot.items()]
+        return (1, node.idle, *sorted(held, reverse=True))
+    return (0, node.idle, *sorted(node.spot.values(), reverse=True))
+
+
+def _divided_cards(run: Run, node: Node) -> int:
+    return len({mask for where, mask, share in run.pods if share and where is node})
 
 
 class _Search:

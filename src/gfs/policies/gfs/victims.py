@@ -13,15 +13,16 @@ from heapq import heappop, heappush
 
 from gfs.core.run import Run
 
-SLOTS = 256
-"""Slots per checkpoint interval: 14 s of phase each at the default of an hour."""
+SLOTS = 64
+"""Slots per checkpoint interval: 56 s of phase each at the default of an hour."""
 
 
 class _Wheel:
-    """Runs with the same checkpoint interval and GPUs in [least, 2 least)."""
+    """Runs with the same checkpoint interval and GPUs in [least, below): between two powers of two."""
 
-    def __init__(self, interval: float, least: float, longest_overhead: float) -> None:
-        self.least = least
+    def __init__(self, interval: float, scale: int, longest_overhead: float) -> None:
+        self.least = float(1 << (scale - 1)) if scale else 0.0
+        self.below = 1 << scale
         self.width = interval / SLOTS
         self.slots: list[dict[Run, None]] = [{} for _ in range(SLOTS)]
         self.size = 0
@@ -60,11 +61,14 @@ class WasteOrder:
         del wheel.slot(run)[run]
         wheel.size -= 1
 
-    def rising(self, now: float) -> Iterator[tuple[float, dict[Run, None]]]:
-        """Groups of runs with a bound: every run of this or a later group would waste at least that."""
+    def rising(self, now: float, least_gpus: int = 0) -> Iterator[tuple[float, dict[Run, None]]]:
+        """Groups of runs with a bound: every run of this or a later group would waste at least that.
+
+        Groups without a task of at least `least_gpus` GPUs are left out.
+        """
         heap: list[tuple[float, int, dict[Run, None], Iterator[tuple[float, dict[Run, None]]]]] = []
         for number, wheel in enumerate(self._wheels.values()):
-            if wheel.size:
+            if wheel.size and wheel.below > least_gpus:
                 walk = wheel.walk(now)
                 bound, runs = next(walk)
                 heappush(heap, (bound, number, runs, walk))
@@ -81,6 +85,5 @@ class WasteOrder:
         key = (task.checkpoint_interval, scale)
         wheel = self._wheels.get(key)
         if wheel is None:
-            least = float(1 << (scale - 1)) if scale else 0.0
-            wheel = self._wheels[key] = _Wheel(task.checkpoint_interval, least, self._overhead)
+            wheel = self._wheels[key] = _Wheel(task.checkpoint_interval, scale, self._overhead)
         return wheel

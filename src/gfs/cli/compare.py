@@ -1,0 +1,126 @@
+"""`gfs compare`: one trace under several schedulers."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from gfs.cli.console import note, show
+from gfs.cli.options import RESULTS, RUN, Check, Config, Jobs, Json, Nodes, RunSeed, Settings, SkipBadRows, Window
+from gfs.cli.outputs import STDOUT, Outputs
+from gfs.domain.errors import InputError
+
+if TYPE_CHECKING:
+    from gfs.domain.workload import Workload
+
+EPILOG = """Examples:
+
+gfs compare --jobs jobs.csv --nodes nodes.csv --html report.html
+
+gfs compare --jobs jobs.csv --nodes nodes.csv --schedulers gfs,static"""
+
+SMALL = 100_000
+"""Tasks below which starting processes and handing them the trace takes longer than the runs themselves."""
+
+
+def compare(
+    jobs: Jobs,
+    nodes: Nodes,
+    schedulers: Annotated[
+        str,
+        typer.Option(
+            "--schedulers",
+            metavar="A,B,C",
+            help="Those of gfs schedulers to set side by side.",
+            rich_help_panel=RUN,
+        ),
+    ] = "gfs,yarn-cs,static",
+    settings: Settings = None,
+    config: Config = None,
+    window: Window = None,
+    seed: RunSeed = 0,
+    check: Check = False,
+    workers: Annotated[
+        int | None,
+        typer.Option(
+            "--workers",
+            min=1,
+            metavar="N",
+            help="Runs at the same time; by default one a core for large traces.",
+            rich_help_panel=RUN,
+        ),
+    ] = None,
+    skip_bad_rows: SkipBadRows = False,
+    html: Annotated[
+        Path | None,
+        typer.Option(
+            "--html",
+            metavar="FILE",
+            help="Write a report with plots: one page that works offline.",
+            rich_help_panel=RESULTS,
+        ),
+    ] = None,
+    json: Json = None,
+) -> None:
+    """Simulate a trace under several schedulers and set them side by side in one table.
+
+    The best value of every column is marked. All schedulers get the same tasks,
+    nodes and parameters.
+    """
+    from gfs.api import Comparison
+    from gfs.assembly.parallel import run_all
+    from gfs.cli.bars import bars
+    from gfs.cli.trace_input import read_run_input, workload_text
+    from gfs.report.comparison import comparison_page
+    from gfs.report.tables import comparison_table
+
+    names = _names(schedulers)
+    with Outputs(*(path for path in (jobs, nodes, config) if path)) as outputs:
+        outputs.plan(html)
+        outputs.plan(json)
+        given = read_run_input(
+            jobs, nodes, config=config, settings=settings, window=window, skip_bad_rows=skip_bad_rows
+        )
+        at_once = _workers(workers, given.workload, names)
+        with bars(names, len(given.workload.tasks), in_turn=at_once == 1) as running:
+            results = run_all(
+                given.workload,
+                names,
+                given.parameters,
+                workers=at_once,
+                progress=running.update,
+                window=given.window,
+                seed=seed,
+                check=check,
+                record_quota=html is not None,
+            )
+        if json != STDOUT:
+            title = f"{given.workload.name}: {workload_text(given.workload)}"
+            show(comparison_table([(result.scheduler, result.metrics) for result in results], title))
+        note(f"simulated in {sum(result.seconds for result in results):.2f} CPU seconds")
+        outputs.save(html, lambda path: comparison_page(results, given.workload, path))
+        outputs.save_json(json, Comparison(tuple(results), given.workload).summary())
+
+
+def _names(text: str) -> list[str]:
+    """The schedulers in a list like 'gfs,static', each known and named once."""
+    from gfs.assembly.schedulers import find_scheduler
+
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    if not names:
+        raise InputError("no scheduler to compare: name at least one, for example --schedulers gfs,yarn-cs")
+    for name in names:
+        find_scheduler(name)
+        if names.count(name) > 1:
+            raise InputError(f"scheduler {name} is named twice: name each once")
+    return names
+
+
+def _workers(asked: int | None, workload: Workload, names: list[str]) -> int:
+    """How many runs at a time."""
+    if asked is None:
+        asked = 1 if len(workload.tasks) < SMALL else os.cpu_count() or 1
+    return min(asked, len(names))

@@ -1,0 +1,101 @@
+"""`gfs demo`: everything once, in under a minute."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from gfs.cli.console import say, show
+from gfs.cli.options import Seed
+from gfs.cli.outputs import json_text, make_folder
+
+if TYPE_CHECKING:
+    from gfs.assembly.result import RunResult
+
+EPILOG = """Example:
+
+gfs demo --out demo-output"""
+
+SCHEDULERS = ("gfs", "yarn-cs", "static")
+
+
+def demo(
+    out: Annotated[
+        Path, typer.Option("--out", metavar="DIR", help="Folder for the report and the data; made if need be.")
+    ] = Path("demo-output"),
+    seed: Seed = 0,
+) -> None:
+    """Make up a small busy cluster, run three schedulers on it and write a report. Start here.
+
+    Prints the comparison and writes report.html (works offline), the trace, the
+    numbers and the event log.
+    """
+    from gfs.api import Comparison
+    from gfs.assembly.parallel import run_all
+    from gfs.assembly.parameters import Parameters
+    from gfs.cli.bars import bars
+    from gfs.cli.outputs import Outputs
+    from gfs.cli.trace_input import workload_text
+    from gfs.report.comparison import comparison_page
+    from gfs.report.tables import comparison_table
+    from gfs.telemetry.files import write_table, write_text
+    from gfs.workloads import generate, write_trace
+
+    make_folder(out)
+    report, summary, events = out / "report.html", out / "summary.json", out / "events.csv"
+    with Outputs() as outputs:
+        for path in (report, summary, events, out / "jobs.csv", out / "nodes.csv"):
+            outputs.plan(path)
+        workload = generate("demo", seed=seed)
+        say("A made-up week of a small, busy cluster:")
+        say(f"{workload_text(workload)}.")
+        say("High-priority (HP) tasks are never evicted; spot tasks use what they leave.")
+        say()
+        with bars(SCHEDULERS, len(workload.tasks)) as running:
+            results = run_all(
+                workload,
+                SCHEDULERS,
+                Parameters(),
+                workers=1,
+                progress=running.update,
+                record_quota=True,
+                seed=seed,
+            )
+        show(comparison_table([(result.scheduler, result.metrics) for result in results]))
+        comparison = Comparison(tuple(results), workload)
+        jobs_file, nodes_file = write_trace(workload, out)
+        write_table(results[0].events, events)
+        write_text(summary, json_text(comparison.summary()) + "\n")
+        comparison_page(results, workload, report)
+    _closing_words(results[0], report, events, jobs_file, nodes_file)
+
+
+def _closing_words(result: RunResult, report: Path, events: Path, jobs_file: Path, nodes_file: Path) -> None:
+    """Where everything is and what to try next, in commands that work as they stand."""
+    trace = f"--jobs {shlex.quote(str(jobs_file))} --nodes {shlex.quote(str(nodes_file))}"
+    log = shlex.quote(str(events))
+    say()
+    say(f"The report: open {report} in a browser.")
+    say(f"The data:   jobs.csv, nodes.csv, summary.json and events.csv (of gfs) in {report.parent}")
+    say()
+    say("Try next")
+    say("  why a task waited and was evicted:")
+    say(f"    gfs explain --events {log} {shlex.quote(_evicted_task(result.events))}")
+    say("  what the trace asks for, with plots:")
+    say(f"    gfs trace inspect {trace}")
+    say("  what a quota for spot tasks changes:")
+    say(f"    gfs compare {trace} --set quota=fixed --set quota_share=0.3")
+    say("  your own trace: give your files, in the same columns, to")
+    say("    gfs trace check --jobs JOBS.csv --nodes NODES.csv")
+
+
+def _evicted_task(events: Any) -> str:
+    """A task with about two evictions: a life that tells something and fits a screen."""
+    rows = events.select(["task", "event", "run"]).to_pylist()
+    evictions: dict[str, int] = {row["task"]: row["run"] for row in rows if row["event"] == "evict"}
+    if not evictions:
+        return str(rows[0]["task"])
+    return min(evictions, key=lambda name: (abs(evictions[name] - 2), name))

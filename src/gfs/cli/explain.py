@@ -1,0 +1,145 @@
+"""`gfs explain`: the life of one task, from an event log."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from gfs.cli.console import say, show
+from gfs.cli.options import Json
+from gfs.cli.outputs import STDOUT, Outputs
+from gfs.domain.errors import InputError
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from gfs.telemetry.metrics_life import TaskStep
+
+EPILOG = """Example:
+
+gfs explain --events demo-output/events.csv s001"""
+
+TEXTS = ("event", "task", "node", "reason")
+NUMBERS = ("time", "run", "gpus")
+ABOUT = ("kind", "organization", "gpu_model")
+MOST_NODES = 3
+
+
+def explain(
+    task: Annotated[str, typer.Argument(metavar="TASK", help="Name of the task, as in the jobs file.")],
+    events: Annotated[
+        Path,
+        typer.Option("--events", metavar="FILE", help="Event log of a run: .csv, .csv.gz or .parquet."),
+    ],
+    json: Json = None,
+) -> None:
+    """Tell the life of one task: when it waited, ran, was evicted and finished, and why.
+
+    The event log is what gfs simulate --events FILE writes.
+    """
+    from gfs.telemetry.metrics_life import task_life
+
+    with Outputs(events) as outputs:
+        outputs.plan(json)
+        log = read_log(events)
+        steps = task_life(log.table, task)
+        about = log.about(task)
+        if json != STDOUT:
+            words = (about["kind"], "task of", about["organization"], f"on {about['gpu_model']}")
+            show(_table(steps, f"{task}: {' '.join(words)}" if all(about.values()) else task))
+            say()
+            say(_in_short(steps))
+        outputs.save_json(json, {"task": task, **about, "steps": steps})
+
+
+@dataclass(frozen=True, slots=True)
+class Log:
+    """An event log read from a file."""
+
+    table: Any
+    """Arrow table with the columns that tell the life of a task, and what else the file says of it."""
+
+    def about(self, task: str) -> dict[str, str]:
+        """Class, organization and GPU model of a task; '' where the file does not say."""
+        import pyarrow.compute as pc
+
+        row = pc.index(self.table["task"], task).as_py()
+        return {name: self.table[name][row].as_py() if name in self.table.column_names else "" for name in ABOUT}
+
+
+def read_log(path: Path) -> Log:
+    """Read an event log; a file that is none gives an error that says what is missing."""
+    import pyarrow as pa
+
+    from gfs.workloads.readers.tables import read_table
+
+    read = read_table(path, ("time", "event", "task", "run", "node", "gpus", "reason"), ABOUT)
+    if read.bad:
+        worst = read.bad[0]
+        raise InputError(f"{path}: row {worst.row}: {worst.reason}; was the file cut off? Write it again.")
+    columns: dict[str, Any] = {name: read.text(name) for name in (*TEXTS, *ABOUT) if name in read.columns}
+    for name in NUMBERS:
+        values, good = read.numbers(name)
+        if not good.all():
+            row = int(good.argmin())
+            raise InputError(
+                f"{path}: row {read.lines[row]}, {name} = {read.shown(name, row)!r}: not a number;"
+                " was this file written by `gfs simulate --events`?"
+            )
+        columns[name] = values
+    return Log(pa.table(columns))
+
+
+def _table(steps: Sequence[TaskStep], title: str) -> Table:
+    from rich.text import Text
+
+    from gfs.cli.tables import bare_table
+    from gfs.domain.units import format_gpus
+    from gfs.report.columns import short_seconds
+
+    table = bare_table(Text(title))
+    table.add_column("at second", justify="right", no_wrap=True)
+    table.add_column("what", style="bold", no_wrap=True)
+    table.add_column("for", justify="right", no_wrap=True)
+    table.add_column("where", overflow="fold")
+    table.add_column("why", overflow="fold", ratio=1)
+    for step in steps:
+        length = short_seconds(step.length) if step.what in ("waited", "ran") else ""
+        nodes = " ".join(step.nodes[:MOST_NODES])
+        if len(step.nodes) > MOST_NODES:
+            nodes += f" and {len(step.nodes) - MOST_NODES} more"
+        why = step.reason
+        if step.what == "submitted":
+            why = f"asks for {format_gpus(step.gpus)} GPUs"
+        elif step.ongoing:
+            why = f"{why} (still so at the end of the log)".strip()
+        where = nodes if step.what == "ran" else ""
+        table.add_row(f"{step.time:,.0f}", step.what, length, Text(where), Text(why))
+    return table
+
+
+def _in_short(steps: Sequence[TaskStep]) -> str:
+    """The whole life in a sentence."""
+    from gfs.report.columns import short_seconds
+
+    waited = sum(step.length for step in steps if step.what == "waited")
+    runs = sum(step.what == "ran" for step in steps)
+    evictions = sum(step.what == "evicted" for step in steps)
+    words = [
+        f"waited {short_seconds(waited)} in all",
+        f"ran {_times(runs)}",
+        f"was evicted {_times(evictions)}" if evictions else "was never evicted",
+    ]
+    if steps[-1].what == "finished":
+        words.append(f"finished {short_seconds(steps[-1].time - steps[0].time)} after it was submitted")
+    else:
+        words.append("had not finished when the log ends")
+    return f"It {', '.join(words[:-1])} and {words[-1]}."
+
+
+def _times(count: int) -> str:
+    return {1: "once", 2: "twice"}.get(count, f"{count} times")

@@ -1,0 +1,103 @@
+"""The files a command writes: checked before the work starts, written whole or not at all after it."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import fields, is_dataclass
+from enum import Enum
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from gfs.cli.console import note, say
+from gfs.domain.errors import InputError
+
+STDOUT = Path("-")
+TABLES = (".csv", ".csv.gz", ".parquet")
+
+
+class Outputs:
+    """Keeps count of what was written, so that Ctrl-C can be answered truthfully."""
+
+    def __init__(self, *inputs: Path) -> None:
+        self._taken = {path.resolve(): "is one of the inputs" for path in inputs}
+        self._written: list[Path] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, _: object, trace: TracebackType | None) -> None:
+        if kind is KeyboardInterrupt and self._written:
+            done = ", ".join(str(path) for path in self._written)
+            raise KeyboardInterrupt(f"interrupted; complete before that: {done}") from None
+
+    def plan(self, path: Path | None, formats: tuple[str, ...] = ()) -> None:
+        """Say at once if a result could not be written there. `formats`: the endings its name may have."""
+        from gfs.telemetry.files import check_writable
+
+        if path is None or path == STDOUT:
+            return
+        if path.exists() and not path.is_dir() and not path.is_file():
+            raise InputError(f"{path}: is not an ordinary file; name another one (- prints JSON to the screen)")
+        place = path.resolve()
+        if place in self._taken:
+            raise InputError(f"{path}: {self._taken[place]}; results need a file of their own")
+        self._taken[place] = "is named twice"
+        check_writable(path, formats)
+
+    def save(self, path: Path | None, write: Callable[[Path], object]) -> None:
+        """Let `write` make the file, if it was asked for."""
+        if path is not None:
+            write(path)
+            self._written.append(path)
+            note(f"wrote {path}")
+
+    def save_json(self, path: Path | None, value: Any) -> None:
+        """Write a value as JSON; the path - prints it."""
+        from gfs.telemetry.files import write_text
+
+        if path == STDOUT:
+            say(json_text(value))
+        else:
+            self.save(path, lambda file: write_text(file, json_text(value) + "\n"))
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder for results, before anything else is done."""
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"{folder}: is a file; name a folder")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"{folder}: cannot be made: {error.strerror or error}") from error
+    if not os.access(folder, os.W_OK):
+        raise InputError(f"{folder}: no permission to write into it")
+
+
+def json_text(value: Any) -> str:
+    """JSON that every reader takes: no NaN or Infinity, arrays as lists."""
+    return json.dumps(plain(value), indent=2, allow_nan=False, ensure_ascii=False)
+
+
+def plain(value: Any) -> Any:
+    """Records, arrays and enumerations as the dictionaries, lists and words of JSON."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Enum):
+        return getattr(value, "label", value.name)
+    if value is None or isinstance(value, str | int):
+        return value
+    if is_dataclass(value):
+        return {item.name: plain(getattr(value, item.name)) for item in fields(value)}
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if hasattr(value, "tolist"):
+        return plain(value.tolist())
+    if hasattr(value, "_asdict"):
+        return plain(value._asdict())
+    if isinstance(value, Iterable):
+        return [plain(item) for item in value]
+    raise TypeError(f"cannot be written as JSON: {type(value).__name__}")

@@ -1,0 +1,99 @@
+"""Tables of the terminal that only the command line has."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich import box
+from rich.table import Table
+from rich.text import Text
+
+from gfs.domain.errors import BadRow
+from gfs.report.columns import NOTHING, amount, percent, short_seconds
+
+if TYPE_CHECKING:
+    from gfs.assembly.result import RunResult
+    from gfs.telemetry.metrics import ClassMetrics
+
+MOST_BAD_ROWS = 50
+LONGEST_VALUE = 24
+
+
+def bare_table(title: str | Text | None = None, caption: str | None = None) -> Table:
+    """No frame, titles to the left: fits 80 columns and can be pasted anywhere."""
+    return Table(
+        title=title,
+        caption=caption,
+        box=box.SIMPLE_HEAD,
+        show_edge=False,
+        padding=(0, 2, 0, 0),
+        title_justify="left",
+        title_style="bold",
+        caption_justify="left",
+    )
+
+
+def result_table(result: RunResult) -> Table:
+    """One run: both classes side by side."""
+    metrics = result.metrics
+    hp, spot = metrics.hp, metrics.spot
+    table = bare_table(Text(f"{result.scheduler} on {result.workload.name}"))
+    table.add_column("", style="bold", no_wrap=True)
+    table.add_column("HP", justify="right", no_wrap=True)
+    table.add_column("spot", justify="right", no_wrap=True)
+
+    def times(label: str, name: str) -> None:
+        table.add_row(label, *(_time(of_class, name) for of_class in (hp, spot)))
+
+    table.add_row("tasks counted", amount(hp.tasks), amount(spot.tasks))
+    times("wait, mean", "jqt_mean")
+    times("wait, median", "jqt_p50")
+    times("wait, p99", "jqt_p99")
+    times("submission to finish, mean", "jct_mean")
+    times("submission to finish, p99", "jct_p99")
+    table.add_row("slowdown, mean", *(f"{c.slowdown_mean:.2f}" if c.tasks else NOTHING for c in (hp, spot)))
+    if spot.runs:
+        table.add_section()
+        table.add_row("runs", NOTHING, amount(spot.runs))
+        table.add_row("evicted, of runs", "never", f"{amount(spot.evictions)} = {percent(spot.eviction_rate)}")
+        table.add_row("kept their guaranteed hours", NOTHING, percent(spot.guarantee_hit_rate))
+        table.add_row("GPU-hours wasted", NOTHING, amount(spot.wasted_gpu_hours))
+        if metrics.quota_use is not None:
+            table.add_row("quota in use", NOTHING, percent(metrics.quota_use))
+    return table
+
+
+def pools_table(result: RunResult) -> Table:
+    """How well each pool was used."""
+    table = bare_table("Cards in use")
+    table.add_column("GPU model", style="bold")
+    table.add_column("cards", justify="right")
+    table.add_column("in use", justify="right")
+    for model, cards in result.workload.capacity().items():
+        table.add_row(Text(model), amount(cards), percent(result.metrics.allocation_rate[model]))
+    return table
+
+
+def bad_rows_table(rows: Sequence[BadRow]) -> Table:
+    """The values of a trace that cannot be used: where, what and why."""
+    files = {row.file for row in rows}
+    names = {file: Path(file).name for file in files}
+    if len(set(names.values())) < len(files):
+        names = {file: file for file in files}
+    more = len(rows) - MOST_BAD_ROWS
+    table = bare_table(caption=f"... and {more:,} more values; --json FILE lists them all" if more > 0 else None)
+    table.add_column("file", overflow="fold")
+    table.add_column("row", justify="right", no_wrap=True)
+    table.add_column("column", overflow="fold")
+    table.add_column("value", overflow="fold")
+    table.add_column("reason", overflow="fold", ratio=1)
+    for row in rows[:MOST_BAD_ROWS]:
+        value = row.value if len(row.value) <= LONGEST_VALUE else f"{row.value[: LONGEST_VALUE - 3]}..."
+        table.add_row(Text(names[row.file]), str(row.row), Text(row.column), Text(repr(value)), Text(row.reason))
+    return table
+
+
+def _time(of_class: ClassMetrics, name: str) -> str:
+    return short_seconds(getattr(of_class, name)) if of_class.tasks else NOTHING

@@ -1,0 +1,58 @@
+"""`gfs trace check`: can this trace be used, and if not, why."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import typer
+
+from gfs.cli.console import FAILED, note, say, show
+from gfs.cli.options import Jobs, Json, Nodes, SkipBadRows
+from gfs.cli.outputs import STDOUT, Outputs
+from gfs.domain.errors import BadRows
+
+if TYPE_CHECKING:
+    from gfs.domain.workload import Workload
+
+EPILOG = """Example:
+
+gfs trace check --jobs jobs.csv --nodes nodes.csv"""
+
+
+def check(jobs: Jobs, nodes: Nodes, skip_bad_rows: SkipBadRows = False, json: Json = None) -> None:
+    """Check a trace: OK and what it holds, or every value that cannot be used, with its row and the reason.
+
+    Exit code 2 if there is one, unless --skip-bad-rows says that such rows may be
+    left out.
+    """
+    from gfs.cli.tables import bad_rows_table
+    from gfs.cli.trace_input import rows_text, workload_text
+    from gfs.workloads import read_trace
+
+    with Outputs(jobs, nodes) as outputs:
+        outputs.plan(json)
+        workload: Workload | None = None
+        try:
+            read = read_trace(jobs, nodes, skip_bad_rows=skip_bad_rows)
+            workload, bad = read.workload, read.skipped
+        except BadRows as error:
+            bad = error.rows
+        if json != STDOUT:
+            if bad:
+                show(bad_rows_table(bad))
+                say()
+            if workload is not None:
+                said = f"OK without {rows_text(bad)}" if bad else "OK"
+                say(f"{said}: {workload_text(workload)}")
+        outputs.save_json(
+            json,
+            {
+                "ok": workload is not None,
+                "tasks": None if workload is None else len(workload.tasks),
+                "nodes": None if workload is None else len(workload.nodes),
+                "bad_rows": [row._asdict() for row in bad],
+            },
+        )
+        if workload is None:
+            note(f"error: {rows_text(bad)} cannot be used; correct them, or leave them out with --skip-bad-rows")
+            raise typer.Exit(FAILED)

@@ -1,0 +1,59 @@
+"""`gfs trace convert`: traces of other formats into ours."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gfs.cli.console import fail, say, show
+from gfs.cli.options import Seed
+from gfs.cli.outputs import make_folder
+from gfs.domain.errors import BadRows
+
+EPILOG = """Example:
+
+gfs trace convert --msr elasticflow/cluster05.csv --spot-share 0.3 --out msr"""
+
+
+def convert(
+    msr: Annotated[
+        Path,
+        typer.Option(
+            "--msr",
+            metavar="PATH",
+            help="Microsoft's trace as published with ElasticFlow: one cluster file, or the folder of all.",
+        ),
+    ],
+    out: Annotated[
+        Path, typer.Option("--out", metavar="DIR", help="Folder for jobs.csv and nodes.csv; made if need be.")
+    ],
+    seed: Seed = 0,
+    spot_share: Annotated[
+        float, typer.Option("--spot-share", metavar="X", help="Share of the jobs that become spot tasks, 0 to 1.")
+    ] = 0.2,
+    load: Annotated[
+        float,
+        typer.Option("--load", metavar="X", help="Mean demand / capacity: decides how many nodes there are."),
+    ] = 0.7,
+) -> None:
+    """Turn Microsoft's trace (ElasticFlow format) into jobs.csv and nodes.csv.
+
+    The format knows neither spot tasks nor nodes. A hash of the seed and the job
+    decides whether it is spot, so other jobs do not matter. There are as many nodes
+    of 8 cards as --load asks for.
+    """
+    from gfs.cli.tables import bad_rows_table
+    from gfs.cli.trace_input import rows_text, workload_text
+    from gfs.workloads import read_msr, write_trace
+
+    try:
+        workload = read_msr(msr, seed=seed, spot_share=spot_share, load=load)
+    except BadRows as error:
+        show(bad_rows_table(error.rows))
+        fail(f"{rows_text(error.rows)} cannot be used; nothing was written. Correct these rows.")
+    make_folder(out)
+    jobs_file, nodes_file = write_trace(workload, out)
+    say(f"{msr.name}: {workload_text(workload)}")
+    say(f"wrote {jobs_file} and {nodes_file}")

@@ -1,0 +1,104 @@
+"""From the options of a run to a checked workload and its parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gfs.cli.console import note
+from gfs.domain.errors import BadRow, InputError
+
+if TYPE_CHECKING:
+    from gfs.assembly.parameters import Parameters
+    from gfs.assembly.result import Window
+    from gfs.domain.workload import Workload
+
+
+@dataclass(frozen=True, slots=True)
+class RunInput:
+    """All that a simulation needs besides a scheduler."""
+
+    workload: Workload
+    parameters: Parameters
+    window: Window
+
+
+def read_run_input(
+    jobs: Path,
+    nodes: Path,
+    *,
+    config: Path | None,
+    settings: Sequence[str] | None,
+    window: str | None,
+    skip_bad_rows: bool,
+) -> RunInput:
+    """Check the options, then read and check the trace."""
+    from gfs.api import parse_window
+    from gfs.assembly.parameters import Parameters, parse_settings
+
+    base = Parameters() if config is None else Parameters.from_toml(config)
+    parameters = base.changed(parse_settings(settings or ()))
+    span = parse_window(window)
+    workload = read_workload(jobs, nodes, skip_bad_rows=skip_bad_rows, parameters=parameters)
+    _require_tasks_inside(workload, span, window)
+    _note_idle_defaults(workload, parameters)
+    return RunInput(workload, parameters, span)
+
+
+def read_workload(
+    jobs: Path, nodes: Path, *, skip_bad_rows: bool, parameters: Parameters | None = None
+) -> Workload:
+    """Read a trace and remark on rows that were left out."""
+    from gfs.assembly.parameters import Parameters
+    from gfs.workloads import read_trace
+
+    given = parameters or Parameters()
+    read = read_trace(
+        jobs,
+        nodes,
+        skip_bad_rows=skip_bad_rows,
+        guarantee_hours=given.guarantee_hours,
+        checkpoint_interval=given.checkpoint_interval,
+    )
+    if read.skipped:
+        note(f"left out {rows_text(read.skipped)} that cannot be used; `gfs trace check` lists them")
+    return replace(read.workload, name=jobs.name)
+
+
+def rows_text(bad: Sequence[BadRow]) -> str:
+    """'1 row' or '7 rows': rows, not values, because one row may hold several bad values."""
+    rows = len({(row.file, row.row) for row in bad})
+    return f"{rows:,} row{'s' if rows > 1 else ''}"
+
+
+def workload_text(workload: Workload) -> str:
+    """What a workload holds, in a line."""
+    from gfs.domain.task import Kind
+
+    spot = sum(task.kind is Kind.SPOT for task in workload.tasks)
+    pools = ", ".join(f"{cards:,} {model}" for model, cards in workload.capacity().items())
+    hp = len(workload.tasks) - spot
+    return f"{hp:,} HP and {spot:,} spot tasks on {len(workload.nodes):,} nodes ({pools} cards)"
+
+
+def _require_tasks_inside(workload: Workload, window: Window, text: str | None) -> None:
+    """A window without tasks would give a table of zeros: say so instead."""
+    low = float("-inf") if window[0] is None else window[0]
+    high = float("inf") if window[1] is None else window[1]
+    tasks = workload.tasks
+    if not any(low <= task.submit_time <= high for task in tasks):
+        raise InputError(
+            f"window {text}: no task is submitted inside it; this trace runs"
+            f" from {tasks[0].submit_time:g} to {tasks[-1].submit_time:g} seconds"
+        )
+
+
+def _note_idle_defaults(workload: Workload, parameters: Parameters) -> None:
+    """Some parameters are only for tasks that do not say their own: remark if all of them do."""
+    usual = type(parameters)()
+    for name in ("guarantee_hours", "checkpoint_interval"):
+        value = getattr(parameters, name)
+        if value != getattr(usual, name) and all(getattr(task, name) != value for task in workload.tasks):
+            note(f"{name} = {value:g} changes nothing: every task of this trace has its own in column {name}")

@@ -1,0 +1,52 @@
+"""`gfs trace inspect`: what a trace asks for, before anything is scheduled."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gfs.cli.console import note, say, show
+from gfs.cli.options import RESULTS, Jobs, Json, Nodes, SkipBadRows
+from gfs.cli.outputs import STDOUT, Outputs
+
+EPILOG = """Example:
+
+gfs trace inspect --jobs jobs.csv --nodes nodes.csv --html trace.html"""
+
+
+def inspect(
+    jobs: Jobs,
+    nodes: Nodes,
+    skip_bad_rows: SkipBadRows = False,
+    html: Annotated[
+        Path,
+        typer.Option(
+            "--html", metavar="FILE", help="Page with the plots; works offline.", rich_help_panel=RESULTS
+        ),
+    ] = Path("trace.html"),
+    json: Json = None,
+) -> None:
+    """Show what a trace asks for: requests, running times, demand of organizations, load against capacity.
+
+    Tables in the terminal, and a page with plots: trace.html in the current folder
+    unless --html names another.
+    """
+    from gfs.cli.trace_input import read_workload, workload_text
+    from gfs.report.inspection_page import inspection_page
+    from gfs.report.tables import inspection_tables
+    from gfs.telemetry.inspection import inspect as look_at
+
+    with Outputs(jobs, nodes) as outputs:
+        outputs.plan(html)
+        outputs.plan(json)
+        workload = read_workload(jobs, nodes, skip_bad_rows=skip_bad_rows)
+        seen = look_at(workload)
+        outputs.save(html, lambda path: inspection_page(seen, path))
+        outputs.save_json(json, seen)
+        if json != STDOUT:
+            say(f"{workload.name}: {workload_text(workload)}")
+            say()
+            show(*inspection_tables(seen))
+        note(f"open {html} in a browser to see the plots")

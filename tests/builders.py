@@ -1,0 +1,202 @@
+"""Builders for tests that read like stories.
+
+    story = play(
+        nodes(8, 8),
+        spot("s1", gpus=8, lasting=7200),
+        spot("s2", gpus=8, lasting=7200, at=600),
+        hp("h1", gpus=8, at=5400, lasting=100),
+    )
+    assert story.evicted("s2") == [5400]
+    assert story.spans("h1") == [(5430, 5530)]
+
+Nodes are called n0, n1, ... in the order given; every run is played with all invariants switched on.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import pyarrow.csv
+from gfs import Kind, NodeSpec, Task, Workload, simulate
+from gfs.assembly.result import RunResult
+from gfs.core.node import Node
+from gfs.core.pool import Pool
+from gfs.core.run import Run
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A task before it has its place in a workload."""
+
+    name: str
+    kind: Kind
+    gpus: float = 1
+    pods: int = 1
+    at: float = 0
+    lasting: float = 100
+    hours: float = 1
+    checkpoint: float = 3600
+    model: str = "A100"
+    org: str = "lab"
+
+    def task(self, index: int = 0) -> Task:
+        """The task itself, at this position of its workload."""
+        return Task(
+            index=index,
+            name=self.name,
+            organization=self.org,
+            gpu_model=self.model,
+            kind=self.kind,
+            pods=self.pods,
+            gpus_per_pod=float(self.gpus),
+            submit_time=float(self.at),
+            duration=float(self.lasting),
+            guarantee_hours=float(self.hours),
+            checkpoint_interval=float(self.checkpoint),
+        )
+
+
+def hp(name: str, **wishes: Any) -> Draft:
+    """A high-priority task: one GPU at time 0 for 100 s unless it says otherwise."""
+    return Draft(name, Kind.HP, **wishes)
+
+
+def spot(name: str, **wishes: Any) -> Draft:
+    """A spot task: one GPU at time 0 for 100 s, guarantee 1 h, checkpoint every hour unless it says otherwise."""
+    return Draft(name, Kind.SPOT, **wishes)
+
+
+def nodes(*sizes: int, model: str = "A100", prefix: str = "n", first: int = 0) -> list[NodeSpec]:
+    """Nodes n0, n1, ... with these numbers of cards."""
+    return [NodeSpec(first + i, f"{prefix}{i}", model, size) for i, size in enumerate(sizes)]
+
+
+def workload(machines: Iterable[NodeSpec], drafts: Iterable[Draft]) -> Workload:
+    """Put nodes and tasks together; tasks get their index by (submission, name)."""
+    ordered = sorted(drafts, key=lambda draft: (draft.at, draft.name))
+    renumbered = [NodeSpec(i, n.name, n.gpu_model, n.gpus, n.cpus) for i, n in enumerate(machines)]
+    return Workload(tuple(draft.task(i) for i, draft in enumerate(ordered)), tuple(renumbered), "story")
+
+
+class Line(NamedTuple):
+    """One row of the event log, without what the task says anyway."""
+
+    time: float
+    event: str
+    task: str
+    run: int
+    node: str
+    cards: str
+    reason: str
+
+
+class Story:
+    """What happened, to be asked about in the words of a test."""
+
+    def __init__(self, result: RunResult) -> None:
+        self.result = result
+        columns = result.events.to_pydict()
+        self.lines = [Line(*row) for row in zip(*(columns[name] for name in Line._fields), strict=True)]
+
+    def _of(self, task: str, event: str) -> list[Line]:
+        return [line for line in self.lines if line.task == task and line.event == event]
+
+    def _times(self, task: str, event: str) -> list[float]:
+        by_run = {line.run: line.time for line in self._of(task, event)}
+        return [by_run[run] for run in sorted(by_run)]
+
+    def started(self, task: str) -> list[float]:
+        """When each run of the task began."""
+        return self._times(task, "start")
+
+    def evicted(self, task: str) -> list[float]:
+        """When the task was evicted, each time."""
+        return self._times(task, "evict")
+
+    def finished(self, task: str) -> float:
+        """When the task was done."""
+        (time,) = self._times(task, "finish")
+        return time
+
+    def spans(self, task: str) -> list[tuple[float, float]]:
+        """Begin and end of each run."""
+        return list(zip(self.started(task), [*self.evicted(task), self.finished(task)], strict=True))
+
+    def where(self, task: str, run: int = 1) -> list[str]:
+        """Node and cards of each pod of a run: ['n0/0+1', 'n1/3:0.5']."""
+        return [f"{line.node}/{line.cards}" for line in self._of(task, "start") if line.run == run]
+
+    def on(self, task: str, run: int = 1) -> list[str]:
+        """The node of each pod of a run."""
+        return [line.node for line in self._of(task, "start") if line.run == run]
+
+    def why_waited(self, task: str, run: int = 1) -> str:
+        """The reason kept with the start of a run."""
+        return next(line.reason for line in self._of(task, "start") if line.run == run)
+
+    def why_evicted(self, task: str, run: int = 1) -> str:
+        """The reason kept with an eviction."""
+        return next(line.reason for line in self._of(task, "evict") if line.run == run)
+
+    def victims(self) -> list[str]:
+        """Tasks evicted, in the order of the log, each eviction once."""
+        evictions = dict.fromkeys((line.task, line.run) for line in self.lines if line.event == "evict")
+        return [task for task, _ in evictions]
+
+
+def play(
+    machines: Sequence[NodeSpec],
+    *drafts: Draft,
+    scheduler: str = "gfs",
+    window: tuple[float | None, float | None] = (None, None),
+    **parameters: Any,
+) -> Story:
+    """Run a small story to its end, every invariant checked at every decision."""
+    work = workload(machines, drafts)
+    return Story(simulate(work, scheduler=scheduler, check=True, window=window, **parameters))
+
+
+def csv_text(result: RunResult) -> str:
+    """The event table as CSV text: plain quoting, shortest exact numbers, the same on every machine."""
+    columns = result.events.to_pydict()
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows(zip(*columns.values(), strict=True))
+    return out.getvalue()
+
+
+def event_bytes(result: RunResult) -> bytes:
+    """The event table as the product would write it."""
+    sink = io.BytesIO()
+    pyarrow.csv.write_csv(result.events, sink)
+    return sink.getvalue()
+
+
+class Stage:
+    """A pool arranged by hand, card by card, for tests of a single choice."""
+
+    def __init__(self, *sizes: int) -> None:
+        self.pool = Pool("A100", nodes(*sizes))
+        self._count = 0
+
+    def node(self, name: str) -> Node:
+        """The node with this name."""
+        return next(node for node in self.pool.nodes if node.name == name)
+
+    def holds(self, name: str, draft: Draft, start: float = 0.0) -> Run:
+        """Put all pods of a task on one node; a spot task is registered as running since `start`."""
+        return self.spread([name] * draft.pods, draft, start)
+
+    def spread(self, names: Sequence[str], draft: Draft, start: float = 0.0) -> Run:
+        """Put the pods of a task on these nodes, one each."""
+        task = draft.task(self._count)
+        self._count += 1
+        run = Run(task, 1, [self.pool.occupy(self.node(name), task) for name in names], start, 0.0)
+        if task.kind is Kind.SPOT:
+            self.pool.register_spot(run)
+        return run

@@ -1,0 +1,156 @@
+"""Promises that can be checked from the event log alone, knowing only what the tasks asked for."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+from math import floor, isclose
+
+from gfs import Kind, Task, Workload
+from oracle import CARD, Row
+
+Place = tuple[str, tuple[int, ...], int]
+"""node, cards, micro-cards of a fraction (0: whole cards)"""
+
+
+@dataclass
+class Lived:
+    """One run as the log tells it."""
+
+    start: float
+    places: list[Place]
+    end: float = float("inf")
+    evicted: bool = False
+    ends: list[Place] = field(default_factory=list)
+
+
+class Audit:
+    """Reads a log once, then answers."""
+
+    def __init__(self, work: Workload, rows: list[Row]) -> None:
+        self.work, self.rows = work, rows
+        self.tasks = {task.name: task for task in work.tasks}
+        self.runs: dict[str, dict[int, Lived]] = defaultdict(dict)
+        for time, event, name, number, node, cards, micro in rows:
+            runs, place = self.runs[name], (node, cards, micro)
+            if event == "start":
+                lived = runs.setdefault(number, Lived(time, []))
+                assert lived.start == time, f"{name}: pods of run {number} start at {lived.start} and {time}"
+                lived.places.append(place)
+            elif event in ("finish", "evict"):
+                lived = runs[number]
+                assert not lived.ends or lived.end == time, f"{name}: pods of run {number} stop at different times"
+                lived.end, lived.evicted = time, event == "evict"
+                lived.ends.append(place)
+
+    def time_never_goes_back(self) -> None:
+        times = [row[0] for row in self.rows]
+        assert times == sorted(times)
+
+    def every_task_is_submitted_once_and_finishes_once(self) -> None:
+        for name, task in self.tasks.items():
+            submits = [row for row in self.rows if row[1] == "submit" and row[2] == name]
+            assert [row[0] for row in submits] == [task.submit_time], name
+            runs = self.runs[name]
+            assert sorted(runs) == list(range(1, len(runs) + 1)), f"{name}: runs {sorted(runs)}"
+            assert [runs[n].evicted for n in sorted(runs)] == [True] * (len(runs) - 1) + [False], name
+            assert all(lived.end < float("inf") for lived in runs.values()), name
+            ordered = [runs[n] for n in sorted(runs)]
+            assert ordered[0].start >= task.submit_time
+            assert all(a.end <= b.start for a, b in zip(ordered, ordered[1:], strict=False)), name
+
+    def gangs_start_and_stop_together(self) -> None:
+        for name, runs in self.runs.items():
+            for lived in runs.values():
+                assert len(lived.places) == self.tasks[name].pods, name
+                assert lived.places == lived.ends, name
+
+    def pods_get_what_they_asked_for(self) -> None:
+        sizes = {node.name: node for node in self.work.nodes}
+        for name, runs in self.runs.items():
+            task = self.tasks[name]
+            for lived in runs.values():
+                for node, cards, micro in lived.places:
+                    assert sizes[node].gpu_model == task.gpu_model
+                    assert set(cards) <= set(range(sizes[node].gpus))
+                    if task.gpus_per_pod < 1:
+                        assert len(cards) == 1
+                        assert micro == round(task.gpus_per_pod * CARD)
+                    else:
+                        assert (len(set(cards)), micro) == (task.gpus_per_pod, 0)
+
+    def no_card_is_over_committed(self) -> None:
+        used: dict[tuple[str, int], int] = defaultdict(int)
+        for _, event, name, _, node, cards, micro in self.rows:
+            sign = {"submit": 0, "start": 1, "finish": -1, "evict": -1}[event]
+            for card in cards:
+                used[node, card] += sign * (micro or CARD)
+                assert 0 <= used[node, card] <= CARD, f"{name} on {node} card {card}"
+        assert not any(used.values())
+
+    def hp_is_never_evicted(self) -> None:
+        evicted = {row[2] for row in self.rows if row[1] == "evict"}
+        assert all(self.tasks[name].kind is Kind.SPOT for name in evicted)
+
+    def work_is_conserved(self, on_grace: bool = False) -> None:
+        """Saved progress of all runs adds up to the duration (SPEC 2)."""
+        for name, runs in self.runs.items():
+            task, total = self.tasks[name], 0.0
+            for number, lived in runs.items():
+                overhead = 0 if number == 1 else 40 if task.gpus <= 8 else 60
+                progress = max(0.0, lived.end - lived.start - overhead)
+                if lived.evicted and not on_grace:
+                    progress = floor(progress / task.checkpoint_interval) * task.checkpoint_interval
+                total += progress
+            assert isclose(total, task.duration, abs_tol=1e-6), f"{name}: {total} of {task.duration}"
+
+    def spot_stays_inside(self, share: float) -> None:
+        """At every start: spot GPUs in use with at least this guarantee, with the newcomer, within the quota."""
+        capacity = self.work.capacity()
+        in_use: dict[str, int] = {}
+        for _, event, name, _, _, _, micro in self.rows:
+            task = self.tasks[name]
+            if task.kind is not Kind.SPOT or event == "submit":
+                continue
+            pod = micro or int(task.gpus_per_pod) * CARD
+            in_use[name] = in_use.get(name, 0) + (pod if event == "start" else -pod)
+            if event == "start" and in_use[name] == task.pods * pod:
+                held = sum(
+                    micro
+                    for other, micro in in_use.items()
+                    if self.tasks[other].gpu_model == task.gpu_model
+                    and self.tasks[other].guarantee_hours >= task.guarantee_hours
+                )
+                assert held <= share * capacity[task.gpu_model] * CARD + 1, f"{name} starts over quota"
+
+    def no_hp_waits_in_vain(self, decided: dict[str, float], only_heads: bool) -> None:
+        """After every instant: no waiting HP task fits on idle cards and cards of spot tasks.
+
+        `decided` says when HP tasks that evicted someone got their cards, a grace period before they start.
+        """
+        hp = [task for task in self.work.tasks if task.kind is Kind.HP]
+        got = {task.name: decided.get(task.name, self.runs[task.name][1].start) for task in hp}
+        for now in sorted({row[0] for row in self.rows}):
+            waiting = [task for task in hp if task.submit_time <= now < got[task.name]]
+            if only_heads:
+                waiting = list({task.gpu_model: task for task in reversed(waiting)}.values())
+            used: dict[tuple[str, int], int] = defaultdict(int)
+            for task in hp:
+                lived = self.runs[task.name][1]
+                if got[task.name] <= now < lived.end:
+                    for node, cards, micro in lived.places:
+                        for card in cards:
+                            used[node, card] += micro or CARD
+            for task in waiting:
+                assert self._slots_beside_hp(task, used) < task.pods, f"{task.name} waits in vain at {now}"
+
+    def _slots_beside_hp(self, task: Task, used: dict[tuple[str, int], int]) -> int:
+        slots = 0
+        for node in self.work.nodes:
+            if node.gpu_model == task.gpu_model:
+                rooms = [CARD - used[node.name, card] for card in range(node.gpus)]
+                if task.gpus_per_pod < 1:
+                    slots += sum(room // round(task.gpus_per_pod * CARD) for room in rooms)
+                else:
+                    slots += rooms.count(CARD) // int(task.gpus_per_pod)
+        return slots

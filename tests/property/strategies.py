@@ -1,0 +1,105 @@
+"""Random small clusters under high load: spot work fills them early, HP arrives in waves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import ceil
+from typing import Any
+
+from builders import Draft, workload
+from gfs import Kind, NodeSpec, Workload
+from hypothesis import strategies as st
+
+CARD = 1_000_000
+
+
+@dataclass(frozen=True)
+class Case:
+    """A workload and the parameters to run it with."""
+
+    work: Workload
+    parameters: dict[str, Any]
+
+    def __repr__(self) -> str:
+        lines = [f"parameters: {self.parameters}"]
+        lines += [f"node {n.name}: {n.gpus} x {n.gpu_model}" for n in self.work.nodes]
+        lines += [
+            f"{t.kind.label} {t.name}: {t.pods} x {t.gpus_per_pod} {t.gpu_model} at {t.submit_time} for {t.duration}"
+            f" H={t.guarantee_hours} checkpoint={t.checkpoint_interval}"
+            for t in self.work.tasks
+        ]
+        return "\n".join(lines)
+
+
+FRACTIONS = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1 / 3, 0.123457, 0.999999]
+
+
+def slots(sizes: list[int], gpus: float) -> int:
+    """Pods of this size that the empty pool holds."""
+    if gpus >= 1:
+        return sum(size // int(gpus) for size in sizes)
+    return sum(sizes) * (CARD // round(gpus * CARD))
+
+
+@st.composite
+def workloads(draw: st.DrawFn, max_tasks: int = 40, models: int = 2) -> Workload:
+    """1-8 nodes of mixed sizes in one or two pools, and tasks whose instants often coincide."""
+    names = ["A100", "T4"][: draw(st.integers(1, models))]
+    machines: list[NodeSpec] = []
+    for model in names:
+        sizes = draw(st.lists(st.sampled_from([1, 2, 4, 8]), min_size=1, max_size=8 // len(names)))
+        machines += [NodeSpec(0, f"{model.lower()}-{i}", model, size) for i, size in enumerate(sizes)]
+    # Few distinct instants, some on a tick, some where a grace period or an overhead of others ends.
+    instants = draw(
+        st.lists(st.sampled_from([0, 0.5, 30, 40, 60, 70, 300, 330, 600, 901, 1800, 3600]), min_size=1, max_size=5)
+    )
+    drafts = []
+    for number in range(draw(st.one_of(st.integers(max_tasks // 2, max_tasks), st.integers(1, max_tasks)))):
+        model = draw(st.sampled_from(names))
+        sizes = [node.gpus for node in machines if node.gpu_model == model]
+        whole = [g for g in (1, 2, 3, 4, 8) if g <= max(sizes)]
+        gpus = draw(st.sampled_from(whole * 2 + [draw(st.sampled_from(FRACTIONS))] * 2))
+        pods = min(draw(st.sampled_from([1, 1, 1, 2, 2, 3, 5])), slots(sizes, gpus))
+        if draw(st.integers(0, 4)) < 3:
+            wishes: dict[str, Any] = {
+                "kind": Kind.SPOT,
+                "at": draw(st.sampled_from(instants)) / draw(st.sampled_from([1, 4])),
+                "lasting": draw(st.sampled_from([0, 50, 500, 1000, 4000.5, 7200])),
+                "hours": draw(st.sampled_from([0.125, 1, 2, 4])),
+                "checkpoint": draw(st.sampled_from([30, 100, 250, 3600])),
+            }
+        else:
+            wishes = {
+                "kind": Kind.HP,
+                "at": draw(st.sampled_from(instants)),
+                "lasting": draw(st.sampled_from([0, 10, 100, 299.75, 900])),
+            }
+        drafts.append(Draft(f"t{number:02}", gpus=gpus, pods=pods, model=model, **wishes))
+    return workload(machines, drafts)
+
+
+def least_share(work: Workload) -> float:
+    """The smallest share of a pool, in sixteenths, that still admits the largest spot task."""
+    capacity = work.capacity()
+    asked = [task.gpus / capacity[task.gpu_model] for task in work.tasks if task.kind is Kind.SPOT]
+    return min(1.0, ceil(16 * max(asked, default=0.0)) / 16)
+
+
+@st.composite
+def cases(draw: st.DrawFn, max_tasks: int = 40, models: int = 2) -> Case:
+    """A workload with a quota or without, and parameters that make every rule matter."""
+    work = draw(workloads(max_tasks, models))
+    least = least_share(work)
+    quota, share = draw(st.sampled_from([("none", 1.0), ("none", 1.0), ("fixed", least), ("fixed", 1.0)]))
+    return Case(
+        work,
+        {
+            "quota": quota,
+            "quota_share": share,
+            "grace_period": draw(st.sampled_from([30.0, 30.0, 0.0])),
+            "checkpoint_on_grace": draw(st.sampled_from([False, False, False, True])),
+            "m": draw(st.sampled_from([3.0, 10.0, 60.0])),
+            "gamma": draw(st.sampled_from([0.8, 0.8, 1.0, 0.0])),
+            "beta": draw(st.sampled_from([0.5, 0.5, 0.0, 50.0])),
+        },
+    )

@@ -1,0 +1,143 @@
+"""What every scheduler promises, checked on random clusters from the event log alone.
+
+A new entry in `gfs.SCHEDULERS` goes through all of this by itself.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from audit import Audit
+from builders import event_bytes, workload
+from gfs import SCHEDULERS, NodeSpec, Workload, simulate
+from gfs.assembly.result import RunResult
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from oracle import rows_of
+from strategies import Case, cases
+
+every_scheduler = pytest.mark.parametrize("scheduler", sorted(SCHEDULERS))
+
+ORDER_IS_STRICT = {"yarn-cs"}
+"""Schedulers where a head that does not fit blocks those behind it."""
+
+
+def run(case: Case, scheduler: str, **more: Any) -> RunResult:
+    return simulate(case.work, scheduler=scheduler, **{**case.parameters, **more})
+
+
+def decided_early(result: RunResult) -> dict[str, float]:
+    """When HP tasks that had someone evicted got their cards: the log says for whom each victim went."""
+    columns = result.events.to_pydict()
+    found: dict[str, float] = {}
+    for time, event, reason in zip(columns["time"], columns["event"], columns["reason"], strict=True):
+        if event == "evict":
+            words = re.match(r"evicted for (\S+) on \S+: ", reason)
+            assert words, f"an eviction must say for whom: {reason!r}"
+            found[words[1]] = time
+    return found
+
+
+@every_scheduler
+@settings(max_examples=100)
+@given(case=cases(max_tasks=30))
+def test_keeps_every_promise_of_the_log(scheduler: str, case: Case) -> None:
+    result = run(case, scheduler, check=True)
+    audit = Audit(case.work, list(rows_of(result.events.to_pydict())))
+    audit.time_never_goes_back()
+    audit.every_task_is_submitted_once_and_finishes_once()
+    audit.gangs_start_and_stop_together()
+    audit.pods_get_what_they_asked_for()
+    audit.no_card_is_over_committed()
+    audit.hp_is_never_evicted()
+    audit.work_is_conserved(on_grace=case.parameters["checkpoint_on_grace"])
+    if case.parameters["quota"] == "fixed":
+        audit.spot_stays_inside(case.parameters["quota_share"])
+    audit.no_hp_waits_in_vain(decided_early(result), only_heads=scheduler in ORDER_IS_STRICT)
+
+
+@every_scheduler
+@settings(max_examples=30)
+@given(case=cases(max_tasks=25))
+def test_hp_starts_exactly_one_grace_period_after_its_victims_stop(scheduler: str, case: Case) -> None:
+    result = run(case, scheduler)
+    columns = result.events.to_pydict()
+    starts = {
+        task: time
+        for time, event, task in zip(columns["time"], columns["event"], columns["task"], strict=True)
+        if event == "start"
+    }
+    for name, when in decided_early(result).items():
+        assert starts[name] == when + case.parameters["grace_period"]
+
+
+@every_scheduler
+@settings(max_examples=20)
+@given(case=cases(max_tasks=25))
+def test_same_input_same_bytes(scheduler: str, case: Case) -> None:
+    assert event_bytes(run(case, scheduler)) == event_bytes(run(case, scheduler, check=True))
+
+
+@every_scheduler
+@settings(max_examples=25)
+@given(case=cases(max_tasks=25))
+def test_pools_do_not_disturb_each_other(scheduler: str, case: Case) -> None:
+    # Without a window, T of the preemption cost is the span of all submissions: the same for all pools only
+    # if a window says so.
+    window = (0.0, 7200.0)
+    together = list(rows_of(run(case, scheduler, window=window).events.to_pydict()))
+    for model in case.work.capacity():
+        alone = only(case.work, model)
+        rows = list(rows_of(run(replace(case, work=alone), scheduler, window=window).events.to_pydict()))
+        names = {task.name for task in alone.tasks}
+        assert [row for row in together if row[2] in names] == rows
+
+
+def only(work: Workload, model: str) -> Workload:
+    """One pool of a workload, as if there were no other."""
+    tasks = [task for task in work.tasks if task.gpu_model == model]
+    return Workload(
+        tuple(replace(task, index=i) for i, task in enumerate(tasks)),
+        tuple(node for node in work.nodes if node.gpu_model == model),
+        work.name,
+    )
+
+
+@every_scheduler
+@settings(max_examples=25)
+@given(case=cases(max_tasks=20, models=1), shift=st.sampled_from([300.0, 86400.0, 30000000.0]))
+def test_only_differences_of_time_matter(scheduler: str, case: Case, shift: float) -> None:
+    # Shifted by whole ticks, everything happens later by that and otherwise alike.
+    later = replace(
+        case.work, tasks=tuple(replace(task, submit_time=task.submit_time + shift) for task in case.work.tasks)
+    )
+    here = list(rows_of(run(case, scheduler).events.to_pydict()))
+    there = list(rows_of(run(replace(case, work=later), scheduler).events.to_pydict()))
+    assert [(row[0] + shift, *row[1:]) for row in here] == there
+
+
+@every_scheduler
+@settings(max_examples=25)
+@given(case=cases(max_tasks=20))
+def test_a_workload_that_fits_at_once_never_waits(scheduler: str, case: Case) -> None:
+    # At most 20 tasks x 5 pods of at most 8 cards: 100 nodes of 8 per model hold them all at once.
+    roomy = Workload(
+        case.work.tasks,
+        tuple(
+            NodeSpec(i, f"x{i}", model, 8)
+            for i, model in enumerate(m for m in case.work.capacity() for _ in range(100))
+        ),
+    )
+    rows = list(rows_of(run(replace(case, work=roomy), scheduler, quota="none").events.to_pydict()))
+    submitted = {task.name: task.submit_time for task in roomy.tasks}
+    assert all(row[0] == submitted[row[2]] for row in rows if row[1] == "start")
+    assert not any(row[1] == "evict" for row in rows)
+
+
+@every_scheduler
+def test_an_empty_workload_is_over_at_once(scheduler: str) -> None:
+    result = simulate(workload([NodeSpec(0, "n0", "A100", 8)], []), scheduler=scheduler, check=True)
+    assert result.events.num_rows == 0

@@ -1,0 +1,111 @@
+"""A trial that is rolled back leaves no trace, whatever was tried on it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from builders import Draft, Stage
+from gfs import Kind
+from gfs.core.invariants import check_pool
+from gfs.core.node import Node
+from gfs.core.pool import Pool
+from gfs.core.trial import Trial
+from gfs.policies.gfs.scoring import GfsPlacer
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+SIZES = [0.1, 0.3, 1 / 3, 0.5, 0.9, 1, 1, 2, 4, 8]
+LOOKED_AT = [Draft("x", kind, gpus) for kind in Kind for gpus in (0.2, 0.5, 1, 2, 4, 8)]
+
+
+def snapshot(pool: Pool) -> dict[str, Any]:
+    """Every count of a pool and its nodes, by value."""
+    nodes = [
+        {name: _copied(getattr(node, name)) for name in Node.__slots__ if name not in ("spec",)}
+        for node in pool.nodes
+    ]
+    counts = {name: _copied(value) for name, value in vars(pool).items() if name not in ("nodes", "changed", "on_change")}
+    counts["spot_in_use"] = {hours: micro for hours, micro in pool.spot_in_use.items() if micro}
+    return {"nodes": nodes, **counts}
+
+
+def _copied(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _copied(item) for key, item in value.items()}
+    return list(value) if isinstance(value, list) else value
+
+
+@st.composite
+def busy_stages(draw: st.DrawFn) -> Stage:
+    """A pool with random HP and spot runs on it, gangs and fractions among them."""
+    sizes = draw(st.lists(st.sampled_from([1, 2, 4, 8]), min_size=1, max_size=5))
+    stage = Stage(*sizes)
+    stage.runs = []
+    for number in range(draw(st.integers(0, 14))):
+        draft = Draft(
+            f"t{number}",
+            draw(st.sampled_from(list(Kind))),
+            draw(st.sampled_from(SIZES)),
+            draw(st.integers(1, 3)),
+            hours=draw(st.sampled_from([1, 2])),
+        )
+        task, trial = draft.task(number), Trial(stage.pool)
+        names = []
+        for _ in range(draft.pods):
+            options = [node for node in stage.pool.nodes if has_room(node, draft)]
+            if not options:
+                break
+            node = draw(st.sampled_from(options))
+            trial.place(node, task)
+            names.append(node.name)
+        trial.rollback()
+        if len(names) == draft.pods:
+            run = stage.spread(names, draft)
+            if run.task.kind is Kind.SPOT:
+                stage.runs.append(run)
+    return stage
+
+
+def has_room(node: Node, draft: Draft) -> bool:
+    if draft.gpus >= 1:
+        return node.idle >= draft.gpus
+    return node.card_for_share(draft.task().share) is not None
+
+
+@settings(max_examples=200)
+@given(stage=busy_stages(), data=st.data())
+def test_rollback_restores_every_field(stage: Stage, data: st.DataObject) -> None:
+    pool, placer = stage.pool, GfsPlacer(stage.pool)
+    check_pool(pool)
+    before = snapshot(pool)
+    asked = [draft.task() for draft in LOOKED_AT if draft.gpus <= pool.sizes[-1]]
+    chosen_before = [placer.choose(wish) for wish in asked]
+    tried = Draft("h", Kind.HP, data.draw(st.sampled_from(SIZES)), pods=8)
+    trial, task, victims = Trial(pool), tried.task(99), list(stage.runs)
+    for _ in range(data.draw(st.integers(1, 8))):
+        options = [node for node in pool.nodes if has_room(node, tried)]
+        if victims and (not options or data.draw(st.booleans())):
+            trial.evict(victims.pop(data.draw(st.integers(0, len(victims) - 1))))
+        elif options:
+            trial.place(data.draw(st.sampled_from(options)), task)
+    if trial.pods or trial.evicted:
+        assert snapshot(pool) != before, "a trial that changes nothing proves nothing"
+    trial.rollback()
+    assert snapshot(pool) == before
+    assert [placer.choose(wish) for wish in asked] == chosen_before, "the index must roll back too"
+    check_pool(pool)
+
+
+@settings(max_examples=100)
+@given(stage=busy_stages())
+def test_a_committed_eviction_frees_exactly_the_cards_of_the_run(stage: Stage) -> None:
+    pool, trial = stage.pool, Trial(stage.pool)
+    for run in stage.runs:
+        held_before = pool.spot_held(0)
+        trial.evict(run)
+        assert held_before - pool.spot_held(0) == sum(
+            share or mask.bit_count() * 1_000_000 for _, mask, share in run.pods
+        )
+    trial.commit()
+    assert all(node.spot_cards == 0 and node.hp_free == node.total - node.hp_cards for node in pool.nodes)
+    check_pool(pool)
