@@ -221,8 +221,8 @@ def test_production_has_the_published_pools() -> None:
 
 def test_demo_is_small_and_busy() -> None:
     workload = generate()
-    assert len(workload.nodes) <= 24
-    assert 3000 <= len(workload.tasks) <= 4000
+    assert len(workload.nodes) == 32
+    assert len(workload.tasks) == 7200
     cards = sum(workload.capacity().values())
     assert sum(Columns.of(workload, kind).load(cards, 7) for kind in Kind) > 0.7
 

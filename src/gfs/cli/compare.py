@@ -59,6 +59,7 @@ def compare(
         typer.Option(
             "--html",
             metavar="FILE",
+            readable=False,
             help="Write a report with plots: one page that works offline.",
             rich_help_panel=RESULTS,
         ),

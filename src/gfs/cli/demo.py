@@ -24,7 +24,10 @@ SCHEDULERS = ("gfs", "yarn-cs", "static")
 
 def demo(
     out: Annotated[
-        Path, typer.Option("--out", metavar="DIR", help="Folder for the report and the data; made if need be.")
+        Path,
+        typer.Option(
+            "--out", metavar="DIR", readable=False, help="Folder for the report and the data; made if need be."
+        ),
     ] = Path("demo-output"),
     seed: Seed = 0,
 ) -> None:

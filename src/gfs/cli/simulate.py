@@ -39,6 +39,7 @@ def simulate(
         typer.Option(
             "--events",
             metavar="FILE",
+            readable=False,
             help="Write the event log: .csv, .csv.gz or .parquet.",
             rich_help_panel=RESULTS,
         ),
@@ -48,6 +49,7 @@ def simulate(
         typer.Option(
             "--quota",
             metavar="FILE",
+            readable=False,
             help="Write the spot quota at every tick: .csv, .csv.gz or .parquet.",
             rich_help_panel=RESULTS,
         ),

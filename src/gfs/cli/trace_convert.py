@@ -23,11 +23,15 @@ def convert(
         typer.Option(
             "--msr",
             metavar="PATH",
+            readable=False,
             help="Microsoft's trace as published with ElasticFlow: one cluster file, or the folder of all.",
         ),
     ],
     out: Annotated[
-        Path, typer.Option("--out", metavar="DIR", help="Folder for jobs.csv and nodes.csv; made if need be.")
+        Path,
+        typer.Option(
+            "--out", metavar="DIR", readable=False, help="Folder for jobs.csv and nodes.csv; made if need be."
+        ),
     ],
     seed: Seed = 0,
     spot_share: Annotated[

@@ -24,7 +24,10 @@ gfs trace generate --preset paper --nodes 50 --days 14 --out small-paper"""
 def generate(
     preset: Annotated[str, typer.Option("--preset", metavar="NAME", help="demo, paper or production.")],
     out: Annotated[
-        Path, typer.Option("--out", metavar="DIR", help="Folder for jobs.csv and nodes.csv; made if need be.")
+        Path,
+        typer.Option(
+            "--out", metavar="DIR", readable=False, help="Folder for jobs.csv and nodes.csv; made if need be."
+        ),
     ],
     nodes: Annotated[
         int | None, typer.Option("--nodes", metavar="N", help="Nodes; the load per card stays the same.")

@@ -23,7 +23,11 @@ def inspect(
     html: Annotated[
         Path,
         typer.Option(
-            "--html", metavar="FILE", help="Page with the plots; works offline.", rich_help_panel=RESULTS
+            "--html",
+            metavar="FILE",
+            readable=False,
+            help="Page with the plots; works offline.",
+            rich_help_panel=RESULTS,
         ),
     ] = Path("trace.html"),
     json: Json = None,

@@ -12,8 +12,8 @@ Choices, and why:
   published mean GPUs a job and median request of each model. HP demand of a pool is its published
   allocation rate, or demand over capacity where no rate is published. The A10 pool of the trace asks for
   133% of its cards; no queue survives that, so it too gets its allocation rate.
-* `demo`: the paper's mix on a small cluster. Its longest tasks last three days instead of three months, so
-  that a week shows everything, and it has more spot work than the paper so that evictions happen.
+* `demo`: the paper's mix and its load at spot x2 on a ninth of the nodes. Its longest tasks last three days
+  instead of three months and there are more of the short ones, so that a week shows everything.
 """
 
 from __future__ import annotations
@@ -117,13 +117,13 @@ def demo() -> Preset:
     body = _hp_body(figures()["paper_simulation"]["duration_seconds"]["HP"]["p99"], 0.98)
     pool = PoolPlan(
         "A100",
-        ((16, 8),),
+        ((32, 8),),
         128,
         dict(list(_organizations("A100-SXM4-80GB").items())[:8]),
-        ClassPlan(3000, _a100_mix(Kind.HP), body, LongPlan(0.02, body.seconds[-1], 110_000.0, 0.7), load=0.58),
-        ClassPlan(600, _a100_mix(Kind.SPOT), _spot_durations(), load=0.2),
+        ClassPlan(6000, _a100_mix(Kind.HP), body, LongPlan(0.02, body.seconds[-1], 110_000.0, 0.7), load=0.575),
+        ClassPlan(1200, _a100_mix(Kind.SPOT), _spot_durations(), load=0.14),
     )
-    return Preset("demo", "a small cluster: 16 x 8 A100, 7 days, about 3,600 tasks, busy", 7, (pool,))
+    return Preset("demo", "a small busy cluster: 32 x 8 A100, 7 days, 7,200 tasks", 7, (pool,))
 
 
 def production() -> Preset:

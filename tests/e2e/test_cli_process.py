@@ -1,0 +1,156 @@
+"""The `gfs` command as a process of its own: what only shows outside of Python."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import gfs
+from gfs.workloads import write_trace
+
+GFS = (sys.executable, "-m", "gfs.cli.main")
+TRACE = ("--jobs", "jobs.csv", "--nodes", "nodes.csv")
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    write_trace(gfs.generate("paper", nodes=8, days=2), ".")
+    return tmp_path
+
+
+def run(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*GFS, *words],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        env={**os.environ, **environment},
+        errors="replace",
+    )
+
+
+def test_help_needs_no_heavy_module() -> None:
+    code = (
+        "import sys, gfs.cli.main\n"
+        "heavy = {'numpy', 'scipy', 'pyarrow', 'plotly', 'multiprocessing'} & set(sys.modules)\n"
+        "assert not heavy, heavy\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
+def test_a_run_writes_only_what_was_asked_for() -> None:
+    result = run("simulate", *TRACE, "--events", "e.csv", "--json", "s.json")
+    assert result.returncode == 0, result.stderr
+    assert "\x1b" not in result.stdout + result.stderr
+    assert json.loads(Path("s.json").read_text())["runs"][0]["scheduler"] == "gfs"
+    assert sorted(path.name for path in Path().iterdir()) == ["e.csv", "jobs.csv", "nodes.csv", "s.json"]
+
+
+def test_the_same_bytes_whatever_the_hash_seed() -> None:
+    for seed in ("1", "2"):
+        assert run("simulate", *TRACE, "--events", f"{seed}.csv", PYTHONHASHSEED=seed).returncode == 0
+    assert Path("1.csv").read_bytes() == Path("2.csv").read_bytes()
+
+
+def test_an_error_is_one_sentence_and_exit_code_2() -> None:
+    result = run("simulate", *TRACE, "--scheduler", "gfz")
+    assert result.returncode == 2
+    assert result.stdout == ""
+    assert result.stderr == "error: unknown scheduler 'gfz': did you mean gfs?\n"
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])
+def test_any_terminal_encoding(encoding: str) -> None:
+    result = run("simulate", *TRACE, PYTHONIOENCODING=encoding)
+    assert result.returncode == 0, result.stderr
+    assert "tasks counted" in result.stdout
+
+
+def test_a_reader_that_goes_away_is_no_error_worth_a_word() -> None:
+    with subprocess.Popen(
+        [*GFS, "trace", "inspect", *TRACE], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        said = process.stderr.read()
+        process.wait(timeout=60)
+    assert "Traceback" not in said
+    assert "Exception ignored" not in said
+
+
+@pytest.mark.skipif(not hasattr(os, "killpg"), reason="needs process groups")
+@pytest.mark.parametrize(
+    ("words", "delay"),
+    [(("simulate",), 0.2), (("compare", "--workers", "2"), 0.0), (("compare", "--workers", "2"), 2.5)],
+    ids=["simulate", "workers starting", "workers running"],
+)
+def test_ctrl_c_leaves_no_file_and_no_process(words: tuple[str, ...], delay: float, folder: Path) -> None:
+    """The terminal sends Ctrl-C to the whole group, so to the workers as well."""
+    write_trace(gfs.generate("paper", nodes=287, days=7), ".")
+    leader, process = _start_watched(*words, *TRACE, "--check", "--json", "s.json")  # --check: takes a while
+    with process:
+        seen = b""
+        while b"tasks" not in seen:  # the progress bar: the simulation has begun
+            seen += os.read(leader, 4096)
+        time.sleep(delay)
+        os.killpg(process.pid, signal.SIGINT)
+        seen += _rest(leader)
+        process.wait(timeout=60)
+    assert process.returncode == 130, seen
+    assert seen.replace(b"\r", b"").endswith(b"interrupted; nothing was written\n")
+    assert b"Traceback" not in seen
+    assert sorted(path.name for path in folder.iterdir()) == ["jobs.csv", "nodes.csv"]
+    assert _gone_soon(process.pid)
+
+
+def test_a_progress_bar_only_where_someone_watches() -> None:
+    leader, process = _start_watched("simulate", *TRACE)
+    with process:
+        seen = _rest(leader)
+        output, _ = process.communicate(timeout=60)
+    assert process.returncode == 0
+    assert b"tasks" in seen
+    assert b"tasks counted" in output
+
+
+def _start_watched(*words: str) -> tuple[int, subprocess.Popen[bytes]]:
+    """A process whose errors and bars go to a terminal, and our end of that terminal."""
+    pty = pytest.importorskip("pty")
+    leader, follower = pty.openpty()
+    process = subprocess.Popen([*GFS, *words], stdout=subprocess.PIPE, stderr=follower, start_new_session=True)
+    os.close(follower)
+    return leader, process
+
+
+def _rest(leader: int) -> bytes:
+    """Everything until the other side closes the terminal."""
+    seen = b""
+    try:
+        while piece := os.read(leader, 4096):
+            seen += piece
+    except OSError:  # how Linux says that it is closed
+        pass
+    finally:
+        os.close(leader)
+    return seen
+
+
+def _gone_soon(group: int) -> bool:
+    """Whether no process of a group is left, now or within a few seconds."""
+    for _ in range(50):
+        try:
+            os.killpg(group, 0)
+        except ProcessLookupError:
+            return True
+        time.sleep(0.1)
+    return False

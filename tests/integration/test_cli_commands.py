@@ -1,0 +1,349 @@
+"""Every command of the command line does what its help says, from a folder of its own."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from typer.testing import CliRunner, Result
+
+import gfs
+from gfs.cli.main import app
+from gfs.workloads import write_trace
+
+EVENT_COLUMNS = [
+    "time",
+    "event",
+    "task",
+    "kind",
+    "organization",
+    "gpu_model",
+    "run",
+    "node",
+    "cards",
+    "gpus",
+    "reason",
+]
+QUOTA_COLUMNS = ["time", "gpu_model", "guarantee_hours", "inventory", "eta", "quota", "spot_in_use", "idle"]
+CLASS_KEYS = {"tasks", "jct_mean", "jct_p99", "jqt_mean", "jqt_p99"}
+TRACE = ("--jobs", "jobs.csv", "--nodes", "nodes.csv")
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a trace of a few hundred tasks, some of which are evicted, and nothing else."""
+    monkeypatch.chdir(tmp_path)
+    write_trace(gfs.generate("paper", nodes=8, days=3, spot_scale=4), ".")
+    return tmp_path
+
+
+def run(*words: str) -> Result:
+    result = CliRunner().invoke(app, words)
+    assert result.exit_code == 0, result.output
+    return result
+
+
+def rows(path: str) -> list[dict[str, str]]:
+    with Path(path).open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def loaded(path: str) -> Any:
+    return json.loads(Path(path).read_text())
+
+
+def files() -> set[str]:
+    return {path.name for path in Path().iterdir()}
+
+
+def widest(text: str) -> int:
+    return max(len(line) for line in text.splitlines())
+
+
+class TestSimulate:
+    def test_prints_a_table_that_fits_80_columns(self) -> None:
+        result = run("simulate", *TRACE, "--scheduler", "yarn-cs")
+        assert "yarn-cs on jobs.csv" in result.stdout
+        assert "evicted, of runs" in result.stdout
+        assert "A100" in result.stdout
+        assert widest(result.stdout) <= 80
+        assert files() == {"jobs.csv", "nodes.csv"}
+
+    def test_json_has_the_agreed_keys(self) -> None:
+        run("simulate", *TRACE, "--json", "s.json", "--window", "0:172800", "--seed", "7")
+        document = loaded("s.json")
+        assert set(document) == {"runs"}
+        (entry,) = document["runs"]
+        assert {"scheduler", "seed", "window", "parameters", "seconds", "version", "metrics"} <= set(entry)
+        assert (entry["scheduler"], entry["seed"], entry["window"]) == ("gfs", 7, [0, 172800])
+        assert entry["version"] == gfs.__version__
+        assert entry["parameters"] == gfs.Parameters().to_dict()
+        assert entry["seconds"] > 0
+        metrics = entry["metrics"]
+        assert set(metrics["hp"]) >= CLASS_KEYS
+        assert set(metrics["spot"]) >= CLASS_KEYS | {"runs", "evictions", "eviction_rate", "wasted_gpu_hours"}
+        assert set(metrics["allocation_rate"]) == {"A100"}
+
+    def test_says_the_same_as_the_python_api(self) -> None:
+        run("simulate", *TRACE, "--set", "quota=fixed", "--set", "quota_share=0.5", "--json", "s.json")
+        result = gfs.simulate("jobs.csv", "nodes.csv", quota="fixed", quota_share=0.5)
+        said = loaded("s.json")["runs"][0]["metrics"]
+        assert said["spot"] == result.summary()["metrics"]["spot"]
+        assert said["hp"] == result.summary()["metrics"]["hp"]
+
+    def test_json_to_the_screen_is_nothing_but_json(self) -> None:
+        result = run("simulate", *TRACE, "--json", "-")
+        assert json.loads(result.stdout)["runs"][0]["scheduler"] == "gfs"
+
+    def test_endless_parameters_are_still_json(self) -> None:
+        result = run("simulate", *TRACE, "--set", "alpha=inf", "--json", "-")
+        parameters = json.loads(result.stdout, parse_constant=pytest.fail)["runs"][0]["parameters"]
+        assert parameters["alpha"] is None
+
+    def test_events_and_quota(self) -> None:
+        run(
+            "simulate",
+            *TRACE,
+            "--scheduler",
+            "static",
+            "--set",
+            "quota_share=0.5",
+            "--events",
+            "e.csv",
+            "--quota",
+            "q.csv",
+        )
+        events, quota = rows("e.csv"), rows("q.csv")
+        assert list(events[0]) == EVENT_COLUMNS
+        assert {row["event"] for row in events} == {"submit", "start", "finish", "evict"}
+        assert list(quota[0]) == QUOTA_COLUMNS
+        assert {float(row["quota"]) for row in quota} == {32.0}  # half of 8 nodes x 8 cards
+
+    def test_quota_of_a_scheduler_without_one_is_just_the_header(self) -> None:
+        result = run("simulate", *TRACE, "--scheduler", "yarn-cs", "--quota", "q.csv")
+        assert rows("q.csv") == []
+        assert Path("q.csv").read_text().replace('"', "").strip().split(",") == QUOTA_COLUMNS
+        assert "--set quota=fixed" in result.stderr
+
+    def test_same_seed_same_bytes(self) -> None:
+        for name in ("a.csv", "b.csv"):
+            run("simulate", *TRACE, "--seed", "3", "--events", name)
+        assert Path("a.csv").read_bytes() == Path("b.csv").read_bytes()
+
+    def test_all_kinds_of_event_files_hold_the_same(self) -> None:
+        run("simulate", *TRACE, "--events", "e.parquet")
+        run("simulate", *TRACE, "--events", "e.csv.gz")
+        table = pq.read_table("e.parquet")
+        assert table.column_names == EVENT_COLUMNS
+        assert Path("e.csv.gz").read_bytes()[:2] == b"\x1f\x8b"
+        assert files() == {"jobs.csv", "nodes.csv", "e.parquet", "e.csv.gz"}
+
+    def test_settings_win_over_the_config_file(self) -> None:
+        Path("c.toml").write_text('quota = "fixed"\nquota_share = 0.9\nbeta = 2\n')
+        run("simulate", *TRACE, "--config", "c.toml", "--set", "quota_share=0.6", "--json", "s.json")
+        parameters = loaded("s.json")["runs"][0]["parameters"]
+        assert (parameters["quota"], parameters["quota_share"], parameters["beta"]) == ("fixed", 0.6, 2.0)
+
+    def test_check_finds_nothing(self) -> None:
+        run("simulate", *TRACE, "--check")
+
+    def test_skipped_rows_are_counted(self) -> None:
+        with Path("jobs.csv").open("a") as file:
+            file.write("odd,o,A100,1,-3,0,0,60,HP,1,3600\n")
+        result = run("simulate", *TRACE, "--skip-bad-rows")
+        assert "left out 1 row that" in result.stderr
+
+    def test_a_default_that_no_task_needs_is_remarked_on(self) -> None:
+        text = Path("jobs.csv").read_text().splitlines()
+        own = text[0].split(",").index("guarantee_hours") if "guarantee_hours" in text[0] else None
+        result = run("simulate", *TRACE, "--set", "guarantee_hours=4")
+        assert ("changes nothing" in result.stderr) == (own is not None)
+
+
+class TestCompare:
+    def test_one_table_with_the_best_marked(self) -> None:
+        result = run("compare", *TRACE, "--schedulers", "gfs,yarn-cs,static", "--set", "quota_share=0.5")
+        for name in ("gfs", "yarn-cs", "static"):
+            assert re.search(rf"^{name} ", result.stdout, re.MULTILINE)
+        assert "* best of its column" in result.stdout
+        assert widest(result.stdout) <= 80
+
+    def test_report_and_json(self) -> None:
+        run(
+            "compare",
+            *TRACE,
+            "--schedulers",
+            " static , gfs",
+            "--set",
+            "quota_share=0.5",
+            "--html",
+            "r.html",
+            "--json",
+            "s.json",
+        )
+        assert [entry["scheduler"] for entry in loaded("s.json")["runs"]] == ["static", "gfs"]
+        page = Path("r.html").read_text(encoding="utf-8")
+        assert "Side by side" in page
+        assert not re.search(r"<script[^>]+src=", page)
+
+    def test_agrees_with_simulate_however_many_workers(self) -> None:
+        alone = json.loads(run("simulate", *TRACE, "--json", "-").stdout)["runs"][0]["metrics"]
+        for workers in ("1", "2"):
+            result = run("compare", *TRACE, "--schedulers", "gfs,yarn-cs", "--workers", workers, "--json", "-")
+            assert json.loads(result.stdout)["runs"][0]["metrics"] == alone
+
+
+class TestExplain:
+    def evicted(self, path: str) -> str:
+        return next(row["task"] for row in rows(path) if row["event"] == "evict")
+
+    def test_tells_waits_runs_evictions_and_why(self) -> None:
+        run("simulate", *TRACE, "--events", "e.csv")
+        name = self.evicted("e.csv")
+        result = run("explain", "--events", "e.csv", name, "--json", "life.json")
+        assert f"{name}: Spot task of org-" in result.stdout
+        assert "evicted for h" in re.sub(r"\s+", " ", result.stdout)
+        assert "was evicted" in result.stdout
+        assert "after it was submitted." in result.stdout
+        assert widest(result.stdout.split("\n\n")[0]) <= 80
+        life = loaded("life.json")
+        assert (life["task"], life["kind"], life["gpu_model"]) == (name, "Spot", "A100")
+        assert life["steps"][0]["what"] == "submitted"
+        assert life["steps"][-1]["what"] == "finished"
+        assert "evicted" in {step["what"] for step in life["steps"]}
+
+    @pytest.mark.parametrize("file", ["e.parquet", "e.csv.gz"])
+    def test_reads_what_simulate_writes(self, file: str) -> None:
+        run("simulate", *TRACE, "--events", "e.csv")
+        run("simulate", *TRACE, "--events", file)
+        name = self.evicted("e.csv")
+        assert run("explain", "--events", file, name).stdout == run("explain", "--events", "e.csv", name).stdout
+
+
+class TestTrace:
+    def test_generate_writes_a_trace_that_passes_the_check(self) -> None:
+        words = ("--preset", "paper", "--nodes", "9", "--days", "2", "--spot-scale", "2", "--seed", "5")
+        result = run("trace", "generate", *words, "--out", "new/one")
+        assert "on 9 nodes (72 A100 cards)" in result.stdout
+        checked = run("trace", "check", "--jobs", "new/one/jobs.csv", "--nodes", "new/one/nodes.csv")
+        assert checked.stdout.startswith("OK: ")
+        run("trace", "generate", *words, "--out", "again")
+        assert Path("again/jobs.csv").read_bytes() == Path("new/one/jobs.csv").read_bytes()
+
+    def test_check_lists_every_bad_value(self) -> None:
+        with Path("jobs.csv").open("a") as file:
+            file.write("odd,o,A100,1,-3,0,0,60,HP,1,3600\n")
+        last = len(Path("jobs.csv").read_text().splitlines())
+        result = CliRunner().invoke(app, ["trace", "check", *TRACE, "--json", "bad.json"])
+        assert result.exit_code == 2
+        assert "gpu_request" in result.stdout
+        assert "worker_num" in result.stdout
+        assert "error: 1 row cannot be used" in result.stderr
+        document = loaded("bad.json")
+        assert document["ok"] is False
+        assert {"file", "row", "column", "value", "reason"} == set(document["bad_rows"][0])
+        assert {(bad["row"], bad["column"]) for bad in document["bad_rows"]} == {
+            (last, "gpu_request"),
+            (last, "worker_num"),
+        }
+        left = run("trace", "check", *TRACE, "--skip-bad-rows")
+        assert "OK without 1 row: " in left.stdout
+
+    def test_check_of_very_many_bad_rows_stays_short(self) -> None:
+        with Path("jobs.csv").open("a") as file:
+            file.writelines(f"odd{i},o,A100,1,-3,1,0,60,HP,1,3600\n" for i in range(500))
+        result = CliRunner().invoke(app, ["trace", "check", *TRACE])
+        assert "... and 450 more values" in result.stdout
+        assert len(result.stdout.splitlines()) < 120
+
+    def test_inspect_prints_tables_and_writes_a_page(self) -> None:
+        result = run("trace", "inspect", *TRACE, "--json", "i.json")
+        for title in ("Pools", "Classes", "GPU requests", "Running time", "organizations"):
+            assert title in result.stdout
+        assert "open trace.html" in result.stderr
+        assert "Load against capacity" in Path("trace.html").read_text(encoding="utf-8")
+        document = loaded("i.json")
+        assert [part["kind"] for part in document["classes"]] == ["HP", "Spot"]
+        assert len(document["load"][0]["hp"]) == len(document["bin_start"])
+
+    def test_inspect_page_can_go_elsewhere(self) -> None:
+        run("trace", "inspect", *TRACE, "--html", "page.html")
+        assert files() == {"jobs.csv", "nodes.csv", "page.html"}
+
+    def test_convert_reads_the_microsoft_format(self) -> None:
+        jobs = "".join(f"id{i},{i * 60},{600 + i},{1 + i % 9}\n" for i in range(200))
+        Path("cluster01.csv").write_text("job_id,submission_time,duration,num_gpu\n" + jobs)
+        result = run(
+            "trace", "convert", "--msr", "cluster01.csv", "--out", "m", "--spot-share", "0.5", "--load", "0.5"
+        )
+        assert "spot tasks on" in result.stdout
+        run("simulate", "--jobs", "m/jobs.csv", "--nodes", "m/nodes.csv")
+
+    def test_convert_lists_bad_rows(self) -> None:
+        Path("cluster01.csv").write_text("job_id,submission_time,duration,num_gpu\na,0,-5,1\n")
+        result = CliRunner().invoke(app, ["trace", "convert", "--msr", "cluster01.csv", "--out", "m"])
+        assert result.exit_code == 2
+        assert "must not be negative" in result.stdout
+        assert "nothing was written" in result.stderr
+        assert not Path("m").exists()
+
+
+class TestDemo:
+    def test_everything_it_promises(self) -> None:
+        result = run("demo", "--out", "my demo", "--seed", "1")
+        assert {path.name for path in Path("my demo").iterdir()} == {
+            "report.html",
+            "jobs.csv",
+            "nodes.csv",
+            "summary.json",
+            "events.csv",
+        }
+        assert [entry["scheduler"] for entry in loaded("my demo/summary.json")["runs"]] == [
+            "gfs",
+            "yarn-cs",
+            "static",
+        ]
+        assert "* best of its column" in result.stdout
+        page = Path("my demo/report.html").read_text(encoding="utf-8")
+        assert not re.search(r"<script[^>]+src=", page)
+
+    def test_the_commands_it_recommends_work_as_printed(self) -> None:
+        printed = [line.strip() for line in run("demo").stdout.splitlines() if line.startswith("    gfs ")]
+        commands = [shlex.split(line)[1:] for line in printed if "JOBS.csv" not in line]
+        assert {words[0] for words in commands} == {"explain", "trace", "compare"}
+        for words in commands:
+            run(*words)
+
+
+class TestLists:
+    def test_schedulers(self) -> None:
+        result = run("schedulers")
+        assert all(name in result.stdout for name in gfs.SCHEDULERS)
+
+    def test_parameters(self) -> None:
+        result = run("parameters")
+        for name, default, _ in gfs.Parameters.describe():
+            assert re.search(rf"^{name} +{re.escape(default)} ", result.stdout, re.MULTILINE)
+        assert widest(result.stdout) <= 80
+
+    def test_version(self) -> None:
+        assert run("--version").stdout.strip() == f"gfs {gfs.__version__}"
+
+    @pytest.mark.parametrize(
+        "words",
+        [
+            *(["demo"], ["simulate"], ["compare"], ["explain"], ["schedulers"], ["parameters"], ["trace"]),
+            *(["trace", name] for name in ("generate", "check", "inspect", "convert")),
+        ],
+        ids=" ".join,
+    )
+    def test_every_help_has_an_example(self, words: list[str]) -> None:
+        text = run(*words, "--help").stdout
+        assert re.search(r"Examples?:\s+gfs ", text)
+        assert widest(text) <= 80
