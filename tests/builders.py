@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import pyarrow.csv
+
 from gfs import Kind, NodeSpec, Task, Workload, simulate
 from gfs.assembly.result import RunResult
 from gfs.core.node import Node

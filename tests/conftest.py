@@ -16,5 +16,7 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
-        "--regenerate-golden", action="store_true", help="rewrite tests/golden/expected/*.csv from the present code"
+        "--regenerate-golden",
+        action="store_true",
+        help="rewrite tests/golden/expected from the present code",
     )

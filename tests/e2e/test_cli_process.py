@@ -22,6 +22,8 @@ TRACE = ("--jobs", "jobs.csv", "--nodes", "nodes.csv")
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.delenv("FORCE_COLOR", raising=False)
     write_trace(gfs.generate("paper", nodes=8, days=2), ".")
     return tmp_path
 

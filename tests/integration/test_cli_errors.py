@@ -26,6 +26,8 @@ GOOD = "j1,o,A100,1,1,1,0,60,HP\n"
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.delenv("FORCE_COLOR", raising=False)
     write_trace(gfs.generate("paper", nodes=8, days=1), ".")
     return tmp_path
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, field
+from itertools import pairwise
 from math import floor, isclose
 
-from gfs import Kind, Task, Workload
 from oracle import CARD, Row
+
+from gfs import Kind, Task, Workload
 
 Place = tuple[str, tuple[int, ...], int]
 """node, cards, micro-cards of a fraction (0: whole cards)"""
@@ -57,7 +59,7 @@ class Audit:
             assert all(lived.end < float("inf") for lived in runs.values()), name
             ordered = [runs[n] for n in sorted(runs)]
             assert ordered[0].start >= task.submit_time
-            assert all(a.end <= b.start for a, b in zip(ordered, ordered[1:], strict=False)), name
+            assert all(a.end <= b.start for a, b in pairwise(ordered)), name
 
     def gangs_start_and_stop_together(self) -> None:
         for name, runs in self.runs.items():

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from math import ceil
 from typing import Any
 
+from hypothesis import strategies as st
+
 from builders import Draft, workload
 from gfs import Kind, NodeSpec, Workload
-from hypothesis import strategies as st
 
 CARD = 1_000_000
 
@@ -24,7 +25,8 @@ class Case:
         lines = [f"parameters: {self.parameters}"]
         lines += [f"node {n.name}: {n.gpus} x {n.gpu_model}" for n in self.work.nodes]
         lines += [
-            f"{t.kind.label} {t.name}: {t.pods} x {t.gpus_per_pod} {t.gpu_model} at {t.submit_time} for {t.duration}"
+            f"{t.kind.label} {t.name}: {t.pods} x {t.gpus_per_pod} {t.gpu_model} at {t.submit_time}"
+            f" for {t.duration}"
             f" H={t.guarantee_hours} checkpoint={t.checkpoint_interval}"
             for t in self.work.tasks
         ]

@@ -11,13 +11,14 @@ from typing import Any
 
 import pytest
 from audit import Audit
-from builders import event_bytes, workload
-from gfs import SCHEDULERS, NodeSpec, Workload, simulate
-from gfs.assembly.result import RunResult
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracle import rows_of
 from strategies import Case, cases
+
+from builders import event_bytes, workload
+from gfs import SCHEDULERS, NodeSpec, Workload, simulate
+from gfs.assembly.result import RunResult
 
 every_scheduler = pytest.mark.parametrize("scheduler", sorted(SCHEDULERS))
 

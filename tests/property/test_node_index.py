@@ -1,4 +1,7 @@
-"""The index of nodes against looking at every node, after any history of updates."""
+"""The best node from the index against looking at every node, after any history of pods, evictions and time.
+
+The index is asked as the schedulers ask it, through their placers; what it is made of is its own business.
+"""
 
 from __future__ import annotations
 
@@ -6,75 +9,142 @@ from fractions import Fraction
 from typing import Any
 
 import pytest
-from gfs.core.index import ABSENT, NODE_BITS, NodeIndex, Rank
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-RANKS: dict[str, Rank] = {
-    "share of idle cards (gfs)": Fraction,
-    "idle cards (best fit)": lambda idle, total: idle,
-    "none (first fit)": lambda idle, total: 0,
-}
+from builders import Draft, Stage
+from gfs import Kind, Task
+from gfs.core.node import Node
+from gfs.core.run import Run
+from gfs.policies.fit import best_fit, first_fit
+from gfs.policies.gfs.scoring import GfsPlacer
+
+CARD = 1_000_000
+GAMMA, M = 0.5, 30.0
+SIZES = [0.1, 0.3, 1 / 3, 0.5, 0.75, 1, 1, 2, 3, 4, 8]
+QUESTIONS = [Draft("x", kind, gpus).task() for kind in Kind for gpus in (0.05, 0.3, 0.5, 0.8, 1, 2, 3, 4, 8)]
 
 
 class Obvious:
-    """The same questions, answered by a scan."""
+    """The cards of every node as plain lists, and answers by scan."""
 
-    def __init__(self, sizes: list[int], rank: Rank) -> None:
-        self.sizes, self.rank = sizes, rank
-        self.state: dict[int, tuple[int, int, tuple[int, int]]] = {}
-        """node -> idle cards, room on a divided card, key in each view"""
+    def __init__(self, sizes: list[int]) -> None:
+        self.cards: list[list[list[tuple[Kind, int]]]] = [[[] for _ in range(size)] for size in sizes]
+        self.evictions: list[tuple[int, float]] = []
 
-    def best(self, need: int, view: int) -> int:
-        return self._first(view, lambda idle, room: idle >= max(need, 1))
+    def change(self, run: Run, sign: int) -> None:
+        for node, mask, share in run.pods:
+            for number, card in enumerate(self.cards[node.index]):
+                if mask >> number & 1:
+                    entry = (run.task.kind, share or CARD)
+                    if sign > 0:
+                        card.append(entry)
+                    else:
+                        card.remove(entry)
 
-    def best_for_share(self, share: int, view: int) -> int:
-        return self._first(view, lambda idle, room: idle >= 1 or room >= share)
+    def fitting(self, task: Task) -> list[int]:
+        def fits(cards: list[list[tuple[Kind, int]]]) -> bool:
+            if task.gpus_per_pod < 1:
+                return any(CARD - sum(m for _, m in card) >= round(task.gpus_per_pod * CARD) for card in cards)
+            return self.idle(cards) >= task.gpus_per_pod
 
-    def _first(self, view: int, fits: Any) -> int:
-        found = [
-            (self.rank(idle, self.sizes[node]), keys[view], node)
-            for node, (idle, room, keys) in self.state.items()
-            if fits(idle, room) and keys[view] != ABSENT
-        ]
-        return min(found)[2] if found else ABSENT
+        return [node for node, cards in enumerate(self.cards) if fits(cards)]
+
+    @staticmethod
+    def idle(cards: list[list[tuple[Kind, int]]]) -> int:
+        return sum(not card for card in cards)
+
+    def first_fit(self, task: Task, now: float) -> int | None:
+        return min(self.fitting(task), default=None)
+
+    def best_fit(self, task: Task, now: float) -> int | None:
+        return min(self.fitting(task), key=lambda i: (self.idle(self.cards[i]), i), default=None)
+
+    def gfs(self, task: Task, now: float) -> int | None:
+        def scores(i: int) -> tuple[Any, ...]:
+            cards = self.cards[i]
+            own = sum(any(kind is task.kind for kind, _ in card) for card in cards)
+            return (
+                Fraction(self.idle(cards), len(cards)),
+                -Fraction(own, len(cards)),
+                -self.score3(i, task, now),
+                i,
+            )
+
+        open_nodes = [i for i in self.fitting(task) if task.kind is Kind.HP or self.score3(i, task, now) > 0]
+        return min(open_nodes, key=scores, default=None)
+
+    def score3(self, i: int, task: Task, now: float) -> float:
+        ages = [now - when for node, when in self.evictions if node == i]
+        e = GAMMA * sum(age < 3600 for age in ages) + (1 - GAMMA) * sum(age < 86400 for age in ages) / 24
+        heat = 0.01 * M**e
+        return round(max(1 - heat, 0.0) if task.kind is Kind.SPOT else min(heat, 1.0), 9)
 
 
-@pytest.mark.parametrize("rank", RANKS.values(), ids=RANKS.keys())
-@settings(max_examples=120)
+PLACERS = {
+    "gfs": (lambda pool: GfsPlacer(pool, gamma=GAMMA, m=M), Obvious.gfs),
+    "best fit": (best_fit, Obvious.best_fit),
+    "first fit": (first_fit, Obvious.first_fit),
+}
+
+
+@pytest.mark.parametrize("which", PLACERS)
+@settings(max_examples=80)
 @given(data=st.data())
-def test_the_index_answers_like_a_scan(rank: Rank, data: st.DataObject) -> None:
-    sizes = data.draw(st.lists(st.sampled_from([1, 2, 4, 8]), min_size=1, max_size=7))
-    distinct = sorted(set(sizes))
-    index, obvious = NodeIndex(len(sizes), distinct, rank), Obvious(sizes, rank)
+def test_the_index_answers_like_a_scan(which: str, data: st.DataObject) -> None:
+    sizes = data.draw(st.lists(st.sampled_from([1, 2, 4, 8]), min_size=1, max_size=6))
+    stage, obvious = Stage(*sizes), Obvious(sizes)
+    build, answer = PLACERS[which]
+    placer = build(stage.pool)
+    questions = [task for task in QUESTIONS if task.gpus_per_pod <= max(sizes)]
+    runs: list[Run] = []
+    now = 0.0
 
-    def update(node: int) -> None:
-        idle = data.draw(st.integers(0, sizes[node]))
-        room = data.draw(st.sampled_from([0, 0, 100_000, 300_000, 900_000]))
-        own = (data.draw(st.integers(0, 3)) << NODE_BITS) | node
-        other = (data.draw(st.integers(0, 3)) << NODE_BITS) | node if data.draw(st.integers(0, 3)) else ABSENT
-        shape = index.offsets[distinct.index(sizes[node])] + idle
-        index.put(node, shape, idle, room, own, other)
-        obvious.state[node] = (idle, room, (own, other))
+    def come(number: int) -> None:
+        draft = Draft(f"t{number}", data.draw(st.sampled_from(list(Kind))), data.draw(st.sampled_from(SIZES)))
+        fitting = obvious.fitting(draft.task())
+        if fitting:
+            run = stage.holds(f"n{data.draw(st.sampled_from(fitting))}", draft, now)
+            obvious.change(run, +1)
+            runs.append(run)
 
-    for node in range(len(sizes)):
-        update(node)
-    for _ in range(data.draw(st.integers(1, 25))):
-        update(data.draw(st.integers(0, len(sizes) - 1)))
-        view = data.draw(st.integers(0, 1))
-        need = data.draw(st.integers(1, max(sizes)))
-        share = data.draw(st.sampled_from([100_000, 250_000, 300_000, 900_001]))
-        assert index.best(need, view) == obvious.best(need, view)
-        assert index.best_for_share(share, view) == obvious.best_for_share(share, view)
+    def go(evicted: bool) -> None:
+        if runs:
+            run = runs.pop(data.draw(st.integers(0, len(runs) - 1)))
+            if run.task.kind is Kind.SPOT:
+                stage.pool.forget_spot(run)
+            for pod in run.pods:
+                stage.pool.release(pod, run.task)
+            obvious.change(run, -1)
+            if evicted and run.task.kind is Kind.SPOT:
+                node: Node = run.pods[0][0]
+                placer.evicted(node, now)
+                obvious.evictions.append((node.index, now))
+
+    for number in range(data.draw(st.integers(1, 40))):
+        what = data.draw(st.sampled_from(["come", "come", "come", "finish", "evict", "wait"]))
+        if what == "come":
+            come(number)
+        elif what == "wait":
+            now += data.draw(st.sampled_from([1.0, 1799.5, 1800.0, 3600.0, 86400.0]))
+            if now >= placer.next_change:
+                placer.advance(now)
+        else:
+            go(evicted=what == "evict")
+        for task in questions:
+            node = placer.choose(task)
+            assert (node.index if node else None) == answer(obvious, task, now), task
 
 
-def test_outdated_keys_are_thrown_away_so_the_index_stays_small() -> None:
-    # One node of 8 that is filled and emptied 10,000 times: without cleaning up, 20,000 keys would pile up.
-    index = NodeIndex(1, [8], Fraction)
-    for _ in range(10_000):
-        for idle, key in ((8, 1 << NODE_BITS), (4, 2 << NODE_BITS), (8, 3 << NODE_BITS)):
-            index.put(0, index.offsets[0] + idle, idle, 0, key, key)
-    held = sum(len(heap) for heaps in index._heaps for heap in heaps)
-    # The index cleans a shape when it holds more than 128 keys + 8 per live node, in both views together.
-    assert held <= 9 * (128 + 8 + 2)
-    assert index.best(8) == 0
+def test_a_pool_that_lives_long_answers_as_a_new_one() -> None:
+    # 20,000 pods come and go on two nodes: whatever the index keeps of the past must not show, nor slow it down.
+    stage = Stage(8, 8)
+    placer = GfsPlacer(stage.pool)
+    for number in range(20_000):
+        run = stage.holds(f"n{number % 2}", Draft("t", Kind(number % 3 > 0), 1 + number % 4))
+        if run.task.kind is Kind.SPOT:
+            stage.pool.forget_spot(run)
+        stage.pool.release(run.pods[0], run.task)
+    fresh = GfsPlacer(Stage(8, 8).pool)
+    for task in QUESTIONS:
+        assert placer.choose(task).name == fresh.choose(task).name

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
-from gfs import simulate
-from gfs.policies.gfs import preemption
 from hypothesis import given, settings
 from oracle import Settings, in_canonical_order, replay, rows_of
 from strategies import Case, cases
+
+from gfs import simulate
+from gfs.policies.gfs import preemption
 
 
 def compare(case: Case, scheduler: str) -> Counter[str]:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
 from builders import Draft, Stage
 from gfs import Kind
 from gfs.core.invariants import check_pool
@@ -11,8 +14,6 @@ from gfs.core.node import Node
 from gfs.core.pool import Pool
 from gfs.core.trial import Trial
 from gfs.policies.gfs.scoring import GfsPlacer
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 SIZES = [0.1, 0.3, 1 / 3, 0.5, 0.9, 1, 1, 2, 4, 8]
 LOOKED_AT = [Draft("x", kind, gpus) for kind in Kind for gpus in (0.2, 0.5, 1, 2, 4, 8)]
@@ -24,7 +25,9 @@ def snapshot(pool: Pool) -> dict[str, Any]:
         {name: _copied(getattr(node, name)) for name in Node.__slots__ if name not in ("spec",)}
         for node in pool.nodes
     ]
-    counts = {name: _copied(value) for name, value in vars(pool).items() if name not in ("nodes", "changed", "on_change")}
+    counts = {
+        name: _copied(value) for name, value in vars(pool).items() if name not in ("nodes", "changed", "on_change")
+    }
     counts["spot_in_use"] = {hours: micro for hours, micro in pool.spot_in_use.items() if micro}
     return {"nodes": nodes, **counts}
 

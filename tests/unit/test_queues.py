@@ -12,7 +12,9 @@ BUSY = hp("busy", gpus=8, lasting=100)
 
 
 def test_more_gpus_per_pod_go_first_however_late_they_came() -> None:
-    story = play(nodes(8), BUSY, spot("one", gpus=1, at=10), spot("two", gpus=2, at=20), spot("four", gpus=4, at=30))
+    story = play(
+        nodes(8), BUSY, spot("one", gpus=1, at=10), spot("two", gpus=2, at=20), spot("four", gpus=4, at=30)
+    )
     assert story.where("four") == ["n0/0+1+2+3"]
     assert story.where("two") == ["n0/4+5"]
     assert story.where("one") == ["n0/6"]
@@ -79,8 +81,8 @@ def test_a_gang_that_failed_does_not_block_smaller_pods() -> None:
 
 
 def test_a_size_refused_by_the_quota_of_one_guarantee_is_tried_for_another() -> None:
-    # Quota 0.5 x 8 = 4. "held" holds 4 GPUs with H = 1, so H = 1 tasks are refused: 4 + 2 > 4. For H = 4 only tasks
-    # with a guarantee of 4 h or more count: 0 + 2 <= 4. Same size, other constraint: it must be tried in this pass.
+    # Quota 0.5 x 8 = 4. "held" holds 4 GPUs with H = 1, so H = 1 tasks are refused: 4 + 2 > 4. For H = 4 only
+    # tasks with a guarantee of 4 h or more count: 0 + 2 <= 4. Same size, other constraint: tried in this pass.
     story = play(
         nodes(8),
         spot("held", gpus=4, lasting=500),
@@ -97,7 +99,10 @@ def test_a_size_refused_by_the_quota_of_one_guarantee_is_tried_for_another() -> 
 def test_an_evicted_task_keeps_its_place_by_submission() -> None:
     # "first" is evicted at 50 and waits again; "second" came at 40, later than "first" at 0. Both want 8 cards.
     story = play(
-        nodes(8), spot("first", gpus=8, lasting=1000), spot("second", gpus=8, at=40), hp("h", gpus=8, at=50, lasting=20)
+        nodes(8),
+        spot("first", gpus=8, lasting=1000),
+        spot("second", gpus=8, at=40),
+        hp("h", gpus=8, at=50, lasting=20),
     )
     assert story.evicted("first") == [50.0]
     assert story.started("first") == [0.0, 100.0]  # h runs from 80 to 100
@@ -109,9 +114,7 @@ def test_an_evicted_task_keeps_its_place_by_submission() -> None:
 
 
 def test_yarn_serves_by_submission_not_by_size() -> None:
-    story = play(
-        nodes(8), BUSY, spot("one", gpus=1, at=10), spot("four", gpus=4, at=20), scheduler="yarn-cs"
-    )
+    story = play(nodes(8), BUSY, spot("one", gpus=1, at=10), spot("four", gpus=4, at=20), scheduler="yarn-cs")
     assert story.where("one") == ["n0/0"]
     assert story.where("four") == ["n0/1+2+3+4"]
 

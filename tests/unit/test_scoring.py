@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import log
 
 import pytest
+
 from builders import Draft, Stage, hp, nodes, play, spot
 from gfs.core.node import Node
 from gfs.domain.units import DAY, HOUR
@@ -110,8 +111,9 @@ def test_packing_beats_own_class() -> None:
 def test_after_an_eviction_spot_shuns_the_node_and_hp_prefers_it() -> None:
     # One eviction just now: e = 0.8 x 1 + 0.2 x 1/24 = 0.80833; 0.01 x 3^e = 0.0243.
     # Spot: 1 - 0.0243 = 0.9757 on n0 against 1 - 0.01 = 0.99 on n1. HP: 0.0243 against 0.01.
-    placer = GfsPlacer(Stage(8, 8).pool)
-    placer.evicted(placer._pool.nodes[0], now=0.0)
+    stage = Stage(8, 8)
+    placer = GfsPlacer(stage.pool)
+    placer.evicted(stage.node("n0"), now=0.0)
     assert name_of(placer.choose(spot("x").task())) == "n1"
     assert name_of(placer.choose(hp("x").task())) == "n0"
 
@@ -126,8 +128,9 @@ def test_history_decides_only_where_packing_and_class_tie() -> None:
 
 def test_old_evictions_count_little_but_they_count() -> None:
     # After an hour: e = 0.2 x 1/24 = 0.00833, 0.01 x 3^e = 0.010092: still a little more than 0.01.
-    placer = GfsPlacer(Stage(8, 8).pool)
-    placer.evicted(placer._pool.nodes[0], now=0.0)
+    stage = Stage(8, 8)
+    placer = GfsPlacer(stage.pool)
+    placer.evicted(stage.node("n0"), now=0.0)
     placer.advance(HOUR)
     assert name_of(placer.choose(spot("x").task())) == "n1"
     placer.advance(DAY)  # all forgotten: the id decides again
@@ -135,7 +138,7 @@ def test_old_evictions_count_little_but_they_count() -> None:
 
 
 def test_two_old_evictions_weigh_less_than_one_fresh() -> None:
-    # n0: two of 2 h ago: e = 0.2 x 2/24 = 0.0167. n1: one of now: e = 0.80833. n2 has none but is out of idle cards.
+    # n0: two of 2 h ago: e = 0.2 x 2/24 = 0.0167. n1: one of now: e = 0.80833.
     stage = Stage(8, 8)
     placer = GfsPlacer(stage.pool)
     placer.evicted(stage.node("n0"), now=0.0)
@@ -153,12 +156,13 @@ def test_the_breaker_closes_at_about_4_2_weighted_evictions() -> None:
     # 1 - 0.01 x 3^e is 0 from e = log 100 / log 3 = 4.19 on. Each fresh eviction adds 0.8 + 0.2/24 = 0.80833:
     # five make 4.04, open; six make 4.85, closed.
     assert 5 * (0.8 + 0.2 / 24) < log(100, 3) < 6 * (0.8 + 0.2 / 24)
-    placer = GfsPlacer(Stage(8).pool)
+    stage = Stage(8)
+    placer = GfsPlacer(stage.pool)
     for _ in range(5):
-        placer.evicted(placer._pool.nodes[0], now=0.0)
+        placer.evicted(stage.node("n0"), now=0.0)
     assert name_of(placer.choose(spot("x").task())) == "n0"
     assert placer.closed(spot("x").task()) == 0
-    placer.evicted(placer._pool.nodes[0], now=0.0)
+    placer.evicted(stage.node("n0"), now=0.0)
     assert placer.choose(spot("x").task()) is None
     assert placer.closed(spot("x").task()) == 1
     assert name_of(placer.choose(hp("x").task())) == "n0"  # HP may still go there
@@ -166,19 +170,21 @@ def test_the_breaker_closes_at_about_4_2_weighted_evictions() -> None:
 
 def test_a_spot_score_of_exactly_zero_is_closed() -> None:
     # gamma = 1, m = 10, two evictions: e = 2, 0.01 x 10^2 = 1, 1 - 1 = 0.
-    placer = GfsPlacer(Stage(8).pool, gamma=1.0, m=10.0)
-    placer.evicted(placer._pool.nodes[0], now=0.0)
+    stage = Stage(8)
+    placer = GfsPlacer(stage.pool, gamma=1.0, m=10.0)
+    placer.evicted(stage.node("n0"), now=0.0)
     assert name_of(placer.choose(spot("x").task())) == "n0"
-    placer.evicted(placer._pool.nodes[0], now=0.0)
+    placer.evicted(stage.node("n0"), now=0.0)
     assert placer.choose(spot("x").task()) is None
 
 
 def test_the_breaker_opens_exactly_when_an_eviction_leaves_the_hour() -> None:
     # Six evictions, at 0, 10, ..., 50. At 3600 the first is an hour old: 5 fresh and 6 of the day make
     # 0.8 x 5 + 0.2 x 6/24 = 4.05 < 4.19.
-    placer = GfsPlacer(Stage(8).pool)
+    stage = Stage(8)
+    placer = GfsPlacer(stage.pool)
     for when in range(0, 60, 10):
-        placer.evicted(placer._pool.nodes[0], now=float(when))
+        placer.evicted(stage.node("n0"), now=float(when))
     assert placer.next_change == 3600.0
     assert not placer.advance(3599.999)
     assert placer.choose(spot("x").task()) is None
@@ -188,9 +194,10 @@ def test_the_breaker_opens_exactly_when_an_eviction_leaves_the_hour() -> None:
 
 def test_the_breaker_opens_exactly_when_an_eviction_leaves_the_day() -> None:
     # gamma = 0: only the day counts. m = 100: 0.01 x 100^(e24/24) is 1 from 24 evictions on.
-    placer = GfsPlacer(Stage(8).pool, gamma=0.0, m=100.0)
+    stage = Stage(8)
+    placer = GfsPlacer(stage.pool, gamma=0.0, m=100.0)
     for when in range(24):
-        placer.evicted(placer._pool.nodes[0], now=float(when))
+        placer.evicted(stage.node("n0"), now=float(when))
     placer.advance(HOUR + 100)
     assert placer.choose(spot("x").task()) is None, "the hour does not matter here"
     placer.advance(DAY - 0.001)
@@ -202,9 +209,7 @@ def test_the_breaker_opens_exactly_when_an_eviction_leaves_the_day() -> None:
 def test_a_spot_task_waits_at_a_closed_node_until_it_cools_down() -> None:
     # gamma = 1, m = 100: one eviction within the hour closes the node. s is evicted at 100; h runs 130 to 140.
     # The node is empty from 140 on but closed until 100 + 3600 = 3700; the next tick is at 3900.
-    story = play(
-        nodes(8), spot("s", gpus=8, lasting=500), hp("h", gpus=8, at=100, lasting=10), gamma=1.0, m=100.0
-    )
+    story = play(nodes(8), spot("s", gpus=8, lasting=500), hp("h", gpus=8, at=100, lasting=10), gamma=1.0, m=100.0)
     assert story.started("s") == [0.0, 3900.0]
 
 

@@ -82,7 +82,7 @@ def _closing_words(result: RunResult, report: Path, events: Path, jobs_file: Pat
     log = shlex.quote(str(events))
     say()
     say(f"The report: open {report} in a browser.")
-    say(f"The data:   jobs.csv, nodes.csv, summary.json and events.csv (of gfs) in {report.parent}")
+    say("Beside it:  jobs.csv, nodes.csv, summary.json and events.csv (what gfs did).")
     say()
     say("Try next")
     say("  why a task waited and was evicted:")

@@ -42,7 +42,7 @@ def generate(
 ) -> None:
     """Make up a trace with the statistics of published ones.
 
-    demo: 16 nodes, a week.
+    demo: a small, busy cluster for a week.
     paper: the cluster the paper simulates, 287 nodes, 91 days.
     production: six pools of GPUs, more than 10,000 cards, 28 days.
     """

@@ -1,155 +1,153 @@
-"""Nodes in order of preference, updated change by change: the best node for a pod without looking at the others.
+"""The best node for a pod without looking at the others: nodes in buckets, updated change by change.
 
-A node's *shape* is (idle cards, cards in all). Each shape has heaps of integer keys, smallest is best, whose
-low bits are the node's position. A change pushes a new key; an outdated one is dropped when it surfaces. So a
-choice costs a few heap tops, one per shape, in a pool of 30 nodes and of 30,000.
+Nodes that a scheduler cannot tell apart share a bucket: the same idle cards, the same scores. A bucket keeps
+its nodes in a heap by position, so that the first one is at hand, and each level of idle cards keeps its
+non-empty buckets in a heap by rank, best first. A change moves one node from one bucket to another; what is
+outdated in a heap is dropped when it surfaces. So a choice costs a few heap tops, one per level of idle
+cards, in a pool of 30 nodes and of 30,000.
 
-There are two views, for classes that prefer different nodes: the same shapes, another key in each.
+Views are for classes that rank the same buckets differently.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from heapq import heappop, heappush
-from typing import Any
 
-NODE_BITS = 24
-NODE_MASK = (1 << NODE_BITS) - 1
+from gfs.core.node import Node
+
 ABSENT = -1
 
-Rank = Callable[[int, int], Any]
-"""(idle cards, cards in all) -> sort value: shapes of lower rank come first, of equal rank compare by key."""
+Rank = int | None
+"""Lower is better; None: not for this view."""
+
+
+class Bucket:
+    """Nodes that rank the same in every view."""
+
+    __slots__ = ("count", "heap", "idle", "listed", "ranks", "room")
+
+    def __init__(self, idle: int, room: int, ranks: tuple[Rank, ...]) -> None:
+        self.idle = idle
+        self.room = room
+        """Largest free part of a divided card in micro-cards; looked at only where no card is idle."""
+        self.ranks = ranks
+        self.heap: list[int] = []
+        """Positions of its nodes, and of some that have left."""
+        self.count = 0
+        self.listed = [False] * len(ranks)
+        """In which views it stands in the heap of its level."""
 
 
 class NodeIndex:
     """The best node with at least so many idle cards, or with room for a fraction on a divided card."""
 
-    def __init__(self, nodes: int, sizes: Sequence[int], rank: Rank) -> None:
-        offsets: list[int] = []
-        shapes: list[tuple[int, int]] = []
-        for size in sizes:
-            offsets.append(len(shapes))
-            shapes.extend((idle, size) for idle in range(size + 1))
-        self.offsets = offsets
-        """Shape number of a node = offsets[its size rank] + its idle cards."""
-        self._shape = [ABSENT] * nodes
-        self._live = [0] * (len(shapes) + 1)
-        """Nodes of each shape; the last entry, reached as [ABSENT], counts those not yet put."""
-        self._live[ABSENT] = nodes
-        self._room = [0] * nodes
-        self._keys = ([ABSENT] * nodes, [ABSENT] * nodes)
-        self._heaps: tuple[list[list[int]], list[list[int]]] = ([[] for _ in shapes], [[] for _ in shapes])
-        self._room_heaps: tuple[dict[int, list[int]], dict[int, list[int]]] = ({}, {})
-        self._order = [_grouped(shapes, rank, need) for need in range(max(sizes) + 1)]
-        # Where no two shapes tie in rank, as in a pool of equal nodes, the order is a plain line.
-        self._line: list[list[int]] = [[] for _ in self._order]
-        if all(len(group) == 1 for groups in self._order for group in groups):
-            self._line = [[shape for (shape,) in groups] for groups in self._order]
-            self._order = [[] for _ in self._order]
-        self._full_first = all(rank(0, size) < rank(1, other) for size in sizes for other in sizes)
+    def __init__(self, nodes: Sequence[Node], *, views: int = 1, fullest_first: bool = True) -> None:
+        """`fullest_first`: a bucket with fewer idle cards ranks before every one with more, in all views."""
+        largest = max((node.total for node in nodes), default=0)
+        self._fullest_first = fullest_first
+        self._nowhere = Bucket(0, 0, (None,) * views)
+        self._nowhere.count = len(nodes)
+        self._bucket_of = [self._nowhere] * len(nodes)
+        self._buckets: dict[tuple[int, int, tuple[Rank, ...]], Bucket] = {}
+        self._levels: list[list[list[tuple[int, int, Bucket]]]] = [
+            [[] for _ in range(largest + 1)] for _ in range(views)
+        ]
+        """View -> idle cards -> heap of (rank, serial number, bucket)."""
+        self._serial = 0
 
-    def put(self, node: int, shape: int, idle: int, room: int, key: int, other_key: int = ABSENT) -> None:
-        """Say where a node stands now. Keys carry the node's position in their low bits; ABSENT hides it."""
-        shapes, live = self._shape, self._live
-        keys, other_keys = self._keys
-        old = shapes[node]
-        if old != shape:
-            live[old] -= 1
-            live[shape] += 1
-            shapes[node] = shape
-        elif keys[node] == key and other_keys[node] == other_key and self._room[node] == room:
-            return
-        keys[node] = key
-        other_keys[node] = other_key
+    def bucket(self, idle: int, room: int, ranks: tuple[Rank, ...]) -> Bucket:
+        """The bucket for nodes like this."""
         if idle:
-            heaps, other_heaps = self._heaps
-            heap, other_heap = heaps[shape], other_heaps[shape]
-            heappush(heap, key)
-            if other_key >= 0:
-                heappush(other_heap, other_key)
-            if len(heap) + len(other_heap) > 128 + 8 * live[shape]:
-                self._compact(shape)
-        if room or self._room[node]:
-            self._put_room(node, 0 if idle else room)
+            room = 0  # a fraction can open an idle card
+        elif not room:
+            return self._nowhere
+        key = (idle, room, ranks)
+        known = self._buckets.get(key)
+        if known is None:
+            known = self._buckets[key] = Bucket(idle, room, ranks)
+        return known
+
+    def move(self, node: int, bucket: Bucket) -> None:
+        """Put a node into a bucket; it leaves the one it was in."""
+        old = self._bucket_of[node]
+        if old is bucket:
+            return
+        old.count -= 1
+        self._bucket_of[node] = bucket
+        count = bucket.count
+        bucket.count = count + 1
+        if bucket is not self._nowhere:
+            heap = bucket.heap
+            heappush(heap, node)
+            if not count:
+                self._list(bucket)
+            elif len(heap) > 4 * count + 64:
+                self._compact(bucket)
 
     def best(self, need: int, view: int = 0) -> int:
         """The best node with at least `need` idle cards, or ABSENT."""
-        live, heaps, keys, shapes = self._live, self._heaps[view], self._keys[view], self._shape
-        for shape in self._line[need]:
-            if live[shape]:
-                heap = heaps[shape]
-                while heap:
-                    key = heap[0]
-                    node = key & NODE_MASK
-                    if keys[node] == key and shapes[node] == shape:
-                        return node
-                    heappop(heap)
-        for group in self._order[need]:
-            found = ABSENT
-            for shape in group:
-                if live[shape]:
-                    heap = heaps[shape]
-                    while heap:
-                        key = heap[0]
-                        node = key & NODE_MASK
-                        if keys[node] == key and shapes[node] == shape:
-                            if found < 0 or key < found:
-                                found = key
-                            break
-                        heappop(heap)
-            if found >= 0:
-                return found & NODE_MASK
-        return ABSENT
+        best: Bucket | None = None
+        levels = self._levels[view]
+        for level in range(need, len(levels)):
+            heap = levels[level]
+            while heap:
+                rank, _, bucket = heap[0]
+                if bucket.count:
+                    # Where another bucket ranks the same, one just below the top of the heap does.
+                    size = len(heap)
+                    if size > 1 and (heap[1][0] == rank or (size > 2 and heap[2][0] == rank)):
+                        bucket = min((b for r, _, b in heap if r == rank and b.count), key=self._first)
+                    if self._fullest_first:
+                        return self._first(bucket)
+                    if best is None or self._before(bucket, best, view):
+                        best = bucket
+                    break
+                heappop(heap)
+                bucket.listed[view] = False
+        return ABSENT if best is None else self._first(best)
 
     def best_for_share(self, share: int, view: int = 0) -> int:
         """The best node with an idle card, or with a divided card that has room for `share` micro-cards."""
-        divided = self._best_room(share, view)
-        if divided >= 0 and self._full_first:
-            return divided & NODE_MASK
-        whole = self.best(1, view)
-        if divided >= 0 and (whole < 0 or divided < self._keys[view][whole]):
-            return divided & NODE_MASK
-        return whole
+        best: Bucket | None = None
+        for _, _, bucket in self._levels[view][0]:
+            if bucket.room >= share and bucket.count and (best is None or self._before(bucket, best, view)):
+                best = bucket
+        if best is None:
+            return self.best(1, view)
+        first = self._first(best)
+        if not self._fullest_first:
+            whole = self.best(1, view)
+            if whole != ABSENT and self._before(self._bucket_of[whole], best, view):
+                return whole
+        return first
 
-    # -- divided cards, which only matter on nodes without an idle card ------------------------------
+    def _first(self, bucket: Bucket) -> int:
+        """The node of a non-empty bucket with the lowest position."""
+        heap, bucket_of = bucket.heap, self._bucket_of
+        node = heap[0]
+        while bucket_of[node] is not bucket:
+            heappop(heap)
+            node = heap[0]
+        return node
 
-    def _put_room(self, node: int, room: int) -> None:
-        self._room[node] = room
-        if room:
-            for keys, heaps in zip(self._keys, self._room_heaps, strict=True):
-                if keys[node] >= 0:
-                    heappush(heaps.setdefault(room, []), keys[node])
+    def _before(self, bucket: Bucket, other: Bucket, view: int) -> bool:
+        rank, other_rank = bucket.ranks[view], other.ranks[view]
+        assert rank is not None
+        assert other_rank is not None
+        if rank != other_rank:
+            return rank < other_rank
+        return self._first(bucket) < self._first(other)
 
-    def _best_room(self, share: int, view: int) -> int:
-        found, keys, rooms, heaps = ABSENT, self._keys[view], self._room, self._room_heaps[view]
-        for room in [room for room in heaps if room >= share]:
-            heap = heaps[room]
-            while heap:
-                key = heap[0]
-                node = key & NODE_MASK
-                if keys[node] == key and rooms[node] == room:
-                    if found < 0 or key < found:
-                        found = key
-                    break
-                heappop(heap)
-            else:
-                del heaps[room]
-        return found
+    def _list(self, bucket: Bucket) -> None:
+        """Enter a bucket that has its first node into the heaps of its level."""
+        for view, rank in enumerate(bucket.ranks):
+            if rank is not None and not bucket.listed[view]:
+                bucket.listed[view] = True
+                self._serial += 1
+                heappush(self._levels[view][bucket.idle], (rank, self._serial, bucket))
 
-    def _compact(self, shape: int) -> None:
-        """Drop outdated keys and keys pushed twice."""
-        shapes = self._shape
-        for keys, heaps in zip(self._keys, self._heaps, strict=True):
-            current = {
-                key for key in heaps[shape] if keys[key & NODE_MASK] == key and shapes[key & NODE_MASK] == shape
-            }
-            heaps[shape][:] = sorted(current)  # a sorted list is a heap
-
-
-def _grouped(shapes: list[tuple[int, int]], rank: Rank, need: int) -> list[tuple[int, ...]]:
-    """Shapes with at least `need` idle cards, those of equal rank together, best rank first."""
-    by_rank: dict[Any, list[int]] = {}
-    for number, (idle, size) in enumerate(shapes):
-        if idle >= max(need, 1):
-            by_rank.setdefault(rank(idle, size), []).append(number)
-    return [tuple(by_rank[value]) for value in sorted(by_rank)]
+    def _compact(self, bucket: Bucket) -> None:
+        """Drop nodes that have left and nodes entered twice."""
+        bucket_of = self._bucket_of
+        bucket.heap[:] = sorted({node for node in bucket.heap if bucket_of[node] is bucket})

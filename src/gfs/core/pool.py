@@ -8,7 +8,6 @@ from gfs.core.node import Node, Pod
 from gfs.core.run import Run
 from gfs.domain.node import NodeSpec
 from gfs.domain.task import Kind, Task
-from gfs.domain.units import MICRO
 
 
 def _ignore(node: Node) -> None:

@@ -16,13 +16,13 @@ class FirstNodePreemptor:
 
     def __init__(self, pool: Pool) -> None:
         self._nodes = pool.nodes
-        self._index = NodeIndex(len(pool.nodes), pool.sizes, lambda idle, total: 0)
+        self._index = NodeIndex(pool.nodes, fullest_first=False)
         self._changed = pool.changed
         self._changed.update(pool.nodes)
 
     def _update(self, node: Node) -> None:
-        index, free = self._index, node.hp_free
-        index.put(node.index, index.offsets[node.size_rank] + free, free, node.hp_room, node.index)
+        """File a node by what HP could have there, not by what is idle."""
+        self._index.move(node.index, self._index.bucket(node.hp_free, node.hp_room, (0,)))
 
     def choose(self, task: Task, now: float) -> Victims | None:
         """The first node that could hold the pod, and whoever is in the way there."""

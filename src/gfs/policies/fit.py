@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-from gfs.core.index import ABSENT, NodeIndex, Rank
+from gfs.core.index import ABSENT, NodeIndex
 from gfs.core.node import Node
 from gfs.core.pool import Pool
 from gfs.domain.task import Task
 
 
 class FitPlacer:
-    """Nodes by a rank of their idle cards, ties by node id."""
+    """The first node that suffices: by id, or among those with the fewest idle cards."""
 
     next_change = float("inf")
 
-    def __init__(self, pool: Pool, rank: Rank) -> None:
+    def __init__(self, pool: Pool, *, fullest_first: bool) -> None:
         self._nodes = pool.nodes
-        self._index = NodeIndex(len(pool.nodes), pool.sizes, rank)
+        self._index = NodeIndex(pool.nodes, fullest_first=fullest_first)
         for node in pool.nodes:
             self._update(node)
         pool.on_change = self._update
 
     def _update(self, node: Node) -> None:
-        index, idle = self._index, node.idle
-        index.put(node.index, index.offsets[node.size_rank] + idle, idle, node.room, node.index)
+        self._index.move(node.index, self._index.bucket(node.idle, node.room, (0,)))
 
     def choose(self, task: Task) -> Node | None:
         """The node for one more pod of the task, or None."""
@@ -44,9 +43,9 @@ class FitPlacer:
 
 def best_fit(pool: Pool) -> FitPlacer:
     """The node with the fewest idle cards that suffice."""
-    return FitPlacer(pool, lambda idle, total: idle)
+    return FitPlacer(pool, fullest_first=True)
 
 
 def first_fit(pool: Pool) -> FitPlacer:
     """The first node that suffices."""
-    return FitPlacer(pool, lambda idle, total: 0)
+    return FitPlacer(pool, fullest_first=False)

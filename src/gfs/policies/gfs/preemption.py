@@ -104,9 +104,7 @@ class GfsPreemptor:
             victims = 2
         self._walk(search, victims, wanted, seen, 0)
 
-    def _walk(
-        self, search: _Search, victims: int, wanted: set[Profile], seen: set[int], least_gpus: int
-    ) -> None:
+    def _walk(self, search: _Search, victims: int, wanted: set[Profile], seen: set[int], least_gpus: int) -> None:
         """Meet nodes by rising waste of a victim until those left, with `victims` or more, cannot be cheaper."""
         if search.hopeless(victims, 0.0):
             return

@@ -14,14 +14,13 @@ from collections.abc import Callable
 from fractions import Fraction
 from math import lcm
 
-from gfs.core.index import ABSENT, NODE_BITS, NodeIndex
+from gfs.core.index import ABSENT, Bucket, NodeIndex, Rank
 from gfs.core.node import Node
 from gfs.core.pool import Pool
 from gfs.domain.task import Kind, Task
 from gfs.policies.gfs.history import EvictionHistory
 
 SCORE3_STEPS = 10**9
-_SCORE3_BITS = 30
 
 
 def eviction_pressure(last_hour: int, last_day: int, gamma: float) -> float:
@@ -37,33 +36,30 @@ def score3(kind: Kind, pressure: float, m: float) -> float:
 
 
 class GfsPlacer:
-    """An index over the three scores with a view per class, updated change by change."""
+    """An index of buckets with equal scores, with a view per class, updated change by change."""
 
     def __init__(self, pool: Pool, *, gamma: float = 0.8, m: float = 3.0) -> None:
-        self._pool = pool
         self._nodes = pool.nodes
         self._gamma, self._m = gamma, m
-        count = len(pool.nodes)
-        self._history = EvictionHistory(count)
+        self._history = EvictionHistory(len(pool.nodes))
         self.next_change = float("inf")
-        # Keys: [cards missing to 'all held by the class', in equal parts of a node | score3 | node id].
-        parts = lcm(*pool.sizes)
-        self._own = [
-            [(parts - held * parts // size) << (_SCORE3_BITS + NODE_BITS) for held in range(size + 1)]
-            for size in pool.sizes
-        ]
-        self._score_keys: dict[tuple[int, int], tuple[int, int]] = {}
-        self._index = NodeIndex(count, pool.sizes, Fraction)
+        self._ratios = sorted({Fraction(idle, size) for size in pool.sizes for idle in range(size + 1)})
+        self._parts = lcm(*pool.sizes)
+        self._index = NodeIndex(pool.nodes, views=len(Kind), fullest_first=len(pool.sizes) == 1)
+        self._buckets: dict[tuple[int, ...], Bucket] = {}
         self._closed: set[int] = set()
-        self._update = self._updater()
+        self._update = self._updater(pool.sizes)
         for node in pool.nodes:
             self._update(node)
         pool.on_change = self._update
 
     def choose(self, task: Task) -> Node | None:
         """The top node by (score1, score2, score3, id) for one more pod of the task."""
-        cards, kind = task.cards, task.kind
-        found = self._index.best(cards, kind) if cards else self._index.best_for_share(task.share, kind)
+        cards = task.cards
+        if cards:
+            found = self._index.best(cards, task.kind)
+        else:
+            found = self._index.best_for_share(task.share, task.kind)
         return None if found == ABSENT else self._nodes[found]
 
     def evicted(self, node: Node, now: float) -> None:
@@ -86,40 +82,60 @@ class GfsPlacer:
             return 0
         return sum(self._nodes[i].idle >= max(task.cards, 1) for i in self._closed)
 
-    def _updater(self) -> Callable[[Node], None]:
+    def _updater(self, sizes: list[int]) -> Callable[[Node], None]:
         """The function that files a node by its scores. It runs at every change, so all it needs is bound."""
-        put, offsets, owns = self._index.put, self._index.offsets, self._own
-        last_hour, last_day = self._history.last_hour, self._history.last_day
-        cold_hp, cold_spot = self._score_key(0, 0)
-        score_key, closed = self._score_key, self._closed
+        move, bucket_for = self._index.move, self._bucket_for
+        last_hour, last_day, closed = self._history.last_hour, self._history.last_day, self._closed
+        # Buckets of nodes without history and divided cards: size -> idle cards -> HP cards.
+        plain = [
+            [
+                [bucket_for(size, idle, hp, size - idle - hp, 0, 0, 0) for hp in range(size - idle + 1)]
+                for idle in range(size + 1)
+            ]
+            for size in sizes
+        ]
 
         def update(node: Node) -> None:
-            i, idle, size = node.index, node.idle, node.size_rank
-            own = owns[size]
-            if last_day[i]:
-                hp_score, spot_score = score_key(last_hour[i], last_day[i])
+            i = node.index
+            if last_day[i] or node.shares:
+                bucket = bucket_for(
+                    node.total,
+                    node.idle,
+                    node.hp_cards,
+                    node.spot_cards,
+                    last_hour[i],
+                    last_day[i],
+                    node.room,
+                )
+                (closed.add if self._is_closed(last_hour[i], last_day[i]) else closed.discard)(i)
             else:
-                hp_score, spot_score = cold_hp, cold_spot
-            spot_key = own[node.spot_cards] | spot_score | i
-            if spot_score < 0:
-                spot_key = ABSENT
-                closed.add(i)
-            elif closed:
-                closed.discard(i)
-            put(i, offsets[size] + idle, idle, node.room, own[node.hp_cards] | hp_score | i, spot_key)
+                bucket = plain[node.size_rank][node.idle][node.hp_cards]
+                if closed:
+                    closed.discard(i)
+            move(i, bucket)
 
         return update
 
-    def _score_key(self, last_hour: int, last_day: int) -> tuple[int, int]:
-        """score3 of both classes as key bits (0 is best); ABSENT for a node closed to spot."""
-        known = self._score_keys.get((last_hour, last_day))
+    def _bucket_for(
+        self, size: int, idle: int, hp_cards: int, spot_cards: int, last_hour: int, last_day: int, room: int
+    ) -> Bucket:
+        """The bucket of nodes with these numbers, its rank in each view put together from the three scores."""
+        key = (size, idle, hp_cards, spot_cards, last_hour, last_day, room)
+        known = self._buckets.get(key)
         if known is None:
+            packing = self._ratios.index(Fraction(idle, size))
             pressure = eviction_pressure(last_hour, last_day, self._gamma)
-            hp, spot = (
-                round((1 - score3(kind, pressure, self._m)) * SCORE3_STEPS) << NODE_BITS
-                for kind in (Kind.HP, Kind.SPOT)
-            )
-            if score3(Kind.SPOT, pressure, self._m) == 0:
-                spot = ABSENT
-            known = self._score_keys[last_hour, last_day] = (hp, spot)
+            ranks: list[Rank] = []
+            for kind, held in ((Kind.HP, hp_cards), (Kind.SPOT, spot_cards)):
+                welcome = score3(kind, pressure, self._m)
+                missing = self._parts - held * self._parts // size
+                unwelcome = round((1 - welcome) * SCORE3_STEPS)
+                ranks.append(((packing << 32 | missing) << 32) | unwelcome)
+            if self._is_closed(last_hour, last_day):
+                ranks[Kind.SPOT] = None
+            known = self._buckets[key] = self._index.bucket(idle, room, tuple(ranks))
         return known
+
+    def _is_closed(self, last_hour: int, last_day: int) -> bool:
+        """The circuit breaker: a spot score of 0."""
+        return score3(Kind.SPOT, eviction_pressure(last_hour, last_day, self._gamma), self._m) == 0

@@ -1,0 +1,57 @@
+"""Placement by idle cards alone: best fit (yarn-cs) and first fit (static)."""
+
+from __future__ import annotations
+
+from builders import Draft, Stage, hp, spot
+from gfs.policies.fit import FitPlacer, best_fit, first_fit
+
+
+def chosen(placer: FitPlacer, draft: Draft) -> str | None:
+    node = placer.choose(draft.task())
+    return node.name if node else None
+
+
+def scene() -> Stage:
+    """n0: 5 of 8 idle; n1: 3 of 4 idle; n2: 1 of 1 idle; n3: 0 of 1 idle, half of its card free."""
+    stage = Stage(8, 4, 1, 1)
+    stage.holds("n0", hp("a", gpus=3))
+    stage.holds("n1", spot("b", gpus=1))
+    stage.holds("n3", hp("c", gpus=0.5))
+    return stage
+
+
+def test_best_fit_counts_idle_cards_not_their_share() -> None:
+    placer = best_fit(scene().pool)
+    assert chosen(placer, hp("x", gpus=1)) == "n2"  # 1 idle
+    assert chosen(placer, hp("x", gpus=2)) == "n1"  # 3 idle, though GFS would take n0: 5/8 < 3/4
+    assert chosen(placer, hp("x", gpus=4)) == "n0"
+    assert chosen(placer, hp("x", gpus=6)) is None
+
+
+def test_first_fit_takes_the_lowest_id() -> None:
+    placer = first_fit(scene().pool)
+    assert chosen(placer, hp("x", gpus=1)) == "n0"
+    assert chosen(placer, hp("x", gpus=6)) is None
+    stage = Stage(1, 4, 8)
+    assert chosen(first_fit(stage.pool), hp("x", gpus=4)) == "n1"
+
+
+def test_best_fit_of_a_fraction_is_a_divided_card_on_a_full_node() -> None:
+    placer = best_fit(scene().pool)
+    assert chosen(placer, hp("x", gpus=0.5)) == "n3"
+    assert chosen(placer, hp("x", gpus=0.6)) == "n2"
+
+
+def test_first_fit_of_a_fraction_is_the_lowest_id_with_room() -> None:
+    placer = first_fit(scene().pool)
+    assert chosen(placer, hp("x", gpus=0.5)) == "n0"
+
+
+def test_class_and_history_do_not_matter() -> None:
+    stage = Stage(8, 8)
+    stage.holds("n0", spot("s", gpus=2))
+    stage.holds("n1", hp("h", gpus=2))
+    for placer in (best_fit(stage.pool), first_fit(stage.pool)):
+        placer.evicted(stage.node("n0"), now=0.0)
+        assert chosen(placer, spot("x")) == chosen(placer, hp("x")) == "n0"
+        assert placer.closed(spot("x").task()) == 0

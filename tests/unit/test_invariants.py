@@ -1,0 +1,91 @@
+"""`--check` finds every kind of broken book: each case breaks one and expects to be caught."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from builders import Stage, hp, spot
+from gfs import InvariantError
+from gfs.core.invariants import check_pool
+
+
+def scene() -> Stage:
+    stage = Stage(4, 4)
+    stage.holds("n0", hp("h", gpus=2))
+    stage.gang = stage.spread(["n0", "n1"], spot("gang", gpus=1, pods=2))
+    stage.holds("n1", spot("part", gpus=0.5))
+    stage.holds("n1", hp("other", gpus=0.25))
+    return stage
+
+
+def test_a_sound_pool_passes() -> None:
+    check_pool(scene().pool)
+
+
+def overcommit(stage: Stage) -> None:
+    stage.node("n1").shares[1][0] = 900_000
+
+
+def lose_an_idle_card(stage: Stage) -> None:
+    stage.node("n0").free = 0
+
+
+def miscount_idle(stage: Stage) -> None:
+    stage.pool.idle += 1
+
+
+def miscount_levels(stage: Stage) -> None:
+    stage.pool.idle_levels[0] += 1
+
+
+def miscount_hp_levels(stage: Stage) -> None:
+    stage.pool.hp_free_levels[4] += 1
+
+
+def miscount_hp(stage: Stage) -> None:
+    stage.node("n0").hp_cards += 1
+
+
+def miscount_spot(stage: Stage) -> None:
+    stage.node("n1").spot_cards -= 1
+
+
+def miscount_hp_free(stage: Stage) -> None:
+    stage.node("n0").hp_free += 1
+
+
+def forget_quota(stage: Stage) -> None:
+    stage.pool.spot_in_use[1.0] -= 1
+
+
+def leave_a_dead_run(stage: Stage) -> None:
+    stage.gang.alive = False
+
+
+def halve_a_gang(stage: Stage) -> None:
+    stage.gang.pods.pop()
+
+
+@pytest.mark.parametrize(
+    "break_it",
+    [
+        overcommit,
+        lose_an_idle_card,
+        miscount_idle,
+        miscount_levels,
+        miscount_hp_levels,
+        miscount_hp,
+        miscount_spot,
+        miscount_hp_free,
+        forget_quota,
+        leave_a_dead_run,
+        halve_a_gang,
+    ],
+)
+def test_a_broken_book_is_found(break_it: Callable[[Stage], None]) -> None:
+    stage = scene()
+    break_it(stage)
+    with pytest.raises(InvariantError, match="a bug in GFS"):
+        check_pool(stage.pool)

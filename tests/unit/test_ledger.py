@@ -1,0 +1,74 @@
+"""Promises kept and broken: F and G of the cost (SPEC 3, 4)."""
+
+from __future__ import annotations
+
+from builders import Stage, spot
+from gfs.core.ledger import GuaranteeLedger
+from gfs.core.run import Run
+from gfs.domain.units import HOUR
+
+
+def started(ledger: GuaranteeLedger, hours: float = 1, at: float = 0.0, name: str = "s") -> Run:
+    run = Stage(8).holds("n0", spot(name, hours=hours), start=at)
+    ledger.started(run, at)
+    return run
+
+
+def test_a_run_completes_one_period_every_h_hours() -> None:
+    ledger = GuaranteeLedger()
+    started(ledger, hours=2)
+    assert ledger.completed(2 * HOUR - 0.001) == 0
+    assert ledger.completed(2 * HOUR) == 1
+    assert ledger.completed(3.9 * HOUR) == 1
+    assert ledger.completed(10 * HOUR) == 5
+
+
+def test_a_finished_run_completes_the_period_it_is_in() -> None:
+    ledger = GuaranteeLedger()
+    run = started(ledger)
+    ledger.finished(run, 1.5 * HOUR)
+    run.alive = False
+    assert ledger.completed(1.5 * HOUR) == 2  # the first hour and the one it was in
+    assert ledger.completed(9 * HOUR) == 2
+
+
+def test_a_run_that_finishes_as_its_period_ends_completes_it_once() -> None:
+    ledger = GuaranteeLedger()
+    run = started(ledger)
+    ledger.finished(run, HOUR)
+    run.alive = False
+    assert ledger.completed(HOUR) == 1
+
+
+def test_a_run_without_length_completes_one() -> None:
+    ledger = GuaranteeLedger()
+    run = started(ledger)
+    ledger.finished(run, 0.0)
+    run.alive = False
+    assert ledger.completed(5 * HOUR) == 1
+
+
+def test_an_evicted_run_keeps_what_it_had_completed_and_breaks_one() -> None:
+    ledger = GuaranteeLedger()
+    run = started(ledger)
+    ledger.broken(2.5 * HOUR)
+    run.alive = False
+    assert ledger.evicted == 1
+    assert ledger.completed(9 * HOUR) == 2
+
+
+def test_a_period_that_ends_with_the_eviction_was_kept() -> None:
+    ledger = GuaranteeLedger()
+    run = started(ledger)
+    ledger.broken(HOUR)
+    run.alive = False
+    assert (ledger.evicted, ledger.completed(HOUR)) == (1, 1)
+
+
+def test_runs_of_different_guarantees_and_starts_add_up() -> None:
+    ledger = GuaranteeLedger()
+    started(ledger, hours=1, at=0.0)
+    started(ledger, hours=4, at=0.5 * HOUR)
+    started(ledger, hours=1, at=0.5 * HOUR)
+    # At 5 h: 5 + floor(4.5/4) + floor(4.5) = 5 + 1 + 4. Asked late and only once: nothing is missed.
+    assert ledger.completed(5 * HOUR) == 10
