@@ -157,7 +157,7 @@ class TestSimulate:
 
     def test_skipped_rows_are_counted(self) -> None:
         with Path("jobs.csv").open("a") as file:
-            file.write("odd,o,A100,1,-3,0,0,60,HP,1,3600\n")
+            file.write("odd,o,A100,1,-3,0,0,60,HP\n")
         result = run("simulate", *TRACE, "--skip-bad-rows")
         assert "left out 1 row that" in result.stderr
 
@@ -240,7 +240,7 @@ class TestTrace:
 
     def test_check_lists_every_bad_value(self) -> None:
         with Path("jobs.csv").open("a") as file:
-            file.write("odd,o,A100,1,-3,0,0,60,HP,1,3600\n")
+            file.write("odd,o,A100,1,-3,0,0,60,HP\n")
         last = len(Path("jobs.csv").read_text().splitlines())
         result = CliRunner().invoke(app, ["trace", "check", *TRACE, "--json", "bad.json"])
         assert result.exit_code == 2

@@ -13,9 +13,9 @@ import pytest
 from typer.testing import CliRunner, Result
 
 import gfs
+from gfs import files as gfs_files
 from gfs.cli.main import app
 from gfs.simulator.engine import Engine
-from gfs.telemetry import files as telemetry_files
 from gfs.workloads import write_trace
 
 TRACE = ("--jobs", "jobs.csv", "--nodes", "nodes.csv")
@@ -245,7 +245,7 @@ class TestWriting:
             disk_full()
 
         Path(target).write_text("old")
-        monkeypatch.setattr(telemetry_files, "_write_text", half)
+        monkeypatch.setattr(gfs_files, "_write_text", half)
         assert f"{target}: cannot be written: No space left" in refused(*words)
         assert Path(target).read_text() == "old"
 
@@ -290,7 +290,7 @@ class TestInterrupted:
         assert sorted(path.name for path in Path().iterdir()) == ["jobs.csv", "nodes.csv"]
 
     def test_between_two_files_says_which_is_complete(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(telemetry_files, "_write_text", _press)
+        monkeypatch.setattr(gfs_files, "_write_text", _press)
         result = run("simulate", *TRACE, "--events", "e.csv", "--json", "s.json")
         assert result.exit_code == 130
         assert "interrupted; complete before that: e.csv" in result.stderr

@@ -40,11 +40,18 @@ def small(name: str = "a", **changes) -> Workload:
 def test_the_files_read_as_expected(tmp_path: Path) -> None:
     jobs, nodes = write_trace(small(), tmp_path / "new" / "folder")
     assert jobs.read_text() == (
-        "job_name,organization,gpu_model,cpu_request,gpu_request,worker_num,submit_time,duration,job_type,"
-        "guarantee_hours,checkpoint_interval\na,org,A100,4,0.25,2,1.5,60,Spot,1,3600\n"
+        "job_name,organization,gpu_model,cpu_request,gpu_request,worker_num,submit_time,duration,job_type\n"
+        "a,org,A100,4,0.25,2,1.5,60,Spot\n"
     )
     assert nodes.read_text() == 'node_name,gpu_model,gpu_capacity_num,cpu_num\n"n,1","A100",8,128\n'
     assert sorted(p.name for p in jobs.parent.iterdir()) == ["jobs.csv", "nodes.csv"]
+
+
+def test_optional_columns_are_written_where_a_task_differs_from_the_default(tmp_path: Path) -> None:
+    jobs, _ = write_trace(small(guarantee_hours=4.0), tmp_path)
+    header, row = jobs.read_text().splitlines()
+    assert header.endswith(",job_type,guarantee_hours")
+    assert row.endswith(",Spot,4")
 
 
 def test_a_preset_comes_back_as_it_was(tmp_path: Path) -> None:
@@ -75,7 +82,7 @@ def test_a_full_disk_leaves_the_old_file_and_no_draft(tmp_path: Path, monkeypatc
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(os, "replace", full)
-    with pytest.raises(InputError, match=r"jobs.csv: cannot be written \(No space left on device\)"):
+    with pytest.raises(InputError, match="jobs.csv: cannot be written: No space left on device"):
         write_trace(small("b"), tmp_path)
     assert (tmp_path / "jobs.csv").read_bytes() == before
     assert sorted(p.name for p in tmp_path.iterdir()) == ["jobs.csv", "nodes.csv"]

@@ -51,13 +51,15 @@ def run_all(
         ]
     # Fresh processes, not forks: a fork of a process with threads (progress bars, Arrow) may hang.
     context = multiprocessing.get_context("spawn")
-    messages: Queue[tuple[str, int]] = context.Queue()
-    with ProcessPoolExecutor(
-        workers,
-        mp_context=context,
-        initializer=_set_up,
-        initargs=(workload, parameters, window, options, messages),
-    ) as pool:
+    with _deaf_children():
+        messages: Queue[tuple[str, int]] = context.Queue()
+        pool = ProcessPoolExecutor(
+            workers,
+            mp_context=context,
+            initializer=_set_up,
+            initargs=(workload, parameters, window, options, messages),
+        )
+    with pool:
         try:
             with _deaf_children() as pressed:
                 futures = [pool.submit(_run_one, name) for name in schedulers if not pressed]
@@ -72,7 +74,7 @@ def run_all(
 
 @contextmanager
 def _deaf_children() -> Iterator[list[int]]:
-    """Processes started herein never see Ctrl-C: only their parent answers it, on leaving.
+    """Processes started herein never see Ctrl-C: only their parent answers it, on leaving, when all is set up.
 
     Yields a list that is empty until it is pressed.
     """

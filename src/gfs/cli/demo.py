@@ -42,9 +42,10 @@ def demo(
     from gfs.cli.bars import bars
     from gfs.cli.outputs import Outputs
     from gfs.cli.trace_input import workload_text
+    from gfs.files import write_text
     from gfs.report.comparison import comparison_page
     from gfs.report.tables import comparison_table
-    from gfs.telemetry.files import write_table, write_text
+    from gfs.telemetry.tables import write_table
     from gfs.workloads import generate, write_trace
 
     make_folder(out)

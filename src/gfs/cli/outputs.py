@@ -36,7 +36,7 @@ class Outputs:
 
     def plan(self, path: Path | None, formats: tuple[str, ...] = ()) -> None:
         """Say at once if a result could not be written there. `formats`: the endings its name may have."""
-        from gfs.telemetry.files import check_writable
+        from gfs.files import check_writable
 
         if path is None or path == STDOUT:
             return
@@ -57,7 +57,7 @@ class Outputs:
 
     def save_json(self, path: Path | None, value: Any) -> None:
         """Write a value as JSON; the path - prints it."""
-        from gfs.telemetry.files import write_text
+        from gfs.files import write_text
 
         if path == STDOUT:
             say(json_text(value))

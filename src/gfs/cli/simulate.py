@@ -66,7 +66,7 @@ def simulate(
     from gfs.cli.bars import bars
     from gfs.cli.tables import pools_table, result_table
     from gfs.cli.trace_input import read_run_input
-    from gfs.telemetry.files import write_table
+    from gfs.telemetry.tables import write_table
 
     find_scheduler(scheduler)
     with Outputs(*(path for path in (jobs, nodes, config) if path)) as outputs:

@@ -29,6 +29,8 @@ class NoRoom(NamedTuple):
     """Pods of this size that would fit now."""
     closed: int = 0
     """Nodes with room that the circuit breaker keeps closed to spot tasks."""
+    without_spot: int | None = None
+    """HP: pods that would fit if every spot task went."""
 
     def text(self) -> str:
         """Say it so that a person understands."""
@@ -40,6 +42,8 @@ class NoRoom(NamedTuple):
             words = f"{idle} but no node has {need}; largest gap {self.gap}"
         else:
             words = f"{idle}, room for {self.slots} of {self.pods} pods of {need}"
+        if self.without_spot is not None and self.without_spot > self.slots:
+            words += f"; without any spot task {self.without_spot} of {self.pods} pods would fit"
         if self.closed:
             words += f"; {self.closed} nodes closed to spot tasks after recent evictions"
         return words

@@ -227,9 +227,19 @@ class GreedyPolicy:
             held, limit = pool.spot_held(hours), self.quota.limit(hours)
             if held + task.micro > limit * MICRO:
                 return OverQuota(pool.gpu_model, limit, held / MICRO, task.gpus, hours)
-        slots = pool.idle_slots(task.cards) if task.cards else pool.idle * (MICRO // task.share)
-        closed = self._placer.closed(task)
-        return NoRoom(pool.gpu_model, task.pods, task.gpus_per_pod, pool.idle, pool.largest_gap(), slots, closed)
+        cards, without_spot = task.cards, None
+        if cards and not task.kind:
+            without_spot = pool.hp_slots(cards)
+        return NoRoom(
+            pool=pool.gpu_model,
+            pods=task.pods,
+            gpus_per_pod=task.gpus_per_pod,
+            idle=pool.idle,
+            gap=pool.largest_gap(),
+            slots=pool.idle_slots(cards) if cards else pool.idle * (MICRO // task.share),
+            closed=self._placer.closed(task),
+            without_spot=without_spot,
+        )
 
     def waiting(self) -> Iterator[tuple[Task, Reason | None]]:
         """Everything that waits and why, HP first."""

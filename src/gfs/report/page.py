@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from gfs.files import write_text
 from gfs.report.assets import SCRIPT, STYLE
-from gfs.telemetry.files import write_text
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ import pyarrow as pa
 from gfs.core.actions import SUBMIT, Record
 from gfs.domain.units import MICRO
 from gfs.domain.workload import Workload
-from gfs.telemetry.files import write_table
+from gfs.telemetry.tables import write_table
 
 EVENTS = ("submit", "start", "finish", "evict")
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
+from dataclasses import fields
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,12 @@ import pyarrow as pa
 import pyarrow.csv as pacsv
 
 from gfs.domain.errors import InputError
+from gfs.domain.task import Task
 from gfs.domain.workload import Workload
+from gfs.files import write_atomically
 from gfs.workloads.readers.alibaba import JOB_COLUMNS, NODE_COLUMNS, OPTIONAL_JOB_COLUMNS
+
+TASK_DEFAULTS = {field.name: field.default for field in fields(Task) if field.name in OPTIONAL_JOB_COLUMNS}
 
 
 def write_trace(workload: Workload, out_dir: Path | str) -> tuple[Path, Path]:
@@ -26,13 +31,16 @@ def write_trace(workload: Workload, out_dir: Path | str) -> tuple[Path, Path]:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(f"{folder}: cannot be made ({_reason(error)}). Choose another directory.") from error
-    _replace(jobs, _jobs_table(workload))
-    _replace(nodes, _nodes_table(workload))
+    for path, table in ((jobs, _jobs_table(workload)), (nodes, _nodes_table(workload))):
+        write_atomically(path, partial(_write, table))
     return jobs, nodes
 
 
 def _jobs_table(workload: Workload) -> pa.Table:
-    """The job columns, in the order of SPEC 8."""
+    """The job columns, in the order of SPEC 8; an optional one only if some task differs from the default.
+
+    So a trace that says nothing of guarantees can be run with any (`--set guarantee_hours=4`).
+    """
     tasks = workload.tasks
     columns = [
         pa.array([t.name for t in tasks], pa.string()),
@@ -44,10 +52,14 @@ def _jobs_table(workload: Workload) -> pa.Table:
         _numbers([t.submit_time for t in tasks]),
         _numbers([t.duration for t in tasks]),
         pa.array([t.kind.label for t in tasks], pa.string()),
-        _numbers([t.guarantee_hours for t in tasks]),
-        _numbers([t.checkpoint_interval for t in tasks]),
     ]
-    return pa.Table.from_arrays(columns, names=[*JOB_COLUMNS, *OPTIONAL_JOB_COLUMNS])
+    names = list(JOB_COLUMNS)
+    for name in OPTIONAL_JOB_COLUMNS:
+        values = [getattr(task, name) for task in tasks]
+        if any(value != TASK_DEFAULTS[name] for value in values):
+            columns.append(_numbers(values))
+            names.append(name)
+    return pa.Table.from_arrays(columns, names=names)
 
 
 def _nodes_table(workload: Workload) -> pa.Table:
@@ -70,28 +82,16 @@ def _numbers(values: Sequence[float]) -> Any:
     return pa.array([str(int(v)) if v.is_integer() and abs(v) < 2**53 else repr(v) for v in floats], pa.string())
 
 
-def _replace(path: Path, table: pa.Table) -> None:
-    """Write a file beside `path` and put it in its place."""
-    draft = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
+def _write(table: pa.Table, path: Path) -> None:
+    with path.open("wb") as file:
+        file.write(",".join(table.column_names).encode() + b"\n")
+        start = file.tell()
         try:
-            with draft.open("wb") as file:
-                file.write(",".join(table.column_names).encode() + b"\n")
-                start = file.tell()
-                try:
-                    pacsv.write_csv(table, file, _options("none"))
-                except pa.ArrowInvalid:  # some name holds a comma or a quote: quote all text
-                    file.seek(start)
-                    file.truncate()
-                    pacsv.write_csv(table, file, _options("needed"))
-            os.replace(draft, path)
-        except BaseException:
-            draft.unlink(missing_ok=True)
-            raise
-    except OSError as error:
-        raise InputError(
-            f"{path}: cannot be written ({_reason(error)}). Choose another directory or make room."
-        ) from error
+            pacsv.write_csv(table, file, _options("none"))
+        except pa.ArrowInvalid:  # some name holds a comma or a quote: quote all text
+            file.seek(start)
+            file.truncate()
+            pacsv.write_csv(table, file, _options("needed"))
 
 
 def _options(quoting: str) -> pacsv.WriteOptions:

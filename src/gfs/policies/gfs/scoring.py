@@ -55,11 +55,8 @@ class GfsPlacer:
 
     def choose(self, task: Task) -> Node | None:
         """The top node by (score1, score2, score3, id) for one more pod of the task."""
-        cards = task.cards
-        if cards:
-            found = self._index.best(cards, task.kind)
-        else:
-            found = self._index.best_for_share(task.share, task.kind)
+        cards, view, index = task.cards, task.kind, self._index
+        found = index.best(cards, view) if cards else index.best_for_share(task.share, view)
         return None if found == ABSENT else self._nodes[found]
 
     def evicted(self, node: Node, now: float) -> None:
