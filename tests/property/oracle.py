@@ -11,6 +11,7 @@ Choices the SPEC leaves open, taken as the product takes them:
 * an HP gang that must preempt puts each pod on idle cards if it can and preempts only where it cannot;
 * waste = GPUs of the task x progress since the last checkpoint, 0 during restart overhead; of equal waste the
   earlier task is spared first;
+* the cost is compared as a floating-point number: costs equal on paper may differ in the last bit;
 * F and G stand still while one HP gang is decided; G counts periods completed by now;
 * T is the window or, without one, first to last submission of the whole workload, at least one hour;
 * a class holds a card if it holds any part of it; score3 is compared to nine digits;
@@ -324,7 +325,8 @@ class OraclePool:
         broken = self.broken_before(now) + len(gone)
         kept = self.kept(now)
         wasted = sum(self.waste(stay, now) for stay in gone)
-        return broken / (kept + broken) + self.set.beta * wasted / (self.capacity * self.period)
+        # Rounded as the product rounds: where two costs are equal on paper, the last bit decides the tie.
+        return broken / (kept + broken) + self.set.beta / (self.capacity * self.period) * wasted
 
     def broken_before(self, now: float) -> int:
         return sum(stay.outcome == "evicted" for stay in self.stays)

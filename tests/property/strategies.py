@@ -105,3 +105,40 @@ def cases(draw: st.DrawFn, max_tasks: int = 40, models: int = 2) -> Case:
             "beta": draw(st.sampled_from([0.5, 0.5, 0.0, 50.0])),
         },
     )
+
+
+@st.composite
+def contests(draw: st.DrawFn) -> Case:
+    """A few equal nodes full of spot tasks, one HP pod at a time: where the cost of a node decides.
+
+    Either no guarantee period is ever completed (G = 0, so equal costs are common and ties must be broken), or
+    periods are short, so that F and G weigh one more victim against its waste.
+    """
+    size = draw(st.sampled_from([2, 4]))
+    machines = [NodeSpec(0, f"n{i}", "A100", size) for i in range(draw(st.integers(2, 4)))]
+    hours, beta = draw(st.sampled_from([(4, 0.0), (4, 0.5), (0.125, 2.0), (0.125, 8.0), (0.25, 30.0)]))
+    checkpoint = draw(st.sampled_from([100, 250, 3600]))
+    drafts = [
+        Draft(
+            f"s{number:02}",
+            Kind.SPOT,
+            gpus=draw(st.sampled_from([1, 1, 2, size])),
+            at=draw(st.sampled_from([0, 0, 100, 150, 400, 700])),
+            lasting=draw(st.sampled_from([300, 2500, 5000])),
+            hours=hours,
+            checkpoint=checkpoint,
+        )
+        for number in range(draw(st.integers(6, 14)))
+    ]
+    drafts += [
+        Draft(
+            f"h{number}",
+            Kind.HP,
+            gpus=draw(st.sampled_from([size, 2])),
+            at=draw(st.sampled_from([500, 777, 1000, 1250, 1600])) + 300 * number,
+            lasting=draw(st.sampled_from([20, 200])),
+        )
+        for number in range(draw(st.integers(2, 6)))
+    ]
+    settled = {"quota": "none", "quota_share": 1.0, "checkpoint_on_grace": False, "m": 3.0, "gamma": 0.8}
+    return Case(workload(machines, drafts), {**settled, "grace_period": 30.0, "beta": beta})

@@ -82,7 +82,7 @@ def test_a_full_disk_leaves_the_old_file_and_no_draft(tmp_path: Path, monkeypatc
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(os, "replace", full)
-    with pytest.raises(InputError, match="jobs.csv: cannot be written: No space left on device"):
+    with pytest.raises(InputError, match=r"jobs\.csv: cannot be written: No space left on device"):
         write_trace(small("b"), tmp_path)
     assert (tmp_path / "jobs.csv").read_bytes() == before
     assert sorted(p.name for p in tmp_path.iterdir()) == ["jobs.csv", "nodes.csv"]

@@ -11,6 +11,7 @@ no node left can be cheaper than the best one found.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cache
 
 from gfs.core.ledger import GuaranteeLedger
 from gfs.core.node import Node
@@ -29,6 +30,7 @@ FEW_NODES = 24
 """Up to so many nodes it is cheaper to look at each than to walk the spot runs by waste."""
 
 
+@cache
 def fewest_victims(profile: Profile, cards: int) -> int:
     """The least number of spot tasks that must go to free `cards` cards; 0 if it cannot be done.
 
@@ -70,8 +72,8 @@ class GfsPreemptor:
         search = _Search(task, now, evicted, completed, self._waste_weight)
         need = task.cards or 1
         levels: dict[tuple[int, int], list[Profile]] = {}
-        for profile, group in self._groups.items():
-            victims = fewest_victims(profile, need) if group else 0
+        for profile in self._groups:
+            victims = fewest_victims(profile, need)
             if victims:
                 levels.setdefault((victims, profile[0]), []).append(profile)
         for victims, divided in sorted(levels):
@@ -128,7 +130,10 @@ class GfsPreemptor:
             old, new = profiles[i], _profile(node)
             if old != new:
                 if old is not None:
-                    del groups[old][i]
+                    group = groups[old]
+                    del group[i]
+                    if not group:
+                        del groups[old]
                 if new is not None:
                     groups.setdefault(new, {})[i] = node
                 profiles[i] = new

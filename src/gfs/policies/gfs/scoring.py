@@ -63,15 +63,23 @@ class GfsPlacer:
         """Remember an eviction on `node`."""
         self._history.record(node.index, now)
         self.next_change = self._history.next_change
-        self._update(node)
+        self._history_changed(node)
 
     def advance(self, now: float) -> bool:
         """Forget evictions older than their windows; say whether a node reopened to spot tasks."""
         closed_before = len(self._closed)
         for node in self._history.advance(now):
-            self._update(self._nodes[node])
+            self._history_changed(self._nodes[node])
         self.next_change = self._history.next_change
         return len(self._closed) < closed_before
+
+    def _history_changed(self, node: Node) -> None:
+        i = node.index
+        if self._is_closed(self._history.last_hour[i], self._history.last_day[i]):
+            self._closed.add(i)
+        else:
+            self._closed.discard(i)
+        self._update(node)
 
     def closed(self, task: Task) -> int:
         """Nodes with idle cards for a pod of this spot task that the circuit breaker keeps closed."""
@@ -82,7 +90,7 @@ class GfsPlacer:
     def _updater(self, sizes: list[int]) -> Callable[[Node], None]:
         """The function that files a node by its scores. It runs at every change, so all it needs is bound."""
         move, bucket_for = self._index.move, self._bucket_for
-        last_hour, last_day, closed = self._history.last_hour, self._history.last_day, self._closed
+        last_hour, last_day = self._history.last_hour, self._history.last_day
         # Buckets of nodes without history and divided cards: size -> idle cards -> HP cards.
         plain = [
             [
@@ -104,11 +112,8 @@ class GfsPlacer:
                     last_day[i],
                     node.room,
                 )
-                (closed.add if self._is_closed(last_hour[i], last_day[i]) else closed.discard)(i)
             else:
                 bucket = plain[node.size_rank][node.idle][node.hp_cards]
-                if closed:
-                    closed.discard(i)
             move(i, bucket)
 
         return update
