@@ -4,7 +4,7 @@ import gfs
 
 result = gfs.simulate("jobs.csv", "nodes.csv", scheduler="gfs")
 result.metrics.spot.eviction_rate
-result.events.to_pandas()
+result.events.slice(0, 5).to_pylist()
 
 Names are loaded when they are first used, so that `gfs --help` need not wait for NumPy and Arrow.
 """

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +13,7 @@ from gfs.assembly.result import RunResult, Window
 from gfs.assembly.run import Progress, run_simulation, with_task_defaults
 from gfs.assembly.schedulers import find_scheduler
 from gfs.domain.errors import InputError
-from gfs.domain.workload import Workload
+from gfs.domain.workload import Workload, check_workload
 from gfs.workloads import generate
 from gfs.workloads import read_trace as _read_trace
 
@@ -89,7 +88,10 @@ class Comparison(Sequence[RunResult]):
     def __getitem__(self, which: Any) -> Any:
         """By position, or by the scheduler's name."""
         if isinstance(which, str):
-            return next(result for result in self.results if result.scheduler == which)
+            for result in self.results:
+                if result.scheduler == which:
+                    return result
+            raise KeyError(which)
         return self.results[which]
 
     def __iter__(self) -> Iterator[RunResult]:
@@ -117,11 +119,15 @@ def compare(
     check: bool = False,
     record_quota: bool = False,
     skip_bad_rows: bool = False,
-    workers: int | None = None,
+    workers: int = 1,
     progress: BarProgress | None = None,
     **parameters: Any,
 ) -> Comparison:
-    """Simulate one trace under several schedulers, in parallel; arguments as for `simulate`."""
+    """Simulate one trace under several schedulers; arguments as for `simulate`.
+
+    With `workers` above 1 they run in processes of their own, which is worth it from about 100,000 tasks on. A
+    script that does so needs the usual `if __name__ == "__main__":` around its main part.
+    """
     if not schedulers:
         raise InputError("no scheduler to compare: name at least one, for example gfs,yarn-cs")
     if len(set(schedulers)) != len(schedulers):
@@ -134,7 +140,7 @@ def compare(
         workload,
         schedulers,
         chosen,
-        workers=min(workers or os.cpu_count() or 1, len(schedulers)),
+        workers=min(workers, len(schedulers)),
         progress=progress,
         window=parse_window(window),
         seed=seed,
@@ -173,6 +179,7 @@ def _workload(jobs: Source, nodes: Path | str | None, parameters: Parameters, sk
     if isinstance(jobs, Workload):
         if nodes is not None:
             raise InputError("a workload brings its own nodes: leave out the nodes file")
+        check_workload(jobs)
         return with_task_defaults(jobs, parameters)
     if nodes is None:
         raise InputError("a jobs file needs a nodes file beside it: simulate(jobs, nodes)")

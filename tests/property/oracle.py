@@ -6,12 +6,11 @@ pass sorts the whole queue, every trial is a copy of the cluster. It shares no c
 
 Choices the SPEC leaves open, taken as the product takes them:
 
-* a pass runs at arrivals, finishes and ticks (multiples of 300 s from the first submission on), per pool; when a
-  grace period ends nothing is decided;
+* ticks fall on multiples of 300 s from the first submission on; passes are per pool;
 * an HP gang that must preempt puts each pod on idle cards if it can and preempts only where it cannot;
 * waste = GPUs of the task x progress since the last checkpoint, 0 during restart overhead; of equal waste the
   earlier task is spared first;
-* the cost is compared as a floating-point number: costs equal on paper may differ in the last bit;
+* costs are compared to twelve digits, so that rounding never decides between costs equal on paper;
 * F and G stand still while one HP gang is decided; G counts periods completed by now;
 * T is the window or, without one, first to last submission of the whole workload, at least one hour;
 * a class holds a card if it holds any part of it; score3 is compared to nine digits;
@@ -150,16 +149,14 @@ class OraclePool:
                 self.cluster = [without(node, [stay]) for node in self.cluster]
                 self.log(now, "finish", stay)
                 done += 1
-            ticking = now == tick
-            if ticking:
+            if now == tick:
                 tick += self.set.tick
             arrived = [task for task in arrivals if task.submit_time == now]
             for task in arrived:
                 arrivals.remove(task)
                 self.waiting.append(task)
                 self.rows.append((now, "submit", task.name, 0, "", (), 0))
-            if finished or ticking or arrived:
-                self.decide(now)
+            self.decide(now)
         return self.rows
 
     def log(self, now: float, event: str, stay: Stay) -> None:
@@ -325,8 +322,7 @@ class OraclePool:
         broken = self.broken_before(now) + len(gone)
         kept = self.kept(now)
         wasted = sum(self.waste(stay, now) for stay in gone)
-        # Rounded as the product rounds: where two costs are equal on paper, the last bit decides the tie.
-        return broken / (kept + broken) + self.set.beta / (self.capacity * self.period) * wasted
+        return round(broken / (kept + broken) + self.set.beta * wasted / (self.capacity * self.period), 12)
 
     def broken_before(self, now: float) -> int:
         return sum(stay.outcome == "evicted" for stay in self.stays)

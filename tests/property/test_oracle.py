@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import Phase, given, settings
 from hypothesis.strategies import SearchStrategy
 from oracle import Settings, in_canonical_order, replay, rows_of
 from strategies import Case, cases, contests
@@ -38,7 +38,7 @@ def hunt(scheduler: str, examples: int, where: SearchStrategy[Case] | None = Non
     """Compare on many random cases; add up what happened in them."""
     seen = Counter[str]()
 
-    @settings(max_examples=examples)
+    @settings(max_examples=examples, phases=(Phase.explicit, Phase.generate))
     @given(cases() if where is None else where)
     def check(case: Case) -> None:
         seen.update(compare(case, scheduler))

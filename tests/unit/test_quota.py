@@ -124,13 +124,11 @@ def test_the_quota_log_says_what_was_in_use_before_the_pass_of_each_tick() -> No
     ]
 
 
-@pytest.mark.xfail(reason="0.29 x 100 = 28.999999999999996: the quota is cut by rounding, one card short")
 def test_a_share_that_makes_whole_cards_on_paper_allows_them_all() -> None:
     story = play(nodes(*[10] * 10), spot("s", pods=29), quota="fixed", quota_share=0.29)
     assert story.started("s") == [0.0]
 
 
-@pytest.mark.xfail(reason="the share advised is rounded to the nearest hundredth, so it may be too small again")
 def test_the_share_that_the_error_advises_is_enough() -> None:
     with pytest.raises(InputError) as error:
         play(nodes(8, 8, 8), spot("s", gpus=8), quota="fixed", quota_share=0.3)

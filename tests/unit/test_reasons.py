@@ -93,14 +93,12 @@ def test_explain_tells_the_life_of_a_task() -> None:
     ]
 
 
-@pytest.mark.xfail(reason="divided cards are not looked at when the reason is worked out")
 def test_a_gang_of_fractions_is_not_told_that_no_card_has_room() -> None:
     # Half of the card is free: one of the two pods would fit.
     story = play(nodes(1), hp("a", gpus=0.5, lasting=100), hp("b", gpus=0.5, pods=2, at=1))
     assert "no card has 0.5 free" not in story.why_waited("b")
 
 
-@pytest.mark.xfail(reason="says 'room for 8 of 1 pods' and '1 nodes closed'")
 def test_a_task_kept_out_by_closed_nodes_alone_is_told_so() -> None:
     story = play(
         nodes(8),
@@ -113,7 +111,6 @@ def test_a_task_kept_out_by_closed_nodes_alone_is_told_so() -> None:
     assert "room for 8 of 1 pods" not in story.why_waited("x")
 
 
-@pytest.mark.xfail(reason="age % interval is 1799.9999999999982 where saved() counts the checkpoint as taken")
 def test_what_an_eviction_lost_agrees_with_what_was_saved_at_decimal_times() -> None:
     # 22720.6 - 8320.6 = 8 x 1800 s: the eighth checkpoint has just been taken, nothing is lost.
     story = play(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from difflib import get_close_matches
+from math import ceil
 
 from gfs.assembly.parameters import Parameters
 from gfs.core.ledger import GuaranteeLedger
@@ -84,7 +85,7 @@ def _fixed_quota(context: Context) -> Quota:
 
 
 _QUOTAS: dict[str, Callable[[Context], Quota]] = {
-    "none": lambda context: UnlimitedQuota(context.pool),
+    "none": lambda context: UnlimitedQuota(),
     "fixed": _fixed_quota,
 }
 
@@ -156,12 +157,13 @@ def build_scheduler(
 
 def _check_fits_quota(spot: list[Task], capacity: dict[str, int], share: float) -> None:
     """A spot task larger than the whole fixed quota could never start: say so before anything runs."""
-    too_large = [task for task in spot if task.gpus > share * capacity[task.gpu_model]]
+    too_large = [task for task in spot if task.gpus > round(share * capacity[task.gpu_model], 6)]
     if too_large:
         worst = max(too_large, key=lambda task: (task.gpus / capacity[task.gpu_model], -task.index))
         cards = capacity[worst.gpu_model]
+        enough = ceil(100 * worst.gpus / cards) / 100
         raise InputError(
             f"quota_share = {share:g} lets spot tasks hold {format_gpus(share * cards)} of {cards} cards of pool"
             f" {worst.gpu_model}, but task {worst.name} asks {format_gpus(worst.gpus)} and could never start"
-            f" ({len(too_large)} such tasks); set quota_share to at least {worst.gpus / cards:.2f}"
+            f" ({len(too_large)} such tasks); set quota_share to at least {enough:.2f}"
         )

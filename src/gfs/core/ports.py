@@ -142,6 +142,6 @@ class Policy(Protocol):
         """The spot quota as it stands."""
         ...
 
-    def waiting(self) -> Iterator[tuple[Task, Reason | None]]:
-        """Everything that waits and why."""
+    def waiting(self) -> Iterator[tuple[Task, Reason]]:
+        """Everything that waits and why it does now."""
         ...

@@ -36,8 +36,15 @@ class NoRoom(NamedTuple):
         """Say it so that a person understands."""
         need = format_gpus(self.gpus_per_pod)
         idle = f"pool {self.pool}: {self.idle or 'no'} idle card{'s' * (self.idle > 1)}"
-        if self.idle == 0:
-            words = f"pool {self.pool}: no card has {need} free" if self.gpus_per_pod < 1 else idle
+        if self.closed and self.slots >= self.pods:
+            nodes = f"the {self.closed} nodes" if self.closed > 1 else "the node"
+            return f"{idle}, but {nodes} with room closed to spot tasks after recent evictions"
+        if self.idle == 0 and self.gpus_per_pod < 1:
+            words = f"pool {self.pool}: no card has {need} free"
+            if self.pods > 1:
+                words = f"pool {self.pool}: divided cards lack room for {self.pods} pods of {need}"
+        elif self.idle == 0:
+            words = idle
         elif self.slots == 0:
             words = f"{idle} but no node has {need}; largest gap {self.gap}"
         else:
@@ -45,7 +52,7 @@ class NoRoom(NamedTuple):
         if self.without_spot is not None and self.without_spot > self.slots:
             words += f"; without any spot task {self.without_spot} of {self.pods} pods would fit"
         if self.closed:
-            words += f"; {self.closed} nodes closed to spot tasks after recent evictions"
+            words += f"; {self.closed} node{'s' * (self.closed > 1)} closed to spot tasks after recent evictions"
         return words
 
 

@@ -29,14 +29,22 @@ class Scheduler:
         self._check = check
         self._on_tick = on_tick
 
-    def handle(self, now: float, finished: Sequence[Run], tick: bool, arrived: Sequence[Task]) -> Plan:
+    def handle(
+        self,
+        now: float,
+        finished: Sequence[Run],
+        tick: bool,
+        arrived: Sequence[Task],
+        settled: Sequence[Run] = (),
+    ) -> Plan:
         """Take in all that happened at one instant and decide.
 
-        The order within an instant is that of the arguments, then one scheduling pass (SPEC 2).
+        The order within an instant is that of the arguments, then one scheduling pass (SPEC 2). `settled`
+        are runs whose grace period has just ended: nothing changes by it, but it is a moment to decide.
         """
         policy = self._only
         if policy is None:
-            return self._handle_pools(now, finished, tick, arrived)
+            return self._handle_pools(now, finished, tick, arrived, settled)
         # One pool: nearly every simulation.
         for run in finished:
             policy.finish(run, now)
@@ -47,7 +55,14 @@ class Scheduler:
             return policy.decide(arrived, True, now)
         return policy.decide(arrived, bool(finished), now)
 
-    def _handle_pools(self, now: float, finished: Sequence[Run], tick: bool, arrived: Sequence[Task]) -> Plan:
+    def _handle_pools(
+        self,
+        now: float,
+        finished: Sequence[Run],
+        tick: bool,
+        arrived: Sequence[Task],
+        settled: Sequence[Run],
+    ) -> Plan:
         newcomers: dict[str, list[Task]] = {}
         freed = set()
         for run in finished:
@@ -61,7 +76,7 @@ class Scheduler:
         for task in arrived:
             newcomers.setdefault(task.gpu_model, []).append(task)
         plan = Plan()
-        touched = self.policies if tick else freed | newcomers.keys()
+        touched = set(self.policies) if tick else freed | newcomers.keys() | {r.task.gpu_model for r in settled}
         for model in sorted(touched):
             policy = self.policies[model]
             decided = policy.decide(newcomers.get(model, ()), tick or model in freed, now)
@@ -71,7 +86,7 @@ class Scheduler:
                 check_pool(policy.pool)
         return plan
 
-    def waiting(self) -> Iterator[tuple[Task, Reason | None]]:
+    def waiting(self) -> Iterator[tuple[Task, Reason]]:
         """Every task that waits, and why."""
         for policy in self.policies.values():
             yield from policy.waiting()

@@ -36,7 +36,7 @@ class ExecutionRules:
         progress = max(0.0, length - self.overhead(task, run))
         if self.checkpoint_on_grace:
             return progress
-        return floor((progress + PROGRESS_EPS) / task.checkpoint_interval) * task.checkpoint_interval
+        return progress - since_checkpoint(0.0, task.checkpoint_interval, progress)
 
 
 def since_checkpoint(progress_from: float, interval: float, now: float) -> float:
@@ -46,4 +46,6 @@ def since_checkpoint(progress_from: float, interval: float, now: float) -> float
     during restart overhead there is nothing to lose yet.
     """
     age = now - progress_from
-    return age % interval if age > 0.0 else 0.0
+    if age <= 0.0:
+        return 0.0
+    return max(age - floor((age + PROGRESS_EPS) / interval) * interval, 0.0)

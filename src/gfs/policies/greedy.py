@@ -241,11 +241,11 @@ class GreedyPolicy:
             without_spot=without_spot,
         )
 
-    def waiting(self) -> Iterator[tuple[Task, Reason | None]]:
-        """Everything that waits and why, HP first."""
+    def waiting(self) -> Iterator[tuple[Task, Reason]]:
+        """Everything that waits and why it does now, HP first."""
         for queue in self._queues:
             for task in queue:
-                yield task, self._reasons.get(task.index)
+                yield task, self._explain(task)
 
     def quota_rows(self) -> Sequence[QuotaRow]:
         """The spot quota as it stands."""

@@ -12,7 +12,8 @@ class FixedQuota:
     """Spot tasks may hold `share` of the pool's cards together, whatever their guarantee."""
 
     def __init__(self, pool: Pool, share: float, guarantees: Sequence[float] = (1.0,)) -> None:
-        self._limit = share * pool.capacity
+        # To a millionth of a card: 0.29 x 100 is 29 cards, not 28.999999999999996.
+        self._limit = round(share * pool.capacity, 6)
         self._guarantees = tuple(sorted(guarantees))
 
     def limit(self, guarantee_hours: float) -> float:

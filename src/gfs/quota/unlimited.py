@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import inf
 
-from gfs.core.pool import Pool
 from gfs.core.ports import QuotaRow
 
 
 class UnlimitedQuota:
-    """Every card of the pool."""
-
-    def __init__(self, pool: Pool) -> None:
-        self._capacity = float(pool.capacity)
+    """Nothing is held back."""
 
     def limit(self, guarantee_hours: float) -> float:
-        """The whole pool."""
-        return self._capacity
+        """No limit but what is idle."""
+        return inf
 
     def tick(self, now: float) -> None:
         """Nothing to reconsider."""

@@ -71,6 +71,7 @@ class Engine:
         while done < total:
             now = next_arrival if next_arrival < next_tick else next_tick
             finished: list[Run] = []
+            settled: list[Run] = []
             if heap:
                 if heap[0][0] <= now:
                     now = heap[0][0]
@@ -78,12 +79,13 @@ class Engine:
                         _, _, run, begins = heappop(heap)
                         if begins:
                             begin(run)
+                            settled.append(run)
                         elif run.alive:
                             finished.append(run)
                             record((now, FINISH, run.task, run, None))
                             done += 1
                             last_moved = now
-            elif next_arrival == inf and now > last_moved + PATIENCE:
+            elif next_arrival == inf and now > last_moved + max(PATIENCE, 2 * tick):
                 raise self._stuck(total - done)
             arrived: list[Task] = []
             while next_arrival == now:
@@ -95,13 +97,13 @@ class Engine:
                 last_moved = now
             if now == next_tick:
                 next_tick += tick
-                plan = handle(now, finished, True, arrived)
+                plan = handle(now, finished, True, arrived, settled)
                 if self._progress:
                     self._progress(done)
-            elif finished or arrived:
-                plan = handle(now, finished, False, arrived)
+            elif finished or arrived or settled:
+                plan = handle(now, finished, False, arrived, settled)
             else:
-                continue  # held pods began to run: nothing to decide, their cards were taken before
+                continue  # only the end of a run that was evicted before it came
             if plan is NOTHING:
                 continue
             for eviction in plan.evictions:
@@ -132,8 +134,7 @@ class Engine:
     def _stuck(self, tasks: int) -> StuckError:
         lines = [f"{tasks} tasks can never start, though the cluster is empty. The first of them:"]
         for task, reason in list(self._scheduler.waiting())[:5]:
-            why = reason.text() if reason else "unknown"
-            lines.append(f"  {task.name}: {task.pods} pods x {task.gpus_per_pod:g} GPUs: {why}")
+            lines.append(f"  {task.name}: {task.pods} pods x {task.gpus_per_pod:g} GPUs: {reason.text()}")
         lines.append(
             f"Nothing moved for {format_seconds(PATIENCE)} of simulated time. Give spot tasks a larger quota"
             " (for example --set quota_share=0.5) or take these tasks out of the trace."

@@ -109,7 +109,7 @@ class _Words:
 def _cards_text(mask: int, share: int) -> str:
     """'3+4' for whole cards, '3:0.5' for half of card 3, '' for none."""
     if share:
-        return f"{mask.bit_length() - 1}:{share / MICRO:.6f}".rstrip("0")
+        return f"{mask.bit_length() - 1}:{share / MICRO:.6f}".rstrip("0").rstrip(".")
     return "+".join(str(card) for card in range(mask.bit_length()) if mask >> card & 1)
 
 

@@ -26,6 +26,9 @@ from gfs.policies.gfs.victims import WasteOrder
 Profile = tuple[int, ...]
 """Whether cards are divided, idle cards, then the cards of each spot task (also if only in part), most first."""
 
+COST_DIGITS = 12
+"""Costs are compared to so many digits: rounding must not decide between costs that are equal on paper."""
+
 FEW_NODES = 24
 """Up to so many nodes it is cheaper to look at each than to walk the spot runs by waste."""
 
@@ -169,7 +172,8 @@ class _Search:
 
     def cost(self, victims: int, waste: float) -> float:
         """The paper's cost of evicting so many tasks with so much waste."""
-        return (self._evicted + victims) / (self._periods + victims) + self._weight * waste
+        cost = (self._evicted + victims) / (self._periods + victims) + self._weight * waste
+        return round(cost, COST_DIGITS)
 
     def hopeless(self, victims: int, waste: float) -> bool:
         """Whether nothing with at least so many victims and so much waste can beat or tie the best."""
