@@ -26,8 +26,8 @@ class Queue(Protocol):
         """Add a task."""
         ...
 
-    def arrive(self, task: Task, attempt: Attempt) -> None:
-        """A newcomer, and nothing else has changed since the last scan: try it or queue it."""
+    def arrive(self, tasks: Sequence[Task], attempt: Attempt) -> None:
+        """Newcomers, by index, and nothing has changed for those who wait: try or queue them, in order."""
         ...
 
     def scan(self, attempt: Attempt, pod_limit: float, task_limit: TaskLimit) -> None:

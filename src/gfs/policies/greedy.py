@@ -88,27 +88,36 @@ class GreedyPolicy:
         if now >= placer.next_change:
             freed = placer.advance(now) or freed
         hp_queue, spot_queue = self._queues
-        if not arrived and not (freed and self._reasons):
+        hopeful = freed and bool(self._reasons)  # someone waits, and may find room now
+        if not arrived and not hopeful:
             return NOTHING
         self._now = now
         self._plan = plan = Plan()
-        if len(arrived) == 1 and not freed:
-            task = arrived[0]
-            if task.kind:
-                spot_queue.arrive(task, self._attempt_spot)
-            else:
-                hp_queue.arrive(task, self._attempt_hp)
-            if plan.evictions:
-                self._scan_spot()
-            elif plan.starts:
-                return plan
-        else:
+        if hopeful:
             for task in arrived:
                 self._queues[task.kind].push(task)
             if hp_queue:
                 hp_queue.scan(self._attempt_hp, self.pool.largest_hp_gap() or PART_OF_A_CARD, _unlimited)
-            if spot_queue:
+            self._scan_spot()
+        else:
+            hp, spot = arrived, arrived
+            if len(arrived) > 1:
+                hp = [task for task in arrived if not task.kind]
+                spot = [task for task in arrived if task.kind]
+            elif arrived[0].kind:
+                hp = ()
+            else:
+                spot = ()
+            if hp:
+                hp_queue.arrive(hp, self._attempt_hp)
+            if plan.evictions:
+                for task in spot:
+                    spot_queue.push(task)
                 self._scan_spot()
+            elif spot:
+                spot_queue.arrive(spot, self._attempt_spot)
+            if len(plan.starts) == len(arrived) and not plan.evictions:
+                return plan
         self._explain_waiting(arrived)
         return plan
 

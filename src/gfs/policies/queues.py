@@ -7,11 +7,16 @@ failed, what is as large or larger fails too, and a pass costs a few tries howev
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from heapq import heapify, heappop, heappush
 
 from gfs.core.ports import Attempt, TaskLimit
 from gfs.domain.task import Task
+
+
+def _largest_first(task: Task) -> tuple[float, int, int]:
+    """More GPUs per pod, then fewer pods, then earlier submission and id."""
+    return (-task.gpus_per_pod, task.pods, task.index)
 
 
 class SizedQueue:
@@ -37,10 +42,13 @@ class SizedQueue:
         heappush(lanes.setdefault(task.guarantee_hours, []), (task.pods, task.index, task))
         self._length += 1
 
-    def arrive(self, task: Task, attempt: Attempt) -> None:
-        """A newcomer: others of its size that wait do not fit, which says nothing about this one."""
-        if not attempt(task):
-            self.push(task)
+    def arrive(self, tasks: Sequence[Task], attempt: Attempt) -> None:
+        """Newcomers: others of their size that wait do not fit, which says nothing about these."""
+        if len(tasks) > 1:
+            tasks = sorted(tasks, key=_largest_first)
+        for task in tasks:
+            if not attempt(task):
+                self.push(task)
 
     def scan(self, attempt: Attempt, pod_limit: float, task_limit: TaskLimit) -> None:
         """Offer the waiting tasks in order."""
@@ -86,10 +94,11 @@ class HeadBlockingQueue:
         """Add a task; one that comes back after an eviction keeps its place by submission."""
         heappush(self._heap, (task.index, task))
 
-    def arrive(self, task: Task, attempt: Attempt) -> None:
+    def arrive(self, tasks: Sequence[Task], attempt: Attempt) -> None:
         """A newcomer gets a chance only if nobody waits."""
-        if self._heap or not attempt(task):
-            self.push(task)
+        for task in tasks:
+            if self._heap or not attempt(task):
+                self.push(task)
 
     def scan(self, attempt: Attempt, pod_limit: float, task_limit: TaskLimit) -> None:
         """Serve from the head until one does not fit."""
@@ -125,10 +134,11 @@ class FcfsQueue:
         self._guarantees.add(task.guarantee_hours)
         self._length += 1
 
-    def arrive(self, task: Task, attempt: Attempt) -> None:
+    def arrive(self, tasks: Sequence[Task], attempt: Attempt) -> None:
         """A newcomer may go while others wait for more room."""
-        if not attempt(task):
-            self.push(task)
+        for task in tasks:
+            if not attempt(task):
+                self.push(task)
 
     def scan(self, attempt: Attempt, pod_limit: float, task_limit: TaskLimit) -> None:
         """Offer the waiting tasks by submission; once one has failed, nothing as large has to try."""
