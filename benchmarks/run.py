@@ -18,7 +18,7 @@ import resource
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from rich.console import Console
 from rich.table import Table
@@ -38,15 +38,29 @@ MEMORY_LIMIT = 1024
 """MiB for the whole benchmark process on the `paper` preset."""
 
 
-def simulate(workload: gfs.Workload, scheduler: str, days: float) -> tuple[float, list[Record]]:
-    """CPU seconds of one simulation and its event entries."""
+class Measured(NamedTuple):
+    """One simulation."""
+
+    seconds: float
+    """CPU seconds."""
+    events: int
+    pods: int
+    """Pods that were started."""
+    evictions: int
+
+
+def simulate(workload: gfs.Workload, scheduler: str, days: float) -> Measured:
+    """Run one simulation; its event entries are counted and dropped, so that the next finds memory."""
     parameters = gfs.Parameters(quota="fixed")
     built = build_scheduler(scheduler, workload, parameters, period=days * DAY)
     entries: list[Record] = []
     engine = Engine(workload, built, entries.append, rules=parameters.rules)
     before = time.process_time()
     engine.run()
-    return time.process_time() - before, entries
+    seconds = time.process_time() - before
+    pods = sum(len(run.pods) for _, event, _, run, _ in entries if event == START and run)
+    evictions = sum(event == EVICT for _, event, _, _, _ in entries)
+    return Measured(seconds, len(entries), pods, evictions)
 
 
 def least(repeat: int, measure: Callable[[], Any]) -> Any:
@@ -55,22 +69,22 @@ def least(repeat: int, measure: Callable[[], Any]) -> Any:
     for _ in range(repeat):
         gc.collect()
         results.append(measure())
-    return min(results, key=lambda result: result[0] if isinstance(result, tuple) else result)
+    return min(results)
 
 
 def replay(repeat: int) -> dict[str, Any]:
     """The `paper` preset, GFS with a fixed quota, in multiples of a bare replay."""
     workload = gfs.generate("paper", seed=0)
     bare = least(repeat, lambda: bare_replay(workload))
-    seconds, entries = least(repeat, lambda: simulate(workload, "gfs", 91))
+    run = least(repeat, lambda: simulate(workload, "gfs", 91))
     bare = min(bare, least(repeat, lambda: bare_replay(workload)))
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     return {
         "tasks": len(workload.tasks),
-        "events": len(entries),
-        "seconds": seconds,
+        "events": run.events,
+        "seconds": run.seconds,
         "bare_replay_seconds": bare,
-        "ratio": seconds / bare,
+        "ratio": run.seconds / bare,
         "ratio_limit": REPLAY_LIMIT,
         "peak_memory_mib": memory,
         "peak_memory_limit_mib": MEMORY_LIMIT,
@@ -82,14 +96,13 @@ def scale(repeat: int) -> dict[str, Any]:
     out: dict[str, Any] = {"sizes": {}, "ratio_limit": SCALE_LIMIT}
     for nodes, days in ((287, 91.0), (2_870, 9.1), (28_700, 0.91)):
         workload = gfs.generate("paper", nodes=nodes, days=days, seed=0)
-        seconds, entries = least(repeat, lambda w=workload, d=days: simulate(w, "gfs", d))
-        pods = sum(len(run.pods) for _, event, _, run, _ in entries if event == START and run)
+        run = least(repeat, lambda w=workload, d=days: simulate(w, "gfs", d))
         out["sizes"][str(nodes)] = {
             "tasks": len(workload.tasks),
-            "pods": pods,
-            "seconds": seconds,
-            "microseconds_per_pod": 1e6 * seconds / pods,
-            "evictions": sum(event == EVICT for _, event, _, _, _ in entries),
+            "pods": run.pods,
+            "seconds": run.seconds,
+            "microseconds_per_pod": 1e6 * run.seconds / run.pods,
+            "evictions": run.evictions,
         }
     sizes = out["sizes"]
     out["ratio"] = sizes["28700"]["microseconds_per_pod"] / sizes["287"]["microseconds_per_pod"]
@@ -103,12 +116,11 @@ def schedulers(repeat: int) -> dict[str, Any]:
         workload = gfs.generate("paper", seed=0, spot_scale=spot_scale)
         bare = least(repeat, lambda w=workload: bare_replay(w))
         for name in gfs.SCHEDULERS:
-            seconds, entries = simulate(workload, name, 91)
-            evictions = sum(event == EVICT for _, event, _, _, _ in entries)
+            run = simulate(workload, name, 91)
             out[f"{name} x{spot_scale}"] = {
-                "seconds": seconds,
-                "ratio": seconds / bare,
-                "evictions": evictions,
+                "seconds": run.seconds,
+                "ratio": run.seconds / bare,
+                "evictions": run.evictions,
             }
     return out
 

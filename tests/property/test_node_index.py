@@ -114,7 +114,7 @@ def test_the_index_answers_like_a_scan(which: str, data: st.DataObject) -> None:
             if run.task.kind is Kind.SPOT:
                 stage.pool.forget_spot(run)
             for pod in run.pods:
-                stage.pool.release(pod, run.task)
+                stage.pool.release([pod], run.task)
             obvious.change(run, -1)
             if evicted and run.task.kind is Kind.SPOT:
                 node: Node = run.pods[0][0]
@@ -144,7 +144,7 @@ def test_a_pool_that_lives_long_answers_as_a_new_one() -> None:
         run = stage.holds(f"n{number % 2}", Draft("t", Kind(number % 3 > 0), 1 + number % 4))
         if run.task.kind is Kind.SPOT:
             stage.pool.forget_spot(run)
-        stage.pool.release(run.pods[0], run.task)
+        stage.pool.release(run.pods[:1], run.task)
     fresh = GfsPlacer(Stage(8, 8).pool)
     for task in QUESTIONS:
         assert placer.choose(task).name == fresh.choose(task).name

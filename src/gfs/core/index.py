@@ -11,7 +11,7 @@ Views are for classes that rank the same buckets differently.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from heapq import heappop, heappush
 
 from gfs.core.node import Node
@@ -68,22 +68,46 @@ class NodeIndex:
             known = self._buckets[key] = Bucket(idle, room, ranks)
         return known
 
-    def move(self, node: int, bucket: Bucket) -> None:
-        """Put a node into a bucket; it leaves the one it was in."""
-        old = self._bucket_of[node]
-        if old is bucket:
-            return
-        old.count -= 1
-        self._bucket_of[node] = bucket
-        count = bucket.count
-        bucket.count = count + 1
-        if bucket is not self._nowhere:
-            heap = bucket.heap
-            heappush(heap, node)
-            if not count:
-                self._list(bucket)
-            elif len(heap) > 4 * count + 64:
-                self._compact(bucket)
+    def filer(
+        self,
+        sizes: Sequence[int],
+        plain: Callable[[int, int, int], Bucket],
+        special: Callable[[Node], Bucket],
+        marked: Sequence[int] = (),
+    ) -> Callable[[Node], None]:
+        """The function that files a node anew after a change.
+
+        `plain(cards, idle, hp_cards)` is asked once for every such triple: nodes without divided cards differ
+        in nothing else. Nodes with divided cards, and those whose entry in `marked` is not 0, go to `special`.
+        The function runs at every change of every node, so all it needs is bound to it.
+        """
+        bucket_of, nowhere, enlist, compact = self._bucket_of, self._nowhere, self._list, self._compact
+        marks = marked or [0] * len(bucket_of)
+        table = [
+            [[plain(size, idle, hp) for hp in range(size - idle + 1)] for idle in range(size + 1)]
+            for size in sizes
+        ]
+
+        def file(node: Node) -> None:
+            i = node.index
+            special_one = marks[i] or node.shares
+            bucket = special(node) if special_one else table[node.size_rank][node.idle][node.hp_cards]
+            old = bucket_of[i]
+            if old is bucket:
+                return
+            old.count -= 1
+            bucket_of[i] = bucket
+            count = bucket.count
+            bucket.count = count + 1
+            if bucket is not nowhere:
+                heap = bucket.heap
+                heappush(heap, i)
+                if not count:
+                    enlist(bucket)
+                elif len(heap) > 4 * count + 64:
+                    compact(bucket)
+
+        return file
 
     def best(self, need: int, view: int = 0) -> int:
         """The best node with at least `need` idle cards, or ABSENT."""
@@ -99,7 +123,12 @@ class NodeIndex:
                     if size > 1 and (heap[1][0] == rank or (size > 2 and heap[2][0] == rank)):
                         bucket = min((b for r, _, b in heap if r == rank and b.count), key=self._first)
                     if self._fullest_first:
-                        return self._first(bucket)
+                        nodes, bucket_of = bucket.heap, self._bucket_of
+                        node = nodes[0]
+                        while bucket_of[node] is not bucket:
+                            heappop(nodes)
+                            node = nodes[0]
+                        return node
                     if best is None or self._before(bucket, best, view):
                         best = bucket
                     break

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from gfs.core.node import Node, Pod
 from gfs.core.run import Run
@@ -124,29 +124,31 @@ class Pool:
         self.changed.add(node)
         self.on_change(node)
 
-    def release(self, pod: Pod, task: Task) -> None:
-        """Give back the cards of `pod`."""
-        node, mask, share = pod
-        if share:
-            self._release_share(node, mask, share, task.kind)
-        else:
-            cards = task.cards
+    def release(self, pods: Iterable[Pod], task: Task) -> None:
+        """Give back the cards of pods of the task."""
+        cards, spot = task.cards, task.kind
+        if not cards:
+            self._release_shares(pods, task)
+            return
+        idle_levels, hp_free_levels = self.idle_levels, self.hp_free_levels
+        changed, on_change = self.changed, self.on_change
+        for node, mask, _ in pods:
             node.free |= mask
-            idle, levels = node.idle, self.idle_levels
-            levels[idle] -= 1
+            idle = node.idle
+            idle_levels[idle] -= 1
             node.idle = idle = idle + cards
-            levels[idle] += 1
+            idle_levels[idle] += 1
             self.idle += cards
-            if task.kind:
+            if spot:
                 node.spot_cards -= cards
             else:
                 node.hp_cards -= cards
-                levels, free = self.hp_free_levels, node.hp_free
-                levels[free] -= 1
+                free = node.hp_free
+                hp_free_levels[free] -= 1
                 node.hp_free = free = free + cards
-                levels[free] += 1
-        self.changed.add(node)
-        self.on_change(node)
+                hp_free_levels[free] += 1
+            changed.add(node)
+            on_change(node)
 
     def register_spot(self, run: Run) -> None:
         """Note a spot run whose cards are held on its nodes and in the quota's books."""
@@ -187,21 +189,25 @@ class Pool:
         used[kind] += share
         node.refresh_rooms()
 
-    def _release_share(self, node: Node, mask: int, share: int, kind: Kind) -> None:
-        card = mask.bit_length() - 1
-        used = node.shares[card]
-        used[kind] -= share
-        if used[kind] == 0:
-            if kind is Kind.SPOT:
-                node.spot_cards -= 1
-            else:
-                node.hp_cards -= 1
-                self._move_hp_free(node, +1)
-        if used == [0, 0]:
-            del node.shares[card]
-            node.free |= mask
-            self._move_idle(node, +1)
-        node.refresh_rooms()
+    def _release_shares(self, pods: Iterable[Pod], task: Task) -> None:
+        kind = task.kind
+        for node, mask, share in pods:
+            card = mask.bit_length() - 1
+            used = node.shares[card]
+            used[kind] -= share
+            if used[kind] == 0:
+                if kind is Kind.SPOT:
+                    node.spot_cards -= 1
+                else:
+                    node.hp_cards -= 1
+                    self._move_hp_free(node, +1)
+            if used == [0, 0]:
+                del node.shares[card]
+                node.free |= mask
+                self._move_idle(node, +1)
+            node.refresh_rooms()
+            self.changed.add(node)
+            self.on_change(node)
 
     def _move_idle(self, node: Node, by: int) -> None:
         self.idle_levels[node.idle] -= 1

@@ -46,8 +46,7 @@ class Trial:
         """Take a spot run off all its nodes: a victim is a whole task."""
         pool = self.pool
         pool.forget_spot(run)
-        for pod in run.pods:
-            pool.release(pod, run.task)
+        pool.release(run.pods, run.task)
         self.evicted.append(run)
 
     def commit(self) -> list[Pod]:
@@ -64,8 +63,7 @@ class Trial:
         """
         pool = self.pool
         if self._task is not None:
-            for pod in self.pods:
-                pool.release(pod, self._task)
+            pool.release(self.pods, self._task)
         for run in self.evicted:
             for pod in run.pods:
                 pool.hold(pod, run.task)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from gfs.core.index import ABSENT, NodeIndex
-from gfs.core.node import Node
 from gfs.core.pool import Pool
 from gfs.core.ports import Victims
 from gfs.core.run import Run
@@ -17,17 +16,20 @@ class FirstNodePreemptor:
     def __init__(self, pool: Pool) -> None:
         self._nodes = pool.nodes
         self._index = NodeIndex(pool.nodes, fullest_first=False)
+        # Nodes are filed by what HP could have there, not by what is idle.
+        bucket = self._index.bucket
+        self._file = self._index.filer(
+            pool.sizes,
+            plain=lambda size, idle, hp: bucket(size - hp, 0, (0,)),
+            special=lambda node: bucket(node.hp_free, node.hp_room, (0,)),
+        )
         self._changed = pool.changed
         self._changed.update(pool.nodes)
-
-    def _update(self, node: Node) -> None:
-        """File a node by what HP could have there, not by what is idle."""
-        self._index.move(node.index, self._index.bucket(node.hp_free, node.hp_room, (0,)))
 
     def choose(self, task: Task, now: float) -> Victims | None:
         """The first node that could hold the pod, and whoever is in the way there."""
         for node in self._changed:
-            self._update(node)
+            self._file(node)
         self._changed.clear()
         cards = task.cards
         found = self._index.best(cards) if cards else self._index.best_for_share(task.share)

@@ -16,12 +16,14 @@ class FitPlacer:
     def __init__(self, pool: Pool, *, fullest_first: bool) -> None:
         self._nodes = pool.nodes
         self._index = NodeIndex(pool.nodes, fullest_first=fullest_first)
+        bucket = self._index.bucket
+        pool.on_change = self._index.filer(
+            pool.sizes,
+            plain=lambda size, idle, hp: bucket(idle, 0, (0,)),
+            special=lambda node: bucket(node.idle, node.room, (0,)),
+        )
         for node in pool.nodes:
-            self._update(node)
-        pool.on_change = self._update
-
-    def _update(self, node: Node) -> None:
-        self._index.move(node.index, self._index.bucket(node.idle, node.room, (0,)))
+            pool.on_change(node)
 
     def choose(self, task: Task) -> Node | None:
         """The node for one more pod of the task, or None."""

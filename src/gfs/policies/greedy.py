@@ -73,8 +73,7 @@ class GreedyPolicy:
             pool.forget_spot(run)
             self._preemptor.ended(run)
         run.alive = False
-        for pod in run.pods:
-            pool.release(pod, task)
+        pool.release(run.pods, task)
 
     def tick(self, now: float) -> None:
         """The regular moment: the quota is reconsidered."""

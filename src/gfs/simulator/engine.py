@@ -68,18 +68,20 @@ class Engine:
         total, following, done, last_moved = len(tasks), 0, 0, inf
         next_arrival = tasks[0].submit_time if tasks else inf
         next_tick = _first_tick(next_arrival, tick)
+        nobody: list[Run] = []  # stand for empty lists in the many instants with one event; never added to
+        nothing: list[Task] = []
         while done < total:
             now = next_arrival if next_arrival < next_tick else next_tick
-            finished: list[Run] = []
-            settled: list[Run] = []
+            finished, settled, arrived = nobody, nobody, nothing
             if heap:
                 if heap[0][0] <= now:
                     now = heap[0][0]
+                    finished, settled = [], nobody
                     while heap and heap[0][0] == now:
                         _, _, run, begins = heappop(heap)
                         if begins:
                             begin(run)
-                            settled.append(run)
+                            settled = [*settled, run]
                         elif run.alive:
                             finished.append(run)
                             record((now, FINISH, run.task, run, None))
@@ -87,13 +89,14 @@ class Engine:
                             last_moved = now
             elif next_arrival == inf and now > last_moved + max(PATIENCE, 2 * tick):
                 raise self._stuck(total - done)
-            arrived: list[Task] = []
-            while next_arrival == now:
-                task = tasks[following]
-                arrived.append(task)
-                record((now, SUBMIT, task, None, None))
-                following += 1
-                next_arrival = tasks[following].submit_time if following < total else inf
+            if next_arrival == now:
+                arrived = []
+                while next_arrival == now:
+                    task = tasks[following]
+                    arrived.append(task)
+                    record((now, SUBMIT, task, None, None))
+                    following += 1
+                    next_arrival = tasks[following].submit_time if following < total else inf
                 last_moved = now
             if now == next_tick:
                 next_tick += tick

@@ -10,7 +10,6 @@ platform's power function decides nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from fractions import Fraction
 from math import lcm
 
@@ -48,10 +47,15 @@ class GfsPlacer:
         self._index = NodeIndex(pool.nodes, views=len(Kind), fullest_first=len(pool.sizes) == 1)
         self._buckets: dict[tuple[int, ...], Bucket] = {}
         self._closed: set[int] = set()
-        self._update = self._updater(pool.sizes)
+        self._file = self._index.filer(
+            pool.sizes,
+            plain=lambda size, idle, hp: self._bucket_for(size, idle, hp, size - idle - hp, 0, 0, 0),
+            special=self._special_bucket,
+            marked=self._history.last_day,
+        )
         for node in pool.nodes:
-            self._update(node)
-        pool.on_change = self._update
+            self._file(node)
+        pool.on_change = self._file
 
     def choose(self, task: Task) -> Node | None:
         """The top node by (score1, score2, score3, id) for one more pod of the task."""
@@ -79,7 +83,7 @@ class GfsPlacer:
             self._closed.add(i)
         else:
             self._closed.discard(i)
-        self._update(node)
+        self._file(node)
 
     def closed(self, task: Task) -> int:
         """Nodes with idle cards for a pod of this spot task that the circuit breaker keeps closed."""
@@ -87,36 +91,18 @@ class GfsPlacer:
             return 0
         return sum(self._nodes[i].idle >= max(task.cards, 1) for i in self._closed)
 
-    def _updater(self, sizes: list[int]) -> Callable[[Node], None]:
-        """The function that files a node by its scores. It runs at every change, so all it needs is bound."""
-        move, bucket_for = self._index.move, self._bucket_for
-        last_hour, last_day = self._history.last_hour, self._history.last_day
-        # Buckets of nodes without history and divided cards: size -> idle cards -> HP cards.
-        plain = [
-            [
-                [bucket_for(size, idle, hp, size - idle - hp, 0, 0, 0) for hp in range(size - idle + 1)]
-                for idle in range(size + 1)
-            ]
-            for size in sizes
-        ]
-
-        def update(node: Node) -> None:
-            i = node.index
-            if last_day[i] or node.shares:
-                bucket = bucket_for(
-                    node.total,
-                    node.idle,
-                    node.hp_cards,
-                    node.spot_cards,
-                    last_hour[i],
-                    last_day[i],
-                    node.room,
-                )
-            else:
-                bucket = plain[node.size_rank][node.idle][node.hp_cards]
-            move(i, bucket)
-
-        return update
+    def _special_bucket(self, node: Node) -> Bucket:
+        """The bucket of a node with an eviction history or divided cards."""
+        i, history = node.index, self._history
+        return self._bucket_for(
+            node.total,
+            node.idle,
+            node.hp_cards,
+            node.spot_cards,
+            history.last_hour[i],
+            history.last_day[i],
+            node.room,
+        )
 
     def _bucket_for(
         self, size: int, idle: int, hp_cards: int, spot_cards: int, last_hour: int, last_day: int, room: int
