@@ -16,8 +16,6 @@ from heapq import heappop, heappush
 
 from gfs.core.node import Node
 
-ABSENT = -1
-
 Rank = int | None
 """Lower is better; None: not for this view."""
 
@@ -45,6 +43,7 @@ class NodeIndex:
     def __init__(self, nodes: Sequence[Node], *, views: int = 1, fullest_first: bool = True) -> None:
         """`fullest_first`: a bucket with fewer idle cards ranks before every one with more, in all views."""
         largest = max((node.total for node in nodes), default=0)
+        self._nodes = nodes
         self._fullest_first = fullest_first
         self._nowhere = Bucket(0, 0, (None,) * views)
         self._nowhere.count = len(nodes)
@@ -109,8 +108,8 @@ class NodeIndex:
 
         return file
 
-    def best(self, need: int, view: int = 0) -> int:
-        """The best node with at least `need` idle cards, or ABSENT."""
+    def best(self, need: int, view: int = 0) -> Node | None:
+        """The best node with at least `need` idle cards, if there is one."""
         best: Bucket | None = None
         levels = self._levels[view]
         for level in range(need, len(levels)):
@@ -128,15 +127,15 @@ class NodeIndex:
                         while bucket_of[node] is not bucket:
                             heappop(nodes)
                             node = nodes[0]
-                        return node
+                        return self._nodes[node]
                     if best is None or self._before(bucket, best, view):
                         best = bucket
                     break
                 heappop(heap)
                 bucket.listed[view] = False
-        return ABSENT if best is None else self._first(best)
+        return None if best is None else self._nodes[self._first(best)]
 
-    def best_for_share(self, share: int, view: int = 0) -> int:
+    def best_for_share(self, share: int, view: int = 0) -> Node | None:
         """The best node with an idle card, or with a divided card that has room for `share` micro-cards."""
         best: Bucket | None = None
         for _, _, bucket in self._levels[view][0]:
@@ -144,12 +143,11 @@ class NodeIndex:
                 best = bucket
         if best is None:
             return self.best(1, view)
-        first = self._first(best)
         if not self._fullest_first:
             whole = self.best(1, view)
-            if whole != ABSENT and self._before(self._bucket_of[whole], best, view):
+            if whole is not None and self._before(self._bucket_of[whole.index], best, view):
                 return whole
-        return first
+        return self._nodes[self._first(best)]
 
     def _first(self, bucket: Bucket) -> int:
         """The node of a non-empty bucket with the lowest position."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gfs.core.index import ABSENT, NodeIndex
+from gfs.core.index import NodeIndex
 from gfs.core.pool import Pool
 from gfs.core.ports import Victims
 from gfs.core.run import Run
@@ -14,7 +14,6 @@ class FirstNodePreemptor:
     """The first node, by id, that could hold the pod if its spot tasks went; later tasks are spared first."""
 
     def __init__(self, pool: Pool) -> None:
-        self._nodes = pool.nodes
         self._index = NodeIndex(pool.nodes, fullest_first=False)
         # Nodes are filed by what HP could have there, not by what is idle.
         bucket = self._index.bucket
@@ -33,11 +32,10 @@ class FirstNodePreemptor:
         self._changed.clear()
         cards = task.cards
         found = self._index.best(cards) if cards else self._index.best_for_share(task.share)
-        if found == ABSENT:
+        if found is None:
             return None
-        node = self._nodes[found]
-        latest_first = sorted(node.spot, key=lambda run: (-run.task.index, run.number))
-        return Victims(node, victims_on(node, task, latest_first), "first node that suffices")
+        latest_first = sorted(found.spot, key=lambda run: (-run.task.index, run.number))
+        return Victims(found, victims_on(found, task, latest_first), "first node that suffices")
 
     def started(self, run: Run) -> None:
         """Nothing to note."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gfs.core.index import ABSENT, NodeIndex
+from gfs.core.index import NodeIndex
 from gfs.core.node import Node
 from gfs.core.pool import Pool
 from gfs.domain.task import Task
@@ -14,7 +14,6 @@ class FitPlacer:
     next_change = float("inf")
 
     def __init__(self, pool: Pool, *, fullest_first: bool) -> None:
-        self._nodes = pool.nodes
         self._index = NodeIndex(pool.nodes, fullest_first=fullest_first)
         bucket = self._index.bucket
         pool.on_change = self._index.filer(
@@ -28,8 +27,7 @@ class FitPlacer:
     def choose(self, task: Task) -> Node | None:
         """The node for one more pod of the task, or None."""
         cards = task.cards
-        found = self._index.best(cards) if cards else self._index.best_for_share(task.share)
-        return None if found == ABSENT else self._nodes[found]
+        return self._index.best(cards) if cards else self._index.best_for_share(task.share)
 
     def evicted(self, node: Node, now: float) -> None:
         """Eviction history does not matter here."""

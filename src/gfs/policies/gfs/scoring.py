@@ -13,7 +13,7 @@ from __future__ import annotations
 from fractions import Fraction
 from math import lcm
 
-from gfs.core.index import ABSENT, Bucket, NodeIndex, Rank
+from gfs.core.index import Bucket, NodeIndex, Rank
 from gfs.core.node import Node
 from gfs.core.pool import Pool
 from gfs.domain.task import Kind, Task
@@ -59,9 +59,8 @@ class GfsPlacer:
 
     def choose(self, task: Task) -> Node | None:
         """The top node by (score1, score2, score3, id) for one more pod of the task."""
-        cards, view, index = task.cards, task.kind, self._index
-        found = index.best(cards, view) if cards else index.best_for_share(task.share, view)
-        return None if found == ABSENT else self._nodes[found]
+        cards, index = task.cards, self._index
+        return index.best(cards, task.kind) if cards else index.best_for_share(task.share, task.kind)
 
     def evicted(self, node: Node, now: float) -> None:
         """Remember an eviction on `node`."""
