@@ -103,11 +103,6 @@ class TestSimulate:
         result = run("simulate", *TRACE, "--json", "-")
         assert json.loads(result.stdout)["runs"][0]["scheduler"] == "gfs"
 
-    def test_endless_parameters_are_still_json(self) -> None:
-        result = run("simulate", *TRACE, "--set", "alpha=inf", "--json", "-")
-        parameters = json.loads(result.stdout, parse_constant=pytest.fail)["runs"][0]["parameters"]
-        assert parameters["alpha"] is None
-
     def test_events_and_quota(self) -> None:
         run(
             "simulate",

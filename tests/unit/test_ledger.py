@@ -51,16 +51,25 @@ def test_a_run_without_length_completes_one() -> None:
 def test_an_evicted_run_keeps_what_it_had_completed_and_breaks_one() -> None:
     ledger = GuaranteeLedger()
     run = started(ledger)
-    ledger.broken(2.5 * HOUR)
+    ledger.broken(run, 2.5 * HOUR)
     run.alive = False
     assert ledger.evicted == 1
     assert ledger.completed(9 * HOUR) == 2
 
 
+def test_decimal_times_count_no_period_twice() -> None:
+    # (496.1 + 3600) - 496.1 is not 3600 in floating point, yet the run lasted exactly one period.
+    ledger = GuaranteeLedger()
+    run = started(ledger, at=496.1)
+    ledger.finished(run, 496.1 + HOUR)
+    run.alive = False
+    assert ledger.completed(9 * HOUR) == 1
+
+
 def test_a_period_that_ends_with_the_eviction_was_kept() -> None:
     ledger = GuaranteeLedger()
     run = started(ledger)
-    ledger.broken(HOUR)
+    ledger.broken(run, HOUR)
     run.alive = False
     assert (ledger.evicted, ledger.completed(HOUR)) == (1, 1)
 

@@ -69,3 +69,9 @@ def test_guarantee_and_checkpoint_reach_tasks_that_do_not_say_their_own() -> Non
         nodes(8), spot("s", gpus=8, lasting=500), hp("h", gpus=8, at=250, lasting=10), checkpoint_interval=100
     )
     assert story.spans("s")[1] == (290.0, 630.0)
+
+
+@pytest.mark.parametrize("name", ["alpha", "grace_period", "m", "tick", "restart_overhead"])
+def test_nothing_may_be_endless(name: str) -> None:
+    with pytest.raises(InputError, match=f"{name} = inf: must be a finite number"):
+        Parameters().changed({name: "inf"})

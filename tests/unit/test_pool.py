@@ -69,3 +69,13 @@ def test_candidates_for_hp_are_counted_over_mixed_sizes() -> None:
     assert stage.pool.hp_candidates(3) == 2  # n1: 4 beside HP, n2: 3
     assert stage.pool.hp_candidates(4) == 1
     assert stage.pool.hp_slots(2) == 2 + 1
+
+
+def test_slots_for_fractions_count_divided_cards() -> None:
+    # Two nodes of one card: 0.6 of HP on n0, 0.3 of spot on n1. Pods of 0.4: n0 holds one (0.4 free), n1
+    # one (0.7 free); without the spot task n1 would hold two.
+    stage = Stage(1, 1)
+    stage.holds("n0", hp("a", gpus=0.6))
+    stage.holds("n1", spot("b", gpus=0.3))
+    assert stage.pool.idle_share_slots(400_000) == 2
+    assert stage.pool.hp_share_slots(400_000) == 3

@@ -7,6 +7,8 @@ Most cases share one scene: a node of 8 cards is busy with an HP task until 100,
 from __future__ import annotations
 
 from builders import hp, nodes, play, spot
+from gfs import Kind, Task
+from gfs.policies.queues import SizedQueue
 
 BUSY = hp("busy", gpus=8, lasting=100)
 
@@ -192,3 +194,13 @@ def test_static_a_large_gang_that_fails_lets_a_small_one_of_that_size_go() -> No
     )
     assert story.started("pair") == [100.0]
     assert story.started("three") == [1000.0]
+
+
+def test_sizes_that_have_left_are_forgotten() -> None:
+    queue = SizedQueue()
+    for i in range(50):
+        queue.push(Task(i, f"t{i}", "o", "A100", Kind.SPOT, 1, (i + 1) / 100, 0.0, 1.0))
+    queue.scan(lambda task: True, 8, lambda hours: 1e9)
+    assert len(queue) == 0
+    assert queue._sizes == []
+    assert queue._lanes == {}

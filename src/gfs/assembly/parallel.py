@@ -17,6 +17,7 @@ from typing import Any
 from gfs.assembly.parameters import Parameters
 from gfs.assembly.result import RunResult, Window
 from gfs.assembly.run import run_simulation
+from gfs.assembly.schedulers import check_fits_quota
 from gfs.domain.workload import Workload
 
 BarProgress = Callable[[str, int], None]
@@ -37,6 +38,8 @@ def run_all(
     **options: Any,
 ) -> list[RunResult]:
     """Results in the order of `schedulers`, the same however many workers there are."""
+    for name in schedulers:
+        check_fits_quota(name, workload, parameters)  # before the first run, not after the second
     if workers <= 1 or len(schedulers) == 1:
         return [
             run_simulation(

@@ -6,6 +6,7 @@ import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from difflib import get_close_matches
+from math import isfinite
 from pathlib import Path
 from typing import Any, Self
 
@@ -47,6 +48,8 @@ class Parameters:
         for item in fields(self):
             value = getattr(self, item.name)
             if "least" in item.metadata:
+                if not isfinite(value):
+                    raise InputError(f"{item.name} = {value}: must be a finite number")
                 least, most = item.metadata["least"], item.metadata["most"]
                 if not least <= value <= most:
                     upper = f" and {most:g}" if most != float("inf") else ""

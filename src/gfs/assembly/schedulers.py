@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from difflib import get_close_matches
-from math import ceil
+from math import ceil, inf
 
 from gfs.assembly.parameters import Parameters
 from gfs.core.ledger import GuaranteeLedger
@@ -14,7 +14,7 @@ from gfs.core.ports import Placer, Policy, Preemptor, Queue, Quota
 from gfs.core.scheduler import Scheduler, TickObserver
 from gfs.domain.errors import InputError
 from gfs.domain.node import NodeSpec
-from gfs.domain.task import Kind, Task
+from gfs.domain.task import Kind
 from gfs.domain.units import HOUR, format_gpus
 from gfs.domain.workload import Workload
 from gfs.policies.first_node import FirstNodePreemptor
@@ -143,9 +143,8 @@ def build_scheduler(
     by_model: dict[str, list[NodeSpec]] = {}
     for node in workload.nodes:
         by_model.setdefault(node.gpu_model, []).append(node)
+    check_fits_quota(name, workload, parameters)
     spot = [task for task in workload.tasks if task.kind is Kind.SPOT]
-    if (parameters.quota or composition.quota) == "fixed":
-        _check_fits_quota(spot, workload.capacity(), parameters.quota_share)
     guarantees = tuple(sorted({task.guarantee_hours for task in spot} or {parameters.guarantee_hours}))
     policies = {}
     for model, specs in by_model.items():
@@ -155,15 +154,20 @@ def build_scheduler(
     return Scheduler(policies, check=check, on_tick=on_tick)
 
 
-def _check_fits_quota(spot: list[Task], capacity: dict[str, int], share: float) -> None:
+def check_fits_quota(name: str, workload: Workload, parameters: Parameters) -> None:
     """A spot task larger than the whole fixed quota could never start: say so before anything runs."""
-    too_large = [task for task in spot if task.gpus > round(share * capacity[task.gpu_model], 6)]
+    if (parameters.quota or find_scheduler(name).quota) != "fixed":
+        return
+    share, capacity = parameters.quota_share, workload.capacity()
+    limits = {model: round(share * cards, 6) for model, cards in capacity.items()}
+    too_large = [t for t in workload.tasks if t.kind is Kind.SPOT and t.gpus > limits.get(t.gpu_model, inf)]
     if too_large:
         worst = max(too_large, key=lambda task: (task.gpus / capacity[task.gpu_model], -task.index))
         cards = capacity[worst.gpu_model]
         enough = ceil(100 * worst.gpus / cards) / 100
         raise InputError(
-            f"quota_share = {share:g} lets spot tasks hold {format_gpus(share * cards)} of {cards} cards of pool"
-            f" {worst.gpu_model}, but task {worst.name} asks {format_gpus(worst.gpus)} and could never start"
-            f" ({len(too_large)} such tasks); set quota_share to at least {enough:.2f}"
+            f"{name} has a fixed spot quota: quota_share = {share:g} lets spot tasks hold"
+            f" {format_gpus(limits[worst.gpu_model])} of {cards} cards of pool {worst.gpu_model}, but task"
+            f" {worst.name} asks {format_gpus(worst.gpus)} and could never start ({len(too_large)} such tasks);"
+            f" set quota=none, or quota_share to at least {enough:.2f}"
         )

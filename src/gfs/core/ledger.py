@@ -7,8 +7,10 @@ inside a period has completed that one too, for its promise was kept.
 from __future__ import annotations
 
 from collections import deque
+from math import ceil
 
 from gfs.core.run import Run
+from gfs.domain.execution import PROGRESS_EPS
 
 
 class GuaranteeLedger:
@@ -19,23 +21,26 @@ class GuaranteeLedger:
         """F: spot runs evicted so far."""
         self._completed = 0
         self._due: dict[float, deque[tuple[float, Run]]] = {}
+        self._kept: dict[Run, int] = {}
+        """Running spot run -> its periods completed so far."""
 
     def started(self, run: Run, now: float) -> None:
         """A spot run begins its first period."""
         self._advance(now)
         seconds = run.task.guarantee_seconds
+        self._kept[run] = 0
         self._due.setdefault(seconds, deque()).append((run.start + seconds, run))
 
     def finished(self, run: Run, now: float) -> None:
         """A spot run, still marked alive, is done: the period it was in counts as kept."""
         self._advance(now)
-        length = now - run.start
-        if length % run.task.guarantee_seconds or length == 0:
-            self._completed += 1
+        periods = ceil((now - run.start - PROGRESS_EPS) / run.task.guarantee_seconds)
+        self._completed += max(periods, 1) - self._kept.pop(run)
 
-    def broken(self, now: float) -> None:
+    def broken(self, run: Run, now: float) -> None:
         """A spot run, still marked alive, is evicted: the period it was in is broken."""
         self._advance(now)
+        del self._kept[run]
         self.evicted += 1
 
     def completed(self, now: float) -> int:
@@ -51,4 +56,5 @@ class GuaranteeLedger:
                 end, run = queue.popleft()
                 if run.alive:
                     self._completed += 1
+                    self._kept[run] += 1
                     queue.append((end + seconds, run))

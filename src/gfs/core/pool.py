@@ -8,6 +8,7 @@ from gfs.core.node import Node, Pod
 from gfs.core.run import Run
 from gfs.domain.node import NodeSpec
 from gfs.domain.task import Kind, Task
+from gfs.domain.units import MICRO
 
 
 def _ignore(node: Node) -> None:
@@ -43,6 +44,8 @@ class Pool:
         """Guarantee hours -> micro-cards held by spot tasks with that guarantee."""
         self.on_change: Callable[[Node], None] = _ignore
         """Told of every node that changed, at once: the placer keeps its index with it."""
+        self.divided: set[Node] = set()
+        """Nodes with divided cards."""
         self.changed: set[Node] = set()
         """Nodes that changed since the preemptor last caught up."""
 
@@ -55,6 +58,17 @@ class Pool:
     def hp_slots(self, cards: int) -> int:
         """How many pods of `cards` whole cards HP could place if every spot task went."""
         return sum(count * (level // cards) for level, count in enumerate(self.hp_free_levels) if count)
+
+    def idle_share_slots(self, share: int) -> int:
+        """How many pods of `share` micro-cards fit on idle cards and in the free parts of divided ones."""
+        parts = (MICRO - hp - spot for node in self.divided for hp, spot in node.shares.values())
+        return self.idle * (MICRO // share) + sum(part // share for part in parts)
+
+    def hp_share_slots(self, share: int) -> int:
+        """How many pods of `share` micro-cards HP could place if every spot task went."""
+        whole = sum(count * level for level, count in enumerate(self.hp_free_levels))
+        parts = (MICRO - hp for node in self.divided for hp, _ in node.shares.values() if hp)
+        return whole * (MICRO // share) + sum(part // share for part in parts)
 
     def hp_candidates(self, cards: int) -> int:
         """How many nodes could hold one pod of `cards` whole cards if every spot task went."""
@@ -178,6 +192,7 @@ class Pool:
         used = node.shares.get(card)
         if used is None:
             used = node.shares[card] = [0, 0]
+            self.divided.add(node)
             node.free ^= mask
             self._move_idle(node, -1)
         if used[kind] == 0:
@@ -203,6 +218,8 @@ class Pool:
                     self._move_hp_free(node, +1)
             if used == [0, 0]:
                 del node.shares[card]
+                if not node.shares:
+                    self.divided.discard(node)
                 node.free |= mask
                 self._move_idle(node, +1)
             node.refresh_rooms()

@@ -45,7 +45,7 @@ class BadRows(InputError):  # noqa: N818 (it is what it is called)
 
 
 class StuckError(GfsError):
-    """No event is left, yet tasks still wait: they can never start."""
+    """Nothing runs or arrives any more and time alone does not help, yet tasks still wait."""
 
 
 class InvariantError(GfsError):

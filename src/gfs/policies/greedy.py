@@ -133,7 +133,7 @@ class GreedyPolicy:
         hours = task.guarantee_hours
         if pool.spot_held(hours) + task.micro > self.quota.limit(hours) * MICRO:
             return False
-        if task.cards and task.pods > 1 and pool.idle_slots(task.cards) < task.pods:
+        if task.pods > 1 and self._idle_slots(task) < task.pods:
             return False
         pods = self._place_idle(task)
         if pods is None:
@@ -145,15 +145,22 @@ class GreedyPolicy:
         return True
 
     def _try_hp(self, task: Task) -> bool:
-        cards = task.cards
-        if task.pods == 1 or not cards or self.pool.idle_slots(cards) >= task.pods:
+        if task.pods == 1 or self._idle_slots(task) >= task.pods:
             pods = self._place_idle(task)
             if pods is not None:
                 self._start(task, pods, 0.0)
                 return True
-        if cards and self.pool.hp_slots(cards) < task.pods:
+        if self._hp_slots(task) < task.pods:
             return False
         return self._place_by_preemption(task)
+
+    def _idle_slots(self, task: Task) -> int:
+        pool, cards = self.pool, task.cards
+        return pool.idle_slots(cards) if cards else pool.idle_share_slots(task.share)
+
+    def _hp_slots(self, task: Task) -> int:
+        pool, cards = self.pool, task.cards
+        return pool.hp_slots(cards) if cards else pool.hp_share_slots(task.share)
 
     def _place_idle(self, task: Task) -> list[Pod] | None:
         if task.pods == 1:
@@ -200,7 +207,7 @@ class GreedyPolicy:
 
     def _evict(self, run: Run, reason: EvictReason) -> None:
         task, now = run.task, self._now
-        self.ledger.broken(now)
+        self.ledger.broken(run, now)
         run.alive = False
         for node in run.nodes:
             self._placer.evicted(node, now)
@@ -235,18 +242,15 @@ class GreedyPolicy:
             held, limit = pool.spot_held(hours), self.quota.limit(hours)
             if held + task.micro > limit * MICRO:
                 return OverQuota(pool.gpu_model, limit, held / MICRO, task.gpus, hours)
-        cards, without_spot = task.cards, None
-        if cards and not task.kind:
-            without_spot = pool.hp_slots(cards)
         return NoRoom(
             pool=pool.gpu_model,
             pods=task.pods,
             gpus_per_pod=task.gpus_per_pod,
             idle=pool.idle,
             gap=pool.largest_gap(),
-            slots=pool.idle_slots(cards) if cards else pool.idle * (MICRO // task.share),
+            slots=self._idle_slots(task),
             closed=self._placer.closed(task),
-            without_spot=without_spot,
+            without_spot=None if task.kind else self._hp_slots(task),
         )
 
     def waiting(self) -> Iterator[tuple[Task, Reason]]:

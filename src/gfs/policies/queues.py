@@ -54,7 +54,7 @@ class SizedQueue:
         """Offer the waiting tasks in order."""
         if not self._length:
             return
-        sizes = self._sizes
+        sizes, emptied = self._sizes, False
         for position in range(bisect_left(sizes, -pod_limit), len(sizes)):
             size = sizes[position]
             heads = [
@@ -69,7 +69,18 @@ class SizedQueue:
                     self._length -= 1
                     if lane:
                         continue
+                    emptied = True
                 heads.remove(lane)
+        if emptied:
+            self._drop_empty()
+
+    def _drop_empty(self) -> None:
+        for size, lanes in list(self._lanes.items()):
+            for hours in [hours for hours, lane in lanes.items() if not lane]:
+                del lanes[hours]
+            if not lanes:
+                del self._lanes[size]
+                self._sizes.remove(size)
 
     def ahead_of(self, task: Task) -> Task | None:
         """Nobody: each size goes by itself."""

@@ -17,7 +17,7 @@ from gfs.core.scheduler import Scheduler
 from gfs.domain.errors import StuckError
 from gfs.domain.execution import ExecutionRules
 from gfs.domain.task import Task
-from gfs.domain.units import DAY, format_seconds
+from gfs.domain.units import DAY
 from gfs.domain.workload import Workload
 
 PATIENCE = 7 * DAY
@@ -76,12 +76,12 @@ class Engine:
             if heap:
                 if heap[0][0] <= now:
                     now = heap[0][0]
-                    finished, settled = [], nobody
+                    finished, settled = [], []
                     while heap and heap[0][0] == now:
                         _, _, run, begins = heappop(heap)
                         if begins:
                             begin(run)
-                            settled = [*settled, run]
+                            settled.append(run)
                         elif run.alive:
                             finished.append(run)
                             record((now, FINISH, run.task, run, None))
@@ -139,8 +139,8 @@ class Engine:
         for task, reason in list(self._scheduler.waiting())[:5]:
             lines.append(f"  {task.name}: {task.pods} pods x {task.gpus_per_pod:g} GPUs: {reason.text()}")
         lines.append(
-            f"Nothing moved for {format_seconds(PATIENCE)} of simulated time. Give spot tasks a larger quota"
-            " (for example --set quota_share=0.5) or take these tasks out of the trace."
+            "Nothing has moved for days of simulated time. Take these tasks out of the trace or, where the spot"
+            " quota is the reason, raise it (for example --set quota_share=0.5)."
         )
         return StuckError("\n".join(lines))
 

@@ -11,7 +11,7 @@ platform's power function decides nothing.
 from __future__ import annotations
 
 from fractions import Fraction
-from math import lcm
+from math import lcm, log
 
 from gfs.core.index import Bucket, NodeIndex, Rank
 from gfs.core.node import Node
@@ -29,7 +29,8 @@ def eviction_pressure(last_hour: int, last_day: int, gamma: float) -> float:
 
 def score3(kind: Kind, pressure: float, m: float) -> float:
     """How welcome a class is on a node with this eviction pressure: 0 to 1, higher is better."""
-    penalty = 0.01 * float(m ** min(pressure, 1000.0))
+    saturated = pressure * log(m) >= log(100)
+    penalty = 1.0 if saturated else 0.01 * float(m**pressure)
     score = max(1 - penalty, 0.0) if kind is Kind.SPOT else min(penalty, 1.0)
     return round(score, 9)
 
@@ -117,7 +118,7 @@ class GfsPlacer:
                 welcome = score3(kind, pressure, self._m)
                 missing = self._parts - held * self._parts // size
                 unwelcome = round((1 - welcome) * SCORE3_STEPS)
-                ranks.append(((packing << 32 | missing) << 32) | unwelcome)
+                ranks.append((packing << self._parts.bit_length() | missing) << 32 | unwelcome)
             if self._is_closed(last_hour, last_day):
                 ranks[Kind.SPOT] = None
             known = self._buckets[key] = self._index.bucket(idle, room, tuple(ranks))
