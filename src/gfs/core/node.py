@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeAlias
 
 from gfs.domain.node import NodeSpec
-from gfs.domain.task import Kind
 from gfs.domain.units import MICRO
 
 if TYPE_CHECKING:
@@ -75,10 +74,6 @@ class Node:
         """Recompute `room` and `hp_room` after a divided card changed."""
         self.room = max((MICRO - hp - spot for hp, spot in self.shares.values()), default=0)
         self.hp_room = max((MICRO - hp for hp, _ in self.shares.values() if hp), default=0)
-
-    def held_by(self, kind: Kind) -> int:
-        """Cards held, wholly or partly, by one class."""
-        return self.spot_cards if kind else self.hp_cards
 
     def __repr__(self) -> str:
         return f"<Node {self.name}: {self.idle}/{self.total} idle>"

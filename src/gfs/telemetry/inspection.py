@@ -18,7 +18,7 @@ from gfs.domain.task import Kind
 from gfs.domain.units import DAY, HOUR
 from gfs.domain.workload import Workload
 from gfs.telemetry.metrics_binning import time_average
-from gfs.telemetry.runs import Bools, Floats, TaskColumns
+from gfs.telemetry.runs import Bools, Floats, Ints, TaskColumns
 
 SIZES: Final[tuple[tuple[str, float], ...]] = (
     ("<1", 1.0 - 1e-6),
@@ -263,16 +263,7 @@ def _demand(
     groups = len(kept) + (len(kept) < len(names))
     if not groups:
         return ()
-    gpus = time_average(
-        tasks.submit,
-        tasks.submit + tasks.duration,
-        tasks.gpus,
-        origin=origin,
-        width=width,
-        bins=bins,
-        group=rank[tasks.organization],
-        groups=groups,
-    )
+    gpus = _asked(tasks, rank[tasks.organization], groups, origin, width, bins)
     labels = [names[i] for i in kept] + [OTHERS] * (groups - len(kept))
     totals = np.bincount(rank, hours, groups)
     return tuple(
@@ -281,20 +272,25 @@ def _demand(
     )
 
 
-def _load(workload: Workload, tasks: TaskColumns, origin: float, width: float, bins: int) -> tuple[PoolLoad, ...]:
-    models = len(tasks.models)
-    if not models:
-        return ()
-    gpus = time_average(
+def _asked(tasks: TaskColumns, group: Ints, groups: int, origin: float, width: float, bins: int) -> Floats:
+    """GPUs asked for in each bin by each group of tasks, if every task started when it was submitted."""
+    return time_average(
         tasks.submit,
         tasks.submit + tasks.duration,
         tasks.gpus,
         origin=origin,
         width=width,
         bins=bins,
-        group=tasks.model * 2 + tasks.spot,
-        groups=models * 2,
+        group=group,
+        groups=groups,
     )
+
+
+def _load(workload: Workload, tasks: TaskColumns, origin: float, width: float, bins: int) -> tuple[PoolLoad, ...]:
+    models = len(tasks.models)
+    if not models:
+        return ()
+    gpus = _asked(tasks, tasks.model * 2 + tasks.spot, models * 2, origin, width, bins)
     capacity = workload.capacity()
     return tuple(
         PoolLoad(model, capacity.get(model, 0), gpus[2 * i], gpus[2 * i + 1])
