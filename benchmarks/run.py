@@ -58,7 +58,7 @@ def simulate(workload: gfs.Workload, scheduler: str, days: float) -> Measured:
     before = time.process_time()
     engine.run()
     seconds = time.process_time() - before
-    pods = sum(len(run.pods) for _, event, _, run, _ in entries if event == START and run)
+    pods = sum(task.pods for _, event, task, _, _ in entries if event == START)
     evictions = sum(event == EVICT for _, event, _, _, _ in entries)
     return Measured(seconds, len(entries), pods, evictions)
 

@@ -33,7 +33,8 @@ class Obvious:
         self.evictions: list[tuple[int, float]] = []
 
     def change(self, run: Run, sign: int) -> None:
-        for node, mask, share in run.pods:
+        share = run.task.share
+        for node, mask, _ in run.places:
             for number, card in enumerate(self.cards[node.index]):
                 if mask >> number & 1:
                     entry = (run.task.kind, share or CARD)
@@ -113,11 +114,11 @@ def test_the_index_answers_like_a_scan(which: str, data: st.DataObject) -> None:
             run = runs.pop(data.draw(st.integers(0, len(runs) - 1)))
             if run.task.kind is Kind.SPOT:
                 stage.pool.forget_spot(run)
-            for pod in run.pods:
-                stage.pool.release([pod], run.task)
+            for place in run.places:
+                stage.pool.release([place], run.task)
             obvious.change(run, -1)
             if evicted and run.task.kind is Kind.SPOT:
-                node: Node = run.pods[0][0]
+                node: Node = run.places[0][0]
                 placer.evicted(node, now)
                 obvious.evictions.append((node.index, now))
 
@@ -144,7 +145,7 @@ def test_a_pool_that_lives_long_answers_as_a_new_one() -> None:
         run = stage.holds(f"n{number % 2}", Draft("t", Kind(number % 3 > 0), 1 + number % 4))
         if run.task.kind is Kind.SPOT:
             stage.pool.forget_spot(run)
-        stage.pool.release(run.pods[:1], run.task)
+        stage.pool.release(run.places[:1], run.task)
     fresh = GfsPlacer(Stage(8, 8).pool)
     for task in QUESTIONS:
         assert placer.choose(task).name == fresh.choose(task).name

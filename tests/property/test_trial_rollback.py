@@ -107,7 +107,7 @@ def test_a_committed_eviction_frees_exactly_the_cards_of_the_run(stage: Stage) -
         held_before = pool.spot_held(0)
         trial.evict(run)
         assert held_before - pool.spot_held(0) == sum(
-            share or mask.bit_count() * 1_000_000 for _, mask, share in run.pods
+            run.task.share or mask.bit_count() * 1_000_000 for _, mask, _ in run.places
         )
     trial.commit()
     assert all(node.spot_cards == 0 and node.hp_free == node.total - node.hp_cards for node in pool.nodes)

@@ -65,7 +65,7 @@ def leave_a_dead_run(stage: Stage) -> None:
 
 
 def halve_a_gang(stage: Stage) -> None:
-    stage.gang.pods.pop()
+    stage.gang.places.pop()
 
 
 @pytest.mark.parametrize(

@@ -10,11 +10,11 @@ def test_whole_cards_are_taken_lowest_first_and_come_back() -> None:
     stage = Stage(8)
     first = stage.holds("n0", hp("a", gpus=3))
     second = stage.holds("n0", hp("b", gpus=2))
-    assert [run.pods[0][1] for run in (first, second)] == [0b00111, 0b11000]
-    stage.pool.release(first.pods[:1], first.task)
+    assert [run.places[0][1] for run in (first, second)] == [0b00111, 0b11000]
+    stage.pool.release(first.places[:1], first.task)
     assert stage.node("n0").idle == 6
     # Cards 0 to 2 and 5 to 7 are idle: the lowest four are 0, 1, 2 and 5.
-    assert stage.holds("n0", hp("c", gpus=4)).pods[0][1] == 0b100111
+    assert stage.holds("n0", hp("c", gpus=4)).places[0][1] == 0b100111
     check_pool(stage.pool)
 
 
@@ -22,9 +22,9 @@ def test_a_gap_is_filled_from_below() -> None:
     stage = Stage(8)
     first = stage.holds("n0", hp("a", gpus=2))
     stage.holds("n0", hp("b", gpus=2))
-    stage.pool.release(first.pods[:1], first.task)
+    stage.pool.release(first.places[:1], first.task)
     # Cards 0, 1 and 4 to 7 are idle: three cards are 0, 1 and 4.
-    assert stage.holds("n0", hp("c", gpus=3)).pods[0][1] == 0b10011
+    assert stage.holds("n0", hp("c", gpus=3)).places[0][1] == 0b10011
 
 
 def test_hp_and_spot_cards_are_counted_apart() -> None:
@@ -45,7 +45,7 @@ def test_a_card_that_both_classes_share_counts_for_both() -> None:
     assert (node.idle, node.hp_cards, node.spot_cards, node.hp_free) == (1, 1, 1, 1)
     assert (node.room, node.hp_room) == (250_000, 750_000)
     stage.pool.forget_spot(run)
-    stage.pool.release(run.pods[:1], run.task)
+    stage.pool.release(run.places[:1], run.task)
     assert (node.idle, node.hp_cards, node.spot_cards, node.room) == (1, 1, 0, 750_000)
     check_pool(stage.pool)
 
@@ -54,9 +54,9 @@ def test_a_divided_card_is_idle_again_only_when_its_last_pod_goes() -> None:
     stage = Stage(1)
     a, b = (stage.holds("n0", hp(name, gpus=0.5)) for name in "ab")
     assert stage.pool.idle == 0
-    stage.pool.release(a.pods[:1], a.task)
+    stage.pool.release(a.places[:1], a.task)
     assert stage.pool.idle == 0
-    stage.pool.release(b.pods[:1], b.task)
+    stage.pool.release(b.places[:1], b.task)
     assert stage.pool.idle == 1
     check_pool(stage.pool)
 

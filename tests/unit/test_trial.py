@@ -46,4 +46,15 @@ def test_fill_stops_where_no_node_is_found_and_places_only_what_is_missing() -> 
     answers = iter([stage.node("n0"), None, stage.node("n0"), stage.node("n0"), stage.node("n0")])
     assert not trial.fill(task, lambda _: next(answers))
     assert trial.fill(task, lambda _: next(answers))
-    assert len(trial.pods) == 3
+    assert trial.pods == 3
+
+
+def test_a_node_is_filled_up_before_the_next_one_is_asked_for() -> None:
+    stage = Stage(5, 4)
+    trial, task = Trial(stage.pool), hp("h", gpus=2, pods=3).task()
+    answers = iter([stage.node("n0"), stage.node("n1")])
+    assert trial.fill(task, lambda _: next(answers), up=True)
+    assert [(node.name, mask, cards) for node, mask, cards in trial.commit()] == [
+        ("n0", 0b1111, 4),
+        ("n1", 0b11, 2),
+    ]

@@ -2,16 +2,17 @@
 
 Nodes that a scheduler cannot tell apart share a bucket: the same idle cards, the same scores. A bucket keeps
 its nodes in a heap by position, so that the first one is at hand, and each level of idle cards keeps its
-non-empty buckets in a heap by rank, best first. A change moves one node from one bucket to another; what is
-outdated in a heap is dropped when it surfaces. So a choice costs a few heap tops, one per level of idle
-cards, in a pool of 30 nodes and of 30,000. Only a fraction looks further: at each size of gap that divided
-cards have on nodes without an idle card.
+buckets sorted by rank. A change moves one node from one bucket to another; a node that has left a bucket is
+dropped when it surfaces in its heap, and empty buckets are cleared out when a level has gathered many. So a
+choice costs a few looks at counters, in a pool of 30 nodes and of 30,000. Only a fraction looks further: at
+each size of gap that divided cards have on nodes without an idle card.
 
 Views are for classes that rank the same buckets differently.
 """
 
 from __future__ import annotations
 
+from bisect import bisect
 from collections.abc import Callable, Sequence
 from heapq import heappop, heappush
 
@@ -21,10 +22,14 @@ Rank = int | None
 """Lower is better; None: not for this view."""
 
 
+MANY = 32
+"""A level with more buckets than this is looked through for empty ones."""
+
+
 class Bucket:
     """Nodes that rank the same in every view."""
 
-    __slots__ = ("count", "heap", "idle", "listed", "ranks", "room")
+    __slots__ = ("count", "heap", "idle", "listed", "ranks", "room", "tied")
 
     def __init__(self, idle: int, room: int, ranks: tuple[Rank, ...]) -> None:
         self.idle = idle
@@ -34,8 +39,21 @@ class Bucket:
         self.heap: list[int] = []
         """Positions of its nodes, and of some that have left."""
         self.count = 0
-        self.listed = [False] * len(ranks)
-        """In which views it stands in the heap of its level."""
+        self.listed = False
+        """Whether it stands in its level, in each view that ranks it."""
+        self.tied = False
+        """Whether another bucket of its level has had the same rank in some view."""
+
+
+class _Level:
+    """The buckets with one number of idle cards, best first, per view."""
+
+    __slots__ = ("limit", "views")
+
+    def __init__(self, views: int) -> None:
+        self.views: list[list[tuple[int, int, Bucket]]] = [[] for _ in range(views)]
+        """View -> (rank, serial number, bucket), sorted."""
+        self.limit = MANY
 
 
 class NodeIndex:
@@ -48,12 +66,12 @@ class NodeIndex:
         self._fullest_first = fullest_first
         self._nowhere = Bucket(0, 0, (None,) * views)
         self._nowhere.count = len(nodes)
+        self._nowhere.listed = True
         self._bucket_of = [self._nowhere] * len(nodes)
         self._buckets: dict[tuple[int, int, tuple[Rank, ...]], Bucket] = {}
-        self._levels: list[list[list[tuple[int, int, Bucket]]]] = [
-            [[] for _ in range(largest + 1)] for _ in range(views)
-        ]
-        """View -> idle cards -> heap of (rank, serial number, bucket)."""
+        self._levels = [_Level(views) for _ in range(largest + 1)]
+        self._views = [[level.views[view] for level in self._levels] for view in range(views)]
+        """The same lists by view, then by idle cards."""
         self._serial = 0
 
     def bucket(self, idle: int, room: int, ranks: tuple[Rank, ...]) -> Bucket:
@@ -97,12 +115,11 @@ class NodeIndex:
                 return
             old.count -= 1
             bucket_of[i] = bucket
-            count = bucket.count
-            bucket.count = count + 1
+            bucket.count = count = bucket.count + 1
             if bucket is not nowhere:
                 heap = bucket.heap
                 heappush(heap, i)
-                if not count:
+                if not bucket.listed:
                     enlist(bucket)
                 elif len(heap) > 4 * count + 64:
                     compact(bucket)
@@ -112,37 +129,34 @@ class NodeIndex:
     def best(self, need: int, view: int = 0) -> Node | None:
         """The best node with at least `need` idle cards, if there is one."""
         best: Bucket | None = None
-        levels = self._levels[view]
-        for level in range(need, len(levels)):
-            heap = levels[level]
-            while heap:
-                rank, _, bucket = heap[0]
+        for level in self._views[view][need:]:
+            for _, _, bucket in level:
                 if bucket.count:
-                    # Where another bucket ranks the same, one just below the top of the heap does.
-                    size = len(heap)
-                    if size > 1 and (heap[1][0] == rank or (size > 2 and heap[2][0] == rank)):
-                        bucket = min((b for r, _, b in heap if r == rank and b.count), key=self._first)
+                    if bucket.tied:
+                        bucket = self._first_of_equals(bucket, level, view)
                     if self._fullest_first:
-                        nodes, bucket_of = bucket.heap, self._bucket_of
-                        node = nodes[0]
+                        heap, bucket_of = bucket.heap, self._bucket_of
+                        node = heap[0]
                         while bucket_of[node] is not bucket:
-                            heappop(nodes)
-                            node = nodes[0]
+                            heappop(heap)
+                            node = heap[0]
                         return self._nodes[node]
                     if best is None or self._before(bucket, best, view):
                         best = bucket
                     break
-                heappop(heap)
-                bucket.listed[view] = False
         return None if best is None else self._nodes[self._first(best)]
 
     def best_for_share(self, share: int, view: int = 0) -> Node | None:
         """The best node with an idle card, or with a divided card that has room for `share` micro-cards."""
         best: Bucket | None = None
-        self._drop_empty(self._levels[view][0], view)
-        for _, _, bucket in self._levels[view][0]:
-            if bucket.room >= share and bucket.count and (best is None or self._before(bucket, best, view)):
-                best = bucket
+        for rank, _, bucket in self._views[view][0]:
+            if bucket.count and bucket.room >= share:
+                if best is None:
+                    best = bucket
+                elif rank != best.ranks[view]:
+                    break
+                elif self._first(bucket) < self._first(best):
+                    best = bucket
         if best is None:
             return self.best(1, view)
         if not self._fullest_first:
@@ -168,22 +182,35 @@ class NodeIndex:
             return rank < other_rank
         return self._first(bucket) < self._first(other)
 
-    @staticmethod
-    def _drop_empty(heap: list[tuple[int, int, Bucket]], view: int) -> None:
-        """Where most buckets of a level have emptied, forget these."""
-        empty = [bucket for _, _, bucket in heap if not bucket.count]
-        if 2 * len(empty) > len(heap):
-            for bucket in empty:
-                bucket.listed[view] = False
-            heap[:] = sorted(entry for entry in heap if entry[2].count)
+    def _first_of_equals(self, bucket: Bucket, level: list[tuple[int, int, Bucket]], view: int) -> Bucket:
+        """Of the buckets with this one's rank, the one with the first node."""
+        rank = bucket.ranks[view]
+        return min((other for r, _, other in level if r == rank and other.count), key=self._first)
 
     def _list(self, bucket: Bucket) -> None:
-        """Enter a bucket that has its first node into the heaps of its level."""
+        """Enter a bucket that has its first node into its level."""
+        level = self._levels[bucket.idle]
+        if len(level.views[0]) + len(level.views[-1]) > 2 * level.limit:
+            self._clear_out(level)
+        self._serial += 1
+        bucket.listed = True
+        bucket.tied = False
         for view, rank in enumerate(bucket.ranks):
-            if rank is not None and not bucket.listed[view]:
-                bucket.listed[view] = True
-                self._serial += 1
-                heappush(self._levels[view][bucket.idle], (rank, self._serial, bucket))
+            if rank is not None:
+                buckets = level.views[view]
+                position = bisect(buckets, (rank, self._serial, bucket))
+                if position and buckets[position - 1][0] == rank:
+                    bucket.tied = buckets[position - 1][2].tied = True
+                buckets.insert(position, (rank, self._serial, bucket))
+
+    @staticmethod
+    def _clear_out(level: _Level) -> None:
+        """Forget the level's empty buckets until they have nodes again."""
+        for buckets in level.views:
+            for _, _, bucket in buckets:
+                bucket.listed = bucket.count > 0
+            buckets[:] = [entry for entry in buckets if entry[2].listed]
+        level.limit = MANY + 2 * max(len(buckets) for buckets in level.views)
 
     def _compact(self, bucket: Bucket) -> None:
         """Drop nodes that have left and nodes entered twice."""

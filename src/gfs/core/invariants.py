@@ -24,7 +24,7 @@ def check_pool(pool: Pool) -> None:
         hours = run.task.guarantee_hours
         spot_in_use[hours] = spot_in_use.get(hours, 0) + run.task.micro
         _expect(run.alive, f"spot run {run} is over but still on a node")
-        _expect(len(run.pods) == run.task.pods, f"spot run {run} has {len(run.pods)} pods")
+        _expect(run.pods == run.task.pods, f"spot run {run} has {run.pods} pods")
     _expect(pool.idle == sum(node.idle for node in pool.nodes), f"pool {pool.gpu_model}: idle count is off")
     _expect(idle_levels == pool.idle_levels, f"pool {pool.gpu_model}: idle levels are off")
     _expect(hp_free_levels == pool.hp_free_levels, f"pool {pool.gpu_model}: HP-free levels are off")

@@ -10,9 +10,10 @@ from gfs.domain.units import MICRO
 if TYPE_CHECKING:
     from gfs.core.run import Run
 
-Pod: TypeAlias = "tuple[Node, int, int]"
-"""Where one pod sits: its node, the set of its cards (bit i = card i) and, for a fraction, the micro-cards
-it takes of the one card in the set (0 when it holds its cards whole)."""
+Place: TypeAlias = "tuple[Node, int, int]"
+"""What one task holds on one node: the node, the set of its cards (bit i = card i) and how many of them it
+holds whole. Pods of whole cards that were placed there together share a place, each with the next cards from
+the lowest; a fraction has a place of its own, with one card in the set and 0 held whole."""
 
 
 class Node:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from gfs.core.node import Node, Pod
+from gfs.core.node import Node, Place
 from gfs.core.run import Run
 from gfs.domain.node import NodeSpec
 from gfs.domain.task import Kind, Task
@@ -92,11 +92,13 @@ class Pool:
 
     # -- changes -----------------------------------------------------------------------------------
 
-    def occupy(self, node: Node, task: Task) -> Pod:
-        """Give one pod of the task its cards on `node`, lowest numbers first."""
+    def occupy(self, node: Node, task: Task, pods: int = 1) -> Place:
+        """Give pods of the task their cards on `node`, lowest numbers first. Fractions one at a time."""
         cards = task.cards
         if not cards:
             return self._occupy_share(node, task)
+        if pods > 1:
+            cards *= pods
         free, idle, levels = node.free, node.idle, self.idle_levels
         if cards == 1:
             mask = free & -free
@@ -119,15 +121,12 @@ class Pool:
             levels[free] += 1
         self.changed.add(node)
         self.on_change(node)
-        return (node, mask, 0)
+        return (node, mask, cards)
 
-    def hold(self, pod: Pod, task: Task) -> None:
-        """Take exactly the cards of `pod`, which must be free."""
-        node, mask, share = pod
-        if share:
-            self._hold_share(node, mask, share, task.kind)
-        else:
-            cards = task.cards
+    def hold(self, place: Place, task: Task) -> None:
+        """Take exactly the cards of `place`, which must be free."""
+        node, mask, cards = place
+        if cards:
             node.free ^= mask
             self._move_idle(node, -cards)
             if task.kind:
@@ -135,18 +134,19 @@ class Pool:
             else:
                 node.hp_cards += cards
                 self._move_hp_free(node, -cards)
+        else:
+            self._hold_share(node, mask, task.share, task.kind)
         self.changed.add(node)
         self.on_change(node)
 
-    def release(self, pods: Iterable[Pod], task: Task) -> None:
-        """Give back the cards of pods of the task."""
-        cards, spot = task.cards, task.kind
-        if not cards:
-            self._release_shares(pods, task)
+    def release(self, places: Iterable[Place], task: Task) -> None:
+        """Give back what the task holds."""
+        if not task.cards:
+            self._release_shares(places, task)
             return
-        idle_levels, hp_free_levels = self.idle_levels, self.hp_free_levels
+        spot, idle_levels, hp_free_levels = task.kind, self.idle_levels, self.hp_free_levels
         changed, on_change = self.changed, self.on_change
-        for node, mask, _ in pods:
+        for node, mask, cards in places:
             node.free |= mask
             idle = node.idle
             idle_levels[idle] -= 1
@@ -167,25 +167,25 @@ class Pool:
     def register_spot(self, run: Run) -> None:
         """Note a spot run whose cards are held on its nodes and in the quota's books."""
         task = run.task
-        for node, _, _ in run.pods:
-            node.spot[run] = node.spot.get(run, 0) + task.cards
+        for node, _, cards in run.places:
+            node.spot[run] = node.spot.get(run, 0) + cards
         hours = task.guarantee_hours
         self.spot_in_use[hours] = self.spot_in_use.get(hours, 0) + task.micro
 
     def forget_spot(self, run: Run) -> None:
         """Undo `register_spot`."""
-        for node, _, _ in run.pods:
+        for node, _, _ in run.places:
             node.spot.pop(run, None)
         self.spot_in_use[run.task.guarantee_hours] -= run.task.micro
 
     # -- divided cards -----------------------------------------------------------------------------
 
-    def _occupy_share(self, node: Node, task: Task) -> Pod:
+    def _occupy_share(self, node: Node, task: Task) -> Place:
         card = node.card_for_share(task.share)
         assert card is not None, "the node was chosen because it has room"
-        pod = (node, 1 << card, task.share)
-        self.hold(pod, task)
-        return pod
+        place = (node, 1 << card, 0)
+        self.hold(place, task)
+        return place
 
     def _hold_share(self, node: Node, mask: int, share: int, kind: Kind) -> None:
         card = mask.bit_length() - 1
@@ -204,9 +204,9 @@ class Pool:
         used[kind] += share
         node.refresh_rooms()
 
-    def _release_shares(self, pods: Iterable[Pod], task: Task) -> None:
-        kind = task.kind
-        for node, mask, share in pods:
+    def _release_shares(self, places: Iterable[Place], task: Task) -> None:
+        kind, share = task.kind, task.share
+        for node, mask, _ in places:
             card = mask.bit_length() - 1
             used = node.shares[card]
             used[kind] -= share

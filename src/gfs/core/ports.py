@@ -59,6 +59,9 @@ class Placer(Protocol):
         """A spot task with pods on `node` has been evicted."""
         ...
 
+    fills_up: bool
+    """Whether a node that was best for one pod stays best for the task's next pods as long as they fit."""
+
     next_change: float
     """When time alone next changes what it would choose (infinity: never)."""
 

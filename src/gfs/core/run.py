@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gfs.core.node import Node, Pod
+from gfs.core.node import Node, Place
 from gfs.core.reasons import Reason
 from gfs.domain.execution import since_checkpoint
 from gfs.domain.task import Task
@@ -11,13 +11,13 @@ from gfs.domain.task import Task
 class Run:
     """All pods of one task, placed together."""
 
-    __slots__ = ("alive", "number", "pods", "progress_from", "start", "task", "waited_for")
+    __slots__ = ("alive", "number", "places", "progress_from", "start", "task", "waited_for")
 
     def __init__(
         self,
         task: Task,
         number: int,
-        pods: list[Pod],
+        places: list[Place],
         start: float,
         overhead: float,
         waited_for: Reason | None = None,
@@ -25,7 +25,7 @@ class Run:
         self.task = task
         self.number = number
         """1 for the first run of the task."""
-        self.pods = pods
+        self.places = places
         self.start = start
         """When the pods begin to run: after the grace period if someone was evicted for them."""
         self.progress_from = start + overhead
@@ -35,7 +35,13 @@ class Run:
     @property
     def nodes(self) -> list[Node]:
         """The nodes it has pods on, each once, in order of first pod."""
-        return list(dict.fromkeys(node for node, _, _ in self.pods))
+        return list(dict.fromkeys(node for node, _, _ in self.places))
+
+    @property
+    def pods(self) -> int:
+        """Pods that have their cards."""
+        cards = self.task.cards
+        return sum(held // cards for _, _, held in self.places) if cards else len(self.places)
 
     def waste(self, now: float) -> float:
         """GPU-seconds that an eviction at `now` would throw away (the paper's theta)."""

@@ -43,7 +43,8 @@ def _victims_divided(node: Node, task: Task, spare_first: Iterable[Run]) -> list
     used = {card: hp for card, (hp, _) in node.shares.items()}
     users: dict[int, dict[Run, int]] = {}
     for run in node.spot:
-        for where, mask, share in run.pods:
+        share = run.task.share
+        for where, mask, _ in run.places:
             if where is node:
                 for card in range(node.total):
                     if mask >> card & 1:

@@ -11,6 +11,7 @@ from gfs.domain.task import Task
 class FitPlacer:
     """The first node that suffices: by id, or among those with the fewest idle cards."""
 
+    fills_up = True
     next_change = float("inf")
 
     def __init__(self, pool: Pool, *, fullest_first: bool) -> None:

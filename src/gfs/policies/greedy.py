@@ -10,7 +10,7 @@ from math import inf
 
 from gfs.core.actions import NOTHING, Eviction, Plan
 from gfs.core.ledger import GuaranteeLedger
-from gfs.core.node import Pod
+from gfs.core.node import Place
 from gfs.core.pool import Pool
 from gfs.core.ports import Placer, Preemptor, Queue, Quota, QuotaRow, Victims
 from gfs.core.reasons import Behind, EvictReason, NoRoom, OverQuota, Reason
@@ -73,7 +73,7 @@ class GreedyPolicy:
             pool.forget_spot(run)
             self._preemptor.ended(run)
         run.alive = False
-        pool.release(run.pods, task)
+        pool.release(run.places, task)
 
     def tick(self, now: float) -> None:
         """The regular moment: the quota is reconsidered."""
@@ -83,15 +83,16 @@ class GreedyPolicy:
 
     def decide(self, arrived: Sequence[Task], freed: bool, now: float) -> Plan:
         """HP first, then spot. Without room freed only the newcomers can have a chance."""
-        placer = self._placer
-        if now >= placer.next_change:
-            freed = placer.advance(now) or freed
-        hp_queue, spot_queue = self._queues
+        if not arrived and not self._reasons:
+            return NOTHING
+        if now >= self._placer.next_change:
+            freed = self._placer.advance(now) or freed
         hopeful = freed and bool(self._reasons)  # someone waits, and may find room now
         if not arrived and not hopeful:
             return NOTHING
         self._now = now
         self._plan = plan = Plan()
+        hp_queue, spot_queue = self._queues
         if hopeful:
             for task in arrived:
                 self._queues[task.kind].push(task)
@@ -133,23 +134,20 @@ class GreedyPolicy:
         hours = task.guarantee_hours
         if pool.spot_held(hours) + task.micro > self.quota.limit(hours) * MICRO:
             return False
-        if task.pods > 1 and self._idle_slots(task) < task.pods:
+        places = self._place_on_idle(task)
+        if places is None:
             return False
-        pods = self._place_idle(task)
-        if pods is None:
-            return False
-        run = self._start(task, pods, 0.0)
+        run = self._start(task, places, self._now)
         pool.register_spot(run)
         self._preemptor.started(run)
         self.ledger.started(run, self._now)
         return True
 
     def _try_hp(self, task: Task) -> bool:
-        if task.pods == 1 or self._idle_slots(task) >= task.pods:
-            pods = self._place_idle(task)
-            if pods is not None:
-                self._start(task, pods, 0.0)
-                return True
+        places = self._place_on_idle(task)
+        if places is not None:
+            self._start(task, places, self._now)
+            return True
         if self._hp_slots(task) < task.pods:
             return False
         return self._place_by_preemption(task)
@@ -162,11 +160,13 @@ class GreedyPolicy:
         pool, cards = self.pool, task.cards
         return pool.hp_slots(cards) if cards else pool.hp_share_slots(task.share)
 
-    def _place_idle(self, task: Task) -> list[Pod] | None:
+    def _place_on_idle(self, task: Task) -> list[Place] | None:
         if task.pods == 1:
             node = self._placer.choose(task)
             return None if node is None else [self.pool.occupy(node, task)]
-        if self._trial.fill(task, self._placer.choose):
+        if self._idle_slots(task) < task.pods:
+            return None
+        if self._trial.fill(task, self._placer.choose, up=self._placer.fills_up):
             return self._trial.commit()
         self._trial.rollback()
         return None
@@ -174,7 +174,7 @@ class GreedyPolicy:
     def _place_by_preemption(self, task: Task) -> bool:
         trial, preemptor, now = self._trial, self._preemptor, self._now
         reasons: list[EvictReason] = []
-        while not trial.fill(task, self._placer.choose):
+        while not trial.fill(task, self._placer.choose, up=self._placer.fills_up):
             victims = preemptor.choose(task, now)
             if victims is None:
                 for run in trial.evicted:
@@ -188,20 +188,20 @@ class GreedyPolicy:
             trial.place(victims.node, task)
         for run, reason in zip(trial.evicted, reasons, strict=True):
             self._evict(run, reason)
-        self._start(task, trial.commit(), self._rules.grace_period)
+        self._start(task, trial.commit(), now + self._rules.grace_period)
         return True
 
     # -- acting on a decision ----------------------------------------------------------------------
 
-    def _start(self, task: Task, pods: list[Pod], delay: float) -> Run:
+    def _start(self, task: Task, places: list[Place], start: float) -> Run:
         index = task.index
         number, overhead, waited_for = 1, 0.0, None
+        if self._reasons:
+            waited_for = self._reasons.pop(index, None)
         if index in self._evictions:
             number += self._evictions[index]
             overhead = self._rules.overhead(task, number)
-        if self._reasons:
-            waited_for = self._reasons.pop(index, None)
-        run = Run(task, number, pods, self._now + delay, overhead, waited_for)
+        run = Run(task, number, places, start, overhead, waited_for)
         self._plan.starts.append(run)
         return run
 

@@ -5,7 +5,7 @@ An outside program must be able to recompute every metric from it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from gfs.core.actions import SUBMIT, Record
+from gfs.core.run import Run
 from gfs.domain.units import MICRO
 from gfs.domain.workload import Workload
 from gfs.telemetry.tables import write_table
@@ -51,7 +52,7 @@ class EventLog:
     def table(self) -> pa.Table:
         """The log as SPEC 8 wants it, one row per pod, in time order."""
         tasks, entries = self._workload.tasks, self._entries
-        rows = np.array([len(run.pods) if run else 1 for _, _, _, run, _ in entries], dtype=np.int64)
+        rows = np.array([task.pods if run else 1 for _, _, task, run, _ in entries], dtype=np.int64)
         node_words, card_words, reason_words = _Words(), _Words(), _Words()
         nodes, cards, reasons = [], [], []
         for _, _, _, run, reason in entries:
@@ -60,9 +61,9 @@ class EventLog:
                 nodes.append(node_words.code(""))
                 cards.append(card_words.code((0, 0)))
             else:
-                for node, mask, share in run.pods:
-                    nodes.append(node_words.code(node.name))
-                    cards.append(card_words.code((mask, share)))
+                for name, mask in _pods(run):
+                    nodes.append(node_words.code(name))
+                    cards.append(card_words.code((mask, run.task.share)))
 
         def spread(values: list[int] | list[float], kind: type) -> np.ndarray:
             return np.repeat(np.array(values, dtype=kind), rows)
@@ -90,6 +91,20 @@ class EventLog:
 def write_events(events: pa.Table, path: Path | str) -> None:
     """Write an event table as .csv, .csv.gz or .parquet; nothing half-written is ever left."""
     write_table(events, Path(path))
+
+
+def _pods(run: Run) -> Iterator[tuple[str, int]]:
+    """The node and the cards of each pod: pods that share a place take its cards in turn, lowest first."""
+    wanted = run.task.cards
+    for node, mask, held in run.places:
+        while held > wanted:
+            rest = mask
+            for _ in range(wanted):
+                rest &= rest - 1
+            yield node.name, mask ^ rest
+            mask = rest
+            held -= wanted
+        yield node.name, mask
 
 
 class _Words:

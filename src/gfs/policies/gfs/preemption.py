@@ -119,7 +119,7 @@ class GfsPreemptor:
             if search.hopeless(victims, victims * bound):
                 return
             for run in runs:
-                for node, _, _ in run.pods:
+                for node, _, _ in run.places:
                     i = node.index
                     if i not in seen and profiles[i] in wanted:
                         seen.add(i)
@@ -153,7 +153,7 @@ def _profile(node: Node) -> Profile | None:
 
 
 def _divided_cards(run: Run, node: Node) -> int:
-    return len({mask for where, mask, share in run.pods if share and where is node})
+    return len({mask for where, mask, whole in run.places if not whole and where is node})
 
 
 class _Search:

@@ -38,6 +38,8 @@ def score3(kind: Kind, pressure: float, m: float) -> float:
 class GfsPlacer:
     """An index of buckets with equal scores, with a view per class, updated change by change."""
 
+    fills_up = True  # a pod raises its node's score1 and score2
+
     def __init__(self, pool: Pool, *, gamma: float = 0.8, m: float = 3.0) -> None:
         self._nodes = pool.nodes
         self._gamma, self._m = gamma, m
