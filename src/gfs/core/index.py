@@ -17,6 +17,7 @@ from collections.abc import Callable, Sequence
 from heapq import heappop, heappush
 
 from gfs.core.node import Node
+from gfs.domain.task import Task
 
 Rank = int | None
 """Lower is better; None: not for this view."""
@@ -135,16 +136,40 @@ class NodeIndex:
                     if bucket.tied:
                         bucket = self._first_of_equals(bucket, level, view)
                     if self._fullest_first:
-                        heap, bucket_of = bucket.heap, self._bucket_of
-                        node = heap[0]
-                        while bucket_of[node] is not bucket:
-                            heappop(heap)
-                            node = heap[0]
-                        return self._nodes[node]
+                        return self._nodes[self._first(bucket)]
                     if best is None or self._before(bucket, best, view):
                         best = bucket
                     break
         return None if best is None else self._nodes[self._first(best)]
+
+    def chooser(self, views: Sequence[int]) -> Callable[[Task], Node | None]:
+        """The function that finds the best node for one more pod of a task, class by class in these views.
+
+        It runs for every pod: where the first node it meets is the answer, it does without further calls.
+        """
+        nodes, bucket_of, best, fullest_first = self._nodes, self._bucket_of, self.best, self._fullest_first
+        levels = [self._views[view] for view in views]
+
+        def choose(task: Task) -> Node | None:
+            cards, kind = task.cards, task.kind
+            if not cards:
+                return self.best_for_share(task.share, views[kind])
+            if not fullest_first:
+                return best(cards, views[kind])
+            for level in levels[kind][cards:]:
+                for _, _, bucket in level:
+                    if bucket.count:
+                        if bucket.tied:
+                            return best(cards, views[kind])
+                        heap = bucket.heap
+                        i = heap[0]
+                        while bucket_of[i] is not bucket:
+                            heappop(heap)
+                            i = heap[0]
+                        return nodes[i]
+            return None
+
+        return choose
 
     def best_for_share(self, share: int, view: int = 0) -> Node | None:
         """The best node with an idle card, or with a divided card that has room for `share` micro-cards."""
@@ -183,9 +208,16 @@ class NodeIndex:
         return self._first(bucket) < self._first(other)
 
     def _first_of_equals(self, bucket: Bucket, level: list[tuple[int, int, Bucket]], view: int) -> Bucket:
-        """Of the buckets with this one's rank, the one with the first node."""
+        """Of the buckets with this one's rank, the one with the first node. Empty ones leave the level."""
         rank = bucket.ranks[view]
-        return min((other for r, _, other in level if r == rank and other.count), key=self._first)
+        equals = [other for r, _, other in level if r == rank]
+        best = min((other for other in equals if other.count), key=self._first)
+        self._delist([other for other in equals if not other.count])
+        for each, buckets in zip(bucket.ranks, self._levels[bucket.idle].views, strict=True):
+            if sum(r == each for r, _, _ in buckets) > 1:
+                return best
+        bucket.tied = False
+        return best
 
     def _list(self, bucket: Bucket) -> None:
         """Enter a bucket that has its first node into its level."""
@@ -203,14 +235,18 @@ class NodeIndex:
                     bucket.tied = buckets[position - 1][2].tied = True
                 buckets.insert(position, (rank, self._serial, bucket))
 
-    @staticmethod
-    def _clear_out(level: _Level) -> None:
+    def _clear_out(self, level: _Level) -> None:
         """Forget the level's empty buckets until they have nodes again."""
-        for buckets in level.views:
-            for _, _, bucket in buckets:
-                bucket.listed = bucket.count > 0
-            buckets[:] = [entry for entry in buckets if entry[2].listed]
+        self._delist([bucket for buckets in level.views for _, _, bucket in buckets if not bucket.count])
         level.limit = MANY + 2 * max(len(buckets) for buckets in level.views)
+
+    def _delist(self, gone: list[Bucket]) -> None:
+        """Take buckets of one level out of it."""
+        for bucket in gone:
+            bucket.listed = False
+        if gone:
+            for buckets in self._levels[gone[0].idle].views:
+                buckets[:] = [entry for entry in buckets if entry[2].listed]
 
     def _compact(self, bucket: Bucket) -> None:
         """Drop nodes that have left and nodes entered twice."""

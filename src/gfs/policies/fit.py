@@ -24,11 +24,8 @@ class FitPlacer:
         )
         for node in pool.nodes:
             pool.on_change(node)
-
-    def choose(self, task: Task) -> Node | None:
+        self.choose = self._index.chooser((0, 0))
         """The node for one more pod of the task, or None."""
-        cards = task.cards
-        return self._index.best(cards) if cards else self._index.best_for_share(task.share)
 
     def evicted(self, node: Node, now: float) -> None:
         """Eviction history does not matter here."""

@@ -51,6 +51,7 @@ class GreedyPolicy:
         self.ledger = ledger
         self._queues = (hp_queue, spot_queue)
         self._placer = placer
+        self._choose = placer.choose
         self._preemptor = preemptor
         self._rules = rules
         self._trial = Trial(pool)
@@ -60,7 +61,7 @@ class GreedyPolicy:
         """Task index -> times evicted, for tasks that were."""
         self._plan = Plan()
         self._now = 0.0
-        self._attempt_hp, self._attempt_spot = self._try_hp, self._try_spot
+        self._attempts = (self._try_hp, self._try_spot)
 
     # -- what happened -----------------------------------------------------------------------------
 
@@ -93,37 +94,36 @@ class GreedyPolicy:
         self._now = now
         self._plan = plan = Plan()
         hp_queue, spot_queue = self._queues
-        if hopeful:
+        if not self._reasons and len(arrived) == 1:  # nearly always
+            task = arrived[0]
+            if self._attempts[task.kind](task):
+                if not plan.evictions:
+                    return plan
+                self._scan_spot()
+            else:
+                self._queues[task.kind].push(task)
+        elif hopeful:
             for task in arrived:
                 self._queues[task.kind].push(task)
             if hp_queue:
-                hp_queue.scan(self._attempt_hp, self.pool.largest_hp_gap() or PART_OF_A_CARD, _unlimited)
+                hp_queue.scan(self._try_hp, self.pool.largest_hp_gap() or PART_OF_A_CARD, _unlimited)
             self._scan_spot()
         else:
-            hp, spot = arrived, arrived
-            if len(arrived) > 1:
-                hp = [task for task in arrived if not task.kind]
-                spot = [task for task in arrived if task.kind]
-            elif arrived[0].kind:
-                hp = ()
-            else:
-                spot = ()
-            if hp:
-                hp_queue.arrive(hp, self._attempt_hp)
+            hp = [task for task in arrived if not task.kind]
+            spot = [task for task in arrived if task.kind]
+            hp_queue.arrive(hp, self._try_hp)
             if plan.evictions:
                 for task in spot:
                     spot_queue.push(task)
                 self._scan_spot()
-            elif spot:
-                spot_queue.arrive(spot, self._attempt_spot)
-            if len(plan.starts) == len(arrived) and not plan.evictions:
-                return plan
+            else:
+                spot_queue.arrive(spot, self._try_spot)
         self._explain_waiting(arrived)
         return plan
 
     def _scan_spot(self) -> None:
         pod_limit = self.pool.largest_gap() or PART_OF_A_CARD
-        self._queues[Kind.SPOT].scan(self._attempt_spot, pod_limit, self._headroom)
+        self._queues[Kind.SPOT].scan(self._try_spot, pod_limit, self._headroom)
 
     def _headroom(self, hours: float) -> float:
         """GPUs that spot tasks with this guarantee may still take, with a little slack for rounding."""
@@ -134,8 +134,12 @@ class GreedyPolicy:
         hours = task.guarantee_hours
         if pool.spot_held(hours) + task.micro > self.quota.limit(hours) * MICRO:
             return False
-        places = self._place_on_idle(task)
-        if places is None:
+        if task.pods == 1:
+            node = self._choose(task)
+            if node is None:
+                return False
+            places = [pool.occupy(node, task)]
+        elif not (places := self._place_gang(task)):
             return False
         run = self._start(task, places, self._now)
         pool.register_spot(run)
@@ -144,8 +148,12 @@ class GreedyPolicy:
         return True
 
     def _try_hp(self, task: Task) -> bool:
-        places = self._place_on_idle(task)
-        if places is not None:
+        if task.pods == 1:
+            node = self._choose(task)
+            if node is not None:
+                self._start(task, [self.pool.occupy(node, task)], self._now)
+                return True
+        elif places := self._place_gang(task):
             self._start(task, places, self._now)
             return True
         if self._hp_slots(task) < task.pods:
@@ -160,21 +168,19 @@ class GreedyPolicy:
         pool, cards = self.pool, task.cards
         return pool.hp_slots(cards) if cards else pool.hp_share_slots(task.share)
 
-    def _place_on_idle(self, task: Task) -> list[Place] | None:
-        if task.pods == 1:
-            node = self._placer.choose(task)
-            return None if node is None else [self.pool.occupy(node, task)]
+    def _place_gang(self, task: Task) -> list[Place]:
+        """All pods on idle cards, or none."""
         if self._idle_slots(task) < task.pods:
-            return None
-        if self._trial.fill(task, self._placer.choose, up=self._placer.fills_up):
+            return []
+        if self._trial.fill(task, self._choose, up=self._placer.fills_up):
             return self._trial.commit()
         self._trial.rollback()
-        return None
+        return []
 
     def _place_by_preemption(self, task: Task) -> bool:
         trial, preemptor, now = self._trial, self._preemptor, self._now
         reasons: list[EvictReason] = []
-        while not trial.fill(task, self._placer.choose, up=self._placer.fills_up):
+        while not trial.fill(task, self._choose, up=self._placer.fills_up):
             victims = preemptor.choose(task, now)
             if victims is None:
                 for run in trial.evicted:

@@ -59,11 +59,8 @@ class GfsPlacer:
         for node in pool.nodes:
             self._file(node)
         pool.on_change = self._file
-
-    def choose(self, task: Task) -> Node | None:
+        self.choose = self._index.chooser(tuple(Kind))
         """The top node by (score1, score2, score3, id) for one more pod of the task."""
-        cards, index = task.cards, self._index
-        return index.best(cards, task.kind) if cards else index.best_for_share(task.share, task.kind)
 
     def evicted(self, node: Node, now: float) -> None:
         """Remember an eviction on `node`."""
