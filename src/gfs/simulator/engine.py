@@ -9,6 +9,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable
 from heapq import heappop, heappush
+from itertools import count
 from math import floor, inf
 
 from gfs.core.actions import EVICT, FINISH, NOTHING, START, SUBMIT, Eviction, Record
@@ -46,9 +47,6 @@ class Engine:
         self._rules = rules
         self._tick = tick
         self._progress = progress
-        self._heap: list[tuple[float, int, Run, bool]] = []
-        """(time, sequence number, run, whether it begins rather than finishes then)"""
-        self._sequence = 0
         self._remaining: dict[int, float] = {}
         """Task index -> work left in seconds, for tasks that were evicted."""
 
@@ -63,8 +61,17 @@ class Engine:
                 gc.enable()
 
     def _loop(self) -> None:
-        tasks, heap, tick, record = self._workload.tasks, self._heap, self._tick, self._record
-        handle, begin = self._scheduler.handle, self._begin
+        tasks, tick, record, remaining = self._workload.tasks, self._tick, self._record, self._remaining
+        handle, sequence = self._scheduler.handle, count(1)
+        heap: list[tuple[float, int, Run, bool]] = []  # (time, sequence number, run, begins or else finishes)
+
+        def begin(run: Run) -> None:
+            """A run's pods start; it will finish when what is left of its work is done."""
+            task = run.task
+            left = task.duration if run.number == 1 else remaining[task.index]
+            record((run.start, START, task, run, run.waited_for))
+            heappush(heap, (run.progress_from + left, next(sequence), run, False))
+
         total, following, done, last_moved = len(tasks), 0, 0, inf
         next_arrival = tasks[0].submit_time if tasks else inf
         next_tick = _first_tick(next_arrival, tick)
@@ -113,8 +120,7 @@ class Engine:
                 self._stop(now, eviction)
             for run in plan.starts:
                 if run.start > now:
-                    self._sequence += 1
-                    heappush(heap, (run.start, self._sequence, run, True))
+                    heappush(heap, (run.start, next(sequence), run, True))
                 else:
                     begin(run)
 
@@ -125,14 +131,6 @@ class Engine:
         left = self._remaining.get(task.index, task.duration)
         self._remaining[task.index] = left - self._rules.saved(task, run.number, now - run.start)
         self._record((now, EVICT, task, run, reason))
-
-    def _begin(self, run: Run) -> None:
-        """A run's pods start; it will finish when what is left of its work is done."""
-        task = run.task
-        left = task.duration if run.number == 1 else self._remaining[task.index]
-        self._record((run.start, START, task, run, run.waited_for))
-        self._sequence = sequence = self._sequence + 1
-        heappush(self._heap, (run.progress_from + left, sequence, run, False))
 
     def _stuck(self, tasks: int) -> StuckError:
         lines = [f"{tasks} tasks can never start, though the cluster is empty. The first of them:"]
