@@ -251,6 +251,15 @@ def printed(*tables: Any, width: int = 140) -> str:
     return capture.get()
 
 
+def test_comparison_table_says_which_quota_was_in_force(outcomes: list[Outcome]) -> None:
+    rows = [(o.scheduler, o.metrics) for o in outcomes]
+    each = [f"fixed {i}%" for i in range(len(rows))]
+    assert f"spot quota: {rows[0][0]} fixed 0%, {rows[1][0]} fixed 1%" in printed(
+        comparison_table(rows, None, each)
+    )
+    assert "spot quota: none" in printed(comparison_table(rows, None, ["none"] * len(rows)))
+
+
 def test_comparison_table_marks_the_best_without_colour(outcomes: list[Outcome]) -> None:
     text = printed(comparison_table([(o.scheduler, o.metrics) for o in outcomes]))
     lines = [line for line in text.splitlines() if line.startswith(("static", "yarn-cs", "gfs"))]

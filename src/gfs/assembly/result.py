@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from gfs.assembly.parameters import Parameters
+from gfs.assembly.schedulers import quota_in_force
 from gfs.domain.workload import Workload
 from gfs.telemetry.metrics import Metrics, TaskStep, task_life
 from gfs.version import __version__
@@ -45,6 +46,11 @@ class RunResult:
             "trace": self.workload.name,
             "metrics": self.metrics.to_dict(),
         }
+
+    @property
+    def quota_in_force(self) -> str:
+        """What limited spot tasks, in words: 'none' or 'fixed 35%'."""
+        return quota_in_force(self.scheduler, self.parameters)
 
     def explain(self, task: str) -> list[TaskStep]:
         """The life of one task: waits, runs, evictions, and why."""

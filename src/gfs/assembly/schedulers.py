@@ -154,6 +154,12 @@ def build_scheduler(
     return Scheduler(policies, check=check, on_tick=on_tick)
 
 
+def quota_in_force(name: str, parameters: Parameters) -> str:
+    """What limits spot tasks in such a run, in words: 'none' or 'fixed 35%'."""
+    quota = parameters.quota or find_scheduler(name).quota
+    return f"fixed {100 * parameters.quota_share:.4g}%" if quota == "fixed" else quota
+
+
 def check_fits_quota(name: str, workload: Workload, parameters: Parameters) -> None:
     """A spot task larger than the whole fixed quota could never start: say so before anything runs."""
     if (parameters.quota or find_scheduler(name).quota) != "fixed":

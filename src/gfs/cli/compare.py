@@ -100,7 +100,8 @@ def compare(
             )
         if json != STDOUT:
             title = f"{given.workload.name}: {workload_text(given.workload)}"
-            show(comparison_table([(result.scheduler, result.metrics) for result in results], title))
+            rows = [(result.scheduler, result.metrics) for result in results]
+            show(comparison_table(rows, title, [result.quota_in_force for result in results]))
         note(f"simulated in {sum(result.seconds for result in results):.2f} CPU seconds")
         outputs.save(html, lambda path: comparison_page(results, given.workload, path))
         outputs.save_json(json, Comparison(tuple(results), given.workload).summary())

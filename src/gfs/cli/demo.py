@@ -68,7 +68,8 @@ def demo(
                 record_quota=True,
                 seed=seed,
             )
-        show(comparison_table([(result.scheduler, result.metrics) for result in results]))
+        rows = [(result.scheduler, result.metrics) for result in results]
+        show(comparison_table(rows, quotas=[result.quota_in_force for result in results]))
         comparison = Comparison(tuple(results), workload)
         jobs_file, nodes_file = write_trace(workload, out)
         write_table(results[0].events, events)

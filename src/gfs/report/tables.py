@@ -17,11 +17,20 @@ STAR = "*"
 REQUESTS = (1, 2, 4, 8, 16, 32, 64)
 
 
-def comparison_table(rows: Sequence[tuple[str, Metrics]], title: str | None = None) -> Table:
-    """One row a scheduler; the best value of every column is bold green and starred."""
+def comparison_table(
+    rows: Sequence[tuple[str, Metrics]], title: str | None = None, quotas: Sequence[str] = ()
+) -> Table:
+    """One row a scheduler; the best value of every column is bold green and starred.
+
+    `quotas` say in words what limited spot tasks in each run.
+    """
     table = _table(title)
-    if len(rows) > 1:
-        table.caption = f"{STAR} best of its column"
+    captions = [f"{STAR} best of its column"] if len(rows) > 1 else []
+    if quotas:
+        alike = len(set(quotas)) == 1
+        each = ", ".join(f"{name} {quota}" for (name, _), quota in zip(rows, quotas, strict=True))
+        captions.append(f"spot quota: {quotas[0] if alike else each}")
+    table.caption = "\n".join(captions)
     table.add_column("scheduler", style="bold", no_wrap=True)
     metrics = [m for _, m in rows]
     cells: list[list[Text]] = []
