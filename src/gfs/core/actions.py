@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import NamedTuple, TypeAlias
 
 from gfs.core.reasons import Reason
@@ -15,20 +16,24 @@ Record: TypeAlias = tuple[float, int, Task, Run | None, Reason | None]
 
 
 class Eviction(NamedTuple):
-    """Stop all pods of a spot run now; its task is queued again."""
+    """Stop all pods of a run now; its task is queued again."""
 
     run: Run
     reason: Reason
+    keeps_progress: bool = False
+    """A suspension: all its progress is kept, not only what was saved at checkpoints."""
 
 
 class Plan:
     """What to do now: first the evictions, then the starts (each at its `run.start`, perhaps after a grace)."""
 
-    __slots__ = ("evictions", "starts")
+    __slots__ = ("evictions", "starts", "wake")
 
     def __init__(self) -> None:
         self.evictions: list[Eviction] = []
         self.starts: list[Run] = []
+        self.wake = inf
+        """When the policy wants to be asked again even if nothing happens."""
 
 
 NOTHING = Plan()

@@ -36,15 +36,17 @@ class Scheduler:
         tick: bool,
         arrived: Sequence[Task],
         settled: Sequence[Run] = (),
+        woken: bool = False,
     ) -> Plan:
         """Take in all that happened at one instant and decide.
 
         The order within an instant is that of the arguments, then one scheduling pass (SPEC 2). `settled`
         are runs whose grace period has just ended: nothing changes by it, but it is a moment to decide.
+        `woken`: a moment that an earlier plan asked for has come.
         """
         policy = self._only
         if policy is None:
-            return self._handle_pools(now, finished, tick, arrived, settled)
+            return self._handle_pools(now, finished, tick, arrived, settled, woken)
         # One pool: nearly every simulation.
         for run in finished:
             policy.finish(run, now)
@@ -62,6 +64,7 @@ class Scheduler:
         tick: bool,
         arrived: Sequence[Task],
         settled: Sequence[Run],
+        woken: bool,
     ) -> Plan:
         newcomers: dict[str, list[Task]] = {}
         freed = set()
@@ -76,12 +79,15 @@ class Scheduler:
         for task in arrived:
             newcomers.setdefault(task.gpu_model, []).append(task)
         plan = Plan()
-        touched = set(self.policies) if tick else freed | newcomers.keys() | {r.task.gpu_model for r in settled}
+        touched = (
+            set(self.policies) if tick or woken else freed | newcomers.keys() | {r.task.gpu_model for r in settled}
+        )
         for model in sorted(touched):
             policy = self.policies[model]
             decided = policy.decide(newcomers.get(model, ()), tick or model in freed, now)
             plan.evictions += decided.evictions
             plan.starts += decided.starts
+            plan.wake = min(plan.wake, decided.wake)
             if self._check:
                 check_pool(policy.pool)
         return plan

@@ -24,6 +24,9 @@ from gfs.domain.workload import Workload
 PATIENCE = 7 * DAY
 """Simulated time without arrivals and without anything running after which what still waits is stuck."""
 
+Heap = list[tuple[float, int, Run | None, bool]]
+"""(time, sequence number, run, whether it begins rather than finishes then); no run: a moment asked for."""
+
 Progress = Callable[[int], None]
 """Told now and then how many tasks have finished."""
 
@@ -63,7 +66,7 @@ class Engine:
     def _loop(self) -> None:
         tasks, tick, record, remaining = self._workload.tasks, self._tick, self._record, self._remaining
         handle, sequence = self._scheduler.handle, count(1)
-        heap: list[tuple[float, int, Run, bool]] = []  # (time, sequence number, run, begins or else finishes)
+        heap: Heap = []
 
         def begin(run: Run) -> None:
             """A run's pods start; it will finish when what is left of its work is done."""
@@ -79,22 +82,23 @@ class Engine:
         nothing: list[Task] = []
         while done < total:
             now = next_arrival if next_arrival < next_tick else next_tick
-            finished, settled, arrived = nobody, nobody, nothing
-            if heap:
-                if heap[0][0] <= now:
-                    now = heap[0][0]
-                    finished, settled = [], []
-                    while heap and heap[0][0] == now:
-                        _, _, run, begins = heappop(heap)
-                        if begins:
-                            begin(run)
-                            settled.append(run)
-                        elif run.alive:
-                            finished.append(run)
-                            record((now, FINISH, run.task, run, None))
-                            done += 1
-                            last_moved = now
-            elif next_arrival == inf and now > last_moved + max(PATIENCE, 2 * tick):
+            finished, settled, arrived, woken = nobody, nobody, nothing, False
+            if heap and heap[0][0] <= now:
+                now = heap[0][0]
+                finished, settled = [], []
+                while heap and heap[0][0] == now:
+                    _, _, run, begins = heappop(heap)
+                    if run is None:
+                        woken = True
+                    elif begins:
+                        begin(run)
+                        settled.append(run)
+                    elif run.alive:
+                        finished.append(run)
+                        record((now, FINISH, run.task, run, None))
+                        done += 1
+                        last_moved = now
+            if next_arrival == inf and now > last_moved + max(PATIENCE, 2 * tick) and not _lives(heap):
                 raise self._stuck(total - done)
             if next_arrival == now:
                 arrived = []
@@ -107,11 +111,11 @@ class Engine:
                 last_moved = now
             if now == next_tick:
                 next_tick += tick
-                plan = handle(now, finished, True, arrived, settled)
+                plan = handle(now, finished, True, arrived, settled, woken)
                 if self._progress:
                     self._progress(done)
-            elif finished or arrived or settled:
-                plan = handle(now, finished, False, arrived, settled)
+            elif finished or arrived or settled or woken:
+                plan = handle(now, finished, False, arrived, settled, woken)
             else:
                 continue  # only the end of a run that was evicted before it came
             if plan is NOTHING:
@@ -123,13 +127,19 @@ class Engine:
                     heappush(heap, (run.start, next(sequence), run, True))
                 else:
                     begin(run)
+            if plan.wake != inf:
+                heappush(heap, (plan.wake, next(sequence), None, True))
 
     def _stop(self, now: float, eviction: Eviction) -> None:
         """An evicted run keeps what it had saved."""
-        run, reason = eviction
+        run, reason, keeps_progress = eviction
         task = run.task
         left = self._remaining.get(task.index, task.duration)
-        self._remaining[task.index] = left - self._rules.saved(task, run.number, now - run.start)
+        if keeps_progress:
+            saved = max(0.0, now - run.progress_from)
+        else:
+            saved = self._rules.saved(task, run.number, now - run.start)
+        self._remaining[task.index] = left - saved
         self._record((now, EVICT, task, run, reason))
 
     def _stuck(self, tasks: int) -> StuckError:
@@ -141,6 +151,11 @@ class Engine:
             " quota is the reason, raise it (for example --set quota_share=0.5)."
         )
         return StuckError("\n".join(lines))
+
+
+def _lives(heap: Heap) -> bool:
+    """Whether a run in the heap will still begin or finish."""
+    return any(run is not None and run.alive for _, _, run, _ in heap)
 
 
 def _first_tick(start: float, tick: float) -> float:

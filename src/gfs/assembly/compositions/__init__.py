@@ -1,0 +1,10 @@
+"""The schedulers that come with GFS, one file each."""
+
+from __future__ import annotations
+
+from gfs.assembly.compositions.gfs import GFS
+from gfs.assembly.compositions.static import STATIC
+from gfs.assembly.compositions.yarn_cs import YARN_CS
+from gfs.assembly.recipes import Recipe
+
+BUILT_IN: tuple[Recipe, ...] = (GFS, STATIC, YARN_CS)

@@ -1,0 +1,61 @@
+"""A recipe: how the scheduler of one pool is put together, under a name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from gfs.assembly.context import Context
+from gfs.assembly.quotas import build_quota
+from gfs.core.ports import Placer, Policy, Preemptor, Queue
+from gfs.policies.greedy import GreedyPolicy
+
+
+class Recipe(Protocol):
+    """What the registry keeps of a scheduler."""
+
+    @property
+    def name(self) -> str:
+        """What it is called on the command line."""
+        ...
+
+    @property
+    def summary(self) -> str:
+        """What it does, in a line."""
+        ...
+
+    @property
+    def quota(self) -> str:
+        """The quota it has unless another one is asked for."""
+        ...
+
+    def build(self, context: Context) -> Policy:
+        """The scheduler of one pool."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Composition:
+    """A scheduler that serves tasks one by one (`GreedyPolicy`), by the parts it is put together from."""
+
+    name: str
+    summary: str
+    queue: Callable[[], Queue]
+    placer: Callable[[Context], Placer]
+    preemptor: Callable[[Context], Preemptor]
+    quota: str = "none"
+    """The quota it has unless another one is asked for."""
+
+    def build(self, context: Context) -> Policy:
+        """The scheduler of one pool."""
+        return GreedyPolicy(
+            context.pool,
+            hp_queue=self.queue(),
+            spot_queue=self.queue(),
+            placer=self.placer(context),
+            preemptor=self.preemptor(context),
+            quota=build_quota(context, self.quota),
+            ledger=context.ledger,
+            rules=context.parameters.rules,
+        )
