@@ -162,9 +162,9 @@ def play(
     return Story(simulate(work, scheduler=scheduler, check=True, window=window, **parameters))
 
 
-def play_unchecked(machines: Sequence[NodeSpec], *drafts: Draft) -> Story:
+def play_unchecked(machines: Sequence[NodeSpec], *drafts: Draft, scheduler: str = "gfs") -> Story:
     """The same with a workload that the checks would refuse: what a bug elsewhere could let through."""
-    return Story(run_simulation(workload(machines, drafts), "gfs", Parameters()))
+    return Story(run_simulation(workload(machines, drafts), scheduler, Parameters()))
 
 
 def csv_text(result: RunResult) -> str:

@@ -16,8 +16,10 @@ from gfs.version import __version__
 
 if TYPE_CHECKING:
     from gfs.api import Comparison, RunResult, compare, generate, read_trace, simulate
+    from gfs.assembly.context import Context
     from gfs.assembly.parameters import Parameters
-    from gfs.assembly.schedulers import SCHEDULERS
+    from gfs.assembly.recipes import Composition, Recipe
+    from gfs.assembly.schedulers import SCHEDULERS, schedulers
     from gfs.domain.errors import BadRow, BadRows, GfsError, InputError, InvariantError, StuckError
     from gfs.domain.node import NodeSpec
     from gfs.domain.task import Kind, Task
@@ -28,12 +30,15 @@ __all__ = [
     "BadRow",
     "BadRows",
     "Comparison",
+    "Composition",
+    "Context",
     "GfsError",
     "InputError",
     "InvariantError",
     "Kind",
     "NodeSpec",
     "Parameters",
+    "Recipe",
     "RunResult",
     "StuckError",
     "Task",
@@ -42,14 +47,17 @@ __all__ = [
     "compare",
     "generate",
     "read_trace",
+    "schedulers",
     "simulate",
 ]
 
 if not TYPE_CHECKING:  # a type checker should complain about unknown names, so it must not see this
     _HOMES = {
         "gfs.api": ("Comparison", "RunResult", "compare", "generate", "read_trace", "simulate"),
+        "gfs.assembly.context": ("Context",),
         "gfs.assembly.parameters": ("Parameters",),
-        "gfs.assembly.schedulers": ("SCHEDULERS",),
+        "gfs.assembly.recipes": ("Composition", "Recipe"),
+        "gfs.assembly.schedulers": ("SCHEDULERS", "schedulers"),
         "gfs.domain.errors": ("BadRow", "BadRows", "GfsError", "InputError", "InvariantError", "StuckError"),
         "gfs.domain.node": ("NodeSpec",),
         "gfs.domain.task": ("Kind", "Task"),

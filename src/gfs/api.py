@@ -9,6 +9,7 @@ from typing import Any
 
 from gfs.assembly.parallel import BarProgress, run_all
 from gfs.assembly.parameters import Parameters
+from gfs.assembly.recipes import Recipe
 from gfs.assembly.result import RunResult, Window
 from gfs.assembly.run import Progress, run_simulation, with_task_defaults
 from gfs.assembly.schedulers import find_scheduler
@@ -49,7 +50,7 @@ def simulate(
     jobs: Source,
     nodes: Path | str | None = None,
     *,
-    scheduler: str = "gfs",
+    scheduler: str | Recipe = "gfs",
     config: Path | str | None = None,
     window: Window | str | None = None,
     seed: int = 0,
@@ -63,12 +64,14 @@ def simulate(
 
     `jobs` is a workload or the path of a jobs file, then with the path of its `nodes` file. `window` limits
     what is counted: (start, end) in seconds or "START:END". `check` verifies all invariants at every decision.
+    `scheduler` is one of `gfs.schedulers()`, by name, or a recipe of your own, such as a `gfs.Composition`.
     """
+    recipe = find_scheduler(scheduler)
     chosen = _parameters(config, parameters)
     workload = _workload(jobs, nodes, chosen, skip_bad_rows)
     return run_simulation(
         workload,
-        scheduler,
+        recipe,
         chosen,
         window=parse_window(window),
         seed=seed,
@@ -112,7 +115,7 @@ def compare(
     jobs: Source,
     nodes: Path | str | None = None,
     *,
-    schedulers: Sequence[str] = ("gfs", "yarn-cs", "static"),
+    schedulers: Sequence[str | Recipe] = ("gfs", "yarn-cs", "static"),
     config: Path | str | None = None,
     window: Window | str | None = None,
     seed: int = 0,
@@ -126,14 +129,14 @@ def compare(
     """Simulate one trace under several schedulers; arguments as for `simulate`.
 
     With `workers` above 1 they run in processes of their own, which is worth it from about 100,000 tasks on. A
-    script that does so needs the usual `if __name__ == "__main__":` around its main part.
+    script that does so needs the usual `if __name__ == "__main__":` around its main part, and a recipe of your
+    own must be one that can be pickled.
     """
     if not schedulers:
         raise InputError("no scheduler to compare: name at least one, for example gfs,yarn-cs")
-    if len(set(schedulers)) != len(schedulers):
-        raise InputError(f"a scheduler is named twice in {','.join(schedulers)}: name each once")
-    for name in schedulers:
-        find_scheduler(name)
+    names = [find_scheduler(scheduler).name for scheduler in schedulers]
+    if len(set(names)) != len(names):
+        raise InputError(f"a scheduler is named twice in {','.join(names)}: name each once")
     chosen = _parameters(config, parameters)
     workload = _workload(jobs, nodes, chosen, skip_bad_rows)
     results = run_all(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -123,6 +124,21 @@ def test_a_progress_bar_only_where_someone_watches() -> None:
     assert process.returncode == 0
     assert b"tasks" in seen
     assert b"tasks counted" in output
+
+
+def test_every_run_of_a_comparison_has_a_bar_that_moves() -> None:
+    write_trace(gfs.generate("paper", nodes=60, days=7), ".")
+    words = ("--schedulers", "gfs,static", "--workers", "2", "--check")  # --check: takes a while
+    leader, process = _start_watched("compare", *TRACE, *words)
+    with process:
+        seen = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", _rest(leader).decode())
+        process.communicate(timeout=60)
+    assert process.returncode == 0
+    for name in ("gfs", "static"):
+        counts = [int(count) for count in re.findall(rf"{name}\W+(\d+)/\d+ tasks", seen)]
+        assert counts[0] == 0
+        assert counts == sorted(counts)
+        assert len(set(counts)) > 2, counts
 
 
 def _start_watched(*words: str) -> tuple[int, subprocess.Popen[bytes]]:

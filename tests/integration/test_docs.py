@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import shlex
+import tomllib
 from dataclasses import fields
 from functools import cache
 from pathlib import Path
@@ -142,8 +143,20 @@ def test_a_command_of_a_block_can_be_typed_as_it_stands(name: str, command: str)
     _, found, left = find_command(shlex.split(command, comments=True)[1:])
     with found.make_context("gfs", left) as context:
         gfs.Parameters().changed(dict(pair.split("=") for pair in context.params.get("settings") or ()))
-        assert set((context.params.get("schedulers") or "gfs").split(",")) <= set(gfs.SCHEDULERS), name
-        assert (context.params.get("scheduler") or "gfs") in gfs.SCHEDULERS, name
+        assert set((context.params.get("schedulers") or "gfs").split(",")) <= schedulers(), name
+        assert (context.params.get("scheduler") or "gfs") in schedulers(), name
+
+
+def schedulers() -> set[str]:
+    """Those that come with GFS and those of the examples."""
+    examples = [tomllib.loads(path.read_text()) for path in (ROOT / "examples").glob("*/pyproject.toml")]
+    return {*gfs.SCHEDULERS, *(n for e in examples for n in e["project"]["entry-points"]["gfs.schedulers"])}
+
+
+def test_the_guide_shows_the_example_as_it_is() -> None:
+    page = "docs/guides/add-a-scheduler.md"
+    assert blocks(page, "toml") == [text_of("examples/gfs-apart/pyproject.toml")]
+    assert blocks(page, "python")[0] == text_of("examples/gfs-apart/gfs_apart.py")
 
 
 def test_the_readme_shows_what_the_demo_prints(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

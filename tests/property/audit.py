@@ -106,6 +106,37 @@ class Audit:
                 total += progress
             assert isclose(total, task.duration, abs_tol=1e-6), f"{name}: {total} of {task.duration}"
 
+    def leased_work_is_conserved(self, resume: float) -> None:
+        """A suspended run keeps all its progress; the next one pays for resuming."""
+        for name, runs in self.runs.items():
+            total = sum(max(0.0, r.end - r.start - resume * (number > 1)) for number, r in runs.items())
+            assert isclose(total, self.tasks[name].duration, abs_tol=1e-6), f"{name}: {total}"
+
+    def nobody_stops_inside_a_lease(self, hp_lease: float, spot_lease: float) -> None:
+        """Runs begin where a round begins, and are stopped only where a lease of theirs ends."""
+        for name, runs in self.runs.items():
+            lease = spot_lease if self.tasks[name].kind is Kind.SPOT else hp_lease
+            for lived in runs.values():
+                assert lived.start % spot_lease == 0, f"{name} starts at {lived.start}"
+                assert not lived.evicted or (lived.end - lived.start) % lease == 0, f"{name} stops at {lived.end}"
+
+    def no_hp_waits_in_vain_for_a_lease(self, round_length: float) -> None:
+        """Where a round has begun, no waiting HP task fits beside the leases of the other HP tasks."""
+        hp = [task for task in self.work.tasks if task.kind is Kind.HP]
+        for now in sorted({row[0] for row in self.rows if row[0] % round_length == 0}):
+            used: dict[tuple[str, int], int] = defaultdict(int)
+            waiting = []
+            for task in hp:
+                held = [r for r in self.runs[task.name].values() if r.start <= now < r.end]
+                for node, cards, micro in (place for lived in held for place in lived.places):
+                    for card in cards:
+                        used[node, card] += micro or CARD
+                last = self.runs[task.name][max(self.runs[task.name])]
+                if task.submit_time <= now and not held and now < last.start:
+                    waiting.append(task)
+            for task in waiting:
+                assert self._slots_beside_hp(task, used) < task.pods, f"{task.name} waits in vain at {now}"
+
     def spot_stays_inside(self, share: float) -> None:
         """At every start: spot GPUs in use with at least this guarantee, with the newcomer, within the quota."""
         capacity = self.work.capacity()

@@ -12,7 +12,7 @@ from gfs.assembly.schedulers import build_scheduler, find_scheduler
 def test_an_unknown_scheduler_gets_the_closest_name() -> None:
     with pytest.raises(InputError, match="unknown scheduler 'yarn': did you mean yarn-cs"):
         find_scheduler("yarn")
-    with pytest.raises(InputError, match="there are gfs, static, yarn-cs"):
+    with pytest.raises(InputError, match=r"there are gfs, .*static.*, yarn-cs"):
         find_scheduler("qqqq")
 
 

@@ -15,9 +15,17 @@ from queue import Empty
 from typing import Any
 
 from gfs.assembly.parameters import Parameters
+from gfs.assembly.parcels import (
+    PackedScheduler,
+    pack_scheduler,
+    pack_workload,
+    unpack_scheduler,
+    unpack_workload,
+)
+from gfs.assembly.recipes import Recipe
 from gfs.assembly.result import RunResult, Window
 from gfs.assembly.run import run_simulation
-from gfs.assembly.schedulers import check_fits_quota
+from gfs.assembly.schedulers import check_fits_quota, find_scheduler
 from gfs.domain.workload import Workload
 
 BarProgress = Callable[[str, int], None]
@@ -29,7 +37,7 @@ REPORT_EVERY = 50
 
 def run_all(
     workload: Workload,
-    schedulers: Sequence[str],
+    schedulers: Sequence[str | Recipe],
     parameters: Parameters,
     *,
     workers: int,
@@ -38,20 +46,22 @@ def run_all(
     **options: Any,
 ) -> list[RunResult]:
     """Results in the order of `schedulers`, the same however many workers there are."""
-    for name in schedulers:
-        check_fits_quota(name, workload, parameters)  # before the first run, not after the second
-    if workers <= 1 or len(schedulers) == 1:
+    recipes = [find_scheduler(scheduler) for scheduler in schedulers]
+    for recipe in recipes:
+        check_fits_quota(recipe, workload, parameters)  # before the first run, not after the second
+    if workers <= 1 or len(recipes) == 1:
         return [
             run_simulation(
                 workload,
-                name,
+                recipe,
                 parameters,
                 window=window,
-                progress=partial(progress, name) if progress else None,
+                progress=partial(progress, recipe.name) if progress else None,
                 **options,
             )
-            for name in schedulers
+            for recipe in recipes
         ]
+    packed = [pack_scheduler(recipe) for recipe in recipes]
     # Fresh processes, not forks: a fork of a process with threads (progress bars, Arrow) may hang.
     context = multiprocessing.get_context("spawn")
     with _deaf_children():
@@ -60,12 +70,12 @@ def run_all(
             workers,
             mp_context=context,
             initializer=_set_up,
-            initargs=(workload, parameters, window, options, messages),
+            initargs=(pack_workload(workload), parameters, window, options, messages),
         )
     with pool:
         try:
             with _deaf_children() as pressed:
-                futures = [pool.submit(_run_one, name) for name in schedulers if not pressed]
+                futures = [pool.submit(_run_one, scheduler) for scheduler in packed if not pressed]
             _pass_on(messages, futures, progress)
             return [replace(future.result(), workload=workload) for future in futures]
         except BaseException:
@@ -102,13 +112,19 @@ _shared: dict[str, Any] = {}
 
 
 def _set_up(
-    workload: Workload, parameters: Parameters, window: Window, options: dict[str, Any], messages: Any
+    workload: bytes, parameters: Parameters, window: Window, options: dict[str, Any], messages: Any
 ) -> None:
-    _shared.update(workload=workload, parameters=parameters, window=window, options=options, messages=messages)
+    _shared.update(
+        workload=unpack_workload(workload),
+        parameters=parameters,
+        window=window,
+        options=options,
+        messages=messages,
+    )
 
 
-def _run_one(name: str) -> RunResult:
-    calls = 0
+def _run_one(scheduler: PackedScheduler) -> RunResult:
+    name, calls = scheduler.name, 0
 
     def report(finished: int) -> None:
         nonlocal calls
@@ -118,7 +134,7 @@ def _run_one(name: str) -> RunResult:
 
     result = run_simulation(
         _shared["workload"],
-        name,
+        unpack_scheduler(scheduler),
         _shared["parameters"],
         window=_shared["window"],
         progress=report,

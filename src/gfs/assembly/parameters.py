@@ -36,6 +36,11 @@ class Parameters:
     restart_overhead_large: float = _number(60.0, "seconds lost at a restart, larger tasks", 0.0)
     checkpoint_interval: float = _number(3600.0, "seconds between checkpoints, tasks that do not say", 1e-3)
     guarantee_hours: float = _number(1.0, "guarantee H in hours, spot tasks that do not say", 1e-3)
+    hp_lease: float = _number(1200.0, "seconds of an HP lease (chronus); a multiple of spot_lease", 1e-3)
+    spot_lease: float = _number(300.0, "seconds of a spot lease (chronus)", 1e-3)
+    resume_overhead: float = _number(120.0, "seconds lost when a suspended task resumes (chronus)", 0.0)
+    lease_patience: float = _number(3600.0, "waiting that doubles a claim to a lease, seconds (chronus)", 1.0)
+    solver_seconds: float = _number(5.0, "seconds a program for the next leases may take (chronus)", 1e-9)
     tick: float = _number(300.0, "seconds between two looks at the quota", 1e-3)
     alpha: float = _number(0.5, "weight of useful GPU time in the objective", 0.0)
     beta: float = _number(0.5, "weight of wasted work in the preemption cost", 0.0)
@@ -56,6 +61,12 @@ class Parameters:
                     word = "between" if upper else "at least"
                     raise InputError(f"{item.name} = {value:g}: must be {word} {least:g}{upper}")
 
+        rounds = self.hp_lease / self.spot_lease
+        if rounds < 1 or abs(rounds - round(rounds)) > 1e-9:
+            raise InputError(
+                f"hp_lease = {self.hp_lease:g}: must be a whole multiple of spot_lease = {self.spot_lease:g}"
+            )
+
     @property
     def rules(self) -> ExecutionRules:
         """The time model these parameters describe."""
@@ -63,6 +74,7 @@ class Parameters:
             grace_period=self.grace_period,
             restart_overhead=self.restart_overhead,
             restart_overhead_large=self.restart_overhead_large,
+            resume_overhead=self.resume_overhead,
             checkpoint_on_grace=self.checkpoint_on_grace,
         )
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Generic, Protocol, TypeVar
 
 from gfs.assembly.context import Context
 from gfs.assembly.quotas import build_quota
 from gfs.core.ports import Placer, Policy, Preemptor, Queue
+from gfs.domain.task import Task
 from gfs.policies.greedy import GreedyPolicy
 
 
@@ -58,4 +59,45 @@ class Composition:
             quota=build_quota(context, self.quota),
             ledger=context.ledger,
             rules=context.parameters.rules,
+        )
+
+
+class Learner(Protocol):
+    """Something that parts learn from the arrivals."""
+
+    def learn(self, arrived: Sequence[Task]) -> None:
+        """See the tasks that have just arrived, before the pass that serves them."""
+        ...
+
+
+L = TypeVar("L", bound=Learner)
+
+
+@dataclass(frozen=True, slots=True)
+class LearningComposition(Generic[L]):
+    """A `Composition` whose placer and preemptor share what is learnt from the arrivals of their pool."""
+
+    name: str
+    summary: str
+    queue: Callable[[], Queue]
+    learner: Callable[[Context], L]
+    """Built once for each pool, and handed to both parts."""
+    placer: Callable[[Context, L], Placer]
+    preemptor: Callable[[Context, L], Preemptor]
+    quota: str = "none"
+    """The quota it has unless another one is asked for."""
+
+    def build(self, context: Context) -> Policy:
+        """The scheduler of one pool."""
+        learner = self.learner(context)
+        return GreedyPolicy(
+            context.pool,
+            hp_queue=self.queue(),
+            spot_queue=self.queue(),
+            placer=self.placer(context, learner),
+            preemptor=self.preemptor(context, learner),
+            quota=build_quota(context, self.quota),
+            ledger=context.ledger,
+            rules=context.parameters.rules,
+            watch=learner.learn,
         )

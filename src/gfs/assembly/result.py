@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from gfs.assembly.parameters import Parameters
-from gfs.assembly.schedulers import quota_in_force
+from gfs.core.ports import SolverFigures
 from gfs.domain.workload import Workload
 from gfs.telemetry.metrics import Metrics, TaskStep, task_life
 from gfs.version import __version__
@@ -27,12 +27,16 @@ class RunResult:
     """The event log, one row a pod."""
     quota: pa.Table | None
     """The spot quota at every tick, if it was recorded."""
+    quota_in_force: str
+    """What limited spot tasks, in words: 'none' or 'fixed 35%'."""
     parameters: Parameters
     window: Window
     seed: int
     seconds: float
     """CPU seconds of the simulation itself, without reading and writing files."""
     workload: Workload
+    solver: SolverFigures | None = None
+    """Where the scheduler solves programs: how that went."""
 
     def summary(self) -> dict[str, Any]:
         """One entry of the summary file (SPEC 8)."""
@@ -45,12 +49,8 @@ class RunResult:
             "version": __version__,
             "trace": self.workload.name,
             "metrics": self.metrics.to_dict(),
+            **({"solver": self.solver._asdict()} if self.solver else {}),
         }
-
-    @property
-    def quota_in_force(self) -> str:
-        """What limited spot tasks, in words: 'none' or 'fixed 35%'."""
-        return quota_in_force(self.scheduler, self.parameters)
 
     def explain(self, task: str) -> list[TaskStep]:
         """The life of one task: waits, runs, evictions, and why."""

@@ -7,8 +7,9 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from gfs.assembly.parameters import Parameters
+from gfs.assembly.recipes import Recipe
 from gfs.assembly.result import RunResult, Window
-from gfs.assembly.schedulers import build_scheduler
+from gfs.assembly.schedulers import build_scheduler, find_scheduler, quota_in_force
 from gfs.domain.task import Task
 from gfs.domain.units import HOUR
 from gfs.domain.workload import Workload
@@ -23,7 +24,7 @@ Progress = Callable[[int], None]
 
 def run_simulation(
     workload: Workload,
-    scheduler: str,
+    scheduler: str | Recipe,
     parameters: Parameters,
     *,
     window: Window = (None, None),
@@ -33,9 +34,10 @@ def run_simulation(
     progress: Progress | None = None,
 ) -> RunResult:
     """Run a workload through a scheduler to the end and work out the metrics from the event log."""
+    recipe = find_scheduler(scheduler)
     log, quota_log = EventLog(workload), QuotaLog()
     built = build_scheduler(
-        scheduler,
+        recipe,
         workload,
         parameters,
         period=_period(workload, window),
@@ -49,17 +51,27 @@ def run_simulation(
     seconds = time.process_time() - before
     events = log.table()
     quota = quota_log.table() if record_quota else None
-    metrics = compute_metrics(events, workload, window=window, quota=quota, alpha=parameters.alpha, rules=rules)
+    metrics = compute_metrics(
+        events,
+        workload,
+        window=window,
+        quota=quota,
+        alpha=parameters.alpha,
+        rules=rules,
+        leases=built.leases,
+    )
     return RunResult(
-        scheduler=scheduler,
+        scheduler=recipe.name,
         metrics=metrics,
         events=events,
         quota=quota,
+        quota_in_force=quota_in_force(recipe, parameters),
         parameters=parameters,
         window=window,
         seed=seed,
         seconds=seconds,
         workload=workload,
+        solver=built.solver,
     )
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from difflib import get_close_matches
 from math import ceil, inf
 
 from gfs.assembly.compositions import BUILT_IN
 from gfs.assembly.context import Context
 from gfs.assembly.parameters import Parameters
+from gfs.assembly.plugins import Plugin, as_recipe, find_plugins
 from gfs.assembly.recipes import Recipe
 from gfs.core.ledger import GuaranteeLedger
 from gfs.core.pool import Pool
@@ -22,17 +24,90 @@ SCHEDULERS: dict[str, Recipe] = {recipe.name: recipe for recipe in BUILT_IN}
 """The schedulers that come with GFS, by name."""
 
 
-def find_scheduler(name: str) -> Recipe:
-    """The recipe with this name; an unknown name gets the closest ones suggested."""
+BUILT_IN_SOURCE = "built in"
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """A scheduler as `gfs schedulers` shows it."""
+
+    name: str
+    source: str
+    """The distribution it comes from, with its version; 'built in' for ours."""
+    recipe: Recipe | None
+    problem: str = ""
+    """Why it cannot be used, where there is no recipe."""
+
+
+def schedulers() -> dict[str, Recipe]:
+    """All schedulers that can be used, by name: ours, then those that installed distributions offer."""
+    return {entry.name: entry.recipe for entry in list_schedulers() if entry.recipe is not None}
+
+
+def list_schedulers() -> list[Listed]:
+    """All schedulers there are, those that cannot be used as well. This imports every plug-in."""
+    plugins = find_plugins()
+    ours = [Listed(name, BUILT_IN_SOURCE, recipe) for name, recipe in SCHEDULERS.items()]
+    return ours + [_listed(plugin, plugins) for plugin in plugins]
+
+
+def find_scheduler(scheduler: str | Recipe) -> Recipe:
+    """The recipe with this name, ours or of a plug-in; a recipe given as such is only looked over."""
+    if not isinstance(scheduler, str):
+        return _look_over(scheduler)
+    if scheduler in SCHEDULERS:
+        return SCHEDULERS[scheduler]
+    plugins = find_plugins()
+    offers = [plugin for plugin in plugins if plugin.name == scheduler]
+    if not offers:
+        raise InputError(f"unknown scheduler {scheduler!r}: {_hint(scheduler, plugins)}")
+    if len(offers) > 1:
+        sources = " and ".join(plugin.source for plugin in offers)
+        raise InputError(f"scheduler {scheduler!r} is offered more than once: by {sources}; uninstall all but one")
+    try:
+        return offers[0].load()
+    except InputError as error:
+        raise InputError(f"scheduler {scheduler!r} of {offers[0].source} cannot be used: {error}") from error
+
+
+def is_registered(recipe: Recipe) -> bool:
+    """Whether another process finds this very recipe by its name."""
+    try:
+        return find_scheduler(recipe.name) is recipe
+    except InputError:
+        return False
+
+
+def _look_over(recipe: Recipe) -> Recipe:
+    try:
+        as_recipe(recipe)
+    except InputError as error:
+        raise InputError(f"this scheduler cannot be used: {error}") from error
+    if SCHEDULERS.get(recipe.name, recipe) is not recipe:
+        raise InputError(f"there is a built-in scheduler {recipe.name!r}: give yours another name")
+    return recipe
+
+
+def _hint(name: str, plugins: list[Plugin]) -> str:
+    names = list(dict.fromkeys([*SCHEDULERS, *(plugin.name for plugin in plugins)]))
+    close = get_close_matches(name, names, n=2)
+    return f"did you mean {' or '.join(close)}?" if close else f"there are {', '.join(names)}"
+
+
+def _listed(plugin: Plugin, plugins: list[Plugin]) -> Listed:
+    name, source = plugin.name, plugin.distribution
     if name in SCHEDULERS:
-        return SCHEDULERS[name]
-    close = get_close_matches(name, SCHEDULERS, n=2, cutoff=0.5)
-    hint = f"did you mean {' or '.join(close)}?" if close else f"there are {', '.join(SCHEDULERS)}"
-    raise InputError(f"unknown scheduler {name!r}: {hint}")
+        return Listed(name, source, None, "the built-in scheduler of this name is used instead")
+    if others := [other.source for other in plugins if other.name == name and other is not plugin]:
+        return Listed(name, source, None, f"also offered by {', '.join(others)}")
+    try:
+        return Listed(name, source, plugin.load())
+    except InputError as error:
+        return Listed(name, source, None, str(error))
 
 
 def build_scheduler(
-    name: str,
+    scheduler: str | Recipe,
     workload: Workload,
     parameters: Parameters,
     *,
@@ -41,11 +116,11 @@ def build_scheduler(
     on_tick: TickObserver | None = None,
 ) -> Scheduler:
     """A scheduler for all pools of a cluster, ready to take events."""
-    recipe = find_scheduler(name)
+    recipe = find_scheduler(scheduler)
     by_model: dict[str, list[NodeSpec]] = {}
     for node in workload.nodes:
         by_model.setdefault(node.gpu_model, []).append(node)
-    check_fits_quota(name, workload, parameters)
+    check_fits_quota(recipe, workload, parameters)
     spot = [task for task in workload.tasks if task.kind is Kind.SPOT]
     guarantees = tuple(sorted({task.guarantee_hours for task in spot} or {parameters.guarantee_hours}))
     policies = {}
@@ -56,15 +131,15 @@ def build_scheduler(
     return Scheduler(policies, check=check, on_tick=on_tick)
 
 
-def quota_in_force(name: str, parameters: Parameters) -> str:
+def quota_in_force(recipe: Recipe, parameters: Parameters) -> str:
     """What limits spot tasks in such a run, in words: 'none' or 'fixed 35%'."""
-    quota = parameters.quota or find_scheduler(name).quota
+    quota = parameters.quota or recipe.quota
     return f"fixed {100 * parameters.quota_share:.4g}%" if quota == "fixed" else quota
 
 
-def check_fits_quota(name: str, workload: Workload, parameters: Parameters) -> None:
+def check_fits_quota(recipe: Recipe, workload: Workload, parameters: Parameters) -> None:
     """A spot task larger than the whole fixed quota could never start: say so before anything runs."""
-    if (parameters.quota or find_scheduler(name).quota) != "fixed":
+    if (parameters.quota or recipe.quota) != "fixed":
         return
     share, capacity = parameters.quota_share, workload.capacity()
     limits = {model: round(share * cards, 6) for model, cards in capacity.items()}
@@ -74,7 +149,7 @@ def check_fits_quota(name: str, workload: Workload, parameters: Parameters) -> N
         cards = capacity[worst.gpu_model]
         enough = ceil(100 * worst.gpus / cards) / 100
         raise InputError(
-            f"{name} has a fixed spot quota: quota_share = {share:g} lets spot tasks hold"
+            f"{recipe.name} has a fixed spot quota: quota_share = {share:g} lets spot tasks hold"
             f" {format_gpus(limits[worst.gpu_model])} of {cards} cards of pool {worst.gpu_model}, but task"
             f" {worst.name} asks {format_gpus(worst.gpus)} and could never start ({len(too_large)} such tasks);"
             f" set quota=none, or quota_share to at least {enough:.2f}"

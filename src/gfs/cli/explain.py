@@ -117,6 +117,8 @@ def _table(steps: Sequence[TaskStep], title: str) -> Table:
         why = step.reason
         if step.what == "submitted":
             why = f"asks for {format_gpus(step.gpus)} GPUs"
+        elif step.what == "suspended":
+            why = "its lease ended and was not renewed in this place; its progress is kept"
         elif step.ongoing:
             why = f"{why} (still so at the end of the log)".strip()
         where = nodes if step.what == "ran" else ""
@@ -131,11 +133,14 @@ def _in_short(steps: Sequence[TaskStep]) -> str:
     waited = sum(step.length for step in steps if step.what == "waited")
     runs = sum(step.what == "ran" for step in steps)
     evictions = sum(step.what == "evicted" for step in steps)
+    suspensions = sum(step.what == "suspended" for step in steps)
     words = [
         f"waited {short_seconds(waited)} in all",
         f"ran {_times(runs)}",
         f"was evicted {_times(evictions)}" if evictions else "was never evicted",
     ]
+    if suspensions:
+        words[-1] = f"was suspended {_times(suspensions)}"
     if steps[-1].what == "finished":
         words.append(f"finished {short_seconds(steps[-1].time - steps[0].time)} after it was submitted")
     else:

@@ -10,16 +10,19 @@ gfs schedulers"""
 
 
 def schedulers() -> None:
-    """List the schedulers, a line each."""
+    """List the schedulers, a line each: ours and those that installed packages add."""
     from rich.text import Text
 
-    from gfs.assembly.schedulers import SCHEDULERS
+    from gfs.assembly.schedulers import list_schedulers
     from gfs.cli.tables import bare_table
 
     table = bare_table(caption="quota: what limits spot tasks unless --set quota=none or quota=fixed is given")
     table.add_column("scheduler", style="bold", no_wrap=True)
     table.add_column("quota", no_wrap=True)
-    table.add_column("what it does", overflow="fold")
-    for name, composition in SCHEDULERS.items():
-        table.add_row(Text(name), Text(composition.quota), Text(composition.summary))
+    table.add_column("from", overflow="fold")
+    table.add_column("what it does", overflow="fold", ratio=1)
+    for entry in list_schedulers():
+        recipe = entry.recipe
+        quota, words = (recipe.quota, recipe.summary) if recipe else ("-", f"unusable: {entry.problem}")
+        table.add_row(Text(entry.name), Text(quota), Text(entry.source), Text(words))
     show(table)

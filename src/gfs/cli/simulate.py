@@ -64,7 +64,7 @@ def simulate(
     from gfs.assembly.run import run_simulation
     from gfs.assembly.schedulers import find_scheduler
     from gfs.cli.bars import bars
-    from gfs.cli.tables import pools_table, result_table
+    from gfs.cli.tables import pools_table, result_table, solver_text
     from gfs.cli.trace_input import read_run_input
     from gfs.telemetry.tables import write_table
 
@@ -90,6 +90,8 @@ def simulate(
         if json != STDOUT:
             show(result_table(result), pools_table(result))
         note(f"simulated in {result.seconds:.2f} CPU seconds")
+        if result.solver is not None:
+            note(solver_text(result.solver))
         outputs.save(events, lambda path: write_table(result.events, path))
         if result.quota is not None:
             table = result.quota

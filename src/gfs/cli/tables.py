@@ -15,6 +15,7 @@ from gfs.report.columns import NOTHING, amount, percent, short_seconds
 
 if TYPE_CHECKING:
     from gfs.assembly.result import RunResult
+    from gfs.core.ports import SolverFigures
     from gfs.telemetry.metrics import ClassMetrics
 
 MOST_BAD_ROWS = 50
@@ -57,12 +58,26 @@ def result_table(result: RunResult) -> Table:
     if spot.runs:
         table.add_section()
         table.add_row("runs", NOTHING, amount(spot.runs))
-        table.add_row("evicted, of runs", "never", f"{amount(spot.evictions)} = {percent(spot.eviction_rate)}")
-        table.add_row("kept their guaranteed hours", NOTHING, percent(spot.guarantee_hit_rate))
+        if metrics.leases:
+            table.add_row("suspended at lease ends", amount(hp.suspensions), amount(spot.suspensions))
+        else:
+            table.add_row("evicted, of runs", "never", f"{amount(spot.evictions)} = {percent(spot.eviction_rate)}")
+            table.add_row("kept their guaranteed hours", NOTHING, percent(spot.guarantee_hit_rate))
         table.add_row("GPU-hours wasted", NOTHING, amount(spot.wasted_gpu_hours))
         if metrics.quota_use is not None:
             table.add_row("quota in use", NOTHING, percent(metrics.quota_use))
     return table
+
+
+def solver_text(figures: SolverFigures) -> str:
+    """How the programs of a run went, in a line."""
+    if not figures.solves:
+        return "leases: no program had to be solved"
+    text = f"leases: {figures.solves:,} programs solved"
+    if not figures.out_of_time:
+        return f"{text}, all to the optimum"
+    late = f"{figures.out_of_time:,} of them ran out of time"
+    return f"{text}, {late}; the worst answer may be {figures.worst_gap:.2%} below the best"
 
 
 def pools_table(result: RunResult) -> Table:

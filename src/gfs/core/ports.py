@@ -124,10 +124,30 @@ class Quota(Protocol):
         ...
 
 
+class SolverFigures(NamedTuple):
+    """How the optimisation of a policy that solves programs went."""
+
+    solves: int
+    out_of_time: int
+    """Programs that the solver could not finish in its time."""
+    worst_gap: float
+    """How far the worst of these may be from the best value, as a share of it."""
+
+
 class Policy(Protocol):
     """A whole scheduler for one pool: sees everything that waits, returns what to do."""
 
     pool: Pool
+
+    @property
+    def leases(self) -> bool:
+        """Whether it suspends tasks at the ends of leases instead of evicting them."""
+        ...
+
+    @property
+    def solver(self) -> SolverFigures | None:
+        """Where it solves programs: how that went."""
+        ...
 
     def finish(self, run: Run, now: float) -> None:
         """A run is done; its cards are free."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 from gfs.domain.task import Task
 from gfs.domain.units import format_gpus, format_seconds
@@ -13,6 +13,15 @@ class Reason(Protocol):
 
     def text(self) -> str:
         """Say it so that a person understands."""
+        ...
+
+
+@runtime_checkable
+class SaysWhyClosed(Protocol):
+    """A placer that refuses nodes with room for another reason than recent evictions."""
+
+    def why_closed(self, task: Task) -> str:
+        """What keeps the task from them, to follow 'the 3 nodes with room are': 'on loan to spot tasks'."""
         ...
 
 
@@ -28,17 +37,21 @@ class NoRoom(NamedTuple):
     slots: int
     """Pods of this size that would fit now."""
     closed: int = 0
-    """Nodes with room that the circuit breaker keeps closed to spot tasks."""
+    """Nodes with room that the placer refuses."""
     without_spot: int | None = None
     """HP: pods that would fit if every spot task went."""
+    why_closed: str = ""
+    """What the placer says of the nodes it refuses; nothing: the circuit breaker keeps them closed."""
 
     def text(self) -> str:
         """Say it so that a person understands."""
         need = format_gpus(self.gpus_per_pod)
         idle = f"pool {self.pool}: {self.idle or 'no'} idle card{'s' * (self.idle > 1)}"
         if self.closed and self.slots >= self.pods:
+            if self.why_closed and self.pods > 1:  # some of its pods may find room on other nodes
+                return f"{idle}, but {self._refused()}"
             nodes = f"the {self.closed} nodes" if self.closed > 1 else "the node"
-            return f"{idle}, but {nodes} with room closed to spot tasks after recent evictions"
+            return f"{idle}, but {nodes} with room {self._refusal()}"
         if self.idle == 0 and self.gpus_per_pod < 1:
             words = f"pool {self.pool}: no card has {need} free"
             if self.pods > 1:
@@ -52,8 +65,17 @@ class NoRoom(NamedTuple):
         if self.without_spot is not None and self.without_spot > self.slots:
             words += f"; without any spot task {self.without_spot} of {self.pods} pods would fit"
         if self.closed:
-            words += f"; {self.closed} node{'s' * (self.closed > 1)} closed to spot tasks after recent evictions"
+            words += f"; {self._refused()}"
         return words
+
+    def _refused(self) -> str:
+        with_room = " with room" if self.why_closed else ""
+        return f"{self.closed} node{'s' * (self.closed > 1)}{with_room} {self._refusal()}"
+
+    def _refusal(self) -> str:
+        if not self.why_closed:
+            return "closed to spot tasks after recent evictions"
+        return f"{'are' if self.closed > 1 else 'is'} {self.why_closed}"
 
 
 class OverQuota(NamedTuple):

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from gfs.core.actions import Plan
 from gfs.core.invariants import check_pool
-from gfs.core.ports import Policy
+from gfs.core.ports import Policy, SolverFigures
 from gfs.core.reasons import Reason
 from gfs.core.run import Run
 from gfs.domain.task import Task
@@ -28,6 +28,23 @@ class Scheduler:
         self._only = next(iter(policies.values())) if len(policies) == 1 and not check else None
         self._check = check
         self._on_tick = on_tick
+
+    @property
+    def leases(self) -> bool:
+        """Whether tasks hold leases: stopping at their end is then no eviction."""
+        return any(policy.leases for policy in self.policies.values())
+
+    @property
+    def solver(self) -> SolverFigures | None:
+        """Where programs are solved: how that went, all pools together."""
+        figures = [policy.solver for policy in self.policies.values() if policy.solver is not None]
+        if not figures:
+            return None
+        return SolverFigures(
+            solves=sum(each.solves for each in figures),
+            out_of_time=sum(each.out_of_time for each in figures),
+            worst_gap=max(each.worst_gap for each in figures),
+        )
 
     def handle(
         self,

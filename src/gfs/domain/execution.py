@@ -22,6 +22,8 @@ class ExecutionRules:
     restart_overhead_large: float = 60.0
     """The same for tasks of more than `small_task_gpus` GPUs."""
     small_task_gpus: float = 8.0
+    resume_overhead: float = 120.0
+    """Seconds a run after a lost lease spends before its progress counts (schedulers of leases)."""
     checkpoint_on_grace: bool = False
     """Victims save their progress during the grace period instead of losing it."""
 

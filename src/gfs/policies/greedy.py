@@ -13,7 +13,7 @@ from gfs.core.ledger import GuaranteeLedger
 from gfs.core.node import Place
 from gfs.core.pool import Pool
 from gfs.core.ports import Placer, Preemptor, Queue, Quota, QuotaRow, Victims
-from gfs.core.reasons import Behind, EvictReason, NoRoom, OverQuota, Reason
+from gfs.core.reasons import Behind, EvictReason, NoRoom, OverQuota, Reason, SaysWhyClosed
 from gfs.core.run import Run
 from gfs.core.trial import Trial
 from gfs.domain.execution import ExecutionRules, since_checkpoint
@@ -33,6 +33,9 @@ def _unlimited(hours: float) -> float:
 
 class GreedyPolicy:
     """A queue per class, a placer, a preemptor and a quota, put together."""
+
+    leases = False
+    solver = None
 
     def __init__(
         self,
@@ -253,6 +256,7 @@ class GreedyPolicy:
             held, limit = pool.spot_held(hours), self.quota.limit(hours)
             if held + task.micro > limit * MICRO:
                 return OverQuota(pool.gpu_model, limit, held / MICRO, task.gpus, hours)
+        placer = self._placer
         return NoRoom(
             pool=pool.gpu_model,
             pods=task.pods,
@@ -260,8 +264,9 @@ class GreedyPolicy:
             idle=pool.idle,
             gap=pool.largest_gap(),
             slots=self._idle_slots(task),
-            closed=self._placer.closed(task),
+            closed=placer.closed(task),
             without_spot=None if task.kind else self._hp_slots(task),
+            why_closed=placer.why_closed(task) if isinstance(placer, SaysWhyClosed) else "",
         )
 
     def waiting(self) -> Iterator[tuple[Task, Reason]]:

@@ -80,10 +80,10 @@ COLUMNS: Final[tuple[Column, ...]] = (
     Column(
         "wasted",
         "GPU-h",
-        _evicting(lambda m: m.spot.wasted_gpu_hours),
+        _spot(lambda m: m.spot.wasted_gpu_hours),
         amount,
         True,
-        "GPU-hours lost to evictions: work since the last checkpoint, and restarts",
+        "GPU-hours lost to evictions and suspensions: work since the last checkpoint, and restarts",
     ),
     Column(
         "kept",

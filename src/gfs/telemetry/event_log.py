@@ -56,7 +56,7 @@ class EventLog:
         node_words, card_words, reason_words = _Words(), _Words(), _Words()
         nodes, cards, reasons = [], [], []
         for _, _, _, run, reason in entries:
-            reasons.append(reason_words.code(reason.text() if reason else ""))
+            reasons.append(reason_words.code(reason.text() if reason is not None else ""))
             if run is None:
                 nodes.append(node_words.code(""))
                 cards.append(card_words.code((0, 0)))

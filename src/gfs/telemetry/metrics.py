@@ -20,7 +20,7 @@ from gfs.domain.units import HOUR
 from gfs.domain.workload import Workload
 from gfs.telemetry.metrics_life import TaskStep, task_life
 from gfs.telemetry.metrics_prices import default_prices, monthly_benefit, price_of
-from gfs.telemetry.runs import Bools, Floats, Runs, TaskColumns, categories, numbers, runs_table
+from gfs.telemetry.runs import Bools, Floats, Ints, Runs, TaskColumns, categories, numbers, runs_table
 
 __all__ = [
     "ClassMetrics",
@@ -37,6 +37,9 @@ __all__ = [
 
 EPS: Final = PROGRESS_EPS
 """Seconds by which two moments may differ and still be the same."""
+
+PROMISES: Final = ("eviction_rate", "evictions_per_guarantee_period", "guarantee_hit_rate")
+"""Metrics of spot tasks that mean nothing where tasks hold leases."""
 
 Window = tuple[float | None, float | None]
 
@@ -57,6 +60,8 @@ class ClassMetrics:
     jqt_max: float
     slowdown_mean: float
     """JCT / duration, over tasks with a duration above 0."""
+    suspensions: int
+    """Runs of counted tasks that a lease's end stopped; they keep their progress."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,9 +71,9 @@ class SpotMetrics(ClassMetrics):
     runs: int
     evictions: int
     eviction_rate: float
-    """Evictions / runs."""
+    """Evictions / runs. Not reported (None in the summary) for a scheduler of leases: it evicts nobody."""
     wasted_gpu_hours: float
-    """Allocated minus useful, counted tasks of both classes (only evictions waste, so it stands here)."""
+    """Allocated minus useful, counted tasks of both classes (what evictions and suspensions cost)."""
     guarantee_periods: int
     """Guarantee periods completed: one per H hours a run lasts, and one for finishing inside a period."""
     evictions_per_guarantee_period: float
@@ -98,11 +103,14 @@ class Metrics:
     wasted_cost: float | None
     """Wasted GPU-hours at the given prices; None without prices."""
     leases: bool
-    """The scheduler suspends at lease ends: its 'evictions' are suspensions and promise nothing."""
+    """The scheduler suspends at lease ends: it promises no hours and evicts nobody."""
 
     def to_dict(self) -> dict[str, Any]:
         """The object that stands under "metrics" in the JSON summary."""
-        return {**asdict(self), "span": list(self.span)}
+        spot = asdict(self.spot)
+        if self.leases:
+            spot.update(dict.fromkeys(PROMISES))
+        return {**asdict(self), "spot": spot, "span": list(self.span)}
 
 
 def compute_metrics(
@@ -140,8 +148,9 @@ def compute_metrics(
 
     jct, jqt, done = _task_times(runs, len(workload.tasks))
     done &= counted
-    hp = _class_metrics(jct, jqt, tasks.duration, done & ~tasks.spot)
-    spot = _class_metrics(jct, jqt, tasks.duration, done & tasks.spot)
+    suspensions = np.bincount(runs.task[runs.suspended], minlength=len(workload.tasks))
+    hp = _class_metrics(jct, jqt, tasks.duration, suspensions, done & ~tasks.spot)
+    spot = _class_metrics(jct, jqt, tasks.duration, suspensions, done & tasks.spot)
     spot_over = over & tasks.spot[runs.task]
     eviction = _eviction_metrics(runs, tasks, spot_over, float(model_waste.sum()))
     capacity_hours = cards * (span[1] - span[0]) / HOUR
@@ -164,10 +173,15 @@ def compute_metrics(
 
 
 def _useful_and_wasted(runs: Runs, tasks: TaskColumns, rules: ExecutionRules) -> tuple[Floats, Floats]:
-    """GPU-seconds each run kept and lost. An evicted run keeps its progress up to its last checkpoint."""
+    """GPU-seconds each run kept and lost. An evicted run keeps its progress up to its last checkpoint.
+
+    Runs are sorted by task and number, so the run after a suspended one is the next row.
+    """
     gpus = tasks.gpus[runs.task]
     small = gpus <= rules.small_task_gpus
     restart = np.where(small, rules.restart_overhead, rules.restart_overhead_large) * (runs.run > 1)
+    resumed = np.flatnonzero(runs.suspended[:-1] & (runs.task[1:] == runs.task[:-1])) + 1
+    restart[resumed] = rules.resume_overhead
     progress = np.maximum(0.0, runs.length - restart)
     interval = tasks.checkpoint[runs.task]
     saved = progress.copy()  # an interval of 0 saves all the time
@@ -189,9 +203,9 @@ def _task_times(runs: Runs, tasks: int) -> tuple[Floats, Floats, Bools]:
     return jct, jqt, done
 
 
-def _class_metrics(jct: Floats, jqt: Floats, duration: Floats, which: Bools) -> ClassMetrics:
+def _class_metrics(jct: Floats, jqt: Floats, duration: Floats, suspensions: Ints, which: Bools) -> ClassMetrics:
     if not which.any():
-        return ClassMetrics(0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
+        return ClassMetrics(0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0)
     jqt, jct, duration = jqt[which], jct[which], duration[which]
     real = duration > 0
     p50, p99 = np.percentile(jqt, (50, 99))
@@ -204,19 +218,21 @@ def _class_metrics(jct: Floats, jqt: Floats, duration: Floats, which: Bools) -> 
         jqt_p50=float(p50),
         jqt_max=float(jqt.max()),
         slowdown_mean=float((jct[real] / duration[real]).mean()) if real.any() else 0.0,
+        suspensions=int(suspensions[which].sum()),
     )
 
 
 def _eviction_metrics(runs: Runs, tasks: TaskColumns, which: Bools, wasted_hours: float) -> dict[str, Any]:
     length, evicted = runs.length[which], runs.evicted[which]
+    stopped = evicted | runs.suspended[which]
     promised = np.maximum(tasks.guarantee[runs.task[which]], EPS)
     # A run completes a period for every H hours; one that finishes inside a period completes that one too.
     periods = np.where(
-        evicted,
+        stopped,
         np.floor((length + EPS) / promised),
         np.maximum(1.0, np.ceil((length - EPS) / promised)),
     )
-    broken = int((evicted & (length < promised - EPS)).sum())
+    broken = int((stopped & (length < promised - EPS)).sum())
     evictions, completed = int(evicted.sum()), int(periods.sum())
     return {
         "runs": len(length),

@@ -9,6 +9,7 @@ from typing import Any, Literal
 import numpy as np
 import pyarrow as pa
 
+from gfs.core.lease_reasons import LEASE_END
 from gfs.domain.errors import InputError
 from gfs.telemetry.runs import categories, numbers
 
@@ -19,7 +20,7 @@ class TaskStep:
 
     time: float
     """When it began."""
-    what: Literal["submitted", "waited", "ran", "evicted", "finished"]
+    what: Literal["submitted", "waited", "ran", "evicted", "suspended", "finished"]
     length: float = 0.0
     """Seconds it lasted: 0 for a moment; up to the end of the log if it still lasts."""
     run: int = 0
@@ -63,7 +64,9 @@ def task_life(events: pa.Table, task_name: str) -> list[TaskStep]:
             began = running.pop(run, None)
             if began is not None:
                 steps.append(TaskStep(began.time, "ran", time - began.time, run, nodes, gpus, began.reason))
-            what: Literal["finished", "evicted"] = "finished" if event == "finish" else "evicted"
+            what: Literal["finished", "evicted", "suspended"] = "finished"
+            if event == "evict":
+                what = "suspended" if reason == LEASE_END else "evicted"
             steps.append(TaskStep(time, what, 0.0, run, nodes, gpus, reason))
             since = time if event == "evict" else None
     steps += [replace(s, length=end_of_log - s.time, ongoing=True) for s in running.values()]

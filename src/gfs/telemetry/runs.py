@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from gfs.core.lease_reasons import LEASE_END
 from gfs.domain.errors import InputError
 from gfs.domain.task import Kind, Task
 from gfs.domain.workload import Workload
@@ -76,14 +77,16 @@ class Runs:
     task: Ints
     """Index of the task in the workload."""
     run: Ints
-    """1 for the first stay, 2 after the first eviction, and so on."""
+    """1 for the first stay, 2 after the first eviction or suspension, and so on."""
     start: Floats
     end: Floats
     """NaN while the run still lasts."""
     evicted: Bools
+    suspended: Bools
+    """Stopped at the end of a lease: all progress kept."""
     finished: Bools
     wait: Floats
-    """Seconds queued before this run: since submission, or since the eviction that ended the run before."""
+    """Seconds queued before this run: since submission, or since the run before was stopped."""
     submitted: Floats
     """Per task: time of its submission; NaN if the log has none."""
     first_event: float
@@ -92,7 +95,7 @@ class Runs:
     @property
     def ended(self) -> Bools:
         """Runs that are over."""
-        return self.evicted | self.finished
+        return self.evicted | self.suspended | self.finished
 
     @property
     def length(self) -> Floats:
@@ -125,12 +128,15 @@ def runs_table(events: pa.Table, workload: Workload) -> Runs:
     stride = int(run.max(initial=0)) + 1
     key = task * stride + run
     started, finished, evicted = (rows(e) for e in ("start", "finish", "evict"))
+    suspended = evicted & _at_lease_end(events)
+    evicted &= ~suspended
     keys, first = np.unique(key[started], return_index=True)
     start = time[started][first]
     end = np.full(len(keys), np.nan)
     was_evicted = np.zeros(len(keys), np.bool_)
+    was_suspended = np.zeros(len(keys), np.bool_)
     was_finished = np.zeros(len(keys), np.bool_)
-    for mask, flag in ((finished, was_finished), (evicted, was_evicted)):
+    for mask, flag in ((finished, was_finished), (evicted, was_evicted), (suspended, was_suspended)):
         end_keys, first = np.unique(key[mask], return_index=True)
         at = np.searchsorted(keys, end_keys)
         known = np.isin(end_keys, keys, assume_unique=True)
@@ -159,6 +165,7 @@ def runs_table(events: pa.Table, workload: Workload) -> Runs:
         start=start,
         end=end,
         evicted=was_evicted,
+        suspended=was_suspended,
         finished=was_finished,
         wait=start - since,
         submitted=submitted,
@@ -193,6 +200,14 @@ def pods_table(events: pa.Table, workload: Workload, runs: Runs) -> Pods:
     node = node_index[node_code[starts]] if len(starts) else starts
     known = node >= 0
     return Pods(row[known], node[known], numbers(events["gpus"])[starts][known])
+
+
+def _at_lease_end(events: pa.Table) -> Bools:
+    """Rows whose reason is the end of a lease."""
+    if "reason" not in events.column_names:
+        return np.zeros(events.num_rows, np.bool_)
+    reason, reasons = categories(events["reason"])
+    return np.equal(reason, reasons.index(LEASE_END) if LEASE_END in reasons else -1)
 
 
 def numbers(column: Any) -> Floats:

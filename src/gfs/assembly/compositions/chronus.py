@@ -1,0 +1,38 @@
+"""`chronus`: leases given out in rounds by an optimiser (SoCC'21, SPEC 6)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gfs.assembly.context import Context
+from gfs.assembly.quotas import build_quota
+from gfs.core.ports import Policy
+from gfs.policies.fit import best_fit
+
+
+@dataclass(frozen=True, slots=True)
+class ChronusRecipe:
+    """Not one task after the other, so not a `Composition`: a policy of its own with a placer and a quota."""
+
+    name: str = "chronus"
+    summary: str = "leases given out in rounds: a program picks who holds the next ones, nobody is evicted"
+    quota: str = "none"
+
+    def build(self, context: Context) -> Policy:
+        """The scheduler of one pool."""
+        from gfs.policies.chronus.policy import ChronusPolicy  # the solver's library takes its time to load
+
+        parameters = context.parameters
+        return ChronusPolicy(
+            context.pool,
+            placer=best_fit(context.pool),
+            quota=build_quota(context, self.quota),
+            ledger=context.ledger,
+            lease=(parameters.hp_lease, parameters.spot_lease),
+            resume_overhead=parameters.resume_overhead,
+            patience=parameters.lease_patience,
+            solver_seconds=parameters.solver_seconds,
+        )
+
+
+CHRONUS = ChronusRecipe()

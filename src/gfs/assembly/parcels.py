@@ -1,0 +1,64 @@
+"""What travels to a worker process: the workload by column, a scheduler by name where that is enough."""
+
+from __future__ import annotations
+
+import pickle
+from dataclasses import fields
+from typing import NamedTuple
+
+from gfs.assembly.plugins import in_a_line
+from gfs.assembly.recipes import Recipe
+from gfs.assembly.schedulers import find_scheduler, is_registered
+from gfs.domain.errors import InputError
+from gfs.domain.task import Task
+from gfs.domain.workload import Workload
+
+TASK_COLUMNS = tuple(field.name for field in fields(Task) if field.init)
+
+
+def pack_workload(workload: Workload) -> bytes:
+    """A workload by column: packed task by task it would take ten times as long, and longer to unpack."""
+    columns = [[getattr(task, name) for task in workload.tasks] for name in TASK_COLUMNS]
+    return pickle.dumps((columns, workload.nodes, workload.name))
+
+
+def unpack_workload(packed: bytes) -> Workload:
+    """The workload that was packed."""
+    columns, nodes, name = pickle.loads(packed)
+    return Workload(tuple(map(Task, *columns)), nodes, name)
+
+
+class PackedScheduler(NamedTuple):
+    """A scheduler on its way to a worker."""
+
+    name: str
+    pickled: bytes | None
+    """None where the worker finds the recipe by its name, as it does ours and those of plug-ins."""
+
+
+def pack_scheduler(recipe: Recipe) -> PackedScheduler:
+    """What a worker needs to have this scheduler; an error if it cannot be handed over."""
+    if is_registered(recipe):
+        return PackedScheduler(recipe.name, None)
+    try:
+        return PackedScheduler(recipe.name, pickle.dumps(recipe))
+    except Exception as error:  # pickle knows many ways to fail
+        raise _not_portable(recipe.name, error) from error
+
+
+def unpack_scheduler(packed: PackedScheduler) -> Recipe:
+    """The scheduler that was packed; an error if this process does not know what it is made of."""
+    if packed.pickled is None:
+        return find_scheduler(packed.name)
+    try:
+        recipe: Recipe = pickle.loads(packed.pickled)
+    except Exception as error:  # such as what was defined in a notebook: it exists only there
+        raise _not_portable(packed.name, error) from error
+    return recipe
+
+
+def _not_portable(name: str, error: Exception) -> InputError:
+    return InputError(
+        f"scheduler {name!r} cannot be handed to a process of its own ({in_a_line(error)}):"
+        " put it into a module, with functions instead of lambdas, or set workers to 1"
+    )

@@ -1,0 +1,237 @@
+"""From a set of tasks to cards: local search with few suspended and few moved tasks (Chronus, SPEC 6).
+
+A task goes where it fits best on idle cards. Where it does not fit, leases that end now and need not be
+renewed make room, on the node where the fewest GPUs stop. If that does not do either, tasks that were renewed
+are moved to other nodes, as few as possible: their leases end now as well, but moving costs what resuming
+costs. All of it is undone if a gang cannot be placed whole, and a lease that is in nobody's way goes on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+from gfs.core.node import Node, Place
+from gfs.core.pool import Pool
+from gfs.core.run import Run
+from gfs.domain.task import Task
+from gfs.policies.chronus.books import LeaseBooks
+from gfs.policies.chronus.selection import Like, like
+
+MOST_TRIES = 8
+"""Nodes that are tried for moving tasks away before a task has to wait."""
+
+
+class Spare:
+    """Runs whose leases end now: how many of each likeness may stop; the others may be moved."""
+
+    def __init__(self, ending: Iterable[Run], stops: Mapping[Like, int]) -> None:
+        self._like = {run: like(run.task) for run in ending}
+        self._stops = {alike: count for alike, count in stops.items() if count}
+        self.nodes: dict[Node, list[Run]] = {}
+        """Nodes with such runs; those that hold the most cards there first."""
+        for run in self._like:
+            for node in run.nodes:
+                self.nodes.setdefault(node, []).append(run)
+        for node, runs in self.nodes.items():
+            held = {run: _cards_on(run, node) for run in runs}
+            runs.sort(key=lambda run: (-held[run], run.task.gpus, run.task.index))
+
+    def stoppable(self, runs: Iterable[Run]) -> list[Run]:
+        """Of these runs, in order, those that may all stop now."""
+        taken: dict[Like, int] = {}
+        found = []
+        for run in runs:
+            alike = self._like[run]
+            used = taken.get(alike, 0)
+            if used < self._stops.get(alike, 0):
+                taken[alike] = used + 1
+                found.append(run)
+        return found
+
+    def under(self, task: Task) -> list[Run]:
+        """Runs that may stop and count against the spot quota of the task, fewest GPUs first."""
+        hours = task.guarantee_hours
+        found = (
+            run
+            for run, alike in self._like.items()
+            if alike.kind and alike.guarantee_hours >= hours and self._stops.get(alike, 0)
+        )
+        return sorted(found, key=lambda run: (run.task.gpus, run.task.index))
+
+    @property
+    def any(self) -> bool:
+        """Whether a run may stop."""
+        return bool(self._stops)
+
+    def change(self, run: Run, by: int) -> None:
+        """A run was stopped (-1) or brought back (+1)."""
+        alike = self._like[run]
+        self._stops[alike] = left = self._stops.get(alike, 0) + by
+        if not left:
+            del self._stops[alike]
+
+
+class Placing:
+    """One round's placements. What it has stopped is off its cards, what it has placed is on them."""
+
+    def __init__(self, pool: Pool, books: LeaseBooks, choose: Callable[[Task], Node | None], spare: Spare) -> None:
+        self.stopped: dict[Run, None] = {}
+        """Runs suspended to make room."""
+        self.moved: dict[Run, list[Place]] = {}
+        """Runs that go on elsewhere, and where."""
+        self._pool = pool
+        self._books = books
+        self._choose = choose
+        self._spare = spare
+        self._undo: list[Callable[[], None]] = []
+
+    def place(self, task: Task, within_quota: Callable[[Task], bool]) -> list[Place] | None:
+        """Cards for all pods of the task within the quota, or None with everything as it was."""
+        self._undo = []
+        places: list[Place] = []
+        while not within_quota(task):
+            run = next((run for run in self._spare.under(task) if run not in self.stopped), None)
+            if run is None:
+                self._roll_back(0)
+                return None
+            self._stop(run)
+        while (left := task.pods - _pods(places, task)) > 0:
+            node = self._choose(task) or self._make_room(task) or self._move_away(task)
+            if node is None:
+                self._roll_back(0)
+                return None
+            places.append(self._occupy(node, task, left))
+        return places
+
+    # -- making room -------------------------------------------------------------------------------
+
+    def _make_room(self, task: Task) -> Node | None:
+        """Stop leases that may stop, on the node where that costs the fewest GPUs."""
+        best: tuple[float, int] = (float("inf"), 0)
+        found: tuple[Node, list[Run]] | None = None
+        if not self._spare.any:
+            return None
+        for node, ending in self._spare.nodes.items():
+            here = self._books.here(node)
+            runs = self._leaving(node, task, self._spare.stoppable(run for run in ending if run in here))
+            cost = (sum(run.task.gpus for run in runs), node.index)
+            if runs and cost < best:
+                best, found = cost, (node, runs)
+        if found is None:
+            return None
+        for run in found[1]:
+            self._stop(run)
+        return found[0]
+
+    def _move_away(self, task: Task) -> Node | None:
+        """Move runs whose leases end now to other nodes, as few as possible."""
+        options: list[tuple[int, float, int, list[Run]]] = []
+        for node, ending in self._spare.nodes.items():
+            here = self._books.here(node)
+            if runs := self._leaving(node, task, [run for run in ending if run in here]):
+                options.append((len(runs), sum(run.task.gpus for run in runs), node.index, runs))
+        for _, _, index, runs in sorted(options, key=lambda option: option[:3])[:MOST_TRIES]:
+            node, mark = self._pool.nodes[index], len(self._undo)
+            for run in runs:
+                self._take_off(run)
+            # One pod takes its cards meanwhile, so that nobody moves back into its way.
+            held = self._pool.occupy(node, task)
+            settled = all(self._settle(run) for run in runs)
+            self._pool.release([held], task)
+            if settled:
+                return node
+            self._roll_back(mark)
+        return None
+
+    def _settle(self, run: Run) -> bool:
+        """Find another place for a run that has to move."""
+        task, places = run.task, list[Place]()
+        while (left := task.pods - _pods(places, task)) > 0:
+            node = self._choose(task)
+            if node is None:
+                return False
+            places.append(self._occupy(node, task, left))
+        self.moved[run] = places
+        self._undo.append(lambda: _forget(self.moved, run))
+        return True
+
+    def _leaving(self, node: Node, task: Task, runs: list[Run]) -> list[Run]:
+        """Of the given runs those that have to leave the node for one pod; none if that is not enough."""
+        if node.shares:
+            return self._leaving_divided(node, task, runs)
+        here = self._books.here(node)
+        missing = (task.cards or 1) - node.idle
+        if sum(here[run] for run in runs) < missing:
+            return []
+        gone: list[Run] = []
+        for run in runs:
+            if missing <= 0:
+                break
+            gone.append(run)
+            missing -= here[run]
+        for run in reversed(gone):
+            if here[run] <= -missing:
+                gone.remove(run)
+                missing += here[run]
+        return gone
+
+    def _leaving_divided(self, node: Node, task: Task, runs: list[Run]) -> list[Run]:
+        """The same on divided cards, by trying: a card is free only when its last holder goes."""
+        mark, gone = len(self._undo), list[Run]()
+        for run in runs:
+            if _fits(node, task):
+                break
+            self._take_off(run)
+            gone.append(run)
+        enough = _fits(node, task)
+        self._roll_back(mark)
+        return gone if enough else []
+
+    # -- changes that can be undone ----------------------------------------------------------------
+
+    def _occupy(self, node: Node, task: Task, left: int) -> Place:
+        """Put as many pods on the node as fit and are left."""
+        pods = min(left, node.idle // task.cards) if task.cards else 1
+        place = self._pool.occupy(node, task, pods)
+        self._undo.append(lambda: self._pool.release([place], task))
+        return place
+
+    def _take_off(self, run: Run) -> None:
+        self._books.leave(run)
+        self._pool.release(run.places, run.task)
+        self._undo.append(lambda: self._put_back(run))
+
+    def _put_back(self, run: Run) -> None:
+        for place in run.places:
+            self._pool.hold(place, run.task)
+        self._books.enter(run)
+
+    def _stop(self, run: Run) -> None:
+        self._take_off(run)
+        self._spare.change(run, -1)
+        self.stopped[run] = None
+        self._undo.append(lambda: self._unstop(run))
+
+    def _unstop(self, run: Run) -> None:
+        self._spare.change(run, +1)
+        _forget(self.stopped, run)
+
+    def _roll_back(self, mark: int) -> None:
+        while len(self._undo) > mark:
+            self._undo.pop()()
+
+
+def _forget(of: dict[Run, None] | dict[Run, list[Place]], run: Run) -> None:
+    del of[run]
+
+
+def _pods(places: list[Place], task: Task) -> int:
+    return sum(cards for _, _, cards in places) // task.cards if task.cards else len(places)
+
+
+def _cards_on(run: Run, node: Node) -> int:
+    return sum(cards for where, _, cards in run.places if where is node)
+
+
+def _fits(node: Node, task: Task) -> bool:
+    return node.idle >= task.cards if task.cards else node.card_for_share(task.share) is not None

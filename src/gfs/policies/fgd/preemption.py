@@ -1,0 +1,120 @@
+"""Where an HP pod displaces spot tasks: on the node where F grows least by it, pod in place and victims gone.
+
+Ties by fewer victims, then node id. Which runs go on a node is the matter of `victims`. Nodes with the same
+idle cards and the same cards of each spot run have the same answer, so each such profile is looked at once, and
+with divided cards each arrangement of fractions once.
+"""
+
+from __future__ import annotations
+
+from gfs.core.node import Node
+from gfs.core.pool import Pool
+from gfs.core.ports import Victims
+from gfs.core.run import Run
+from gfs.domain.task import Task
+from gfs.domain.units import MICRO
+from gfs.policies.displace import could_hold
+from gfs.policies.fgd.fragmentation import RequestMix, free_parts
+from gfs.policies.fgd.groups import Groups
+from gfs.policies.fgd.victims import DividedNode, Profile, fractions_on, latest_victims, ways
+
+DividedProfile = tuple[Profile, tuple[tuple[int, tuple[int, ...]], ...], int]
+"""Idle cards and whole cards of spot runs; what HP and the spot runs hold of each divided card; and the node's
+position if a run has fractions of several cards there, for then it is like no other."""
+
+
+Option = tuple[int, int, int, list[Run]]
+"""Growth of F, number of victims, position of the node, the victims: compared in this order."""
+
+
+class FgdPreemptor:
+    """The node and the victims for one HP pod that make F grow least."""
+
+    def __init__(self, pool: Pool, mix: RequestMix) -> None:
+        self._pool = pool
+        self._mix = mix
+        self._plain: Groups[Profile] = Groups(len(pool.nodes))
+        """Nodes with spot runs and without divided cards."""
+        self._divided: Groups[DividedProfile] = Groups(len(pool.nodes))
+        """Nodes with spot runs and divided cards."""
+        pool.changed.update(pool.nodes)
+
+    def started(self, run: Run) -> None:
+        """Nothing to note."""
+
+    def ended(self, run: Run) -> None:
+        """Nothing to note."""
+
+    def choose(self, task: Task, now: float) -> Victims | None:
+        """The node where F grows least and its victims, or None if no eviction helps."""
+        self._refresh()
+        found = [option for option in (self._best_plain(task), self._best_divided(task)) if option is not None]
+        if not found:
+            return None
+        _, _, i, runs = min(found)
+        choice = "least fragmentation"
+        if task.cards:
+            count = self._pool.hp_candidates(task.cards)
+            choice = f"least fragmentation of {count} nodes" if count > 1 else "only node that suffices"
+        return Victims(self._pool.nodes[i], runs, choice)
+
+    def _best_plain(self, task: Task) -> Option | None:
+        need, of_idle = task.cards or 1, self._mix.of_idle
+        least: tuple[int, int] | None = None
+        best: list[Profile] = []
+        for profile in self._plain.groups:
+            before = of_idle[profile[0]]
+            for left, victims in ways(profile, need):
+                rank = (of_idle[left] - before, victims)
+                if least is None or rank < least:
+                    least, best = rank, [profile]
+                elif rank == least:
+                    best.append(profile)
+        if least is None:
+            return None
+        i, profile = min((self._plain.first(profile), profile) for profile in best)
+        growth, victims = least
+        lefts = [left for left, _ in ways(profile, need) if of_idle[left] - of_idle[profile[0]] == growth]
+        if not task.cards:
+            growth += self._mix.of_part(MICRO - task.share)  # the rest of the card that the fraction opens
+        return growth, victims, i, latest_victims(self._pool.nodes[i], profile, need, lefts, victims)
+
+    def _best_divided(self, task: Task) -> Option | None:
+        best: Option | None = None
+        for profile in self._divided.groups:
+            i = self._divided.first(profile)
+            node = self._pool.nodes[i]
+            if could_hold(node, task):
+                before = self._mix.fragmentation(node.idle, free_parts(node))
+                after, runs = DividedNode(node).one_by_one(task, self._mix)
+                option = (after - before, len(runs), i, runs)
+                if best is None or option < best:
+                    best = option
+        return best
+
+    def _refresh(self) -> None:
+        """Bring the profiles of the nodes that changed since the last search up to date."""
+        for node in self._pool.changed:
+            i = node.index
+            divided = bool(node.spot and node.shares)
+            plain = bool(node.spot and not node.shares)
+            self._plain.file(i, _profile(node) if plain else None)
+            self._divided.file(i, _divided_profile(node) if divided else None)
+        self._pool.changed.clear()
+
+
+def _profile(node: Node) -> Profile:
+    return (node.idle, *sorted(node.spot.values(), reverse=True))
+
+
+def _divided_profile(node: Node) -> DividedProfile:
+    fractions: dict[int, list[int]] = {card: [] for card in node.shares}
+    position = -1
+    for run in node.spot:
+        held = fractions_on(node, run)
+        for card, share in held.items():
+            fractions[card].append(share)
+        if len(held) > 1:
+            position = node.index
+    cards = ((node.shares[card][0], tuple(sorted(shares))) for card, shares in fractions.items())
+    return _profile(node), tuple(sorted(cards)), position

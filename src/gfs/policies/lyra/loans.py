@@ -1,0 +1,74 @@
+"""Where Lyra puts a pod: spot tasks only on nodes on loan, HP only on the others, best fit in both (SPEC 6).
+
+A node with a spot pod is on loan. A node without any pod can be lent, or taken by HP. A node with an HP pod
+is in use by HP. So no node ever holds pods of both classes, and the idle cards of a node on loan are not for HP
+before the whole node has been returned.
+"""
+
+from __future__ import annotations
+
+from gfs.core.index import Bucket, NodeIndex, Rank
+from gfs.core.node import Node
+from gfs.core.pool import Pool
+from gfs.domain.task import Kind, Task
+
+Ranks = tuple[Rank, Rank]
+"""The same node seen by HP and by spot tasks: 0 if it may have pods of that class, else None."""
+
+EMPTY: Ranks = (0, 0)
+USED_BY_HP: Ranks = (0, None)
+ON_LOAN: Ranks = (None, 0)
+
+REFUSED = {Kind.HP: ON_LOAN, Kind.SPOT: USED_BY_HP}
+WHY_REFUSED = {Kind.HP: "on loan to spot tasks", Kind.SPOT: "in use by HP, not on loan"}
+
+
+def _ranks(hp_cards: int, spot_cards: int) -> Ranks:
+    if hp_cards:
+        return USED_BY_HP
+    return ON_LOAN if spot_cards else EMPTY
+
+
+class LoanPlacer:
+    """Best fit (the fewest idle cards that suffice, ties by node id) among the nodes of the task's class."""
+
+    fills_up = True  # a pod leaves its node with fewer idle cards, and still of the task's class
+    next_change = float("inf")
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+        self._index = NodeIndex(pool.nodes, views=len(Kind))
+        self._bucket = bucket = self._index.bucket
+        pool.on_change = self._index.filer(
+            pool.sizes,
+            plain=lambda size, idle, hp: bucket(idle, 0, _ranks(hp, size - idle - hp)),
+            special=self._divided_bucket,
+        )
+        for node in pool.nodes:
+            pool.on_change(node)
+        self.choose = self._index.chooser(tuple(Kind))
+        """The node for one more pod of the task, or None."""
+
+    def _divided_bucket(self, node: Node) -> Bucket:
+        return self._bucket(node.idle, node.room, _ranks(node.hp_cards, node.spot_cards))
+
+    def evicted(self, node: Node, now: float) -> None:
+        """Eviction history does not matter here."""
+
+    def advance(self, now: float) -> bool:
+        """Time alone changes nothing."""
+        return False
+
+    def closed(self, task: Task) -> int:
+        """Nodes with room for a pod of the task that belong to the other class."""
+        refused, least = REFUSED[task.kind], max(task.cards, 1)
+        nodes = sum(self._bucket(idle, 0, refused).count for idle in range(least, self._pool.sizes[-1] + 1))
+        if task.share:
+            for node in self._pool.divided:
+                with_room = not node.idle and node.room >= task.share
+                nodes += with_room and _ranks(node.hp_cards, node.spot_cards) == refused
+        return nodes
+
+    def why_closed(self, task: Task) -> str:
+        """Whose these nodes are."""
+        return WHY_REFUSED[task.kind]
