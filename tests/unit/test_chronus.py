@@ -177,6 +177,66 @@ def test_fractions_hold_leases_too() -> None:
     assert len(story.victims()) == 1
 
 
+def test_hp_fractions_do_not_wait_for_spot_where_the_free_parts_lie_apart() -> None:
+    # 0.4 + 0.4 of two cards are free: enough in sum for z, but on no card. The lease of s ends for it.
+    story = chronus(
+        [1, 1, 1],
+        hp("x", gpus=0.6, lasting=5000),
+        hp("y", gpus=0.6, lasting=5000),
+        spot("s", gpus=1, lasting=5000),
+        hp("z", at=10, gpus=0.6, lasting=100),
+    )
+    assert story.spans("z") == [(300.0, 400.0)]
+
+
+def test_hp_does_not_wait_for_spot_where_what_fits_in_sum_does_not_fit() -> None:
+    # 8 cards are idle for 3 + 3 + 2, but 4 + 4 on two nodes: the third finds room where the lease of s ends.
+    story = chronus(
+        [4, 4, 8],
+        spot("s", gpus=8, lasting=3000),
+        *(hp(f"three{i}", at=10, gpus=3, lasting=100) for i in range(2)),
+        hp("two", at=10, gpus=2, lasting=100),
+    )
+    assert story.started("two") == [300.0]
+    assert story.evicted("s") == [300.0]
+
+
+def test_fractions_rotate_like_whole_cards() -> None:
+    # As with whole cards: spot after five whole rounds of waiting, HP when a lease of 1,200 s ends.
+    beside_hp = chronus(
+        [1],
+        hp("h", gpus=0.5, lasting=9000),
+        spot("a", gpus=0.5, lasting=9000),
+        spot("b", at=300, gpus=0.5, lasting=100),
+    )
+    assert beside_hp.started("b") == [1800.0]
+    assert beside_hp.victims() == ["a"]
+    among_hp = chronus(
+        [1], *(hp(f"h{i}", gpus=0.5, lasting=9000) for i in range(2)), hp("i", at=300, gpus=0.5, lasting=100)
+    )
+    assert among_hp.started("i") == [1200.0]
+
+
+def test_a_lease_that_has_just_begun_does_not_end_in_the_same_instant() -> None:
+    # At 1200 a has waited longest and gets the lease. zero starts and is done in that instant, which makes a
+    # second decision at 1200: a must not lose its lease to b there, whose wait is worth more than renewing a.
+    story = chronus(
+        [8, 1],
+        hp("first", gpus=8, lasting=1200),
+        hp("a", at=1, gpus=8, lasting=1000),
+        hp("b", at=301, gpus=8, lasting=1000),
+        hp("zero", at=1100, gpus=1, lasting=0),
+    )
+    assert story.spans("a") == [(1200.0, 2200.0)]
+    assert story.spans("b") == [(2400.0, 3400.0)]
+
+
+def test_who_got_no_lease_in_its_first_round_is_told_so() -> None:
+    story = chronus([1], hp("h", gpus=1, lasting=1000), hp("w", at=400, gpus=1, lasting=100))
+    assert story.started("w") == [1200.0]
+    assert story.why_waited("w") == "no lease in this round: waiting HP tasks asked for 1 GPUs, 0 were left"
+
+
 def test_suspensions_are_counted_apart_and_no_eviction_rate_is_reported() -> None:
     story = chronus([8], spot("s", gpus=8, lasting=1000), hp("h", at=10, gpus=8, lasting=200))
     metrics = story.result.metrics

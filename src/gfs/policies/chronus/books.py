@@ -45,15 +45,15 @@ class Queue(NamedTuple):
 class LeaseBooks:
     """The leases of one pool."""
 
-    def __init__(self, pool: Pool, rounds: tuple[int, int]) -> None:
-        """`rounds`: how many rounds a lease of each class lasts."""
+    def __init__(self, pool: Pool, hp_rounds: int) -> None:
+        """`hp_rounds`: how many rounds an HP lease lasts; a spot lease lasts one."""
         self.on: list[dict[Run, int]] = [{} for _ in pool.nodes]
         """Node -> runs with a lease there -> whole cards they hold there."""
         self._queues: tuple[dict[tuple[Like, bool], Queue], ...] = ({}, {})
         """Class -> (likeness, whether it was suspended) -> queue."""
         self._pool = pool
-        self._rounds = rounds
-        self._ending: tuple[list[dict[Run, None]], ...] = tuple([{} for _ in range(n)] for n in rounds)
+        self._rounds = (hp_rounds, 1)
+        self._ending: tuple[dict[int, dict[Run, None]], ...] = ({}, {})
         """Class -> round modulo the length of a lease -> runs whose leases end then."""
         self._phase: dict[Run, int] = {}
 
@@ -61,7 +61,7 @@ class LeaseBooks:
         """A run takes a lease in round `number`; its cards are held already."""
         kind = run.task.kind
         self._phase[run] = phase = number % self._rounds[kind]
-        self._ending[kind][phase][run] = None
+        self._ending[kind].setdefault(phase, {})[run] = None
         self.enter(run)
 
     def close(self, run: Run) -> None:
@@ -71,7 +71,10 @@ class LeaseBooks:
 
     def expire(self, run: Run) -> None:
         """A run's lease is not renewed; its cards were taken from it already."""
-        del self._ending[run.task.kind][self._phase.pop(run)][run]
+        kind, phase = run.task.kind, self._phase.pop(run)
+        del self._ending[kind][phase][run]
+        if not self._ending[kind][phase]:
+            del self._ending[kind][phase]
 
     def enter(self, run: Run) -> None:
         """Note the cards of a run on its nodes."""
@@ -88,9 +91,10 @@ class LeaseBooks:
         if run.task.kind:
             self._pool.forget_spot(run)
 
-    def ending(self, kind: Kind, number: int) -> dict[Run, None]:
-        """Runs of a class whose leases end in round `number`."""
-        return self._ending[kind][number % self._rounds[kind]]
+    def ending(self, kind: Kind, number: int, now: float) -> list[Run]:
+        """Runs of a class whose leases end in round `number`, which begins now: none of those it has started."""
+        runs = self._ending[kind].get(number % self._rounds[kind], {})
+        return [run for run in runs if run.start < now]
 
     def here(self, node: Node) -> dict[Run, int]:
         """Runs with a lease on the node."""

@@ -185,7 +185,21 @@ class Placing:
             gone.append(run)
         enough = _fits(node, task)
         self._roll_back(mark)
-        return gone if enough else []
+        if not enough:
+            return []
+        for run in list(gone):  # those with the most cards went first: perhaps the later ones suffice
+            rest = [other for other in gone if other is not run]
+            if self._would_do(node, task, rest):
+                gone = rest
+        return gone
+
+    def _would_do(self, node: Node, task: Task, runs: list[Run]) -> bool:
+        mark = len(self._undo)
+        for run in runs:
+            self._take_off(run)
+        enough = _fits(node, task)
+        self._roll_back(mark)
+        return enough
 
     # -- changes that can be undone ----------------------------------------------------------------
 

@@ -5,10 +5,10 @@
                 sum_g gpus_g * n_g <= cards and free parts of cards
                 sum_(g with guarantee >= H) gpus_g * n_g <= spot quota for H                for every H
 
-The rows per size are exact where every size divides the next larger one (1, 2, 4, 8); otherwise they promise
-no more than placing can keep or break, and a task that then finds no room waits. HiGHS solves it to the
-optimum unless its time runs out; then its best set so far is taken, or, if it has none, the tasks of most
-value per GPU that fit.
+The rows per size are exact for whole cards where every size divides the next larger one (1, 2, 4, 8);
+otherwise they promise no more than placing can keep or break, and a task that then finds no room waits. HiGHS
+solves it to the optimum unless its time runs out; then its best set so far is taken, or, if it has none, the
+tasks of most value per GPU that fit.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ def _constraints(groups: Sequence[Group], room: Room) -> tuple[Floats, Floats]:
     gpus = np.array([task.micro / MICRO for task in tasks])
     sizes = sorted({task.cards for task in tasks if task.cards} | {1})
     rows = [gpus, *(pods * (cards // size) for size in sizes)]
-    limits = [room.slots(1) + room.parts, *(float(room.slots(size)) for size in sizes)]
+    limits = [max(0.0, room.slots(1) + room.parts), *(float(room.slots(size)) for size in sizes)]
     for hours, quota in sorted(room.quota.items()):
         rows.append(np.where([task.kind and task.guarantee_hours >= hours for task in tasks], gpus, 0.0))
         limits.append(quota)

@@ -1,0 +1,186 @@
+"""Who holds the next leases: HP first, then spot in what HP leaves (Chronus, SPEC 6).
+
+A lease's worth, per GPU: 1 for the work of the next lease; for a running task the cost of resuming it later, as a
+share of a lease, on top; for a suspended one that cost less; for a waiting one how long it has waited, up to 1
+more when its patience ends. Waiting counts from when the task was last queued.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from functools import cache
+from itertools import groupby, islice
+from math import floor
+
+from gfs.core.pool import Pool
+from gfs.core.ports import Quota, SolverFigures
+from gfs.core.run import Run
+from gfs.domain.task import Kind
+from gfs.domain.units import MICRO
+from gfs.policies.chronus.books import LeaseBooks, Queue, Waiting
+from gfs.policies.chronus.selection import Effort, Group, Like, Room, Selection, like, select
+
+LEAST_WORTH = 0.01
+"""Of a GPU in use, even where resuming takes longer than a lease."""
+
+
+class LeaseChoice:
+    """The programs of one pool, and how they went."""
+
+    def __init__(
+        self,
+        pool: Pool,
+        books: LeaseBooks,
+        quota: Quota,
+        *,
+        resume: tuple[float, ...],
+        patience: int,
+        round_length: float,
+        seconds: float,
+    ) -> None:
+        """`resume`: what resuming costs, as a share of a lease of each class; `patience` in rounds."""
+        self._pool = pool
+        self._books = books
+        self._quota = quota
+        self._resume = resume
+        self._patience = patience
+        self._round = round_length
+        self._seconds = seconds
+        self._solves = self._stopped = 0
+        self._worst_gap = 0.0
+
+    def hopeful(self, kind: Kind, number: int, now: float, *, beside_hp: bool = False) -> list[Queue]:
+        """Queues of a class whose tasks fit if all leases that could make way for them did, or all of spot."""
+        slots = self._slots_for(Kind.SPOT if beside_hp else kind, number, now)
+        found = []
+        for queue in self._books.queues(kind):
+            task = queue.task
+            if kind and task.gpus > self._quota.limit(task.guarantee_hours):
+                continue
+            if not task.cards or slots(task.cards) >= task.pods:
+                found.append(queue)
+        return found
+
+    def _slots_for(self, kind: Kind, number: int, now: float) -> Callable[[int], int]:
+        """Cards per pod -> pods that fit beside the leases that a class cannot end."""
+        pool, books = self._pool, self._books
+        ending = books.ending(Kind.HP, number, now) if kind is Kind.HP else []
+        if not ending:
+            return cache(pool.hp_slots)
+        free = [node.hp_free for node in pool.nodes]
+        for run in ending:
+            for node, _, cards in run.places:
+                free[node.index] += cards
+        levels = Counter(free)
+        return cache(lambda size: sum(count * (level // size) for level, count in levels.items()))
+
+    def fits_as_it_is(self, queues: list[Queue]) -> bool:
+        """Whether there is room on idle cards and in the quota for all of them."""
+        if not _fit(queues, self._pool.idle_slots):
+            return False
+        if sum(queue.gpus for queue in queues) > self._pool.idle + self.parts():
+            return False
+        spot = [queue for queue in queues if queue.task.kind]
+        return all(
+            self._pool.spot_held(hours) / MICRO + sum(q.gpus for q in spot if q.task.guarantee_hours >= hours)
+            <= self._quota.limit(hours)
+            for hours in {queue.task.guarantee_hours for queue in spot}
+        )
+
+    def choose_hp(self, queues: list[Queue], number: int, now: float) -> tuple[list[Waiting], dict[Like, int]]:
+        """HP tasks that get a lease, and how many running ones of each likeness lose theirs."""
+        room = Room(self._slots_for(Kind.SPOT, number, now), self._parts_beside_hp(), {})
+        if _fit(queues, room.slots) and sum(queue.gpus for queue in queues) <= room.slots(1) + room.parts:
+            return all_in(queues), {}
+        ending = self._books.ending(Kind.HP, number, now)
+        shares = sum(run.task.gpus for run in ending if not run.task.cards)
+        room = Room(self._slots_for(Kind.HP, number, now), room.parts + shares, {})
+        return self._choose(Kind.HP, queues, ending, room, now)
+
+    def choose_spot(
+        self,
+        queues: list[Queue],
+        hp: list[Waiting],
+        hp_stops: dict[Like, int],
+        number: int,
+        now: float,
+    ) -> tuple[list[Waiting], dict[Like, int]]:
+        """Spot tasks that get a lease in what HP leaves, and how many running ones lose theirs."""
+        slots = self._slots_for(Kind.SPOT, number, now)
+
+        def left(size: int) -> int:
+            used = sum(w.task.pods * (w.task.cards // size) for w in hp)
+            back = sum(count * key.pods * int(key.gpus_per_pod // size) for key, count in hp_stops.items())
+            return max(0, slots(size) + back - used)
+
+        running = self._books.ending(Kind.SPOT, number, now)
+        quota = {}
+        for hours in {*(queue.task.guarantee_hours for queue in queues), *self._pool.spot_in_use}:
+            quota[hours] = max(self._quota.limit(hours), self._pool.spot_held(hours) / MICRO)
+        back = sum(count * key.pods * key.gpus_per_pod for key, count in hp_stops.items() if key.gpus_per_pod < 1)
+        parts = self._parts_beside_hp() + back - sum(w.task.gpus for w in hp if not w.task.cards)
+        return self._choose(Kind.SPOT, queues, running, Room(left, parts, quota), now)
+
+    def _choose(
+        self, kind: Kind, queues: list[Queue], running: Iterable[Run], room: Room, now: float
+    ) -> tuple[list[Waiting], dict[Like, int]]:
+        resume = self._resume[kind]
+        holders: dict[Like, list[Run]] = {}
+        for run in running:
+            holders.setdefault(like(run.task), []).append(run)
+        groups = [Group(runs[0].task, len(runs), runs[0].task.gpus * (1 + resume)) for runs in holders.values()]
+        waiting: list[list[Waiting]] = []
+        gpus = max(0.0, room.slots(1) + room.parts)
+        for queue in queues:
+            # Longest wait first and worth most, so no more than fit can be chosen.
+            some = islice(queue.waiting.values(), floor(gpus / queue.task.gpus))
+            for rounds, alike in groupby(some, key=lambda w: self._rounds_waited(w, now)):
+                waiting.append(tasks := list(alike))
+                worth = max(1 - resume * (tasks[0].number > 1), LEAST_WORTH) + rounds / self._patience
+                groups.append(Group(queue.task, len(tasks), queue.task.gpus * worth))
+        if not groups:
+            return [], {}
+        selection = select(groups, room, self._seconds)
+        self._note(selection)
+        counts = iter(selection.counts)
+        stops = {key: len(runs) - next(counts) for key, runs in holders.items()}
+        return [w for tasks in waiting for w in tasks[: next(counts)]], stops
+
+    def _rounds_waited(self, waiting: Waiting, now: float) -> int:
+        return min(floor((now - waiting.since) / self._round), self._patience)
+
+    def parts(self) -> float:
+        """GPUs in the free parts of divided cards."""
+        shares = (used for node in self._pool.divided for used in node.shares.values())
+        return sum(MICRO - hp - spot for hp, spot in shares) / MICRO
+
+    def _parts_beside_hp(self) -> float:
+        """GPUs in the parts of divided cards that HP leaves: every spot lease ends now."""
+        shares = (used for node in self._pool.divided for used in node.shares.values())
+        return sum(MICRO - hp for hp, _ in shares if hp) / MICRO
+
+    def _note(self, selection: Selection) -> None:
+        if selection.effort is not Effort.NONE:
+            self._solves += 1
+            self._stopped += selection.effort is Effort.OUT_OF_TIME
+            self._worst_gap = max(self._worst_gap, selection.gap)
+
+    @property
+    def solver(self) -> SolverFigures:
+        """How the programs went so far."""
+        return SolverFigures(self._solves, self._stopped, self._worst_gap)
+
+
+def _fit(queues: list[Queue], slots: Callable[[int], int]) -> bool:
+    """Whether all pods of whole cards fit, as far as sizes that divide each other can tell."""
+    whole = [(queue.task.cards, queue.task.pods * len(queue.waiting)) for queue in queues if queue.task.cards]
+    return all(
+        sum(pods * (cards // size) for cards, pods in whole) <= slots(size)
+        for size in {cards for cards, _ in whole}
+    )
+
+
+def all_in(queues: Iterable[Queue]) -> list[Waiting]:
+    """The tasks of some queues."""
+    return [waiting for queue in queues for waiting in queue.waiting.values()]
