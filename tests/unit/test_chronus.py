@@ -151,6 +151,18 @@ def test_leases_rotate_under_a_full_quota_too() -> None:
     assert story.spans("a")[0] == (0.0, 1800.0)
 
 
+def test_several_rotate_at_once_under_a_full_quota() -> None:
+    story = chronus(
+        [8],
+        *(spot(f"a{i}", gpus=2, lasting=4000) for i in range(2)),
+        *(spot(f"b{i}", at=300, gpus=2, lasting=250) for i in range(2)),
+        quota="fixed",
+        quota_share=0.5,
+    )
+    assert [story.started(f"b{i}") for i in range(2)] == [[1800.0], [1800.0]]
+    assert [story.spans(f"a{i}")[0] for i in range(2)] == [(0.0, 1800.0), (0.0, 1800.0)]
+
+
 @pytest.mark.parametrize("length", [0.1, 7.0, 1e-3, 333.3])
 def test_rounds_of_any_length(length: float) -> None:
     # 0.1 x 3 is not 0.3 in floating point; a round must not be missed for that.

@@ -50,16 +50,7 @@ class Composition:
 
     def build(self, context: Context) -> Policy:
         """The scheduler of one pool."""
-        return GreedyPolicy(
-            context.pool,
-            hp_queue=self.queue(),
-            spot_queue=self.queue(),
-            placer=self.placer(context),
-            preemptor=self.preemptor(context),
-            quota=build_quota(context, self.quota),
-            ledger=context.ledger,
-            rules=context.parameters.rules,
-        )
+        return _serve(context, self.queue, self.placer(context), self.preemptor(context), self.quota)
 
 
 class Learner(Protocol):
@@ -90,14 +81,27 @@ class LearningComposition(Generic[L]):
     def build(self, context: Context) -> Policy:
         """The scheduler of one pool."""
         learner = self.learner(context)
-        return GreedyPolicy(
-            context.pool,
-            hp_queue=self.queue(),
-            spot_queue=self.queue(),
-            placer=self.placer(context, learner),
-            preemptor=self.preemptor(context, learner),
-            quota=build_quota(context, self.quota),
-            ledger=context.ledger,
-            rules=context.parameters.rules,
-            watch=learner.learn,
-        )
+        placer, preemptor = self.placer(context, learner), self.preemptor(context, learner)
+        return _serve(context, self.queue, placer, preemptor, self.quota, learner.learn)
+
+
+def _serve(
+    context: Context,
+    queue: Callable[[], Queue],
+    placer: Placer,
+    preemptor: Preemptor,
+    quota: str,
+    watch: Callable[[Sequence[Task]], None] | None = None,
+) -> Policy:
+    """The policy that serves tasks one by one with these parts."""
+    return GreedyPolicy(
+        context.pool,
+        hp_queue=queue(),
+        spot_queue=queue(),
+        placer=placer,
+        preemptor=preemptor,
+        quota=build_quota(context, quota),
+        ledger=context.ledger,
+        rules=context.parameters.rules,
+        watch=watch,
+    )

@@ -54,7 +54,7 @@ class Spare:
         found = (
             run
             for run, alike in self._like.items()
-            if alike.kind and alike.guarantee_hours >= hours and self._stops.get(alike, 0)
+            if run.alive and alike.kind and alike.guarantee_hours >= hours and self._stops.get(alike, 0)
         )
         return sorted(found, key=lambda run: (run.task.gpus, run.task.index))
 

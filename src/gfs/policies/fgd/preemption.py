@@ -2,10 +2,13 @@
 
 Ties by fewer victims, then node id. Which runs go on a node is the matter of `victims`. Nodes with the same
 idle cards and the same cards of each spot run have the same answer, so each such profile is looked at once, and
-with divided cards each arrangement of fractions once.
+with divided cards each arrangement of fractions at most once: most are ruled out by a lower bound of the growth.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
 
 from gfs.core.node import Node
 from gfs.core.pool import Pool
@@ -18,10 +21,9 @@ from gfs.policies.fgd.fragmentation import RequestMix, free_parts
 from gfs.policies.fgd.groups import Groups
 from gfs.policies.fgd.victims import DividedNode, Profile, fractions_on, latest_victims, ways
 
-DividedProfile = tuple[Profile, tuple[tuple[int, tuple[int, ...]], ...], int]
-"""Idle cards and whole cards of spot runs; what HP and the spot runs hold of each divided card; and the node's
-position if a run has fractions of several cards there, for then it is like no other."""
-
+DividedProfile = tuple[Profile, tuple[tuple[int, int, tuple[int, ...]], ...], int]
+"""Idle cards and whole cards of spot runs; of each divided card what HP holds, what is free and what spot runs
+hold; and the node's position if a run has fractions of several cards there, for then it is like no other."""
 
 Option = tuple[int, int, int, list[Run]]
 """Growth of F, number of victims, position of the node, the victims: compared in this order."""
@@ -48,10 +50,10 @@ class FgdPreemptor:
     def choose(self, task: Task, now: float) -> Victims | None:
         """The node where F grows least and its victims, or None if no eviction helps."""
         self._refresh()
-        found = [option for option in (self._best_plain(task), self._best_divided(task)) if option is not None]
-        if not found:
+        best = self._best_divided(task, self._best_plain(task))
+        if best is None:
             return None
-        _, _, i, runs = min(found)
+        _, _, i, runs = best
         choice = "least fragmentation"
         if task.cards:
             count = self._pool.hp_candidates(task.cards)
@@ -79,17 +81,22 @@ class FgdPreemptor:
             growth += self._mix.of_part(MICRO - task.share)  # the rest of the card that the fraction opens
         return growth, victims, i, latest_victims(self._pool.nodes[i], profile, need, lefts, victims)
 
-    def _best_divided(self, task: Task) -> Option | None:
-        best: Option | None = None
-        for profile in self._divided.groups:
-            i = self._divided.first(profile)
-            node = self._pool.nodes[i]
-            if could_hold(node, task):
-                before = self._mix.fragmentation(node.idle, free_parts(node))
-                after, runs = DividedNode(node).one_by_one(task, self._mix)
-                option = (after - before, len(runs), i, runs)
-                if best is None or option < best:
-                    best = option
+    def _best_divided(self, task: Task, best: Option | None) -> Option | None:
+        """The best of `best` and the nodes with divided cards, met by rising lower bound of their growth."""
+        nodes, mix, of_part = self._pool.nodes, self._mix, cache(self._mix.of_part)
+        firsts = [(self._divided.first(profile), profile) for profile in self._divided.groups]
+        bounds = sorted(
+            (_least_growth(profile, task, mix.of_idle, of_part), i)
+            for i, profile in firsts
+            if could_hold(nodes[i], task)
+        )
+        for bound, i in bounds:
+            if best is not None and (bound, 1, i) > best[:3]:
+                break  # the pod fits nowhere as it is, so there is at least one victim
+            before = mix.fragmentation(nodes[i].idle, free_parts(nodes[i]))
+            after, runs = DividedNode(nodes[i]).one_by_one(task, mix)
+            option = (after - before, len(runs), i, runs)
+            best = option if best is None else min(best, option)
         return best
 
     def _refresh(self) -> None:
@@ -116,5 +123,20 @@ def _divided_profile(node: Node) -> DividedProfile:
             fractions[card].append(share)
         if len(held) > 1:
             position = node.index
-    cards = ((node.shares[card][0], tuple(sorted(shares))) for card, shares in fractions.items())
+    cards = ((hp, MICRO - hp - spot, tuple(sorted(fractions[card]))) for card, (hp, spot) in node.shares.items())
     return _profile(node), tuple(sorted(cards)), position
+
+
+def _least_growth(profile: DividedProfile, task: Task, of_idle: list[int], of_part: Callable[[int], int]) -> int:
+    """F grows at least by this: what it loses if all that the victims touch becomes of use.
+
+    For whole cards only runs on cards without HP can be in the way, for a fraction only those on one card.
+    """
+    (idle, *_), cards, position = profile
+    if position >= 0:
+        touched = sum(of_part(part) for _, part, _ in cards)
+    elif task.cards:
+        touched = sum(of_part(part) for hp, part, _ in cards if not hp)
+    else:
+        touched = max(of_part(part) for _, part, _ in cards)
+    return -of_idle[idle] - touched
