@@ -11,6 +11,7 @@ from gfs.cli import (
     compare,
     demo,
     explain,
+    forecast_evaluate,
     parameters,
     schedulers,
     simulate,
@@ -38,18 +39,26 @@ trace = typer.Typer(
     help="Make, check, look at and convert traces (jobs and nodes).",
     epilog="Example: gfs trace generate --preset demo --out my-trace",
 )
+forecast = typer.Typer(
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    help="Forecast the GPU demand of organizations, and measure how good forecasts are.",
+    epilog="Example: gfs forecast evaluate --jobs jobs.csv --nodes nodes.csv",
+)
 
 app.command("demo", epilog=demo.EPILOG)(demo.demo)
 app.command("simulate", epilog=simulate.EPILOG)(simulate.simulate)
 app.command("compare", epilog=compare.EPILOG)(compare.compare)
 app.command("explain", epilog=explain.EPILOG)(explain.explain)
 app.add_typer(trace, name="trace")
+app.add_typer(forecast, name="forecast")
 app.command("schedulers", epilog=schedulers.EPILOG)(schedulers.schedulers)
 app.command("parameters", epilog=parameters.EPILOG)(parameters.parameters)
 trace.command("generate", epilog=trace_generate.EPILOG)(trace_generate.generate)
 trace.command("check", epilog=trace_check.EPILOG)(trace_check.check)
 trace.command("inspect", epilog=trace_inspect.EPILOG)(trace_inspect.inspect)
 trace.command("convert", epilog=trace_convert.EPILOG)(trace_convert.convert)
+forecast.command("evaluate", epilog=forecast_evaluate.EPILOG)(forecast_evaluate.evaluate)
 
 
 def _print_version(wanted: bool) -> None:

@@ -1,0 +1,92 @@
+"""What an estimator gives: a distribution of demand for each series and each of the next hours (SPEC 4, 5).
+
+    Estimator.fit(history) -> Predictor;  Predictor.predict(history, hours) -> Forecast;  Forecast.quantile(p)
+
+An estimator that has not been fitted cannot predict. A predictor may be given longer histories than it was
+fitted on: it is fitted daily and asked every tick.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from scipy.special import ndtri
+
+from gfs.forecasting.history import DemandHistory, Floats, SeriesKey
+
+
+class Forecast(Protocol):
+    """Demand of the coming hours, hour 1 being the one that begins now."""
+
+    @property
+    def keys(self) -> tuple[SeriesKey, ...]:
+        """Whose demand."""
+        ...
+
+    @property
+    def hours(self) -> int:
+        """How many hours ahead."""
+        ...
+
+    def mean(self) -> Floats:
+        """The middle of what is expected: series x hours."""
+        ...
+
+    def quantile(self, p: float) -> Floats:
+        """What demand stays at or below with probability p: series x hours."""
+        ...
+
+    def peak_quantile(self, p: float, hours: int) -> Floats:
+        """What the highest demand of the next hours stays at or below with probability p: per series."""
+        ...
+
+
+class Predictor(Protocol):
+    """A fitted model."""
+
+    def predict(self, history: DemandHistory, hours: int) -> Forecast:
+        """Forecast the hours after the history. Only what the history says may count."""
+        ...
+
+
+class Estimator(Protocol):
+    """A model that can be fitted."""
+
+    @property
+    def name(self) -> str:
+        """What it is called on the command line."""
+        ...
+
+    def fit(self, history: DemandHistory) -> Predictor:
+        """Learn from the history."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NormalForecast:
+    """A normal distribution for every series and hour: q = mu + z_p * sigma (SPEC 4)."""
+
+    keys: tuple[SeriesKey, ...]
+    mu: Floats
+    sigma: Floats
+
+    @property
+    def hours(self) -> int:
+        """How many hours ahead."""
+        return int(self.mu.shape[1])
+
+    def mean(self) -> Floats:
+        """mu, not below 0."""
+        return np.maximum(self.mu, 0.0)
+
+    def quantile(self, p: float) -> Floats:
+        """mu + z_p * sigma, not below 0."""
+        quantile: Floats = np.maximum(self.mu + ndtri(p) * self.sigma, 0.0)
+        return quantile
+
+    def peak_quantile(self, p: float, hours: int) -> Floats:
+        """The paper's rule: the highest of the hours' quantiles."""
+        peaks: Floats = self.quantile(p)[:, :hours].max(axis=1)
+        return peaks

@@ -1,0 +1,88 @@
+"""What is known of demand: HP GPUs running or queued, the maximum of each hour, per organization and GPU model.
+
+Hours are counted from some hour 0; hour of day and weekday follow from it, and dates if the first day is known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import date
+from typing import NamedTuple, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from gfs.domain.errors import InputError
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+DAY_HOURS, WEEK_HOURS = 24, 168
+
+
+class SeriesKey(NamedTuple):
+    """Whose demand a series is."""
+
+    organization: str
+    gpu_model: str
+
+    def __str__(self) -> str:
+        return f"{self.organization} on {self.gpu_model}" if self.organization else self.gpu_model
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DemandHistory:
+    """Hourly demand of some series, all over the same hours."""
+
+    keys: tuple[SeriesKey, ...]
+    gpus: Floats
+    """Series x hours. An hour without any record has the value before it, and 0 before the first one."""
+    first: Ints
+    """Per series: the column of its first record. What stands before is not demand of 0 but no organization."""
+    start: int = 0
+    """Number of the first hour; hour 0 is midnight."""
+    first_day: date | None = None
+    """The date of the day that hour 0 begins, if it is known. Without it hour 0 is a Monday."""
+
+    def __post_init__(self) -> None:
+        if self.gpus.shape[0] != len(self.keys) or len(self.first) != len(self.keys):
+            raise InputError(f"{len(self.keys)} series, but demand of {self.gpus.shape[0]}")
+        if not np.isfinite(self.gpus).all() or (self.gpus < 0).any():
+            raise InputError("demand must be finite and not negative")
+
+    @property
+    def hours(self) -> int:
+        """How many hours are known."""
+        return int(self.gpus.shape[1])
+
+    @property
+    def end(self) -> int:
+        """Number of the first hour that is not known: the next one to forecast."""
+        return self.start + self.hours
+
+    def until(self, end: int) -> Self:
+        """The same as it was known when hour `end` began."""
+        return replace(self, gpus=self.gpus[:, : max(end - self.start, 0)])
+
+    def since(self, start: int) -> Self:
+        """The same without what came before hour `start`."""
+        cut = min(max(start - self.start, 0), self.hours)
+        return replace(
+            self, gpus=self.gpus[:, cut:], first=np.maximum(self.first - cut, 0), start=self.start + cut
+        )
+
+    def only(self, rows: Sequence[int]) -> Self:
+        """Some of the series."""
+        keys = tuple(self.keys[row] for row in rows)
+        return replace(self, keys=keys, gpus=self.gpus[list(rows)], first=self.first[list(rows)])
+
+    def weekday_of(self, hours: Ints) -> Ints:
+        """0 = Monday for each of these hours."""
+        monday = self.first_day.weekday() if self.first_day is not None else 0
+        return (hours // DAY_HOURS + monday) % 7
+
+
+def hour_of_day(hours: Ints) -> Ints:
+    """0 to 23 for each of these hours."""
+    return hours % DAY_HOURS

@@ -1,0 +1,197 @@
+"""OrgLinear itself: values and gradients (the paper's equations for GDE, SPEC 5).
+
+    trend x_t = moving average of the window x (reflection padding), cyclical part x_c = x - x_t
+    c_t = Emb(hour) + Emb(weekday) + Emb(holiday), put one after the other
+    c_o = attention over the embeddings of the series' attributes (organization, GPU model), ditto
+    mu = W_c [x_c, c_o, c_t] + b_c  +  W_t [x_t, c_o, c_t] + b_t
+    sigma = softplus(W_v [x, c_o, c_t] + b_v)
+    loss = mean of log sigma + (y - mu)^2 / (2 sigma^2)
+
+Both means see the same context and add up, so their context weights are one matrix and their offsets one vector.
+The paper's formula leaves out log sigma, which has no finite optimum; attention is scaled before the softmax.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from gfs.forecasting.history import Floats, Ints
+
+Reals: TypeAlias = npt.NDArray[Any]
+Parameters: TypeAlias = dict[str, Reals]
+"""Name -> weights. The same names hold gradients and the optimiser's moments."""
+
+LEAST_SIGMA = 1e-3
+"""In standard deviations of a series: no hour is certain."""
+CALENDAR = {"hour": 24, "weekday": 7, "holiday": 2}
+
+
+class Shape(NamedTuple):
+    """What the sizes of all weights follow from."""
+
+    window: int
+    horizon: int
+    width: int
+    """Length of an embedding."""
+    attributes: tuple[int, ...]
+    """How many values each attribute of a series has, the unknown one (0) included."""
+
+    @property
+    def context(self) -> int:
+        """Length of [c_o, c_t]."""
+        return self.width * (len(self.attributes) + len(CALENDAR))
+
+
+class Batch(NamedTuple):
+    """Cases to forecast, and what came if it is known."""
+
+    window: Reals
+    """Cases x hours, standardised."""
+    calendar: Ints
+    """Cases x (hour, weekday, holiday) of the first hour to forecast."""
+    attributes: Ints
+    """Cases x attributes."""
+    target: Reals
+    """Cases x hours ahead, standardised."""
+
+
+def moving_average(hours: int, kernel: int) -> Floats:
+    """The matrix that turns a window into its trend: means of `kernel` hours around each, mirrored at the ends."""
+    if kernel % 2 == 0:
+        raise ValueError(f"a centred moving average has an odd kernel, not {kernel}")
+    half = min(kernel // 2, hours - 1)
+    source = np.pad(np.arange(hours), half, mode="reflect")
+    matrix = np.zeros((hours, hours))
+    for shift in range(2 * half + 1):
+        np.add.at(matrix, (np.arange(hours), source[shift : shift + hours]), 1 / (2 * half + 1))
+    return matrix
+
+
+def initial(shape: Shape, generator: np.random.Generator) -> Parameters:
+    """Weights to begin with: the forecast is the last value, every embedding small and random."""
+    width, horizon = shape.width, shape.horizon
+    parameters: Parameters = {
+        "cycle": np.zeros((shape.window, horizon)),
+        "trend": np.zeros((shape.window, horizon)),
+        "spread": np.zeros((shape.window, horizon)),
+        "context": np.zeros((shape.context, horizon)),
+        "spread_context": np.zeros((shape.context, horizon)),
+        "offset": np.zeros(horizon),
+        "spread_offset": np.full(horizon, -1.0),
+    }
+    parameters["cycle"][-1] = parameters["trend"][-1] = 1.0
+    for name, values in CALENDAR.items():
+        parameters[name] = generator.normal(0.0, 0.1, (values, width))
+    for i, values in enumerate(shape.attributes):
+        parameters[f"attribute{i}"] = generator.normal(0.0, 0.1, (values, width))
+    for name in ("query", "key", "value"):
+        parameters[name] = np.eye(width) + generator.normal(0.0, 0.1, (width, width))
+    return parameters
+
+
+class Context(NamedTuple):
+    """[c_o, c_t] of a batch, and what its gradients need."""
+
+    features: Reals
+    tokens: Reals
+    """Cases x attributes x width."""
+    query: Reals
+    key: Reals
+    value: Reals
+    attention: Reals
+    """Cases x attributes x attributes: rows add up to 1."""
+
+
+def context_of(parameters: Parameters, batch: Batch) -> Context:
+    """Embeddings of calendar and attributes, attention over the latter."""
+    tokens = np.stack([parameters[f"attribute{i}"][batch.attributes[:, i]] for i in _attributes(batch)], axis=1)
+    query, key, value = (tokens @ parameters[name] for name in ("query", "key", "value"))
+    logits = query @ key.swapaxes(1, 2) / np.sqrt(tokens.shape[2])
+    weights = np.exp(logits - logits.max(axis=2, keepdims=True))
+    attention = weights / weights.sum(axis=2, keepdims=True)
+    calendar = [parameters[name][batch.calendar[:, i]] for i, name in enumerate(CALENDAR)]
+    attended = (attention @ value).reshape(len(tokens), -1)
+    return Context(np.concatenate([attended, *calendar], axis=1), tokens, query, key, value, attention)
+
+
+def forward(parameters: Parameters, batch: Batch, average: Reals) -> tuple[Reals, Reals]:
+    """mu and sigma of every case and hour ahead, in standard deviations of the series."""
+    mu, logit = _heads(parameters, batch, average, context_of(parameters, batch))
+    return mu, np.logaddexp(0.0, logit) + LEAST_SIGMA
+
+
+def loss_and_gradients(parameters: Parameters, batch: Batch, average: Reals) -> tuple[float, Parameters]:
+    """The loss of a batch and its derivative by every weight."""
+    context = context_of(parameters, batch)
+    mu, logit = _heads(parameters, batch, average, context)
+    sigma = np.logaddexp(0.0, logit) + LEAST_SIGMA
+    error = batch.target - mu
+    loss = float((np.log(sigma) + 0.5 * (error / sigma) ** 2).mean())
+    by_mu = -error / sigma**2 / error.size
+    by_sigma = (1 / sigma - error**2 / sigma**3) / error.size
+    by_logit = by_sigma * (1 / (1 + np.exp(-logit)))
+    by_window = batch.window.T @ by_mu
+    by_trend = average @ by_window
+    gradients: Parameters = {
+        "cycle": by_window - by_trend,
+        "trend": by_trend,
+        "spread": batch.window.T @ by_logit,
+        "context": context.features.T @ by_mu,
+        "spread_context": context.features.T @ by_logit,
+        "offset": by_mu.sum(axis=0),
+        "spread_offset": by_logit.sum(axis=0),
+    }
+    by_features = by_mu @ parameters["context"].T + by_logit @ parameters["spread_context"].T
+    gradients.update(_context_gradients(parameters, batch, context, by_features))
+    return loss, gradients
+
+
+def mean_weights(parameters: Parameters, average: Reals) -> Reals:
+    """The weights of the window in mu, trend and cycle in one: (x - Ax) C + Ax T = x (C + A' (T - C))."""
+    both: Reals = parameters["cycle"] + average.T @ (parameters["trend"] - parameters["cycle"])
+    return both
+
+
+def _heads(parameters: Parameters, batch: Batch, average: Reals, context: Context) -> tuple[Reals, Reals]:
+    mu = (
+        batch.window @ mean_weights(parameters, average)
+        + context.features @ parameters["context"]
+        + parameters["offset"]
+    )
+    logit = (
+        batch.window @ parameters["spread"]
+        + context.features @ parameters["spread_context"]
+        + parameters["spread_offset"]
+    )
+    return mu, logit
+
+
+def _context_gradients(parameters: Parameters, batch: Batch, context: Context, by_features: Reals) -> Parameters:
+    """Back through the embeddings and the attention."""
+    cases, count, width = context.tokens.shape
+    gradients: Parameters = {}
+    for i, name in enumerate(CALENDAR):
+        start = width * (count + i)
+        gradients[name] = np.zeros_like(parameters[name])
+        np.add.at(gradients[name], batch.calendar[:, i], by_features[:, start : start + width])
+    by_attended = by_features[:, : count * width].reshape(cases, count, width)
+    by_value = context.attention.swapaxes(1, 2) @ by_attended
+    by_attention = by_attended @ context.value.swapaxes(1, 2)
+    along = (by_attention * context.attention).sum(axis=2, keepdims=True)
+    by_logits = context.attention * (by_attention - along) / np.sqrt(width)
+    by_query, by_key = by_logits @ context.key, by_logits.swapaxes(1, 2) @ context.query
+    by_tokens = np.zeros_like(context.tokens)
+    for name, by_projected in (("query", by_query), ("key", by_key), ("value", by_value)):
+        gradients[name] = np.einsum("nij,nik->jk", context.tokens, by_projected)
+        by_tokens += by_projected @ parameters[name].T
+    for i in range(count):
+        gradients[f"attribute{i}"] = np.zeros_like(parameters[f"attribute{i}"])
+        np.add.at(gradients[f"attribute{i}"], batch.attributes[:, i], by_tokens[:, i])
+    return gradients
+
+
+def _attributes(batch: Batch) -> range:
+    return range(batch.attributes.shape[1])

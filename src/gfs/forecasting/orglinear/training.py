@@ -1,0 +1,56 @@
+"""Fitting OrgLinear: Adam over shuffled batches, with a seed, from scratch or from yesterday's weights."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from gfs.forecasting.history import Ints
+from gfs.forecasting.orglinear.model import Batch, Parameters, Reals, loss_and_gradients
+
+Cases = Callable[[Ints], Batch]
+"""Positions of training cases -> the cases."""
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """How long and how fast to learn."""
+
+    epochs: int = 10
+    batch: int = 256
+    rate: float = 3e-4
+    decay: float = 0.9
+    """The rate shrinks by this after each epoch."""
+
+
+FIRST_MOMENT, SECOND_MOMENT, TINY = 0.9, 0.999, 1e-8
+"""Adam's usual constants."""
+
+
+def train(
+    parameters: Parameters,
+    cases: Cases,
+    count: int,
+    average: Reals,
+    schedule: Schedule,
+    generator: np.random.Generator,
+) -> Parameters:
+    """The weights after going through all cases some times. The ones given are left as they are."""
+    weights = {name: value.copy() for name, value in parameters.items()}
+    first = {name: np.zeros_like(value) for name, value in weights.items()}
+    second = {name: np.zeros_like(value) for name, value in weights.items()}
+    step = 0
+    for epoch in range(schedule.epochs):
+        order = generator.permutation(count)
+        rate = schedule.rate * schedule.decay**epoch
+        for start in range(0, count, schedule.batch):
+            _, gradients = loss_and_gradients(weights, cases(order[start : start + schedule.batch]), average)
+            step += 1
+            for name, gradient in gradients.items():
+                first[name] += (1 - FIRST_MOMENT) * (gradient - first[name])
+                second[name] += (1 - SECOND_MOMENT) * (gradient**2 - second[name])
+                size = np.sqrt(second[name] / (1 - SECOND_MOMENT**step)) + TINY
+                weights[name] -= rate * first[name] / (1 - FIRST_MOMENT**step) / size
+    return weights

@@ -1,0 +1,67 @@
+"""The forecasters by name. Their modules are imported when they are asked for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from difflib import get_close_matches
+from importlib import import_module
+from typing import cast
+
+from gfs.domain.errors import InputError
+from gfs.forecasting.forecast import Estimator
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """A forecaster that can be asked for by name."""
+
+    name: str
+    summary: str
+    """What it says, in one line."""
+    place: str
+    """`module:attribute` of an estimator, or of a class that makes one without arguments."""
+    extra: str = ""
+    """The extra of the installation that it needs, if any."""
+    windowed: bool = False
+    """Whether it looks at a window of fixed length: a class that takes `window`, in hours."""
+
+    def load(self, window: int | None = None) -> Estimator:
+        """The estimator, not fitted yet; `window` for one that has a window, in place of its own."""
+        module, _, attribute = self.place.partition(":")
+        try:
+            found = getattr(import_module(module), attribute)
+        except ImportError as error:
+            if not self.extra:
+                raise
+            command = f"pip install 'gfs[{self.extra}]'"
+            raise InputError(f"forecaster {self.name} needs packages that are not installed: {command}") from error
+        if not isinstance(found, type):
+            return cast(Estimator, found)
+        return cast(Estimator, found(window=window) if self.windowed and window is not None else found())
+
+
+MODELS: dict[str, Model] = {
+    model.name: model
+    for model in (
+        Model("persistence", "the last value", "gfs.forecasting.naive:PERSISTENCE"),
+        Model("seasonal-24", "the value a day ago", "gfs.forecasting.naive:SEASONAL_DAY"),
+        Model("seasonal-168", "the value a week ago", "gfs.forecasting.naive:SEASONAL_WEEK"),
+        Model("weekly-peak", "the highest value of the previous week", "gfs.forecasting.naive:WEEKLY_PEAK"),
+        Model(
+            "orglinear",
+            "the paper's model: linear in trend and cycle, normal distribution",
+            "gfs.forecasting.orglinear.estimator:OrgLinearEstimator",
+            windowed=True,
+        ),
+    )
+}
+"""All forecasters, in the order in which they are shown."""
+
+
+def find_model(name: str) -> Model:
+    """The forecaster with this name."""
+    if name in MODELS:
+        return MODELS[name]
+    close = get_close_matches(name, MODELS, n=2)
+    hint = f"did you mean {' or '.join(close)}?" if close else f"there are {', '.join(MODELS)}"
+    raise InputError(f"unknown forecaster {name!r}: {hint}")

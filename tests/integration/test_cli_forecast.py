@@ -1,0 +1,216 @@
+"""`gfs forecast` from the command line: what it prints, writes and refuses."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer.main
+from typer.testing import CliRunner, Result
+
+import gfs
+from gfs.cli.main import app
+from gfs.forecasting.registry import MODELS
+from gfs.workloads import write_trace
+
+KEYS = {
+    "nmae",
+    "mae",
+    "mse",
+    "rmse",
+    "mape",
+    "pinball_90",
+    "pinball_95",
+    "coverage_90",
+    "coverage_95",
+    "maqe_90",
+    "maqe_95",
+    "lowest_coverage_95",
+    "peak_coverage_95",
+    "over_reserved_95",
+    "train_seconds",
+    "predict_ms",
+}
+NAIVE = "persistence,seasonal-24,seasonal-168,weekly-peak"
+REAL = Path("/work/shared/data/alibaba_v2026_spot_gpu/aggregates_sultanul_ovi")
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a file of demand: two series that swing with the day, for four weeks."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.delenv("FORCE_COLOR", raising=False)
+    rows = [f"{h},{50 + 30 * math.sin(h / 24 * 6.283185):.2f},{20 + h % 7}" for h in range(672)]
+    Path("demand.csv").write_text("hour,A100,A10\n" + "\n".join(rows) + "\n")
+    return tmp_path
+
+
+def run(*words: str) -> Result:
+    return CliRunner().invoke(app, ["forecast", "evaluate", *words])
+
+
+def refused(*words: str) -> str:
+    result = run(*words)
+    assert result.exit_code == 2, result.output
+    assert "Traceback" not in result.output
+    return result.stderr
+
+
+def scores(*words: str) -> Any:
+    result = run(*words, "--json", "scores.json")
+    assert result.exit_code == 0, result.output
+    return json.loads(Path("scores.json").read_text())
+
+
+class TestEvaluate:
+    def test_the_tables_fit_80_columns_and_mark_the_best(self) -> None:
+        result = run("--series", "demand.csv", "--models", NAIVE)
+        assert result.exit_code == 0, result.output
+        assert "…" not in result.stdout
+        assert all(len(line.rstrip()) <= 80 for line in result.stdout.splitlines())
+        assert "demand.csv: 2 series, 672 hours (0 to 672)" in result.stdout
+        assert "132 forecasts of 4 h, from hour 537 on" in result.stdout
+        rows = {line.split()[0]: line for line in result.stdout.splitlines() if line.startswith(tuple(MODELS))}
+        assert rows.keys() == set(NAIVE.split(","))
+        assert re.search(r"\d\*", rows["seasonal-168"])
+
+    def test_json_has_every_figure_of_every_model(self) -> None:
+        said = scores("--series", "demand.csv", "--models", NAIVE)
+        assert set(said["models"]) == set(NAIVE.split(","))
+        assert all(set(figures) == KEYS for figures in said["models"].values())
+        assert (said["series"], said["hours"], said["test_hours"]) == (2, [0, 672], [537, 672])
+        assert (said["window"], said["horizon"], said["split"]) == (672, 4, [0.7, 0.1, 0.2])
+
+    def test_what_repeats_itself_every_week_is_known_to_seasonal_168(self) -> None:
+        figures = scores("--series", "demand.csv", "--models", NAIVE)["models"]
+        assert figures["seasonal-168"]["nmae"] < 0.01
+        assert figures["persistence"]["nmae"] > 5
+
+    def test_json_instead_of_tables(self) -> None:
+        result = run("--series", "demand.csv", "--models", "persistence", "--json", "-")
+        assert set(json.loads(result.stdout)["models"]) == {"persistence"}
+
+    def test_all_that_are_installed_unless_named(self) -> None:
+        assert set(scores("--series", "demand.csv")["models"]) == {n for n, m in MODELS.items() if not m.extra}
+
+    def test_options_reach_the_evaluation(self) -> None:
+        words = ("--horizon", "2", "--window", "48", "--split", "0.5,0,0.5", "--hours", "24:224")
+        said = scores("--series", "demand.csv", "--models", "persistence", *words)
+        assert (said["hours"], said["test_hours"], said["horizon"], said["window"]) == (
+            [24, 224],
+            [124, 224],
+            2,
+            48,
+        )
+
+    def test_a_window_that_nobody_has_is_remarked_on(self) -> None:
+        result = run("--series", "demand.csv", "--models", "persistence", "--window", "48")
+        assert result.exit_code == 0
+        assert "--window changes nothing" in result.stderr
+
+    def test_a_trace(self) -> None:
+        write_trace(gfs.generate("demo", nodes=8, days=4), ".")
+        said = scores("--jobs", "jobs.csv", "--nodes", "nodes.csv", "--models", "persistence,weekly-peak")
+        assert said["source"] == "jobs.csv"
+        assert said["series"] > 1
+        assert said["models"]["persistence"]["nmae"] < said["models"]["weekly-peak"]["nmae"]
+
+    def test_the_same_figures_again(self) -> None:
+        first, second = (scores("--series", "demand.csv", "--models", NAIVE)["models"] for _ in range(2))
+        for figures in (*first.values(), *second.values()):
+            del figures["train_seconds"], figures["predict_ms"]
+        assert first == second
+
+    @pytest.mark.skipif(not REAL.is_dir(), reason="the real series are not on this machine")
+    def test_persistence_on_the_trace_of_the_paper(self) -> None:
+        """Known from trials: nMAE 9.8%."""
+        file = REAL / "outputs_extra__hourly_concurrency_top_models.csv"
+        said = scores("--series", str(file), "--hours", "24:4416", "--models", "persistence")
+        assert said["series"] == 6
+        assert said["models"]["persistence"]["nmae"] == pytest.approx(9.79, abs=0.01)
+
+
+class TestRefused:
+    def test_a_bad_row_is_listed_or_left_out(self) -> None:
+        Path("bad.csv").write_text(Path("demand.csv").read_text() + "672,-4,nan\n")
+        said = refused("--series", "bad.csv", "--json", "scores.json")
+        assert "bad.csv: row 674, A100 = '-4': must not be negative" in said
+        assert "bad.csv: row 674, A10 = 'nan': not a finite number" in said
+        assert not Path("scores.json").exists()
+        result = run("--series", "bad.csv", "--skip-bad-rows", "--models", "persistence")
+        assert result.exit_code == 0
+        assert "left out 1 row that" in result.stderr
+
+    @pytest.mark.parametrize(
+        ("words", "said"),
+        [
+            ((), "give demand in one of two ways"),
+            (("--jobs", "jobs.csv"), "give demand in one of two ways"),
+            (("--series", "demand.csv", "--nodes", "nodes.csv"), "give demand in one of two ways"),
+            (("--series", "demand.csv", "--jobs", "j", "--nodes", "n"), "give demand in one of two ways"),
+            (("--series", "none.csv"), "no such file"),
+            (("--series", "demand.csv", "--models", "persistance"), "did you mean persistence?"),
+            (("--series", "demand.csv", "--models", "xyz"), "there are persistence"),
+            (("--series", "demand.csv", "--models", ","), "name at least one"),
+            (("--series", "demand.csv", "--models", "persistence,persistence"), "named twice"),
+            (("--series", "demand.csv", "--split", "0.7,0.3"), "three shares"),
+            (("--series", "demand.csv", "--split", "0.7,0.3,nan"), "add up to 1"),
+            (("--series", "demand.csv", "--split", "0.7,0.3,0.2"), "add up to 1"),
+            (("--series", "demand.csv", "--hours", "24"), "START:END"),
+            (("--series", "demand.csv", "--hours", "30:20"), "START:END"),
+            (("--series", "demand.csv", "--hours", "a:b"), "START:END"),
+            (("--series", "demand.csv", "--hours", "900:"), "it is from 0 to 672"),
+            (("--series", "demand.csv", "--hours", "0:8"), "8 hours of demand are too few"),
+            (("--series", "demand.csv", "--json", "demand.csv"), "is one of the inputs"),
+        ],
+    )
+    def test_in_a_sentence(self, words: tuple[str, ...], said: str) -> None:
+        assert said in " ".join(refused(*words).split())
+
+    @pytest.mark.parametrize("option", ["--window", "--horizon"])
+    def test_hours_of_nothing(self, option: str) -> None:
+        assert option in refused("--series", "demand.csv", option, "0")
+
+
+class TestPages:
+    ROOT = Path(__file__).resolve().parents[2]
+
+    def page(self, name: str) -> str:
+        return (self.ROOT / "docs" / name).read_text(encoding="utf-8")
+
+    def test_the_command_reference_lists_every_option(self) -> None:
+        section = self.page("reference/command-line.md").partition("\n## gfs forecast evaluate\n")[2]
+        group: Any = typer.main.get_command(app)
+        options = {o for p in group.commands["forecast"].commands["evaluate"].params for o in p.opts} - {"--help"}
+        named = set(re.findall(r"`(--[a-z-]+)", section.partition("\n## ")[0]))
+        assert named == options
+
+    def test_the_guide_and_the_files_page_name_every_figure(self) -> None:
+        guide, files = self.page("guides/forecast-demand.md"), self.page("reference/files.md")
+        assert not [key for key in KEYS if f"`{key}`" not in guide]
+        assert not [key for key in KEYS if f'"{key}"' not in files]
+
+    def test_the_guide_shows_what_is_printed(self) -> None:
+        """The figures, to a tenth; times are those of the machine."""
+        blocks = re.findall(r"```console\n(.*?)```", self.page("guides/forecast-demand.md"), re.DOTALL)
+        shown = next(block for block in blocks if "Upper bounds" in block)
+        for line in shown.splitlines():
+            if line.startswith("$ gfs "):
+                result = CliRunner().invoke(app, line.removeprefix("$ gfs ").split())
+                assert result.exit_code == 0, result.output
+        printed = [self.figures(line) for line in result.stdout.splitlines()]
+        rows = [self.figures(line) for line in shown.splitlines() if line.startswith(tuple(MODELS))]
+        assert len(rows) == 8
+        for name, figures in rows:
+            assert any(name == n and figures == pytest.approx(f, rel=0.1) for n, f in printed), name
+
+    def figures(self, line: str) -> tuple[str, list[float]]:
+        """The first word of a row and its numbers, without the two times at the end of the first table."""
+        name, _, rest = line.partition(" ")
+        numbers = [float(n.replace(",", "")) for n in re.findall(r"\d[\d,]*(?:\.\d+)?", rest)]
+        return name, numbers[:6] if len(numbers) == 8 else numbers

@@ -1,0 +1,203 @@
+"""OrgLinear (SPEC 5): decomposition, attention, loss and gradients, and what it does with difficult series."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import date
+
+import numpy as np
+import pytest
+
+from gfs import InputError
+from gfs.forecasting.calendar import holiday_hours
+from gfs.forecasting.history import DemandHistory, SeriesKey
+from gfs.forecasting.orglinear.estimator import OrgLinearEstimator, scale_of
+from gfs.forecasting.orglinear.model import (
+    CALENDAR,
+    LEAST_SIGMA,
+    Batch,
+    Shape,
+    context_of,
+    forward,
+    initial,
+    loss_and_gradients,
+    moving_average,
+)
+from gfs.forecasting.orglinear.training import Schedule
+
+SMALL = OrgLinearEstimator(window=48, schedule=Schedule(epochs=3, rate=1e-3))
+"""Two days of window: quick, and the rules are the same."""
+
+
+def history(*series: np.ndarray, first: list[int] | None = None, first_day: date | None = None) -> DemandHistory:
+    keys = tuple(SeriesKey(f"org{i}", "A100") for i in range(len(series)))
+    return DemandHistory(keys, np.stack(series), np.array(first or [0] * len(series)), first_day=first_day)
+
+
+def daily(hours: int, level: float = 100.0, swing: float = 20.0, seed: int = 0) -> np.ndarray:
+    noise = np.random.default_rng(seed).normal(0, 2.0, hours)
+    return level + swing * np.sin(2 * np.pi * np.arange(hours) / 24) + noise
+
+
+def test_the_moving_average_mirrors_the_window_at_its_ends() -> None:
+    # Window 1 2 6 7 9, kernel 3. Mirrored without repeating the end: 2 | 1 2 6 7 9 | 7.
+    # Means: (2+1+2)/3, (1+2+6)/3, (2+6+7)/3, (6+7+9)/3, (7+9+7)/3.
+    trend = moving_average(5, 3) @ np.array([1.0, 2.0, 6.0, 7.0, 9.0])
+    assert trend == pytest.approx([5 / 3, 3.0, 5.0, 22 / 3, 23 / 3])
+    assert moving_average(672, 25).sum(axis=1) == pytest.approx(np.ones(672))
+
+
+def test_an_even_kernel_has_no_middle() -> None:
+    with pytest.raises(InputError, match="kernel = 24"):
+        OrgLinearEstimator(kernel=24)
+
+
+def random_batch(shape: Shape, cases: int = 5, seed: int = 0) -> Batch:
+    generator = np.random.default_rng(seed)
+    calendar = np.stack([generator.integers(0, n, cases) for n in CALENDAR.values()], axis=1)
+    attributes = np.stack([generator.integers(0, n, cases) for n in shape.attributes], axis=1)
+    return Batch(
+        generator.normal(size=(cases, shape.window)),
+        calendar,
+        attributes,
+        generator.normal(size=(cases, shape.horizon)),
+    )
+
+
+def test_the_weights_to_begin_with_say_the_last_value() -> None:
+    shape = Shape(window=30, horizon=4, width=3, attributes=(3, 2))
+    batch = random_batch(shape)
+    mu, sigma = forward(initial(shape, np.random.default_rng(1)), batch, moving_average(30, 5))
+    assert mu == pytest.approx(np.repeat(batch.window[:, -1:], 4, axis=1))
+    assert sigma == pytest.approx(np.full((5, 4), np.log1p(np.exp(-1)) + LEAST_SIGMA))
+
+
+def test_attention_is_scaled_before_the_softmax_and_adds_up_to_one() -> None:
+    shape = Shape(window=4, horizon=1, width=4, attributes=(2, 2))
+    parameters = initial(shape, np.random.default_rng(0))
+    for name in ("query", "key", "value"):
+        parameters[name] = np.eye(4)
+    parameters["attribute0"][1] = [2.0, 0.0, 0.0, 0.0]
+    parameters["attribute1"][1] = [0.0, 1.0, 0.0, 0.0]
+    batch = Batch(np.zeros((1, 4)), np.zeros((1, 3), int), np.array([[1, 1]]), np.zeros((1, 1)))
+    # First token: logits (2x2, 0) / sqrt(4) = (2, 0); second: (0, 1) / 2 = (0, 0.5).
+    attention = context_of(parameters, batch).attention[0]
+    assert attention[0] == pytest.approx([np.e**2 / (np.e**2 + 1), 1 / (np.e**2 + 1)])
+    assert attention[1] == pytest.approx([1 / (1 + np.e**0.5), np.e**0.5 / (1 + np.e**0.5)])
+
+
+def test_the_loss_has_the_log_sigma_term() -> None:
+    # One case, one hour: y = 3, mu = 1, sigma = 2: log 2 + (3 - 1)^2 / (2 x 4) = 0.6931 + 0.5.
+    shape = Shape(window=2, horizon=1, width=1, attributes=(1,))
+    parameters = initial(shape, np.random.default_rng(0))
+    parameters["context"][:] = parameters["spread_context"][:] = 0.0
+    parameters["spread_offset"][:] = np.log(np.expm1(2.0 - LEAST_SIGMA))
+    batch = Batch(np.array([[0.0, 1.0]]), np.zeros((1, 3), int), np.zeros((1, 1), int), np.array([[3.0]]))
+    loss, _ = loss_and_gradients(parameters, batch, np.eye(2))
+    assert loss == pytest.approx(np.log(2) + 0.5)
+
+
+def test_every_gradient_is_the_slope_of_the_loss() -> None:
+    shape = Shape(window=12, horizon=3, width=3, attributes=(4, 3))
+    generator = np.random.default_rng(5)
+    parameters = {
+        name: value + generator.normal(0, 0.3, value.shape) for name, value in initial(shape, generator).items()
+    }
+    batch, average = random_batch(shape, cases=7), moving_average(12, 5)
+    _, gradients = loss_and_gradients(parameters, batch, average)
+    assert set(gradients) == set(parameters)
+    step = 1e-6
+    for name, gradient in gradients.items():
+        for where in np.ndindex(gradient.shape):
+            slopes = []
+            for sign in (1, -1):
+                moved = {**parameters, name: parameters[name].copy()}
+                moved[name][where] += sign * step
+                slopes.append(loss_and_gradients(moved, batch, average)[0])
+            assert gradient[where] == pytest.approx((slopes[0] - slopes[1]) / (2 * step), rel=1e-4, abs=1e-7), name
+
+
+def test_a_daily_swing_is_learnt() -> None:
+    demand = daily(24 * 40)
+    estimator = replace(SMALL, schedule=Schedule(epochs=15, rate=1e-3))
+    predictor = estimator.fit(history(demand[:-48]))
+    errors, persistence = [], []
+    for hour in range(24 * 38, 24 * 40 - 4):
+        errors.append(
+            np.abs(predictor.predict(history(demand[:hour]), 4).mean()[0] - demand[hour : hour + 4]).mean()
+        )
+        persistence.append(np.abs(demand[hour - 1] - demand[hour : hour + 4]).mean())
+    assert np.mean(errors) < 0.4 * np.mean(persistence)
+
+
+def test_the_mean_is_that_of_trend_and_cycle_apart() -> None:
+    shape = Shape(window=30, horizon=4, width=3, attributes=(3, 2))
+    generator, average = np.random.default_rng(3), moving_average(30, 5)
+    parameters = initial(shape, generator)
+    parameters = {name: value + generator.normal(0, 0.3, value.shape) for name, value in parameters.items()}
+    batch = random_batch(shape)
+    trend = batch.window @ average.T
+    cycle = batch.window - trend
+    context = context_of(parameters, batch).features @ parameters["context"] + parameters["offset"]
+    apart = cycle @ parameters["cycle"] + trend @ parameters["trend"] + context
+    assert forward(parameters, batch, average)[0] == pytest.approx(apart)
+
+
+def test_a_forecast_is_the_model_put_together() -> None:
+    # The shortcut by one matrix must equal the model applied to the window.
+    demand = daily(24 * 20)
+    predictor = SMALL.fit(history(demand))
+    forecast = predictor.predict(history(demand), 4)
+    mean, spread = scale_of(history(demand))
+    window = ((demand[-48:] - mean[0]) / spread[0])[None, :]
+    batch = Batch(window, np.array([[0, 20 % 7, 0]]), np.array([[1, 1]]), np.zeros((1, 4)))
+    mu, sigma = forward(predictor.parameters, batch, moving_average(48, 25))
+    assert forecast.mu == pytest.approx(mean + spread * mu, rel=1e-4)
+    assert forecast.sigma == pytest.approx(spread * sigma, rel=1e-3)
+
+
+def test_yesterdays_weights_are_a_start() -> None:
+    demand = daily(24 * 30)
+    yesterday = SMALL.fit(history(demand[:-24]))
+    today = SMALL.fit(history(demand), yesterday)
+    assert any((today.parameters[name] != yesterday.parameters[name]).any() for name in today.parameters)
+    again = SMALL.fit(history(demand), yesterday)
+    assert all((today.parameters[name] == again.parameters[name]).all() for name in today.parameters)
+    fresh = SMALL.fit(history(demand))
+    assert any((today.parameters[name] != fresh.parameters[name]).any() for name in fresh.parameters)
+
+
+def test_a_new_organization_gets_a_forecast_from_its_own_scale() -> None:
+    old = daily(24 * 30)
+    predictor = SMALL.fit(history(old))
+    young = np.zeros(24 * 30)
+    young[-12:] = 7.0
+    both = history(old, young, first=[0, 24 * 30 - 12])
+    forecast = predictor.predict(both, 4)
+    assert forecast.mean()[1] == pytest.approx(np.full(4, 7.0), abs=0.5)
+    assert (forecast.quantile(0.95)[1] < 9).all()
+
+
+def test_nothing_but_zeros_forecasts_zero_with_a_small_bound() -> None:
+    forecast = SMALL.fit(history(np.zeros(24 * 10), daily(24 * 10))).predict(
+        history(np.zeros(24 * 10), daily(24 * 10)), 4
+    )
+    assert (forecast.mean()[0] < 0.1).all()
+    assert (forecast.quantile(0.95)[0] < 0.1).all()
+
+
+def test_an_hour_of_history_is_enough_to_say_something() -> None:
+    forecast = SMALL.fit(history(np.array([5.0]))).predict(history(np.array([5.0])), 6)
+    assert forecast.mean() == pytest.approx(np.full((1, 6), 5.0), abs=0.1)
+    assert forecast.hours == 6
+
+
+def test_holidays_come_from_the_calendar_of_the_country() -> None:
+    # 1 October is a public holiday in China, 29 September 2024 is a Sunday and none.
+    days = history(np.zeros(24), first_day=date(2024, 9, 29))
+    hours = np.array([0, 47, 48, 71])
+    assert holiday_hours(days, hours, "CN").tolist() == [False, False, True, True]
+    assert not holiday_hours(days, hours, "").any()
+    assert not holiday_hours(history(np.zeros(24)), hours, "CN").any()
+    with pytest.raises(InputError, match="country 'Atlantis'"):
+        holiday_hours(days, hours, "Atlantis")
