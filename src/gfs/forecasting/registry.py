@@ -53,6 +53,11 @@ MODELS: dict[str, Model] = {
             "gfs.forecasting.orglinear.estimator:OrgLinearEstimator",
             windowed=True,
         ),
+        Model(
+            "orgquantile",
+            "ours: quantile regression, calibrated on its own recent misses",
+            "gfs.forecasting.orgquantile.estimator:OrgQuantileEstimator",
+        ),
     )
 }
 """All forecasters, in the order in which they are shown."""

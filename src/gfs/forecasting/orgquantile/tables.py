@@ -1,0 +1,59 @@
+"""What there is to learn from: features and outcomes of every origin of every series, one series at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
+
+from gfs.forecasting.history import WEEK_HOURS, DemandHistory, Floats, Ints, SeriesKey
+from gfs.forecasting.orgquantile.features import LOOK_BACK, clock_of, features_of, padded
+
+KEEP_ROWS = 40_000
+"""Tables with more rows together are made anew whenever they are asked for, to save memory."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Table:
+    """Origins of one series."""
+
+    key: SeriesKey
+    origins: Ints
+    """Numbers of the hours that begin."""
+    x: Floats
+    """Origins x hours ahead x features."""
+    y: Floats
+    """Origins x hours ahead: what came, as offset from the anchor in units. At the end of the history, where it
+    has not come yet, the last value stands in; nobody may learn from that."""
+
+
+class Tables:
+    """The tables of a history: from a week after a series' first record on, thinned to at most `most` rows."""
+
+    def __init__(self, history: DemandHistory, horizon: int, most: int) -> None:
+        self.horizon = horizon
+        self._history = history
+        self._columns = []
+        for first in history.first:
+            columns = np.arange(min(int(first) + WEEK_HOURS, history.hours), history.hours)
+            self._columns.append(columns[:: -max(1, -(-len(columns) // most))][::-1])
+        self.rows = sum(len(columns) for columns in self._columns)
+        self._kept = list(self._made()) if self.rows <= KEEP_ROWS else None
+
+    def __iter__(self) -> Iterator[Table]:
+        return iter(self._kept) if self._kept is not None else self._made()
+
+    def _made(self) -> Iterator[Table]:
+        history, ahead = self._history, np.arange(self.horizon)
+        for row, columns in enumerate(self._columns):
+            if not len(columns):
+                continue
+            series = padded(history.only([row]), history.start - LOOK_BACK)[0]
+            hours = history.start + columns[:, None] + ahead
+            windows = sliding_window_view(series, LOOK_BACK)[columns]
+            features = features_of(windows, clock_of(hours, history.weekday_of(hours)), self.horizon)
+            came = series[LOOK_BACK + np.minimum(columns[:, None] + ahead, history.hours - 1)]
+            y = (came - features.anchor[:, None]) / features.unit[:, None]
+            yield Table(history.keys[row], history.start + columns, features.values, y)

@@ -1,0 +1,138 @@
+"""The parts of orgquantile, by worked numbers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.optimize import linprog
+
+from gfs.forecasting.history import DemandHistory, Floats, SeriesKey
+from gfs.forecasting.orgquantile.bands import Bands
+from gfs.forecasting.orgquantile.calibration import CURVE, NORMAL_CURVE, PRIOR, Scores, curve_at, curve_of
+from gfs.forecasting.orgquantile.features import COUNT, LOOK_BACK, clock_from, clock_of, features_of, padded
+from gfs.forecasting.orgquantile.gate import PARTS, START, Gate, counted
+from gfs.forecasting.orgquantile.regression import quantile_regression, ridge
+from gfs.forecasting.orgquantile.track import Past, Record, peak, total_peak
+
+
+def pinball(residual: Floats, q: float) -> float:
+    return float(np.maximum(q * residual, (q - 1) * residual).sum())
+
+
+@pytest.mark.parametrize("q", [0.5, 0.9, 0.95])
+def test_reweighted_least_squares_comes_close_to_the_exact_quantile_regression(q: float) -> None:
+    """min q*u + (1-q)*v with x w + u - v = y: the linear programme whose optimum the steps approach."""
+    rng = np.random.default_rng(4)
+    x = np.column_stack([np.ones(150), rng.normal(size=(150, 3))])
+    y = x @ np.array([1.0, 2.0, -1.0, 0.5]) + rng.exponential(1.0, 150)
+    cost = np.concatenate([np.zeros(4), np.full(150, q), np.full(150, 1 - q)])
+    exact = linprog(
+        cost, A_eq=np.hstack([x, np.eye(150), -np.eye(150)]), b_eq=y, bounds=[(None, None)] * 4 + [(0, None)] * 300
+    )
+    weight = np.ones(150)
+    found = quantile_regression(
+        x,
+        y,
+        q,
+        start=ridge(x, y, weight, 0.0),
+        weight=weight,
+        prior=np.zeros(4),
+        penalty=0.0,
+        steps=30,
+        smoothing=1e-3,
+    )
+    assert pinball(y - x @ found, q) <= 1.01 * exact.fun
+
+
+def test_a_strong_penalty_gives_the_prior() -> None:
+    x = np.column_stack([np.ones(80), np.linspace(-1, 1, 80)])
+    prior = np.array([0.0, 5.0])
+    found = quantile_regression(
+        x, 3 + 0 * x[:, 1], 0.5, start=np.zeros(2), weight=np.ones(80), prior=prior, penalty=1e6, steps=8
+    )
+    assert found == pytest.approx([3.0, 5.0], abs=0.2)  # the constant is free
+
+
+def test_features_of_a_saw_by_hand() -> None:
+    """Demand 10, 12, 10, 12, ...: it changes by 2 an hour, which is the unit; the last value is 12."""
+    window = np.tile([10.0, 12.0], LOOK_BACK // 2)[None, :]
+    features = features_of(window, clock_from(0, 0, 2), 2)
+    assert features.anchor == pytest.approx([12.0])
+    assert features.unit == pytest.approx([2.0])
+    values = features.values[0]
+    assert values.shape == (2, COUNT)
+    # constant; 2, 3, 4, 5, 6, 8, 12, 18 hours ago counted so that 1 is the last: 10, 12, 10, 12, 10, 10, 10, 10
+    assert values[0, :9] == pytest.approx([1, -1, 0, -1, 0, -1, -1, -1, -1])
+    # means of 6, 24, 72, 168 hours are 11; then min and max of a day and of a week
+    assert values[0, 9:17] == pytest.approx([-0.5, -0.5, -0.5, -0.5, -1, 0, -1, 0])
+    assert values[0, 17:19] == pytest.approx([1, 1])  # usual change
+    # the next hour was 10 on all ten earlier days, the one after 12; moves from the hour like the last one
+    assert values[0, 23:43] == pytest.approx([-1.0] * 20)
+    assert values[1, 23:43] == pytest.approx([0.0] * 20)
+
+
+def test_the_clock() -> None:
+    """6 o'clock on a Sunday: a quarter of a turn of the day, and weekend."""
+    clock = clock_of(np.array([[6 * 24 + 6]]), np.array([[6]]))
+    assert clock.day[0, 0] == pytest.approx([1, 0, -1, 0, -1, 0], abs=1e-12)
+    assert clock.calendar[0, 0, 10] == 1
+    assert np.array_equal(clock_from(6, 6, 1).calendar, clock.calendar)
+
+
+def test_before_the_first_record_stands_the_first_value() -> None:
+    history = DemandHistory(
+        (SeriesKey("a", ""), SeriesKey("b", "")),
+        np.array([[5.0, 6.0, 7.0], [0.0, 0.0, 9.0]]),
+        np.array([0, 2]),
+        start=10,
+    )
+    assert padded(history, 8).tolist() == [[5, 5, 5, 6, 7], [9, 9, 9, 9, 9]]
+    assert padded(history, 11).tolist() == [[6, 7], [9, 9]]
+
+
+def test_conformal_rank_by_hand() -> None:
+    """Nine scores: ceil(0.9 * 10) = 9, the highest; ceil(0.5 * 10) = 5, the fifth; a curve of 0: 9 / 33."""
+    scores = Scores.collected(np.array([[3.0, 1, 2, 9, 8, 7, 4, 6, 5, np.inf]]))
+    nothing = np.zeros(len(CURVE))
+    assert scores.known.tolist() == [9]
+    assert scores.reach(0.9, nothing) == pytest.approx([9 * 9 / (9 + PRIOR)])
+    assert scores.reach(0.5, nothing) == pytest.approx([9 * 5 / (9 + PRIOR)])
+    assert scores.reach(0.999, nothing) == pytest.approx([9 * 9 / (9 + PRIOR)])
+
+
+def test_without_scores_the_general_curve_holds() -> None:
+    assert Scores.empty((2,)).reach(0.95, NORMAL_CURVE) == pytest.approx([1.0, 1.0])
+    assert curve_at(curve_of(np.linspace(0, 1, 1001)), 0.955) == pytest.approx(0.955)
+    assert curve_of(np.array([1.0, np.inf])) is NORMAL_CURVE
+
+
+def test_the_gate_believes_who_was_right() -> None:
+    """Losses 100, 100, 188 with START 12: the third is 88 / 112 worse, exp(-7 * 88 / 112) = exp(-5.5)."""
+    assert START == 12
+    losses = counted(np.array([100.0, 100.0, 188.0])[:, None, None])
+    shares = Gate(sharpness=7.0, handicap=0.0).shares(losses)[:, 0, 0]
+    e = np.exp(-5.5)
+    assert shares == pytest.approx([1 / (2 + e), 1 / (2 + e), e / (2 + e)])
+
+
+def test_the_gate_falls_back_to_the_last_value() -> None:
+    losses = counted(np.array([0.0, 30.0, 50.0])[:, None, None])
+    assert Gate().shares(losses)[0, 0, 0] == pytest.approx(1.0)
+    assert counted(np.array([0.5])) == PARTS // 2
+
+
+def bands(middle: list[list[float]], width: list[list[float]]) -> Bands:
+    one = np.ones(len(middle))
+    return Bands(np.zeros((3, len(middle), len(middle[0]))), one, one, np.array(middle), np.array(width))
+
+
+def test_peaks_and_totals_by_hand() -> None:
+    forecast = bands([[10.0, 20.0], [5.0, 1.0]], [[4.0, 3.0], [4.0, 4.0]])
+    middle, width = peak(forecast, 2)
+    assert middle.tolist() == [20, 5]
+    assert width.tolist() == [3, 4]  # highest bounds 23 and 9
+    assert total_peak(forecast, [0, 1], 2) == (21.0, pytest.approx(np.sqrt(32)))
+    past = Past(tuple([Record(forecast, np.zeros(2))] * 3), (np.array([10.0, 9.0]), np.array([26.0, 1.0])))
+    assert past.peak_scores(2).ordered.tolist() == [[2.0], [1.0]]  # (26 - 20) / 3 and (9 - 5) / 4
+    # sums 19 and 27: the peak is 6 above 21
+    assert past.total_peak_scores([0, 1], 2).ordered == pytest.approx([6 / np.sqrt(32)])
