@@ -36,7 +36,8 @@ KEYS = {
     "predict_ms",
 }
 NAIVE = "persistence,seasonal-24,seasonal-168,weekly-peak"
-REAL = Path("/work/shared/data/alibaba_v2026_spot_gpu/aggregates_sultanul_ovi")
+SHARED = Path(__file__).resolve().parents[2].parent / "shared"
+REAL = SHARED / "data" / "alibaba_v2026_spot_gpu" / "aggregates_sultanul_ovi"
 
 
 @pytest.fixture(autouse=True)
