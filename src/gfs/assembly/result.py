@@ -58,10 +58,18 @@ class RunResult:
 
     def __repr__(self) -> str:
         spot, hp = self.metrics.spot, self.metrics.hp
+        what, _, share = self._stopped_row()
         return (
             f"<RunResult {self.scheduler}: {hp.tasks} HP tasks waited {hp.jqt_mean:.1f} s on average,"
-            f" {spot.tasks} spot tasks {spot.jqt_mean:.1f} s, {spot.eviction_rate:.2%} of spot runs evicted>"
+            f" {spot.tasks} spot tasks {spot.jqt_mean:.1f} s, {share} of spot {what}>"
         )
+
+    def _stopped_row(self) -> tuple[str, str, str]:
+        """What was stopped: evicted, or suspended where tasks hold leases; of HP, and of spot."""
+        spot, hp = self.metrics.spot, self.metrics.hp
+        if self.metrics.leases:
+            return "leases not renewed", f"{hp.suspensions:,}", f"{spot.suspensions:,}"
+        return "runs evicted", "never", f"{spot.eviction_rate:.2%}"
 
     def _repr_html_(self) -> str:
         """A small table for notebooks."""
@@ -71,7 +79,7 @@ class RunResult:
             ("tasks", f"{hp.tasks:,}", f"{spot.tasks:,}"),
             ("completion, mean (s)", f"{hp.jct_mean:,.1f}", f"{spot.jct_mean:,.1f}"),
             ("wait, mean (s)", f"{hp.jqt_mean:,.1f}", f"{spot.jqt_mean:,.1f}"),
-            ("runs evicted", "never", f"{spot.eviction_rate:.2%}"),
+            self._stopped_row(),
             ("wasted GPU-hours", "0", f"{spot.wasted_gpu_hours:,.1f}"),
             ("cards allocated", f"{self.metrics.allocation_rate_total:.1%}", ""),
         ]

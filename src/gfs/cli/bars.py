@@ -15,7 +15,7 @@ REFRESHES = 5
 
 
 class Bars:
-    """Told how many tasks of a run have finished."""
+    """Told how far each run has come."""
 
     def __init__(self, names: Sequence[str], total: int, progress: Progress | None, in_turn: bool) -> None:
         self._total = total
@@ -38,7 +38,7 @@ class Bars:
 
 
 @contextmanager
-def bars(names: Sequence[str], total: int, *, in_turn: bool = True) -> Iterator[Bars]:
+def bars(names: Sequence[str], total: int, *, in_turn: bool = True, unit: str = "tasks") -> Iterator[Bars]:
     """A bar a run on standard error, gone when all is done; `in_turn`: one run after the other."""
     if not sys.stderr.isatty():
         yield Bars(names, total, None, in_turn)
@@ -50,7 +50,7 @@ def bars(names: Sequence[str], total: int, *, in_turn: bool = True) -> Iterator[
         TextColumn("{task.description}", markup=False),
         BarColumn(),
         MofNCompleteColumn(),
-        TextColumn("tasks"),
+        TextColumn(unit),
         TimeRemainingColumn(compact=True),
     )
     with Progress(

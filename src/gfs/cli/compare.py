@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gfs.cli.console import note, show
+from gfs.cli.names import parse_names
 from gfs.cli.options import RESULTS, RUN, Check, Config, Jobs, Json, Nodes, RunSeed, Settings, SkipBadRows, Window
 from gfs.cli.outputs import STDOUT, Outputs
-from gfs.domain.errors import InputError
 
 if TYPE_CHECKING:
     from gfs.domain.workload import Workload
@@ -111,14 +111,8 @@ def _names(text: str) -> list[str]:
     """The schedulers in a list like 'gfs,static', each known and named once."""
     from gfs.assembly.schedulers import find_scheduler
 
-    names = [name.strip() for name in text.split(",") if name.strip()]
-    if not names:
-        raise InputError("no scheduler to compare: name at least one, for example --schedulers gfs,yarn-cs")
-    for name in names:
-        find_scheduler(name)
-        if names.count(name) > 1:
-            raise InputError(f"scheduler {name} is named twice: name each once")
-    return names
+    none = "no scheduler to compare: name at least one, for example --schedulers gfs,yarn-cs"
+    return parse_names(text, "scheduler", find_scheduler, none)
 
 
 def _workers(asked: int | None, workload: Workload, names: list[str]) -> int:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from gfs.cli.console import note, say, show
+from gfs.cli.names import parse_names
 from gfs.cli.options import TRACE, Json, SkipBadRows
 from gfs.cli.outputs import STDOUT, Outputs
 from gfs.domain.errors import InputError
@@ -99,6 +98,7 @@ def evaluate(
     Each is fitted once on what comes before the test part. Then every hour of the
     test part is taken as now: the next hours are forecast and compared with what came.
     """
+    from gfs.cli.bars import bars
     from gfs.cli.forecast_input import history_text, read_history
     from gfs.cli.forecast_table import score_tables
     from gfs.forecasting.evaluation import origins_of_test, roll
@@ -116,10 +116,10 @@ def evaluate(
         history = read_history(series, jobs, nodes, hours=hours, skip_bad_rows=skip_bad_rows)
         origins = origins_of_test(history, horizon, parts)
         scores = {}
-        for name, estimator in estimators.items():
-            with _bar(name, len(origins)) as progress:
-                rolled = roll(estimator, history, horizon=horizon, split=parts, progress=progress)
-            scores[name] = rolled.scores()
+        with bars(names, len(origins), unit="hours") as running:
+            for name, estimator in estimators.items():
+                progress = partial(running.update, name)
+                scores[name] = roll(estimator, history, horizon=horizon, split=parts, progress=progress).scores()
         if json != STDOUT:
             say(f"{given[0].name}: {history_text(history)}")
             say(f"{len(origins):,} forecasts of {horizon} h, from hour {origins.start} on")
@@ -147,14 +147,8 @@ def _names(text: str | None) -> list[str]:
 
     if text is None:
         return [name for name, model in MODELS.items() if not model.extra]
-    names = [name.strip() for name in text.split(",") if name.strip()]
-    if not names:
-        raise InputError("no forecaster to evaluate: name at least one, for example --models persistence")
-    for name in names:
-        find_model(name)
-        if names.count(name) > 1:
-            raise InputError(f"forecaster {name} is named twice: name each once")
-    return names
+    none = "no forecaster to evaluate: name at least one, for example --models persistence"
+    return parse_names(text, "forecaster", find_model, none)
 
 
 def _parts(text: str) -> tuple[float, float, float]:
@@ -164,24 +158,3 @@ def _parts(text: str) -> tuple[float, float, float]:
     except ValueError:
         raise InputError(f"split {text!r}: write three shares, for example 0.7,0.1,0.2") from None
     return train, validation, test
-
-
-@contextmanager
-def _bar(name: str, total: int) -> Iterator[Callable[[int], None] | None]:
-    """A bar on standard error, gone when all is done; nothing where nobody watches."""
-    if not sys.stderr.isatty():
-        yield None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("hours"),
-        TimeRemainingColumn(compact=True),
-    )
-    with Progress(*columns, console=Console(stderr=True), transient=True, refresh_per_second=5) as progress:
-        task = progress.add_task(name, total=total)
-        yield lambda done: progress.update(task, completed=done)

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from rich import box
 from rich.table import Table
 from rich.text import Text
 
 from gfs.forecasting.evaluation import Scores
-from gfs.report.tables import STAR
+from gfs.report.tables import STAR, marked, narrow_table
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,15 +62,7 @@ def score_tables(rows: Mapping[str, Scores]) -> tuple[Table, Table]:
 
 
 def _table(title: str, figures: Sequence[Figure], rows: Mapping[str, Scores]) -> Table:
-    table = Table(
-        title=title,
-        box=box.SIMPLE_HEAD,
-        show_edge=False,
-        padding=0,
-        title_justify="left",
-        title_style="bold",
-        caption_justify="left",
-    )
+    table = narrow_table(title)
     table.caption = f"{STAR} best of its column" if len(rows) > 1 else None
     table.add_column("forecaster", style="bold", no_wrap=True, vertical="bottom")
     every = list(rows.values())
@@ -81,7 +72,7 @@ def _table(title: str, figures: Sequence[Figure], rows: Mapping[str, Scores]) ->
         header = "\n".join(f" {line} " for line in lines)
         table.add_column(header, justify="right", no_wrap=True, vertical="bottom")
         best = _best(figure, every)
-        columns.append([_marked(figure.text(scores), i in best) for i, scores in enumerate(every)])
+        columns.append([marked(figure.text(scores), i in best) for i, scores in enumerate(every)])
     for i, name in enumerate(rows):
         table.add_row(Text(name), *(column[i] for column in columns))
     return table
@@ -94,7 +85,3 @@ def _best(figure: Figure, rows: list[Scores]) -> set[int]:
         return set()
     best = min(range(len(rows)), key=lambda i: figure.distance(rows[i]))
     return {i for i, text in enumerate(texts) if text == texts[best]}
-
-
-def _marked(text: str, best: bool) -> Text:
-    return Text(f"{text}{STAR}", style="bold green") if best else Text(f"{text} ")

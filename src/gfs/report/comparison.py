@@ -97,7 +97,11 @@ def _headline(before: Result | None, after: Result | None, workload: Workload) -
         Words(_story(before.scheduler, old, after.scheduler, new), lead=True),
         (
             _change("Spot wait, mean", old.spot.jqt_mean, new.spot.jqt_mean, short_seconds),
-            _change("Spot runs evicted", old.spot.eviction_rate, new.spot.eviction_rate, percent),
+            *(
+                ()
+                if old.leases or new.leases
+                else (_change("Spot runs evicted", old.spot.eviction_rate, new.spot.eviction_rate, percent),)
+            ),
             _change("GPU-hours wasted", old.spot.wasted_gpu_hours, new.spot.wasted_gpu_hours, amount),
             _change("Cards in use", old.allocation_rate_total, new.allocation_rate_total, percent, more=True),
         ),
@@ -143,9 +147,12 @@ def _alone(result: Result) -> str:
     if m.hp.tasks:
         words.append(f"HP tasks waited {short_seconds(m.hp.jqt_mean)} on average.")
     if m.spot.tasks:
+        stopped = f"{percent(m.spot.eviction_rate)} of their runs were evicted"
+        if m.leases:
+            stopped = f"{m.spot.suspensions:,} leases were not renewed"
         words.append(
-            f"Spot tasks waited {short_seconds(m.spot.jqt_mean)}; {percent(m.spot.eviction_rate)} "
-            f"of their runs were evicted, at a cost of {amount(m.spot.wasted_gpu_hours)} GPU-hours."
+            f"Spot tasks waited {short_seconds(m.spot.jqt_mean)}; {stopped}, "
+            f"at a cost of {amount(m.spot.wasted_gpu_hours)} GPU-hours."
         )
     return f"With {result.scheduler}: {' '.join(words)}"
 

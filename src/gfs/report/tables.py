@@ -24,7 +24,7 @@ def comparison_table(
 
     `quotas` say in words what limited spot tasks in each run.
     """
-    table = _table(title)
+    table = narrow_table(title)
     captions = [f"{STAR} best of its column"] if len(rows) > 1 else []
     if quotas:
         alike = len(set(quotas)) == 1
@@ -40,13 +40,13 @@ def comparison_table(
         header = "\n".join(w for w in words if w != unit)
         table.add_column(f"{header} \n\\[{unit}] ", justify="right", no_wrap=True, vertical="bottom")
         best = best_rows(metrics, column)
-        cells.append([_marked(text, i in best) for i, text in enumerate(texts)])
+        cells.append([marked(text, i in best) for i, text in enumerate(texts)])
     for i, (name, _) in enumerate(rows):
         table.add_row(Text(name), *(column_cells[i] for column_cells in cells))
     return table
 
 
-def _marked(text: str, best: bool) -> Text:
+def marked(text: str, best: bool) -> Text:
     """A star or a space in its place, so that the digits of a column stay in line."""
     return Text(f"{text}{STAR}", style="bold green") if best else Text(f"{text} ")
 
@@ -58,7 +58,7 @@ def inspection_tables(inspection: Inspection) -> list[Table]:
 
 
 def _pools(seen: Inspection) -> Table:
-    table = _table("Pools")
+    table = narrow_table("Pools")
     table.add_column("GPU model", style="bold")
     _right(
         table,
@@ -90,7 +90,7 @@ def _pools(seen: Inspection) -> Table:
 
 
 def _classes(seen: Inspection) -> Table:
-    table = _table("Classes")
+    table = narrow_table("Classes")
     table.add_column("class", style="bold")
     _right(table, "tasks", "gangs", "GPU-h", "runs\np50", "runs\np90", "runs\np99", "runs\nmean")
     for c in seen.classes:
@@ -103,7 +103,7 @@ def _classes(seen: Inspection) -> Table:
 
 
 def _requests(seen: Inspection) -> Table:
-    table = _table("GPU requests: share of all that ask for at most so many")
+    table = narrow_table("GPU requests: share of all that ask for at most so many")
     table.add_column("class", style="bold")
     table.add_column("per", style="bold")
     _right(table, "<1", *(f"{n}" for n in REQUESTS))
@@ -115,7 +115,7 @@ def _requests(seen: Inspection) -> Table:
 
 
 def _running(seen: Inspection) -> Table:
-    table = _table("Running time by GPUs of the task")
+    table = narrow_table("Running time by GPUs of the task")
     table.add_column("class", style="bold")
     table.add_column("GPUs", justify="right")
     _right(table, "tasks", "p50", "p90", "p99", "mean")
@@ -127,7 +127,7 @@ def _running(seen: Inspection) -> Table:
 
 
 def _organizations(seen: Inspection) -> Table:
-    table = _table(f"Demand of {seen.organizations} organizations")
+    table = narrow_table(f"Demand of {seen.organizations} organizations")
     table.add_column("organization", style="bold")
     _right(table, "GPU-h", "mean\nGPUs", "lowest\nhour", "highest\nhour")
     for d in seen.demand:
@@ -145,7 +145,7 @@ def _right(table: Table, *titles: str) -> None:
         table.add_column("\n".join(f" {line}" for line in title.split("\n")), justify="right", vertical="bottom")
 
 
-def _table(title: str | None) -> Table:
+def narrow_table(title: str | None) -> Table:
     """Narrow gaps and no frame: a comparison fits a terminal of 80 columns."""
     return Table(
         title=title,

@@ -88,17 +88,25 @@ class Placing:
     def place(self, task: Task, within_quota: Callable[[Task], bool]) -> list[Place] | None:
         """Cards for all pods of the task within the quota, or None with everything as it was."""
         self._undo = []
-        places: list[Place] = []
         while not within_quota(task):
             run = next((run for run in self._spare.under(task) if run not in self.stopped), None)
             if run is None:
                 self._roll_back(0)
                 return None
             self._stop(run)
+        places = self._fill(
+            task, lambda task: self._choose(task) or self._make_room(task) or self._move_away(task)
+        )
+        if places is None:
+            self._roll_back(0)
+        return places
+
+    def _fill(self, task: Task, find: Callable[[Task], Node | None]) -> list[Place] | None:
+        """Cards for all pods where `find` says; None, with some perhaps placed, where it finds no node."""
+        places: list[Place] = []
         while (left := task.pods - _pods(places, task)) > 0:
-            node = self._choose(task) or self._make_room(task) or self._move_away(task)
+            node = find(task)
             if node is None:
-                self._roll_back(0)
                 return None
             places.append(self._occupy(node, task, left))
         return places
@@ -145,12 +153,9 @@ class Placing:
 
     def _settle(self, run: Run) -> bool:
         """Find another place for a run that has to move."""
-        task, places = run.task, list[Place]()
-        while (left := task.pods - _pods(places, task)) > 0:
-            node = self._choose(task)
-            if node is None:
-                return False
-            places.append(self._occupy(node, task, left))
+        places = self._fill(run.task, self._choose)
+        if places is None:
+            return False
         self.moved[run] = places
         self._undo.append(lambda: _forget(self.moved, run))
         return True
@@ -194,6 +199,7 @@ class Placing:
         return gone
 
     def _would_do(self, node: Node, task: Task, runs: list[Run]) -> bool:
+        """Whether a pod fits on the node without these runs."""
         mark = len(self._undo)
         for run in runs:
             self._take_off(run)
