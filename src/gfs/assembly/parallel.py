@@ -81,7 +81,7 @@ def run_all(
         except BaseException:
             for process in list((pool._processes or {}).values()):
                 process.terminate()  # else leaving the pool would wait for the runs to end
-            pool.shutdown(wait=False, cancel_futures=True)
+            pool.shutdown(cancel_futures=True)  # waits: at exit Python would race with its thread
             raise
 
 
