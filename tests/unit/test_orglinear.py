@@ -24,6 +24,7 @@ from gfs.forecasting.orglinear.model import (
     moving_average,
 )
 from gfs.forecasting.orglinear.training import Schedule
+from gfs.forecasting.registry import MODELS
 
 SMALL = OrgLinearEstimator(window=48, schedule=Schedule(epochs=3, rate=1e-3))
 """Two days of window: quick, and the rules are the same."""
@@ -167,6 +168,22 @@ def test_yesterdays_weights_are_a_start() -> None:
     assert any((today.parameters[name] != fresh.parameters[name]).any() for name in fresh.parameters)
 
 
+def test_a_new_organization_does_not_throw_yesterdays_weights_away() -> None:
+    none = replace(SMALL, warm=Schedule(epochs=0))
+    yesterday = none.fit(history(daily(24 * 30 - 24)).only([0]))
+    newcomer = DemandHistory(
+        (SeriesKey("a-newcomer", "A100"), SeriesKey("org0", "A100")),
+        np.stack([daily(24 * 30, seed=2), daily(24 * 30)]),
+        np.array([24 * 29, 0]),
+    )
+    today = none.fit(newcomer, yesterday)
+    assert today.lists[0] == ("a-newcomer", "org0")
+    before, after = yesterday.parameters, today.parameters
+    assert (after["attribute0"][2] == before["attribute0"][1]).all()  # org0 has moved by a row
+    assert (after["attribute0"][0] == before["attribute0"][0]).all()
+    assert all((after[name] == before[name]).all() for name in before if name != "attribute0")
+
+
 def test_a_new_organization_gets_a_forecast_from_its_own_scale() -> None:
     old = daily(24 * 30)
     predictor = SMALL.fit(history(old))
@@ -201,3 +218,12 @@ def test_holidays_come_from_the_calendar_of_the_country() -> None:
     assert not holiday_hours(history(np.zeros(24)), hours, "CN").any()
     with pytest.raises(InputError, match="country 'Atlantis'"):
         holiday_hours(days, hours, "Atlantis")
+
+
+def test_a_country_is_asked_for_by_its_code_and_an_unknown_one_is_said_at_once() -> None:
+    known = MODELS["orglinear"].load(country="CN")
+    assert isinstance(known, OrgLinearEstimator)
+    assert known.country == "CN"
+    assert MODELS["persistence"].load(country="CN").name == "persistence"  # knows no holidays: nothing changes
+    with pytest.raises(InputError, match="use a code such as CN"):
+        MODELS["orglinear"].load(country="Atlantis")

@@ -24,9 +24,14 @@ class Model:
     """The extra of the installation that it needs, if any."""
     windowed: bool = False
     """Whether it looks at a window of fixed length: a class that takes `window`, in hours."""
+    dated: bool = False
+    """Whether it knows public holidays: a class that takes `country`."""
 
-    def load(self, window: int | None = None) -> Estimator:
-        """The estimator, not fitted yet; `window` for one that has a window, in place of its own."""
+    def load(self, window: int | None = None, country: str = "") -> Estimator:
+        """The estimator, not fitted yet; `window` for one that has a window, in place of its own.
+
+        `country` (ISO code, such as CN) says whose public holidays count, for one that knows holidays.
+        """
         module, _, attribute = self.place.partition(":")
         try:
             found = getattr(import_module(module), attribute)
@@ -37,7 +42,12 @@ class Model:
             raise InputError(f"forecaster {self.name} needs packages that are not installed: {command}") from error
         if not isinstance(found, type):
             return cast(Estimator, found)
-        return cast(Estimator, found(window=window) if self.windowed and window is not None else found())
+        settings: dict[str, object] = {}
+        if self.windowed and window is not None:
+            settings["window"] = window
+        if self.dated and country:
+            settings["country"] = country
+        return cast(Estimator, found(**settings))
 
 
 MODELS: dict[str, Model] = {
@@ -52,6 +62,7 @@ MODELS: dict[str, Model] = {
             "the paper's model: linear in trend and cycle, normal distribution",
             "gfs.forecasting.orglinear.estimator:OrgLinearEstimator",
             windowed=True,
+            dated=True,
         ),
         Model(
             "orgquantile",

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
+from typing import Any
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
+from scipy.sparse import csr_array
 
 from gfs.domain.errors import InputError
-from gfs.forecasting.calendar import holiday_hours
+from gfs.forecasting.calendar import check_country, holiday_hours
 from gfs.forecasting.forecast import NormalForecast
 from gfs.forecasting.history import DemandHistory, Floats, Ints, SeriesKey, hour_of_day
 from gfs.forecasting.orglinear.model import (
@@ -32,7 +34,7 @@ SMALL = 0.01
 """A series varies by at least this share of its mean, and by this many GPUs."""
 
 
-COLD, WARM = Schedule(), Schedule(epochs=2, rate=1e-4)
+COLD, WARM = Schedule(), Schedule(epochs=2, rate=2e-4)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,16 +58,19 @@ class OrgLinearEstimator:
             raise InputError(f"kernel = {self.kernel}: a centred moving average needs an odd number of hours")
         if min(self.window, self.horizon, self.width) < 1:
             raise InputError("window, horizon and width of orglinear must be at least 1")
+        check_country(self.country)
 
     def fit(self, history: DemandHistory, start: OrgLinearPredictor | None = None) -> OrgLinearPredictor:
-        """Learn from all series together; with `start`, go on from an earlier fit (same settings)."""
+        """Learn from all series together; with `start`, go on from an earlier fit with the same settings.
+
+        Organizations and GPU models that are new since begin like any at the first fit.
+        """
         generator = np.random.default_rng(self.seed)
         lists = tuple(tuple(sorted({key[i] for key in history.keys})) for i in range(len(SeriesKey._fields)))
-        if start is not None and start.lists == lists and start.estimator == self:
-            parameters, schedule = start.parameters, self.warm
-        else:
-            shape = Shape(self.window, self.horizon, self.width, tuple(len(values) + 1 for values in lists))
-            parameters, schedule = _precise(initial(shape, generator)), self.schedule
+        shape = Shape(self.window, self.horizon, self.width, tuple(len(values) + 1 for values in lists))
+        parameters, schedule = _precise(initial(shape, generator)), self.schedule
+        if start is not None and start.estimator == self:
+            parameters, schedule = _taken_over(parameters, lists, start), self.warm
         mean, spread = scale_of(history)
         scaled = ((history.gpus - mean[:, None]) / spread[:, None]).astype(PRECISION)
         windows = sliding_window_view(_padded(scaled, history.first, self.window), self.window, axis=1)
@@ -180,10 +185,26 @@ def _codes(keys: tuple[SeriesKey, ...], lists: tuple[tuple[str, ...], ...]) -> I
     return np.array(codes, dtype=np.int64).reshape(len(keys), len(lists))
 
 
+def _taken_over(fresh: Parameters, lists: tuple[tuple[str, ...], ...], start: OrgLinearPredictor) -> Parameters:
+    """The weights of an earlier fit; in the tables of attributes, values that are new keep their fresh rows."""
+    parameters = dict(start.parameters)
+    for i, values in enumerate(lists):
+        name = f"attribute{i}"
+        table, earlier = fresh[name].copy(), start.parameters[name]
+        table[0] = earlier[0]
+        rows = {value: row for row, value in enumerate(start.lists[i], start=1)}
+        for row, value in enumerate(values, start=1):
+            if value in rows:
+                table[row] = earlier[rows[value]]
+        parameters[name] = table
+    return parameters
+
+
 def _precise(parameters: Parameters) -> Parameters:
     return {name: value.astype(PRECISION) for name, value in parameters.items()}
 
 
 @cache
-def _average(window: int, kernel: int) -> Reals:
-    return moving_average(window, kernel).astype(PRECISION)
+def _average(window: int, kernel: int) -> Any:
+    """Sparse: a row has as many numbers as the kernel, not as the window."""
+    return csr_array(moving_average(window, kernel).astype(PRECISION))

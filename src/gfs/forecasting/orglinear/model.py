@@ -133,12 +133,14 @@ def loss_and_gradients(parameters: Parameters, batch: Batch, average: Reals) -> 
     by_mu = -error / sigma**2 / error.size
     by_sigma = (1 / sigma - error**2 / sigma**3) / error.size
     by_logit = by_sigma * (1 / (1 + np.exp(-logit)))
-    by_window = batch.window.T @ by_mu
+    hours = by_mu.shape[1]
+    by_heads = batch.window.T @ np.concatenate([by_mu, by_logit], axis=1)
+    by_window = by_heads[:, :hours]
     by_trend = average @ by_window
     gradients: Parameters = {
         "cycle": by_window - by_trend,
         "trend": by_trend,
-        "spread": batch.window.T @ by_logit,
+        "spread": by_heads[:, hours:],
         "context": context.features.T @ by_mu,
         "spread_context": context.features.T @ by_logit,
         "offset": by_mu.sum(axis=0),
@@ -156,16 +158,11 @@ def mean_weights(parameters: Parameters, average: Reals) -> Reals:
 
 
 def _heads(parameters: Parameters, batch: Batch, average: Reals, context: Context) -> tuple[Reals, Reals]:
-    mu = (
-        batch.window @ mean_weights(parameters, average)
-        + context.features @ parameters["context"]
-        + parameters["offset"]
-    )
-    logit = (
-        batch.window @ parameters["spread"]
-        + context.features @ parameters["spread_context"]
-        + parameters["spread_offset"]
-    )
+    weights = np.concatenate([mean_weights(parameters, average), parameters["spread"]], axis=1)
+    both = batch.window @ weights
+    hours = parameters["offset"].size
+    mu = both[:, :hours] + context.features @ parameters["context"] + parameters["offset"]
+    logit = both[:, hours:] + context.features @ parameters["spread_context"] + parameters["spread_offset"]
     return mu, logit
 
 
@@ -175,8 +172,7 @@ def _context_gradients(parameters: Parameters, batch: Batch, context: Context, b
     gradients: Parameters = {}
     for i, name in enumerate(CALENDAR):
         start = width * (count + i)
-        gradients[name] = np.zeros_like(parameters[name])
-        np.add.at(gradients[name], batch.calendar[:, i], by_features[:, start : start + width])
+        gradients[name] = _by_row(parameters[name], batch.calendar[:, i], by_features[:, start : start + width])
     by_attended = by_features[:, : count * width].reshape(cases, count, width)
     by_value = context.attention.swapaxes(1, 2) @ by_attended
     by_attention = by_attended @ context.value.swapaxes(1, 2)
@@ -185,12 +181,19 @@ def _context_gradients(parameters: Parameters, batch: Batch, context: Context, b
     by_query, by_key = by_logits @ context.key, by_logits.swapaxes(1, 2) @ context.query
     by_tokens = np.zeros_like(context.tokens)
     for name, by_projected in (("query", by_query), ("key", by_key), ("value", by_value)):
-        gradients[name] = np.einsum("nij,nik->jk", context.tokens, by_projected)
+        gradients[name] = context.tokens.reshape(-1, width).T @ by_projected.reshape(-1, width)
         by_tokens += by_projected @ parameters[name].T
     for i in range(count):
-        gradients[f"attribute{i}"] = np.zeros_like(parameters[f"attribute{i}"])
-        np.add.at(gradients[f"attribute{i}"], batch.attributes[:, i], by_tokens[:, i])
+        name = f"attribute{i}"
+        gradients[name] = _by_row(parameters[name], batch.attributes[:, i], by_tokens[:, i])
     return gradients
+
+
+def _by_row(table: Reals, rows: Ints, by_cases: Reals) -> Reals:
+    """The gradient of a table of embeddings: what the cases that used a row add up to."""
+    used = (np.arange(len(table))[:, None] == rows[None, :]).astype(by_cases.dtype)
+    total: Reals = used @ by_cases
+    return total
 
 
 def _attributes(batch: Batch) -> range:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from gfs.forecasting.history import Ints
 from gfs.forecasting.orglinear.model import Batch, Parameters, Reals, loss_and_gradients
@@ -18,9 +19,9 @@ Cases = Callable[[Ints], Batch]
 class Schedule:
     """How long and how fast to learn."""
 
-    epochs: int = 10
+    epochs: int = 20
     batch: int = 256
-    rate: float = 3e-4
+    rate: float = 1e-3
     decay: float = 0.9
     """The rate shrinks by this after each epoch."""
 
@@ -37,7 +38,22 @@ def train(
     schedule: Schedule,
     generator: np.random.Generator,
 ) -> Parameters:
-    """The weights after going through all cases some times. The ones given are left as they are."""
+    """The weights after going through all cases some times. The ones given are left as they are.
+
+    On one thread: the matrices are so small that a second one would only wait, and the sums would depend on it.
+    """
+    with threadpool_limits(1, user_api="blas"):
+        return _train(parameters, cases, count, average, schedule, generator)
+
+
+def _train(
+    parameters: Parameters,
+    cases: Cases,
+    count: int,
+    average: Reals,
+    schedule: Schedule,
+    generator: np.random.Generator,
+) -> Parameters:
     weights = {name: value.copy() for name, value in parameters.items()}
     first = {name: np.zeros_like(value) for name, value in weights.items()}
     second = {name: np.zeros_like(value) for name, value in weights.items()}
