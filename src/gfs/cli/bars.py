@@ -57,3 +57,15 @@ def bars(names: Sequence[str], total: int, *, in_turn: bool = True, unit: str = 
         *columns, console=Console(stderr=True), transient=True, refresh_per_second=REFRESHES
     ) as progress:
         yield Bars(names, total, progress, in_turn)
+
+
+@contextmanager
+def busy(text: str) -> Iterator[None]:
+    """Say that something is under way that cannot tell how far it is; nothing where nobody watches."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    from rich.console import Console
+
+    with Console(stderr=True).status(text):
+        yield

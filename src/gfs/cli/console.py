@@ -12,7 +12,8 @@ import typer
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
-PLAIN = {"–": "-", "—": "-", "−": "-", "×": "x", "★": "*", "…": ".", "≥": ">", "≤": "<"}
+PLAIN = {"–": "-", "—": "-", "−": "-", "×": "x", "★": "*", "…": ".", "≥": ">", "≤": "<", "│": "|"}
+PLAIN |= dict(zip("▁▂▃▄▅▆▇█▒░", "..::++##%-", strict=True))  # of small plots
 """What stands for a character that the terminal does not have; '?' for the rest."""
 
 FAILED = 2

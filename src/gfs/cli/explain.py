@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gfs.cli.console import say, show
+from gfs.cli.event_input import read_events
 from gfs.cli.options import Json
 from gfs.cli.outputs import STDOUT, Outputs
-from gfs.domain.errors import InputError
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -23,8 +23,6 @@ EPILOG = """Example:
 
 gfs explain --events demo-output/events.csv s001"""
 
-TEXTS = ("event", "task", "node", "reason")
-NUMBERS = ("time", "run", "gpus")
 ABOUT = ("kind", "organization", "gpu_model")
 MOST_NODES = 3
 
@@ -75,25 +73,7 @@ class Log:
 
 def read_log(path: Path) -> Log:
     """Read an event log; a file that is none gives an error that says what is missing."""
-    import pyarrow as pa
-
-    from gfs.workloads.readers.tables import read_table
-
-    read = read_table(path, ("time", "event", "task", "run", "node", "gpus", "reason"), ABOUT)
-    if read.bad:
-        worst = read.bad[0]
-        raise InputError(f"{path}: row {worst.row}: {worst.reason}; was the file cut off? Write it again.")
-    columns: dict[str, Any] = {name: read.text(name) for name in (*TEXTS, *ABOUT) if name in read.columns}
-    for name in NUMBERS:
-        values, good = read.numbers(name)
-        if not good.all():
-            row = int(good.argmin())
-            raise InputError(
-                f"{path}: row {read.lines[row]}, {name} = {read.shown(name, row)!r}: not a number;"
-                " was this file written by `gfs simulate --events`?"
-            )
-        columns[name] = values
-    return Log(pa.table(columns))
+    return Log(read_events(path, ("time", "event", "task", "run", "node", "gpus", "reason"), ABOUT))
 
 
 def _table(steps: Sequence[TaskStep], title: str) -> Table:

@@ -2,30 +2,85 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
+from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gfs.cli.console import note
+from gfs.cli.event_input import read_events
 from gfs.domain.errors import InputError
 
 if TYPE_CHECKING:
     from gfs.forecasting.history import DemandHistory
 
+WAYS = "give demand in one of three ways: --series FILE, or --jobs FILE with --nodes FILE, or --events FILE"
+YEARS = (1900, 2200)
+"""Calendars of holidays reach no further, and a year outside is a slip."""
 
-def read_history(
-    series: Path | None, jobs: Path | None, nodes: Path | None, *, hours: str | None, skip_bad_rows: bool
-) -> DemandHistory:
-    """Demand of a file or of a trace, cut to the hours asked for."""
-    if (series is None) == (jobs is None) or (jobs is None) != (nodes is None):
-        raise InputError("give demand in one of two ways: --series FILE, or --jobs FILE with --nodes FILE")
-    start, end = parse_hours(hours)
-    history = _of_file(series, skip_bad_rows) if series is not None else _of_trace(jobs, nodes, skip_bad_rows)
-    low = history.start if start is None else start
-    high = history.end if end is None else end
-    cut = history.until(high).since(low)
-    if not cut.hours:
-        raise InputError(f"hours {hours}: no demand is known then; it is from {history.start} to {history.end}")
-    return cut
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """Where demand comes from, as the options say it."""
+
+    series: Path | None = None
+    jobs: Path | None = None
+    nodes: Path | None = None
+    events: Path | None = None
+    hours: str | None = None
+    first_day: str | None = None
+    skip_bad_rows: bool = False
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """What is read, the file that gives it its name first."""
+        return tuple(path for path in (self.series, self.jobs, self.nodes, self.events) if path is not None)
+
+    @property
+    def name(self) -> str:
+        """What it is called in results."""
+        return self.files[0].name
+
+    def read(self) -> DemandHistory:
+        """The history, cut to the hours asked for."""
+        start, end = parse_hours(self.hours)
+        first_day = parse_day(self.first_day)
+        history = self._dated(self._history(), first_day)
+        low = history.start if start is None else start
+        high = history.end if end is None else end
+        cut = history.until(high).since(low)
+        if not cut.hours:
+            raise InputError(
+                f"hours {self.hours}: no demand is known then; it is from {history.start} to {history.end}"
+            )
+        return cut
+
+    def _history(self) -> DemandHistory:
+        match (self.series, self.jobs, self.nodes, self.events):
+            case (Path() as series, None, None, None):
+                return _of_file(series, self.skip_bad_rows)
+            case (None, Path() as jobs, Path() as nodes, None):
+                return _of_trace(jobs, nodes, self.skip_bad_rows)
+            case (None, None, None, Path() as events):
+                if self.skip_bad_rows:
+                    note("--skip-bad-rows changes nothing: an event log must be whole")
+                return _of_events(events)
+        raise InputError(WAYS)
+
+    def _dated(self, history: DemandHistory, first_day: date | None) -> DemandHistory:
+        given = history.first_day or first_day
+        if given is not None and not YEARS[0] <= given.year <= YEARS[1]:
+            raise InputError(
+                f"{self.name}: the first day would be {given}; only years from {YEARS[0]} to {YEARS[1]} are known"
+            )
+        if first_day is None:
+            return history
+        if history.first_day is not None:
+            raise InputError(
+                f"first day {first_day}: {self.name} has dates already, from {history.first_day} on;"
+                " leave --first-day out"
+            )
+        return replace(history, first_day=first_day)
 
 
 def parse_hours(text: str | None) -> tuple[int | None, int | None]:
@@ -40,6 +95,16 @@ def parse_hours(text: str | None) -> tuple[int | None, int | None]:
     if not colon or (low is not None and high is not None and low >= high):
         raise InputError(f"hours {text!r}: write START:END in whole hours, START before END; either may be empty")
     return low, high
+
+
+def parse_day(text: str | None) -> date | None:
+    """'2024-04-01' as a date."""
+    if text is None:
+        return None
+    try:
+        return date.fromisoformat(text)
+    except ValueError:
+        raise InputError(f"first day {text!r}: write a date as YYYY-MM-DD, for example 2024-04-01") from None
 
 
 def history_text(history: DemandHistory) -> str:
@@ -58,10 +123,14 @@ def _of_file(path: Path, skip_bad_rows: bool) -> DemandHistory:
     return read.history
 
 
-def _of_trace(jobs: Path | None, nodes: Path | None, skip_bad_rows: bool) -> DemandHistory:
+def _of_trace(jobs: Path, nodes: Path, skip_bad_rows: bool) -> DemandHistory:
     from gfs.cli.trace_input import read_workload
     from gfs.forecasting.sources import history_of_workload
 
-    assert jobs is not None
-    assert nodes is not None
     return history_of_workload(read_workload(jobs, nodes, skip_bad_rows=skip_bad_rows))
+
+
+def _of_events(path: Path) -> DemandHistory:
+    from gfs.forecasting.sources import EVENT_COLUMNS, history_of_events
+
+    return history_of_events(read_events(path, EVENT_COLUMNS))

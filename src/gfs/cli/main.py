@@ -11,7 +11,9 @@ from gfs.cli import (
     compare,
     demo,
     explain,
+    forecast_backtest,
     forecast_evaluate,
+    forecast_predict,
     parameters,
     schedulers,
     simulate,
@@ -43,7 +45,7 @@ forecast = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode="rich",
     help="Forecast the GPU demand of organizations, and measure how good forecasts are.",
-    epilog="Example: gfs forecast evaluate --jobs jobs.csv --nodes nodes.csv",
+    epilog="Example: gfs forecast predict --jobs jobs.csv --nodes nodes.csv",
 )
 
 app.command("demo", epilog=demo.EPILOG)(demo.demo)
@@ -58,6 +60,8 @@ trace.command("generate", epilog=trace_generate.EPILOG)(trace_generate.generate)
 trace.command("check", epilog=trace_check.EPILOG)(trace_check.check)
 trace.command("inspect", epilog=trace_inspect.EPILOG)(trace_inspect.inspect)
 trace.command("convert", epilog=trace_convert.EPILOG)(trace_convert.convert)
+forecast.command("predict", epilog=forecast_predict.EPILOG)(forecast_predict.predict)
+forecast.command("backtest", epilog=forecast_backtest.EPILOG)(forecast_backtest.backtest)
 forecast.command("evaluate", epilog=forecast_evaluate.EPILOG)(forecast_evaluate.evaluate)
 
 

@@ -17,6 +17,7 @@ from gfs.domain.errors import InputError
 
 STDOUT = Path("-")
 TABLES = (".csv", ".csv.gz", ".parquet")
+PAGES = (".html", ".htm")
 
 
 class Outputs:
@@ -38,7 +39,7 @@ class Outputs:
         """Say at once if a result could not be written there. `formats`: the endings its name may have."""
         from gfs.files import check_writable
 
-        if path is None or path == STDOUT:
+        if path is None or (path == STDOUT and not formats):
             return
         if path.exists() and not path.is_dir() and not path.is_file():
             raise InputError(f"{path}: is not an ordinary file; name another one (- prints JSON to the screen)")

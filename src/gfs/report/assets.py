@@ -22,6 +22,7 @@ body {
 header,main{max-width:1140px;margin:0 auto;padding:0 24px}
 header{padding-top:40px}
 h1{font-size:clamp(1.55rem,4vw,2.2rem);line-height:1.15;margin:0 0 6px;letter-spacing:-.02em}
+h1,header p{overflow-wrap:anywhere}
 header p{margin:0;color:var(--muted)}
 section{margin:36px 0 0;padding-top:24px;border-top:1px solid var(--line)}
 h2{font-size:1.3rem;margin:0 0 14px;letter-spacing:-.01em}
@@ -39,6 +40,16 @@ figcaption,.note{color:var(--muted);font-size:.86rem}
 figcaption{margin-top:6px}
 .note{margin-top:-12px}
 .chart{width:100%}
+.chooser {
+  display:flex; flex-wrap:wrap; gap:10px 18px; position:sticky; top:0; z-index:5; padding:10px 0;
+  background:var(--paper); border-bottom:1px solid var(--line);
+}
+.chooser label{display:flex;flex-direction:column;min-width:0;max-width:100%}
+.chooser span{color:var(--muted);font-size:.86rem}
+.chooser select {
+  font:inherit; color:var(--ink); background:var(--card); border:1px solid var(--line); border-radius:6px;
+  padding:5px 8px; max-width:100%;
+}
 .figures{display:grid;grid-template-columns:repeat(auto-fit,minmax(200px,1fr));gap:14px}
 .figure {
   background:var(--card); border:1px solid var(--line); border-left:4px solid var(--muted);
@@ -72,6 +83,9 @@ main{padding-bottom:60px}
   .grid{gap:14px}
   figure{padding:12px 8px 10px}
   h3,figcaption{padding:0 6px}
+  .chooser{gap:8px 10px;padding:8px 0}
+  .chooser label{flex:1 1 42%}
+  .chooser select{width:100%;padding:5px 4px}
   .figures{grid-template-columns:repeat(2,minmax(0,1fr));gap:10px}
   .figure{padding:10px 12px}
   .figure .value{font-size:1.3rem}
@@ -85,6 +99,9 @@ main{padding-bottom:60px}
   body{font-size:11pt}
   section{break-before:auto}
   .table{overflow:visible}
+  .grid>.half{grid-column:1/-1}
+  .chooser{position:static}
+  .chooser select{appearance:none;border:0;padding:0;background:none;font-weight:650}
   th,td{padding:4px 6px}
 }
 """
@@ -98,6 +115,7 @@ SCRIPT: Final = r"""
   const styled = (layout, paper) => {
     const ink = paper ? "#222" : colour("--ink"), grid = paper ? "#ddd" : colour("--grid");
     const out = structuredClone(layout);
+    if (paper) out.width = 640;  // A4 and Letter, upright; Plotly knows only the width of the window
     out.paper_bgcolor = out.plot_bgcolor = "rgba(0,0,0,0)";
     const family = "system-ui,-apple-system,Segoe UI,Roboto,Arial,sans-serif";
     out.font = {family, size: narrow() ? 11 : 13, color: ink};
@@ -113,8 +131,20 @@ SCRIPT: Final = r"""
     }
     return out;
   };
+  const chosen = {};
+  const picked = (value) => {
+    if (value === null || typeof value !== "object") return value;
+    if (Array.isArray(value)) return typeof value[0] === "object" ? value.map(picked) : value;
+    if (value.pick) return value.pick.reduce((inner, name) => inner[chosen[name]], value.of);
+    return Object.fromEntries(Object.entries(value).map(([key, inner]) => [key, picked(inner)]));
+  };
   const draw = (paper) => divs.forEach((div, i) =>
-    Plotly.react(div, figures[i].data, styled(figures[i].layout, paper), config));
+    Plotly.react(div, picked(figures[i].data), styled(picked(figures[i].layout), paper), config));
+  for (const select of document.querySelectorAll("select[data-choice]")) {
+    const choose = () => { chosen[select.dataset.choice] = Number(select.value); };
+    choose();
+    select.addEventListener("change", () => { choose(); draw(false); });
+  }
   if (divs.length) {
     draw(false);
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => draw(false));

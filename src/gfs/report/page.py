@@ -1,13 +1,15 @@
 """One self-contained HTML page: text, tables and Plotly charts that work offline.
 
 Charts are plain Plotly figures (data and layout). Plotly's own code is embedded once; colours of text and
-grid follow the reader's light or dark setting, and paper is always light.
+grid follow the reader's light or dark setting, and paper is always light. A `Pick` inside a figure stands for
+values among which the reader chooses with a `Chooser`.
 """
 
 from __future__ import annotations
 
 import html
 import json
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -72,7 +74,34 @@ class Details:
     text: str
 
 
-Block = Chart | DataTable | Words | Details | tuple[Figure, ...]
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Something for the reader to choose."""
+
+    name: str
+    """What a `Pick` calls it."""
+    label: str
+    options: Sequence[str]
+    chosen: int = 0
+    """Position of the option that is chosen at first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chooser:
+    """A row of choices; every chart of the page that has a `Pick` of theirs follows."""
+
+    choices: Sequence[Choice]
+
+
+@dataclass(frozen=True, slots=True)
+class Pick:
+    """A value inside a chart that depends on choices: `of` has a level of nesting for each of them."""
+
+    by: tuple[str, ...]
+    of: Sequence[Any]
+
+
+Block = Chart | Chooser | DataTable | Words | Details | tuple[Figure, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,16 +138,26 @@ def write_page(text: str, out: Path) -> None:
 
 
 def plain(value: object) -> object:
-    """Numbers of NumPy as JSON, to five digits: a chart shows no more, and the page stays small."""
+    """Numbers of NumPy as JSON, to five digits: a chart shows no more, and the page stays small. NaN is a gap."""
+    if isinstance(value, Pick):
+        return {"pick": value.by, "of": value.of}
     if isinstance(value, np.ndarray):
         if value.dtype.kind == "f":
-            return [plain(row) for row in value] if value.ndim > 1 else [float(f"{x:.5g}") for x in value]
+            return [plain(row) for row in value] if value.ndim > 1 else [_short(x) for x in value.tolist()]
         return value.tolist()
     if isinstance(value, np.floating):
-        return float(f"{value:.5g}")
+        return _short(float(value))
     if isinstance(value, np.integer | np.bool_):
         return value.item()
     raise TypeError(f"cannot put {type(value).__name__} on a page")
+
+
+def _short(value: float) -> float | int | None:
+    """To five digits; a whole number without '.0'."""
+    if not math.isfinite(value):
+        return None
+    short = float(f"{value:.5g}")
+    return int(short) if short.is_integer() else short
 
 
 def _section(section: Section, charts: list[Chart]) -> str:
@@ -137,6 +176,8 @@ def _block(block: Block, charts: list[Chart]) -> str:
                 f'<div class="chart" role="img" aria-label="{label}" style="height:{block.height}px"></div>'
                 f"<figcaption>{html.escape(block.caption)}</figcaption></figure>\n"
             )
+        case Chooser():
+            return f'<div class="chooser">{"".join(_choice(c) for c in block.choices)}</div>\n'
         case DataTable():
             return _table(block)
         case Words():
@@ -148,6 +189,16 @@ def _block(block: Block, charts: list[Chart]) -> str:
             )
         case _:
             return f'<div class="figures">{"".join(_figure(f) for f in block)}</div>\n'
+
+
+def _choice(choice: Choice) -> str:
+    options = "".join(
+        f'<option value="{i}"{" selected" if i == choice.chosen else ""}>{html.escape(text)}</option>'
+        for i, text in enumerate(choice.options)
+    )
+    name = html.escape(choice.name, quote=True)
+    select = f'<select data-choice="{name}" autocomplete="off">{options}</select>'
+    return f"<label><span>{html.escape(choice.label)}</span>{select}</label>"
 
 
 def _figure(figure: Figure) -> str:

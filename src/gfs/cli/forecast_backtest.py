@@ -1,0 +1,99 @@
+"""`gfs forecast backtest`: a page of forecast bands against what came."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gfs.cli.console import note, say, show
+from gfs.cli.forecast_options import (
+    HORIZON,
+    SPLIT,
+    WINDOW,
+    Country,
+    Events,
+    FirstDay,
+    Horizon,
+    Hours,
+    LookBack,
+    Models,
+    Series,
+    Split,
+    TraceJobs,
+    TraceNodes,
+)
+from gfs.cli.options import RESULTS, SkipBadRows
+from gfs.cli.outputs import PAGES, Outputs
+
+EPILOG = """Examples:
+
+gfs forecast backtest --series demand.csv --out backtest.html
+
+gfs forecast backtest --jobs jobs.csv --nodes nodes.csv --models persistence,orgquantile --out b.html"""
+
+
+def backtest(
+    out: Annotated[
+        Path,
+        typer.Option(
+            "--out",
+            metavar="FILE",
+            readable=False,
+            help="The page: one HTML file that works offline.",
+            rich_help_panel=RESULTS,
+        ),
+    ],
+    series: Series = None,
+    jobs: TraceJobs = None,
+    nodes: TraceNodes = None,
+    events: Events = None,
+    skip_bad_rows: SkipBadRows = False,
+    hours: Hours = None,
+    first_day: FirstDay = None,
+    models: Models = None,
+    window: LookBack = WINDOW,
+    country: Country = "",
+    horizon: Horizon = HORIZON,
+    split: Split = SPLIT,
+    top: Annotated[
+        int,
+        typer.Option(
+            "--top", metavar="N", min=1, help="Series that are drawn, the largest first.", rich_help_panel=RESULTS
+        ),
+    ] = 12,
+) -> None:
+    """Draw forecast bands against what came, on one page to choose series and forecasters from.
+
+    As gfs forecast evaluate does it, forecasters are fitted once and then asked at
+    every hour of the test part. The page shows every one of these forecasts.
+    """
+    from gfs.cli.forecast_input import Demand, history_text
+    from gfs.cli.forecast_models import load_models, note_idle_options, parse_models, parse_split, roll_models
+    from gfs.cli.forecast_table import score_tables
+    from gfs.forecasting.evaluation import origins_of_test
+    from gfs.report.backtest import Shown, Tried
+    from gfs.report.backtest_charts import Drawing
+    from gfs.report.backtest_page import backtest_page
+
+    names, parts = parse_models(models), parse_split(split)
+    demand = Demand(series, jobs, nodes, events, hours, first_day, skip_bad_rows)
+    with Outputs(*demand.files) as outputs:
+        outputs.plan(out, PAGES)
+        estimators = load_models(names, window, country)
+        history = demand.read()
+        note_idle_options(names, window, country, history)
+        origins = origins_of_test(history, horizon, parts)
+        shown = Shown.of(history, origins, horizon, top=top, models=len(names))
+        rolling = roll_models(estimators, history, horizon=horizon, split=parts)
+        tried = {name: Tried.of(rolled, shown) for name, rolled in rolling}
+        say(f"{demand.name}: {history_text(history)}")
+        say(f"{len(origins):,} forecasts of {horizon} h, from hour {origins.start} on")
+        if len(shown.rows) < len(history.keys):
+            say(f"drawn: the {len(shown.rows)} largest of {len(history.keys):,} series; --top N draws more")
+        say()
+        show(*score_tables({name: each.scores for name, each in tried.items()}))
+        drawing = Drawing(tried, history, shown, horizon, origins.start)
+        outputs.save(out, lambda path: backtest_page(drawing, demand.name, path))
+        note(f"open {out} in a browser to see the bands")

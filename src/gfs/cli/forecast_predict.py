@@ -1,0 +1,158 @@
+"""`gfs forecast predict`: the demand of the coming hours."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from gfs.cli.console import note, say, show
+from gfs.cli.forecast_options import (
+    FORECAST,
+    HORIZON,
+    WINDOW,
+    Country,
+    Events,
+    FirstDay,
+    Horizon,
+    Hours,
+    LookBack,
+    Series,
+    TraceJobs,
+    TraceNodes,
+)
+from gfs.cli.options import RESULTS, Json, SkipBadRows
+from gfs.cli.outputs import PAGES, STDOUT, TABLES, Outputs
+from gfs.version import __version__
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from gfs.report.prediction import Prediction
+
+EPILOG = """Examples:
+
+gfs forecast predict --series demand.csv --plot next.html
+
+gfs forecast predict --jobs jobs.csv --nodes nodes.csv --horizon 24 --top 3
+
+gfs forecast predict --events events.csv --bounds 0.5,0.99 --out next.csv --json -"""
+
+
+def predict(
+    series: Series = None,
+    jobs: TraceJobs = None,
+    nodes: TraceNodes = None,
+    events: Events = None,
+    skip_bad_rows: SkipBadRows = False,
+    hours: Hours = None,
+    first_day: FirstDay = None,
+    model: Annotated[
+        str,
+        typer.Option(
+            "--model",
+            metavar="NAME",
+            help="The forecaster; gfs forecast evaluate compares them.",
+            rich_help_panel=FORECAST,
+        ),
+    ] = "orgquantile",
+    window: LookBack = WINDOW,
+    country: Country = "",
+    horizon: Horizon = HORIZON,
+    bounds: Annotated[
+        str,
+        typer.Option(
+            "--bounds",
+            metavar="P,Q",
+            help="Demand should stay at or below each bound with this probability.",
+            rich_help_panel=FORECAST,
+        ),
+    ] = "0.9,0.95",
+    top: Annotated[
+        int,
+        typer.Option(
+            "--top",
+            metavar="N",
+            min=1,
+            help="Series that are printed, the largest first.",
+            rich_help_panel=RESULTS,
+        ),
+    ] = 8,
+    plot: Annotated[
+        Path | None,
+        typer.Option(
+            "--plot",
+            metavar="FILE",
+            readable=False,
+            help="Write a page with the bands of every series; works offline.",
+            rich_help_panel=RESULTS,
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out",
+            metavar="FILE",
+            readable=False,
+            help="Write a row per series and hour: .csv, .csv.gz or .parquet.",
+            rich_help_panel=RESULTS,
+        ),
+    ] = None,
+    json: Json = None,
+) -> None:
+    """Forecast the demand of the next hours, per organization and GPU model.
+
+    The forecaster is fitted on all the demand known. Printed are what is expected
+    of every hour, its bounds, and the bound of the highest demand of all hours.
+    """
+    from gfs.cli.bars import busy
+    from gfs.cli.forecast_input import Demand, history_text
+    from gfs.cli.forecast_models import load_models, note_idle_options, parse_bounds
+    from gfs.forecasting.history import WEEK_HOURS
+    from gfs.report.prediction import Prediction
+    from gfs.report.prediction_page import prediction_page
+    from gfs.telemetry.tables import write_table
+
+    probabilities = parse_bounds(bounds)
+    demand = Demand(series, jobs, nodes, events, hours, first_day, skip_bad_rows)
+    with Outputs(*demand.files) as outputs:
+        outputs.plan(plot, PAGES)
+        outputs.plan(out, TABLES)
+        outputs.plan(json)
+        estimator = load_models([model], window, country)[model]
+        history = demand.read()
+        note_idle_options([model], window, country, history)
+        if history.hours < WEEK_HOURS:
+            note(f"only {history.hours} hours of demand are known: with less than a week bounds are rough")
+        with busy(f"fitting {model}"):
+            forecast = estimator.fit(history).predict(history, horizon)
+            said = Prediction.of(model, history, forecast, probabilities)
+        if json != STDOUT:
+            say(f"{demand.name}: {history_text(history)}; {model}, from {said.clock.words(history.end)} on")
+            say()
+            show(*_pictures(said, top))
+        outputs.save(plot, lambda path: prediction_page(said, demand.name, path))
+        outputs.save(out, lambda path: write_table(said.table(), path))
+        outputs.save_json(
+            json,
+            {
+                **said.to_dict(),
+                "source": demand.name,
+                "hours": [history.start, history.end],
+                "window": window,
+                "country": country or None,
+                "version": __version__,
+            },
+        )
+
+
+def _pictures(said: Prediction, top: int) -> list[RenderableType]:
+    """The table, and a small plot of every series in it, as many side by side as there is room for."""
+    from rich.columns import Columns
+
+    from gfs.report.prediction_table import prediction_table
+    from gfs.report.text_plot import plot_key, text_plot
+
+    plots = Columns([text_plot(said, row) for row in said.largest_first()[:top]], padding=(1, 3))
+    return [prediction_table(said, top), plots, plot_key(said)]

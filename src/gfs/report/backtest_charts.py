@@ -1,0 +1,307 @@
+"""The charts of a backtest. Series, forecaster and hours ahead are for the reader to choose."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from gfs.forecasting.evaluation import Scores
+from gfs.forecasting.history import DAY_HOURS, WEEK_HOURS, DemandHistory, Floats
+from gfs.report.backtest import BOUND, SAMPLED, Shown, Tried, held_up, share_over_time, span_of
+from gfs.report.forecast_bands import band_lines, line
+from gfs.report.hours import Clock
+from gfs.report.page import Chart, Choice, Chooser, Pick
+from gfs.report.palette import HP, MISSED, forecaster_colours
+
+SERIES, MODEL, AHEAD, STRETCH = "series", "model", "ahead", "stretch"
+STRETCHES: Final = (("last three days", 3 * DAY_HOURS), ("last two weeks", 2 * WEEK_HOURS), ("everything", 0))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Drawing:
+    """All that the charts are drawn from."""
+
+    tried: Mapping[str, Tried]
+    history: DemandHistory
+    shown: Shown
+    horizon: int
+    start: int
+    """Number of the first hour of the test part."""
+
+    @property
+    def clock(self) -> Clock:
+        """What the hours are called."""
+        return Clock.of(self.history)
+
+    @property
+    def colours(self) -> dict[str, str]:
+        """One a forecaster."""
+        return forecaster_colours(list(self.tried))
+
+
+def chooser(of: Drawing, best: str) -> Chooser:
+    """Series, forecaster, hours ahead, and how much of the time is shown; at first the best on the largest."""
+    hours = len(of.shown.origins)
+    stretches = [name for name, length in STRETCHES if length < hours]
+    names = list(of.tried)
+    return Chooser(
+        [
+            Choice(SERIES, "series, largest first", [str(of.history.keys[row]) for row in of.shown.rows]),
+            Choice(MODEL, "forecaster", names, names.index(best)),
+            Choice(AHEAD, "hours ahead", [f"{h} h" for h in of.shown.ahead], len(of.shown.ahead) - 1),
+            Choice(STRETCH, "shown", stretches, min(1, len(stretches) - 1)),
+        ]
+    )
+
+
+def band_chart(of: Drawing) -> Chart:
+    """What came against the bands, as they were known so many hours before."""
+    ahead, clock = of.shown.ahead, of.clock
+    starts = [clock.at(of.shown.origins.start + h - 1) for h in ahead]
+
+    def forecasts(values: Callable[[Tried], Floats]) -> Pick:
+        """One array for every forecaster, series and hours ahead; a gap where the series was not known yet."""
+        each = [(np.where(t.drawn.counted[:, :, None], values(t), np.nan)) for t in of.tried.values()]
+        return Pick((MODEL, SERIES, AHEAD), [[[row[:, h - 1] for h in ahead] for row in rows] for rows in each])
+
+    def bound(p: float) -> Pick:
+        return forecasts(lambda t: t.drawn.quantiles[p])
+
+    bounds = {p: bound(p) for p in (0.9, BOUND)}
+    x0 = Pick((AHEAD,), starts)
+    bands = band_lines(forecasts(lambda t: t.drawn.mean), bounds, x0, clock.step, _colour(of))
+    every = _first(of).drawn.actual
+    came = Pick((SERIES, AHEAD), [[row[:, h - 1] for h in ahead] for row in every])
+    misses = [
+        [[_misses(of, row[:, h - 1], known, top[:, h - 1], h - 1) for h in ahead] for row, known, top in each]
+        for each in (zip(every, t.drawn.counted, t.drawn.quantiles[BOUND], strict=True) for t in of.tried.values())
+    ]
+    return Chart(
+        "Forecast bands against what came",
+        "For every hour what was expected of it so many hours before, the bands up to its 0.9 and 0.95 bounds, and"
+        " what came. Red: demand was above the 0.95 bound, which should happen in 5 of 100 hours."
+        " Drag to zoom, double-click to go back.",
+        [*bands, line("came", came, x0, clock.step, {"color": HP, "width": 1.8}), _marks(misses, AHEAD)],
+        _layout(of, lambda t: np.maximum(t.drawn.actual, t.drawn.quantiles[BOUND]).max(axis=2)),
+        height=440,
+    )
+
+
+def peak_chart(of: Drawing) -> Chart:
+    """The highest demand of the horizon against its bound, at every hour as it was known then."""
+    clock = of.clock
+    start = clock.at(of.shown.origins.start)
+    tops = _first(of).drawn.actual.max(axis=2)
+    bounds = [np.where(t.drawn.counted, t.drawn.peak, np.nan) for t in of.tried.values()]
+    misses = [
+        [
+            _misses(of, top, known, bound, 0)
+            for top, known, bound in zip(tops, t.drawn.counted, t.drawn.peak, strict=True)
+        ]
+        for t in of.tried.values()
+    ]
+    bound = line(
+        f"{BOUND:g} bound of the peak",
+        Pick((MODEL, SERIES), bounds),
+        start,
+        clock.step,
+        {"color": _colour(of), "width": 1.6},
+    )
+    came = line("highest demand", Pick((SERIES,), list(tops)), start, clock.step, {"color": HP, "width": 1.8})
+    return Chart(
+        f"The highest demand of the next {of.horizon} h",
+        f"At every hour: the bound that was given for the highest demand of the {of.horizon} h that follow, and"
+        " what it came to. Between the two lie cards kept free in vain; red: the bound was too low for a promise.",
+        [came, bound, _marks(misses, None)],
+        _layout(of, lambda t: np.maximum(tops, t.drawn.peak)),
+        height=340,
+    )
+
+
+def coverage_charts(of: Drawing) -> list[Chart]:
+    """How the share of hours below the bound goes on over time; nothing if the test part is too short."""
+    hours = span_of(len(of.shown.origins))
+    if not hours:
+        return []
+    span = {WEEK_HOURS: "week", DAY_HOURS: "day"}[hours]
+    clock, ahead, colours = of.clock, of.shown.ahead, of.colours
+    whole = span_of(_origins(of))
+
+    def chart(title: str, first: int, values: Callable[[Tried], Pick], words: str) -> Chart:
+        x0 = Pick((AHEAD,), [clock.at(first + h - 1) for h in ahead])
+        lines = [
+            line(name, values(t), x0, SAMPLED * clock.step, {"color": colours[name], "width": 1.8})
+            for name, t in of.tried.items()
+        ]
+        for trace in lines:
+            trace["hovertemplate"] = "%{y:.1f}%"
+        return Chart(
+            title,
+            words,
+            lines,
+            {
+                "hovermode": "x unified",
+                "xaxis": clock.axis,
+                "yaxis": {"title": {"text": "covered [%]"}, "range": [_lowest(lines), 101]},
+                "shapes": [_goal(100 * BOUND)],
+            },
+            wide=False,
+        )
+
+    def of_series(t: Tried) -> Pick:
+        held = held_up(t.drawn)
+        rows = range(len(of.shown.rows))
+        shares = [[100 * share_over_time(held[r, :, h - 1], t.drawn.counted[r]) for h in ahead] for r in rows]
+        return Pick((SERIES, AHEAD), shares)
+
+    words = f"Share of hours at or below the {BOUND:g} bound in the {span} up to then. Dashed: where it should be."
+    return [
+        chart("Covered over time: this series", of.shown.origins.start + hours - 1, of_series, words),
+        chart(
+            "Covered over time: all series",
+            of.start + whole - 1,
+            lambda t: Pick((AHEAD,), [100 * share for share in t.weekly]),
+            "The same over all series together. A line that stays below the dashed one: the bound is too low.",
+        ),
+    ]
+
+
+def ahead_charts(of: Drawing) -> list[Chart]:
+    """Error and coverage by hours ahead."""
+
+    def chart(
+        title: str, words: str, axis: dict[str, Any], value: Callable[[Scores], float], goals: Sequence[float]
+    ) -> Chart:
+        lines = [
+            {
+                **line(name, [value(s) for s in t.by_ahead], 1, 1, {"color": of.colours[name], "width": 2}),
+                "mode": "lines+markers",
+                "hovertemplate": "%{y:.1f}%",
+            }
+            for name, t in of.tried.items()
+        ]
+        ticks = {"dtick": 1} if of.horizon <= 12 else {}
+        return Chart(
+            title,
+            words,
+            lines,
+            {
+                "hovermode": "x unified",
+                "xaxis": {"title": {"text": "hours ahead"}, **ticks},
+                "yaxis": axis,
+                "shapes": [_goal(level) for level in goals],
+            },
+            wide=False,
+        )
+
+    return [
+        chart(
+            "Error by hours ahead",
+            "Mean absolute error in % of the mean demand of a series, averaged over all series. Lower is better.",
+            {"title": {"text": "nMAE [%]"}, "rangemode": "tozero"},
+            lambda s: s.nmae,
+            (),
+        ),
+        chart(
+            "Covered by hours ahead",
+            f"Share of hours at or below the {BOUND:g} bound, mean over all series. Dashed: where it should be.",
+            {"title": {"text": "covered [%]"}},
+            lambda s: 100 * s.coverage_95,
+            (100 * BOUND,),
+        ),
+    ]
+
+
+def _first(of: Drawing) -> Tried:
+    return next(iter(of.tried.values()))
+
+
+def _origins(of: Drawing) -> int:
+    return of.shown.origins.stop - of.start
+
+
+def _colour(of: Drawing) -> Pick:
+    return Pick((MODEL,), list(of.colours.values()))
+
+
+@dataclass(frozen=True, slots=True)
+class _Misses:
+    """Where demand was above a bound."""
+
+    x: Sequence[int | str]
+    y: Floats
+    cases: int
+
+
+def _misses(of: Drawing, came: Floats, known: Any, bound: Floats, shift: int) -> _Misses:
+    at = np.flatnonzero(known & (came > bound))
+    clock = of.clock
+    places = [clock.at(of.shown.origins.start + shift + int(i)) for i in at]
+    return _Misses(places, came[at], int(known.sum()))
+
+
+def _marks(misses: Sequence[Sequence[Any]], ahead: str | None) -> dict[str, Any]:
+    """Red points; their number is told in the legend."""
+    by = (MODEL, SERIES) if ahead is None else (MODEL, SERIES, ahead)
+
+    def each(value: Callable[[_Misses], Any], inside: Any = misses) -> Any:
+        return value(inside) if isinstance(inside, _Misses) else [each(value, inner) for inner in inside]
+
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "name": Pick(by, each(lambda m: f"above: {len(m.x):,} of {m.cases:,} h")),
+        "x": Pick(by, each(lambda m: m.x)),
+        "y": Pick(by, each(lambda m: m.y)),
+        "marker": {"color": MISSED, "size": 6},
+        "hoverinfo": "skip",
+    }
+
+
+def _layout(of: Drawing, top: Callable[[Tried], Floats]) -> dict[str, Any]:
+    """Axes that follow what is chosen, and keep what was zoomed to when something else changes.
+
+    `top` gives the highest value drawn for a forecaster: series x origins.
+    """
+    clock, origins = of.clock, of.shown.origins
+    end = origins.stop - 1 + of.horizon
+    lengths = [length or len(origins) for _, length in STRETCHES if length < len(origins)]
+    ranges = [[clock.at(end - length - of.horizon), clock.at(end)] for length in lengths]
+    tops = [
+        [[1.05 * float(row[-length:].max()) or 1.0 for length in lengths] for row in top(tried)]
+        for tried in of.tried.values()
+    ]
+    chosen = (MODEL, SERIES, STRETCH)
+    return {
+        "hovermode": "x unified",
+        "legend": {"traceorder": "normal"},
+        "xaxis": {
+            **clock.axis,
+            "range": Pick((STRETCH,), ranges),
+            "uirevision": Pick((STRETCH,), list(range(len(ranges)))),
+        },
+        "yaxis": {
+            "title": {"text": "GPUs"},
+            "range": Pick(chosen, [[[[0, high] for high in row] for row in rows] for rows in tops]),
+            "uirevision": Pick(chosen, [[[f"{high:g}" for high in row] for row in rows] for rows in tops]),
+        },
+    }
+
+
+def _goal(level: float) -> dict[str, Any]:
+    style = {"color": "#8a94a6", "dash": "dash", "width": 1}
+    return {"type": "line", "xref": "paper", "x0": 0, "x1": 1, "y0": level, "y1": level, "line": style}
+
+
+def _lowest(lines: Sequence[dict[str, Any]]) -> float:
+    """Where an axis of shares begins: below the lowest of all lines."""
+    values: list[Floats] = []
+    for trace in lines:
+        inner = trace["y"].of
+        values += [array for item in inner for array in (item if isinstance(item, list) else [item])]
+    every = np.concatenate(values)
+    lowest = float(np.nanmin(every)) if np.isfinite(every).any() else 0.0
+    return max(0.0, 5.0 * (lowest // 5) - 2)
