@@ -9,14 +9,31 @@ from scipy.optimize import linprog
 from gfs.forecasting.history import DemandHistory, Floats, SeriesKey
 from gfs.forecasting.orgquantile.bands import Bands
 from gfs.forecasting.orgquantile.calibration import CURVE, NORMAL_CURVE, PRIOR, Scores, curve_at, curve_of
-from gfs.forecasting.orgquantile.features import COUNT, LOOK_BACK, clock_from, clock_of, features_of, padded
+from gfs.forecasting.orgquantile.features import (
+    COUNT,
+    LOOK_BACK,
+    Single,
+    calendar_from,
+    calendar_of,
+    features_of,
+    padded,
+)
 from gfs.forecasting.orgquantile.gate import PARTS, START, Gate, counted
-from gfs.forecasting.orgquantile.regression import quantile_regression, ridge
-from gfs.forecasting.orgquantile.track import Past, Record, peak, total_peak
+from gfs.forecasting.orgquantile.model import Training, fit_coefficients
+from gfs.forecasting.orgquantile.regression import Rows, Steps, quantile_regression, ridge
+from gfs.forecasting.orgquantile.tables import Tables, thinned
+from gfs.forecasting.orgquantile.track import Past, peak, total_peak
 
 
 def pinball(residual: Floats, q: float) -> float:
     return float(np.maximum(q * residual, (q - 1) * residual).sum())
+
+
+def rows_of(x: Floats, y: Floats) -> Rows:
+    def single(values: Floats) -> Single:
+        return values.astype(np.float32)
+
+    return Rows(single(x.T), single(y), np.ones(len(y), dtype=np.float32))
 
 
 @pytest.mark.parametrize("q", [0.5, 0.9, 0.95])
@@ -29,37 +46,49 @@ def test_reweighted_least_squares_comes_close_to_the_exact_quantile_regression(q
     exact = linprog(
         cost, A_eq=np.hstack([x, np.eye(150), -np.eye(150)]), b_eq=y, bounds=[(None, None)] * 4 + [(0, None)] * 300
     )
-    weight = np.ones(150)
-    found = quantile_regression(
-        x,
-        y,
-        q,
-        start=ridge(x, y, weight, 0.0),
-        weight=weight,
-        prior=np.zeros(4),
-        penalty=0.0,
-        steps=30,
-        smoothing=1e-3,
-    )
+    rows = rows_of(x, y)
+    how = Steps(q, penalty=0.0, steps=30, smoothing=1e-3)
+    found = quantile_regression(rows, how, start=ridge(rows, 0.0, 4), prior=np.zeros(4))
     assert pinball(y - x @ found, q) <= 1.01 * exact.fun
 
 
 def test_a_strong_penalty_gives_the_prior() -> None:
     x = np.column_stack([np.ones(80), np.linspace(-1, 1, 80)])
-    prior = np.array([0.0, 5.0])
-    found = quantile_regression(
-        x, 3 + 0 * x[:, 1], 0.5, start=np.zeros(2), weight=np.ones(80), prior=prior, penalty=1e6, steps=8
-    )
+    how = Steps(0.5, penalty=1e6, steps=8, smoothing=0.05)
+    found = quantile_regression(rows_of(x, 3 + 0 * x[:, 1]), how, start=np.zeros(2), prior=np.array([0.0, 5.0]))
     assert found == pytest.approx([3.0, 5.0], abs=0.2)  # the constant is free
+
+
+def test_thinning_leaves_every_hour_of_the_day_as_often() -> None:
+    origins = np.arange(24 * 60)
+    for every in (1, 2, 5, 6, 12):
+        hours = origins[thinned(origins, every)] % 24
+        assert np.bincount(hours, minlength=24).tolist() == [60 // every] * 24
+
+
+def test_every_hour_of_the_day_has_coefficients_of_its_own() -> None:
+    """Demand falls from 300 to 100 at 18 o'clock and is back at 6: no wave, and known hours before."""
+    hours = np.arange(40 * 24)
+    noise = np.random.default_rng(2).normal(0, 2, len(hours))
+    series = np.where((hours % 24 >= 6) & (hours % 24 < 18), 300.0, 100.0) + noise
+    history = DemandHistory((SeriesKey("a", ""),), series[None, :], np.zeros(1, dtype=np.int64))
+    training = Training()
+    fits = fit_coefficients(Tables(history, 4, training.rows_of_each(1)), [history.end], training)[0]
+    assert fits.hourly.shape == (24, 2, 4, COUNT)
+    window = series[31 * 24 + 16 - LOOK_BACK : 31 * 24 + 16, None]  # it is 16 o'clock
+    features = features_of(window, calendar_from(16, 3, 4), 4)
+    median = [float(fits.hourly[16 + ahead, 0, ahead] @ features.values[ahead, :, 0]) for ahead in range(4)]
+    forecast = features.anchor[0] + features.unit[0] * np.array(median)
+    assert forecast == pytest.approx([300, 300, 100, 100], abs=12)
 
 
 def test_features_of_a_saw_by_hand() -> None:
     """Demand 10, 12, 10, 12, ...: it changes by 2 an hour, which is the unit; the last value is 12."""
-    window = np.tile([10.0, 12.0], LOOK_BACK // 2)[None, :]
-    features = features_of(window, clock_from(0, 0, 2), 2)
+    window = np.tile([10.0, 12.0], LOOK_BACK // 2)[:, None]
+    features = features_of(window, calendar_from(0, 0, 2), 2)
     assert features.anchor == pytest.approx([12.0])
     assert features.unit == pytest.approx([2.0])
-    values = features.values[0]
+    values = features.values[..., 0]
     assert values.shape == (2, COUNT)
     # constant; 2, 3, 4, 5, 6, 8, 12, 18 hours ago counted so that 1 is the last: 10, 12, 10, 12, 10, 10, 10, 10
     assert values[0, :9] == pytest.approx([1, -1, 0, -1, 0, -1, -1, -1, -1])
@@ -71,12 +100,14 @@ def test_features_of_a_saw_by_hand() -> None:
     assert values[1, 23:43] == pytest.approx([0.0] * 20)
 
 
-def test_the_clock() -> None:
-    """6 o'clock on a Sunday: a quarter of a turn of the day, and weekend."""
-    clock = clock_of(np.array([[6 * 24 + 6]]), np.array([[6]]))
-    assert clock.day[0, 0] == pytest.approx([1, 0, -1, 0, -1, 0], abs=1e-12)
-    assert clock.calendar[0, 0, 10] == 1
-    assert np.array_equal(clock_from(6, 6, 1).calendar, clock.calendar)
+def test_where_in_the_week() -> None:
+    """Noon on a Sunday is 13 / 14 of a turn of the week, and weekend; noon on a Thursday is half a turn."""
+    calendar = calendar_of(np.array([[6 * 24 + 12], [3 * 24 + 12]]), np.array([[6], [3]]))
+    angle = 2 * np.pi * 13 / 14
+    waves = [np.sin(angle), np.sin(2 * angle), np.cos(angle), np.cos(2 * angle)]
+    assert calendar[0, :, 0] == pytest.approx([*waves, 1], abs=1e-12)
+    assert calendar[1, :, 0] == pytest.approx([0, 0, -1, 1, 0], abs=1e-12)
+    assert np.array_equal(calendar_from(12, 6, 1)[0], calendar[0])
 
 
 def test_before_the_first_record_stands_the_first_value() -> None:
@@ -91,7 +122,7 @@ def test_before_the_first_record_stands_the_first_value() -> None:
 
 
 def test_conformal_rank_by_hand() -> None:
-    """Nine scores: ceil(0.9 * 10) = 9, the highest; ceil(0.5 * 10) = 5, the fifth; a curve of 0: 9 / 33."""
+    """Nine scores: ceil(0.9 * 10) = 9, the highest; ceil(0.5 * 10) = 5, the fifth; a curve of 0: 9 / 209."""
     scores = Scores.collected(np.array([[3.0, 1, 2, 9, 8, 7, 4, 6, 5, np.inf]]))
     nothing = np.zeros(len(CURVE))
     assert scores.known.tolist() == [9]
@@ -101,7 +132,7 @@ def test_conformal_rank_by_hand() -> None:
 
 
 def test_without_scores_the_general_curve_holds() -> None:
-    assert Scores.empty((2,)).reach(0.95, NORMAL_CURVE) == pytest.approx([1.0, 1.0])
+    assert Scores.empty(2).reach(0.95, NORMAL_CURVE) == pytest.approx([1.0, 1.0])
     assert curve_at(curve_of(np.linspace(0, 1, 1001)), 0.955) == pytest.approx(0.955)
     assert curve_of(np.array([1.0, np.inf])) is NORMAL_CURVE
 
@@ -122,17 +153,21 @@ def test_the_gate_falls_back_to_the_last_value() -> None:
 
 
 def bands(middle: list[list[float]], width: list[list[float]]) -> Bands:
-    one = np.ones(len(middle))
-    return Bands(np.zeros((3, len(middle), len(middle[0]))), one, one, np.array(middle), np.array(width))
+    """Of hours x series."""
+    forecast = Bands.blank(*np.shape(middle))
+    forecast.middle[:], forecast.width[:] = middle, width
+    return forecast
 
 
 def test_peaks_and_totals_by_hand() -> None:
-    forecast = bands([[10.0, 20.0], [5.0, 1.0]], [[4.0, 3.0], [4.0, 4.0]])
+    forecast = bands([[10.0, 5.0], [20.0, 1.0]], [[4.0, 4.0], [3.0, 4.0]])
     middle, width = peak(forecast, 2)
     assert middle.tolist() == [20, 5]
     assert width.tolist() == [3, 4]  # highest bounds 23 and 9
-    assert total_peak(forecast, [0, 1], 2) == (21.0, pytest.approx(np.sqrt(32)))
-    past = Past(tuple([Record(forecast, np.zeros(2))] * 3), (np.array([10.0, 9.0]), np.array([26.0, 1.0])))
+    assert total_peak(forecast) == (21.0, pytest.approx(np.sqrt(32)))
+    past = Past((forecast,) * 3, (np.array([10.0, 9.0]), np.array([26.0, 1.0])))
     assert past.peak_scores(2).ordered.tolist() == [[2.0], [1.0]]  # (26 - 20) / 3 and (9 - 5) / 4
     # sums 19 and 27: the peak is 6 above 21
-    assert past.total_peak_scores([0, 1], 2).ordered == pytest.approx([6 / np.sqrt(32)])
+    assert past.total_peak_scores([0, 1], 2).ordered[0] == pytest.approx([6 / np.sqrt(32)])
+    forecast.unknown[:, 0] = np.inf  # only the second was there: 9 of 5 expected, width 4
+    assert past.total_peak_scores([0, 1], 2).ordered[0] == pytest.approx([(27 - 5) / 4])

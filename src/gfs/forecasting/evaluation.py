@@ -8,8 +8,9 @@ it began now, the next hours are forecast from what was known by then and compar
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -188,3 +189,51 @@ def roll(
             progress(i + 1)
     counted = history.first[:, None] < np.asarray(origins)[None, :] - history.start
     return Rolled(start, actual, mean, quantiles, peak, counted, train_seconds, 1000 * float(np.median(spent)))
+
+
+@runtime_checkable
+class TotalForecast(Protocol):
+    """A forecast that knows how far organizations make up for one another."""
+
+    def total_peak_quantile(self, p: float, hours: int, rows: Sequence[int]) -> float:
+        """What the highest sum of these series in the next hours stays at or below with probability p."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class TotalScores:
+    """How well the highest demand of all series together is bounded: by their total, and by the sum of bounds."""
+
+    coverage_95: float
+    over_reserved_95: float
+    """How far the bound lies above what came, where it does, % of mean demand."""
+    sum_coverage_95: float
+    """The same if each series has its own bound, and all are added up."""
+    sum_over_reserved_95: float
+
+
+def total_scores(
+    estimator: Estimator,
+    history: DemandHistory,
+    *,
+    hours: int = 4,
+    split: tuple[float, float, float] = SPLIT,
+) -> TotalScores:
+    """Fit once, then bound the highest total demand of the next hours from every hour of the test part."""
+    origins = origins_of_test(history, hours, split)
+    predictor: Predictor = estimator.fit(history.until(origins[0]))
+    rows = range(len(history.keys))
+    total, added = np.empty(len(origins)), np.empty(len(origins))
+    for i, origin in enumerate(origins):
+        forecast = predictor.predict(history.until(origin), hours)
+        added[i] = forecast.peak_quantile(PEAK_BOUND, hours).sum()
+        total[i] = added[i]
+        if isinstance(forecast, TotalForecast):
+            total[i] = forecast.total_peak_quantile(PEAK_BOUND, hours, rows)
+    demand = history.gpus[:, origins[0] - history.start :].sum(axis=0)
+    top = np.max([demand[ahead : ahead + len(origins)] for ahead in range(hours)], axis=0)
+
+    def over(bound: Floats) -> float:
+        return 100 * float(np.maximum(bound - top, 0.0).mean() / demand.mean()) if demand.any() else 0.0
+
+    return TotalScores(float((top <= total).mean()), over(total), float((top <= added).mean()), over(added))

@@ -1,9 +1,9 @@
-"""`orgquantile`: demand by linear quantile regression per organization and pooled, calibrated as hours go by.
+"""`orgquantile`: demand by linear quantile regression per hour of the day, calibrated as hours go by.
 
 features.py     what is read off a series at an origin
 regression.py   linear quantile regression by reweighted least squares
 tables.py       features and outcomes to learn from
-model.py        the fitted coefficients: pooled and per organization
+model.py        the fitted coefficients: per hour of the day for all, and what is added per organization
 gate.py         how much of each is believed, and of the last value, from recent losses
 bands.py        the mixture: a middle and a width for each hour
 calibration.py  how far demand really went beyond the forecast: conformal bounds

@@ -1,20 +1,21 @@
 """A forecast before calibration: the gate's mixture of three opinions, and a width.
 
-The middle is the mixture of the last value, the pooled median and the organization's own median. The width is the
-distance from median to 0.95 bound of the two fits, mixed in the same proportion. Hours beyond the fitted ones
-take the fit of the last one, and a width that grows with the square root of the hours. Features beyond the range
-that the fit has seen are taken as the end of that range: a line is not believed where nothing was learned.
+The middle is the mixture of the last value, the median of the fit for all organizations, and the same with what is
+added for the organization. The width is the distance from median to 0.95 bound of the two fits, mixed in the same
+proportion. Hours beyond the fitted ones take the fit of the last one, and a width that grows with the square root
+of the hours. Features beyond the range that the fit has seen are taken as the end of that range: a line is not
+believed where nothing was learned.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from gfs.forecasting.history import DAY_HOURS, DemandHistory, Floats, Ints, SeriesKey
-from gfs.forecasting.orgquantile.features import clock_from, features_of
-from gfs.forecasting.orgquantile.gate import Gate
+from gfs.forecasting.orgquantile.features import Single, calendar_from, features_of
+from gfs.forecasting.orgquantile.gate import OPINIONS, Gate
 from gfs.forecasting.orgquantile.model import Coefficients
 from gfs.forecasting.orgquantile.tables import Tables
 
@@ -24,73 +25,105 @@ NARROWEST = 0.25
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Bands:
-    """A forecast before calibration: series x hours ahead."""
+    """A forecast before calibration. All figures are in one array, from which an hour is cut at once."""
 
-    opinions: Floats
-    """Opinions x series x hours: offsets from the anchor, in units."""
-    anchor: Floats
-    unit: Floats
-    middle: Floats
-    width: Floats
+    sheet: Floats
+    """Figures x hours ahead x series: the figures below, one after the other."""
+    middle: Floats = field(init=False)
+    """Hours x series, like all figures."""
+    width: Floats = field(init=False)
+    """From the middle to the 0.95 bound."""
+    anchor: Floats = field(init=False)
+    """The last value."""
+    unit: Floats = field(init=False)
+    """GPUs that the opinions are counted in."""
+    unknown: Floats = field(init=False)
+    """0 for a series that had a record by then, else infinity: added to a score, it makes it no score."""
+    opinions: Floats = field(init=False)
+    """Opinions x hours x series: offsets from the anchor, in units."""
+
+    def __post_init__(self) -> None:
+        for place, name in enumerate(("middle", "width", "anchor", "unit", "unknown")):
+            object.__setattr__(self, name, self.sheet[place])
+        object.__setattr__(self, "opinions", self.sheet[5:])
+
+    @classmethod
+    def blank(cls, hours: int, series: int) -> Bands:
+        """To be filled in."""
+        return cls(np.zeros((5 + OPINIONS, hours, series)))
 
     def first(self, hours: int) -> Bands:
         """The first hours alone."""
-        if hours == self.middle.shape[1]:
-            return self
-        return replace(
-            self, opinions=self.opinions[..., :hours], middle=self.middle[:, :hours], width=self.width[:, :hours]
-        )
+        return Bands(self.sheet[:, :hours])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Mixture:
     """Coefficients laid out for the series asked about."""
 
-    pooled: Floats
-    own: Floats
-    lowest: Floats
-    highest: Floats
+    hourly: Single
+    """Hours of the day x hours ahead x levels x features."""
+    added: Single
+    """Hours ahead x levels x features x series."""
+    lowest: Single
+    """Hours ahead x features x 1."""
+    highest: Single
     gate: Gate
 
     @classmethod
     def of(cls, coefficients: Coefficients, keys: tuple[SeriesKey, ...], gate: Gate) -> Mixture:
-        """For these series; those without a fit of their own have the pooled one."""
-        own = np.stack([coefficients.own.get(key, coefficients.pooled) for key in keys])
-        return cls(coefficients.pooled, own, coefficients.lowest, coefficients.highest, gate)
+        """For these series; to those without a fit of their own nothing is added."""
+        none = np.zeros(coefficients.hourly.shape[1:])
+        added = np.stack([coefficients.added.get(key, none) for key in keys], axis=-1)
+        return cls(
+            coefficients.hourly.transpose(0, 2, 1, 3).astype(np.float32),
+            np.ascontiguousarray(added.transpose(1, 0, 2, 3), dtype=np.float32),
+            coefficients.lowest[..., None],
+            coefficients.highest[..., None],
+            gate,
+        )
 
     def bands(self, window: Floats, losses: Ints, hour: int, history: DemandHistory, hours: int) -> Bands:
         """What the gate makes of the opinions at one origin, knowing the window before it."""
-        fitted = self.pooled.shape[1]
-        ahead = np.minimum(np.arange(hours), fitted - 1)
+        fitted = len(self.lowest)
+        ahead: Ints | slice = slice(hours) if hours <= fitted else np.minimum(np.arange(hours), fitted - 1)
         weekday = int(history.weekday_of(np.array(hour)))
-        features = features_of(window, clock_from(hour % DAY_HOURS, weekday, hours), hours)
-        seen = np.minimum(np.maximum(features.values, self.lowest[ahead]), self.highest[ahead])
-        pooled = np.einsum("shf,lhf->lsh", seen, self.pooled[:, ahead])
-        own = np.einsum("shf,slhf->lsh", seen, self.own[:, :, ahead])
-        opinions = np.stack([np.zeros_like(own[0]), pooled[0], own[0]])
-        shares = self.gate.shares(losses)[..., ahead]
-        offset = (shares * opinions).sum(axis=0)
+        features = features_of(window, calendar_from(hour % DAY_HOURS, weekday, hours), hours)
+        seen = np.maximum(features.values, self.lowest[ahead])
+        np.minimum(seen, self.highest[ahead], out=seen)
+        hourly = self.hourly[(hour + np.arange(hours)) % DAY_HOURS, np.arange(fitted)[ahead]]
+        general = np.matmul(hourly, seen)
+        own = general + np.einsum("hfs,hlfs->hls", seen, self.added[ahead])
+        shares = self.gate.shares(losses)[:, ahead]
         fits = shares[1] + shares[2]
         own_share = np.where(fits > 1e-6, shares[2] / np.maximum(fits, 1e-6), 0.5)
-        spread = own_share * (own[1] - own[0]) + (1 - own_share) * (pooled[1] - pooled[0])
-        spread = np.maximum(spread, NARROWEST) * np.sqrt((np.arange(hours) + 1) / (ahead + 1))
-        unit, anchor = features.unit[:, None], features.anchor[:, None]
-        return Bands(
-            opinions, features.anchor, features.unit, np.maximum(anchor + unit * offset, 0.0), unit * spread
-        )
+        spreads = own_share * (own[:, 1] - own[:, 0]) + (1 - own_share) * (general[:, 1] - general[:, 0])
+        spread = np.maximum(spreads, NARROWEST)
+        if hours > fitted:
+            spread *= np.sqrt(np.maximum((np.arange(hours) + 1) / fitted, 1.0))[:, None]
+        bands = Bands.blank(hours, window.shape[1])
+        bands.anchor[:], bands.unit[:] = features.anchor, features.unit
+        bands.opinions[1], bands.opinions[2] = general[:, 0], own[:, 0]
+        offset = shares[1] * bands.opinions[1] + shares[2] * bands.opinions[2]
+        np.maximum(features.anchor + features.unit * offset, 0.0, out=bands.middle)
+        np.multiply(features.unit, spread, out=bands.width)
+        bands.unknown[:] = np.where(history.start + history.first < hour, 0.0, np.inf)
+        return bands
 
 
-def held_out_scores(tables: Tables, pooled: Floats, since: int) -> tuple[Floats, Floats]:
-    """Scores of the pooled fit from an hour on, all series together: cases x hours ahead, and of the peak."""
+def held_out_scores(tables: Tables, hourly: Floats, since: int) -> tuple[Floats, Floats]:
+    """Scores of the fit for all from an hour on, all series together: hours ahead x cases, and of the peak."""
     hours, tops = [], []
+    ahead = np.arange(tables.horizon)[:, None]
     for table in tables:
         use = table.origins >= since
         use[len(use) - tables.horizon + 1 :] = False
-        levels = np.einsum("nhf,lhf->lnh", table.x[use], pooled)
+        coefficients = hourly[(table.origins[use] + ahead) % DAY_HOURS, :, ahead]
+        levels = np.einsum("hfn,hnlf->lhn", table.x[..., use], coefficients)
         width = np.maximum(levels[1] - levels[0], NARROWEST)
-        hours.append((table.y[use] - levels[0]) / width)
-        middle = levels[0].max(axis=1)
-        tops.append((table.y[use].max(axis=1) - middle) / ((levels[0] + width).max(axis=1) - middle))
+        hours.append((table.y[:, use] - levels[0]) / width)
+        middle = levels[0].max(axis=0)
+        tops.append((table.y[:, use].max(axis=0) - middle) / ((levels[0] + width).max(axis=0) - middle))
     if not hours:
-        return np.empty((0, tables.horizon)), np.empty(0)
-    return np.concatenate(hours), np.concatenate(tops)
+        return np.empty((tables.horizon, 0)), np.empty(0)
+    return np.concatenate(hours, axis=1), np.concatenate(tops)

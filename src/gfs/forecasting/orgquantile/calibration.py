@@ -2,55 +2,58 @@
 
 A forecast is a middle and a width. Its score, once demand y is known, is (y - middle) / width. The bound of
 probability p is middle + width * c(p), where c(p) is the ceil(p * (n + 1))-th smallest of the last n scores (the
-highest if there are too few). c is mixed with the curve of all organizations known from fitting, as if that were
-`PRIOR` more scores: it carries organizations that have few of their own. c grows with p, so bounds never cross.
+highest if there are too few). The scores of all hours ahead count together: their widths are fitted apart already,
+and four times the scores say more about a tail. c is mixed with the curve of all organizations known from fitting,
+as if that were `PRIOR` more scores: it carries organizations that have few of their own. c grows with p, so bounds
+never cross.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 from scipy.special import ndtri
 
 from gfs.forecasting.history import Floats, Ints
+from gfs.forecasting.orgquantile.features import Single
 
-Single = npt.NDArray[np.float32]
 SCORE = np.float32
 """Scores are kept in single precision: half as much to sort."""
-PRIOR = 24
+PRIOR = 200
 CURVE = np.concatenate([np.linspace(0.0, 0.98, 99), np.linspace(0.981, 1.0, 20)])
 """Probabilities at which the curve of all organizations is kept; between them it is straight."""
+_PLACES: list[float] = CURVE.tolist()
 NORMAL_CURVE: Floats = ndtri(np.clip(CURVE, 0.001, 0.999)) / ndtri(0.95)
 """What is assumed without any score: a normal distribution whose 0.95 bound lies one width above the middle."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Scores:
-    """The last scores of some targets, sorted: ... x places. A place without a score holds infinity."""
+    """The last scores of some targets, sorted: targets x places. A place without a score holds infinity."""
 
     ordered: Single
     known: Ints
 
     @classmethod
-    def empty(cls, shape: tuple[int, ...]) -> Scores:
+    def empty(cls, targets: int) -> Scores:
         """No score yet."""
-        return cls(np.full((*shape, 1), np.inf, dtype=SCORE), np.zeros(shape, dtype=np.int64))
+        return cls(np.full((targets, 1), np.inf, dtype=SCORE), np.zeros(targets, dtype=np.int64))
 
     @classmethod
     def collected(cls, scores: Floats | Single) -> Scores:
-        """From scores in any order: ... x places, infinity where there is none."""
-        ordered = np.sort(scores.astype(SCORE), axis=-1)
-        return cls(ordered, np.isfinite(ordered).sum(axis=-1))
+        """From scores in any order: targets x places, infinity where there is none."""
+        ordered = scores.astype(SCORE)
+        ordered.sort(axis=1)
+        return cls(ordered, np.isfinite(ordered).sum(axis=1))
 
     def reach(self, p: float, curve: Floats) -> Floats:
         """c(p): how many widths above the middle the bound lies; `curve` is that of all organizations."""
-        general = curve_at(curve, p)
-        rank = np.maximum(np.minimum(np.ceil(p * (self.known + 1) - 1e-9).astype(np.int64), self.known), 1)
-        own = np.take_along_axis(self.ordered, rank[..., None] - 1, axis=-1)[..., 0]
+        rank = np.minimum(np.ceil(p * (self.known + 1) - 1e-9).astype(np.int64), self.known)
+        own = self.ordered[np.arange(len(rank)), np.maximum(rank - 1, 0)]
         own = np.where(self.known > 0, own, 0.0)
-        reach: Floats = (self.known * own + PRIOR * general) / (self.known + PRIOR)
+        reach: Floats = (self.known * own + PRIOR * curve_at(curve, p)) / (self.known + PRIOR)
         return reach
 
 
@@ -65,7 +68,7 @@ def curve_of(scores: Floats) -> Floats:
 
 def curve_at(curve: Floats, p: float) -> Floats:
     """The curve's value at p: ... x places -> ..."""
-    right = int(np.clip(np.searchsorted(CURVE, p), 1, len(CURVE) - 1))
-    share = (p - CURVE[right - 1]) / (CURVE[right] - CURVE[right - 1])
+    right = min(max(bisect_left(_PLACES, p), 1), len(_PLACES) - 1)
+    share = (p - _PLACES[right - 1]) / (_PLACES[right] - _PLACES[right - 1])
     value: Floats = (1 - share) * curve[..., right - 1] + share * curve[..., right]
     return value

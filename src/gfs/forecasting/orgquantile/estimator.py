@@ -13,17 +13,14 @@ from gfs.forecasting.orgquantile.features import LOOK_BACK, padded
 from gfs.forecasting.orgquantile.gate import Gate
 from gfs.forecasting.orgquantile.model import Coefficients, Training, fit_coefficients
 from gfs.forecasting.orgquantile.outcome import Curves, OrgQuantileForecast
-from gfs.forecasting.orgquantile.rise import Rises, rises_of
+from gfs.forecasting.orgquantile.rise import Rises, rises_of, shifted
 from gfs.forecasting.orgquantile.tables import Tables
 from gfs.forecasting.orgquantile.track import COMPARED, KEPT, Track, replay_hours
 
 LARGEST_HELD_OUT = 0.3
 """Share of the history: so much at most is kept from the model that the fitting itself is judged by."""
-
 YOUNG_HOURS = WEEK_HOURS
 """A series with fewer hours is new."""
-REHEARSAL_THINNING = 2
-"""That model learns from every second origin, to save time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,9 +39,9 @@ class OrgQuantileEstimator:
         held_out = min(KEPT + COMPARED, 1 + int(LARGEST_HELD_OUT * history.hours))
         cut = history.end - held_out
         tables = Tables(history, self.horizon, self.training.rows_of_each(len(history.keys)))
-        rehearsal, final = fit_coefficients(tables, {cut: REHEARSAL_THINNING, history.end: 1}, self.training)
-        hours, top = held_out_scores(tables, rehearsal.pooled, cut)
-        curves = Curves(np.stack([curve_of(hours[:, ahead]) for ahead in range(self.horizon)]), curve_of(top))
+        rehearsal, final = fit_coefficients(tables, [cut, history.end], self.training)
+        hours, top = held_out_scores(tables, rehearsal.hourly, cut)
+        curves = Curves(curve_of(hours), curve_of(top))
         return OrgQuantilePredictor(self, rehearsal, final, history.end, curves, rises_of(history, self.horizon))
 
 
@@ -79,9 +76,7 @@ class OrgQuantilePredictor:
             bands = bands.first(hours)
         else:
             bands = self._mixture(history.end).bands(self._window, track.losses, history.end, history, hours)
-        before = self._window[:, -2 * WEEK_HOURS : -WEEK_HOURS]
-        shifted = track.alarmed() & (bands.anchor > before.max(axis=1))
-        unsettled = shifted | (history.hours - history.first < YOUNG_HOURS)
+        unsettled = (history.hours - history.first < YOUNG_HOURS) | shifted(self._window, track.alarmed)
         return OrgQuantileForecast(
             history.keys,
             bands,
@@ -114,9 +109,9 @@ class OrgQuantilePredictor:
 
     def _advance(self, history: DemandHistory, begin: int) -> None:
         """One origin after the other, each with the hours before it."""
-        known = padded(history, begin - LOOK_BACK)
+        known = np.ascontiguousarray(padded(history, begin - LOOK_BACK).T)
         for hour in range(begin, history.end + 1):
-            self._window = known[:, hour - begin : hour - begin + LOOK_BACK]
+            self._window = known[hour - begin : hour - begin + LOOK_BACK]
             column = hour - 1 - history.start
             value = history.gpus[:, column] if column >= 0 else np.zeros(len(history.keys))
             self._track.advance(self._mixture(hour), self._window, value, hour, history)

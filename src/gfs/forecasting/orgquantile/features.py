@@ -3,8 +3,8 @@
 The anchor is the last known value a. The unit u is the mean absolute change from hour to hour in the last 168
 hours, at least a small share of the mean demand of those hours. Features of demand are (something known - a) / u,
 so neither the size of an organization nor its restlessness matters, and after a level shift the forecast starts
-from where demand is. Before its first record a series counts as having had its first value. Hours of day and week
-are those of the hour forecast.
+from where demand is. Before its first record a series counts as having had its first value. The day of the week is
+that of the hour forecast; the hour of the day is no feature, because every hour has coefficients of its own.
 
 Some features are bent (positive part, tanh): demand returns to its daily profile otherwise from far away than from
 near, and a jump says something else than a step.
@@ -16,8 +16,12 @@ from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
+import numpy.typing as npt
 
 from gfs.forecasting.history import DAY_HOURS, WEEK_HOURS, DemandHistory, Floats, Ints
+
+Single = npt.NDArray[np.float32]
+"""Single precision is enough for features, and takes half the time."""
 
 LOOK_BACK = 4 * WEEK_HOURS + DAY_HOURS
 """Hours of history that count: the same hour four weeks ago, seen from up to a day ahead."""
@@ -33,54 +37,54 @@ LARGEST = 64.0
 SHORT_LAGS = np.array([2, 3, 4, 5, 6, 8, 12, 18])
 DAYS_BACK = np.array([1, 2, 3, 4, 5, 6, 7, 14, 21, 28])
 MEAN_HOURS = (6, 24, 72, WEEK_HOURS)
-WAVES = np.array([1, 2, 3])
 WEEK_WAVES = np.array([1, 2])
+_JUMPS = np.array([[1.0], [2.0]])
+"""Units: a jump beyond them counts hardly more than one of so many, in one hour and in three."""
 
-_LAST_WEEK = slice(0, 7)
-_SAME_WEEKDAY = np.array([6, 7, 8, 9])
-"""Where DAYS_BACK are whole weeks."""
+_LAGS, _DAYS, _LEVELS = len(SHORT_LAGS), len(DAYS_BACK), len(MEAN_HOURS) + 4
+_AVERAGES = np.stack([DAYS_BACK <= 7, DAYS_BACK > 0, DAYS_BACK % 7 == 0]).astype(np.float64)
+_AVERAGES /= _AVERAGES.sum(axis=1, keepdims=True)
+"""Means x days back: over the last week, all days, the same weekday."""
+
+_STEPS = slice(1, 1 + _LAGS)
+_LEVEL = slice(_STEPS.stop, _STEPS.stop + _LEVELS)
+_RESTLESS = slice(_LEVEL.stop, _LEVEL.stop + 2)
+_BENT = slice(_RESTLESS.stop, _RESTLESS.stop + 4)
+_THEN = slice(_BENT.stop, _BENT.stop + _DAYS)
+_MOVES = slice(_THEN.stop, _THEN.stop + _DAYS)
+_PROFILE = slice(_MOVES.stop, _MOVES.stop + 12)
+_CALENDAR = slice(_PROFILE.stop, _PROFILE.stop + 2 * len(WEEK_WAVES) + 1)
+COUNT = _CALENDAR.stop
+"""Number of features; the slices say where they are."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Clock:
-    """Hour of day and week of the hours forecast, as waves: rows (or 1) x hours ahead x waves."""
+def calendar_of(hours: Ints, weekdays: Ints) -> Floats:
+    """Where in the week these hours (hours ahead x columns) are: sin and cos of 1 and 2 turns a week, and weekend.
 
-    day: Floats
-    """sin and cos of 1, 2, 3 turns a day."""
-    calendar: Floats
-    """All that depends on the calendar alone: day and week waves, weekend, weekend x day waves."""
-
-
-def clock_of(hours: Ints, weekdays: Ints) -> Clock:
-    """The waves of these hours (rows x hours ahead), whose weekdays are given too."""
-    day = _waves(hours % DAY_HOURS / DAY_HOURS, WAVES)
-    week = _waves((weekdays * DAY_HOURS + hours % DAY_HOURS) / WEEK_HOURS, WEEK_WAVES)
-    weekend = (weekdays >= 5)[..., None].astype(np.float64)
-    return Clock(day, np.concatenate([day, week, weekend, weekend * day], axis=-1))
+    Hours ahead x features x columns.
+    """
+    turns = (weekdays * DAY_HOURS + hours % DAY_HOURS) / WEEK_HOURS
+    angle = 2 * np.pi * turns[:, None, :] * WEEK_WAVES[:, None]
+    return np.concatenate([np.sin(angle), np.cos(angle), (weekdays >= 5)[:, None, :]], axis=1)
 
 
 @cache
-def clock_from(hour: int, weekday: int, hours: int) -> Clock:
-    """The waves of the hours from this hour of this weekday on, the same for all rows."""
-    coming = hour + np.arange(hours, dtype=np.int64)[None, :]
-    return clock_of(coming, (weekday + coming // DAY_HOURS) % 7)
-
-
-def _waves(turns: Floats, waves: Ints) -> Floats:
-    angle = 2 * np.pi * turns[..., None] * waves
-    return np.concatenate([np.sin(angle), np.cos(angle)], axis=-1)
+def calendar_from(hour: int, weekday: int, hours: int) -> Floats:
+    """The same of the hours from this hour of this weekday on, for all columns."""
+    coming = hour + np.arange(hours, dtype=np.int64)[:, None]
+    return calendar_of(coming, (weekday + coming // DAY_HOURS) % 7)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Features:
-    """What is known at some origins, one a row."""
+    """What is known at some origins, one a column."""
 
-    values: Floats
-    """Rows x hours ahead x features; the first feature is the constant 1."""
+    values: Single
+    """Hours ahead x features x columns; the first feature is the constant 1."""
     anchor: Floats
-    """Per row: the last value."""
+    """Per column: the last value."""
     unit: Floats
-    """Per row: GPUs that the features and the forecast offsets are counted in."""
+    """Per column: GPUs that the features and the forecast offsets are counted in."""
 
 
 def padded(history: DemandHistory, since: int) -> Floats:
@@ -99,71 +103,63 @@ def padded(history: DemandHistory, since: int) -> Floats:
 
 
 @cache
-def _columns(hours: int) -> Ints:
+def _rows(hours: int) -> Ints:
     """Where to look: short lags; on earlier days the same hour as the last one, and as the ones forecast."""
     ahead = np.arange(hours) % FURTHEST
     then = ahead[:, None] - DAY_HOURS * DAYS_BACK[None, :]
-    return np.concatenate([-SHORT_LAGS, -1 - DAY_HOURS * DAYS_BACK, then.ravel()])
+    return LOOK_BACK + np.concatenate([-SHORT_LAGS, -1 - DAY_HOURS * DAYS_BACK, then.ravel()])
 
 
-def features_of(window: Floats, clock: Clock, hours: int) -> Features:
-    """The features of some origins from the LOOK_BACK hours before each of them (rows x LOOK_BACK)."""
-    rows = len(window)
-    anchor = window[:, -1]
-    week = window[:, -WEEK_HOURS:]
-    change = np.abs(np.diff(window[:, -WEEK_HOURS - 1 :], axis=1))
-    day_change, week_change = change[:, -DAY_HOURS:].mean(axis=1), change.mean(axis=1)
-    means = np.stack([week[:, -span:].mean(axis=1) for span in MEAN_HOURS], axis=1)
-    usual = np.maximum(np.maximum(means[:, 1], means[:, 3]), SMALLEST_DEMAND)
-    unit = np.maximum(week_change, SMALLEST_UNIT_SHARE * usual)
-
-    day = week[:, -DAY_HOURS:]
-    extremes = np.stack([day.min(axis=1), day.max(axis=1), week.min(axis=1), week.max(axis=1)], axis=1)
-    known = np.concatenate([window[:, _columns(hours)], means, extremes], axis=1)
-    known -= anchor[:, None]
-    known /= unit[:, None]
+def features_of(window: Floats, calendar: Floats, hours: int) -> Features:
+    """The features of some origins from the LOOK_BACK hours before each of them (LOOK_BACK x columns)."""
+    columns = window.shape[1]
+    anchor, week, day = window[-1], window[-WEEK_HOURS:], window[-DAY_HOURS:]
+    change = np.abs(week - window[-WEEK_HOURS - 1 : -1])
+    looked_up = _rows(hours)
+    known = np.empty((len(looked_up) + _LEVELS + 2, columns))
+    known[: len(looked_up)] = window[looked_up]
+    levels, restless = known[-_LEVELS - 2 : -2], known[-2:]
+    for place, span in enumerate(MEAN_HOURS):
+        levels[place] = np.add.reduce(week[-span:]) / span
+    for place, hours_back in ((4, day), (6, week)):
+        np.minimum.reduce(hours_back, out=levels[place])
+        np.maximum.reduce(hours_back, out=levels[place + 1])
+    usual = np.maximum(np.maximum(levels[1], levels[3]), SMALLEST_DEMAND)
+    restless[0] = np.add.reduce(change[-DAY_HOURS:]) / DAY_HOURS
+    restless[1] = np.add.reduce(change) / WEEK_HOURS
+    unit = np.maximum(restless[1], SMALLEST_UNIT_SHARE * usual)
+    known[:-2] -= anchor
+    known /= unit
     np.minimum(np.maximum(known, -LARGEST, out=known), LARGEST, out=known)
-    lags, days = len(SHORT_LAGS), len(DAYS_BACK)
-    steps, before, levels = known[:, :lags], known[:, lags : lags + days], known[:, -len(MEAN_HOURS) - 4 :]
-    then = known[:, lags + days : lags + days + hours * days].reshape(rows, hours, days)
-    restless = np.minimum(np.stack([day_change, week_change], axis=1) / unit[:, None], LARGEST)
-    step, three_hours = steps[:, 0], steps[:, 2]
-    bent = [np.maximum(step, 0), np.maximum(three_hours, 0), np.tanh(step), np.tanh(three_hours / 2)]
-    still = np.concatenate([np.ones((rows, 1)), steps, levels, restless, np.stack(bent, axis=1)], axis=1)
 
-    moves = then - before[:, None, :]
-    gap, move = then[..., _LAST_WEEK].mean(axis=2), moves[..., _LAST_WEEK].mean(axis=2)
-    today = restless[:, :1]  # how lively the last day was
-    profile = [
-        gap,
-        move,
-        moves.mean(axis=2),
-        moves[..., _SAME_WEEKDAY].mean(axis=2),
-        np.maximum(gap, 0),
-        np.sign(gap) * np.sqrt(np.abs(gap)),
-        np.tanh(gap / 3),
-        np.tanh(gap / 3) * today,
-        gap * today,
-        move * today,
-    ]
-    waves = clock.day[..., [0, 1, 3, 4]]
-    moving = np.concatenate(
-        [
-            then,
-            moves,
-            np.stack(profile, axis=2),
-            gap[..., None] * waves,
-            move[..., None] * waves,
-            step[:, None, None] * clock.day[..., [0, 3]],
-            np.broadcast_to(clock.calendar, (rows, hours, clock.calendar.shape[-1])),
-        ],
-        axis=2,
-    )
-    same = np.broadcast_to(still[:, None, :], (rows, hours, still.shape[1]))
-    return Features(np.concatenate([same, moving], axis=2), anchor, unit)
+    values = np.empty((hours, COUNT, columns), dtype=np.float32)
+    values[:, 0] = 1.0
+    values[:, _STEPS] = known[:_LAGS]
+    values[:, _LEVEL] = levels
+    values[:, _RESTLESS] = restless
+    jumps = known[[0, 2]]  # in the last hour, in the last three hours
+    values[:, _BENT] = np.concatenate([np.maximum(jumps, 0.0), np.tanh(jumps / _JUMPS)])
+    then = known[_LAGS + _DAYS : -_LEVELS - 2].reshape(hours, _DAYS, columns)
+    moves = then - known[_LAGS : _LAGS + _DAYS]
+    values[:, _THEN] = then
+    values[:, _MOVES] = moves
+    values[:, _CALENDAR] = calendar
+
+    profile = values[:, _PROFILE]
+    gap = _averages(then, 1)[:, 0]
+    near = np.tanh(gap / 3)
+    profile[:, 0] = gap
+    profile[:, 1:4] = _averages(moves, 3)
+    profile[:, 4] = np.maximum(gap, 0.0)
+    profile[:, 5] = np.sign(gap) * np.sqrt(np.abs(gap))
+    profile[:, 6] = near
+    profile[:, 7] = near * restless[0]  # how lively the last day was
+    profile[:, 8:10] = profile[:, :2] * restless[0]
+    profile[:, 10:] = _averages(np.abs(moves), 2)
+    return Features(values, anchor, unit)
 
 
-COUNT = features_of(
-    np.ones((1, LOOK_BACK)), clock_of(np.zeros((1, 1), dtype=np.int64), np.zeros((1, 1), dtype=np.int64)), 1
-).values.shape[2]
-"""Number of features."""
+def _averages(days: Floats, count: int) -> Floats:
+    """Over the last week, over all days, over the same weekday: hours ahead x days back x columns."""
+    averages: Floats = np.matmul(_AVERAGES[:count], days)
+    return averages

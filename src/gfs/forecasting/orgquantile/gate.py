@@ -1,4 +1,4 @@
-"""How much each of three opinions is believed: the last value stays, the pooled fit, the organization's own fit.
+"""How much each of three opinions is believed: the last value stays, the fit for all, the organization's own.
 
 Per organization and hour ahead, the shares follow from the losses (absolute errors in units of the features) that
 the opinions had over the last weeks: share_i ~ exp(-sharpness * (loss_i - best) / (best + START)), the losses of

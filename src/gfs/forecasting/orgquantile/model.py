@@ -1,8 +1,10 @@
-"""The fitted coefficients: one set for all organizations, and one for each that has history enough.
+"""The fitted coefficients: for every hour of the day one set for all organizations, and what is added for each.
 
 Per hour ahead two quantiles are fitted, the median and the 0.95 bound, as offsets from the last value in units of
-the features. The pooled fit takes rows of every series; an organization's own fit is drawn towards the pooled one,
-and takes its place only where the data says so. Recent hours weigh more.
+the features, in three steps. All rows of all series give one fit. Drawn towards it, the rows of each hour of the
+day (of the hour forecast) give a fit of their own: when the working day ends, demand falls at once and not as a
+wave. What that leaves unexplained of an organization with history enough gives what is added for it, drawn towards
+0. Recent hours weigh more.
 """
 
 from __future__ import annotations
@@ -11,35 +13,43 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gfs.forecasting.history import WEEK_HOURS, Floats, Ints, SeriesKey
-from gfs.forecasting.orgquantile.features import COUNT
-from gfs.forecasting.orgquantile.regression import quantile_regression, ridge
-from gfs.forecasting.orgquantile.tables import Table, Tables
+from gfs.forecasting.history import DAY_HOURS, WEEK_HOURS, Floats, Ints, SeriesKey
+from gfs.forecasting.orgquantile.features import COUNT, Single
+from gfs.forecasting.orgquantile.regression import Rows, Steps, quantile_regression, ridge
+from gfs.forecasting.orgquantile.tables import Table, Tables, thinned
 
-LEVELS = (0.5, 0.95)
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """How one quantile is fitted: over all rows, per hour of the day, per organization."""
+
+    pooled: Steps
+    hourly: Steps
+    own: Steps
+
+
+MEDIAN = Level(Steps(0.5, 0.003, 6, 0.3), Steps(0.5, 0.1, 3, 0.3), Steps(0.5, 0.05, 3, 0.3))
+BOUND = Level(Steps(0.95, 0.01, 6, 0.1), Steps(0.95, 0.5, 3, 0.1), Steps(0.95, 0.3, 3, 0.1))
 
 
 @dataclass(frozen=True, slots=True)
 class Training:
     """How the coefficients are fitted.
 
-    Penalties, half-life and steps were chosen on hours 70-80% of the paper's trace and of the Microsoft clusters;
-    the numbers of rows by the time that fitting may take.
+    Penalties, half-life, steps and smoothing were chosen on hours before the last fifth of the paper's trace; the
+    numbers of rows by the time that fitting may take.
     """
 
-    pooled_penalty: float = 0.003
-    own_penalty: float = 0.03
-    half_life: float = 1500.0
+    levels: tuple[Level, ...] = (MEDIAN, BOUND)
+    half_life: float = 3000.0
     """Hours after which an hour weighs half."""
-    steps: tuple[int, ...] = (6, 4)
-    """Of each level. More of the upper one follow the tail of the past too closely."""
-    pooled_rows: int = 10_000
-    own_rows: int = 4_000
+    pooled_rows: int = 24_000
+    own_rows: int = 4_500
     """Of each series at most so many, evenly thinned; neighbouring hours say nearly the same."""
     all_rows: int = 220_000
     """Of all series together."""
     least_hours: int = 6 * WEEK_HOURS
-    """An organization with fewer has no fit of its own: there are 80 coefficients to learn."""
+    """An organization with fewer has nothing added: there are 60 coefficients to learn."""
 
     def rows_of_each(self, series: int) -> int:
         """How many rows of each of so many series are used."""
@@ -48,100 +58,92 @@ class Training:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Coefficients:
-    """Per level, hour ahead and feature."""
+    """What was fitted."""
 
-    pooled: Floats
-    own: dict[SeriesKey, Floats]
-    lowest: Floats
-    """Hours ahead x features: the range of the features in the pooled fit. Beyond it nothing was learned."""
-    highest: Floats
+    hourly: Floats
+    """Hours of the day x levels x hours ahead x features."""
+    added: dict[SeriesKey, Floats]
+    """Levels x hours ahead x features."""
+    lowest: Single
+    """Hours ahead x features: the range of the features in the fit. Beyond it nothing was learned."""
+    highest: Single
 
 
-def fit_coefficients(tables: Tables, ends: dict[int, int], training: Training) -> list[Coefficients]:
-    """One set of coefficients for each end, knowing nothing of demand from that hour (number) on.
-
-    The number with each end says of how many rows one is used.
-    """
-    fits = [_Fit(end, thinning, training, tables) for end, thinning in ends.items()]
+def fit_coefficients(tables: Tables, ends: list[int], training: Training) -> list[Coefficients]:
+    """One set of coefficients for each end, knowing nothing of demand from that hour (number) on."""
+    fits = [_Fit(end, training, tables) for end in ends]
     for table in tables:
         for fit in fits:
             fit.gather(table)
     for fit in fits:
-        fit.fit_pooled()
+        fit.fit_hourly()
     for table in tables:
         for fit in fits:
-            fit.fit_own(table)
-    return [Coefficients(fit.pooled / fit.scale, fit.own, fit.lowest, fit.highest) for fit in fits]
+            fit.fit_added(table)
+    return [Coefficients(fit.hourly, fit.added, fit.lowest, fit.highest) for fit in fits]
 
 
 class _Fit:
     """Fitting with what was known at one end. Features are divided by their size while fitting."""
 
-    def __init__(self, end: int, thinning: int, training: Training, tables: Tables) -> None:
-        self.end, self.thinning, self.training = end, thinning, training
-        self.pooled = np.zeros((len(LEVELS), tables.horizon, COUNT))
-        self.scale = np.ones((tables.horizon, COUNT))
-        self.lowest, self.highest = np.zeros((tables.horizon, COUNT)), np.zeros((tables.horizon, COUNT))
-        self.own: dict[SeriesKey, Floats] = {}
-        self._stride = thinning * max(1, -(-tables.rows // training.pooled_rows))
-        self._gathered: list[tuple[Floats, Floats, Ints]] = []
+    def __init__(self, end: int, training: Training, tables: Tables) -> None:
+        self.end, self.training = end, training
+        self.hourly = np.zeros((DAY_HOURS, len(training.levels), tables.horizon, COUNT))
+        self.added: dict[SeriesKey, Floats] = {}
+        self.lowest = np.zeros((tables.horizon, COUNT), dtype=np.float32)
+        self.highest = np.zeros((tables.horizon, COUNT), dtype=np.float32)
+        self._scale = np.ones((tables.horizon, COUNT), dtype=np.float32)
+        self._every = max(1, -(-tables.rows // training.pooled_rows))
+        self._gathered: list[tuple[Single, Single, Ints]] = []
 
     def gather(self, table: Table) -> None:
-        """Take some rows for the pooled fit."""
-        use = np.flatnonzero(table.origins < self.end)[:: self._stride]
-        self._gathered.append((table.x[use], table.y[use], table.origins[use]))
+        """Take some rows for the fits over all series."""
+        known = table.origins[table.origins < self.end]
+        use = thinned(known, table.every * self._every)
+        self._gathered.append((table.x[..., use], table.y[:, use], table.origins[use]))
 
-    def fit_pooled(self) -> None:
-        """One fit for all; with hardly a row, the last value is all there is to say."""
+    def fit_hourly(self) -> None:
+        """One fit for all, then one for each hour of the day; with hardly a row, only the last value counts."""
         if not self._gathered:
             return
-        xs, ys, origins = (np.concatenate(parts) for parts in zip(*self._gathered, strict=True))
+        xs, ys, origins = (np.concatenate(parts, axis=-1) for parts in zip(*self._gathered, strict=True))
         self._gathered = []
-        for ahead in range(xs.shape[1]):
+        for ahead in range(len(xs)):
             use = origins + ahead < self.end
-            x, y = xs[use, ahead], ys[use, ahead]
+            x, y, weight = xs[ahead][:, use], ys[ahead, use], self._weight(origins[use])
             if len(y) <= COUNT:
                 continue
-            self.lowest[ahead], self.highest[ahead] = x.min(axis=0), x.max(axis=0)
-            self.scale[ahead] = np.sqrt((x**2).mean(axis=0)) + 1e-3
-            x = x / self.scale[ahead]
-            weight = self._weight(origins[use])
-            start = ridge(x, y, weight, self.training.pooled_penalty)
-            for level, q in enumerate(LEVELS):
-                start = quantile_regression(
-                    x,
-                    y,
-                    q,
-                    start=start,
-                    weight=weight,
-                    prior=np.zeros(COUNT),
-                    penalty=self.training.pooled_penalty,
-                    steps=self.training.steps[level],
-                )
-                self.pooled[level, ahead] = start
+            self.lowest[ahead], self.highest[ahead] = x.min(axis=1), x.max(axis=1)
+            scale = self._scale[ahead] = np.sqrt((x**2).mean(axis=1)) + np.float32(1e-3)
+            x /= scale[:, None]
+            hours = (origins[use] + ahead) % DAY_HOURS
+            whole = Rows(x, y, weight)
+            parts = [np.flatnonzero(hours == hour) for hour in range(DAY_HOURS)]
+            of_hours = [Rows(x[:, part], y[part], weight[part]) for part in parts]
+            start = ridge(whole, self.training.levels[0].pooled.penalty, COUNT)
+            for place, level in enumerate(self.training.levels):
+                start = quantile_regression(whole, level.pooled, start, np.zeros(COUNT))
+                for hour, rows in enumerate(of_hours):
+                    fit = quantile_regression(rows, level.hourly, start, start) if len(parts[hour]) else start
+                    self.hourly[hour, place, ahead] = fit / scale
 
-    def fit_own(self, table: Table) -> None:
-        """The fit of one organization, starting from the pooled one and drawn towards it."""
+    def fit_added(self, table: Table) -> None:
+        """What one organization does otherwise than all."""
         known = table.origins[table.origins < self.end]
         if not len(known) or self.end - known[0] < self.training.least_hours:
             return
-        own = np.empty_like(self.pooled)
-        for ahead in range(self.pooled.shape[1]):
-            use = np.flatnonzero(table.origins + ahead < self.end)[:: self.thinning]
-            x = table.x[use, ahead] / self.scale[ahead]
-            for level, q in enumerate(LEVELS):
-                own[level, ahead] = quantile_regression(
-                    x,
-                    table.y[use, ahead],
-                    q,
-                    start=self.pooled[level, ahead],
-                    weight=self._weight(table.origins[use]),
-                    prior=self.pooled[level, ahead],
-                    penalty=self.training.own_penalty,
-                    steps=self.training.steps[level],
-                )
-        self.own[table.key] = own / self.scale
+        none = np.zeros(COUNT)
+        added = np.empty(self.hourly.shape[1:])
+        for ahead in range(added.shape[1]):
+            use = np.searchsorted(table.origins, self.end - ahead)
+            x, weight = table.x[ahead, :, :use], self._weight(table.origins[:use])
+            hours = (table.origins[:use] + ahead) % DAY_HOURS
+            for place, level in enumerate(self.training.levels):
+                hourly = self.hourly[hours, place, ahead].astype(np.float32)
+                rest = table.y[ahead, :use] - np.einsum("fn,nf->n", x, hourly)
+                rows = Rows(x / self._scale[ahead][:, None], rest, weight)
+                added[place, ahead] = quantile_regression(rows, level.own, none, none) / self._scale[ahead]
+        self.added[table.key] = added
 
-    def _weight(self, origins: Ints) -> Floats:
-        weight: Floats = 0.5 ** ((self.end - origins) / self.training.half_life)
-        return weight
+    def _weight(self, origins: Ints) -> Single:
+        return np.exp2((origins - self.end) / self.training.half_life).astype(np.float32)

@@ -10,7 +10,8 @@ import numpy as np
 from gfs.forecasting.history import Floats, SeriesKey
 from gfs.forecasting.orgquantile.bands import Bands
 from gfs.forecasting.orgquantile.calibration import Scores, curve_at
-from gfs.forecasting.orgquantile.track import Booleans, Past, peak, total_peak
+from gfs.forecasting.orgquantile.rise import Booleans
+from gfs.forecasting.orgquantile.track import Past, peak, total_peak
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -18,7 +19,6 @@ class Curves:
     """How far demand went in general, known from fitting: for organizations with few scores of their own."""
 
     hours: Floats
-    """Hours ahead x places."""
     peak: Floats
 
 
@@ -38,44 +38,48 @@ class OrgQuantileForecast:
     """Per series: new, or its level has shifted, so that its bounds have a floor."""
 
     @property
+    def fitted(self) -> int:
+        """How many hours ahead were fitted."""
+        return int(self.rises.shape[1]) - 1
+
+    @property
     def hours(self) -> int:
         """How many hours ahead."""
-        return int(self.bands.middle.shape[1])
+        return len(self.bands.middle)
 
     def mean(self) -> Floats:
         """The middle of the bands."""
-        return self.bands.middle
+        return self.bands.middle.T
 
     def quantile(self, p: float) -> Floats:
         """What demand stays at or below with probability p: series x hours."""
-        ahead = np.minimum(np.arange(self.hours), self.scores.known.shape[1] - 1)
-        reach = self.scores.reach(p, self.curves.hours)[:, ahead]
-        bound = self.bands.middle + self.bands.width * reach
-        floor: Floats = self._floor(p)[:, ahead]
-        return np.maximum(bound, floor)
+        bound: Floats = (self.bands.middle + self.bands.width * self.scores.reach(p, self.curves.hours)).T
+        if p <= 0.5 or not self.unsettled.any():
+            return np.maximum(bound, 0.0)
+        ahead = np.minimum(np.arange(self.hours), self.fitted - 1)
+        return np.maximum(bound, self._floor(p)[:, ahead])
 
     def peak_quantile(self, p: float, hours: int) -> Floats:
         """What the highest demand of the next hours stays at or below with probability p: per series."""
         middle, width = peak(self.bands, hours)
-        fitted = self.scores.known.shape[1]
-        scores = self.peaks if hours >= fitted else self.past.peak_scores(hours)
-        floor = self._floor(p)[:, -1] if hours >= fitted else self._floor(p)[:, :hours].max(axis=1)
-        bound: Floats = np.maximum(middle + width * scores.reach(p, self.curves.peak), floor)
-        return bound
+        scores = self.peaks if hours >= self.fitted else self.past.peak_scores(hours)
+        bound: Floats = middle + width * scores.reach(p, self.curves.peak)
+        if p <= 0.5 or not self.unsettled.any():
+            return np.maximum(bound, 0.0)
+        floor = self._floor(p)
+        return np.maximum(bound, floor[:, -1] if hours >= self.fitted else floor[:, :hours].max(axis=1))
 
     def total_peak_quantile(self, p: float, hours: int, rows: Sequence[int]) -> float:
         """What the highest sum of these series in the next hours stays at or below with probability p."""
         chosen = list(rows)
         if not chosen:
             return 0.0
-        middle, width = total_peak(self.bands, chosen, hours)
-        scores = self.past.total_peak_scores(chosen, min(hours, self.scores.known.shape[1]))
-        floor = np.where(self.unsettled, self.bands.anchor, 0.0)[chosen].sum() if p > 0.5 else 0.0
-        return max(middle + width * float(scores.reach(p, self.curves.peak)), float(floor))
+        middle, width = total_peak(Bands(self.bands.sheet[:, :hours, chosen]))
+        scores = self.past.total_peak_scores(chosen, min(hours, self.fitted))
+        floor = np.where(self.unsettled, self.bands.anchor[0], 0.0)[chosen].sum() if p > 0.5 else 0.0
+        return max(float(middle + width * scores.reach(p, self.curves.peak)[0]), float(floor))
 
     def _floor(self, p: float) -> Floats:
-        """Series x hours ahead and, last, their peak."""
-        if p <= 0.5 or not self.unsettled.any():
-            return np.zeros(self.rises.shape[:2])
+        """Series x hours ahead and, last, their peak: below it no bound of an unsettled series lies."""
         rise = np.maximum(curve_at(self.rises, p), 1.0)
-        return np.where(self.unsettled[:, None], self.bands.anchor[:, None] * rise, 0.0)
+        return np.where(self.unsettled[:, None], self.bands.anchor[0][:, None] * rise, 0.0)

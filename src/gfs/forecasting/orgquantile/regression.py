@@ -2,66 +2,80 @@
 
 The pinball loss of a residual r is q*r above 0 and (q-1)*r below. It equals k*r^2 with k = |q - [r<0]| / |r|, so
 least squares with the weights k of the previous step comes closer to its minimum with every step. Residuals below
-`SMOOTHING` (in units of the target) weigh as if they were that large, which keeps the weights finite.
+`smoothing` (in units of the target) weigh as if they were that large, which keeps the weights finite.
 A ridge penalty draws the coefficients towards a prior, the constant excepted.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from gfs.forecasting.history import Floats
+from gfs.forecasting.orgquantile.features import Single
 
-SMOOTHING = 0.05
-SMALL = 200_000
+SMALL = 250_000
 """Multiplications that a linear algebra library does on one core."""
 
 
-def ridge(x: Floats, y: Floats, weight: Floats, penalty: float) -> Floats:
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """How one quantile is fitted."""
+
+    q: float
+    penalty: float
+    """Share of the importance of all rows."""
+    steps: int
+    smoothing: float
+
+
+class Rows:
+    """Features and outcomes to fit, each with a weight, a few rows a block: blocks x rows x (features, outcome).
+
+    Blocks are so small that a linear algebra library stays on one core. For matrices this narrow its threads cost
+    several times the processor time that they save.
+    """
+
+    def __init__(self, x: Single, y: Single, weight: Single) -> None:
+        """From features x rows, and the outcome and the weight of each row."""
+        features, count = x.shape
+        block = max(1, SMALL // (features + 1) ** 2)
+        shape = (-(-count // block), block)
+        filled = np.zeros((shape[0] * block, features + 1), dtype=np.float32)
+        filled[:count, :-1] = x.T
+        filled[:count, -1] = y
+        self._blocks = filled.reshape(*shape, features + 1)
+        self.weight = np.zeros(shape, dtype=np.float32)
+        self.weight.reshape(-1)[:count] = weight
+
+    def residuals(self, coefficients: Floats) -> Single:
+        """Outcomes less what the coefficients make of the features."""
+        residuals: Single = np.matmul(self._blocks, np.append(-coefficients, 1.0).astype(np.float32))
+        return residuals
+
+    def least_squares(self, importance: Single, penalty: float, prior: Floats) -> Floats:
+        """Coefficients of weighted least squares, drawn towards the prior; the constant is free."""
+        weighed = self._blocks * importance[..., None]
+        products = np.matmul(weighed.transpose(0, 2, 1), self._blocks).sum(axis=0, dtype=np.float64)
+        total = penalty * float(importance.sum(dtype=np.float64))
+        draw = np.full(len(prior), total)
+        draw[0] = 0.0
+        gram = products[:-1, :-1] + np.diag(draw + 1e-9 * (1 + total))
+        return np.asarray(np.linalg.solve(gram, products[:-1, -1] + draw * prior), dtype=np.float64)
+
+
+def ridge(rows: Rows, penalty: float, features: int) -> Floats:
     """Weighted least squares drawn towards 0: where the quantiles start from."""
-    return _solve(x, y, weight, penalty * float(weight.sum()), np.zeros(x.shape[1]))
+    return rows.least_squares(rows.weight, penalty, np.zeros(features))
 
 
-def quantile_regression(
-    x: Floats,
-    y: Floats,
-    q: float,
-    *,
-    start: Floats,
-    weight: Floats,
-    prior: Floats,
-    penalty: float,
-    steps: int,
-    smoothing: float = SMOOTHING,
-) -> Floats:
+def quantile_regression(rows: Rows, how: Steps, start: Floats, prior: Floats) -> Floats:
     """Coefficients whose weighted pinball loss at q, with the penalty, is (nearly) smallest."""
     coefficients = start
-    for _ in range(steps):
-        residual = y - x @ coefficients
-        importance = weight * np.where(residual > 0, q, 1 - q) / np.maximum(np.abs(residual), smoothing)
-        coefficients = _solve(x, y, importance, penalty * float(importance.sum()), prior)
+    for _ in range(how.steps):
+        residual = rows.residuals(coefficients)
+        slope = np.where(residual > 0, np.float32(how.q), np.float32(1 - how.q))
+        importance = rows.weight * slope / np.maximum(np.abs(residual), np.float32(how.smoothing))
+        coefficients = rows.least_squares(importance.astype(np.float32, copy=False), how.penalty, prior)
     return coefficients
-
-
-def _solve(x: Floats, y: Floats, importance: Floats, penalty: float, prior: Floats) -> Floats:
-    weighed = x * importance[:, None]
-    gram = _product(weighed, x)
-    draw = np.full(x.shape[1], penalty)
-    draw[0] = 0.0
-    gram[np.diag_indices_from(gram)] += draw + 1e-9 * (1 + penalty)
-    return np.asarray(np.linalg.solve(gram, weighed.T @ y + draw * prior), dtype=np.float64)
-
-
-def _product(left: Floats, right: Floats) -> Floats:
-    """left.T @ right, a few rows at a time: so small that a linear algebra library stays on one core.
-
-    For matrices this narrow its threads cost several times the processor time that they save.
-    """
-    block = max(1, SMALL // left.shape[1] ** 2)
-    whole = len(left) // block * block
-    blocks = (-1, block, left.shape[1])
-    product: Floats = left[whole:].T @ right[whole:]
-    product += np.matmul(left[:whole].reshape(blocks).transpose(0, 2, 1), right[:whole].reshape(blocks)).sum(
-        axis=0
-    )
-    return product

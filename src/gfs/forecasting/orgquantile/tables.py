@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
-from gfs.forecasting.history import WEEK_HOURS, DemandHistory, Floats, Ints, SeriesKey
-from gfs.forecasting.orgquantile.features import LOOK_BACK, clock_of, features_of, padded
+from gfs.forecasting.history import DAY_HOURS, WEEK_HOURS, DemandHistory, Ints, SeriesKey
+from gfs.forecasting.orgquantile.features import LOOK_BACK, Single, calendar_of, features_of, padded
 
 KEEP_ROWS = 40_000
 """Tables with more rows together are made anew whenever they are asked for, to save memory."""
@@ -20,25 +20,28 @@ class Table:
     """Origins of one series."""
 
     key: SeriesKey
+    every: int
+    """One of so many origins is there."""
     origins: Ints
     """Numbers of the hours that begin."""
-    x: Floats
-    """Origins x hours ahead x features."""
-    y: Floats
-    """Origins x hours ahead: what came, as offset from the anchor in units. At the end of the history, where it
+    x: Single
+    """Hours ahead x features x origins."""
+    y: Single
+    """Hours ahead x origins: what came, as offset from the anchor in units. At the end of the history, where it
     has not come yet, the last value stands in; nobody may learn from that."""
 
 
 class Tables:
-    """The tables of a history: from a week after a series' first record on, thinned to at most `most` rows."""
+    """The tables of a history: from a week after a series' first record on, thinned to about `most` rows."""
 
     def __init__(self, history: DemandHistory, horizon: int, most: int) -> None:
         self.horizon = horizon
         self._history = history
-        self._columns = []
+        self._every, self._columns = [], []
         for first in history.first:
             columns = np.arange(min(int(first) + WEEK_HOURS, history.hours), history.hours)
-            self._columns.append(columns[:: -max(1, -(-len(columns) // most))][::-1])
+            self._every.append(max(1, -(-len(columns) // most)))
+            self._columns.append(columns[thinned(history.start + columns, self._every[-1])])
         self.rows = sum(len(columns) for columns in self._columns)
         self._kept = list(self._made()) if self.rows <= KEEP_ROWS else None
 
@@ -46,14 +49,19 @@ class Tables:
         return iter(self._kept) if self._kept is not None else self._made()
 
     def _made(self) -> Iterator[Table]:
-        history, ahead = self._history, np.arange(self.horizon)
+        history, ahead = self._history, np.arange(self.horizon)[:, None]
         for row, columns in enumerate(self._columns):
             if not len(columns):
                 continue
             series = padded(history.only([row]), history.start - LOOK_BACK)[0]
-            hours = history.start + columns[:, None] + ahead
-            windows = sliding_window_view(series, LOOK_BACK)[columns]
-            features = features_of(windows, clock_of(hours, history.weekday_of(hours)), self.horizon)
-            came = series[LOOK_BACK + np.minimum(columns[:, None] + ahead, history.hours - 1)]
-            y = (came - features.anchor[:, None]) / features.unit[:, None]
-            yield Table(history.keys[row], history.start + columns, features.values, y)
+            hours = history.start + columns + ahead
+            windows = sliding_window_view(series, LOOK_BACK)[columns].T
+            features = features_of(windows, calendar_of(hours, history.weekday_of(hours)), self.horizon)
+            came = series[LOOK_BACK + np.minimum(columns + ahead, history.hours - 1)]
+            y = ((came - features.anchor) / features.unit).astype(np.float32)
+            yield Table(history.keys[row], self._every[row], history.start + columns, features.values, y)
+
+
+def thinned(origins: Ints, every: int) -> Ints:
+    """Where one of so many origins is: every day other hours, so that all hours of the day are there as often."""
+    return np.flatnonzero((origins % DAY_HOURS + origins // DAY_HOURS) % every == 0)

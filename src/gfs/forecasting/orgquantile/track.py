@@ -10,17 +10,14 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from gfs.forecasting.history import WEEK_HOURS, DemandHistory, Floats, Ints
+from gfs.forecasting.history import WEEK_HOURS, DemandHistory, Floats
 from gfs.forecasting.orgquantile.bands import Bands, Mixture
-from gfs.forecasting.orgquantile.calibration import NORMAL_CURVE, SCORE, Scores, Single
+from gfs.forecasting.orgquantile.calibration import NORMAL_CURVE, SCORE, Scores
 from gfs.forecasting.orgquantile.gate import OPINIONS, counted
-
-Booleans = npt.NDArray[np.bool_]
+from gfs.forecasting.orgquantile.rise import Booleans
 
 KEPT = 3 * WEEK_HOURS
 """Hours whose scores calibrate."""
@@ -39,136 +36,134 @@ def replay_hours(horizon: int) -> int:
     return COMPARED + KEPT + 2 * horizon + ALARM_HOURS + ALARM_LASTS + RENEWED
 
 
-class Record(NamedTuple):
-    """What was forecast at one origin, and for which series: those that had a first record by then."""
-
-    bands: Bands
-    exists: Floats
-    """0 for a series known by then, infinity for others: added to a score, it makes it no score."""
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Past:
     """Forecasts of consecutive origins and what came in those hours; the last origin has not come yet."""
 
-    records: tuple[Record, ...]
+    made: tuple[Bands, ...]
     came: tuple[Floats, ...]
 
     def peak_scores(self, hours: int) -> Scores:
         """Of the highest demand of so many hours, per series."""
         done = self._done(hours)
         if not len(done):
-            return Scores.empty(self.records[0].exists.shape)
-        rows = [peak_score(self.records[i], np.max(self.came[i : i + hours], axis=0), hours) for i in done]
-        return Scores.collected(np.stack(rows, axis=1))
+            return Scores.empty(self.made[0].sheet.shape[2])
+        made = Bands(np.stack([self.made[i].sheet[:, :hours] for i in done], axis=1))
+        return Scores.collected(peak_score(made, _highest(self._came(done, hours), hours), hours).T)
 
-    def total_peak_scores(self, rows: list[int], hours: int) -> Scores:
+    def total_peak_scores(self, series: list[int], hours: int) -> Scores:
         """Of the highest sum of these series in so many hours: one target. Series not yet there count 0."""
         done = self._done(hours)
         if not len(done):
-            return Scores.empty(())
-        there = np.stack([self.records[i].exists[rows] == 0 for i in done])[:, :, None]
-        middles = np.stack([self.records[i].bands.middle[rows, :hours] for i in done]) * there
-        widths = np.stack([self.records[i].bands.width[rows, :hours] for i in done]) * there
-        sums = np.array([self.came[i][rows].sum() for i in range(done[0], done[-1] + hours)])
-        tops = np.max([sums[k : k + len(done)] for k in range(hours)], axis=0)
-        middle, width = middles.sum(axis=1).max(axis=1), np.sqrt((widths.max(axis=2) ** 2).sum(axis=1))
-        known = width > 0
-        return Scores.collected((tops[known] - middle[known]) / width[known]) if known.any() else Scores.empty(())
+            return Scores.empty(1)
+        made = Bands(np.stack([self.made[i].sheet[:, :hours, series] for i in done], axis=1))
+        middle, width = total_peak(made)
+        top = _highest(self._came(done, hours)[:, series].sum(axis=1), hours)
+        scores = np.full((1, len(done)), np.inf)
+        np.divide(top - middle, width, out=scores[0], where=width > 0)
+        return Scores.collected(scores)
+
+    def _came(self, done: range, hours: int) -> Floats:
+        """What came in the hours that these origins spoke of: hours x series."""
+        return np.stack(self.came[done[0] : done[-1] + hours])
 
     def _done(self, hours: int) -> range:
         """The origins, by place, whose next hours are over."""
-        end = len(self.records) - hours
+        end = len(self.made) - hours
         return range(max(end - KEPT, 0), max(end, 0))
+
+
+def _highest(came: Floats, hours: int) -> Floats:
+    """The highest of so many hours from each one on."""
+    count = len(came) - hours + 1
+    highest: Floats = np.maximum.reduce([came[ahead : ahead + count] for ahead in range(hours)])
+    return highest
 
 
 def peak(bands: Bands, hours: int) -> tuple[Floats, Floats]:
     """Middle and width of the highest demand: the highest middle, and from there to the highest bound."""
-    middle = bands.middle[:, :hours].max(axis=1)
-    return middle, (bands.middle + bands.width)[:, :hours].max(axis=1) - middle
+    middles = bands.middle[..., :hours, :]
+    middle = np.maximum.reduce(middles, axis=-2)
+    return middle, np.maximum.reduce(middles + bands.width[..., :hours, :], axis=-2) - middle
 
 
-def peak_score(record: Record, top: Floats, hours: int) -> Floats:
+def peak_score(bands: Bands, top: Floats, hours: int) -> Floats:
     """How many widths the highest demand was above its middle."""
-    middle, width = peak(record.bands, hours)
-    score: Floats = (top - middle) / width + record.exists
+    middle, width = peak(bands, hours)
+    score: Floats = (top - middle) / width + bands.unknown[..., 0, :]
     return score
 
 
-def total_peak(bands: Bands, rows: list[int], hours: int) -> tuple[float, float]:
-    """Middle and width of the highest sum of the hours, as if errors of the series were independent."""
-    middle = float(bands.middle[rows, :hours].sum(axis=0).max())
-    width = float(np.sqrt((bands.width[rows, :hours].max(axis=1) ** 2).sum()))
+def total_peak(bands: Bands) -> tuple[Floats, Floats]:
+    """Middle and width of the highest sum of the hours, as if errors of the series were independent.
+
+    Series that had no record by then count 0. Of forecasts of several origins: for each of them.
+    """
+    there = bands.unknown == 0
+    middle: Floats = (bands.middle * there).sum(axis=-1).max(axis=-1)
+    width: Floats = np.sqrt(((bands.width * there).max(axis=-2) ** 2).sum(axis=-1))
     return middle, width
 
 
 class Track:
-    """The forecasts of some series up to an origin, their scores and the losses of the opinions."""
+    """The forecasts of some series up to an origin, their scores and the losses of the opinions.
+
+    Scores and losses of an hour stand at its place in a ring, so those that no longer count are overwritten.
+    """
 
     def __init__(self, series: int, horizon: int) -> None:
         self.horizon = horizon
-        self.scores = Scores.empty((series, horizon))
-        self.peaks = Scores.empty((series,))
-        self.losses = np.zeros((OPINIONS, series, horizon), dtype=np.int64)
-        self._records: deque[Record] = deque(maxlen=KEPT + horizon)
+        self.scores, self.peaks = Scores.empty(series), Scores.empty(series)
+        self.losses = np.zeros((OPINIONS, horizon, series), dtype=np.int64)
+        self.alarmed = np.zeros(series, dtype=bool)
+        """Per series: whether bounds were exceeded often in the last day."""
+        self._made: deque[Bands] = deque(maxlen=KEPT + horizon)
         self._came: deque[Floats] = deque(maxlen=KEPT + horizon - 1)
-        self._kept_scores: deque[Single] = deque(maxlen=KEPT)
-        self._kept_peaks: deque[Single] = deque(maxlen=KEPT)
-        self._kept_losses: deque[Ints] = deque(maxlen=COMPARED)
-        self._alarm_reach = self._nearest_reach()
+        self._kept_scores = np.full((series, KEPT, horizon), np.inf, dtype=SCORE)
+        self._kept_peaks = np.full((series, KEPT), np.inf, dtype=SCORE)
+        self._kept_losses = np.zeros((COMPARED, *self.losses.shape), dtype=np.int64)
+        self._alarm_reach = self.scores.reach(ALARM_BOUND, NORMAL_CURVE)
         self._next_bound: Floats = np.zeros(series)
-        self._misses: deque[Booleans] = deque(maxlen=ALARM_HOURS + ALARM_LASTS)
+        self._misses: deque[Booleans] = deque(maxlen=ALARM_HOURS)
+        self._last_alarm = np.full(series, -np.inf)
 
     def advance(self, mixture: Mixture, window: Floats, value: Floats, hour: int, history: DemandHistory) -> None:
         """The hour begins: score what was forecast for the one before, which had this value; then forecast."""
-        if self._records:
-            self._score(value)
+        if self._made:
+            self._came.append(value)
+            self._watch(value, hour)
+            self._score(value, hour)
         bands = mixture.bands(window, self.losses, hour, history, self.horizon)
-        exists = np.where(history.start + history.first < hour, 0.0, np.inf)
-        self._records.append(Record(bands, exists))
-        if hour % RENEWED == 0 and self._kept_scores:
-            self.scores = Scores.collected(np.stack(self._kept_scores, axis=-1))
-            self.peaks = Scores.collected(np.stack(self._kept_peaks, axis=-1))
-            self._alarm_reach = self._nearest_reach()
-        self._next_bound = bands.middle[:, 0] + bands.width[:, 0] * self._alarm_reach
-
-    def _nearest_reach(self) -> Floats:
-        return Scores(self.scores.ordered[:, 0], self.scores.known[:, 0]).reach(ALARM_BOUND, NORMAL_CURVE)
-
-    def alarmed(self) -> Booleans:
-        """Per series: whether bounds were exceeded that often in the last day."""
-        if not self._misses:
-            return np.zeros(len(self.peaks.known), dtype=bool)
-        until = np.cumsum([np.zeros(len(self.peaks.known)), *self._misses], axis=0)
-        span = min(ALARM_HOURS, len(self._misses))
-        alarmed: Booleans = (until[span:] - until[:-span]).max(axis=0) >= ALARM_MISSES
-        return alarmed
+        self._made.append(bands)
+        if hour % RENEWED == 0:
+            self.scores = Scores.collected(self._kept_scores.reshape(len(value), -1))
+            self.peaks = Scores.collected(self._kept_peaks)
+            self._alarm_reach = self.scores.reach(ALARM_BOUND, NORMAL_CURVE)
+        self._next_bound = bands.middle[0] + bands.width[0] * self._alarm_reach
 
     def bands(self) -> Bands:
         """Of the hours from the one that begins."""
-        return self._records[-1].bands
+        return self._made[-1]
 
     def past(self) -> Past:
         """A view of what is written down, which does not change any more."""
-        return Past(tuple(self._records), tuple(self._came))
+        return Past(tuple(self._made), tuple(self._came))
 
-    def _score(self, value: Floats) -> None:
-        self._came.append(value)
-        self._misses.append(value > self._next_bound + self._records[-1].exists)
-        score = np.full((len(value), self.horizon), np.inf, dtype=SCORE)
-        losses = np.zeros_like(self.losses)
-        for ahead in range(min(self.horizon, len(self._records))):
-            bands, exists = self._records[-1 - ahead]
-            score[:, ahead] = (value - bands.middle[:, ahead]) / bands.width[:, ahead] + exists
-            error = np.abs((value - bands.anchor) / bands.unit - bands.opinions[:, :, ahead])
-            losses[:, :, ahead] = np.where(exists == 0, counted(error), 0)
-        top = np.full(len(value), np.inf, dtype=SCORE)
-        if len(self._records) >= self.horizon:
-            highest = np.max([self._came[-1 - ahead] for ahead in range(self.horizon)], axis=0)
-            top = peak_score(self._records[-self.horizon], highest, self.horizon).astype(SCORE)
-        self._kept_scores.append(score)
-        self._kept_peaks.append(top)
-        self.losses = self.losses + losses
-        if len(self._kept_losses) == COMPARED:
-            self.losses -= self._kept_losses[0]
-        self._kept_losses.append(losses)
+    def _watch(self, value: Floats, hour: int) -> None:
+        self._misses.append(value > self._next_bound + self._made[-1].unknown[0])
+        often = np.add.reduce(self._misses, dtype=np.int64) >= ALARM_MISSES
+        self._last_alarm[often] = hour
+        self.alarmed = self._last_alarm >= hour - ALARM_LASTS
+
+    def _score(self, value: Floats, hour: int) -> None:
+        made = [self._made[-1 - ahead] for ahead in range(min(self.horizon, len(self._made)))]
+        due = Bands(np.stack([bands.sheet[:, ahead] for ahead, bands in enumerate(made)], axis=1))
+        self._kept_scores[:, hour % KEPT, : len(made)] = ((value - due.middle) / due.width + due.unknown).T
+        error = np.abs((value - due.anchor) / due.unit - due.opinions)
+        losses = self._kept_losses[hour % COMPARED]
+        self.losses = self.losses - losses
+        losses[:, : len(made)] = np.where(due.unknown == 0, counted(error), 0)
+        self.losses += losses
+        if len(made) == self.horizon:
+            top = np.maximum.reduce([self._came[-1 - ahead] for ahead in range(self.horizon)])
+            self._kept_peaks[:, hour % KEPT] = peak_score(made[-1], top, self.horizon)
