@@ -25,9 +25,10 @@ from gfs.workloads.coupling import pair_durations, pick_long_tasks
 from gfs.workloads.durations import Floats
 from gfs.workloads.levelling import level
 from gfs.workloads.longrunning import Intervals, cut, long_running
+from gfs.workloads.owners import owners
 from gfs.workloads.presets import PRESETS, ClassPlan, PoolPlan, preset_named
 from gfs.workloads.requests import Requests, apportion, draw_requests
-from gfs.workloads.rhythms import arrivals, organizations, window_seconds
+from gfs.workloads.rhythms import arrivals, window_seconds
 
 _LARGEST_LONG_SHARE = 1 / 128
 """Share of its pool that a task that runs for weeks may hold: the weeks-long tasks are mostly small."""
@@ -137,9 +138,9 @@ def _draw_class(
         limit = _HP_LIMIT * window.cards
         submit = level(submit, duration, gpus, movable, limit, lambda: arrivals(64, window.length, kind, for_time))
     came = np.where(submit > 0, submit, arrivals(len(submit), window.length, kind, for_owner))
-    owners = organizations(came, pool.organizations, kind, for_owner)
+    whose = owners(gpus, submit, came, duration, pool.organizations, for_owner)
     per_gpu = for_owner.choice(np.asarray(figures()["cpus_per_gpu"]["common"], np.float64), len(gpus))
-    return _Drawn(submit, duration, requests, owners, requests.gpus_per_pod * per_gpu)
+    return _Drawn(submit, duration, requests, whose, requests.gpus_per_pod * per_gpu)
 
 
 def _long_tasks(

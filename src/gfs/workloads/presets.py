@@ -25,6 +25,7 @@ from functools import cache
 from gfs.domain.task import Kind
 from gfs.workloads.calibration import figures
 from gfs.workloads.durations import Quantiles, top_for_mean, with_mean
+from gfs.workloads.owners import Organization
 from gfs.workloads.requests import RequestMix
 
 _THREE_DAYS = 259_200.0
@@ -63,7 +64,7 @@ class PoolPlan:
     groups: tuple[tuple[int, int], ...]
     """(nodes, cards a node)"""
     cpus: int
-    organizations: Mapping[str, float]
+    organizations: Mapping[str, Organization]
     hp: ClassPlan
     spot: ClassPlan
 
@@ -209,10 +210,13 @@ def _production_mix(model: str) -> tuple[RequestMix, RequestMix]:
     return RequestMix(sizes, gang_share, gangs, 1 / 4), RequestMix(sizes, gang_share, gangs, 1 / 8)
 
 
-def _organizations(model: str) -> dict[str, float]:
-    """Organizations of a model and their shares of its GPU time, the largest first."""
-    shares = figures()["organizations"]["share_by_model"][model]
-    return {f"org-{name}": share for name, share in shares.items()}
+def _organizations(model: str) -> dict[str, Organization]:
+    """Organizations of a model, the largest first."""
+    published = figures()["organizations"]
+    return {
+        f"org-{name}": Organization(share, published["gpus_per_job"][name], published["seconds_per_gpu"][name])
+        for name, share in published["share_by_model"][model].items()
+    }
 
 
 _BUILDERS = {"demo": demo, "paper": paper, "production": production}

@@ -1,8 +1,6 @@
-"""When users submit, and which organization: the daily and weekly rhythms."""
+"""When users submit: the daily and weekly rhythms, of all together and of each organization."""
 
 from __future__ import annotations
-
-from collections.abc import Mapping
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,14 +10,14 @@ from gfs.domain.units import DAY, HOUR
 from gfs.workloads.calibration import figures
 from gfs.workloads.durations import Floats
 
-_HOURS_A_WEEK = 168
+HOURS_A_WEEK = 168
 
 
 def arrivals(count: int, window: float, kind: Kind, rng: np.random.Generator) -> Floats:
     """`count` submission times, whole seconds in [0, window): the published shape of the day and the week."""
     hours = np.arange(int(np.ceil(window / HOUR)))
     length = np.minimum(window - hours * HOUR, HOUR)
-    cumulative = np.concatenate([[0.0], np.cumsum(_hour_of_week_rate(kind)[hours % _HOURS_A_WEEK] * length)])
+    cumulative = np.concatenate([[0.0], np.cumsum(_hour_of_week_rate(kind)[hours % HOURS_A_WEEK] * length)])
     place = rng.random(count) * cumulative[-1]
     edges = np.concatenate([hours * HOUR, [window]])
     times: Floats = np.minimum(np.floor(np.interp(place, cumulative, edges)), np.ceil(window) - 1)
@@ -34,22 +32,9 @@ def longer_by_day(submit: Floats) -> Floats:
     return np.asarray((logs - logs.mean())[hour], dtype=np.float64)
 
 
-def organizations(submit: Floats, shares: Mapping[str, float], kind: Kind, rng: np.random.Generator) -> list[str]:
-    """The organization of each task, given when it was submitted.
-
-    All organizations together keep the published shape; who submits changes with the hour and the day.
-    """
-    names = sorted(shares, key=lambda name: (-shares[name], name))
-    weight = np.asarray([shares[name] for name in names]) / sum(shares.values())
-    rate = _hour_of_week_rate(kind)
-    profile = np.asarray([_profile(rank) for rank in range(len(names))])
-    profile /= (profile @ rate / rate.sum())[:, None]
-    likely = weight[:, None] * profile
-    cumulative = np.cumsum(likely / likely.sum(axis=0), axis=0).T
-    slot = (submit // HOUR).astype(np.int64) % _HOURS_A_WEEK
-    draw = rng.random(len(submit))
-    chosen = (draw[:, None] >= cumulative[slot]).sum(axis=1)
-    return [names[i] for i in np.minimum(chosen, len(names) - 1).tolist()]
+def hour_of_week(submit: Floats) -> NDArray[np.int64]:
+    """The hour of the week, 0 to 167, that each time lies in."""
+    return (submit // HOUR).astype(np.int64) % HOURS_A_WEEK
 
 
 def _hour_of_week_rate(kind: Kind) -> Floats:
@@ -60,12 +45,12 @@ def _hour_of_week_rate(kind: Kind) -> Floats:
     return np.asarray(rate / rate.mean(), dtype=np.float64)
 
 
-def _profile(rank: int) -> Floats:
+def activity(rank: int) -> Floats:
     """Relative activity of the organization of this rank over the week: one of five habits, each shifted.
 
     The rhythms of single organizations are not published; that they differ is.
     """
-    hour = np.arange(_HOURS_A_WEEK)
+    hour = np.arange(HOURS_A_WEEK)
     day_of_week, hour_of_day = hour // 24, hour % 24
     weekend = np.isin(day_of_week, (0, 1))  # the two quietest days of the published week
     shift = (rank * 5) % 7 - 3
@@ -75,7 +60,7 @@ def _profile(rank: int) -> Floats:
         case 0:  # office hours, quiet weekends
             habit = (1 + 0.5 * wave) * np.where(weekend, 0.7, 1.0)
         case 1:  # a service: the same around the clock
-            habit = np.ones(_HOURS_A_WEEK)
+            habit = np.ones(HOURS_A_WEEK)
         case 2:  # batches at night
             habit = 1 - 0.7 * wave
         case 3:  # works at the weekend as well, and more then
