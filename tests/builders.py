@@ -157,14 +157,19 @@ def play(
     window: tuple[float | None, float | None] = (None, None),
     **parameters: Any,
 ) -> Story:
-    """Run a small story to its end, every invariant checked at every decision."""
+    """Run a small story to its end, every invariant checked at every decision.
+
+    Stories are of minutes, in which nothing is known of demand: `gfs` has no quota in them unless they name one.
+    """
+    if scheduler.startswith("gfs"):
+        parameters.setdefault("quota", "none")
     work = workload(machines, drafts)
     return Story(simulate(work, scheduler=scheduler, check=True, window=window, **parameters))
 
 
 def play_unchecked(machines: Sequence[NodeSpec], *drafts: Draft, scheduler: str = "gfs") -> Story:
     """The same with a workload that the checks would refuse: what a bug elsewhere could let through."""
-    return Story(run_simulation(workload(machines, drafts), scheduler, Parameters()))
+    return Story(run_simulation(workload(machines, drafts), scheduler, Parameters(quota="none")))
 
 
 def csv_text(result: RunResult) -> str:

@@ -19,8 +19,17 @@ PARAMETERS = {"quota_share": 0.5, "m": 30.0}
 """Half of each pool for spot where a scheduler has a quota; a breaker that closes after two fresh evictions."""
 
 
-def run(scheduler: str, jobs: Path = HERE / "jobs.csv", check: bool = False) -> RunResult:
-    return simulate(jobs, HERE / "nodes.csv", scheduler=scheduler, check=check, **PARAMETERS)
+CASES = {
+    **{name: (name, {}) for name in SCHEDULERS},
+    "gfs-forecast": ("gfs", {"quota": "forecast"}),
+    "lyra-forecast": ("lyra", {"quota": "forecast"}),
+}
+"""Name of the log -> scheduler and what else is set."""
+
+
+def run(case: str, jobs: Path = HERE / "jobs.csv", check: bool = False) -> RunResult:
+    scheduler, settings = CASES[case]
+    return simulate(jobs, HERE / "nodes.csv", scheduler=scheduler, check=check, **{**PARAMETERS, **settings})
 
 
 def without_reasons(result: RunResult) -> str:
@@ -30,14 +39,14 @@ def without_reasons(result: RunResult) -> str:
     return out.getvalue()
 
 
-@pytest.mark.parametrize("scheduler", sorted(SCHEDULERS))
-def test_the_log_is_the_one_on_file(scheduler: str, request: pytest.FixtureRequest) -> None:
-    file = EXPECTED / f"{scheduler}.csv"
-    text = without_reasons(run(scheduler, check=True))
+@pytest.mark.parametrize("case", sorted(CASES))
+def test_the_log_is_the_one_on_file(case: str, request: pytest.FixtureRequest) -> None:
+    file = EXPECTED / f"{case}.csv"
+    text = without_reasons(run(case, check=True))
     if request.config.getoption("--regenerate-golden"):
         EXPECTED.mkdir(exist_ok=True)
         file.write_text(text, encoding="utf-8", newline="\n")
-    assert file.exists(), f"no golden run of {scheduler} yet: pytest tests/golden --regenerate-golden"
+    assert file.exists(), f"no golden run of {case} yet: pytest tests/golden --regenerate-golden"
     assert text.splitlines() == file.read_text(encoding="utf-8").splitlines()
 
 

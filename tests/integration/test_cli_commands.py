@@ -30,7 +30,11 @@ EVENT_COLUMNS = [
     "gpus",
     "reason",
 ]
-QUOTA_COLUMNS = ["time", "gpu_model", "guarantee_hours", "inventory", "eta", "quota", "spot_in_use", "idle"]
+QUOTA_COLUMNS = [
+    *("time", "gpu_model", "guarantee_hours", "inventory", "eta", "quota", "spot_in_use", "idle"),
+    *("demand", "eviction_rate", "longest_wait", "forecaster"),
+    *("organization", "organization_demand", "peak_hour"),
+]
 CLASS_KEYS = {"tasks", "jct_mean", "jct_p99", "jqt_mean", "jqt_p99"}
 TRACE = ("--jobs", "jobs.csv", "--nodes", "nodes.csv")
 

@@ -75,12 +75,12 @@ def test_every_scheduler_can_be_given_a_fixed_quota(scheduler: str) -> None:
     assert story.started("b") == [300.0 if scheduler == "chronus" else 100.0]  # leases are given out in rounds
 
 
-def test_static_has_a_fixed_quota_of_its_own_and_the_others_none() -> None:
+def test_static_has_a_fixed_quota_of_its_own_and_the_other_schedulers_none() -> None:
     # The usual share is 0.35 x 8 = 2.8.
     tasks = [spot("a", gpus=2), spot("b", gpus=2, at=10)]
     assert play(nodes(8), *tasks, scheduler="static").started("b") == [100.0]
     assert play(nodes(8), *tasks, scheduler="static", quota="none").started("b") == [10.0]
-    assert play(nodes(8), *tasks, scheduler="gfs").started("b") == [10.0]
+    assert play(nodes(8), *tasks, scheduler="lyra").started("b") == [10.0]
     assert play(nodes(8), *tasks, scheduler="yarn-cs").started("b") == [10.0]
 
 

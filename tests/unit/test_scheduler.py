@@ -34,7 +34,7 @@ def test_a_task_of_one_pool_never_touches_another() -> None:
 
 def test_events_in_actions_out_without_a_simulator() -> None:
     work = workload(nodes(4), [spot("s", gpus=4, lasting=500), hp("h", gpus=4, at=100)])
-    scheduler = build_scheduler("gfs", work, Parameters(), period=3600.0, check=True)
+    scheduler = build_scheduler("gfs", work, Parameters(quota="none"), period=3600.0, check=True)
     s, h = work.tasks
     plan = scheduler.handle(0.0, [], False, [s])
     assert [(run.task.name, run.start) for run in plan.starts] == [("s", 0.0)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
+from datetime import date
 from difflib import get_close_matches
 from math import isfinite
 from pathlib import Path
@@ -13,20 +14,24 @@ from typing import Any, Self
 from gfs.domain.errors import InputError
 from gfs.domain.execution import ExecutionRules
 
-QUOTAS = ("none", "fixed")
+QUOTAS = ("none", "fixed", "forecast", "weekly-peak", "open-loop")
+CHOICES = {"quota": ("", *QUOTAS), "aggregate": ("sum-of-peaks", "independent", "total")}
+"""Parameters that are one of some words."""
 
 
 def _number(default: float, meaning: str, least: float, most: float = float("inf")) -> Any:
     return field(default=default, metadata={"meaning": meaning, "least": least, "most": most})
 
 
+def _text(default: str, meaning: str) -> Any:
+    return field(default=default, metadata={"meaning": meaning})
+
+
 @dataclass(frozen=True, slots=True)
 class Parameters:
     """What `--set key=value` and a TOML file can change."""
 
-    quota: str = field(
-        default="", metadata={"meaning": "spot quota: none or fixed; empty = the scheduler's own choice"}
-    )
+    quota: str = _text("", f"spot quota: {', '.join(QUOTAS)}; empty = the scheduler's own choice")
     quota_share: float = _number(0.35, "share of each pool that spot tasks may hold (quota=fixed)", 0.0, 1.0)
     grace_period: float = _number(30.0, "seconds an eviction takes before HP pods start", 0.0)
     checkpoint_on_grace: bool = field(
@@ -42,14 +47,30 @@ class Parameters:
     lease_patience: float = _number(3600.0, "waiting that doubles a claim to a lease, seconds (chronus)", 1.0)
     solver_seconds: float = _number(5.0, "seconds a program for the next leases may take (chronus)", 1e-9)
     tick: float = _number(300.0, "seconds between two looks at the quota", 1e-3)
+    p: float = _number(0.9, "probability that HP demand stays below its forecast bound", 0.5, 0.999)
+    theta: float = _number(3600.0, "seconds of spot waiting from which on the quota may grow", 0.0)
+    eta_min: float = _number(0.1, "the least that eviction feedback makes of the forecast inventory", 0.0)
+    eta_max: float = _number(4.0, "the most that eviction feedback makes of the forecast inventory", 1e-3)
+    aggregate: str = _text(
+        "sum-of-peaks",
+        "how organizations' bounds add up: sum-of-peaks, independent, or total (the forecaster's own)",
+    )
+    forecaster: str = _text("orglinear", "who forecasts HP demand; gfs forecast evaluate compares them")
+    history_hours: float = _number(72.0, "hours of demand seen before the forecaster takes over", 1.0)
+    retrain_hours: float = _number(24.0, "hours between two trainings of the forecaster", 1e-2)
+    country: str = _text("", "whose public holidays count, such as CN (needs first_day); empty = none")
+    first_day: str = _text("", "date of the day that time 0 begins, YYYY-MM-DD; empty = not known")
     alpha: float = _number(0.5, "weight of useful GPU time in the objective", 0.0)
     beta: float = _number(0.5, "weight of wasted work in the preemption cost", 0.0)
     gamma: float = _number(0.8, "weight of the last hour in a node's eviction history", 0.0, 1.0)
     m: float = _number(3.0, "how sharply eviction history counts (circuit breaker)", 1.0)
 
     def __post_init__(self) -> None:
-        if self.quota and self.quota not in QUOTAS:
-            raise InputError(f"quota = {self.quota!r}: unknown; choose one of {', '.join(QUOTAS)}")
+        for name, words in CHOICES.items():
+            if getattr(self, name) not in words:
+                choices = ", ".join(word for word in words if word)
+                raise InputError(f"{name} = {getattr(self, name)!r}: unknown; choose one of {choices}")
+        _check_day(self.first_day)
         for item in fields(self):
             value = getattr(self, item.name)
             if "least" in item.metadata:
@@ -61,6 +82,8 @@ class Parameters:
                     word = "between" if upper else "at least"
                     raise InputError(f"{item.name} = {value:g}: must be {word} {least:g}{upper}")
 
+        if self.eta_min > self.eta_max:
+            raise InputError(f"eta_min = {self.eta_min:g}: must not be above eta_max = {self.eta_max:g}")
         rounds = self.hp_lease / self.spot_lease
         if rounds < 1 or abs(rounds - round(rounds)) > 1e-9:
             raise InputError(
@@ -114,6 +137,14 @@ class Parameters:
     def describe() -> list[tuple[str, str, str]]:
         """(name, default, meaning) of every parameter, for help texts."""
         return [(i.name, str(i.default) or "-", i.metadata["meaning"]) for i in fields(Parameters)]
+
+
+def _check_day(text: str) -> None:
+    try:
+        if text:
+            date.fromisoformat(text)
+    except ValueError:
+        raise InputError(f"first_day = {text!r}: must be a date such as 2024-09-30") from None
 
 
 def parse_settings(settings: Iterable[str]) -> dict[str, str]:

@@ -3,11 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import date
+from math import ceil
 
 from gfs.assembly.context import Context
 from gfs.core.ports import Quota
+from gfs.domain.units import HOUR
+from gfs.forecasting.meter import DemandMeter
+from gfs.forecasting.online import OnlineForecaster
+from gfs.forecasting.registry import find_model
+from gfs.quota.feedback import EvictionFeedback, Feedback, NoFeedback, Rule
 from gfs.quota.fixed import FixedQuota
+from gfs.quota.forecast import ForecastQuota
+from gfs.quota.inventory import AGGREGATES
 from gfs.quota.unlimited import UnlimitedQuota
+from gfs.quota.waits import SpotWaits
+
+GUARANTEES = (1.0, 2.0, 4.0)
+"""Hours of guarantee that there is always a quota for, whatever the trace asks for."""
 
 
 def build_quota(context: Context, own: str) -> Quota:
@@ -19,7 +32,58 @@ def _fixed(context: Context) -> Quota:
     return FixedQuota(context.pool, context.parameters.quota_share, context.guarantees)
 
 
+def _forecast(context: Context) -> Quota:
+    """The closed loop."""
+    return _by_forecast(context, context.parameters.forecaster, context.parameters.aggregate, _closed)
+
+
+def _weekly_peak(context: Context) -> Quota:
+    """No forecast but the peak of the last week; the loop is closed."""
+    return _by_forecast(context, "weekly-peak", context.parameters.aggregate, _closed)
+
+
+def _open_loop(context: Context) -> Quota:
+    """Nothing corrects the forecast."""
+    return _by_forecast(context, context.parameters.forecaster, context.parameters.aggregate, _open)
+
+
+def _by_forecast(
+    context: Context, forecaster: str, aggregate: str, feedback: Callable[[Context, SpotWaits], Feedback]
+) -> Quota:
+    parameters, pool = context.parameters, context.pool
+    guarantees = sorted({*GUARANTEES, *context.guarantees})
+    day = date.fromisoformat(parameters.first_day) if parameters.first_day else None
+    meter, waits = DemandMeter(pool.gpu_model, day), SpotWaits()
+    context.observers.extend((meter, waits))
+    demand = OnlineForecaster(
+        meter,
+        find_model(forecaster).load(country=parameters.country),
+        capacity=pool.capacity,
+        p=parameters.p,
+        hours=ceil(guarantees[-1]),
+        least_hours=ceil(parameters.history_hours),
+        retrain=parameters.retrain_hours * HOUR,
+        stopwatch=context.stopwatch,
+    )
+    return ForecastQuota(
+        pool, demand, feedback(context, waits), aggregate=AGGREGATES[aggregate], guarantees=guarantees
+    )
+
+
+def _closed(context: Context, waits: SpotWaits) -> Feedback:
+    parameters = context.parameters
+    rule = Rule(1 - parameters.p, parameters.theta, parameters.eta_min, parameters.eta_max)
+    return EvictionFeedback(context.ledger, waits, rule)
+
+
+def _open(context: Context, waits: SpotWaits) -> Feedback:
+    return NoFeedback(context.ledger, waits)
+
+
 _QUOTAS: dict[str, Callable[[Context], Quota]] = {
     "none": lambda context: UnlimitedQuota(),
     "fixed": _fixed,
+    "forecast": _forecast,
+    "weekly-peak": _weekly_peak,
+    "open-loop": _open_loop,
 }

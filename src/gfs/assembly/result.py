@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
@@ -15,6 +15,16 @@ from gfs.version import __version__
 
 Window = tuple[float | None, float | None]
 """Start and end of the evaluation window in seconds; None leaves a side open."""
+
+
+class ForecastFigures(NamedTuple):
+    """What the forecasts of a run took."""
+
+    fits: int
+    training_seconds: float
+    """CPU seconds."""
+    forecasts: int
+    forecast_seconds: float
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -37,6 +47,8 @@ class RunResult:
     workload: Workload
     solver: SolverFigures | None = None
     """Where the scheduler solves programs: how that went."""
+    forecasting: ForecastFigures | None = None
+    """Where demand was forecast: what it took, as a part of `seconds`."""
 
     def summary(self) -> dict[str, Any]:
         """One entry of the summary file (SPEC 8)."""
@@ -50,6 +62,7 @@ class RunResult:
             "trace": self.workload.name,
             "metrics": self.metrics.to_dict(),
             **({"solver": self.solver._asdict()} if self.solver else {}),
+            **({"forecasting": self.forecasting._asdict()} if self.forecasting else {}),
         }
 
     def explain(self, task: str) -> list[TaskStep]:

@@ -8,11 +8,12 @@ from dataclasses import replace
 
 from gfs.assembly.parameters import Parameters
 from gfs.assembly.recipes import Recipe
-from gfs.assembly.result import RunResult, Window
+from gfs.assembly.result import ForecastFigures, RunResult, Window
 from gfs.assembly.schedulers import build_scheduler, find_scheduler, quota_in_force
 from gfs.domain.task import Task
 from gfs.domain.units import HOUR
 from gfs.domain.workload import Workload
+from gfs.forecasting.online import Stopwatch
 from gfs.simulator.engine import Engine
 from gfs.telemetry.event_log import EventLog
 from gfs.telemetry.metrics import compute_metrics
@@ -35,14 +36,16 @@ def run_simulation(
 ) -> RunResult:
     """Run a workload through a scheduler to the end and work out the metrics from the event log."""
     recipe = find_scheduler(scheduler)
-    log, quota_log = EventLog(workload), QuotaLog()
+    log, quota_log, watch = EventLog(workload), QuotaLog(), Stopwatch(time.process_time)
     built = build_scheduler(
         recipe,
         workload,
         parameters,
         period=_period(workload, window),
+        seed=seed,
         check=check,
         on_tick=quota_log.note if record_quota else None,
+        stopwatch=watch,
     )
     rules = parameters.rules
     engine = Engine(workload, built, log.record, rules=rules, tick=parameters.tick, progress=progress)
@@ -72,6 +75,9 @@ def run_simulation(
         seconds=seconds,
         workload=workload,
         solver=built.solver,
+        forecasting=ForecastFigures(watch.fits, watch.training, watch.forecasts, watch.forecasting)
+        if watch.forecasts
+        else None,
     )
 
 

@@ -12,13 +12,16 @@ from gfs.assembly.parameters import Parameters
 from gfs.assembly.plugins import Plugin, as_recipe, find_plugins
 from gfs.assembly.recipes import Recipe
 from gfs.core.ledger import GuaranteeLedger
+from gfs.core.observed import ObservedPolicy
 from gfs.core.pool import Pool
+from gfs.core.ports import Policy
 from gfs.core.scheduler import Scheduler, TickObserver
 from gfs.domain.errors import InputError
 from gfs.domain.node import NodeSpec
 from gfs.domain.task import Kind
 from gfs.domain.units import HOUR, format_gpus
 from gfs.domain.workload import Workload
+from gfs.forecasting.online import Stopwatch
 
 SCHEDULERS: dict[str, Recipe] = {recipe.name: recipe for recipe in BUILT_IN}
 """The schedulers that come with GFS, by name."""
@@ -112,10 +115,13 @@ def build_scheduler(
     parameters: Parameters,
     *,
     period: float,
+    seed: int = 0,
     check: bool = False,
     on_tick: TickObserver | None = None,
+    stopwatch: Stopwatch | None = None,
 ) -> Scheduler:
     """A scheduler for all pools of a cluster, ready to take events."""
+    watch = stopwatch or Stopwatch()
     recipe = find_scheduler(scheduler)
     by_model: dict[str, list[NodeSpec]] = {}
     for node in workload.nodes:
@@ -123,11 +129,14 @@ def build_scheduler(
     check_fits_quota(recipe, workload, parameters)
     spot = [task for task in workload.tasks if task.kind is Kind.SPOT]
     guarantees = tuple(sorted({task.guarantee_hours for task in spot} or {parameters.guarantee_hours}))
-    policies = {}
+    policies: dict[str, Policy] = {}
     for model, specs in by_model.items():
         pool = Pool(model, specs)
-        context = Context(pool, GuaranteeLedger(), parameters, max(period, HOUR), guarantees)
-        policies[model] = recipe.build(context)
+        context = Context(
+            pool, GuaranteeLedger(), parameters, max(period, HOUR), guarantees, seed=seed, stopwatch=watch
+        )
+        policy = recipe.build(context)
+        policies[model] = ObservedPolicy(policy, context.observers) if context.observers else policy
     return Scheduler(policies, check=check, on_tick=on_tick)
 
 

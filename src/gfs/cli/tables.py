@@ -14,7 +14,7 @@ from gfs.domain.errors import BadRow
 from gfs.report.columns import NOTHING, amount, percent, short_seconds
 
 if TYPE_CHECKING:
-    from gfs.assembly.result import RunResult
+    from gfs.assembly.result import ForecastFigures, RunResult
     from gfs.core.ports import SolverFigures
     from gfs.telemetry.metrics import ClassMetrics
 
@@ -67,6 +67,14 @@ def result_table(result: RunResult) -> Table:
         if metrics.quota_use is not None:
             table.add_row("quota in use", NOTHING, percent(metrics.quota_use))
     return table
+
+
+def forecasting_text(figures: ForecastFigures) -> str:
+    """What the forecasts of a run took, in a line."""
+    training = f"trained {figures.fits:,} times in {figures.training_seconds:.2f} s"
+    return (
+        f"of these, forecasts: {training}, asked {figures.forecasts:,} times in {figures.forecast_seconds:.2f} s"
+    )
 
 
 def solver_text(figures: SolverFigures) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from math import nan
 from typing import NamedTuple, Protocol
 
 from gfs.core.actions import Plan
@@ -106,6 +107,19 @@ class QuotaRow(NamedTuple):
     inventory: float
     eta: float
     quota: float
+    demand: float = nan
+    """The bound on HP demand over the guarantee that the inventory is what it leaves of the pool."""
+    eviction_rate: float = nan
+    """Evicted runs / (evicted runs + completed guarantee periods) over the last H hours."""
+    longest_wait: float = nan
+    """Seconds of the longest current or recent wait of a spot task."""
+    forecaster: str = ""
+    """Whose forecast the bound is."""
+    organization: str = ""
+    """Whose demand has the highest bound."""
+    organization_demand: float = nan
+    peak_hour: int = 0
+    """The hour, from 1, in which all organizations together have the highest bound; 0: none forecast."""
 
 
 class Quota(Protocol):
@@ -121,6 +135,26 @@ class Quota(Protocol):
 
     def rows(self) -> Sequence[QuotaRow]:
         """The quota and what led to it, one row per guarantee."""
+        ...
+
+    def why(self, guarantee_hours: float) -> str:
+        """What led to it, in a few words to follow the number; nothing if the number says it all."""
+        ...
+
+
+class Observer(Protocol):
+    """Sees what happens in a pool, for parts that learn from it."""
+
+    def arrived(self, tasks: Sequence[Task], now: float) -> None:
+        """Tasks have been submitted; the pass that serves them comes next."""
+        ...
+
+    def finished(self, run: Run, now: float) -> None:
+        """A run is done."""
+        ...
+
+    def decided(self, plan: Plan, now: float) -> None:
+        """These runs are evicted and these start, by a pass at `now`."""
         ...
 
 

@@ -86,12 +86,15 @@ class OverQuota(NamedTuple):
     in_use: float
     gpus: float
     guarantee_hours: float
+    why: str = ""
+    """What led to the quota."""
 
     def text(self) -> str:
         """Say it so that a person understands."""
+        why = f": {self.why};" if self.why else ","
         return (
             f"pool {self.pool}: spot quota {format_gpus(round(self.quota, 2))} for"
-            f" {format_gpus(self.guarantee_hours)} h, {format_gpus(self.in_use)} in use,"
+            f" {format_gpus(self.guarantee_hours)} h{why} {format_gpus(self.in_use)} in use,"
             f" task asks {format_gpus(self.gpus)}"
         )
 

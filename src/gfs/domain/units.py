@@ -27,6 +27,12 @@ def format_seconds(seconds: float) -> str:
     return f"{seconds / DAY:.1f} days"
 
 
+def format_clock(seconds: float) -> str:
+    """The time of day at so many seconds after midnight: '14:05'."""
+    minutes = int(seconds % DAY) // 60
+    return f"{minutes // 60:02}:{minutes % 60:02}"
+
+
 def format_gpus(gpus: float) -> str:
     """Say a number of GPUs without a useless '.0'."""
     return f"{gpus:.0f}" if gpus == int(gpus) else f"{gpus:g}"

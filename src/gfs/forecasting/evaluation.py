@@ -8,15 +8,14 @@ it began now, the next hours are forecast from what was known by then and compar
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from typing import Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
 from gfs.domain.errors import InputError
-from gfs.forecasting.forecast import Estimator, Predictor
+from gfs.forecasting.forecast import Estimator, Predictor, TotalForecast
 from gfs.forecasting.history import DemandHistory, Floats
 
 Bools = npt.NDArray[np.bool_]
@@ -189,15 +188,6 @@ def roll(
             progress(i + 1)
     counted = history.first[:, None] < np.asarray(origins)[None, :] - history.start
     return Rolled(start, actual, mean, quantiles, peak, counted, train_seconds, 1000 * float(np.median(spent)))
-
-
-@runtime_checkable
-class TotalForecast(Protocol):
-    """A forecast that knows how far organizations make up for one another."""
-
-    def total_peak_quantile(self, p: float, hours: int, rows: Sequence[int]) -> float:
-        """What the highest sum of these series in the next hours stays at or below with probability p."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,9 @@ fitted on: it is fitted daily and asked every tick.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from scipy.special import ndtri
@@ -40,6 +41,15 @@ class Forecast(Protocol):
 
     def peak_quantile(self, p: float, hours: int) -> Floats:
         """What the highest demand of the next hours stays at or below with probability p: per series."""
+        ...
+
+
+@runtime_checkable
+class TotalForecast(Protocol):
+    """A forecast that knows how far organizations make up for one another."""
+
+    def total_peak_quantile(self, p: float, hours: int, rows: Sequence[int]) -> float:
+        """What the highest sum of these series in the next hours stays at or below with probability p."""
         ...
 
 

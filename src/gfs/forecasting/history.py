@@ -6,7 +6,7 @@ Hours are counted from some hour 0; hour of day and weekday follow from it, and 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import date
 from typing import NamedTuple, Self
 
@@ -51,6 +51,21 @@ class DemandHistory:
         if not np.isfinite(self.gpus).all() or (self.gpus < 0).any():
             raise InputError("demand must be finite and not negative")
 
+    @classmethod
+    def trusted(
+        cls,
+        keys: tuple[SeriesKey, ...],
+        gpus: Floats,
+        first: Ints,
+        start: int = 0,
+        first_day: date | None = None,
+    ) -> Self:
+        """A history whose numbers need no checking: they come from a checked one, or from a meter."""
+        history = object.__new__(cls)
+        for name, value in zip(cls.__slots__, (keys, gpus, first, start, first_day), strict=True):
+            object.__setattr__(history, name, value)
+        return history
+
     @property
     def hours(self) -> int:
         """How many hours are known."""
@@ -63,19 +78,20 @@ class DemandHistory:
 
     def until(self, end: int) -> Self:
         """The same as it was known when hour `end` began."""
-        return replace(self, gpus=self.gpus[:, : max(end - self.start, 0)])
+        gpus = self.gpus[:, : max(end - self.start, 0)]
+        return self.trusted(self.keys, gpus, self.first, self.start, self.first_day)
 
     def since(self, start: int) -> Self:
         """The same without what came before hour `start`."""
         cut = min(max(start - self.start, 0), self.hours)
-        return replace(
-            self, gpus=self.gpus[:, cut:], first=np.maximum(self.first - cut, 0), start=self.start + cut
-        )
+        first = np.maximum(self.first - cut, 0)
+        return self.trusted(self.keys, self.gpus[:, cut:], first, self.start + cut, self.first_day)
 
     def only(self, rows: Sequence[int]) -> Self:
         """Some of the series."""
         keys = tuple(self.keys[row] for row in rows)
-        return replace(self, keys=keys, gpus=self.gpus[list(rows)], first=self.first[list(rows)])
+        chosen = list(rows)
+        return self.trusted(keys, self.gpus[chosen], self.first[chosen], self.start, self.first_day)
 
     def weekday_of(self, hours: Ints) -> Ints:
         """0 = Monday for each of these hours."""

@@ -255,7 +255,7 @@ class GreedyPolicy:
             hours = task.guarantee_hours
             held, limit = pool.spot_held(hours), self.quota.limit(hours)
             if held + task.micro > limit * MICRO:
-                return OverQuota(pool.gpu_model, limit, held / MICRO, task.gpus, hours)
+                return OverQuota(pool.gpu_model, limit, held / MICRO, task.gpus, hours, self.quota.why(hours))
         placer = self._placer
         return NoRoom(
             pool=pool.gpu_model,

@@ -26,3 +26,7 @@ class FixedQuota:
     def rows(self) -> Sequence[QuotaRow]:
         """The same numbers at every tick."""
         return [QuotaRow(hours, self._limit, 1.0, self._limit) for hours in self._guarantees]
+
+    def why(self, guarantee_hours: float) -> str:
+        """Someone has set it."""
+        return ""

@@ -21,3 +21,7 @@ class UnlimitedQuota:
     def rows(self) -> Sequence[QuotaRow]:
         """Nothing is limited, so there is nothing to show."""
         return ()
+
+    def why(self, guarantee_hours: float) -> str:
+        """There is nothing to explain."""
+        return ""

@@ -4,23 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from gfs.forecasting.forecast import Forecast
+from gfs.forecasting.forecast import Forecast, TotalForecast
 from gfs.forecasting.history import DemandHistory, Floats
 from gfs.report.hours import Clock
-
-
-@runtime_checkable
-class JointForecast(Protocol):
-    """A forecast that also knows how series move together."""
-
-    def total_peak_quantile(self, p: float, hours: int, rows: Sequence[int]) -> float:
-        """What the highest sum of these series in the next hours stays at or below with probability p."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -63,7 +54,7 @@ class Prediction:
             if len(rows) < 2:
                 continue
             peaks = {}
-            if isinstance(forecast, JointForecast):
+            if isinstance(forecast, TotalForecast):
                 peaks = {p: float(forecast.total_peak_quantile(p, hours, rows)) for p in rising}
             totals.append(Total(gpu_model, tuple(rows), expected[rows].sum(axis=0), peaks))
         return cls(

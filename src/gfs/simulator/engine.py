@@ -21,7 +21,7 @@ from gfs.domain.task import Task
 from gfs.domain.units import DAY
 from gfs.domain.workload import Workload
 
-PATIENCE = 7 * DAY
+PATIENCE = 14 * DAY
 """Simulated time without arrivals and without anything running after which what still waits is stuck."""
 
 Heap = list[tuple[float, int, Run | None, bool]]

@@ -7,24 +7,45 @@ import pyarrow as pa
 from gfs.core.ports import Policy
 from gfs.domain.units import MICRO
 
-COLUMNS = ("time", "gpu_model", "guarantee_hours", "inventory", "eta", "quota", "spot_in_use", "idle")
+SCHEMA = pa.schema(
+    [
+        ("time", pa.float64()),
+        ("gpu_model", pa.string()),
+        ("guarantee_hours", pa.float64()),
+        ("inventory", pa.float64()),
+        ("eta", pa.float64()),
+        ("quota", pa.float64()),
+        ("spot_in_use", pa.float64()),
+        ("idle", pa.int64()),
+        ("demand", pa.float64()),
+        ("eviction_rate", pa.float64()),
+        ("longest_wait", pa.float64()),
+        ("forecaster", pa.string()),
+        ("organization", pa.string()),
+        ("organization_demand", pa.float64()),
+        ("peak_hour", pa.int64()),
+    ]
+)
 
 
 class QuotaLog:
     """Notes the quota of every pool at every tick."""
 
     def __init__(self) -> None:
-        self._rows: list[tuple[float, str, float, float, float, float, float, int]] = []
+        self._rows: list[tuple[float | str | None, ...]] = []
 
     def note(self, now: float, policy: Policy) -> None:
         """One row per guarantee length of the pool's quota."""
         pool = policy.pool
         for row in policy.quota_rows():
             in_use = pool.spot_held(row.guarantee_hours) / MICRO
-            self._rows.append((now, pool.gpu_model, *row, in_use, pool.idle))
+            *quota, demand, rate, wait, forecaster, organization, peak, hour = row
+            led_to_it: tuple[float | str | None, ...] = (None,) * 7  # no forecast, no feedback
+            if forecaster:
+                led_to_it = (demand, rate, wait, forecaster, organization, peak, hour)
+            self._rows.append((now, pool.gpu_model, *quota, in_use, pool.idle, *led_to_it))
 
     def table(self) -> pa.Table:
         """The log as a table."""
-        columns = list(zip(*self._rows, strict=True)) or [()] * len(COLUMNS)
-        types = [pa.float64(), pa.string(), *[pa.float64()] * 5, pa.int64()]
-        return pa.table([pa.array(c, t) for c, t in zip(columns, types, strict=True)], names=list(COLUMNS))
+        columns = list(zip(*self._rows, strict=True)) or [()] * len(SCHEMA)
+        return pa.table([pa.array(c, f.type) for c, f in zip(columns, SCHEMA, strict=True)], schema=SCHEMA)

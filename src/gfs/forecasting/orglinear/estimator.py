@@ -12,9 +12,10 @@ from scipy.sparse import csr_array
 
 from gfs.domain.errors import InputError
 from gfs.forecasting.calendar import check_country, holiday_hours
-from gfs.forecasting.forecast import NormalForecast
+from gfs.forecasting.forecast import NormalForecast, Predictor
 from gfs.forecasting.history import DemandHistory, Floats, Ints, SeriesKey, hour_of_day
 from gfs.forecasting.orglinear.model import (
+    CALENDAR,
     LEAST_SIGMA,
     Batch,
     Parameters,
@@ -88,6 +89,10 @@ class OrgLinearEstimator:
         scales = {key: (float(m), float(d)) for key, m, d in zip(history.keys, mean, spread, strict=True)}
         return OrgLinearPredictor(self, fitted, lists, scales)
 
+    def refit(self, history: DemandHistory, earlier: Predictor) -> OrgLinearPredictor:
+        """Learn from the history, starting from yesterday's weights."""
+        return self.fit(history, earlier if isinstance(earlier, OrgLinearPredictor) else None)
+
     def _cases(self, history: DemandHistory) -> tuple[Ints, Ints]:
         """Series and column of every origin that has some history before it and all hours ahead after it."""
         last = history.hours - self.horizon
@@ -111,31 +116,58 @@ class OrgLinearPredictor:
         self.lists = lists
         self._scales = scales
         mean = mean_weights(parameters, _average(estimator.window, estimator.kernel))
-        self._weights = np.concatenate([mean, parameters["spread"]], axis=1)
-        self._context = np.concatenate([parameters["context"], parameters["spread_context"]], axis=1)
+        weights = np.concatenate([mean, parameters["spread"]], axis=1).astype(np.float64)
+        self._weights, self._total = weights, weights.sum(axis=0)
+        context = np.concatenate([parameters["context"], parameters["spread_context"]], axis=1)
+        attributes = estimator.width * len(lists)
+        self._context = context[:attributes]
         self._offset = np.concatenate([parameters["offset"], parameters["spread_offset"]])
+        # What each hour of the day, weekday and holiday adds to the outcome, as it does so for every series alike.
+        self._calendar = [
+            parameters[name] @ context[attributes + i * estimator.width :][: estimator.width]
+            for i, name in enumerate(CALENDAR)
+        ]
+        self._keys: tuple[SeriesKey, ...] = ()
+        self._known: tuple[Floats, Floats, Floats] | None = None
 
     def predict(self, history: DemandHistory, hours: int) -> NormalForecast:
         """A normal distribution for every series and hour; beyond the horizon like its last hour, but wider."""
         own = self.estimator
-        mean, spread = self._scale(history)
+        mean, spread, base = self._series(history)
         recent = history.since(history.end - own.window)
-        scaled = ((recent.gpus - mean[:, None]) / spread[:, None]).astype(PRECISION)
-        window = _padded(scaled, recent.first, own.window)[:, -own.window :]
+        window = recent.gpus
+        if not recent.hours:
+            window = np.repeat(mean[:, None], own.window, axis=1)
+        elif recent.hours < own.window or recent.first.any():
+            window = _padded(window, recent.first, own.window)[:, -own.window :]
+        # Standardised windows times weights; the standardising is done on the product, which is smaller.
+        outcome = (window @ self._weights - mean[:, None] * self._total) / spread[:, None] + base
         now = np.array([history.end])
-        calendar = np.repeat(_calendar(history, now, own.country), len(history.keys), axis=0)
-        batch = Batch(window, calendar, _codes(history.keys, self.lists), window[:, :0])
-        features = context_of(self.parameters, batch).features
-        outcome = window @ self._weights + features @ self._context + self._offset
-        mu, logit = outcome[:, : own.horizon].astype(np.float64), outcome[:, own.horizon :].astype(np.float64)
+        for table, code in zip(self._calendar, _calendar(history, now, own.country)[0], strict=True):
+            outcome += table[code]
+        mu, logit = outcome[:, : own.horizon], outcome[:, own.horizon :]
         sigma = np.logaddexp(0.0, logit) + LEAST_SIGMA
-        ahead = np.minimum(np.arange(hours), own.horizon - 1)
-        wider = np.sqrt(np.maximum(np.arange(1, hours + 1) / own.horizon, 1.0))
-        return NormalForecast(
-            history.keys,
-            mean[:, None] + spread[:, None] * mu[:, ahead],
-            spread[:, None] * sigma[:, ahead] * wider,
-        )
+        if hours > own.horizon:
+            ahead = np.minimum(np.arange(hours), own.horizon - 1)
+            wider = np.sqrt(np.maximum(np.arange(1, hours + 1) / own.horizon, 1.0))
+            mu, sigma = mu[:, ahead], sigma[:, ahead] * wider
+        else:
+            mu, sigma = mu[:, :hours], sigma[:, :hours]
+        return NormalForecast(history.keys, mean[:, None] + spread[:, None] * mu, spread[:, None] * sigma)
+
+    def _series(self, history: DemandHistory) -> tuple[Floats, Floats, Floats]:
+        """Scale of each series, and what its attributes and the offsets add to the outcome."""
+        if self._known is not None and self._keys == history.keys:
+            return self._known
+        mean, spread = self._scale(history)
+        codes = _codes(history.keys, self.lists)
+        nothing = np.empty((len(codes), 0))
+        midnight = np.zeros((len(codes), len(CALENDAR)), np.int64)  # its part of the context is cut off
+        features = context_of(self.parameters, Batch(nothing, midnight, codes, nothing)).features
+        base = (features[:, : len(self._context)] @ self._context + self._offset).astype(np.float64)
+        if all(key in self._scales for key in history.keys):  # else the scale of the new ones changes by the hour
+            self._keys, self._known = history.keys, (mean, spread, base)
+        return mean, spread, base
 
     def _scale(self, history: DemandHistory) -> tuple[Floats, Floats]:
         """The scale of the fitting; for a series that is new since, its own so far."""
@@ -165,7 +197,7 @@ def _padded(scaled: Reals, first: Ints, window: int) -> Reals:
     """The series with a window's length before them, filled with their first record."""
     hours = scaled.shape[1]
     if not hours:
-        return np.zeros((len(scaled), window), PRECISION)
+        return np.zeros((len(scaled), window), scaled.dtype)
     column = np.minimum(first, hours - 1)
     begin = scaled[np.arange(len(scaled)), column][:, None]
     known = np.where(np.arange(hours)[None, :] >= first[:, None], scaled, begin)

@@ -1,0 +1,78 @@
+"""How much HP demand may need: one bound for the pool from the bounds of its organizations (SPEC 4).
+
+All give, for H = 1, 2, ..., what the pool's HP demand stays at or below over the next H hours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float64]
+
+
+class Outlook(Protocol):
+    """The HP demand of one pool in the coming hours, hour 1 being the one that begins now."""
+
+    @property
+    def organizations(self) -> tuple[str, ...]:
+        """Whose demand."""
+        ...
+
+    @property
+    def forecaster(self) -> str:
+        """Who says so."""
+        ...
+
+    @property
+    def mean(self) -> Floats:
+        """Organizations x hours: what is expected."""
+        ...
+
+    @property
+    def upper(self) -> Floats:
+        """Organizations x hours: what is not exceeded with probability p."""
+        ...
+
+    def total_peak(self, hours: int) -> float:
+        """What all organizations together stay at or below over so many hours, with probability p."""
+        ...
+
+
+Aggregate = Callable[[Outlook], list[float]]
+"""From the outlook to the pool's bound over 1, 2, ... hours."""
+
+
+def sum_of_peaks(outlook: Outlook) -> list[float]:
+    """The paper's rule: every organization reaches the peak of its bounds, all at once."""
+    peaks: list[float] = np.maximum.accumulate(outlook.upper, axis=1).sum(axis=0).tolist()
+    return peaks
+
+
+def independent(outlook: Outlook) -> list[float]:
+    """Organizations vary independently: means add up, and so do variances; then the peak.
+
+    An organization's bound lies z_p sigma above its mean, so the root of the sum of the squared distances is the
+    total's z_p sigma.
+    """
+    mean = outlook.mean
+    distance = outlook.upper - mean
+    bounds = mean.sum(axis=0) + np.sqrt((distance * distance).sum(axis=0))
+    peaks: list[float] = np.maximum.accumulate(bounds).tolist()
+    return peaks
+
+
+def calibrated_total(outlook: Outlook) -> list[float]:
+    """The forecaster's own bound on the peak of the total."""
+    return [outlook.total_peak(hours) for hours in range(1, outlook.upper.shape[1] + 1)]
+
+
+AGGREGATES: dict[str, Aggregate] = {
+    "sum-of-peaks": sum_of_peaks,
+    "independent": independent,
+    "total": calibrated_total,
+}
+"""The rules by name."""

@@ -1,0 +1,75 @@
+"""How long spot tasks wait: the l of the feedback, from what is seen to happen (SPEC 4)."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+
+from gfs.core.actions import Plan
+from gfs.core.run import Run
+from gfs.domain.task import Task
+from gfs.domain.units import HOUR
+
+
+class SpotWaits:
+    """Waits of spot tasks, those that last and those that have ended, by guarantee.
+
+    A task waits from its submission or eviction to its start.
+    """
+
+    def __init__(self) -> None:
+        self._since: dict[float, dict[int, float]] = {}
+        """Guarantee hours -> task index -> since when it waits; the first one waits longest."""
+        self._ended: dict[float, deque[tuple[float, float]]] = {}
+        """Guarantee hours -> (start, wait), without those that a later and longer wait has made irrelevant."""
+
+    def arrived(self, tasks: Sequence[Task], now: float) -> None:
+        """Tasks have been submitted."""
+        for task in tasks:
+            if task.kind:
+                self._queue(task, now)
+
+    def finished(self, run: Run, now: float) -> None:
+        """A run that is done has not waited."""
+
+    def decided(self, plan: Plan, now: float) -> None:
+        """The evicted wait again, those who start no longer."""
+        for eviction in plan.evictions:
+            if eviction.run.task.kind:
+                self._queue(eviction.run.task, now)
+        for run in plan.starts:
+            if run.task.kind:
+                self._start(run.task, run.start)
+
+    def longest(self, guarantee_hours: float, now: float) -> float:
+        """Seconds of the longest wait that lasts or ended in the last H hours, guarantees of at least H."""
+        longest = 0.0
+        since = now - guarantee_hours * HOUR
+        for hours, waiting in self._since.items():
+            if hours < guarantee_hours:
+                continue
+            for first in waiting.values():
+                longest = max(longest, now - first)
+                break
+            for start, wait in self._ended[hours]:  # falling: the first one that is recent is the longest
+                if start >= since:
+                    longest = max(longest, wait)
+                    break
+        return longest
+
+    def _queue(self, task: Task, now: float) -> None:
+        hours = task.guarantee_hours
+        if hours not in self._since:
+            self._since[hours] = {}
+            self._ended[hours] = deque()
+        self._since[hours][task.index] = now
+
+    def _start(self, task: Task, start: float) -> None:
+        hours = task.guarantee_hours
+        wait = start - self._since[hours].pop(task.index)
+        ended = self._ended[hours]
+        while ended and ended[-1][1] <= wait:
+            ended.pop()
+        while ended and ended[0][0] < start - hours * HOUR:
+            ended.popleft()
+        ended.append((start, wait))

@@ -1,0 +1,189 @@
+"""Eta (SPEC 4): every branch of the rule, its bounds, and where its two numbers come from."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from builders import hp, spot
+from gfs.core.actions import Eviction, Plan
+from gfs.core.ledger import GuaranteeLedger
+from gfs.core.run import Run
+from gfs.quota.feedback import EvictionFeedback, EvictionRates, NoFeedback, Rule
+from gfs.quota.waits import SpotWaits
+
+HOUR = 3600.0
+P90 = Rule(target=0.1)
+
+
+@pytest.mark.parametrize(
+    ("eta", "e", "wait", "expected"),
+    [
+        (1.0, 0.2, 0.0, 0.5),  # above 0.15: 1 x 0.1 / 0.2
+        (1.0, 0.2, 9e9, 0.5),  # ... however long someone waits
+        (0.8, 0.16, 0.0, 0.5),  # 0.8 x 0.1 / 0.16
+        (1.0, 0.15, 0.0, 1.0),  # at 1.5 times the target: not above it
+        (1.0, 0.1, 9e9, 1.0),  # on target: stays
+        (1.0, 0.05, 9e9, 1.0),  # half the target: not below it
+        (1.0, 0.04, 3601.0, 1.1),  # 1.5 - 0.04 / 0.1
+        (1.0, 0.0, 3601.0, 1.5),
+        (2.0, 0.0, 3601.0, 3.0),
+        (1.0, 0.0, 3600.0, 1.0),  # few evictions, but nobody waits longer than theta
+        (3.0, 0.0, 9e9, 4.0),  # 4.5, held at the upper bound
+        (0.15, 0.5, 0.0, 0.1),  # 0.03, held at the lower bound
+    ],
+)
+def test_one_step(eta: float, e: float, wait: float, expected: float) -> None:
+    assert P90.next(eta, e, wait) == pytest.approx(expected)
+
+
+def test_the_target_follows_p() -> None:
+    rule = Rule(target=0.05)
+    assert rule.next(1.0, 0.08, 0.0) == pytest.approx(0.625)  # above 0.075
+    assert rule.next(1.0, 0.02, 4000.0) == pytest.approx(1.1)  # below 0.025
+
+
+def test_theta_and_bounds_can_be_set() -> None:
+    rule = Rule(0.1, theta=60.0, least=0.5, most=1.2)
+    assert rule.next(1.0, 0.0, 61.0) == 1.2
+    assert rule.next(1.0, 0.9, 61.0) == 0.5
+
+
+@given(st.lists(st.tuples(st.floats(0, 1), st.floats(0, 1e7)), max_size=50), st.floats(0.001, 0.5))
+def test_eta_stays_within_bounds_whatever_happens(events: list[tuple[float, float]], target: float) -> None:
+    rule, eta = Rule(target), 1.0
+    for e, wait in events:
+        eta = rule.next(eta, e, wait)
+        assert 0.1 <= eta <= 4.0
+
+
+# -- evictions over the last H hours -------------------------------------------------------------------
+
+
+class Counts(GuaranteeLedger):
+    """A ledger with given counts."""
+
+    evicted_so_far = 0
+    completed_so_far = 0
+
+    def counts(self, guarantee_seconds: float, now: float) -> tuple[int, int]:
+        return self.evicted_so_far, self.completed_so_far
+
+
+def test_only_the_last_h_hours_count() -> None:
+    ledger = Counts()
+    rates = EvictionRates(ledger)
+    ledger.evicted_so_far, ledger.completed_so_far = 1, 3
+    assert rates.rate(1.0, 0.0) == 0.25  # 1 of 4 so far
+    ledger.evicted_so_far, ledger.completed_so_far = 2, 4
+    assert rates.rate(1.0, 1800.0) == pytest.approx(2 / 6)  # the whole past is not an hour long yet
+    ledger.completed_so_far = 7
+    assert rates.rate(1.0, 3600.0) == pytest.approx(1 / 5)  # since 0:00: 1 evicted, 4 completed
+    assert rates.rate(1.0, 5400.0) == 0.0  # since 0:30: 0 evicted, 3 completed
+    assert rates.rate(1.0, 9000.0) == 0.0  # neither: nothing is wrong
+
+
+def test_each_guarantee_looks_back_over_its_own_hours() -> None:
+    ledger = Counts()
+    rates = EvictionRates(ledger)
+    for hour, (evicted, completed) in enumerate([(0, 0), (1, 1), (1, 4)]):
+        ledger.evicted_so_far, ledger.completed_so_far = evicted, completed
+        last_hour, last_two = rates.rate(1.0, hour * HOUR), rates.rate(2.0, hour * HOUR)
+    assert last_hour == 0.0  # 0 of 3
+    assert last_two == 0.2  # 1 of 5
+
+
+def run_of(name: str, hours: float, start: float, index: int) -> Run:
+    return Run(spot(name, hours=hours).task(index), 1, [], start, 0.0)
+
+
+def test_the_ledger_counts_by_guarantee() -> None:
+    ledger = GuaranteeLedger()
+    short, long = run_of("a", 1.0, 0.0, 1), run_of("b", 4.0, 0.0, 2)
+    for run in (short, long):
+        ledger.started(run, 0.0)
+    assert ledger.counts(1 * HOUR, 2 * HOUR) == (0, 2)  # two periods of a, none of b yet
+    assert ledger.counts(4 * HOUR, 4 * HOUR) == (0, 1)
+    ledger.broken(short, 4.5 * HOUR)
+    short.alive = False
+    assert ledger.counts(1 * HOUR, 4.5 * HOUR) == (1, 5)  # a's four and b's one
+    assert ledger.counts(2 * HOUR, 4.5 * HOUR) == (0, 1)  # b alone
+    ledger.finished(long, 5 * HOUR)  # inside its second period: kept
+    assert ledger.counts(4 * HOUR, 5 * HOUR) == (0, 2)
+    assert (ledger.evicted, ledger.completed(5 * HOUR)) == (1, 6)
+
+
+# -- waits ---------------------------------------------------------------------------------------------
+
+
+def started(*runs: Run) -> Plan:
+    plan = Plan()
+    plan.starts.extend(runs)
+    return plan
+
+
+def evicted(run: Run) -> Plan:
+    plan = Plan()
+    plan.evictions.append(Eviction(run, None))  # type: ignore[arg-type]
+    return plan
+
+
+def test_the_longest_wait_lasts_or_ended_within_h_hours() -> None:
+    waits = SpotWaits()
+    a, b = (run_of(name, 1.0, 0.0, index) for index, name in enumerate("ab"))
+    assert waits.longest(1.0, 0.0) == 0.0
+    waits.arrived([a.task], 0.0)
+    waits.arrived([b.task], 600.0)
+    assert waits.longest(1.0, 1000.0) == 1000.0  # a
+    a.start = 2000.0
+    waits.decided(started(a), 2000.0)
+    assert waits.longest(1.0, 2100.0) == 2000.0  # a's wait has ended, not long ago
+    assert waits.longest(1.0, 3000.0) == 2400.0  # b
+    b.start = 3000.0
+    waits.decided(started(b), 3000.0)
+    assert waits.longest(1.0, 3000.0 + HOUR) == 2400.0
+    assert waits.longest(1.0, 3001.0 + HOUR) == 0.0  # both are forgotten
+
+
+def test_an_evicted_task_waits_anew() -> None:
+    waits = SpotWaits()
+    run = run_of("a", 1.0, 0.0, 0)
+    waits.arrived([run.task], 0.0)
+    waits.decided(started(run), 0.0)
+    waits.decided(evicted(run), 500.0)
+    assert waits.longest(1.0, 800.0) == 300.0
+
+
+def test_waits_of_shorter_guarantees_do_not_open_the_quota_of_longer_ones() -> None:
+    waits = SpotWaits()
+    waits.arrived([run_of("a", 1.0, 0.0, 0).task, run_of("b", 4.0, 0.0, 1).task], 0.0)
+    b = run_of("b", 4.0, 100.0, 1)
+    waits.decided(started(b), 100.0)
+    assert waits.longest(1.0, 5000.0) == 5000.0
+    assert waits.longest(4.0, 5000.0) == 100.0
+    assert waits.longest(1.0, 5000.0) == 5000.0
+
+
+def test_hp_waits_do_not_count() -> None:
+    waits = SpotWaits()
+    waits.arrived([hp("h").task(0)], 0.0)
+    assert waits.longest(1.0, 9e9) == 0.0
+
+
+def test_feedback_looks_at_both_and_remembers_eta() -> None:
+    ledger, waits = Counts(), SpotWaits()
+    feedback = EvictionFeedback(ledger, waits, P90)
+    waits.arrived([run_of("a", 1.0, 0.0, 0).task], 0.0)
+    assert feedback.look(1.0, 3600.0) == (1.0, 0.0, 3600.0)
+    assert feedback.look(1.0, 3900.0) == (1.5, 0.0, 3900.0)
+    ledger.evicted_so_far = 1
+    eta, rate, wait = feedback.look(1.0, 4200.0)
+    assert (eta, rate, wait) == (pytest.approx(0.15), 1.0, 4200.0)  # 1.5 x 0.1 / 1
+    assert feedback.look(2.0, 4200.0).eta == 0.1  # its own eta began at 1
+
+
+def test_without_feedback_eta_is_1_and_the_numbers_are_still_told() -> None:
+    ledger, waits = Counts(), SpotWaits()
+    ledger.evicted_so_far, ledger.completed_so_far = 3, 1
+    assert NoFeedback(ledger, waits).look(1.0, 0.0) == (1.0, 0.75, 0.0)

@@ -1,0 +1,145 @@
+"""Demand as a deployment sees it (SPEC 5): running or queued, hours that end now, nothing from the future."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from builders import hp, spot
+from gfs.core.run import Run
+from gfs.domain.task import Task
+from gfs.forecasting.cautious import cautious_bounds
+from gfs.forecasting.history import DemandHistory, SeriesKey
+from gfs.forecasting.meter import DemandMeter
+
+MINUTE, HOUR = 60.0, 3600.0
+
+
+def task(name: str, gpus: float = 1, org: str = "lab", index: int = 0) -> Task:
+    return hp(name, gpus=gpus, org=org).task(index)
+
+
+def done(of: Task) -> Run:
+    return Run(of, 1, [], 0.0, 0.0)
+
+
+def test_a_task_wants_its_gpus_from_submission_to_finish() -> None:
+    meter = DemandMeter("A100")
+    a, b = task("a", 4), task("b", 2)
+    meter.arrived([a], 0.0)
+    meter.arrived([b], 10 * MINUTE)
+    meter.finished(done(a), 70 * MINUTE)
+    known = meter.history(3 * HOUR)
+    assert known.keys == (SeriesKey("lab", "A100"),)
+    assert known.gpus.tolist() == [[6, 6, 2]]  # b alone is left from 1:10 on
+    assert (known.start, known.end) == (0, 3)
+
+
+def test_what_ends_when_another_begins_does_not_add_up() -> None:
+    meter = DemandMeter("A100")
+    a, b = task("a", 4), task("b", 4)
+    meter.arrived([a], 0.0)
+    meter.finished(done(a), 30 * MINUTE)
+    meter.arrived([b], 30 * MINUTE)
+    assert meter.history(HOUR).gpus.tolist() == [[4]]
+
+
+def test_the_hours_end_now_whatever_the_minute() -> None:
+    meter = DemandMeter("A100")
+    a = task("a", 8)
+    meter.arrived([a], 20 * MINUTE)
+    meter.finished(done(a), 40 * MINUTE)  # wanted from 0:20 to 0:40
+    assert meter.history(60 * MINUTE).gpus.tolist() == [[8]]
+    later = meter.history(95 * MINUTE)  # the hour from 0:35 to 1:35 saw it
+    assert later.gpus[0, -1] == 8
+    assert meter.history(105 * MINUTE).gpus[0, -1] == 0  # 0:45 to 1:45 did not
+    assert meter.history(165 * MINUTE).gpus.tolist() == [[0, 0]]  # of 23:45 to 0:45 not all was seen
+
+
+def test_only_full_steps_of_five_minutes_count() -> None:
+    meter = DemandMeter("A100")
+    meter.arrived([task("a", 8)], 0.0)
+    meter.arrived([task("b", 8)], 301.0)
+    assert meter.history(300.0).gpus.tolist() == [[8]]
+    assert meter.history(599.0).gpus.tolist() == [[8]]
+    assert meter.history(600.0).gpus.tolist() == [[16]]
+
+
+def test_before_five_minutes_nothing_is_known() -> None:
+    meter = DemandMeter("A100")
+    meter.arrived([task("a", 8)], 0.0)
+    assert meter.history(0.0).hours == 0
+    assert meter.level().tolist() == [8]
+
+
+def test_spot_tasks_are_no_demand() -> None:
+    meter = DemandMeter("A100")
+    s = spot("s", gpus=8).task(0)
+    meter.arrived([s], 0.0)
+    meter.finished(done(s), 10.0)
+    assert meter.history(HOUR).keys == ()
+
+
+def test_an_organization_that_comes_later_begins_there() -> None:
+    meter = DemandMeter("A100")
+    meter.arrived([task("a", org="old")], 0.0)
+    meter.arrived([task("b", 5, org="new")], 150 * MINUTE)
+    known = meter.history(4 * HOUR)
+    assert [key.organization for key in known.keys] == ["old", "new"]
+    assert known.first.tolist() == [0, 2]
+    assert known.gpus[1].tolist() == [0, 0, 5, 5]
+
+
+def test_a_silent_night_keeps_what_is_wanted() -> None:
+    meter = DemandMeter("A100")
+    meter.arrived([task("a", 3)], 0.0)
+    assert meter.history(500 * HOUR).gpus.tolist() == [[3.0] * 500]
+
+
+def test_many_organizations_and_a_long_time_fit() -> None:
+    meter = DemandMeter("A100")
+    for i in range(40):
+        meter.arrived([task("a", i + 1, org=f"org {i}")], 0.0)
+    known = meter.history(400 * HOUR)
+    assert known.gpus.shape == (40, 400)
+    assert known.gpus[:, -1].tolist() == list(range(1, 41))
+
+
+@settings(max_examples=40)
+@given(
+    st.lists(st.tuples(st.integers(0, 14400), st.integers(1, 9000), st.integers(1, 9)), min_size=1, max_size=20),
+    st.integers(3, 60),
+)
+def test_it_is_the_maximum_of_the_hour_that_ends_now(spans: list[tuple[int, int, int]], steps: int) -> None:
+    """Against a second-by-second count."""
+    now = 300 * steps
+    seconds = np.zeros(now)
+    events = []
+    for index, (begin, lasting, gpus) in enumerate(spans):
+        seconds[begin : begin + lasting] += gpus
+        wanted = task("t", gpus, index=index)
+        events += [(begin, 1, wanted), (begin + lasting, 0, wanted)]
+    meter = DemandMeter("A100")
+    meter.history(0.0)
+    for when, begins, wanted in sorted(events, key=lambda event: event[:2]):
+        if when < now:
+            if begins:
+                meter.arrived([wanted], float(when))
+            else:
+                meter.finished(done(wanted), float(when))
+    known = meter.history(float(now))
+    if known.keys:
+        expected = seconds[max(now - 3600, 0) :].max()
+        assert known.gpus[0, -1] == expected
+
+
+def test_the_cautious_rule_takes_a_high_value_of_the_last_day() -> None:
+    # Of 24 hours at most two may lie above the 0.9 bound: the third highest counts, or the last if that is more.
+    falling = np.arange(30.0, 6.0, -1.0)
+    gpus = np.array([[99.0, *falling], [99.0, *falling[::-1]]])  # the 99 was 25 hours ago
+    known = DemandHistory((SeriesKey("a", "A100"), SeriesKey("b", "A100")), gpus, np.zeros(2, np.int64))
+    assert cautious_bounds(known, 2, 0.9).tolist() == [[28, 28], [30, 30]]
+    assert cautious_bounds(known.until(3), 1, 0.9).tolist() == [[99], [99]]
+    assert cautious_bounds(known, 1, 0.5) == pytest.approx(np.array([[19], [30]]))
