@@ -2,8 +2,9 @@
 PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
+EXTRAS ?= .venv-extras
 
-.PHONY: help demo test lint test-only bench clean
+.PHONY: help demo test lint test-only test-extras bench clean
 .DEFAULT_GOAL := help
 
 help:            ## what can be made here
@@ -34,8 +35,20 @@ lint: $(VENV)/.dev    ## ruff, mypy --strict, import layers
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 
+# In an environment of its own, so that `make test` shows that the core needs none of the heavy packages.
+# torch comes first: the packages that need it would take its newest build, with several GB for GPUs.
+$(EXTRAS)/.done: pyproject.toml
+	@test -x $(EXTRAS)/bin/python || $(PYTHON) -m venv $(EXTRAS)
+	@echo "Installing GFS with its extras into $(EXTRAS) ..."
+	@$(EXTRAS)/bin/python -m pip install -q --disable-pip-version-check torch==2.13.0
+	@$(EXTRAS)/bin/python -m pip install -q --disable-pip-version-check -e '.[dev,baselines,lightgbm]'
+	@touch $@
+
+test-extras: $(EXTRAS)/.done  ## install the heavy extras too and run the tests that need them
+	@$(EXTRAS)/bin/python -m pytest tests/extras tests/property/test_forecast_conformance.py -n auto
+
 bench: $(VENV)/.dev   ## speed, as ratios against anchors measured in the same run
 	@$(BIN)/python benchmarks/run.py --out benchmarks/latest.json
 
 clean:           ## remove the virtual environment and everything generated
-	@rm -rf $(VENV) build demo-output .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	@rm -rf $(VENV) $(EXTRAS) build demo-output .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -19,11 +19,11 @@ class Model:
     summary: str
     """What it says, in one line."""
     place: str
-    """`module:attribute` of an estimator, or of a class that makes one without arguments."""
+    """`module:attribute` of an estimator, or of what makes one when it is called without arguments."""
     extra: str = ""
     """The extra of the installation that it needs, if any."""
     windowed: bool = False
-    """Whether it looks at a window of fixed length: a class that takes `window`, in hours."""
+    """Whether it looks at a window of fixed length: it is made with `window`, in hours."""
     dated: bool = False
     """Whether it knows public holidays: a class that takes `country`."""
 
@@ -40,7 +40,7 @@ class Model:
                 raise
             command = f"pip install 'gfs[{self.extra}]'"
             raise InputError(f"forecaster {self.name} needs packages that are not installed: {command}") from error
-        if not isinstance(found, type):
+        if not callable(found):
             return cast(Estimator, found)
         settings: dict[str, object] = {}
         if self.windowed and window is not None:
@@ -48,6 +48,12 @@ class Model:
         if self.dated and country:
             settings["country"] = country
         return cast(Estimator, found(**settings))
+
+
+def _network(name: str, summary: str) -> Model:
+    """One of the networks that the paper compares with."""
+    place = f"gfs.forecasting.baselines.models:{name}"
+    return Model(name, f"of the paper's baselines: {summary}", place, extra="baselines", windowed=True)
 
 
 MODELS: dict[str, Model] = {
@@ -68,6 +74,18 @@ MODELS: dict[str, Model] = {
             "orgquantile",
             "ours: quantile regression, calibrated on its own recent misses",
             "gfs.forecasting.orgquantile.estimator:OrgQuantileEstimator",
+        ),
+        _network("transformer", "attention between all hours of the window"),
+        _network("informer", "attention between the hours that matter most"),
+        _network("autoformer", "attention between periods instead of hours"),
+        _network("fedformer", "attention between frequencies instead of hours"),
+        _network("dlinear", "linear in trend and rest of the window"),
+        _network("deepar", "recurrent network, hour after hour, Student's t distribution"),
+        Model(
+            "lightgbm",
+            "boosted trees, one model a probability: how good a forecast can get",
+            "gfs.forecasting.baselines.boosting:LightGbmEstimator",
+            extra="lightgbm",
         ),
     )
 }

@@ -35,7 +35,7 @@ SMALL = 0.01
 """A series varies by at least this share of its mean, and by this many GPUs."""
 
 
-COLD, WARM = Schedule(), Schedule(epochs=2, rate=2e-4)
+COLD, WARM = Schedule(), Schedule(epochs=1, rate=2e-4)
 
 
 @dataclass(frozen=True, slots=True)

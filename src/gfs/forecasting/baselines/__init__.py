@@ -1,0 +1,5 @@
+"""What the paper compares with, and boosted trees as a ceiling (SPEC 5).
+
+Torch, neuralforecast and LightGBM are imported here and nowhere else: the registry reaches these modules only when
+one of their forecasters is asked for.
+"""

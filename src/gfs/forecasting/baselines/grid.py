@@ -1,0 +1,60 @@
+"""A forecast known at some probabilities: between them and beyond, it follows a normal curve."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import ndtri
+
+from gfs.forecasting.history import Floats, SeriesKey
+
+LEVELS = (0.05, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99)
+"""Probabilities that a model is trained for."""
+MIDDLE = LEVELS.index(0.5)
+FURTHEST = 1e-4
+"""Nobody has seen enough hours to say more about the ends: p is taken as at least this far from 0 and 1."""
+
+_SCORES = ndtri(np.array(LEVELS))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GridForecast:
+    """A middle and quantiles for every series and hour."""
+
+    keys: tuple[SeriesKey, ...]
+    middle: Floats
+    """Series x hours."""
+    grid: Floats
+    """LEVELS x series x hours, rising with the level."""
+
+    @property
+    def hours(self) -> int:
+        """How many hours ahead."""
+        return int(self.middle.shape[1])
+
+    def mean(self) -> Floats:
+        """The middle, not below 0."""
+        return np.maximum(self.middle, 0.0)
+
+    def quantile(self, p: float) -> Floats:
+        """Between two levels in proportion to the normal score of p; beyond them on the line of the last two."""
+        score = float(ndtri(min(max(p, FURTHEST), 1 - FURTHEST)))
+        low = int(np.clip(np.searchsorted(_SCORES, score) - 1, 0, len(LEVELS) - 2))
+        part = (score - _SCORES[low]) / (_SCORES[low + 1] - _SCORES[low])
+        quantile: Floats = np.maximum((1 - part) * self.grid[low] + part * self.grid[low + 1], 0.0)
+        return quantile
+
+    def peak_quantile(self, p: float, hours: int) -> Floats:
+        """The paper's rule: the highest of the hours' quantiles."""
+        peaks: Floats = self.quantile(p)[:, :hours].max(axis=1)
+        return peaks
+
+
+def extended(middle: Floats, grid: Floats, hours: int) -> tuple[Floats, Floats]:
+    """Middle and grid for so many hours: beyond those known like the last one, but wider."""
+    known = middle.shape[-1]
+    ahead = np.minimum(np.arange(hours), known - 1)
+    wider = np.sqrt(np.maximum(np.arange(1, hours + 1) / known, 1.0))
+    middle = middle[:, ahead]
+    return middle, middle + (grid[:, :, ahead] - middle) * wider
