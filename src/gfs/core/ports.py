@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from math import nan
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 from gfs.core.actions import Plan
 from gfs.core.node import Node
@@ -76,9 +76,10 @@ class Placer(Protocol):
 
 
 class Victims(NamedTuple):
-    """What it takes to make room for one HP pod."""
+    """What it takes to make room for one HP pod, or for several at once."""
 
-    node: Node
+    node: Node | None
+    """Where the pod goes; None: anywhere on the cards that get idle."""
     runs: Sequence[Run]
     choice: str
     """Why these, for people: 'cheapest of 14 nodes'."""
@@ -97,6 +98,15 @@ class Preemptor(Protocol):
 
     def ended(self, run: Run) -> None:
         """A spot run no longer holds its cards."""
+        ...
+
+
+@runtime_checkable
+class WholeGangs(Protocol):
+    """A preemptor that looks at all pods of an HP task together before it takes them one by one."""
+
+    def choose_gang(self, task: Task, pods: int, now: float) -> Victims | None:
+        """Victims that make room for so many pods at once, or None: then pod by pod."""
         ...
 
 

@@ -12,7 +12,7 @@ from gfs.core.actions import NOTHING, Eviction, Plan
 from gfs.core.ledger import GuaranteeLedger
 from gfs.core.node import Place
 from gfs.core.pool import Pool
-from gfs.core.ports import Placer, Preemptor, Queue, Quota, QuotaRow, Victims
+from gfs.core.ports import Placer, Preemptor, Queue, Quota, QuotaRow, Victims, WholeGangs
 from gfs.core.reasons import Behind, EvictReason, NoRoom, OverQuota, Reason, SaysWhyClosed
 from gfs.core.run import Run
 from gfs.core.trial import Trial
@@ -58,6 +58,7 @@ class GreedyPolicy:
         self._placer = placer
         self._choose = placer.choose
         self._preemptor = preemptor
+        self._gangs = preemptor if isinstance(preemptor, WholeGangs) else None
         self._rules = rules
         self._watch = watch
         self._trial = Trial(pool)
@@ -189,7 +190,9 @@ class GreedyPolicy:
         trial, preemptor, now = self._trial, self._preemptor, self._now
         reasons: list[EvictReason] = []
         while not trial.fill(task, self._choose, up=self._placer.fills_up):
-            victims = preemptor.choose(task, now)
+            victims = self._gangs.choose_gang(task, task.pods - trial.pods, now) if self._gangs else None
+            if victims is None:
+                victims = preemptor.choose(task, now)
             if victims is None:
                 for run in trial.evicted:
                     preemptor.started(run)
@@ -199,7 +202,8 @@ class GreedyPolicy:
                 trial.evict(run)
                 preemptor.ended(run)
                 reasons.append(self._evict_reason(run, task, victims))
-            trial.place(victims.node, task)
+            if victims.node is not None:
+                trial.place(victims.node, task)
         for run, reason in zip(trial.evicted, reasons, strict=True):
             self._evict(run, reason)
         self._start(task, trial.commit(), now + self._rules.grace_period)
@@ -234,7 +238,8 @@ class GreedyPolicy:
         lost = 0.0
         if not self._rules.checkpoint_on_grace:
             lost = since_checkpoint(run.progress_from, task.checkpoint_interval, self._now)
-        return EvictReason(by, victims.node.name, victims.choice, lost, task.gpus)
+        where = victims.node.name if victims.node is not None else ""
+        return EvictReason(by, where, victims.choice, lost, task.gpus)
 
     # -- why tasks wait ----------------------------------------------------------------------------
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from gfs.assembly.compositions.chronus import CHRONUS
 from gfs.assembly.compositions.fgd import FGD
-from gfs.assembly.compositions.gfs import ABLATIONS, GFS
+from gfs.assembly.compositions.gfs import ABLATIONS, GFS, GFS_PLUS
 from gfs.assembly.compositions.lyra import LYRA
 from gfs.assembly.compositions.static import STATIC
 from gfs.assembly.compositions.yarn_cs import YARN_CS
 from gfs.assembly.recipes import Recipe
 
-BUILT_IN: tuple[Recipe, ...] = (GFS, *ABLATIONS, CHRONUS, FGD, LYRA, STATIC, YARN_CS)
+BUILT_IN: tuple[Recipe, ...] = (GFS, GFS_PLUS, *ABLATIONS, CHRONUS, FGD, LYRA, STATIC, YARN_CS)

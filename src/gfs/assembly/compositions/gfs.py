@@ -6,6 +6,7 @@ from gfs.assembly.context import Context
 from gfs.assembly.recipes import Composition
 from gfs.core.ports import Placer, Preemptor
 from gfs.policies.fit import best_fit
+from gfs.policies.gfs.gang_victims import GangPreemptor
 from gfs.policies.gfs.preemption import GfsPreemptor
 from gfs.policies.gfs.scoring import GfsPlacer
 from gfs.policies.queues import SizedQueue
@@ -18,6 +19,16 @@ def _placer(context: Context) -> Placer:
 
 def _preemptor(context: Context) -> Preemptor:
     return GfsPreemptor(
+        context.pool,
+        context.ledger,
+        rules=context.parameters.rules,
+        beta=context.parameters.beta,
+        period=context.period,
+    )
+
+
+def _gang_preemptor(context: Context) -> Preemptor:
+    return GangPreemptor(
         context.pool,
         context.ledger,
         rules=context.parameters.rules,
@@ -80,5 +91,12 @@ GFS_SP = Composition(
     placer=_best_fit,
     preemptor=_by_lot,
     quota="forecast",
+)
+GFS_PLUS = Composition(
+    "gfs-plus",
+    "gfs and more: victims for a whole gang at once",
+    queue=SizedQueue,
+    placer=_placer,
+    preemptor=_gang_preemptor,
 )
 ABLATIONS = (GFS_E, GFS_D, GFS_S, GFS_P, GFS_SP)

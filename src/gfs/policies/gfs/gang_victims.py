@@ -1,0 +1,220 @@
+"""Whom `gfs-plus` evicts for a whole HP gang: few spot tasks that together make room for all its pods.
+
+The paper takes one pod after the other and for each the cheapest node; ten pods then cost ten small tasks where
+one gang on ten nodes would do. Here the cost of the whole set counts, with the paper's formula: a victim weighs
+what it adds to the broken share of guarantee periods, plus beta times its waste. Victims are taken by weight a pod
+that they make room for, until all pods fit; then those that are not needed after all are spared, heaviest first.
+"""
+
+from __future__ import annotations
+
+from heapq import heapify, heappop, heappush
+from math import inf
+from typing import NamedTuple
+
+from gfs.core.ledger import GuaranteeLedger
+from gfs.core.node import Node
+from gfs.core.pool import Pool
+from gfs.core.ports import Victims
+from gfs.core.run import Run
+from gfs.domain.execution import ExecutionRules
+from gfs.domain.task import Task
+from gfs.policies.gfs.preemption import GfsPreemptor
+
+MOST_CANDIDATES = 512
+"""Spot runs that are weighed against one another, the largest ones: the cost of a choice has a bound."""
+
+
+class Weights(NamedTuple):
+    """What a victim costs."""
+
+    eviction: float
+    """One more broken guarantee period."""
+    waste: float
+    """A GPU-second thrown away."""
+
+    def of(self, run: Run, now: float) -> float:
+        """The weight of one victim."""
+        return self.eviction + self.waste * run.waste(now)
+
+
+class GangPreemptor:
+    """The paper's preemptor for a pod, a choice for all of them together for a gang."""
+
+    def __init__(
+        self, pool: Pool, ledger: GuaranteeLedger, *, rules: ExecutionRules, beta: float = 0.5, period: float
+    ) -> None:
+        self._pool = pool
+        self._ledger = ledger
+        self._waste_weight = beta / (pool.capacity * period)
+        self._single = GfsPreemptor(pool, ledger, rules=rules, beta=beta, period=period)
+        self._runs: dict[float, dict[Run, None]] = {}
+        """GPUs -> the spot runs that hold so many."""
+        self.choose = self._single.choose
+
+    def started(self, run: Run) -> None:
+        """A spot run now holds its cards."""
+        self._runs.setdefault(run.task.gpus, {})[run] = None
+        self._single.started(run)
+
+    def ended(self, run: Run) -> None:
+        """A spot run no longer holds its cards."""
+        alike = self._runs[run.task.gpus]
+        del alike[run]
+        if not alike:
+            del self._runs[run.task.gpus]
+        self._single.ended(run)
+
+    def choose_gang(self, task: Task, pods: int, now: float) -> Victims | None:
+        """Victims for so many pods at once; None if this search finds none (then pod by pod may still do)."""
+        if not task.cards:
+            return None
+        search = GangSearch(task.cards, pods, self._weights(now), now)
+        runs = search.victims(self._candidates())
+        if runs is None:
+            return None
+        said = f"chosen for {pods} pods at once" if pods > 1 else "least loss"
+        return Victims(None, runs, said)
+
+    def _weights(self, now: float) -> Weights:
+        broken = self._ledger.evicted
+        periods = broken + self._ledger.completed(now)
+        more = (broken + 1) / (periods + 1) - (broken / periods if periods else 0.0)
+        return Weights(more, self._waste_weight)
+
+    def _candidates(self) -> list[Run]:
+        """The largest spot runs."""
+        found: list[Run] = []
+        for gpus in sorted(self._runs, reverse=True):
+            found += self._runs[gpus]
+            if len(found) >= MOST_CANDIDATES:
+                break
+        return found[:MOST_CANDIDATES]
+
+
+class GangSearch:
+    """Looks for few and cheap victims that make room for pods of `cards` cards each."""
+
+    def __init__(self, cards: int, pods: int, weights: Weights, now: float) -> None:
+        self._cards = cards
+        self._missing = pods
+        self._weights = weights
+        self._now = now
+        self._free: dict[Node, int] = {}
+        """Node -> idle cards, those of the victims so far included."""
+        self._held: dict[Run, dict[Node, int]] = {}
+        """Candidate -> the cards that it holds on each node."""
+        self._there: dict[Node, list[Run]] = {}
+        """Node -> candidates on it."""
+        self._weight: dict[Run, float] = {}
+
+    def victims(self, candidates: list[Run]) -> list[Run] | None:
+        """Whom to evict, or None if evicting all candidates would not do."""
+        for run in candidates:
+            self._add(run)
+        order = {run: position for position, run in enumerate(sorted(self._held, key=lambda r: r.task.index))}
+        heap = [(self._price(run), order[run], run) for run in self._held]
+        heapify(heap)
+        chosen: dict[Run, None] = {}
+        while self._missing > 0:
+            if not heap:
+                return None
+            price, position, run = heappop(heap)
+            if run in chosen:
+                continue
+            now = self._price(run)
+            if now > price:  # less is missing than when it was weighed
+                heappush(heap, (now, position, run))
+                continue
+            taken = [run]
+            if now > 2 * self._weights.eviction:  # several on one node may be cheaper
+                bundle, weight = self._bundle(chosen)
+                if weight < now:
+                    heappush(heap, (now, position, run))
+                    taken = bundle
+                elif now == inf:
+                    return None
+            for victim in taken:
+                self._take(victim, chosen)
+            for victim in taken:
+                self._reprice(victim, heap, order, chosen)
+        return self._needed(chosen)
+
+    def _add(self, run: Run) -> None:
+        held: dict[Node, int] = {}
+        for node, _, cards in run.places:
+            if cards and not node.shares:  # on divided cards it is hard to say what an eviction frees
+                held[node] = held.get(node, 0) + cards
+        if held:
+            self._held[run] = held
+            self._weight[run] = self._weights.of(run, self._now)
+            for node in held:
+                self._free.setdefault(node, node.idle)
+                self._there.setdefault(node, []).append(run)
+
+    def _gain(self, run: Run) -> int:
+        """Pods that there would be room for without this run."""
+        cards, free = self._cards, self._free
+        return sum((free[node] + held) // cards - free[node] // cards for node, held in self._held[run].items())
+
+    def _price(self, run: Run) -> float:
+        """Weight per pod that it makes room for; endless if for none."""
+        gain = min(self._gain(run), self._missing)
+        return self._weight[run] / gain if gain else inf
+
+    def _take(self, run: Run, chosen: dict[Run, None]) -> None:
+        self._missing -= self._gain(run)
+        for node, held in self._held[run].items():
+            self._free[node] += held
+        chosen[run] = None
+
+    def _reprice(
+        self, gone: Run, heap: list[tuple[float, int, Run]], order: dict[Run, int], chosen: dict[Run, None]
+    ) -> None:
+        """Neighbours of a victim may now make room for more."""
+        for node in self._held[gone]:
+            for run in self._there[node]:
+                if run not in chosen:
+                    heappush(heap, (self._price(run), order[run], run))
+
+    def _bundle(self, chosen: dict[Run, None]) -> tuple[list[Run], float]:
+        """The cheapest runs of one node that together make room for one more pod there, and their weight."""
+        found: list[Run] = []
+        lowest, first = inf, -1
+        for node, runs in self._there.items():
+            wanted = self._cards - self._free[node] % self._cards
+            if node.total < self._cards or sum(1 for run in runs if run not in chosen) < 2:
+                continue
+            bundle, weight = self._lightest(node, [run for run in runs if run not in chosen], wanted)
+            if weight < lowest or (weight == lowest < inf and node.index < first):
+                found, lowest, first = bundle, weight, node.index
+        return found, lowest
+
+    def _lightest(self, node: Node, runs: list[Run], wanted: int) -> tuple[list[Run], float]:
+        """The lightest of these runs that hold `wanted` cards on the node, exactly: best by cards freed so far."""
+        best: list[tuple[float, list[Run]]] = [(0.0, []), *[(inf, [])] * wanted]
+        for run in sorted(runs, key=lambda r: r.task.index):
+            held, weight = self._held[run][node], self._weight[run]
+            for freed in range(wanted - 1, -1, -1):
+                so_far, those = best[freed]
+                then = min(freed + held, wanted)
+                if so_far + weight < best[then][0]:
+                    best[then] = (so_far + weight, [*those, run])
+        weight, bundle = best[wanted]
+        return bundle, weight
+
+    def _needed(self, chosen: dict[Run, None]) -> list[Run]:
+        """The victims without those that can be spared after all, heaviest first."""
+        spare = -self._missing
+        kept = dict(chosen)
+        for run in sorted(chosen, key=lambda r: (-self._weight[r], r.task.index)):
+            lost = sum(
+                self._free[node] // self._cards - (self._free[node] - held) // self._cards
+                for node, held in self._held[run].items()
+            )
+            if lost <= spare:
+                spare -= lost
+                del kept[run]
+                for node, held in self._held[run].items():
+                    self._free[node] -= held
+        return list(kept)
