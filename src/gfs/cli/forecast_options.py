@@ -73,7 +73,7 @@ Models = Annotated[
     typer.Option(
         "--models",
         metavar="A,B,C",
-        help="Forecasters to set side by side; by default all that are installed.",
+        help="Forecasters to set side by side; by default all that need no extra.",
         rich_help_panel=FORECAST,
     ),
 ]
