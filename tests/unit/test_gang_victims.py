@@ -143,7 +143,7 @@ def test_for_one_pod_it_is_exact(case: tuple[Stage, list[Run], int, int, Weights
 
 
 def by_milp(stage: Stage, runs: list[Run], cards: int, pods: int, weights: Weights) -> float:
-    """min weight of x, with y_n whole pods on node n: cards y_n <= idle_n + cards of victims there, sum y >= pods."""
+    """Least weight of x, with y whole pods a node: cards y <= idle + cards of victims there, sum of y >= pods."""
     places = stage.pool.nodes
     costs = [weights.of(run, 1800.0) for run in runs] + [0.0] * len(places)
     rows = []
