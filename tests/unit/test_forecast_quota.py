@@ -25,7 +25,7 @@ def outlook(
     above = np.array(upper, dtype=float).reshape(len(upper), -1)
     below = np.array(upper if mean is None else mean, dtype=float).reshape(above.shape)
     organizations = tuple(f"org {i}" for i in range(len(upper)))
-    return DemandOutlook(organizations, "made up", below, above, lambda hours: total * hours)
+    return DemandOutlook(organizations, "made up", below, above, lambda hours, p: total * hours)
 
 
 class Told:
@@ -66,7 +66,7 @@ def test_a_forecaster_may_know_the_total_better() -> None:
 
 
 def test_a_pool_nobody_wants_needs_nothing() -> None:
-    nobody = DemandOutlook((), "made up", np.zeros((0, 4)), np.zeros((0, 4)), lambda hours: 0.0)
+    nobody = DemandOutlook((), "made up", np.zeros((0, 4)), np.zeros((0, 4)), lambda hours, p: 0.0)
     assert sum_of_peaks(nobody) == independent(nobody) == [0, 0, 0, 0]
 
 

@@ -201,4 +201,4 @@ def test_in_a_run_the_gang_goes_and_says_why() -> None:
         scheduler="gfs-plus",
     )
     assert story.victims() == ["gang"]
-    assert story.why_evicted("gang").startswith("evicted for h: chosen for 2 pods at once, lost")
+    assert story.why_evicted("gang").startswith("evicted for h on n0: chosen for 2 pods at once, lost")

@@ -14,7 +14,7 @@ from typing import Any, Self
 from gfs.domain.errors import InputError
 from gfs.domain.execution import ExecutionRules
 
-QUOTAS = ("none", "fixed", "forecast", "weekly-peak", "open-loop")
+QUOTAS = ("none", "fixed", "forecast", "weekly-peak", "open-loop", "adaptive")
 CHOICES = {"quota": ("", *QUOTAS), "aggregate": ("sum-of-peaks", "independent", "total")}
 """Parameters that are one of some words."""
 

@@ -12,7 +12,8 @@ from gfs.domain.units import HOUR
 from gfs.forecasting.meter import DemandMeter
 from gfs.forecasting.online import OnlineForecaster
 from gfs.forecasting.registry import find_model
-from gfs.quota.feedback import EvictionFeedback, Feedback, NoFeedback, Rule
+from gfs.quota.adaptive import AdaptiveQuota
+from gfs.quota.feedback import EvictionFeedback, EvictionRates, Feedback, NoFeedback, Rule
 from gfs.quota.fixed import FixedQuota
 from gfs.quota.forecast import ForecastQuota
 from gfs.quota.inventory import AGGREGATES
@@ -47,26 +48,45 @@ def _open_loop(context: Context) -> Quota:
     return _by_forecast(context, context.parameters.forecaster, context.parameters.aggregate, _open)
 
 
+def _adaptive(context: Context) -> Quota:
+    """The level of a bound on the pool's total peak follows the share of broken guarantees."""
+    waits, guarantees = SpotWaits(), _guarantees(context)
+    context.observers.append(waits)
+    demand = _demand(context, "orgquantile", guarantees)
+    p, rates = context.parameters.p, EvictionRates(context.ledger)
+    return AdaptiveQuota(context.pool, demand, rates, waits, p=p, guarantees=guarantees)
+
+
 def _by_forecast(
     context: Context, forecaster: str, aggregate: str, feedback: Callable[[Context, SpotWaits], Feedback]
 ) -> Quota:
+    waits, guarantees = SpotWaits(), _guarantees(context)
+    context.observers.append(waits)
+    demand = _demand(context, forecaster, guarantees)
+    rule = AGGREGATES[aggregate]
+    return ForecastQuota(context.pool, demand, feedback(context, waits), aggregate=rule, guarantees=guarantees)
+
+
+def _guarantees(context: Context) -> list[float]:
+    return sorted({*GUARANTEES, *context.guarantees})
+
+
+def _demand(context: Context, forecaster: str, guarantees: list[float]) -> OnlineForecaster:
+    """A forecaster that learns from what is seen in the pool."""
     parameters, pool = context.parameters, context.pool
-    guarantees = sorted({*GUARANTEES, *context.guarantees})
     day = date.fromisoformat(parameters.first_day) if parameters.first_day else None
-    meter, waits = DemandMeter(pool.gpu_model, day), SpotWaits()
-    context.observers.extend((meter, waits))
-    demand = OnlineForecaster(
+    meter, model = DemandMeter(pool.gpu_model, day), find_model(forecaster)
+    context.observers.append(meter)
+    return OnlineForecaster(
         meter,
-        find_model(forecaster).load(country=parameters.country),
+        model.load(country=parameters.country),
         capacity=pool.capacity,
         p=parameters.p,
         hours=ceil(guarantees[-1]),
         least_hours=ceil(parameters.history_hours),
         retrain=parameters.retrain_hours * HOUR,
+        hourly=model.hourly,
         stopwatch=context.stopwatch,
-    )
-    return ForecastQuota(
-        pool, demand, feedback(context, waits), aggregate=AGGREGATES[aggregate], guarantees=guarantees
     )
 
 
@@ -86,4 +106,5 @@ _QUOTAS: dict[str, Callable[[Context], Quota]] = {
     "forecast": _forecast,
     "weekly-peak": _weekly_peak,
     "open-loop": _open_loop,
+    "adaptive": _adaptive,
 }

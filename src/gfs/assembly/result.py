@@ -22,7 +22,7 @@ class ForecastFigures(NamedTuple):
 
     fits: int
     training_seconds: float
-    """CPU seconds."""
+    """By the clock on the wall, which is cheap to ask."""
     forecasts: int
     forecast_seconds: float
 

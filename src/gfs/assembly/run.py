@@ -36,7 +36,7 @@ def run_simulation(
 ) -> RunResult:
     """Run a workload through a scheduler to the end and work out the metrics from the event log."""
     recipe = find_scheduler(scheduler)
-    log, quota_log, watch = EventLog(workload), QuotaLog(), Stopwatch(time.process_time)
+    log, quota_log, watch = EventLog(workload), QuotaLog(), Stopwatch(time.perf_counter)
     built = build_scheduler(
         recipe,
         workload,

@@ -114,7 +114,7 @@ class EvictReason(NamedTuple):
 
     by: Task
     node: str
-    """Where its cards are wanted; empty: on any of its nodes."""
+    """Where its cards are wanted; of several nodes the first."""
     choice: str
     """How the victim was chosen, e.g. 'cheapest of 14 nodes'."""
     lost: float
@@ -124,5 +124,4 @@ class EvictReason(NamedTuple):
     def text(self) -> str:
         """Say it so that a person understands."""
         lost = f"lost {format_seconds(self.lost)} x {format_gpus(self.gpus)} GPU{'s' * (self.gpus != 1)}"
-        where = f" on {self.node}" if self.node else ""
-        return f"evicted for {self.by.name}{where}: {self.choice}, {lost}"
+        return f"evicted for {self.by.name} on {self.node}: {self.choice}, {lost}"

@@ -10,7 +10,7 @@ from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
-from gfs.domain.units import DAY
+from gfs.domain.units import DAY, HOUR
 from gfs.forecasting.cautious import CAUTIOUS, cautious_bounds
 from gfs.forecasting.forecast import Estimator, Forecast, Predictor, TotalForecast
 from gfs.forecasting.history import DemandHistory, Floats
@@ -38,11 +38,11 @@ class DemandOutlook(NamedTuple):
     """Organizations x hours."""
     upper: Floats
     """Organizations x hours."""
-    totals: Callable[[int], float]
+    totals: Callable[[int, float | None], float]
 
-    def total_peak(self, hours: int) -> float:
-        """What all organizations together stay at or below over so many hours."""
-        return self.totals(hours)
+    def total_peak(self, hours: int, p: float | None = None) -> float:
+        """What all organizations together stay at or below over so many hours; `p` in place of its own."""
+        return self.totals(hours, p)
 
 
 class Stopwatch:
@@ -69,9 +69,14 @@ class OnlineForecaster:
         hours: int,
         least_hours: int = 72,
         retrain: float = DAY,
+        hourly: bool = False,
         stopwatch: Stopwatch | None = None,
     ) -> None:
-        """Bounds at `p` for `hours`; it learns from `least_hours` of history on, every `retrain` seconds."""
+        """Bounds at `p` for `hours`; it learns from `least_hours` of history on, every `retrain` seconds.
+
+        `hourly`: the model is asked when an hour begins. Until the next one its forecast is stretched by an hour:
+        what begins in the middle of one hour reaches into another.
+        """
         self._meter = meter
         self._estimator = estimator
         self._capacity = capacity
@@ -82,6 +87,10 @@ class OnlineForecaster:
         self._watch = stopwatch or Stopwatch()
         self._fitted: Predictor | None = None
         self._fitted_at = 0.0
+        self._hourly = hourly
+        self._hour = -1
+        self._outlooks: tuple[DemandOutlook, ...] = ()
+        """Of a model that is asked once an hour: from the beginning of `_hour`, and from the midst of it."""
 
     def look(self, now: float) -> DemandOutlook:
         """Demand from now on, by what is known now."""
@@ -93,7 +102,7 @@ class OnlineForecaster:
                 self._fit(history, now)
                 watch.training += watch.clock() - began
                 began = watch.clock()
-            outlook = self._forecast(history)
+            outlook = self._forecast(history, now)
         else:
             outlook = self._cautious(history)
         watch.forecasting += watch.clock() - began
@@ -109,28 +118,47 @@ class OnlineForecaster:
         self._fitted_at = now
         self._watch.fits += 1
 
-    def _forecast(self, history: DemandHistory) -> DemandOutlook:
+    def _forecast(self, history: DemandHistory, now: float) -> DemandOutlook:
         assert self._fitted is not None
-        forecast = self._fitted.predict(history, self._hours)
-        organizations = tuple(key.organization for key in history.keys)
-        totals = _total_of(forecast, self._p)
-        return DemandOutlook(
-            organizations, self._estimator.name, forecast.mean(), forecast.quantile(self._p), totals
-        )
+        if not self._hourly:
+            forecast = self._fitted.predict(history, self._hours)
+            return self._outlook(forecast, forecast.mean(), forecast.quantile(self._p), late=0)
+        hour, late = int(now // HOUR), int(now % HOUR > 0)
+        known = len(self._outlooks[0].organizations) if self._outlooks else 0
+        if self._hour != hour or known != len(history.keys):
+            forecast = self._fitted.predict(history, self._hours + 1)
+            mean, upper = forecast.mean(), forecast.quantile(self._p)
+            higher, wider = (np.maximum(bounds[:, :-1], bounds[:, 1:]) for bounds in (mean, upper))
+            self._hour = hour
+            self._outlooks = (
+                self._outlook(forecast, mean[:, :-1], upper[:, :-1], late=0),
+                self._outlook(forecast, higher, wider, late=1),
+            )
+        return self._outlooks[late]
+
+    def _outlook(self, forecast: Forecast, mean: Floats, upper: Floats, late: int) -> DemandOutlook:
+        organizations = tuple(key.organization for key in forecast.keys)
+        totals = _totals(forecast, self._p, late)
+        return DemandOutlook(organizations, self._estimator.name, mean, upper, totals)
 
     def _cautious(self, history: DemandHistory) -> DemandOutlook:
         if not history.hours:
             everything = np.full((1, self._hours), self._capacity)
-            return DemandOutlook(("all",), NOTHING_KNOWN, everything, everything, lambda hours: self._capacity)
+            return DemandOutlook(("all",), NOTHING_KNOWN, everything, everything, lambda hours, p: self._capacity)
         bounds = cautious_bounds(history, self._hours, self._p)
         organizations = tuple(key.organization for key in history.keys)
         peaks = np.maximum.accumulate(bounds, axis=1).sum(axis=0)
-        return DemandOutlook(organizations, CAUTIOUS, bounds, bounds, lambda hours: float(peaks[hours - 1]))
+        return DemandOutlook(organizations, CAUTIOUS, bounds, bounds, lambda hours, p: float(peaks[hours - 1]))
 
 
-def _total_of(forecast: Forecast, p: float) -> Callable[[int], float]:
+def _totals(forecast: Forecast, usual: float, late: int) -> Callable[[int, float | None], float]:
     """The forecast's own bound of the total; of one that knows none, the sum of its series' peaks."""
-    if isinstance(forecast, TotalForecast):
-        everyone = range(len(forecast.keys))
-        return lambda hours: forecast.total_peak_quantile(p, hours, everyone)
-    return lambda hours: float(forecast.peak_quantile(p, hours).sum())
+    everyone = range(len(forecast.keys))
+
+    def total(hours: int, p: float | None) -> float:
+        level = usual if p is None else p
+        if isinstance(forecast, TotalForecast):
+            return forecast.total_peak_quantile(level, hours + late, everyone)
+        return float(forecast.peak_quantile(level, hours + late).sum())
+
+    return total

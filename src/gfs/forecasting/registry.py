@@ -24,6 +24,8 @@ class Model:
     """The extra of the installation that it needs, if any."""
     windowed: bool = False
     """Whether it looks at a window of fixed length: it is made with `window`, in hours."""
+    hourly: bool = False
+    """Whether it keeps a track of its forecasts hour by hour: one that is asked in between would lose it."""
     dated: bool = False
     """Whether it knows public holidays: a class that takes `country`."""
 
@@ -74,6 +76,7 @@ MODELS: dict[str, Model] = {
             "orgquantile",
             "ours: quantile regression, calibrated on its own recent misses",
             "gfs.forecasting.orgquantile.estimator:OrgQuantileEstimator",
+            hourly=True,
         ),
         _network("transformer", "attention between all hours of the window"),
         _network("informer", "attention between the hours that matter most"),

@@ -238,8 +238,8 @@ class GreedyPolicy:
         lost = 0.0
         if not self._rules.checkpoint_on_grace:
             lost = since_checkpoint(run.progress_from, task.checkpoint_interval, self._now)
-        where = victims.node.name if victims.node is not None else ""
-        return EvictReason(by, where, victims.choice, lost, task.gpus)
+        node = victims.node or run.nodes[0]
+        return EvictReason(by, node.name, victims.choice, lost, task.gpus)
 
     # -- why tasks wait ----------------------------------------------------------------------------
 

@@ -93,10 +93,13 @@ class EvictionRates:
         self._looks: dict[float, deque[tuple[float, int, int]]] = {}
         """Guarantee hours -> (time, evicted, completed) of looks, from the last one before the H hours on."""
 
-    def rate(self, guarantee_hours: float, now: float) -> float:
-        """Evicted / (evicted + completed) since the last look at least H hours ago; 0 if there was neither."""
-        seconds = guarantee_hours * HOUR
-        evicted, completed = self._ledger.counts(seconds, now)
+    def rate(self, guarantee_hours: float, now: float, back: float | None = None) -> float:
+        """Evicted / (evicted + completed) since the last look at least `back` seconds ago; 0 if there was neither.
+
+        Without `back` it is the H hours of the guarantee.
+        """
+        seconds = guarantee_hours * HOUR if back is None else back
+        evicted, completed = self._ledger.counts(guarantee_hours * HOUR, now)
         looks = self._looks.setdefault(guarantee_hours, deque(((float("-inf"), 0, 0),)))
         looks.append((now, evicted, completed))
         while looks[1][0] <= now - seconds:

@@ -88,7 +88,7 @@ class ForecastQuota:
             return ()
         rows = []
         for hours, (quota, inventory, demand, signal) in self._allotments.items():
-            organization, peak, hour = _leader(self._outlook, ceil(hours))
+            organization, peak, hour = leader(self._outlook, ceil(hours))
             rows.append(
                 QuotaRow(
                     hours,
@@ -117,7 +117,7 @@ class ForecastQuota:
         if self._outlook is None:
             return "no forecast yet"
         allotment = self._allotments[hours]
-        organization, peak, hour = _leader(self._outlook, ceil(hours))
+        organization, peak, hour = leader(self._outlook, ceil(hours))
         words = f"forecast peak {allotment.demand:,.0f}"
         if hour:
             words += f" at {format_clock(self._now + (hour - 1) * HOUR)} ({organization}: {peak:,.0f})"
@@ -134,7 +134,7 @@ class ForecastQuota:
         return next((hours for hours in self._guarantees if hours >= guarantee_hours), self._guarantees[-1])
 
 
-def _leader(outlook: Outlook, hours: int) -> tuple[str, float, int]:
+def leader(outlook: Outlook, hours: int) -> tuple[str, float, int]:
     """Whose bound is highest within so many hours, that bound, and the hour when all together are highest."""
     upper = outlook.upper[:, :hours]
     if not upper.size:

@@ -37,8 +37,8 @@ class Outlook(Protocol):
         """Organizations x hours: what is not exceeded with probability p."""
         ...
 
-    def total_peak(self, hours: int) -> float:
-        """What all organizations together stay at or below over so many hours, with probability p."""
+    def total_peak(self, hours: int, p: float | None = None) -> float:
+        """What all organizations together stay at or below over so many hours, with probability p or another."""
         ...
 
 

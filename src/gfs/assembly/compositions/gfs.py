@@ -94,9 +94,10 @@ GFS_SP = Composition(
 )
 GFS_PLUS = Composition(
     "gfs-plus",
-    "gfs and more: victims for a whole gang at once",
+    "gfs and more: victims for a whole gang at once, a quota that keeps back what the promise takes",
     queue=SizedQueue,
     placer=_placer,
     preemptor=_gang_preemptor,
+    quota="adaptive",
 )
 ABLATIONS = (GFS_E, GFS_D, GFS_S, GFS_P, GFS_SP)

@@ -9,7 +9,7 @@ older one.
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -42,6 +42,8 @@ class Past:
 
     made: tuple[Bands, ...]
     came: tuple[Floats, ...]
+    totals: dict[tuple[tuple[int, ...], int], Scores] = field(default_factory=dict)
+    """Scores of sums that were asked for already: one forecast may be asked for many probabilities."""
 
     def peak_scores(self, hours: int) -> Scores:
         """Of the highest demand of so many hours, per series."""
@@ -53,6 +55,12 @@ class Past:
 
     def total_peak_scores(self, series: list[int], hours: int) -> Scores:
         """Of the highest sum of these series in so many hours: one target. Series not yet there count 0."""
+        asked = (tuple(series), hours)
+        if asked not in self.totals:
+            self.totals[asked] = self._total_peak_scores(series, hours)
+        return self.totals[asked]
+
+    def _total_peak_scores(self, series: list[int], hours: int) -> Scores:
         done = self._done(hours)
         if not len(done):
             return Scores.empty(1)
