@@ -95,7 +95,7 @@ class Placing:
                 return None
             self._stop(run)
         places = self._fill(
-            task, lambda task: self._choose(task) or self._make_room(task) or self._move_away(task)
+            task, lambda task: self._choose(task) or self._make_room(task) or self._move_away(task, within_quota)
         )
         if places is None:
             self._roll_back(0)
@@ -131,7 +131,7 @@ class Placing:
             self._stop(run)
         return found[0]
 
-    def _move_away(self, task: Task) -> Node | None:
+    def _move_away(self, task: Task, within_quota: Callable[[Task], bool]) -> Node | None:
         """Move runs whose leases end now to other nodes, as few as possible."""
         options: list[tuple[int, float, int, list[Run]]] = []
         for node, ending in self._spare.nodes.items():
@@ -144,16 +144,16 @@ class Placing:
                 self._take_off(run)
             # One pod takes its cards meanwhile, so that nobody moves back into its way.
             held = self._pool.occupy(node, task)
-            settled = all(self._settle(run) for run in runs)
+            settled = all(self._settle(run, within_quota) for run in runs)
             self._pool.release([held], task)
             if settled:
                 return node
             self._roll_back(mark)
         return None
 
-    def _settle(self, run: Run) -> bool:
-        """Find another place for a run that has to move."""
-        places = self._fill(run.task, self._choose)
+    def _settle(self, run: Run, within_quota: Callable[[Task], bool]) -> bool:
+        """Find another place for a run that has to move. It starts anew there, so the quota must allow it."""
+        places = self._fill(run.task, self._choose) if within_quota(run.task) else None
         if places is None:
             return False
         self.moved[run] = places

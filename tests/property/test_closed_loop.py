@@ -1,0 +1,114 @@
+"""The closed loop on traces of days: nothing from the future, and a quota that is kept."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import replace
+
+import pytest
+from audit import Audit
+from oracle import rows_of
+
+from gfs import Kind, Workload, generate
+from gfs.assembly.parameters import Parameters
+from gfs.assembly.result import RunResult
+from gfs.assembly.run import run_simulation
+from gfs.domain.units import MICRO
+
+DAY = 86_400.0
+LOOPS = [
+    ("gfs", "forecast"),
+    ("gfs", "weekly-peak"),
+    ("gfs", "open-loop"),
+    ("gfs-p", "forecast"),
+    ("gfs-plus", "adaptive"),
+    ("lyra", "forecast"),
+    ("fgd", "adaptive"),
+    ("chronus", "forecast"),
+]
+
+
+def trace() -> Workload:
+    """Five days of a small busy cluster, tasks with guarantees of 1, 2 and 4 hours."""
+    work = generate("paper", nodes=12, days=5, spot_scale=4, seed=3)
+    hours = (1.0, 2.0, 4.0)
+    tasks = (
+        replace(task, guarantee_hours=hours[task.index % 3]) if task.kind is Kind.SPOT else task
+        for task in work.tasks
+    )
+    return replace(work, tasks=tuple(tasks))
+
+
+def simulated(work: Workload, scheduler: str, quota: str) -> RunResult:
+    # A day of history is enough to learn from, so that all of forecasting and feedback is at work. The period of
+    # the preemption cost is what the operator says, not what the trace turns out to be.
+    settings = {"quota": quota, "history_hours": 24.0, "retrain_hours": 12.0}
+    parameters = Parameters().changed(settings)
+    return run_simulation(work, scheduler, parameters, window=(0.0, 5 * DAY), record_quota=True)
+
+
+def rows(result: RunResult, until: float) -> list[dict[str, object]]:
+    assert result.quota is not None
+    return [row for row in result.quota.to_pylist() if row["time"] <= until]
+
+
+@pytest.mark.parametrize(("scheduler", "quota"), LOOPS)
+def test_the_future_moves_no_quota_of_before(scheduler: str, quota: str) -> None:
+    """What comes after the third day is made another: other tasks, and what runs by then ends at another time."""
+    work, cut = trace(), 3 * DAY
+    known = [task for task in work.tasks if task.submit_time < cut]
+    other = []
+    for task in known:
+        ends = task.submit_time + task.duration
+        # What would end after the cut at the earliest ends later still; nothing else of before is touched.
+        other.append(replace(task, duration=task.duration + 20_000.0) if ends > cut else task)
+    assert other != known
+    first = simulated(work, scheduler, quota)
+    second = simulated(replace(work, tasks=tuple(other)), scheduler, quota)
+    early = rows(first, cut)
+    assert early == rows(second, cut)
+    assert rows(first, 5 * DAY) != rows(second, 5 * DAY)
+    forecasters = {row["forecaster"] for row in early}
+    assert forecasters >= {"nothing known yet", "cautious"}
+    assert len(forecasters) == 3  # and one that has learnt
+
+
+@pytest.mark.parametrize(("scheduler", "quota"), LOOPS)
+def test_the_quota_is_kept_and_the_log_holds(scheduler: str, quota: str) -> None:
+    work = trace()
+    result = simulated(work, scheduler, quota)
+    audit = Audit(work, list(rows_of(result.events.to_pydict())))
+    audit.no_card_is_over_committed()
+    audit.gangs_start_and_stop_together()
+    audit.every_task_is_submitted_once_and_finishes_once()
+    if scheduler != "chronus":
+        audit.hp_is_never_evicted()
+    limits: dict[float, tuple[list[float], list[float]]] = {}
+    for row in result.quota.to_pylist():
+        assert row["quota"] >= 0
+        assert row["quota"] <= row["idle"] + row["spot_in_use"] + 1e-9
+        assert 0 <= row["eviction_rate"] <= 1
+        if quota in ("forecast", "weekly-peak"):
+            assert 0.1 <= row["eta"] <= 4
+        times, values = limits.setdefault(row["guarantee_hours"], ([], []))
+        times.append(row["time"])
+        values.append(row["quota"])
+    assert set(limits) == {1.0, 2.0, 4.0}
+    guarantee = {task.name: task.guarantee_hours for task in work.tasks if task.kind is Kind.SPOT}
+    size = {task.name: task.micro for task in work.tasks}
+    held: dict[str, int] = {}
+    binding = 0
+    events = [row for row in result.events.to_pylist() if row["task"] in guarantee]
+    for row in events:
+        name = row["task"]
+        if row["event"] in ("finish", "evict"):
+            held.pop(name, None)
+        elif row["event"] == "start" and name not in held:
+            held[name] = size[name]
+            hours = guarantee[name]
+            in_use = sum(micro for other, micro in held.items() if guarantee[other] >= hours)
+            times, values = limits[hours]
+            limit = values[bisect_right(times, row["time"]) - 1]
+            assert in_use <= limit * MICRO + 1, f"{name} starts at {row['time']} over its quota of {limit}"
+            binding += in_use > 0.9 * limit * MICRO
+    assert binding > 10, "the quota never mattered, so this proves nothing"
