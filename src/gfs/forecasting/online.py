@@ -6,6 +6,7 @@ Before there is enough to learn from, a simple and cautious rule takes over, and
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
@@ -155,6 +156,7 @@ def _totals(forecast: Forecast, usual: float, late: int) -> Callable[[int, float
     """The forecast's own bound of the total; of one that knows none, the sum of its series' peaks."""
     everyone = range(len(forecast.keys))
 
+    @cache  # an outlook may serve for an hour, and be asked the same at every tick
     def total(hours: int, p: float | None) -> float:
         level = usual if p is None else p
         if isinstance(forecast, TotalForecast):
