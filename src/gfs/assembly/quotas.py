@@ -50,7 +50,7 @@ def _open_loop(context: Context) -> Quota:
 
 def _adaptive(context: Context) -> Quota:
     """The level of a bound on the pool's total peak follows the share of broken guarantees."""
-    waits, guarantees = SpotWaits(), _guarantees(context)
+    waits, guarantees = SpotWaits(), list(context.guarantees)
     context.observers.append(waits)
     demand = _demand(context, "orgquantile", guarantees)
     p, rates = context.parameters.p, EvictionRates(context.ledger)
