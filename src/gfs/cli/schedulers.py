@@ -16,7 +16,7 @@ def schedulers() -> None:
     from gfs.assembly.schedulers import list_schedulers
     from gfs.cli.tables import bare_table
 
-    table = bare_table(caption="quota: what limits spot tasks unless --set quota=none or quota=fixed is given")
+    table = bare_table(caption="quota: what limits spot tasks unless --set quota=... is given")
     table.add_column("scheduler", style="bold", no_wrap=True)
     table.add_column("quota", no_wrap=True)
     table.add_column("from", overflow="fold")
