@@ -8,7 +8,9 @@ import pytest
 
 from builders import hp, nodes, play, spot
 from gfs import InputError, Parameters
-from gfs.assembly.parameters import parse_settings
+from gfs.assembly import quotas
+from gfs.assembly.parameters import CHOICES, QUOTAS, parse_settings
+from gfs.quota.inventory import AGGREGATES
 
 
 def test_the_defaults_are_those_of_spec_2_and_4() -> None:
@@ -75,3 +77,8 @@ def test_guarantee_and_checkpoint_reach_tasks_that_do_not_say_their_own() -> Non
 def test_nothing_may_be_endless(name: str) -> None:
     with pytest.raises(InputError, match=f"{name} = inf: must be a finite number"):
         Parameters().changed({name: "inf"})
+
+
+def test_the_words_a_parameter_may_have_are_those_that_there_is_a_part_for() -> None:
+    assert set(QUOTAS) == set(quotas._QUOTAS)
+    assert set(CHOICES["aggregate"]) == set(AGGREGATES)

@@ -17,13 +17,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import ceil
-from typing import NamedTuple
 
 from gfs.core.pool import Pool
 from gfs.core.ports import QuotaRow
-from gfs.domain.units import DAY, MICRO, format_clock
+from gfs.domain.units import DAY, format_clock
+from gfs.quota.allotments import Allotments
 from gfs.quota.feedback import EvictionRates
-from gfs.quota.forecast import Demand, leader
+from gfs.quota.forecast import Demand
 from gfs.quota.inventory import Outlook
 from gfs.quota.waits import SpotWaits
 
@@ -32,15 +32,6 @@ GAIN = 0.2
 HIGHEST = 0.995
 LOWEST = 0.05
 """A lower level keeps nothing back."""
-
-
-class _Allotment(NamedTuple):
-    quota: float
-    inventory: float
-    demand: float
-    level: float
-    eviction_rate: float
-    longest_wait: float
 
 
 class AdaptiveQuota:
@@ -56,38 +47,26 @@ class AdaptiveQuota:
         p: float,
         guarantees: Sequence[float],
     ) -> None:
-        self._pool = pool
         self._demand = demand
         self._rates = rates
         self._waits = waits
         self._p = p
-        self._guarantees = tuple(sorted(guarantees))
-        self._levels = dict.fromkeys(self._guarantees, p)
-        self._limits: dict[float, float] = {}
-        self._allotments: dict[float, _Allotment] = {}
+        self._allotments = Allotments(pool, guarantees)
+        self._levels = dict.fromkeys(guarantees, p)
         self._outlook: Outlook | None = None
         self._now = 0.0
-
-    def limit(self, guarantee_hours: float) -> float:
+        self.limit = self._allotments.limit
         """Q_H of the last tick, 0 before the first one. Other guarantees count as the next longer one."""
-        limit = self._limits.get(guarantee_hours)
-        if limit is not None:
-            return limit
-        return self._limits.get(self._known(guarantee_hours), 0.0)
 
     def tick(self, now: float) -> None:
         """Look ahead and back, move the levels, and set the quota of every guarantee."""
         outlook = self._demand.look(now)
-        capacity, idle = self._pool.capacity, self._pool.idle
-        for hours in self._guarantees:
+        for hours in self._allotments.guarantees:
             broken = self._rates.rate(hours, now, back=DAY)
             wait = self._waits.longest(hours, now)
             level = self._levels[hours] = self._moved(self._levels[hours], broken, wait)
             demand = outlook.total_peak(ceil(hours), level) if level >= LOWEST else 0.0
-            inventory = capacity - min(capacity, demand)
-            quota = min(inventory, idle + self._pool.spot_held(hours) / MICRO)
-            self._allotments[hours] = _Allotment(quota, inventory, demand, level, broken, wait)
-            self._limits[hours] = quota
+            self._allotments.allot(hours, demand, share=1.0, eta=level, eviction_rate=broken, longest_wait=wait)
         self._outlook, self._now = outlook, now
 
     def _moved(self, level: float, broken: float, wait: float) -> float:
@@ -99,27 +78,15 @@ class AdaptiveQuota:
 
     def rows(self) -> Sequence[QuotaRow]:
         """The quotas of the last tick and what led to them; the level stands in place of eta."""
-        if self._outlook is None:
-            return ()
-        rows = []
-        for hours, (quota, inventory, demand, level, broken, wait) in self._allotments.items():
-            organization, peak, hour = leader(self._outlook, ceil(hours))
-            forecaster = self._outlook.forecaster
-            numbers = (hours, inventory, level, quota, demand, broken, wait)
-            rows.append(QuotaRow(*numbers, forecaster, organization, peak, hour))
-        return rows
+        return self._allotments.rows(self._outlook) if self._outlook is not None else ()
 
     def why(self, guarantee_hours: float) -> str:
         """Such as 'forecast peak 2,104 from 14:00 at level 0.85, 12% of guarantees broken in a day'."""
-        allotment = self._allotments.get(self._known(guarantee_hours))
+        allotment = self._allotments.of(guarantee_hours)
         if allotment is None:
             return "no forecast yet"
         broken = f"{allotment.eviction_rate:.0%} of guarantees broken in a day"
         if not allotment.demand:
             return f"nothing is kept back, {broken}"
         words = f"forecast peak {allotment.demand:,.0f} from {format_clock(self._now)}"
-        return f"{words} at level {allotment.level:.2f}, {broken}"
-
-    def _known(self, guarantee_hours: float) -> float:
-        """The shortest guarantee that there is a quota for and that lasts as long, or the longest one."""
-        return next((hours for hours in self._guarantees if hours >= guarantee_hours), self._guarantees[-1])
+        return f"{words} at level {allotment.eta:.2f}, {broken}"

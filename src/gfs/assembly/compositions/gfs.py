@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
+
 from gfs.assembly.context import Context
 from gfs.assembly.recipes import Composition
 from gfs.core.ports import Placer, Preemptor
@@ -17,18 +20,9 @@ def _placer(context: Context) -> Placer:
     return GfsPlacer(context.pool, gamma=context.parameters.gamma, m=context.parameters.m)
 
 
-def _preemptor(context: Context) -> Preemptor:
-    return GfsPreemptor(
-        context.pool,
-        context.ledger,
-        rules=context.parameters.rules,
-        beta=context.parameters.beta,
-        period=context.period,
-    )
-
-
-def _gang_preemptor(context: Context) -> Preemptor:
-    return GangPreemptor(
+def _by_cost(make: Callable[..., Preemptor]) -> Callable[[Context], Preemptor]:
+    """A preemptor that goes by the paper's cost."""
+    return lambda context: make(
         context.pool,
         context.ledger,
         rules=context.parameters.rules,
@@ -50,54 +44,29 @@ GFS = Composition(
     "the paper's scheduler: packs, keeps classes together, evicts where least work is lost",
     queue=SizedQueue,
     placer=_placer,
-    preemptor=_preemptor,
+    preemptor=_by_cost(GfsPreemptor),
 )
-GFS_E = Composition(
-    "gfs-e",
-    "gfs without its estimator: last week's peak instead of a forecast",
-    queue=SizedQueue,
-    placer=_placer,
-    preemptor=_preemptor,
+GFS_E = replace(
+    GFS,
+    name="gfs-e",
+    summary="gfs without its estimator: last week's peak instead of a forecast",
     quota="weekly-peak",
 )
-GFS_D = Composition(
-    "gfs-d",
-    "gfs without feedback: eta stays 1",
-    queue=SizedQueue,
-    placer=_placer,
-    preemptor=_preemptor,
-    quota="open-loop",
-)
-GFS_S = Composition(
-    "gfs-s",
-    "gfs without its scores: best fit",
-    queue=SizedQueue,
-    placer=_best_fit,
-    preemptor=_preemptor,
-    quota="forecast",
-)
-GFS_P = Composition(
-    "gfs-p",
-    "gfs without its preemption cost: nodes and victims by lot",
-    queue=SizedQueue,
-    placer=_placer,
+GFS_D = replace(GFS, name="gfs-d", summary="gfs without feedback: eta stays 1", quota="open-loop")
+GFS_S = replace(GFS, name="gfs-s", summary="gfs without its scores: best fit", placer=_best_fit, quota="forecast")
+GFS_P = replace(
+    GFS,
+    name="gfs-p",
+    summary="gfs without its preemption cost: nodes and victims by lot",
     preemptor=_by_lot,
     quota="forecast",
 )
-GFS_SP = Composition(
-    "gfs-sp",
-    "gfs without scores and preemption cost",
-    queue=SizedQueue,
-    placer=_best_fit,
-    preemptor=_by_lot,
-    quota="forecast",
-)
-GFS_PLUS = Composition(
-    "gfs-plus",
-    "gfs and more: victims for a whole gang at once, a quota that keeps back what the promise takes",
-    queue=SizedQueue,
-    placer=_placer,
-    preemptor=_gang_preemptor,
+GFS_SP = replace(GFS_P, name="gfs-sp", summary="gfs without scores and preemption cost", placer=_best_fit)
+GFS_PLUS = replace(
+    GFS,
+    name="gfs-plus",
+    summary="gfs and more: victims for a whole gang at once, a quota that keeps back what the promise takes",
+    preemptor=_by_cost(GangPreemptor),
     quota="adaptive",
 )
 ABLATIONS = (GFS_E, GFS_D, GFS_S, GFS_P, GFS_SP)
