@@ -31,6 +31,7 @@ from builders import Draft, Stage
 from gfs import Kind, Parameters, Task, simulate
 from gfs.assembly.compositions.fgd import FGD
 from gfs.assembly.context import Context
+from gfs.assembly.schedulers import build_policy
 from gfs.core.actions import SUBMIT, Record
 from gfs.core.ledger import GuaranteeLedger
 from gfs.core.node import Node
@@ -330,7 +331,7 @@ def test_the_mix_is_exactly_what_has_arrived_in_the_pool(case: Case) -> None:
     recipe, policies = replace(FGD, placer=watched), {}
     for model in work.capacity():
         pool = Pool(model, [node for node in work.nodes if node.gpu_model == model])
-        policies[model] = recipe.build(Context(pool, GuaranteeLedger(), Parameters(), 3600.0, (1.0,)))
+        policies[model] = build_policy(recipe, Context(pool, GuaranteeLedger(), Parameters(), 3600.0, (1.0,)))
     assert not any(mix.tasks for mix in mixes.values()), "nothing is known before the first arrival"
     Engine(work, Scheduler(policies), note, rules=Parameters().rules).run()
     for model, mix in mixes.items():

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
 from gfs.assembly.context import Context
 from gfs.assembly.quotas import build_quota
-from gfs.core.ports import Placer, Policy, Preemptor, Queue
-from gfs.domain.task import Task
+from gfs.core.ports import Observer, Placer, Policy, Preemptor, Queue
 from gfs.policies.greedy import GreedyPolicy
 
 
@@ -53,20 +52,12 @@ class Composition:
         return _serve(context, self.queue, self.placer(context), self.preemptor(context), self.quota)
 
 
-class Learner(Protocol):
-    """Something that parts learn from the arrivals."""
-
-    def learn(self, arrived: Sequence[Task]) -> None:
-        """See the tasks that have just arrived, before the pass that serves them."""
-        ...
-
-
-L = TypeVar("L", bound=Learner)
+L = TypeVar("L", bound=Observer)
 
 
 @dataclass(frozen=True, slots=True)
 class LearningComposition(Generic[L]):
-    """A `Composition` whose placer and preemptor share what is learnt from the arrivals of their pool."""
+    """A `Composition` whose placer and preemptor share what is learnt from what happens in their pool."""
 
     name: str
     summary: str
@@ -81,8 +72,9 @@ class LearningComposition(Generic[L]):
     def build(self, context: Context) -> Policy:
         """The scheduler of one pool."""
         learner = self.learner(context)
+        context.observers.append(learner)
         placer, preemptor = self.placer(context, learner), self.preemptor(context, learner)
-        return _serve(context, self.queue, placer, preemptor, self.quota, learner.learn)
+        return _serve(context, self.queue, placer, preemptor, self.quota)
 
 
 def _serve(
@@ -91,7 +83,6 @@ def _serve(
     placer: Placer,
     preemptor: Preemptor,
     quota: str,
-    watch: Callable[[Sequence[Task]], None] | None = None,
 ) -> Policy:
     """The policy that serves tasks one by one with these parts."""
     return GreedyPolicy(
@@ -103,5 +94,4 @@ def _serve(
         quota=build_quota(context, quota),
         ledger=context.ledger,
         rules=context.parameters.rules,
-        watch=watch,
     )

@@ -135,9 +135,14 @@ def build_scheduler(
         context = Context(
             pool, GuaranteeLedger(), parameters, max(period, HOUR), guarantees, seed=seed, stopwatch=watch
         )
-        policy = recipe.build(context)
-        policies[model] = ObservedPolicy(policy, context.observers) if context.observers else policy
+        policies[model] = build_policy(recipe, context)
     return Scheduler(policies, check=check, on_tick=on_tick)
+
+
+def build_policy(recipe: Recipe, context: Context) -> Policy:
+    """The scheduler of one pool, with those parts of it looking on that learn from what happens there."""
+    policy = recipe.build(context)
+    return ObservedPolicy(policy, context.observers) if context.observers else policy
 
 
 def quota_in_force(recipe: Recipe, parameters: Parameters) -> str:

@@ -69,7 +69,7 @@ def backtest(
     As gfs forecast evaluate does it, forecasters are fitted once and then asked at
     every hour of the test part. The page shows every one of these forecasts.
     """
-    from gfs.cli.forecast_input import Demand, history_text
+    from gfs.cli.forecast_input import Demand, rolled_text
     from gfs.cli.forecast_models import load_models, note_idle_options, parse_models, parse_split, roll_models
     from gfs.cli.forecast_table import score_tables
     from gfs.forecasting.evaluation import origins_of_test
@@ -88,8 +88,7 @@ def backtest(
         shown = Shown.of(history, origins, horizon, top=top, models=len(names))
         rolling = roll_models(estimators, history, horizon=horizon, split=parts)
         tried = {name: Tried.of(rolled, shown) for name, rolled in rolling}
-        say(f"{demand.name}: {history_text(history)}")
-        say(f"{len(origins):,} forecasts of {horizon} h, from hour {origins.start} on")
+        say(rolled_text(demand.name, history, origins, horizon))
         if len(shown.rows) < len(history.keys):
             say(f"drawn: the {len(shown.rows)} largest of {len(history.keys):,} series; --top N draws more")
         say()

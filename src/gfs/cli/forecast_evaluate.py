@@ -50,7 +50,7 @@ def evaluate(
     Each is fitted once on what comes before the test part. Then every hour of the
     test part is taken as now: the next hours are forecast and compared with what came.
     """
-    from gfs.cli.forecast_input import Demand, history_text
+    from gfs.cli.forecast_input import Demand, rolled_text
     from gfs.cli.forecast_models import load_models, note_idle_options, parse_models, parse_split, roll_models
     from gfs.cli.forecast_table import score_tables
     from gfs.forecasting.evaluation import origins_of_test
@@ -66,8 +66,7 @@ def evaluate(
         rolling = roll_models(estimators, history, horizon=horizon, split=parts)
         scores = {name: rolled.scores() for name, rolled in rolling}
         if json != STDOUT:
-            say(f"{demand.name}: {history_text(history)}")
-            say(f"{len(origins):,} forecasts of {horizon} h, from hour {origins.start} on")
+            say(rolled_text(demand.name, history, origins, horizon))
             say()
             show(*score_tables(scores))
         outputs.save_json(

@@ -107,6 +107,12 @@ def parse_day(text: str | None) -> date | None:
         raise InputError(f"first day {text!r}: write a date as YYYY-MM-DD, for example 2024-04-01") from None
 
 
+def rolled_text(name: str, history: DemandHistory, origins: range, horizon: int) -> str:
+    """What was rolled over, in two lines."""
+    forecasts = f"{len(origins):,} forecasts of {horizon} h, from hour {origins.start} on"
+    return f"{name}: {history_text(history)}\n{forecasts}"
+
+
 def history_text(history: DemandHistory) -> str:
     """What a history holds, in a line."""
     count = len(history.keys)

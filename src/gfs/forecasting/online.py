@@ -18,7 +18,7 @@ from gfs.forecasting.history import DemandHistory, Floats
 from gfs.forecasting.meter import DemandMeter
 
 NOTHING_KNOWN = "nothing known yet"
-"""Named as the forecaster in the first hour: all cards are kept back."""
+"""Named as the forecaster in the first minutes: all cards are kept back."""
 
 
 @runtime_checkable

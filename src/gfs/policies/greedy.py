@@ -5,7 +5,7 @@ quota check (spot only) -> on idle cards -> by preemption (HP only) -> wait, wit
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from math import inf
 
 from gfs.core.actions import NOTHING, Eviction, Plan
@@ -48,9 +48,7 @@ class GreedyPolicy:
         quota: Quota,
         ledger: GuaranteeLedger,
         rules: ExecutionRules,
-        watch: Callable[[Sequence[Task]], None] | None = None,
     ) -> None:
-        """`watch` sees all arrivals before the pass that serves them: for parts that learn from them."""
         self.pool = pool
         self.quota = quota
         self.ledger = ledger
@@ -60,7 +58,6 @@ class GreedyPolicy:
         self._preemptor = preemptor
         self._gangs = preemptor if isinstance(preemptor, WholeGangs) else None
         self._rules = rules
-        self._watch = watch
         self._trial = Trial(pool)
         self._reasons: dict[int, Reason] = {}
         """Task index -> why it waits, for every task in the queues."""
@@ -93,8 +90,6 @@ class GreedyPolicy:
         """HP first, then spot. Without room freed only the newcomers can have a chance."""
         if not arrived and not self._reasons:
             return NOTHING
-        if self._watch is not None:
-            self._watch(arrived)
         if now >= self._placer.next_change:
             freed = self._placer.advance(now) or freed
         hopeful = freed and bool(self._reasons)  # someone waits, and may find room now

@@ -16,9 +16,11 @@ under one mix, and this way they are compared exactly.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
+from gfs.core.actions import Plan
 from gfs.core.node import Node
+from gfs.core.run import Run
 from gfs.domain.task import Task
 from gfs.domain.units import MICRO
 
@@ -38,6 +40,16 @@ class RequestMix:
         """The fractions seen, in micro-cards, ascending."""
         self._at_least: list[int] = []
         """Position in `_shares` -> tasks seen that want this fraction or a larger one."""
+
+    def arrived(self, tasks: Sequence[Task], now: float) -> None:
+        """Tasks have been submitted: they belong to the mix from now on."""
+        self.learn(tasks)
+
+    def finished(self, run: Run, now: float) -> None:
+        """What has arrived stays in the mix."""
+
+    def decided(self, plan: Plan, now: float) -> None:
+        """Who runs where does not change the mix."""
 
     def learn(self, arrived: Iterable[Task]) -> None:
         """Count tasks that have just arrived."""

@@ -182,10 +182,10 @@ class GangSearch:
         found: list[Run] = []
         lowest, first = inf, -1
         for node, runs in self._there.items():
-            wanted = self._cards - self._free[node] % self._cards
-            if node.total < self._cards or sum(1 for run in runs if run not in chosen) < 2:
+            left = [run for run in runs if run not in chosen]
+            if node.total < self._cards or len(left) < 2:
                 continue
-            bundle, weight = self._lightest(node, [run for run in runs if run not in chosen], wanted)
+            bundle, weight = self._lightest(node, left, self._cards - self._free[node] % self._cards)
             if weight < lowest or (weight == lowest < inf and node.index < first):
                 found, lowest, first = bundle, weight, node.index
         return found, lowest
