@@ -9,6 +9,7 @@ from gfs.core.ledger import GuaranteeLedger
 from gfs.core.pool import Pool
 from gfs.core.ports import Observer
 from gfs.forecasting.online import Stopwatch
+from gfs.policies.gfs.keeper import KeptCards
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,3 +29,5 @@ class Context:
     """Parts add themselves here if they want to see what happens in the pool."""
     stopwatch: Stopwatch = field(default_factory=Stopwatch)
     """Where forecasters note the time they take."""
+    kept: KeptCards = field(default_factory=KeptCards)
+    """Where it is counted what keeping cards for tasks costs."""

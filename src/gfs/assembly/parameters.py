@@ -56,10 +56,11 @@ class Parameters:
         "how organizations' bounds add up: sum-of-peaks, independent, or total (the forecaster's own)",
     )
     forecaster: str = _text("orglinear", "who forecasts HP demand; gfs forecast evaluate compares them")
-    history_hours: float = _number(72.0, "hours of demand seen before the forecaster takes over", 1.0)
+    history_hours: float = _number(24.0, "hours of demand seen before the forecaster takes over", 1.0)
     retrain_hours: float = _number(24.0, "hours between two trainings of the forecaster", 1e-2)
     country: str = _text("", "whose public holidays count, such as CN (needs first_day); empty = none")
     first_day: str = _text("", "date of the day that time 0 begins, YYYY-MM-DD; empty = not known")
+    patience: float = _number(43200.0, "seconds a spot task waits until cards are kept for it (gfs-plus)", 0.0)
     alpha: float = _number(0.5, "weight of useful GPU time in the objective", 0.0)
     beta: float = _number(0.5, "weight of wasted work in the preemption cost", 0.0)
     gamma: float = _number(0.8, "weight of the last hour in a node's eviction history", 0.0, 1.0)

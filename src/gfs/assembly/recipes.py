@@ -49,7 +49,8 @@ class Composition:
 
     def build(self, context: Context) -> Policy:
         """The scheduler of one pool."""
-        return _serve(context, self.queue, self.placer(context), self.preemptor(context), self.quota)
+        placer, preemptor = self.placer(context), self.preemptor(context)
+        return _serve(context, self.queue(), self.queue(), placer, preemptor, self.quota)
 
 
 L = TypeVar("L", bound=Observer)
@@ -57,29 +58,33 @@ L = TypeVar("L", bound=Observer)
 
 @dataclass(frozen=True, slots=True)
 class LearningComposition(Generic[L]):
-    """A `Composition` whose placer and preemptor share what is learnt from what happens in their pool."""
+    """A `Composition` whose parts share what is learnt from what happens in their pool."""
 
     name: str
     summary: str
     queue: Callable[[], Queue]
     learner: Callable[[Context], L]
-    """Built once for each pool, and handed to both parts."""
+    """Built once for each pool, and handed to the parts."""
     placer: Callable[[Context, L], Placer]
     preemptor: Callable[[Context, L], Preemptor]
     quota: str = "none"
     """The quota it has unless another one is asked for."""
+    spot_queue: Callable[[L], Queue] | None = None
+    """A queue of its own for spot tasks."""
 
     def build(self, context: Context) -> Policy:
         """The scheduler of one pool."""
         learner = self.learner(context)
         context.observers.append(learner)
         placer, preemptor = self.placer(context, learner), self.preemptor(context, learner)
-        return _serve(context, self.queue, placer, preemptor, self.quota)
+        spot_queue = self.spot_queue(learner) if self.spot_queue else self.queue()
+        return _serve(context, self.queue(), spot_queue, placer, preemptor, self.quota)
 
 
 def _serve(
     context: Context,
-    queue: Callable[[], Queue],
+    hp_queue: Queue,
+    spot_queue: Queue,
     placer: Placer,
     preemptor: Preemptor,
     quota: str,
@@ -87,8 +92,8 @@ def _serve(
     """The policy that serves tasks one by one with these parts."""
     return GreedyPolicy(
         context.pool,
-        hp_queue=queue(),
-        spot_queue=queue(),
+        hp_queue=hp_queue,
+        spot_queue=spot_queue,
         placer=placer,
         preemptor=preemptor,
         quota=build_quota(context, quota),

@@ -27,6 +27,15 @@ class ForecastFigures(NamedTuple):
     forecast_seconds: float
 
 
+class KeptFigures(NamedTuple):
+    """What it took that no spot task starves."""
+
+    tasks: int
+    """Spot tasks that cards were kept for."""
+    gpu_hours: float
+    """Cards that stood idle for them."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class RunResult:
     """One scheduler on one workload."""
@@ -49,6 +58,8 @@ class RunResult:
     """Where the scheduler solves programs: how that went."""
     forecasting: ForecastFigures | None = None
     """Where demand was forecast: what it took, as a part of `seconds`."""
+    kept: KeptFigures | None = None
+    """Where cards were kept for spot tasks that had waited too long: for how many, and what it cost."""
 
     def summary(self) -> dict[str, Any]:
         """One entry of the summary file (SPEC 8)."""
@@ -63,6 +74,7 @@ class RunResult:
             "metrics": self.metrics.to_dict(),
             **({"solver": self.solver._asdict()} if self.solver else {}),
             **({"forecasting": self.forecasting._asdict()} if self.forecasting else {}),
+            **({"kept": self.kept._asdict()} if self.kept else {}),
         }
 
     def explain(self, task: str) -> list[TaskStep]:

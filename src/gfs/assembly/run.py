@@ -8,12 +8,13 @@ from dataclasses import replace
 
 from gfs.assembly.parameters import Parameters
 from gfs.assembly.recipes import Recipe
-from gfs.assembly.result import ForecastFigures, RunResult, Window
+from gfs.assembly.result import ForecastFigures, KeptFigures, RunResult, Window
 from gfs.assembly.schedulers import build_scheduler, find_scheduler, quota_in_force
 from gfs.domain.task import Task
 from gfs.domain.units import HOUR
 from gfs.domain.workload import Workload
 from gfs.forecasting.online import Stopwatch
+from gfs.policies.gfs.keeper import KeptCards
 from gfs.simulator.engine import Engine
 from gfs.telemetry.event_log import EventLog
 from gfs.telemetry.metrics import compute_metrics
@@ -36,7 +37,7 @@ def run_simulation(
 ) -> RunResult:
     """Run a workload through a scheduler to the end and work out the metrics from the event log."""
     recipe = find_scheduler(scheduler)
-    log, quota_log, watch = EventLog(workload), QuotaLog(), Stopwatch(time.perf_counter)
+    log, quota_log, watch, kept = EventLog(workload), QuotaLog(), Stopwatch(time.perf_counter), KeptCards()
     built = build_scheduler(
         recipe,
         workload,
@@ -46,6 +47,7 @@ def run_simulation(
         check=check,
         on_tick=quota_log.note if record_quota else None,
         stopwatch=watch,
+        kept=kept,
     )
     rules = parameters.rules
     engine = Engine(workload, built, log.record, rules=rules, tick=parameters.tick, progress=progress)
@@ -78,6 +80,7 @@ def run_simulation(
         forecasting=ForecastFigures(watch.fits, watch.training, watch.forecasts, watch.forecasting)
         if watch.forecasts
         else None,
+        kept=KeptFigures(kept.tasks, kept.gpu_seconds / HOUR) if kept.tasks else None,
     )
 
 

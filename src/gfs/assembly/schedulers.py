@@ -22,6 +22,7 @@ from gfs.domain.task import Kind
 from gfs.domain.units import HOUR, format_gpus
 from gfs.domain.workload import Workload
 from gfs.forecasting.online import Stopwatch
+from gfs.policies.gfs.keeper import KeptCards
 
 SCHEDULERS: dict[str, Recipe] = {recipe.name: recipe for recipe in BUILT_IN}
 """The schedulers that come with GFS, by name."""
@@ -119,9 +120,10 @@ def build_scheduler(
     check: bool = False,
     on_tick: TickObserver | None = None,
     stopwatch: Stopwatch | None = None,
+    kept: KeptCards | None = None,
 ) -> Scheduler:
     """A scheduler for all pools of a cluster, ready to take events."""
-    watch = stopwatch or Stopwatch()
+    watch, kept = stopwatch or Stopwatch(), kept or KeptCards()
     recipe = find_scheduler(scheduler)
     by_model: dict[str, list[NodeSpec]] = {}
     for node in workload.nodes:
@@ -133,7 +135,14 @@ def build_scheduler(
     for model, specs in by_model.items():
         pool = Pool(model, specs)
         context = Context(
-            pool, GuaranteeLedger(), parameters, max(period, HOUR), guarantees, seed=seed, stopwatch=watch
+            pool,
+            GuaranteeLedger(),
+            parameters,
+            max(period, HOUR),
+            guarantees,
+            seed=seed,
+            stopwatch=watch,
+            kept=kept,
         )
         policies[model] = build_policy(recipe, context)
     return Scheduler(policies, check=check, on_tick=on_tick)

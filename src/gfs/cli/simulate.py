@@ -64,7 +64,7 @@ def simulate(
     from gfs.assembly.run import run_simulation
     from gfs.assembly.schedulers import find_scheduler
     from gfs.cli.bars import bars
-    from gfs.cli.tables import forecasting_text, pools_table, result_table, solver_text
+    from gfs.cli.tables import forecasting_text, kept_text, pools_table, result_table, solver_text
     from gfs.cli.trace_input import read_run_input
     from gfs.telemetry.tables import write_table
 
@@ -94,6 +94,8 @@ def simulate(
             note(solver_text(result.solver))
         if result.forecasting is not None:
             note(forecasting_text(result.forecasting))
+        if result.kept is not None:
+            note(kept_text(result.kept))
         outputs.save(events, lambda path: write_table(result.events, path))
         if result.quota is not None:
             table = result.quota

@@ -14,7 +14,7 @@ from gfs.domain.errors import BadRow
 from gfs.report.columns import NOTHING, amount, percent, short_seconds
 
 if TYPE_CHECKING:
-    from gfs.assembly.result import ForecastFigures, RunResult
+    from gfs.assembly.result import ForecastFigures, KeptFigures, RunResult
     from gfs.core.ports import SolverFigures
     from gfs.telemetry.metrics import ClassMetrics
 
@@ -75,6 +75,12 @@ def forecasting_text(figures: ForecastFigures) -> str:
     return (
         f"of these, forecasts: {training}, asked {figures.forecasts:,} times in {figures.forecast_seconds:.2f} s"
     )
+
+
+def kept_text(figures: KeptFigures) -> str:
+    """What it took that no spot task starves, in a line."""
+    tasks = f"{figures.tasks:,} spot task{'s' * (figures.tasks > 1)} that had waited too long"
+    return f"cards were kept for {tasks}: {amount(figures.gpu_hours)} GPU-hours idle"
 
 
 def solver_text(figures: SolverFigures) -> str:

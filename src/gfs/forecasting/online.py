@@ -68,7 +68,7 @@ class OnlineForecaster:
         capacity: float,
         p: float,
         hours: int,
-        least_hours: int = 72,
+        least_hours: int = 24,
         retrain: float = DAY,
         hourly: bool = False,
         stopwatch: Stopwatch | None = None,

@@ -3,8 +3,8 @@
 The paper's rule keeps back a bound on demand that holds with probability p. How many guarantees that breaks is
 another matter: a peak above the bound evicts some spot tasks, not all, and where demand jumps the bound leaves
 nothing although hardly anyone would be evicted. Here feedback moves the *level* of the bound. It rises while
-more than 1 - p of the guarantee periods of the last day were broken, and falls while fewer were and someone waits.
-So the share that is broken comes to be what was promised, and no more cards are kept back than that takes:
+more than 1 - p of the guarantee periods of the last week were broken, and falls while fewer were and someone
+waits. So the share that is broken comes to be what was promised, and no more cards are kept back than that takes:
 
     level += gain * (e - (1 - p))      0 <= level <= the highest
     inventory = C - min(C, bound on the peak of the pool's total demand over H hours at this level)
@@ -27,6 +27,8 @@ from gfs.quota.forecast import Demand
 from gfs.quota.inventory import Outlook
 from gfs.quota.waits import SpotWaits
 
+WINDOW = 7 * DAY
+"""How far back broken guarantees count. One bad day is no reason to keep cards idle on the next."""
 GAIN = 0.2
 """At no evictions and p = 0.9 the level falls from p to 0 in 45 ticks, less than four hours."""
 HIGHEST = 0.995
@@ -62,7 +64,7 @@ class AdaptiveQuota:
         """Look ahead and back, move the levels, and set the quota of every guarantee."""
         outlook = self._demand.look(now)
         for hours in self._allotments.guarantees:
-            broken = self._rates.rate(hours, now, back=DAY)
+            broken = self._rates.rate(hours, now, back=WINDOW)
             wait = self._waits.longest(hours, now)
             level = self._levels[hours] = self._moved(self._levels[hours], broken, wait)
             demand = outlook.total_peak(ceil(hours), level) if level >= LOWEST else 0.0
@@ -81,11 +83,11 @@ class AdaptiveQuota:
         return self._allotments.rows(self._outlook) if self._outlook is not None else ()
 
     def why(self, guarantee_hours: float) -> str:
-        """Such as 'forecast peak 2,104 from 14:00 at level 0.85, 12% of guarantees broken in a day'."""
+        """Such as 'forecast peak 2,104 from 14:00 at level 0.85, 12% of guarantees broken in a week'."""
         allotment = self._allotments.of(guarantee_hours)
         if allotment is None:
             return "no forecast yet"
-        broken = f"{allotment.eviction_rate:.0%} of guarantees broken in a day"
+        broken = f"{allotment.eviction_rate:.0%} of guarantees broken in a week"
         if not allotment.demand:
             return f"nothing is kept back, {broken}"
         words = f"forecast peak {allotment.demand:,.0f} from {format_clock(self._now)}"

@@ -13,7 +13,8 @@ Choices, and why:
   allocation rate, or demand over capacity where no rate is published. The A10 pool of the trace asks for
   133% of its cards; no queue survives that, so it too gets its allocation rate.
 * `demo`: the paper's mix and its load at spot x2 on a ninth of the nodes. Its longest tasks last three days
-  instead of three months and there are more of the short ones, so that a week shows everything.
+  instead of three months and there are more of the short ones, so that a week shows everything. No gang
+  exceeds two nodes: larger ones would each be a quarter of the pool.
 """
 
 from __future__ import annotations
@@ -121,8 +122,10 @@ def demo() -> Preset:
         ((32, 8),),
         128,
         dict(list(_organizations("A100-SXM4-80GB").items())[:8]),
-        ClassPlan(6000, _a100_mix(Kind.HP), body, LongPlan(0.02, body.seconds[-1], 110_000.0, 0.7), load=0.575),
-        ClassPlan(1200, _a100_mix(Kind.SPOT), _spot_durations(), load=0.14),
+        ClassPlan(
+            6000, _a100_mix(Kind.HP, 1 / 16), body, LongPlan(0.02, body.seconds[-1], 110_000.0, 0.7), load=0.575
+        ),
+        ClassPlan(1200, _a100_mix(Kind.SPOT, 1 / 16), _spot_durations(), load=0.14),
     )
     return Preset("demo", "a small busy cluster: 32 x 8 A100, 7 days, 7,200 tasks", 7, (pool,))
 
@@ -185,14 +188,16 @@ def _long_share_of_gpu_time(shortest: float, mean: float) -> float:
     return over_three_days * (longest - shortest) / (longest - _THREE_DAYS)
 
 
-def _a100_mix(kind: Kind) -> RequestMix:
-    """The request mix of the paper's table."""
+def _a100_mix(kind: Kind, gang_limit: float | None = None) -> RequestMix:
+    """The request mix of the paper's table; gangs up to a share of the pool."""
     percent = figures()["paper_simulation"]["request_mix_percent"][kind.label]
     sizes = {size: percent[f"{size:g}"] for size in (1.0, 2.0, 4.0, 8.0)}
     sizes[0.25] = sizes[0.5] = percent["<1"] / 2
-    if kind is Kind.HP:
-        return RequestMix(sizes, percent["gang"] / 100, {1.0: 0.18, 2.0: 0.05, 4.0: 0.05, 8.0: 0.72}, 1 / 4)
-    return RequestMix(sizes, percent["gang"] / 100, {1.0: 0.6, 2.0: 0.05, 4.0: 0.15, 8.0: 0.2}, 1 / 8)
+    gangs = {1.0: 0.18, 2.0: 0.05, 4.0: 0.05, 8.0: 0.72}
+    largest = 1 / 4
+    if kind is Kind.SPOT:
+        gangs, largest = {1.0: 0.6, 2.0: 0.05, 4.0: 0.15, 8.0: 0.2}, 1 / 8
+    return RequestMix(sizes, percent["gang"] / 100, gangs, gang_limit or largest)
 
 
 def _production_mix(model: str) -> tuple[RequestMix, RequestMix]:

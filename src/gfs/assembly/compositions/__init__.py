@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from gfs.assembly.compositions.chronus import CHRONUS
 from gfs.assembly.compositions.fgd import FGD
-from gfs.assembly.compositions.gfs import ABLATIONS, GFS, GFS_PLUS
+from gfs.assembly.compositions.gfs import ABLATIONS, GFS
+from gfs.assembly.compositions.gfs_plus import GFS_PLUS
 from gfs.assembly.compositions.lyra import LYRA
 from gfs.assembly.compositions.static import STATIC
 from gfs.assembly.compositions.yarn_cs import YARN_CS

@@ -2,32 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
 from gfs.assembly.context import Context
 from gfs.assembly.recipes import Composition
 from gfs.core.ports import Placer, Preemptor
 from gfs.policies.fit import best_fit
-from gfs.policies.gfs.gang_victims import GangPreemptor
 from gfs.policies.gfs.preemption import GfsPreemptor
 from gfs.policies.gfs.scoring import GfsPlacer
 from gfs.policies.queues import SizedQueue
 from gfs.policies.random_node import RandomPreemptor
 
 
-def _placer(context: Context) -> Placer:
+def _by_scores(context: Context) -> Placer:
     return GfsPlacer(context.pool, gamma=context.parameters.gamma, m=context.parameters.m)
 
 
-def _by_cost(make: Callable[..., Preemptor]) -> Callable[[Context], Preemptor]:
-    """A preemptor that goes by the paper's cost."""
-    return lambda context: make(
-        context.pool,
-        context.ledger,
-        rules=context.parameters.rules,
-        beta=context.parameters.beta,
-        period=context.period,
+def _by_cost(context: Context) -> Preemptor:
+    numbers = context.parameters
+    return GfsPreemptor(
+        context.pool, context.ledger, rules=numbers.rules, beta=numbers.beta, period=context.period
     )
 
 
@@ -43,8 +37,9 @@ GFS = Composition(
     "gfs",
     "the paper's scheduler: packs, keeps classes together, evicts where least work is lost",
     queue=SizedQueue,
-    placer=_placer,
-    preemptor=_by_cost(GfsPreemptor),
+    placer=_by_scores,
+    preemptor=_by_cost,
+    quota="forecast",
 )
 GFS_E = replace(
     GFS,
@@ -53,20 +48,12 @@ GFS_E = replace(
     quota="weekly-peak",
 )
 GFS_D = replace(GFS, name="gfs-d", summary="gfs without feedback: eta stays 1", quota="open-loop")
-GFS_S = replace(GFS, name="gfs-s", summary="gfs without its scores: best fit", placer=_best_fit, quota="forecast")
+GFS_S = replace(GFS, name="gfs-s", summary="gfs without its scores: best fit", placer=_best_fit)
 GFS_P = replace(
     GFS,
     name="gfs-p",
     summary="gfs without its preemption cost: nodes and victims by lot",
     preemptor=_by_lot,
-    quota="forecast",
 )
 GFS_SP = replace(GFS_P, name="gfs-sp", summary="gfs without scores and preemption cost", placer=_best_fit)
-GFS_PLUS = replace(
-    GFS,
-    name="gfs-plus",
-    summary="gfs and more: victims for a whole gang at once, a quota that keeps back what the promise takes",
-    preemptor=_by_cost(GangPreemptor),
-    quota="adaptive",
-)
 ABLATIONS = (GFS_E, GFS_D, GFS_S, GFS_P, GFS_SP)

@@ -39,6 +39,8 @@ class GfsPlacer:
     """An index of buckets with equal scores, with a view per class, updated change by change."""
 
     fills_up = True  # a pod raises its node's score1 and score2
+    packing_first = True
+    """Whether a fuller node comes before every emptier one."""
 
     def __init__(self, pool: Pool, *, gamma: float = 0.8, m: float = 3.0) -> None:
         self._nodes = pool.nodes
@@ -47,14 +49,18 @@ class GfsPlacer:
         self.next_change = float("inf")
         self._ratios = sorted({Fraction(idle, size) for size in pool.sizes for idle in range(size + 1)})
         self._parts = lcm(*pool.sizes)
-        self._index = NodeIndex(pool.nodes, views=len(Kind), fullest_first=len(pool.sizes) == 1)
+        self._bits = max(self._parts, len(self._ratios)).bit_length()
+        fullest_first = self.packing_first and len(pool.sizes) == 1
+        self._index = NodeIndex(pool.nodes, views=len(Kind), fullest_first=fullest_first)
         self._buckets: dict[tuple[int, ...], Bucket] = {}
         self._closed: set[int] = set()
+        self._marks = [False] * len(pool.nodes)
+        """Nodes that differ from others in more than the cards that are held."""
         self._file = self._index.filer(
             pool.sizes,
             plain=lambda size, idle, hp: self._bucket_for(size, idle, hp, size - idle - hp, 0, 0, 0),
             special=self._special_bucket,
-            marked=self._history.last_day,
+            marked=self._marks,
         )
         for node in pool.nodes:
             self._file(node)
@@ -82,7 +88,11 @@ class GfsPlacer:
             self._closed.add(i)
         else:
             self._closed.discard(i)
+        self._marks[i] = self._marked(node)
         self._file(node)
+
+    def _marked(self, node: Node) -> bool:
+        return self._history.last_day[node.index] > 0
 
     def closed(self, task: Task) -> int:
         """Nodes with idle cards for a pod of this spot task that the circuit breaker keeps closed."""
@@ -113,15 +123,19 @@ class GfsPlacer:
             packing = self._ratios.index(Fraction(idle, size))
             pressure = eviction_pressure(last_hour, last_day, self._gamma)
             ranks: list[Rank] = []
-            for kind, held in ((Kind.HP, hp_cards), (Kind.SPOT, spot_cards)):
-                welcome = score3(kind, pressure, self._m)
-                missing = self._parts - held * self._parts // size
-                unwelcome = round((1 - welcome) * SCORE3_STEPS)
-                ranks.append((packing << self._parts.bit_length() | missing) << 32 | unwelcome)
+            part = self._parts // size
+            for kind in Kind:
+                first, second = self._compared(kind, packing, hp_cards * part, spot_cards * part)
+                unwelcome = round((1 - score3(kind, pressure, self._m)) * SCORE3_STEPS)
+                ranks.append((first << self._bits | second) << 32 | unwelcome)
             if self._is_closed(last_hour, last_day):
                 ranks[Kind.SPOT] = None
             known = self._buckets[key] = self._index.bucket(idle, room, tuple(ranks))
         return known
+
+    def _compared(self, kind: Kind, packing: int, hp: int, spot: int) -> tuple[int, int]:
+        """What is compared first and what then, lower being better: the node's rank by score1, parts it holds."""
+        return packing, self._parts - (spot if kind else hp)
 
     def _is_closed(self, last_hour: int, last_day: int) -> bool:
         """The circuit breaker: a spot score of 0."""

@@ -1,0 +1,38 @@
+"""`gfs-plus`: beyond the paper, by name only."""
+
+from __future__ import annotations
+
+from gfs.assembly.context import Context
+from gfs.assembly.recipes import LearningComposition
+from gfs.core.ports import Placer, Preemptor
+from gfs.policies.gfs.gang_victims import GangPreemptor
+from gfs.policies.gfs.keeper import Keeper
+from gfs.policies.gfs.patient import KeepingPlacer, PatientQueue
+from gfs.policies.queues import SizedQueue
+
+
+def _keeper(context: Context) -> Keeper:
+    return Keeper(context.pool, context.parameters.patience, context.kept)
+
+
+def _placer(context: Context, keeper: Keeper) -> Placer:
+    return KeepingPlacer(context.pool, keeper, gamma=context.parameters.gamma, m=context.parameters.m)
+
+
+def _preemptor(context: Context, keeper: Keeper) -> Preemptor:
+    numbers = context.parameters
+    return GangPreemptor(
+        context.pool, context.ledger, rules=numbers.rules, beta=numbers.beta, period=context.period
+    )
+
+
+GFS_PLUS = LearningComposition(
+    "gfs-plus",
+    "gfs and more: classes apart, whole gangs as victims, a quota that keeps the promise, nobody starves",
+    queue=SizedQueue,
+    learner=_keeper,
+    placer=_placer,
+    preemptor=_preemptor,
+    quota="adaptive",
+    spot_queue=PatientQueue,
+)
