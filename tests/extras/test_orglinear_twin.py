@@ -165,16 +165,22 @@ def test_the_same_weights_after_some_steps_of_adam() -> None:
     with torch.no_grad():
         twin.trend.weight[:, window:] = 0.0
         twin.trend.bias[:] = 0.0
-    schedule = Schedule(epochs=5, batch=16, rate=1e-2, decay=1.0)
+    schedule = Schedule(epochs=5, batch=16, rate=1e-2, fading=0.1)
     average = moving_average(window, kernel)
     ours = train(start, lambda order: batch, 16, average, schedule, np.random.default_rng(0))
     optimiser = torch.optim.Adam(twin.parameters(), lr=1e-2)
+    falling = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda step: 1 - step / 5)
+    ages = torch.arange(window, 0, -1)
     for _ in range(5):
         optimiser.zero_grad()
         twin.loss(batch).backward()
         twin.trend.weight.grad[:, window:] = 0.0
         twin.trend.bias.grad[:] = 0.0
+        with torch.no_grad():
+            for head in (twin.cycle, twin.trend, twin.spread):
+                head.weight[:, :window] *= torch.exp(-0.1 * falling.get_last_lr()[0] * ages)
         optimiser.step()
+        falling.step()
     with torch.no_grad():
         theirs = {
             "cycle": twin.cycle.weight.T[:window],

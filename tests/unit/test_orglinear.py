@@ -11,7 +11,7 @@ import pytest
 from gfs import InputError
 from gfs.forecasting.calendar import holiday_hours
 from gfs.forecasting.history import DemandHistory, SeriesKey
-from gfs.forecasting.orglinear.estimator import OrgLinearEstimator, scale_of
+from gfs.forecasting.orglinear.estimator import OrgLinearEstimator
 from gfs.forecasting.orglinear.model import (
     CALENDAR,
     LEAST_SIGMA,
@@ -23,7 +23,8 @@ from gfs.forecasting.orglinear.model import (
     loss_and_gradients,
     moving_average,
 )
-from gfs.forecasting.orglinear.training import Schedule
+from gfs.forecasting.orglinear.training import Schedule, train
+from gfs.forecasting.orglinear.units import scale_of, units_of, windows_of
 from gfs.forecasting.registry import MODELS
 
 SMALL = OrgLinearEstimator(window=48, schedule=Schedule(epochs=3, rate=1e-3))
@@ -66,11 +67,37 @@ def random_batch(shape: Shape, cases: int = 5, seed: int = 0) -> Batch:
 
 
 def test_the_weights_to_begin_with_say_the_last_value() -> None:
+    # Windows are measured from their last value, so it is 0.
     shape = Shape(window=30, horizon=4, width=3, attributes=(3, 2))
-    batch = random_batch(shape)
-    mu, sigma = forward(initial(shape, np.random.default_rng(1)), batch, moving_average(30, 5))
-    assert mu == pytest.approx(np.repeat(batch.window[:, -1:], 4, axis=1))
-    assert sigma == pytest.approx(np.full((5, 4), np.log1p(np.exp(-1)) + LEAST_SIGMA))
+    mu, sigma = forward(initial(shape, np.random.default_rng(1)), random_batch(shape), moving_average(30, 5))
+    assert mu == pytest.approx(np.zeros((5, 4)))
+    assert sigma == pytest.approx(np.full((5, 4), np.log(2) + LEAST_SIGMA))
+
+
+def test_a_window_is_measured_by_its_series_and_its_changes() -> None:
+    # Two days and an hour: 4 until noon and 6 after it. That is 48 steps, of which 4 by 2: rms 1 / sqrt(3).
+    demand = np.array([*[4.0] * 12, *[6.0] * 12] * 2 + [4.0])
+    scale = np.array([5.0]), np.array([np.sqrt(3)])
+    unit, ahead = units_of(demand[None], np.array([49]), scale, 13)
+    assert unit[0] == pytest.approx(1.0)  # sqrt(sqrt(3) / sqrt(3))
+    # An hour after midnight it was 4 as before on both days, after noon it was 6. One day more, on which it was u:
+    # rms changes of sqrt((0 + 0 + 1) / 3) and sqrt((4 + 4 + 1) / 3).
+    assert ahead[0, 0] == pytest.approx((1 / 3) ** 0.25)
+    assert ahead[0, 12] == pytest.approx(3**0.25)
+
+
+def test_a_constant_window_has_units_too() -> None:
+    scale = np.array([5.0]), np.array([0.05])
+    for hours in (1, 2, 24, 49, 672):
+        for known in (0, 1, hours):
+            unit, ahead = units_of(np.full((1, hours), 5.0), np.array([known]), scale, 30)
+            assert unit == pytest.approx(np.array([0.05]))
+            assert ((ahead > 0.01) & (ahead <= unit[0])).all()
+
+
+def test_before_the_first_record_stands_what_it_says() -> None:
+    windows = windows_of(np.array([[0.0, 7.0, 8.0]]), np.array([1]), 2)
+    assert windows[0].tolist() == [[7, 7], [7, 7], [7, 7], [7, 8]]
 
 
 def test_attention_is_scaled_before_the_softmax_and_adds_up_to_one() -> None:
@@ -92,6 +119,7 @@ def test_the_loss_has_the_log_sigma_term() -> None:
     shape = Shape(window=2, horizon=1, width=1, attributes=(1,))
     parameters = initial(shape, np.random.default_rng(0))
     parameters["context"][:] = parameters["spread_context"][:] = 0.0
+    parameters["offset"][:] = 1.0
     parameters["spread_offset"][:] = np.log(np.expm1(2.0 - LEAST_SIGMA))
     batch = Batch(np.array([[0.0, 1.0]]), np.zeros((1, 3), int), np.zeros((1, 1), int), np.array([[3.0]]))
     loss, _ = loss_and_gradients(parameters, batch, np.eye(2))
@@ -149,12 +177,33 @@ def test_a_forecast_is_the_model_put_together() -> None:
     demand = daily(24 * 20)
     predictor = SMALL.fit(history(demand))
     forecast = predictor.predict(history(demand), 4)
-    mean, spread = scale_of(history(demand))
-    window = ((demand[-48:] - mean[0]) / spread[0])[None, :]
+    raw = demand[None, -48:]
+    unit, ahead = units_of(raw, np.array([48]), scale_of(history(demand)), 4)
+    window = (raw - raw[0, -1]) / unit
     batch = Batch(window, np.array([[0, 20 % 7, 0]]), np.array([[1, 1]]), np.zeros((1, 4)))
     mu, sigma = forward(predictor.parameters, batch, moving_average(48, 25))
-    assert forecast.mu == pytest.approx(mean + spread * mu, rel=1e-4)
-    assert forecast.sigma == pytest.approx(spread * sigma, rel=1e-3)
+    assert forecast.mu == pytest.approx(raw[0, -1] + ahead * mu, rel=1e-4)
+    assert forecast.sigma == pytest.approx(ahead * sigma, rel=1e-3)
+
+
+def test_a_level_shift_moves_the_forecast_with_it() -> None:
+    # The same days 100 GPUs higher: the model sees the same window.
+    demand = daily(24 * 20)
+    predictor = SMALL.fit(history(demand))
+    low, high = (predictor.predict(history(demand + shift), 4) for shift in (0.0, 100.0))
+    assert high.mean() == pytest.approx(low.mean() + 100.0)
+    assert high.sigma == pytest.approx(low.sigma)
+
+
+def test_weights_of_old_hours_fade_where_nothing_is_learnt() -> None:
+    # Windows of zeros: no gradient. One step at a rate of 0.01 and a fading of 2: exp(-0.02 x age).
+    shape = Shape(window=3, horizon=1, width=1, attributes=(1,))
+    start = initial(shape, np.random.default_rng(0))
+    start["cycle"][:] = 1.0
+    batch = Batch(np.zeros((1, 3)), np.zeros((1, 3), int), np.zeros((1, 1), int), np.ones((1, 1)))
+    schedule = Schedule(epochs=1, rate=0.01, fading=2.0)
+    fitted = train(start, lambda _: batch, 1, np.eye(3), schedule, np.random.default_rng(0))
+    assert fitted["cycle"][:, 0] == pytest.approx(np.exp([-0.06, -0.04, -0.02]))
 
 
 def test_yesterdays_weights_are_a_start() -> None:

@@ -1,4 +1,4 @@
-"""Series as a network sees them: standardised as for `orglinear`, in windows of one length, with the calendar."""
+"""Series as a network sees them: by mean and deviation, in windows of one length, with the calendar."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import numpy.typing as npt
 from numpy.lib.stride_tricks import sliding_window_view
 
 from gfs.forecasting.history import DAY_HOURS, WEEK_HOURS, DemandHistory, Floats, Ints, SeriesKey, hour_of_day
-from gfs.forecasting.orglinear.estimator import YOUNG, scale_of
+from gfs.forecasting.orglinear.estimator import YOUNG
+from gfs.forecasting.orglinear.units import scale_of
 from gfs.forecasting.orgquantile.features import padded
 
 Singles = npt.NDArray[np.float32]

@@ -1,4 +1,4 @@
-"""`orglinear`: OrgLinear fitted on all series together, each standardised; a forecast is one matrix product."""
+"""`orglinear`: OrgLinear fitted on all series together, in units of each; a forecast is one matrix product."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-from numpy.lib.stride_tricks import sliding_window_view
 from scipy.sparse import csr_array
 
 from gfs.domain.errors import InputError
@@ -19,7 +18,6 @@ from gfs.forecasting.orglinear.model import (
     LEAST_SIGMA,
     Batch,
     Parameters,
-    Reals,
     Shape,
     context_of,
     initial,
@@ -27,14 +25,11 @@ from gfs.forecasting.orglinear.model import (
     moving_average,
 )
 from gfs.forecasting.orglinear.training import Schedule, train
+from gfs.forecasting.orglinear.units import scale_of, units_of, windows_of
 
 PRECISION = np.float32
 YOUNG = 24
 """Hours of records before a series is learnt from."""
-SMALL = 0.01
-"""A series varies by at least this share of its mean, and by this many GPUs."""
-
-
 COLD, WARM = Schedule(), Schedule(epochs=1, rate=2e-4)
 
 
@@ -73,16 +68,24 @@ class OrgLinearEstimator:
         if start is not None and start.estimator == self:
             parameters, schedule = _taken_over(parameters, lists, start), self.warm
         mean, spread = scale_of(history)
-        scaled = ((history.gpus - mean[:, None]) / spread[:, None]).astype(PRECISION)
-        windows = sliding_window_view(_padded(scaled, history.first, self.window), self.window, axis=1)
+        windows = windows_of(history.gpus, history.first, self.window)
+        unit, ahead = np.empty(windows.shape[:2]), np.empty((*windows.shape[:2], self.horizon))
+        for row, first in enumerate(history.first):  # all at once would take a week's numbers for every hour
+            known = np.maximum(np.arange(windows.shape[1]) - first, 0)
+            own = mean[row : row + 1], spread[row : row + 1]
+            unit[row], ahead[row] = units_of(windows[row], known, own, self.horizon)
         series, origin = self._cases(history)
         calendar = _calendar(history, np.arange(history.hours + 1) + history.start, self.country)
         attributes = _codes(history.keys, lists)
-        ahead = np.arange(self.horizon)
+        coming = np.arange(self.horizon)
 
         def cases(positions: Ints) -> Batch:
             s, t = series[positions], origin[positions]
-            return Batch(windows[s, t], calendar[t], attributes[s], scaled[s[:, None], t[:, None] + ahead])
+            window = windows[s, t]
+            last = window[:, -1:]
+            target = (history.gpus[s[:, None], t[:, None] + coming] - last) / ahead[s, t]
+            window = ((window - last) / unit[s, t][:, None]).astype(PRECISION)
+            return Batch(window, calendar[t], attributes[s], target.astype(PRECISION))
 
         average = _average(self.window, self.kernel)
         fitted = train(parameters, cases, len(series), average, schedule, generator)
@@ -135,25 +138,29 @@ class OrgLinearPredictor:
         own = self.estimator
         mean, spread, base = self._series(history)
         recent = history.since(history.end - own.window)
-        window = recent.gpus
+        known = np.maximum(recent.hours - recent.first, 0)
         if not recent.hours:
             window = np.repeat(mean[:, None], own.window, axis=1)
         elif recent.hours < own.window or recent.first.any():
-            window = _padded(window, recent.first, own.window)[:, -own.window :]
+            window = windows_of(recent.gpus, recent.first, own.window)[:, -1]
+        else:
+            window = recent.gpus
+        unit, ahead = units_of(window, known, (mean, spread), own.horizon)
+        last = window[:, -1:]
         # Standardised windows times weights; the standardising is done on the product, which is smaller.
-        outcome = (window @ self._weights - mean[:, None] * self._total) / spread[:, None] + base
+        outcome = (window @ self._weights - last * self._total) / unit[:, None] + base
         now = np.array([history.end])
         for table, code in zip(self._calendar, _calendar(history, now, own.country)[0], strict=True):
             outcome += table[code]
         mu, logit = outcome[:, : own.horizon], outcome[:, own.horizon :]
         sigma = np.logaddexp(0.0, logit) + LEAST_SIGMA
         if hours > own.horizon:
-            ahead = np.minimum(np.arange(hours), own.horizon - 1)
+            hour = np.minimum(np.arange(hours), own.horizon - 1)
             wider = np.sqrt(np.maximum(np.arange(1, hours + 1) / own.horizon, 1.0))
-            mu, sigma = mu[:, ahead], sigma[:, ahead] * wider
+            mu, sigma, ahead = mu[:, hour], sigma[:, hour] * wider, ahead[:, hour]
         else:
-            mu, sigma = mu[:, :hours], sigma[:, :hours]
-        return NormalForecast(history.keys, mean[:, None] + spread[:, None] * mu, spread[:, None] * sigma)
+            mu, sigma, ahead = mu[:, :hours], sigma[:, :hours], ahead[:, :hours]
+        return NormalForecast(history.keys, last + ahead * mu, ahead * sigma)
 
     def _series(self, history: DemandHistory) -> tuple[Floats, Floats, Floats]:
         """Scale of each series, and what its attributes and the offsets add to the outcome."""
@@ -182,26 +189,6 @@ class OrgLinearPredictor:
         if new:
             mean[new], spread[new] = scale_of(history.only(new))
         return mean, spread
-
-
-def scale_of(history: DemandHistory) -> tuple[Floats, Floats]:
-    """Mean and standard deviation of each series since its first record."""
-    known = np.arange(history.hours)[None, :] >= history.first[:, None]
-    count = np.maximum(known.sum(axis=1), 1)
-    mean = np.where(known, history.gpus, 0.0).sum(axis=1) / count
-    variance = np.where(known, (history.gpus - mean[:, None]) ** 2, 0.0).sum(axis=1) / count
-    return mean, np.maximum(np.sqrt(variance), SMALL * np.maximum(mean, 1.0))
-
-
-def _padded(scaled: Reals, first: Ints, window: int) -> Reals:
-    """The series with a window's length before them, filled with their first record."""
-    hours = scaled.shape[1]
-    if not hours:
-        return np.zeros((len(scaled), window), scaled.dtype)
-    column = np.minimum(first, hours - 1)
-    begin = scaled[np.arange(len(scaled)), column][:, None]
-    known = np.where(np.arange(hours)[None, :] >= first[:, None], scaled, begin)
-    return np.concatenate([np.repeat(begin, window, axis=1), known], axis=1)
 
 
 def _calendar(history: DemandHistory, hours: Ints, country: str) -> Ints:

@@ -25,7 +25,7 @@ Parameters: TypeAlias = dict[str, Reals]
 """Name -> weights. The same names hold gradients and the optimiser's moments."""
 
 LEAST_SIGMA = 1e-3
-"""In standard deviations of a series: no hour is certain."""
+"""In units of an hour ahead: none is certain."""
 CALENDAR = {"hour": 24, "weekday": 7, "holiday": 2}
 
 
@@ -71,7 +71,7 @@ def moving_average(hours: int, kernel: int) -> Floats:
 
 
 def initial(shape: Shape, generator: np.random.Generator) -> Parameters:
-    """Weights to begin with: the forecast is the last value, every embedding small and random."""
+    """Weights to begin with: the forecast is what windows are measured from, every embedding small and random."""
     width, horizon = shape.width, shape.horizon
     parameters: Parameters = {
         "cycle": np.zeros((shape.window, horizon)),
@@ -80,9 +80,8 @@ def initial(shape: Shape, generator: np.random.Generator) -> Parameters:
         "context": np.zeros((shape.context, horizon)),
         "spread_context": np.zeros((shape.context, horizon)),
         "offset": np.zeros(horizon),
-        "spread_offset": np.full(horizon, -1.0),
+        "spread_offset": np.zeros(horizon),
     }
-    parameters["cycle"][-1] = parameters["trend"][-1] = 1.0
     for name, values in CALENDAR.items():
         parameters[name] = generator.normal(0.0, 0.1, (values, width))
     for i, values in enumerate(shape.attributes):
@@ -118,7 +117,7 @@ def context_of(parameters: Parameters, batch: Batch) -> Context:
 
 
 def forward(parameters: Parameters, batch: Batch, average: Reals) -> tuple[Reals, Reals]:
-    """mu and sigma of every case and hour ahead, in standard deviations of the series."""
+    """mu and sigma of every case and hour ahead, standardised."""
     mu, logit = _heads(parameters, batch, average, context_of(parameters, batch))
     return mu, np.logaddexp(0.0, logit) + LEAST_SIGMA
 
