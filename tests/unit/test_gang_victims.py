@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.optimize import Bounds, LinearConstraint, milp
 
 from builders import Stage, hp, nodes, play, spot
 from gfs.core.run import Run
+from gfs.policies.gfs.exact_victims import least_weight
 from gfs.policies.gfs.gang_victims import GangSearch, Weights
 
 EQUAL = Weights(1.0, 0.0)
@@ -142,23 +142,13 @@ def test_for_one_pod_it_is_exact(case: tuple[Stage, list[Run], int, int, Weights
         assert sum(weights.of(run, 1800.0) for run in found) == pytest.approx(best)
 
 
-def by_milp(stage: Stage, runs: list[Run], cards: int, pods: int, weights: Weights) -> float:
-    """Least weight of x, with y whole pods a node: cards y <= idle + cards of victims there, sum of y >= pods."""
-    places = stage.pool.nodes
-    costs = [weights.of(run, 1800.0) for run in runs] + [0.0] * len(places)
-    rows = []
-    for i, node in enumerate(places):
-        row = np.zeros(len(costs))
-        row[len(runs) + i] = cards
-        for j, run in enumerate(runs):
-            row[j] -= sum(held for where, _, held in run.places if where is node)
-        rows.append(row)
-    total = np.r_[np.zeros(len(runs)), np.ones(len(places))]
-    limits = [LinearConstraint(np.array(rows), -np.inf, [node.idle for node in places])]
-    limits.append(LinearConstraint(total, pods, np.inf))
-    upper = np.r_[np.ones(len(runs)), np.full(len(places), 8)]
-    solved = milp(costs, constraints=limits, integrality=np.ones(len(costs)), bounds=Bounds(0, upper))
-    return float(solved.fun) if solved.success else float("inf")
+@settings(max_examples=40, deadline=None)
+@given(stages())
+def test_the_program_finds_the_best_of_all_sets(case: tuple[Stage, list[Run], int, int, Weights]) -> None:
+    stage, runs, cards, pods, weights = case
+    if runs:
+        best = least_weight(runs, stage.pool.nodes, cards, pods, weights, 1800.0)
+        assert best == pytest.approx(cheapest(stage, runs, cards, pods, weights))
 
 
 def test_how_far_from_the_best_it_is() -> None:
@@ -180,7 +170,7 @@ def test_how_far_from_the_best_it_is() -> None:
                 stage.holds(node.name, hp("filler", gpus=8))
         pods, weights = int(random.integers(1, 16)), Weights(1.0, 1e-5)
         found = GangSearch(8, pods, weights, 1800.0).victims(runs)
-        best = by_milp(stage, runs, 8, pods, weights)
+        best = least_weight(runs, stage.pool.nodes, 8, pods, weights, 1800.0)
         if found is None:
             assert best == float("inf")
             continue

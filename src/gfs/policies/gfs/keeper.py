@@ -16,7 +16,7 @@ from gfs.core.node import Node
 from gfs.core.pool import Pool
 from gfs.core.run import Run
 from gfs.domain.task import Task
-from gfs.domain.units import format_seconds
+from gfs.domain.units import MICRO, format_seconds
 
 LOOK = 300.0
 """Seconds between two looks at who waits and which nodes to keep."""
@@ -73,6 +73,10 @@ class Keeper:
                     self._keep_for(None, {})
 
     # -- what is kept ------------------------------------------------------------------------------
+
+    def spot_held(self, task: Task) -> float:
+        """GPUs of running spot tasks that count against the same quota as this one."""
+        return self._pool.spot_held(task.guarantee_hours) / MICRO
 
     def why(self) -> str:
         """Such as 'kept for s17, which has waited 7.1 h'."""

@@ -16,7 +16,7 @@ from gfs.policies.queues import SizedQueue
 
 
 class PatientQueue(SizedQueue):
-    """Serves the task that nodes are kept for first; while the quota is too small for it, nobody else."""
+    """Serves the task that nodes are kept for first; while others hold too much of the quota for it, nobody else."""
 
     def __init__(self, keeper: Keeper) -> None:
         super().__init__()
@@ -35,11 +35,14 @@ class PatientQueue(SizedQueue):
     def scan(self, attempt: Attempt, pod_limit: float, task_limit: TaskLimit) -> None:
         """Offer the waiting tasks, the one that nodes are kept for first."""
         task = self._keeper.task
-        self._closed = task is not None and task.gpus > task_limit(task.guarantee_hours)
-        if self._closed:
-            return
-        if task is not None and attempt(task):
-            self._remove(task)
+        self._closed = False
+        if task is not None:
+            headroom = task_limit(task.guarantee_hours)
+            if attempt(task):
+                self._remove(task)
+            elif headroom < task.gpus <= headroom + self._keeper.spot_held(task):
+                self._closed = True
+                return
         super().scan(attempt, pod_limit, task_limit)
 
     def _remove(self, task: Task) -> None:

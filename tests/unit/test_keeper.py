@@ -1,0 +1,103 @@
+"""gfs-plus: HP and spot apart, and cards kept for a spot task that has waited too long."""
+
+from __future__ import annotations
+
+from builders import Draft, Stage, Story, hp, nodes, play, spot
+from gfs.core.actions import Plan
+from gfs.policies.gfs.apart import ApartPlacer
+from gfs.policies.gfs.keeper import Keeper, KeptCards
+from gfs.policies.gfs.scoring import GfsPlacer
+
+
+def test_hp_goes_beside_hp_and_spot_away_from_it() -> None:
+    stage = Stage(8, 8, 8)
+    stage.holds("n0", hp("h", gpus=2))
+    stage.holds("n1", spot("s", gpus=6))
+    apart, packing = ApartPlacer(stage.pool), GfsPlacer(stage.pool)
+    assert packing.choose(hp("h2", gpus=1).task(9)) is stage.node("n1")  # the fullest node, whoever is on it
+    apart = ApartPlacer(stage.pool)
+    assert apart.choose(hp("h2", gpus=1).task(9)) is stage.node("n0")
+    assert apart.choose(spot("s2", gpus=2).task(9)) is stage.node("n1")  # no HP there, and fuller than n2
+    assert apart.choose(spot("s2", gpus=4).task(9)) is stage.node("n2")
+    stage.holds("n2", hp("h3", gpus=8))
+    assert apart.choose(spot("s2", gpus=4).task(9)) is stage.node("n0")
+
+
+def stream(until: int) -> list[Draft]:
+    """Spot tasks of four cards, one every 15 minutes for an hour: on two nodes four of them always run."""
+    return [spot(f"t{at:06}", gpus=4, at=at, lasting=3600) for at in range(0, until, 900)]
+
+
+def starving(patience: float) -> Story:
+    gang = spot("gang", gpus=8, pods=2, at=3000, lasting=600)
+    return play(nodes(8, 8), *stream(36_000), gang, scheduler="gfs-plus", patience=patience)
+
+
+def test_a_gang_that_waited_too_long_gets_its_nodes() -> None:
+    late = starving(patience=1e6)
+    assert late.started("gang") == [38_700]  # only when the stream has ended
+    story = starving(patience=7200)
+    # From 10,200 s on, two hours after 3,000 s, nothing else may start; what runs by then ends by 13,500 s.
+    assert story.started("gang") == [13_500]
+    assert story.started("t010800") == [14_100]
+    assert story.why_waited("t010800").endswith("the node with room is kept for gang, which has waited 2.2 h")
+
+
+def test_the_cost_of_keeping_is_counted() -> None:
+    kept = starving(patience=7200).result.kept
+    assert kept is not None
+    # 4 cards from 10,800 s, 8 from 11,700 s and 12 from 12,600 s to 13,500 s: 900 s each.
+    assert (kept.tasks, kept.gpu_hours) == (1, (4 + 8 + 12) * 900 / 3600)
+    assert starving(patience=1e6).result.kept is None
+
+
+def test_hp_may_use_kept_nodes() -> None:
+    gang = spot("gang", gpus=8, pods=2, at=3000, lasting=600)
+    hurry = hp("hurry", gpus=4, at=11_000, lasting=300)
+    story = play(nodes(8, 8), *stream(36_000), gang, hurry, scheduler="gfs-plus", patience=7200)
+    assert story.started("hurry") == [11_000]
+    # Beside it there is no room for the gang, so nothing is kept for the moment, and a task slips in until 14,900 s.
+    assert story.started("gang") == [14_900]
+
+
+def test_while_the_quota_is_too_small_for_it_nobody_else_starts() -> None:
+    # Twelve of sixteen cards for spot tasks; the gang wants all twelve.
+    gang = spot("gang", gpus=4, pods=3, at=3000, lasting=600)
+    wishes = {"scheduler": "gfs-plus", "quota": "fixed", "quota_share": 0.75}
+    late = play(nodes(8, 8), *stream(36_000), gang, **wishes, patience=1e6)
+    assert late.started("gang")[0] > 36_000
+    story = play(nodes(8, 8), *stream(36_000), gang, **wishes, patience=7200)
+    assert story.started("gang")[0] < 16_000
+
+
+def test_nodes_with_fewest_spot_cards_are_kept() -> None:
+    stage = Stage(8, 8, 8, 8)
+    stage.holds("n0", hp("h", gpus=4))
+    stage.holds("n1", spot("a", gpus=6))
+    stage.holds("n2", spot("b", gpus=2))
+    keeper = Keeper(stage.pool, 3600.0, KeptCards())
+    changed: list[str] = []
+    keeper.changed = lambda node: changed.append(node.name)
+    task = spot("gang", gpus=8, pods=2).task(50)
+    keeper.arrived([task], 0.0)
+    keeper.arrived([], 3600.0)
+    assert keeper.task is None  # not longer than it
+    keeper.arrived([], 3900.0)
+    assert keeper.task is task
+    assert [node.name for node in keeper.nodes] == changed == ["n3", "n2"]
+    stage.holds("n3", hp("h2", gpus=1))
+    keeper.arrived([], 4200.0)
+    assert [node.name for node in keeper.nodes] == ["n2", "n1"]  # HP has come to n3
+    assert changed[2:] == ["n3", "n1"]
+    keeper.decided(Plan(), 4300.0)
+    assert keeper.task is task
+
+
+def test_nothing_is_kept_for_whom_no_nodes_suffice() -> None:
+    stage = Stage(8, 8)
+    stage.holds("n0", hp("h", gpus=1))
+    keeper = Keeper(stage.pool, 3600.0, KeptCards())
+    keeper.arrived([spot("gang", gpus=8, pods=2).task(50)], 0.0)
+    keeper.arrived([], 7200.0)
+    assert keeper.task is None
+    assert not keeper.nodes
