@@ -56,7 +56,7 @@ def test_hp_may_use_kept_nodes() -> None:
     hurry = hp("hurry", gpus=4, at=11_000, lasting=300)
     story = play(nodes(8, 8), *stream(36_000), gang, hurry, scheduler="gfs-plus", patience=7200)
     assert story.started("hurry") == [11_000]
-    # Beside it there is no room for the gang, so nothing is kept for the moment, and a task slips in until 14,900 s.
+    # Beside it there is no room for the gang, so nothing is kept for a while: a task slips in until 14,900 s.
     assert story.started("gang") == [14_900]
 
 

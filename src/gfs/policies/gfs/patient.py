@@ -16,7 +16,7 @@ from gfs.policies.queues import SizedQueue
 
 
 class PatientQueue(SizedQueue):
-    """Serves the task that nodes are kept for first; while others hold too much of the quota for it, nobody else."""
+    """Serves the task that nodes are kept for first; while others hold too much quota for it, nobody else."""
 
     def __init__(self, keeper: Keeper) -> None:
         super().__init__()

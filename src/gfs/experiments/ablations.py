@@ -1,0 +1,75 @@
+"""What each part of gfs brings: the paper's variants with a part left out, medium load."""
+
+from __future__ import annotations
+
+from gfs.experiments.comparison import runs, seconds
+from gfs.experiments.exhibit import Exhibit, Experiment, Verdict
+from gfs.experiments.jobs import Answers, Job
+from gfs.experiments.paper import paper
+from gfs.experiments.seeds import Mean, metric, text_of
+from gfs.experiments.setup import Setup
+from gfs.report.columns import amount
+from gfs.report.page import DataTable
+
+VARIANTS = {
+    "gfs": "whole",
+    "gfs-e": "last week's peak instead of the estimator (GDE)",
+    "gfs-d": "no feedback, eta = 1 (SQA)",
+    "gfs-s": "best fit instead of the scores (PTS)",
+    "gfs-p": "victims by lot instead of by cost (PTS)",
+    "gfs-sp": "both (PTS)",
+}
+
+
+def jobs(setup: Setup) -> list[Job]:
+    """A run a variant and seed."""
+    return [run for name in VARIANTS for run in runs(setup, name, setup.medium)]
+
+
+def exhibit(setup: Setup, answers: Answers) -> Exhibit:
+    """A row a variant beside the paper's, and whether leaving the part out makes it worse."""
+    theirs = paper()["ablations"]
+    beside = setup.given is None
+    rows: list[list[str]] = []
+    found: dict[str, tuple[Mean, Mean, Mean]] = {}
+    for name, what in VARIANTS.items():
+        mine = [answers[run] for run in runs(setup, name, setup.medium)]
+        jct, wait, rate, waste = (
+            metric(mine, "spot", key) for key in ("jct_mean", "jqt_mean", "eviction_rate", "wasted_gpu_hours")
+        )
+        assert wait is not None
+        assert rate is not None
+        assert waste is not None
+        found[name] = (wait, rate, waste)
+        row = [f"{name}: {what}", text_of(jct, seconds), *[seconds(theirs[name][0])] * beside]
+        row += [wait.text(seconds), *[seconds(theirs[name][1])] * beside]
+        row += [rate.text(lambda share: f"{100 * share:.2f}"), *[f"{theirs[name][2]:.2f}"] * beside]
+        rows.append([*row, waste.text(amount)])
+    header = ["variant", "spot JCT [s]", *["paper"] * beside, "spot JQT [s]", *["paper"] * beside]
+    header += ["evicted [%]", *["paper"] * beside, "wasted [GPU-h]"]
+    shows = (
+        "gfs at the medium load with one part after the other left out: the demand estimator (GDE), the feedback"
+        " of the spot quota allocator (SQA), the scores and the cost of preemption of the task scheduler (PTS)."
+    )
+    return Exhibit(shows, [DataTable(header, rows)], _verdicts(found) if beside else ())
+
+
+def _verdicts(found: dict[str, tuple[Mean, Mean, Mean]]) -> list[Verdict]:
+    """The paper: every variant waits longer and evicts more than the whole."""
+    whole = found["gfs"]
+    verdicts = []
+    for name, mine in found.items():
+        if name == "gfs":
+            continue
+        words, better = [], False
+        for what, a, b in zip(("wait", "evictions", "wasted work"), mine, whole, strict=True):
+            change = a.value / b.value - 1 if b.value else 0.0
+            sure = "" if a.apart(b) else ", within noise"
+            words.append(f"{what} {change:+.0%}{sure}" if change < 20 else f"{what} x{change + 1:,.0f}")
+            better |= what != "wasted work" and a.value < b.value and a.apart(b)
+        worse = mine[0].value > whole[0].value or mine[1].value > whole[1].value
+        verdicts.append(Verdict(f"{name} is worse than gfs", worse and not better, "; ".join(words) + "."))
+    return verdicts
+
+
+ABLATIONS = Experiment("ablations", "What each part brings", jobs, exhibit)

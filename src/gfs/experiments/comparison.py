@@ -1,0 +1,188 @@
+"""The scheduling comparison (the paper's main table): five schedulers at low, medium and high spot load."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import combinations
+from typing import Any, NamedTuple
+
+from gfs.experiments.exhibit import Exhibit, Experiment, Verdict
+from gfs.experiments.jobs import Answers, Job, Simulation
+from gfs.experiments.paper import paper
+from gfs.experiments.seeds import Mean, metric, text_of
+from gfs.experiments.setup import Setup
+from gfs.report.columns import NOTHING, percent, short_seconds
+from gfs.report.page import Block, Chart, DataTable
+from gfs.report.palette import scheduler_colours
+
+SCHEDULERS = ("yarn-cs", "chronus", "lyra", "fgd", "gfs")
+OURS = "gfs"
+
+
+class Quantity(NamedTuple):
+    """A column of the table."""
+
+    key: str
+    """Its name among the paper's values."""
+    title: str
+    path: tuple[str, str]
+    text: Callable[[float], str]
+    scale: float = 1.0
+    """Paper's unit / ours."""
+
+
+def seconds(value: float) -> str:
+    """Seconds as the paper prints them."""
+    return f"{value:,.1f}"
+
+
+QUANTITIES = (
+    Quantity("hp_jct", "HP JCT [s]", ("hp", "jct_mean"), seconds),
+    Quantity("hp_jqt", "HP JQT [s]", ("hp", "jqt_mean"), seconds),
+    Quantity("spot_jct", "spot JCT [s]", ("spot", "jct_mean"), seconds),
+    Quantity("spot_jqt", "spot JQT [s]", ("spot", "jqt_mean"), seconds),
+    Quantity("evicted", "evicted [%]", ("spot", "eviction_rate"), lambda share: f"{100 * share:.2f}", 0.01),
+)
+
+
+def simulation(setup: Setup, scheduler: str, load: str, seed: int) -> Simulation:
+    """One run of the comparison."""
+    return Simulation(setup.trace(load, seed), scheduler, seed=seed)
+
+
+def runs(setup: Setup, scheduler: str, load: str) -> list[Simulation]:
+    """All seeds of a scheduler at a load."""
+    return [simulation(setup, scheduler, load, seed) for seed in setup.runs()]
+
+
+def jobs(setup: Setup) -> list[Job]:
+    """Every scheduler, load and seed."""
+    return [run for load in setup.loads for name in SCHEDULERS for run in runs(setup, name, load)]
+
+
+def exhibit(setup: Setup, answers: Answers) -> Exhibit:
+    """A table and a picture a load, and where the order differs from the paper's."""
+    blocks: list[Block] = []
+    verdicts: list[Verdict] = []
+    for load in setup.loads:
+        means = {
+            name: {q.key: metric((answers[run] for run in runs(setup, name, load)), *q.path) for q in QUANTITIES}
+            for name in SCHEDULERS
+        }
+        blocks += [_table(setup, load, means), _picture(setup, load, means)]
+        if setup.given is None:
+            verdicts += [_verdict(load, means, QUANTITIES[i]) for i in (1, 3, 4)]
+    whom = "means over seeds, with 95% intervals" if len(setup.runs()) > 1 else "one seed"
+    shows = (
+        "Waits, completion times and evictions of HP and spot tasks under five schedulers: "
+        f"JCT is submission to finish, JQT the sum of all waits, evicted the share of spot runs; {whom}."
+    )
+    return Exhibit(shows, blocks, verdicts)
+
+
+def _of_paper(name: str, quantity: Quantity, load: str) -> float | None:
+    values = paper()["comparison"][name].get(quantity.key)
+    return None if values is None else float(values[paper()["loads"].index(load)]) * quantity.scale
+
+
+def _table(setup: Setup, load: str, means: dict[str, dict[str, Mean | None]]) -> DataTable:
+    header, rows = ["scheduler"], []
+    beside = setup.given is None
+    for q in QUANTITIES:
+        header += [q.title, "paper"] if beside else [q.title]
+    for name in SCHEDULERS:
+        row = [name]
+        for q in QUANTITIES:
+            row.append(text_of(means[name][q.key], q.text))
+            if beside:
+                value = _of_paper(name, q, load)
+                row.append(NOTHING if value is None else q.text(value))
+        rows.append(row)
+    row = [f"{OURS} against the best other"]
+    for q in QUANTITIES:
+        row.append(_change({name: m[q.key] for name, m in means.items()}))
+        if beside:
+            row.append(_change({name: _as_mean(_of_paper(name, q, load)) for name in SCHEDULERS}))
+    rows.append(row)
+    best = set()
+    for column, q in enumerate(QUANTITIES):
+        found = [(m[q.key].value, i) for i, m in enumerate(means.values()) if m[q.key] is not None]  # type: ignore[union-attr]
+        best.add((min(found)[1], 1 + column * (1 + beside)))
+    title = f"Spot load {load}." if beside else ""
+    return DataTable(header, rows, frozenset(best), note=f"{title} Marked: best of its column here.")
+
+
+def _as_mean(value: float | None) -> Mean | None:
+    return None if value is None else Mean(value, 0.0)
+
+
+def _change(means: dict[str, Mean | None]) -> str:
+    """Ours against the best of the others: '-12%' is twelve percent less."""
+    ours = means[OURS]
+    others = [m.value for name, m in means.items() if name != OURS and m is not None]
+    if ours is None or not others:
+        return NOTHING
+    best = min(others)
+    if best <= 0:
+        return NOTHING if ours.value else "as the best"
+    change = ours.value / best - 1
+    return f"{change:+.0%}" if change < 10 else f"x{change + 1:,.0f}"
+
+
+def _verdict(load: str, means: dict[str, dict[str, Mean | None]], quantity: Quantity) -> Verdict:
+    theirs = {name: value for name in SCHEDULERS if (value := _of_paper(name, quantity, load)) is not None}
+    ours = {name: mean.value for name in theirs if (mean := means[name][quantity.key]) is not None}
+    best = min(ours, key=lambda name: ours[name])
+    pairs = list(combinations(theirs, 2))
+    alike = sum((theirs[a] < theirs[b]) == (ours[a] < ours[b]) for a, b in pairs)
+    what = quantity.title.split(" [", 1)[0].replace("evicted", "evictions")
+    if best == OURS:
+        found = f"gfs has the lowest here too; {alike} of {len(pairs)} pairs stand in the paper's order."
+    else:
+        miss = f"{quantity.text(ours[OURS])} against {quantity.text(ours[best])}"
+        found = f"here {best} has the lowest: {miss}; {alike} of {len(pairs)} pairs stand in the paper's order."
+    return Verdict(f"Lowest {what}, {load} load: gfs", best == OURS, found)
+
+
+def _picture(setup: Setup, load: str, means: dict[str, dict[str, Mean | None]]) -> Chart:
+    """Waiting against eviction, with the paper's points hollow."""
+    colours = scheduler_colours(SCHEDULERS)
+    data: list[dict[str, Any]] = []
+    for name in SCHEDULERS:
+        wait, rate = means[name]["spot_jqt"], means[name]["evicted"]
+        if wait is None or rate is None:
+            continue
+        data.append(_point(name, rate, wait, colours[name], "circle"))
+        if setup.given is None:
+            of_paper = [_as_mean(_of_paper(name, QUANTITIES[i], load)) for i in (4, 3)]
+            if of_paper[0] is not None and of_paper[1] is not None:
+                data.append(_point(f"{name}, paper", of_paper[0], of_paper[1], colours[name], "circle-open"))
+    layout = {
+        "xaxis": {"title": {"text": "spot runs evicted [%]"}, "rangemode": "tozero"},
+        "yaxis": {"title": {"text": "mean spot wait [s]"}, "type": "log"},
+    }
+    hollow = " Hollow: the paper's." if setup.given is None else ""
+    return Chart(
+        f"Waiting against eviction, load {load}",
+        f"Towards the lower left is better.{hollow} Chronus suspends instead of evicting and has no place here.",
+        data,
+        layout,
+        wide=False,
+    )
+
+
+def _point(name: str, rate: Mean, wait: Mean, colour: str, symbol: str) -> dict[str, Any]:
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "name": name,
+        "x": [100 * rate.value],
+        "y": [max(wait.value, 0.1)],
+        "error_x": {"array": [100 * rate.half], "visible": rate.half > 0},
+        "error_y": {"array": [wait.half], "visible": wait.half > 0},
+        "marker": {"size": 12, "color": colour, "symbol": symbol},
+        "hovertemplate": f"{name}: {percent(rate.value)}, {short_seconds(wait.value)}<extra></extra>",
+    }
+
+
+COMPARISON = Experiment("comparison", "Scheduling comparison", jobs, exhibit)

@@ -1,0 +1,107 @@
+"""What experiments need to have computed: jobs that any process can run and that say what they depend on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple, Protocol
+
+from gfs.assembly.parameters import Parameters
+from gfs.assembly.run import run_simulation
+from gfs.experiments.traces import Trace, load
+from gfs.experiments.views import VIEWS
+
+Answer = dict[str, Any]
+"""What a job gives: plain numbers, texts and lists, as they stand in its file."""
+
+
+class Job(Protocol):
+    """Something to compute, once."""
+
+    @property
+    def label(self) -> str:
+        """What it is, in a few words."""
+        ...
+
+    @property
+    def weight(self) -> float:
+        """About how long it takes, in seconds of an idle core."""
+        ...
+
+    def identity(self) -> dict[str, Any]:
+        """All that the answer depends on, but for the version of GFS."""
+        ...
+
+    def run(self) -> Answer:
+        """Compute it."""
+        ...
+
+
+Answers = Mapping[Job, Answer]
+
+PACE = {"chronus": 8.0, "gfs-plus": 5.0, "gfs": 2.0, "gfs-s": 2.0, "gfs-p": 2.0, "gfs-sp": 2.0, "gfs-d": 2.0}
+"""Schedulers that take longer than a plain one: how many times as long, about."""
+SECONDS_A_TASK = 5e-5
+
+
+class Simulation(NamedTuple):
+    """A scheduler on a trace."""
+
+    trace: Trace
+    scheduler: str
+    settings: tuple[tuple[str, str], ...] = ()
+    seed: int = 0
+    views: frozenset[str] = frozenset()
+    """What is wanted besides the metrics: names in `VIEWS`."""
+
+    @property
+    def label(self) -> str:
+        """Such as 'gfs on paper x2, seed 1, guarantee_hours=4'."""
+        return ", ".join([f"{self.scheduler} on {self.trace.label}", *(f"{k}={v}" for k, v in self.settings)])
+
+    @property
+    def weight(self) -> float:
+        """By the tasks of the largest traces: good enough to guess the time that is left."""
+        scale = getattr(self.trace, "spot_scale", 1.0)
+        pace = PACE.get(self.scheduler, 1.0) * (scale if self.scheduler == "chronus" else 1.0)
+        return SECONDS_A_TASK * 150_000 * pace * (1 + scale / 4)
+
+    def identity(self) -> dict[str, Any]:
+        """All that the run depends on."""
+        return {
+            "job": "simulation",
+            "trace": self.trace.identity(),
+            "scheduler": self.scheduler,
+            "parameters": Parameters().changed(dict(self.settings)).to_dict(),
+            "seed": self.seed,
+            "views": sorted(self.views),
+        }
+
+    def run(self) -> Answer:
+        """Simulate it."""
+        workload = load(self.trace)
+        result = run_simulation(
+            workload,
+            self.scheduler,
+            Parameters().changed(dict(self.settings)),
+            seed=self.seed,
+            record_quota="quota" in self.views,
+        )
+        answer = result.summary()
+        answer["tasks"] = len(workload.tasks)
+        answer["capacity"] = workload.capacity()
+        answer["views"] = {name: VIEWS[name](result) for name in sorted(self.views)}
+        return answer
+
+    def alike(self) -> Simulation:
+        """The run without what is wanted of it."""
+        return self._replace(views=frozenset())
+
+
+def merged(jobs: Iterable[Job]) -> dict[Job, Job]:
+    """Every job with the one to run in its place: the same run is made once, with all that is wanted of it."""
+    wanted = list(dict.fromkeys(jobs))
+    views: dict[Simulation, frozenset[str]] = {}
+    for job in wanted:
+        if isinstance(job, Simulation):
+            views[job.alike()] = views.get(job.alike(), frozenset()) | job.views
+    return {job: job._replace(views=views[job.alike()]) if isinstance(job, Simulation) else job for job in wanted}

@@ -1,0 +1,73 @@
+"""The traces of experiments: made up from a preset, or the user's own files."""
+
+from __future__ import annotations
+
+import hashlib
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from gfs.domain.workload import Workload
+from gfs.workloads import generate, read_trace
+
+
+class Generated(NamedTuple):
+    """A trace that a preset and a seed make."""
+
+    preset: str
+    spot_scale: float = 1.0
+    seed: int = 0
+    nodes: int | None = None
+    days: float | None = None
+
+    def identity(self) -> dict[str, Any]:
+        """What the trace depends on."""
+        return self._asdict()
+
+    def read(self) -> Workload:
+        """Make it."""
+        return generate(self.preset, nodes=self.nodes, days=self.days, spot_scale=self.spot_scale, seed=self.seed)
+
+    @property
+    def label(self) -> str:
+        """Such as 'paper x2, seed 1'."""
+        return f"{self.preset} x{self.spot_scale:g}, seed {self.seed}"
+
+
+class Given(NamedTuple):
+    """The user's trace."""
+
+    jobs: str
+    nodes: str
+    digest: str
+    """Of what is in the files: a file of another name with the same rows is the same trace."""
+
+    @classmethod
+    def of(cls, jobs: Path, nodes: Path) -> Given:
+        """A trace in these files."""
+        digest = hashlib.sha256()
+        for path in (jobs, nodes):
+            digest.update(path.read_bytes())
+        return cls(str(jobs), str(nodes), digest.hexdigest())
+
+    def identity(self) -> dict[str, Any]:
+        """What the trace depends on."""
+        return {"digest": self.digest}
+
+    def read(self) -> Workload:
+        """Read it."""
+        return read_trace(self.jobs, self.nodes).workload
+
+    @property
+    def label(self) -> str:
+        """The name of the file."""
+        return Path(self.jobs).name
+
+
+Trace = Generated | Given
+
+
+@lru_cache(maxsize=2)
+def load(trace: Trace) -> Workload:
+    """The workload of a trace, kept for the next run of the same process."""
+    return trace.read()

@@ -1,0 +1,91 @@
+"""What experiments look at in a run besides its metrics, small enough to be kept in a file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from gfs.assembly.result import RunResult
+from gfs.domain.units import DAY, HOUR
+from gfs.report.series import Prepared, TimeAxis, node_heat
+from gfs.telemetry.runs import TaskColumns, numbers
+
+WEEK = 7 * DAY
+
+
+def _prepared(result: RunResult) -> Prepared:
+    return Prepared.of(result, result.workload, TaskColumns.of(result.workload))
+
+
+def evictions(result: RunResult) -> dict[str, Any]:
+    """Spot runs that ended and those evicted, by week of the trace and hour of the day."""
+    of = _prepared(result)
+    runs, spot = of.runs, of.tasks.spot[of.runs.task]
+    first = of.metrics.span[0]
+    week = ((runs.end - first) // WEEK).astype(np.int64)
+    hour = (np.floor(runs.end / HOUR) % 24).astype(np.int64)
+    weeks = max(1, int((of.metrics.span[1] - first) // WEEK))
+    kept = spot & (week >= 0) & (week < weeks)
+    place = week * 24 + hour
+
+    def counted(which: Any) -> list[list[int]]:
+        counts: list[list[int]] = np.bincount(place[which], minlength=24 * weeks).reshape(weeks, 24).tolist()
+        return counts
+
+    return {"ended": counted(kept), "evicted": counted(kept & runs.evicted)}
+
+
+def waits_by_size(result: RunResult) -> dict[str, Any]:
+    """Queuing time by GPUs of the task: mean and 90th percentile, of HP and of spot tasks."""
+    of = _prepared(result)
+    total = np.bincount(of.runs.task, of.runs.wait, len(of.tasks.spot))
+    groups = ((0.0, 1.0, "<1"), (1.0, 2.0, "1"), (2.0, 4.0, "2-3"), (4.0, 8.0, "4-7"), (8.0, 9.0, "8"))
+    rows: dict[str, Any] = {}
+    for kind, which in (("HP", ~of.tasks.spot), ("spot", of.tasks.spot)):
+        rows[kind] = []
+        for low, high, label in (*groups, (9.0, np.inf, ">8")):
+            mine = total[which & of.counted & (of.tasks.gpus >= low) & (of.tasks.gpus < high)]
+            if len(mine):
+                row = [label, len(mine), float(mine.mean()), float(np.quantile(mine, 0.9))]
+                rows[kind].append(row)
+    return rows
+
+
+def heat(result: RunResult) -> dict[str, Any]:
+    """Percent of each node's cards in use, hour by hour, in the second week (or what there is)."""
+    first, last = result.metrics.span
+    begin = first + WEEK if last - first >= 2 * WEEK else first
+    axis = TimeAxis(begin, HOUR, max(1, min(168, int((last - begin) // HOUR))))
+    of = _prepared(result)
+    labels, values = node_heat(of, result.events, result.workload, axis)
+    models = [node.gpu_model for node in result.workload.nodes]
+    return {"labels": labels, "percent": values.astype(int).tolist(), "models": list(dict.fromkeys(models))}
+
+
+def quota(result: RunResult) -> dict[str, Any]:
+    """The quota of the shortest guarantee in the largest pool, hour by hour, with what led to it."""
+    table = result.quota
+    assert table is not None
+    largest = max(result.workload.capacity().items(), key=lambda pool: pool[1])[0]
+    rows = np.asarray(table["gpu_model"].to_pylist()) == largest
+    hours = numbers(table["guarantee_hours"])
+    rows &= hours == hours[rows].min() if rows.any() else rows
+    time = numbers(table["time"])[rows]
+    step = np.flatnonzero(np.r_[True, np.diff(np.floor(time / HOUR)) > 0])
+    columns = ("quota", "demand", "spot_in_use", "idle", "eta", "inventory")
+    found: dict[str, Any] = {
+        name: [None if not np.isfinite(x) else round(float(x), 3) for x in numbers(table[name])[rows][step]]
+        for name in columns
+    }
+    return {"pool": largest, "hour": np.floor(time[step] / HOUR).astype(int).tolist(), **found}
+
+
+VIEWS: dict[str, Callable[[RunResult], dict[str, Any]]] = {
+    "evictions": evictions,
+    "waits": waits_by_size,
+    "heat": heat,
+    "quota": quota,
+}
+"""By name."""
