@@ -15,6 +15,7 @@ from gfs.cli import (
     forecast_evaluate,
     forecast_predict,
     parameters,
+    reproduce,
     schedulers,
     simulate,
     trace_check,
@@ -52,6 +53,7 @@ app.command("demo", epilog=demo.EPILOG)(demo.demo)
 app.command("simulate", epilog=simulate.EPILOG)(simulate.simulate)
 app.command("compare", epilog=compare.EPILOG)(compare.compare)
 app.command("explain", epilog=explain.EPILOG)(explain.explain)
+app.command("reproduce", epilog=reproduce.EPILOG)(reproduce.reproduce)
 app.add_typer(trace, name="trace")
 app.add_typer(forecast, name="forecast")
 app.command("schedulers", epilog=schedulers.EPILOG)(schedulers.schedulers)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,8 @@ import numpy as np
 from gfs.assembly.result import RunResult
 from gfs.domain.units import DAY, HOUR
 from gfs.report.series import Prepared, TimeAxis, node_heat
-from gfs.telemetry.runs import TaskColumns, numbers
+from gfs.telemetry.metrics_binning import time_average
+from gfs.telemetry.runs import TaskColumns, numbers, pods_table
 
 WEEK = 7 * DAY
 
@@ -54,14 +56,71 @@ def waits_by_size(result: RunResult) -> dict[str, Any]:
 
 
 def heat(result: RunResult) -> dict[str, Any]:
-    """Percent of each node's cards in use, hour by hour, in the second week (or what there is)."""
-    first, last = result.metrics.span
-    begin = first + WEEK if last - first >= 2 * WEEK else first
-    axis = TimeAxis(begin, HOUR, max(1, min(168, int((last - begin) // HOUR))))
+    """Percent of each node's cards in use, hour by hour, in the three largest pools.
+
+    In the second week, or in the first 168 hours of a trace of less than two.
+    """
+    workload, of = result.workload, _prepared(result)
+    first, last = _submissions(of)
+    begin = first + WEEK if last - first > 2 * WEEK - DAY else first
+    begin = np.floor(begin / HOUR) * HOUR
+    axis = TimeAxis(begin, HOUR, int(np.clip(np.ceil((of.metrics.span[1] - begin) / HOUR), 1, 168)))
+    pools = []
+    for model, cards in sorted(workload.capacity().items(), key=lambda pool: -pool[1])[:3]:
+        mine = [node for node in workload.nodes if node.gpu_model == model]
+        pool = replace(workload, nodes=tuple(replace(node, index=i) for i, node in enumerate(mine)))
+        labels, percent = node_heat(of, result.events, pool, axis)
+        pods = pods_table(result.events, pool, of.runs)
+        start = of.runs.start[pods.run_row]
+        end = start + of.runs.length[pods.run_row]
+        held = time_average(start, end, pods.gpus, origin=begin, width=HOUR, bins=axis.bins)[0]
+        busy = pods.node[(start < begin + HOUR * axis.bins) & (end > begin)]
+        pools.append(
+            {
+                "model": model,
+                "cards": cards,
+                "nodes": len(mine),
+                "idle_nodes": len(mine) - len(np.unique(busy)),
+                "labels": labels,
+                "percent": percent.astype(int).tolist(),
+                "hourly": np.round(100 * held / max(cards, 1), 3).tolist(),
+            }
+        )
+    return {"first_hour": int(begin // HOUR), "pools": pools}
+
+
+def pools(result: RunResult) -> dict[str, Any]:
+    """By GPU model: cards, spot runs that ended, evictions, and the share of the cards in use.
+
+    The share from the first submission to the last, after which a trace only fades out (one of less than a
+    day: to its end).
+    """
     of = _prepared(result)
-    labels, values = node_heat(of, result.events, result.workload, axis)
-    models = [node.gpu_model for node in result.workload.nodes]
-    return {"labels": labels, "percent": values.astype(int).tolist(), "models": list(dict.fromkeys(models))}
+    runs, tasks = of.runs, of.tasks
+    first, last = _submissions(of)
+    model = tasks.model[runs.task]
+    inside = np.clip(runs.start + runs.length, first, last) - np.clip(runs.start, first, last)
+    held = np.bincount(model, tasks.gpus[runs.task] * inside, len(tasks.models))
+    spot = tasks.spot[runs.task] & runs.ended
+    ended = np.bincount(model[spot], minlength=len(tasks.models))
+    evicted = np.bincount(model[spot & runs.evicted], minlength=len(tasks.models))
+    seconds = max(last - first, 1.0)
+    return {
+        name: {
+            "cards": cards,
+            "runs": int(ended[i]),
+            "evictions": int(evicted[i]),
+            "allocation": float(held[i]) / (cards * seconds) if cards else 0.0,
+        }
+        for i, (name, cards) in enumerate(result.workload.capacity().items())
+    }
+
+
+def _submissions(of: Prepared) -> tuple[float, float]:
+    """The first and the last submission; in a trace of less than a day, the last event."""
+    submit = of.tasks.submit
+    first, last = (float(submit.min()), float(submit.max())) if len(submit) else of.metrics.span
+    return first, last if last - first >= DAY else max(of.metrics.span[1], last)
 
 
 def quota(result: RunResult) -> dict[str, Any]:
@@ -86,6 +145,7 @@ VIEWS: dict[str, Callable[[RunResult], dict[str, Any]]] = {
     "evictions": evictions,
     "waits": waits_by_size,
     "heat": heat,
+    "pools": pools,
     "quota": quota,
 }
 """By name."""

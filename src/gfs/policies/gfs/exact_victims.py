@@ -17,11 +17,18 @@ from gfs.core.node import Node
 from gfs.core.run import Run
 from gfs.policies.gfs.gang_victims import Weights
 
+MOST_SECONDS = 20.0
+OUT_OF_TIME = 1
+"""What SciPy calls a solver that has reached its limit."""
+
 
 def least_weight(
     runs: Sequence[Run], nodes: Sequence[Node], cards: int, pods: int, weights: Weights, now: float
 ) -> float:
-    """The least weight of spot runs that make room for so many pods of so many cards; endless if none do."""
+    """The least weight of spot runs that make room for so many pods of so many cards; endless if none do.
+
+    If the solver runs out of time: what the least weight is not below.
+    """
     row_of = {node: row for row, node in enumerate(nodes)}
     entries = [(row, len(runs) + row, float(cards)) for row in range(len(nodes))]
     for column, run in enumerate(runs):
@@ -38,5 +45,8 @@ def least_weight(
         ],
         integrality=np.ones(size),
         bounds=Bounds(0, np.r_[np.ones(len(runs)), [node.total // cards for node in nodes]]),
+        options={"time_limit": MOST_SECONDS},
     )
+    if solved.status == OUT_OF_TIME:
+        return float(solved.mip_dual_bound)
     return float(solved.fun) if solved.success else inf

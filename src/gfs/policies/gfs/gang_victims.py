@@ -69,14 +69,19 @@ class GangPreemptor:
         """Victims for so many pods at once; None if this search finds none (then pod by pod may still do)."""
         if not task.cards:
             return None
-        search = GangSearch(task.cards, pods, self._weights(now), now)
+        search = GangSearch(task.cards, pods, self.weights(now), now)
         runs = search.victims(self._candidates())
         if runs is None:
             return None
         said = f"chosen for {pods} pods at once" if pods > 1 else "least loss"
         return Victims(None, runs, said)
 
-    def _weights(self, now: float) -> Weights:
+    def runs(self) -> list[Run]:
+        """All spot runs, largest first."""
+        return [run for gpus in sorted(self._runs, reverse=True) for run in self._runs[gpus]]
+
+    def weights(self, now: float) -> Weights:
+        """What a victim costs at the moment."""
         broken = self._ledger.evicted
         periods = broken + self._ledger.completed(now)
         more = (broken + 1) / (periods + 1) - (broken / periods if periods else 0.0)

@@ -1,0 +1,194 @@
+"""`gfs reproduce`: every table and figure of the paper made anew, or the same for a trace of one's own."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from gfs.cli.console import say
+from gfs.cli.names import parse_names
+from gfs.cli.options import RESULTS, RUN
+from gfs.cli.outputs import Outputs, make_folder
+from gfs.domain.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from gfs.experiments.jobs import Job
+    from gfs.experiments.setup import Setup
+
+EPILOG = """Examples:
+
+gfs reproduce --quick --out results
+
+gfs reproduce --out results
+
+gfs reproduce --jobs jobs.csv --nodes nodes.csv --out results"""
+
+
+def reproduce(
+    out: Annotated[
+        Path,
+        typer.Option(
+            "--out",
+            metavar="DIR",
+            readable=False,
+            help="Folder for report.html, results.md and what was computed; made if need be.",
+            rich_help_panel=RESULTS,
+        ),
+    ],
+    only: Annotated[
+        str | None,
+        typer.Option(
+            "--only",
+            metavar="A,B,C",
+            help="These parts alone: statistics, heat-map, comparison, guarantees, forecasters, ablations,"
+            " deployment, beyond.",
+            rich_help_panel=RUN,
+        ),
+    ] = None,
+    jobs: Annotated[
+        Path | None,
+        typer.Option("--jobs", metavar="FILE", help="Tasks of your own trace.", rich_help_panel=RUN),
+    ] = None,
+    nodes: Annotated[
+        Path | None,
+        typer.Option("--nodes", metavar="FILE", help="Nodes of your own trace.", rich_help_panel=RUN),
+    ] = None,
+    series: Annotated[
+        Path | None,
+        typer.Option(
+            "--series",
+            metavar="FILE",
+            help="Hourly demand for the forecasters, in place of that of the trace.",
+            rich_help_panel=RUN,
+        ),
+    ] = None,
+    seeds: Annotated[
+        int,
+        typer.Option("--seeds", min=1, max=100, metavar="N", help="Made-up traces a load.", rich_help_panel=RUN),
+    ] = 3,
+    quick: Annotated[
+        bool,
+        typer.Option("--quick", help="Small clusters and one seed: minutes, and no weight.", rich_help_panel=RUN),
+    ] = False,
+    workers: Annotated[
+        int | None,
+        typer.Option(
+            "--workers",
+            min=1,
+            metavar="N",
+            help="Runs at the same time; by default one a core.",
+            rich_help_panel=RUN,
+        ),
+    ] = None,
+) -> None:
+    """Make every table and figure of the paper anew, beside the paper's numbers, in one page.
+
+    With --jobs and --nodes the same on your own trace, starting with what GFS would
+    have changed there. What is computed is kept in DIR: a run that was stopped goes
+    on where it was, and the same again takes seconds.
+    """
+    from gfs.experiments.cache import Cache
+    from gfs.experiments.registry import EXPERIMENTS
+    from gfs.experiments.report import Made, exhibits, markdown, page
+    from gfs.experiments.workers import answer_all
+    from gfs.files import write_text
+
+    names = list(EXPERIMENTS) if only is None else parse_names(only, "part", _check_part, "no part is named")
+    chosen = [EXPERIMENTS[name] for name in EXPERIMENTS if name in names]
+    setup = _setup(jobs, nodes, series, seeds, quick)
+    make_folder(out)
+    report, tables = out / "report.html", out / "results.md"
+    with Outputs(*(path for path in (jobs, nodes, series) if path)) as outputs:
+        outputs.plan(report)
+        outputs.plan(tables)
+        wanted: list[Job] = [job for experiment in chosen for job in experiment.jobs(setup)]
+        with _progress() as started:
+            answers = answer_all(wanted, Cache(out / "cache"), workers or os.cpu_count() or 1, started)
+        command = " ".join(shlex.quote(Path(word).name if "/" in word else word) for word in sys.argv)
+        spent = sum(float(answer.get("seconds") or 0.0) for answer in answers.values())
+        made = Made(command, setup, spent)
+        shown = exhibits(chosen, setup, answers)
+        outputs.save(report, lambda path: write_text(path, page(shown, made, answers)))
+        outputs.save(tables, lambda path: write_text(path, markdown(shown, made)))
+    for title, exhibit in shown.items():
+        against = [verdict for verdict in exhibit.verdicts if verdict.agrees is False]
+        count = f"{len(exhibit.verdicts) - len(against)} of {len(exhibit.verdicts)} findings come out"
+        say(f"{title}: {count if exhibit.verdicts else 'done'}")
+        for verdict in against:
+            say(f"  does not: {verdict.claim}: {verdict.found}")
+    say(f"The report: open {report} in a browser.")
+
+
+def _check_part(name: str) -> str:
+    from gfs.experiments.registry import EXPERIMENTS
+
+    if name not in EXPERIMENTS:
+        raise InputError(f"unknown part {name!r}; choose from {', '.join(EXPERIMENTS)}")
+    return name
+
+
+def _setup(jobs: Path | None, nodes: Path | None, series: Path | None, seeds: int, quick: bool) -> Setup:
+    from gfs.cli.trace_input import read_workload
+    from gfs.experiments.setup import Setup
+    from gfs.experiments.traces import Given
+
+    given = None
+    if (jobs is None) != (nodes is None):
+        raise InputError("a trace of your own takes both --jobs and --nodes")
+    if jobs is not None and nodes is not None:
+        read_workload(jobs, nodes, skip_bad_rows=False)  # errors in it show now, not in the midst
+        given = Given.of(jobs, nodes)
+    return Setup(tuple(range(1 if quick else seeds)), quick, given, str(series) if series else "")
+
+
+@contextmanager
+def _progress() -> Iterator[Callable[[list[Job]], Callable[[Job], None]]]:
+    """A bar over all that has to be computed, with the time left; lines where nobody watches."""
+    if not sys.stderr.isatty():
+        yield _lines
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        TaskProgressColumn(),
+        TimeRemainingColumn(compact=True),
+    )
+    with Progress(*columns, console=Console(stderr=True), transient=True, speed_estimate_period=1e9) as progress:
+
+        def started(missing: list[Job]) -> Callable[[Job], None]:
+            if not missing:
+                return lambda job: None
+            bar = progress.add_task(f"0 of {len(missing)} runs", total=sum(job.weight for job in missing))
+            count = 0
+
+            def done(job: Job) -> None:
+                nonlocal count
+                count += 1
+                progress.update(bar, advance=job.weight, description=f"{count} of {len(missing)}: {job.label}")
+
+            return done
+
+        yield started
+
+
+def _lines(missing: list[Job]) -> Callable[[Job], None]:
+    count = 0
+
+    def done(job: Job) -> None:
+        nonlocal count
+        count += 1
+        typer.echo(f"{count} of {len(missing)}: {job.label}", err=True)
+
+    return done

@@ -1,0 +1,256 @@
+"""Before and after on the whole cluster (the paper's production figure): a static quota, then gfs."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from gfs.experiments.exhibit import Exhibit, Experiment, Verdict
+from gfs.experiments.jobs import Answers, Job, Simulation
+from gfs.experiments.paper import paper
+from gfs.experiments.setup import Setup
+from gfs.report.columns import NOTHING, amount, percent
+from gfs.report.page import Block, Chart, DataTable
+from gfs.report.palette import scheduler_colours
+from gfs.telemetry.metrics_prices import HOURS_PER_MONTH, default_prices, price_of
+
+BEFORE, AFTER = "static", "gfs"
+ENOUGH = 0.5
+"""The share of the paper's effect from which ours counts as the same."""
+
+
+class Pool(NamedTuple):
+    """A GPU model before and after."""
+
+    model: str
+    cards: int
+    runs: tuple[int, int]
+    evictions: tuple[int, int]
+    allocation: tuple[float, float]
+
+    @property
+    def evicted(self) -> tuple[float, float]:
+        """Evictions / spot runs."""
+        before, after = (e / max(n, 1) for e, n in zip(self.evictions, self.runs, strict=True))
+        return before, after
+
+    @property
+    def gained(self) -> float:
+        """Share of the cards that is in use after, but not before."""
+        return self.allocation[1] - self.allocation[0]
+
+    @property
+    def price(self) -> float:
+        """Dollars a GPU-hour: an assumption."""
+        return price_of(self.model, default_prices())
+
+    @property
+    def benefit(self) -> float:
+        """Dollars a month."""
+        return self.gained * self.cards * self.price * HOURS_PER_MONTH
+
+    @property
+    def spot(self) -> bool:
+        """Whether spot tasks ran there at all."""
+        return max(self.runs) > 0
+
+
+def whole_cluster(setup: Setup, scheduler: str, *views: str) -> Simulation:
+    """A run on the whole cluster: one seed, it is large."""
+    seed = setup.runs()[0]
+    return Simulation(setup.cluster(seed), scheduler, seed=seed, views=frozenset(views))
+
+
+def of_model(values: Mapping[str, float], model: str) -> float | None:
+    """The paper's value for a model of the trace: 'A100-SXM4-80GB' is its A100."""
+    return values.get(model.split("-", 1)[0])
+
+
+def jobs(setup: Setup) -> list[Job]:
+    """Two runs."""
+    return [whole_cluster(setup, scheduler, "pools") for scheduler in (BEFORE, AFTER)]
+
+
+def exhibit(setup: Setup, answers: Answers) -> Exhibit:
+    """Evictions, allocation and what it is worth, by GPU model."""
+    before, after = (answers[job]["views"]["pools"] for job in jobs(setup))
+    pools = [
+        Pool(
+            model,
+            old["cards"],
+            (old["runs"], after[model]["runs"]),
+            (old["evictions"], after[model]["evictions"]),
+            (old["allocation"], after[model]["allocation"]),
+        )
+        for model, old in before.items()
+    ]
+    beside = setup.given is None
+    spot = [pool for pool in pools if pool.spot]
+    blocks: list[Block] = [_eviction_chart(spot)] if spot else []
+    blocks += [_allocation_chart(pools, beside=beside), _table(pools, beside=beside)]
+    shows = (
+        f"All pools under {BEFORE} (a fixed share of each pool for spot tasks, first fit), then under {AFTER}:"
+        " spot runs evicted, cards in use while tasks are submitted, and what the difference is worth."
+    )
+    if beside:
+        shows += (
+            " The paper compares two months of one cluster, January and October, in which the work changed too;"
+            " here both schedulers get the same tasks, and HP tasks alone ask for about the allocation the paper"
+            " had before."
+        )
+    return Exhibit(shows, blocks, _verdicts(pools) if beside else (), _missing(pools))
+
+
+def _missing(pools: list[Pool]) -> list[str]:
+    if not any(pool.spot for pool in pools):
+        return ["The trace has no spot tasks: nothing can be evicted, before or after."]
+    without = [pool.model for pool in pools if not pool.spot]
+    return [f"No spot tasks ran on {', '.join(without)}: no eviction rate there."] if without else []
+
+
+def _bars(pools: list[Pool], values: list[tuple[float, float]]) -> list[dict[str, Any]]:
+    colours = scheduler_colours((BEFORE, AFTER))
+    return [
+        {
+            "type": "bar",
+            "name": f"{when}: {name}",
+            "x": [html.escape(pool.model) for pool in pools],
+            "y": [100 * value[i] for value in values],
+            "text": [percent(value[i]) for value in values],
+            "textposition": "outside",
+            "cliponaxis": False,
+            "marker": {"color": colours[name]},
+            "hovertemplate": "%{x}: %{text}<extra>" + name + "</extra>",
+        }
+        for i, (when, name) in enumerate((("before", BEFORE), ("after", AFTER)))
+    ]
+
+
+def _eviction_chart(pools: list[Pool]) -> Chart:
+    top = 100 * max(max(pool.evicted) for pool in pools)
+    return Chart(
+        "Spot runs evicted, by GPU model",
+        "Evictions / spot runs in each pool; lower is better.",
+        _bars(pools, [pool.evicted for pool in pools]),
+        {
+            "barmode": "group",
+            "xaxis": {"type": "category"},
+            "yaxis": {"title": {"text": "spot runs evicted [%]"}, "range": [0, 1.15 * top or 1]},
+        },
+    )
+
+
+def _allocation_chart(pools: list[Pool], *, beside: bool) -> Chart:
+    data = _bars(pools, [pool.allocation for pool in pools])
+    if beside:
+        theirs = paper()["deployment"]
+        known = [(p.model, b) for p in pools if (b := of_model(theirs["allocation_before"], p.model)) is not None]
+        gained = {model: of_model(theirs["allocation_gained"], model) for model, _ in known}
+        after = [(model, b + more) for model, b in known if (more := gained[model]) is not None]
+        for when, points, symbol in (("before", known, "diamond-open"), ("after", after, "diamond")):
+            data.append(
+                {
+                    "type": "scatter",
+                    "mode": "markers",
+                    "name": f"paper, {when}",
+                    "x": [model for model, _ in points],
+                    "y": [value for _, value in points],
+                    "marker": {"symbol": symbol, "size": 11, "color": "#d1495b", "line": {"width": 2}},
+                    "hovertemplate": "%{x}: %{y:.2f}%<extra>paper, " + when + "</extra>",
+                }
+            )
+    return Chart(
+        "Cards in use, by GPU model",
+        "Mean share of the cards that is allocated, from the first submission to the last; higher is better."
+        + (" Diamonds: what the paper prints, hollow before and full after." if beside else ""),
+        data,
+        {
+            "barmode": "group",
+            "xaxis": {"type": "category"},
+            "yaxis": {"title": {"text": "cards in use [%]"}, "range": [0, 112]},
+        },
+    )
+
+
+def _table(pools: list[Pool], *, beside: bool) -> DataTable:
+    theirs = paper()["deployment"]
+    header = ["GPU model", "cards", "spot runs", "evicted before", "evicted after"]
+    header += ["in use before", *["paper"] * beside, "in use after", "gained [points]", *["paper"] * beside]
+    header += ["price [$/GPU-h]", "benefit [$/month]"]
+    rows = []
+    for pool in pools:
+        row = [pool.model, amount(pool.cards), f"{pool.runs[0]:,} / {pool.runs[1]:,}"]
+        row += [percent(rate) if pool.spot else NOTHING for rate in pool.evicted]
+        row.append(percent(pool.allocation[0]))
+        row += [_paper_percent(theirs["allocation_before"], pool.model, "{:.2f}%")] * beside
+        row += [percent(pool.allocation[1]), f"{100 * pool.gained:+.2f}"]
+        row += [_paper_percent(theirs["allocation_gained"], pool.model, "{:+.2f}")] * beside
+        rows.append([*row, f"{pool.price:.2f}", f"{pool.benefit:+,.0f}"])
+    total = sum(pool.benefit for pool in pools)
+    cards = sum(pool.cards for pool in pools)
+    row = ["all", amount(cards), *[""] * (len(header) - 4), "", f"{total:+,.0f}"]
+    return DataTable(
+        header,
+        [*rows, row],
+        note="Spot runs: before / after. Benefit: points gained x cards x price x 730 h. The prices are an"
+        " assumption (round US dollars of 2024, of the order of public list prices), not a quote.",
+    )
+
+
+def _paper_percent(values: Mapping[str, float], model: str, digits: str) -> str:
+    value = of_model(values, model)
+    return NOTHING if value is None else digits.format(value)
+
+
+def _verdicts(pools: list[Pool]) -> list[Verdict]:
+    return [_less_evicted(pools), _all_below(pools), _more_in_use(pools), _worth(pools)]
+
+
+def _less_evicted(pools: list[Pool]) -> Verdict:
+    theirs = paper()["deployment"]["a100_eviction_change"]
+    claim = f"Evictions of A100 fall by {-theirs:.1f}%"
+    mine = [pool for pool in pools if of_model({"A100": 1.0}, pool.model)]
+    if not mine or not mine[0].evictions[0]:
+        return Verdict(claim, None, f"{BEFORE} evicted nobody there.")
+    before, after = mine[0].evicted
+    change = 100 * (after / before - 1)
+    counts = f"{mine[0].evictions[0]:,} and {mine[0].evictions[1]:,} evictions"
+    found = f"here {change:+.1f}%: {percent(before)} before, {percent(after)} after ({counts})."
+    return Verdict(claim, change <= ENOUGH * theirs, found)
+
+
+def _all_below(pools: list[Pool]) -> Verdict:
+    limit = paper()["deployment"]["evicted_below"]
+    worst = max(pools, key=lambda pool: pool.evicted[1])
+    before = max(pools, key=lambda pool: pool.evicted[0])
+    found = (
+        f"the highest here: {percent(worst.evicted[1])} ({worst.model}); before, {percent(before.evicted[0])}"
+        f" ({before.model})."
+    )
+    if 100 * before.evicted[0] < limit:
+        found += " It was so before as well."
+    return Verdict(f"After, all models below {limit:g}%", 100 * worst.evicted[1] < limit, found)
+
+
+def _more_in_use(pools: list[Pool]) -> Verdict:
+    theirs = paper()["deployment"]["allocation_gained"]
+    known = [(pool, value) for pool in pools if (value := of_model(theirs, pool.model)) is not None]
+    alike = [100 * pool.gained >= ENOUGH * value for pool, value in known]
+    words = "; ".join(f"{pool.model} {100 * pool.gained:+.2f} (paper {value:+.2f})" for pool, value in known)
+    claim = f"More cards in use, by {min(theirs.values()):.1f} to {max(theirs.values()):.1f} points"
+    return Verdict(claim, all(alike), f"points here: {words}.")
+
+
+def _worth(pools: list[Pool]) -> Verdict:
+    theirs = paper()["deployment"]
+    total, cards = sum(pool.benefit for pool in pools), sum(pool.cards for pool in pools)
+    mine, of_paper = total / max(cards, 1), theirs["benefit_a_month"] / theirs["cards"]
+    return Verdict(
+        f"Worth about ${theirs['benefit_a_month']:,} a month",
+        mine >= ENOUGH * of_paper,
+        f"here ${total:+,.0f} with assumed prices: ${mine:+,.2f} a card, in the paper about ${of_paper:,.0f}.",
+    )
+
+
+DEPLOYMENT = Experiment("deployment", "Before and after on the whole cluster", jobs, exhibit)

@@ -1,0 +1,426 @@
+"""The forecasters compared (the paper's tables of accuracy and of quantiles): OrgLinear, networks, plain rules.
+
+The largest series of the demand in a trace or a file are forecast from every hour of the last fifth of it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import date
+from functools import lru_cache
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+
+from gfs.assembly.demand import read_demand
+from gfs.domain.errors import InputError
+from gfs.experiments.exhibit import Exhibit, Experiment, Verdict
+from gfs.experiments.jobs import Answer, Answers, Job
+from gfs.experiments.paper import paper
+from gfs.experiments.setup import Setup
+from gfs.experiments.traces import Trace, load
+from gfs.forecasting.evaluation import SPLIT, Rolled, Scores, origins_of_test, roll
+from gfs.forecasting.forecast import Estimator
+from gfs.forecasting.history import WEEK_HOURS, DemandHistory
+from gfs.forecasting.registry import find_model
+from gfs.forecasting.sources import history_of_workload
+from gfs.report.forecast_bands import band_lines, line
+from gfs.report.hours import Clock
+from gfs.report.page import Block, Chart, DataTable, Words
+from gfs.report.palette import HP, MISSED, forecaster_colours
+from gfs.report.score_columns import BOUNDS, ERRORS, ScoreColumn, best_scores
+
+PAPERS = "orglinear"
+NETWORKS = ("transformer", "informer", "autoformer", "fedformer", "dlinear", "deepar")
+PLAIN = {
+    "weekly-peak": "weekly-peak: peak of last week",
+    "persistence": "persistence: the last value",
+    "orgquantile": "orgquantile: ours",
+}
+"""What the paper's seven are shown with."""
+BANDS = (PAPERS, "orgquantile")
+"""Those whose forecasts are drawn."""
+
+MOST_SERIES, WINDOW, HORIZON = 6, 672, 4
+EXTRA = "baselines"
+PACKAGES = ("torch", "neuralforecast")
+"""Of the extra."""
+HALVED = frozenset(NETWORKS) - {"dlinear"}
+"""Networks that get half their steps: with all of them the six would take 20 minutes of a core instead of 13."""
+QUICK = "The paper's six networks are left out of a quick reproduction: they take 13 minutes of a core."
+BARE = f"Without the extra gfs[{EXTRA}] the paper's six networks cannot be compared: pip install 'gfs[{EXTRA}]'."
+SECONDS = {**dict.fromkeys(NETWORKS, 150.0), "dlinear": 35.0}
+"""Of a core, about, where it is not a few."""
+
+
+class DemandFile(NamedTuple):
+    """Demand in a file of the user's."""
+
+    path: str
+    digest: str
+    """Of what is in the file."""
+
+    @classmethod
+    def of(cls, path: str) -> DemandFile:
+        """Demand in this file; raises InputError if it cannot be read."""
+        try:
+            return cls(path, hashlib.sha256(Path(path).read_bytes()).hexdigest())
+        except OSError as error:
+            raise InputError(f"{path}: cannot be read: {error.strerror or error}") from error
+
+    def identity(self) -> dict[str, Any]:
+        """What the demand depends on."""
+        return {"digest": self.digest}
+
+    @property
+    def label(self) -> str:
+        """The name of the file."""
+        return Path(self.path).name
+
+
+Source = Trace | DemandFile
+
+
+@lru_cache(maxsize=2)
+def demand_of(source: Source) -> DemandHistory:
+    """All demand of a source, kept for the next forecaster."""
+    if isinstance(source, DemandFile):
+        return read_demand(source.path).history
+    return history_of_workload(load(source))
+
+
+def largest(history: DemandHistory) -> DemandHistory:
+    """The series with the most GPU-hours, the largest first."""
+    total = history.gpus.sum(axis=1)
+    rows = sorted(range(len(total)), key=lambda row: (-total[row], history.keys[row]))
+    return history.only(rows[:MOST_SERIES])
+
+
+class Evaluation(NamedTuple):
+    """A forecaster on demand that has come already."""
+
+    demand: Source
+    model: str
+
+    @property
+    def label(self) -> str:
+        """Such as 'forecaster dlinear on paper x2, seed 0'."""
+        return f"forecaster {self.model} on {self.demand.label}"
+
+    @property
+    def weight(self) -> float:
+        """Next to the networks all are quick."""
+        return SECONDS.get(self.model, 4.0) if all(installed().values()) else 4.0
+
+    def identity(self) -> dict[str, Any]:
+        """Where the extra is installed later, there is another answer to be had."""
+        packages = installed() if self.model in NETWORKS else {}
+        return {"job": "forecaster", "demand": self.demand.identity(), "model": self.model, "packages": packages}
+
+    def run(self) -> Answer:
+        """Its scores and some of its forecasts, or why there are none."""
+        try:
+            estimator = self._estimator()
+        except InputError as error:
+            return {"unavailable": str(error)}
+        try:
+            whole = demand_of(self.demand)
+            history = largest(whole)
+            origins = origins_of_test(history, HORIZON, SPLIT)
+            rolled = roll(estimator, history, horizon=HORIZON, split=SPLIT)
+            scores = rolled.scores()
+        except InputError as error:
+            return {"too_short": str(error)}
+        return {
+            "scores": scores.to_dict(),
+            "series": [str(key) for key in history.keys],
+            "of": len(whole.keys),
+            "hours": history.hours,
+            "test_hours": history.end - origins.start,
+            "first_day": history.first_day.isoformat() if history.first_day else None,
+            "band": _band(rolled) if self.model in BANDS else None,
+        }
+
+    def _estimator(self) -> Estimator:
+        estimator = find_model(self.model).load(WINDOW)
+        if self.model in HALVED:
+            network = cast(Any, estimator)
+            estimator = replace(network, steps=network.steps // 2)
+        return estimator
+
+
+def installed() -> dict[str, str]:
+    """Versions of the packages of the extra, empty for one that is not there; none of them is imported."""
+    found = dict.fromkeys(PACKAGES, "")
+    for name in PACKAGES:
+        try:
+            found[name] = version(name) if find_spec(name) else ""
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def _band(rolled: Rolled) -> dict[str, Any]:
+    """The largest series in the last week: what was said so many hours before, and what came."""
+    known = rolled.counted[0, -WEEK_HOURS:]
+
+    def last(values: Any) -> list[float | None]:
+        """A gap where nothing was known of the series yet."""
+        week = np.round(values[0, -WEEK_HOURS:, -1], 2).tolist()
+        return [value if told else None for value, told in zip(week, known, strict=True)]
+
+    return {
+        "hour": rolled.start + rolled.actual.shape[1] - len(known) + HORIZON - 1,
+        "came": last(rolled.actual),
+        "expected": last(rolled.mean),
+        "bounds": {f"{p:g}": last(values) for p, values in rolled.quantiles.items()},
+    }
+
+
+def _source(setup: Setup) -> Source:
+    return DemandFile.of(setup.series) if setup.series else setup.trace(setup.medium, setup.seeds[0])
+
+
+def _evaluations(setup: Setup) -> dict[str, Evaluation]:
+    names = (PAPERS, *(() if setup.quick else NETWORKS), *PLAIN)
+    source = _source(setup)
+    return {name: Evaluation(source, name) for name in names}
+
+
+def jobs(setup: Setup) -> list[Job]:
+    """One a forecaster; a file of demand that is no good is refused here, before anything is computed."""
+    if setup.series:
+        demand_of(DemandFile.of(setup.series))
+    return list(_evaluations(setup).values())
+
+
+def exhibit(setup: Setup, answers: Answers) -> Exhibit:
+    """Scores, how OrgLinear stands against the networks here and in the paper, and forecasts beside what came."""
+    found = {name: answers[job] for name, job in _evaluations(setup).items()}
+    scores = {name: Scores(**answer["scores"]) for name, answer in found.items() if "scores" in answer}
+    shows = (
+        "How well HP demand is known four hours before: forecasters are fitted on the first 80% of the hours and"
+        " asked at every hour of the rest."
+    )
+    if PAPERS not in scores:
+        return Exhibit(shows, missing=[_sentence(found[PAPERS]["too_short"])])
+    beside = setup.given is None
+    blocks: list[Block] = [Words(_demand_words(_source(setup), found[PAPERS])), _table(scores)]
+    without = "" if set(NETWORKS) <= set(scores) else QUICK if setup.quick else BARE
+    if not without:
+        blocks.append(_against(scores, beside))
+    blocks += [*_bars(scores), *_band_charts(found)]
+    return Exhibit(shows, blocks, _verdicts(scores, without) if beside else (), [without] if without else ())
+
+
+def _demand_words(source: Source, answer: Answer) -> str:
+    """What is forecast."""
+    used, every = len(answer["series"]), answer["of"]
+    which = f"the {used} largest of {every} series by GPU-hours" if used < every else f"{used} series"
+    kind = "demand in" if isinstance(source, DemandFile) else "HP demand of the trace"
+    hours, test = answer["hours"], answer["test_hours"]
+    text = _sentence(f"{kind} {source.label}: {which}, {hours:,} hours, the last {test:,} for the test")
+    return text + (" That is less than a week: differences may be chance." if test < WEEK_HOURS else "")
+
+
+def _sentence(text: str) -> str:
+    return f"{text[0].upper()}{text[1:]}."
+
+
+_BY_SCORE = {column.score: column for column in (*ERRORS, *BOUNDS)}
+MSE = ScoreColumn("MSE", "mse", 1, "Mean squared error over all series and hours", "GPUs²")
+TITLES = {"maqe_95": "0.95-MAQE", "maqe_90": "0.9-MAQE"}
+"""As the paper calls them."""
+ACCURACY = (_BY_SCORE["mae"], MSE, _BY_SCORE["rmse"], _BY_SCORE["mape"])
+QUANTILES = (_BY_SCORE["maqe_95"], _BY_SCORE["maqe_90"])
+TIMES = (_BY_SCORE["train_seconds"], _BY_SCORE["predict_ms"])
+BESIDES = tuple(_BY_SCORE[score] for score in ("pinball_95", "coverage_95", "nmae"))
+COLUMNS = (*ACCURACY, *QUANTILES, *BESIDES, *TIMES)
+
+
+def _title(column: ScoreColumn) -> str:
+    return TITLES.get(column.score, column.title.replace("\n", " "))
+
+
+def _headed(column: ScoreColumn) -> str:
+    return f"{_title(column)} [{column.unit}]" if column.unit else _title(column)
+
+
+def _table(scores: Mapping[str, Scores]) -> DataTable:
+    every = list(scores.values())
+    meanings = " ".join(f"{_title(column)}: {column.help}." for column in COLUMNS)
+    trained = any(name in scores for name in NETWORKS)
+    budget = (
+        " The networks are trained for one to three minutes of a core each, all but dlinear with half the steps of"
+        " gfs forecast evaluate; the four with attention would gain from more."
+    )
+    return DataTable(
+        ["forecaster", *(_headed(column) for column in COLUMNS)],
+        [[PLAIN.get(name, name), *(column.text(of) for column in COLUMNS)] for name, of in scores.items()],
+        frozenset(
+            (i, j)
+            for j, column in enumerate(COLUMNS, 1)
+            if column not in TIMES  # what learns nothing is always the fastest
+            for i in best_scores(column, every)
+        ),
+        ["", *(column.help for column in COLUMNS)],
+        f"Marked: best of its column. {meanings}{budget if trained else ''}",
+    )
+
+
+class Match(NamedTuple):
+    """OrgLinear beside a network in one score."""
+
+    column: ScoreColumn
+    rival: str
+    ours: float
+    """Of OrgLinear."""
+    theirs: float
+
+    @property
+    def change(self) -> float:
+        """OrgLinear's against the other's: -0.2 is a fifth less."""
+        return self.ours / self.theirs - 1 if self.theirs else 0.0
+
+    @classmethod
+    def of(cls, scores: Mapping[str, Scores], column: ScoreColumn, rivals: Sequence[str]) -> Match:
+        """Against the best of them."""
+        value = {name: float(getattr(scores[name], column.score)) for name in (PAPERS, *rivals)}
+        rival = min(rivals, key=lambda name: value[name])
+        return cls(column, rival, value[PAPERS], value[rival])
+
+
+def _matches(scores: Mapping[str, Scores]) -> list[Match]:
+    """In accuracy against the best of the six; in quantiles and training, as the paper does, against DeepAR."""
+    accuracy = [Match.of(scores, column, NETWORKS) for column in ACCURACY]
+    return [*accuracy, *(Match.of(scores, column, ["deepar"]) for column in (*QUANTILES, TIMES[0]))]
+
+
+def _of_paper(column: ScoreColumn) -> float:
+    """OrgLinear's change against the other in the paper."""
+    value = paper()["forecasters"][column.score]
+    return float(value["orglinear"] / value["deepar"] - 1 if isinstance(value, dict) else value / 100)
+
+
+def _change(share: float) -> str:
+    return f"{100 * share:+.1f}%"
+
+
+def _against(scores: Mapping[str, Scores], beside: bool) -> DataTable:
+    rows = []
+    for match in _matches(scores):
+        texts = [match.column.text(scores[name]) for name in (PAPERS, match.rival)]
+        row = [_headed(match.column), texts[0], f"{match.rival} {texts[1]}", _change(match.change)]
+        rows.append([*row, *[_change(_of_paper(match.column))] * beside])
+    return DataTable(
+        ["", PAPERS, "next best of the six", "change", *["in the paper"] * beside],
+        rows,
+        note="OrgLinear against the next best of the six networks; in quantiles and training against DeepAR, as in"
+        " the paper. Below 0: OrgLinear is better.",
+    )
+
+
+def _verdicts(scores: Mapping[str, Scores], without: str) -> list[Verdict]:
+    claims = {
+        "mae": "orglinear has the lowest MAE of the seven",
+        "mse": "orglinear has the lowest MSE of the seven",
+        "mape": "orglinear has the lowest MAPE of the seven",
+        "maqe_95": "0.95-MAQE of orglinear is below deepar's",
+        "maqe_90": "0.9-MAQE of orglinear is below deepar's",
+        "train_seconds": "orglinear trains faster than deepar",
+    }
+    if without:
+        return [Verdict("orglinear beats the paper's six networks", None, without)]
+    verdicts = []
+    for match in _matches(scores):
+        if match.column.score in claims:
+            texts = [match.column.text(scores[name]) for name in (PAPERS, match.rival)]
+            beside = f"here {texts[0]} against {texts[1]} of {match.rival}, {_change(match.change)}"
+            found = f"{beside}; in the paper {_change(_of_paper(match.column))}."
+            verdicts.append(Verdict(claims[match.column.score], match.ours < match.theirs, found))
+    return verdicts
+
+
+def _bars(scores: Mapping[str, Scores]) -> list[Chart]:
+    """Error and training time, side by side."""
+    names = [name for name in scores if name != "weekly-peak"]  # a bound, far above what is expected
+    colours = forecaster_colours(list(scores))
+
+    def chart(title: str, caption: str, column: ScoreColumn, axis: dict[str, Any], least: float = 0.0) -> Chart:
+        values = [max(float(getattr(scores[name], column.score)), least) for name in names]
+        bars = {
+            "type": "bar",
+            "orientation": "h",
+            "y": names,
+            "x": values,
+            "text": [column.text(scores[name]) for name in names],
+            "textposition": "auto",
+            "marker": {"color": [colours[name] for name in names]},
+            "hoverinfo": "skip",
+        }
+        layout = {
+            "xaxis": {"title": {"text": _headed(column)}, **axis},
+            "yaxis": {"autorange": "reversed", "automargin": True},
+            "showlegend": False,
+        }
+        return Chart(title, caption, [bars], layout, height=120 + 28 * len(names), wide=False)
+
+    error, train = _BY_SCORE["nmae"], TIMES[0]
+    left_out = f"weekly-peak, a bound rather than an expectation, is off by {error.text(scores['weekly-peak'])}%"
+    return [
+        chart("Error", f"{error.help}. Lower is better; {left_out}.", error, {"rangemode": "tozero"}),
+        chart("Training", f"{train.help}, each line ten times the one before.", train, {"type": "log"}, 0.01),
+    ]
+
+
+def _band_charts(found: Mapping[str, Answer]) -> list[Chart]:
+    """The two that gfs can use on the largest series, to the same scale."""
+    bands = [found[name]["band"] for name in BANDS]
+    came, bound = (
+        max((value for band in bands for value in values(band) if value is not None), default=0.0)
+        for values in (lambda band: band["came"], lambda band: band["bounds"]["0.95"])
+    )
+    # with little history a bound may lie so far above that nothing else would be seen
+    top = max(came, min(bound, 3 * came)) or 1.0
+    return [_band_chart(name, found[name], 1.05 * top) for name in BANDS]
+
+
+def _band_chart(name: str, answer: Answer, top: float) -> Chart:
+    band, day = answer["band"], answer["first_day"]
+    clock = Clock(date.fromisoformat(day) if day else None)
+    x0, came = clock.at(band["hour"]), band["came"]
+    bounds = {float(p): values for p, values in band["bounds"].items()}
+    pairs = enumerate(zip(came, bounds[0.95], strict=True))
+    above = [i for i, (value, bound) in pairs if value is not None and value > bound]
+    misses = {
+        "type": "scatter",
+        "mode": "markers",
+        "name": f"above: {len(above)} of {len(came)} h",
+        "x": [clock.at(band["hour"] + i) for i in above],
+        "y": [came[i] for i in above],
+        "marker": {"color": MISSED, "size": 6},
+        "hoverinfo": "skip",
+    }
+    lines = band_lines(band["expected"], bounds, x0, clock.step, forecaster_colours([name])[name])
+    return Chart(
+        f"{name}: {answer['series'][0]}",
+        f"The largest series in the last {len(came)} hours: what was expected of an hour four hours before, the"
+        " bands up to its 0.9 and 0.95 bounds, and what came. Red: above the 0.95 bound; 5 of 100 hours should be.",
+        [*lines, line("came", came, x0, clock.step, {"color": HP, "width": 1.8}), misses],
+        {
+            "hovermode": "x unified",
+            "legend": {"traceorder": "normal"},
+            "xaxis": clock.axis,
+            "yaxis": {"title": {"text": "GPUs"}, "range": [0, top]},
+        },
+        height=380,
+        wide=False,
+    )
+
+
+FORECASTERS = Experiment("forecasters", "Forecasters", jobs, exhibit)

@@ -1,0 +1,79 @@
+"""How far the victims of gfs-plus are from the best ones: sampled decisions of a run against a MILP."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gfs.assembly.compositions.gfs_plus import GFS_PLUS
+from gfs.assembly.context import Context
+from gfs.assembly.parameters import Parameters
+from gfs.assembly.run import run_simulation
+from gfs.core.ports import Victims
+from gfs.domain.task import Task
+from gfs.experiments.jobs import Answer
+from gfs.experiments.traces import Trace, load
+from gfs.policies.gfs.exact_victims import least_weight
+from gfs.policies.gfs.gang_victims import GangPreemptor
+
+MOST = 120
+"""Decisions that are compared."""
+EVERY = 5
+"""One in so many decisions on gangs is, until there are enough."""
+
+
+class SampledPreemptor(GangPreemptor):
+    """Notes, for one gang in `EVERY`, what its victims weigh and what the best ones would."""
+
+    def __init__(self, context: Context, sample: list[tuple[float, float]]) -> None:
+        numbers = context.parameters
+        super().__init__(
+            context.pool, context.ledger, rules=numbers.rules, beta=numbers.beta, period=context.period
+        )
+        self._nodes = context.pool.nodes
+        self._sample = sample
+        self._decisions = 0
+
+    def choose_gang(self, task: Task, pods: int, now: float) -> Victims | None:
+        """As without being looked at."""
+        chosen = super().choose_gang(task, pods, now)
+        if chosen is not None and pods > 1 and len(self._sample) < MOST:
+            self._decisions += 1
+            if self._decisions % EVERY == 0:
+                weights = self.weights(now)
+                weight = sum(weights.of(run, now) for run in chosen.runs)
+                best = least_weight(self.runs(), self._nodes, task.cards, pods, weights, now)
+                self._sample.append((weight, best))
+        return chosen
+
+
+class GapSample(NamedTuple):
+    """The optimality gap of gfs-plus on a trace."""
+
+    trace: Trace
+
+    @property
+    def label(self) -> str:
+        """What it is."""
+        return f"optimality gap on {self.trace.label}"
+
+    @property
+    def weight(self) -> float:
+        """About as long as a large run."""
+        return 90.0
+
+    def identity(self) -> dict[str, Any]:
+        """All that it depends on."""
+        return {"job": "gap", "trace": self.trace.identity(), "most": MOST, "every": EVERY}
+
+    def run(self) -> Answer:
+        """Run gfs-plus without a quota, so that many decisions are made, and compare some of them."""
+        sample: list[tuple[float, float]] = []
+        recipe = replace(
+            GFS_PLUS, name="gfs-plus-sampled", preemptor=lambda context, keeper: SampledPreemptor(context, sample)
+        )
+        run_simulation(load(self.trace), recipe, Parameters(quota="none"))
+        gaps = np.array([weight / best - 1 for weight, best in sample if best > 0])
+        return {"gaps": np.maximum(gaps, 0.0).round(6).tolist()}

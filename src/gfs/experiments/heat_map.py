@@ -1,0 +1,129 @@
+"""How full every node is over a week (the paper's heat maps of three clusters), here of the largest pools."""
+
+from __future__ import annotations
+
+import html
+from typing import Any
+
+import numpy as np
+
+from gfs.experiments.deployment import BEFORE, whole_cluster
+from gfs.experiments.exhibit import Exhibit, Experiment, Verdict
+from gfs.experiments.jobs import Answers, Job
+from gfs.experiments.paper import paper
+from gfs.experiments.setup import Setup
+from gfs.report.columns import amount
+from gfs.report.page import Chart
+from gfs.report.palette import HEAT
+
+
+def jobs(setup: Setup) -> list[Job]:
+    """One run."""
+    return [whole_cluster(setup, BEFORE, "heat")]
+
+
+def exhibit(setup: Setup, answers: Answers) -> Exhibit:
+    """A picture a pool."""
+    view = answers[jobs(setup)[0]]["views"]["heat"]
+    pools, hours = view["pools"], len(view["pools"][0]["hourly"]) if view["pools"] else 0
+    shows = (
+        f"Rows are nodes, columns hours, colour is the mean share of a node's cards in use under {BEFORE}:"
+        " which pools have a daily rhythm, and which nodes stay idle."
+    )
+    verdicts: list[Verdict] = []
+    if setup.given is None:
+        sizes = ", ".join(amount(n) for n in paper()["heat_map"]["cards"])
+        shows += (
+            f" The paper shows three A100 clusters of about {sizes} cards and the peak of every hour; here it is"
+            " the three largest pools of one cluster."
+        )
+        verdicts = _verdicts(pools, view["first_hour"])
+    missing = []
+    if len(pools) < 3:
+        missing.append(f"The trace has {len(pools)} of the three pools that the paper compares.")
+    if hours < 168:
+        missing.append(f"The trace has {hours} of the 168 hours of a week.")
+    return Exhibit(shows, [_picture(pool, view["first_hour"]) for pool in pools], verdicts, missing)
+
+
+def _picture(pool: dict[str, Any], first_hour: int) -> Chart:
+    labels, hourly = pool["labels"], pool["hourly"]
+    long = len(hourly) > 96
+    x = (first_hour + 0.5 + np.arange(len(hourly))) / (24 if long else 1)
+    caption = f"Mean allocation {np.mean(hourly):.1f}%; {_idle_words(pool)}"
+    if _whole_days(hourly):
+        caption += f" Over the day it moves by {_swing(hourly, first_hour)[0]:.1f} points."
+    if pool["nodes"] > len(labels):
+        caption += f" A row is up to {-(-pool['nodes'] // len(labels))} neighbouring nodes."
+    model = pool["model"]
+    return Chart(
+        f"{model}: {amount(pool['nodes'])} nodes, {amount(pool['cards'])} cards",
+        caption,
+        [
+            {
+                "type": "heatmap",
+                "x": x,
+                "y": [html.escape(label) for label in labels],
+                "z": pool["percent"],
+                "zmin": 0,
+                "zmax": 100,
+                "colorscale": HEAT,
+                "colorbar": {
+                    "title": {"text": "in use [%]", "side": "right", "font": {"size": 12}},
+                    "thickness": 12,
+                    "outlinewidth": 0,
+                },
+                "hovertemplate": "%{y}, %{x:.4g}: %{z}%<extra></extra>",
+            }
+        ],
+        {
+            "xaxis": {"title": {"text": "time [days]" if long else "time [hours]"}, "showgrid": False},
+            "yaxis": {"type": "category", "autorange": "reversed", "showgrid": False, "nticks": 12},
+        },
+        height=min(460, 120 + 24 * len(labels)),
+    )
+
+
+def _idle_words(pool: dict[str, Any]) -> str:
+    if not pool["idle_nodes"]:
+        return "no node idle all the time."
+    return f"{amount(pool['idle_nodes'])} of {amount(pool['nodes'])} nodes idle all the time."
+
+
+def _whole_days(hourly: list[float]) -> int:
+    return len(hourly) // 24
+
+
+def _swing(hourly: list[float], first_hour: int) -> tuple[float, int]:
+    """By how many points the mean day moves, and the hour of day in which least is in use."""
+    whole = np.asarray(hourly[: 24 * _whole_days(hourly)])
+    day = np.roll(whole.reshape(-1, 24).mean(axis=0), first_hour % 24)
+    return float(day.max() - day.min()), int(day.argmin())
+
+
+def _verdicts(pools: list[dict[str, Any]], first_hour: int) -> list[Verdict]:
+    theirs = paper()["heat_map"]
+    swings = {pool["model"]: _swing(pool["hourly"], first_hour) for pool in pools}
+    means = {pool["model"]: float(np.mean(pool["hourly"])) for pool in pools}
+    lowest = min(means, key=lambda model: means[model])
+    words = "; ".join(
+        f"{model} {means[model]:.1f}%, {swing:.1f} points, least at {hour}:00"
+        for model, (swing, hour) in swings.items()
+    )
+    idle = [pool for pool in pools if pool["idle_nodes"]]
+    counts = "; ".join(f"{p['model']} {p['idle_nodes']} of {p['nodes']}" for p in pools)
+    return [
+        Verdict(
+            f"The least allocated ({theirs['lower_mean']}%) has the clearest daily rhythm",
+            swings[lowest][0] == max(swing for swing, _ in swings.values()),
+            f"here mean and daily swing: {words}.",
+        ),
+        Verdict(
+            f"In {theirs['with_idle_nodes']} of three, some nodes idle all week",
+            len(idle) >= theirs["with_idle_nodes"],
+            f"here in {len(idle)}; idle nodes: {counts}.",
+        ),
+    ]
+
+
+HEAT_MAP = Experiment("heat-map", "Allocation of every node", jobs, exhibit)
