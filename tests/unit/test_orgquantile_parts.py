@@ -20,6 +20,7 @@ from gfs.forecasting.orgquantile.features import (
 )
 from gfs.forecasting.orgquantile.gate import PARTS, START, Gate, counted
 from gfs.forecasting.orgquantile.model import Training, fit_coefficients
+from gfs.forecasting.orgquantile.network import fit_network
 from gfs.forecasting.orgquantile.regression import Rows, Steps, quantile_regression, ridge
 from gfs.forecasting.orgquantile.tables import Tables, thinned
 from gfs.forecasting.orgquantile.track import Past, peak, total_peak
@@ -33,7 +34,7 @@ def rows_of(x: Floats, y: Floats) -> Rows:
     def single(values: Floats) -> Single:
         return values.astype(np.float32)
 
-    return Rows(single(x.T), single(y), np.ones(len(y), dtype=np.float32))
+    return Rows(single(x.T), single(y))
 
 
 @pytest.mark.parametrize("q", [0.5, 0.9, 0.95])
@@ -48,15 +49,35 @@ def test_reweighted_least_squares_comes_close_to_the_exact_quantile_regression(q
     )
     rows = rows_of(x, y)
     how = Steps(q, penalty=0.0, steps=30, smoothing=1e-3)
-    found = quantile_regression(rows, how, start=ridge(rows, 0.0, 4), prior=np.zeros(4))
+    even = np.ones(150, dtype=np.float32)
+    found = quantile_regression(rows, even, how, start=ridge(rows, even, 0.0, 4), prior=np.zeros(4))
     assert pinball(y - x @ found, q) <= 1.01 * exact.fun
 
 
 def test_a_strong_penalty_gives_the_prior() -> None:
     x = np.column_stack([np.ones(80), np.linspace(-1, 1, 80)])
     how = Steps(0.5, penalty=1e6, steps=8, smoothing=0.05)
-    found = quantile_regression(rows_of(x, 3 + 0 * x[:, 1]), how, start=np.zeros(2), prior=np.array([0.0, 5.0]))
+    rows, even = rows_of(x, 3 + 0 * x[:, 1]), np.ones(80, dtype=np.float32)
+    found = quantile_regression(rows, even, how, start=np.zeros(2), prior=np.array([0.0, 5.0]))
     assert found == pytest.approx([3.0, 5.0], abs=0.2)  # the constant is free
+
+
+def test_the_network_learns_what_a_line_cannot() -> None:
+    """The next two hours come to |z| and 2 |z| units, z being a feature: no line beats a constant there."""
+    z = np.random.default_rng(5).normal(size=6_000).astype(np.float32)
+    x = np.zeros((2, COUNT, len(z)), dtype=np.float32)
+    x[:, 0], x[:, 1] = 1.0, z
+    y = np.stack([np.abs(z), 2 * np.abs(z)])
+    origins = np.arange(len(z))
+    network = fit_network(x, y, np.ones(len(z), dtype=np.float32), origins)
+    asked = np.zeros((2, COUNT, 3), dtype=np.float32)
+    asked[:, 1] = [-1.0, 0.5, 2.0]
+    assert network.offsets(asked, hour=30) == pytest.approx(np.array([[1, 0.5, 2], [2, 1, 4]]), abs=0.3)
+    again = fit_network(x, y, np.ones(len(z), dtype=np.float32), origins)
+    assert network.offsets(asked, hour=6).tobytes() == again.offsets(asked, hour=6).tobytes()
+    asked[:, 1] = [-4.5, 4.5, 99.0]  # further than four standard deviations is as far as four
+    far = network.offsets(asked, hour=0)
+    assert np.array_equal(far[:, 1], far[:, 2])
 
 
 def test_thinning_leaves_every_hour_of_the_day_as_often() -> None:
@@ -94,10 +115,11 @@ def test_features_of_a_saw_by_hand() -> None:
     assert values[0, :9] == pytest.approx([1, -1, 0, -1, 0, -1, -1, -1, -1])
     # means of 6, 24, 72, 168 hours are 11; then min and max of a day and of a week
     assert values[0, 9:17] == pytest.approx([-0.5, -0.5, -0.5, -0.5, -1, 0, -1, 0])
-    assert values[0, 17:19] == pytest.approx([1, 1])  # usual change
+    assert values[0, 17:20] == pytest.approx([-1, 0, 0])  # 12, 10, 12 in order
+    assert values[0, 20:22] == pytest.approx([1, 1])  # usual change
     # the next hour was 10 on all ten earlier days, the one after 12; moves from the hour like the last one
-    assert values[0, 23:43] == pytest.approx([-1.0] * 20)
-    assert values[1, 23:43] == pytest.approx([0.0] * 20)
+    assert values[0, 26:46] == pytest.approx([-1.0] * 20)
+    assert values[1, 26:46] == pytest.approx([0.0] * 20)
 
 
 def test_where_in_the_week() -> None:

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import html
 from collections.abc import Mapping
+from functools import cache
+from math import ceil
 from typing import Any, NamedTuple
 
+from gfs.assembly.parameters import Parameters
+from gfs.domain.task import Kind
 from gfs.experiments.exhibit import Exhibit, Experiment, Verdict
 from gfs.experiments.jobs import Answers, Job, Simulation
 from gfs.experiments.paper import paper
 from gfs.experiments.setup import Setup
+from gfs.experiments.traces import Trace, load
 from gfs.report.columns import NOTHING, amount, percent
 from gfs.report.page import Block, Chart, DataTable
 from gfs.report.palette import scheduler_colours
@@ -18,6 +23,8 @@ from gfs.telemetry.metrics_prices import HOURS_PER_MONTH, default_prices, price_
 BEFORE, AFTER = "static", "gfs"
 ENOUGH = 0.5
 """The share of the paper's effect from which ours counts as the same."""
+FEW = 10
+"""Evictions below which nothing can be said of them."""
 
 
 class Pool(NamedTuple):
@@ -59,7 +66,25 @@ class Pool(NamedTuple):
 def whole_cluster(setup: Setup, scheduler: str, *views: str) -> Simulation:
     """A run on the whole cluster: one seed, it is large."""
     seed = setup.runs()[0]
-    return Simulation(setup.cluster(seed), scheduler, seed=seed, views=frozenset(views))
+    trace = setup.cluster(seed)
+    settings = _enough_quota(trace) if scheduler == BEFORE else ()
+    return Simulation(trace, scheduler, settings, seed, frozenset(views))
+
+
+@cache
+def _enough_quota(trace: Trace) -> tuple[tuple[str, str], ...]:
+    """A larger share for spot tasks where one of them could never start in the usual one."""
+    workload = load(trace)
+    cards = workload.capacity()
+    spot = (task for task in workload.tasks if task.kind is Kind.SPOT)
+    largest = ceil(100 * max((task.gpus / cards[task.gpu_model] for task in spot), default=0.0)) / 100
+    return (("quota_share", f"{largest:g}"),) if largest > Parameters().quota_share else ()
+
+
+def static_words(run: Simulation) -> str:
+    """What the static scheduler is."""
+    share = Parameters().changed(dict(run.settings)).quota_share
+    return f"first fit, and {share:.0%} of each pool for spot tasks"
 
 
 def of_model(values: Mapping[str, float], model: str) -> float | None:
@@ -67,14 +92,19 @@ def of_model(values: Mapping[str, float], model: str) -> float | None:
     return values.get(model.split("-", 1)[0])
 
 
+def _runs(setup: Setup) -> list[Simulation]:
+    return [whole_cluster(setup, scheduler, "pools") for scheduler in (BEFORE, AFTER)]
+
+
 def jobs(setup: Setup) -> list[Job]:
     """Two runs."""
-    return [whole_cluster(setup, scheduler, "pools") for scheduler in (BEFORE, AFTER)]
+    return [*_runs(setup)]
 
 
 def exhibit(setup: Setup, answers: Answers) -> Exhibit:
     """Evictions, allocation and what it is worth, by GPU model."""
-    before, after = (answers[job]["views"]["pools"] for job in jobs(setup))
+    runs = _runs(setup)
+    before, after = (answers[run]["views"]["pools"] for run in runs)
     pools = [
         Pool(
             model,
@@ -90,7 +120,7 @@ def exhibit(setup: Setup, answers: Answers) -> Exhibit:
     blocks: list[Block] = [_eviction_chart(spot)] if spot else []
     blocks += [_allocation_chart(pools, beside=beside), _table(pools, beside=beside)]
     shows = (
-        f"All pools under {BEFORE} (a fixed share of each pool for spot tasks, first fit), then under {AFTER}:"
+        f"All pools under {BEFORE} ({static_words(runs[0])}), then under {AFTER}:"
         " spot runs evicted, cards in use while tasks are submitted, and what the difference is worth."
     )
     if beside:
@@ -211,12 +241,14 @@ def _less_evicted(pools: list[Pool]) -> Verdict:
     theirs = paper()["deployment"]["a100_eviction_change"]
     claim = f"Evictions of A100 fall by {-theirs:.1f}%"
     mine = [pool for pool in pools if of_model({"A100": 1.0}, pool.model)]
-    if not mine or not mine[0].evictions[0]:
-        return Verdict(claim, None, f"{BEFORE} evicted nobody there.")
+    counts = [sum(pool.evictions[when] for pool in mine) for when in (0, 1)]
+    if counts[0] < FEW:
+        return Verdict(claim, None, f"too few to tell: {counts[0]} evictions before, {counts[1]} after.")
     before, after = mine[0].evicted
     change = 100 * (after / before - 1)
-    counts = f"{mine[0].evictions[0]:,} and {mine[0].evictions[1]:,} evictions"
-    found = f"here {change:+.1f}%: {percent(before)} before, {percent(after)} after ({counts})."
+    found = (
+        f"here {change:+.1f}%: {percent(before)} before ({counts[0]:,}), {percent(after)} after ({counts[1]:,})."
+    )
     return Verdict(claim, change <= ENOUGH * theirs, found)
 
 
@@ -242,6 +274,11 @@ def _more_in_use(pools: list[Pool]) -> Verdict:
     return Verdict(claim, all(alike), f"points here: {words}.")
 
 
+def dollars(value: float) -> str:
+    """Such as '-$1,234'."""
+    return f"{'-' if round(value) < 0 else ''}${abs(value):,.0f}"
+
+
 def _worth(pools: list[Pool]) -> Verdict:
     theirs = paper()["deployment"]
     total, cards = sum(pool.benefit for pool in pools), sum(pool.cards for pool in pools)
@@ -249,7 +286,7 @@ def _worth(pools: list[Pool]) -> Verdict:
     return Verdict(
         f"Worth about ${theirs['benefit_a_month']:,} a month",
         mine >= ENOUGH * of_paper,
-        f"here ${total:+,.0f} with assumed prices: ${mine:+,.2f} a card, in the paper about ${of_paper:,.0f}.",
+        f"here {dollars(total)} with assumed prices: {dollars(mine)} a card, in the paper {dollars(of_paper)}.",
     )
 
 

@@ -40,9 +40,10 @@ def exhibit(setup: Setup, answers: Answers) -> Exhibit:
         verdicts = _verdicts(pools, view["first_hour"])
     missing = []
     if len(pools) < 3:
-        missing.append(f"The trace has {len(pools)} of the three pools that the paper compares.")
+        count = "one pool" if len(pools) == 1 else f"{len(pools)} pools"
+        missing.append(f"The trace has {count}: three cannot be compared.")
     if hours < 168:
-        missing.append(f"The trace has {hours} of the 168 hours of a week.")
+        missing.append(f"The trace keeps nodes in use for {hours} hours: a whole week cannot be shown.")
     return Exhibit(shows, [_picture(pool, view["first_hour"]) for pool in pools], verdicts, missing)
 
 

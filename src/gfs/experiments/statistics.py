@@ -1,4 +1,4 @@
-"""The paper's section 2 on the whole cluster: what is asked of it, how long tasks run and wait, who is evicted when."""
+"""The paper's section 2 on the whole cluster: what is asked of it, how tasks run and wait, who is evicted when."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import numpy as np
 
 from gfs.domain.task import Kind
 from gfs.domain.units import DAY, HOUR
-from gfs.experiments.deployment import BEFORE, of_model, whole_cluster
+from gfs.experiments.deployment import BEFORE, FEW, of_model, static_words, whole_cluster
 from gfs.experiments.exhibit import Exhibit, Experiment, Verdict
-from gfs.experiments.jobs import Answer, Answers, Job
+from gfs.experiments.jobs import Answer, Answers, Job, Simulation
 from gfs.experiments.paper import paper
 from gfs.experiments.setup import Setup
 from gfs.experiments.traces import Trace, load
 from gfs.experiments.views import WEEK
-from gfs.report.charts import FINE_TEXT, FINE_TICKS
+from gfs.report.charts import SECONDS_TEXT, SECONDS_TICKS
 from gfs.report.columns import NOTHING, amount, percent, short_seconds
 from gfs.report.inspection_page import COLOURS, NAMES, _demand, _requests, _running_by_size
 from gfs.report.page import Block, Chart, DataTable
@@ -55,7 +55,6 @@ class TraceStatistics(NamedTuple):
         workload = load(self.trace)
         seen = inspect(workload, ORGANIZATIONS)
         tasks = TaskColumns.of(workload)
-        some = len(tasks.duration) > 0
         submitted = seen.last_submission - seen.first_submission
         begin = seen.first_submission + (WEEK if submitted > 2 * WEEK - DAY else 0.0)
         week = (seen.bin_start + seen.bin_seconds > begin) & (seen.bin_start < begin + WEEK)
@@ -70,7 +69,7 @@ class TraceStatistics(NamedTuple):
                 {"organization": d.organization, "gpus": np.round(d.gpus[week], 3).tolist()}
                 for d in seen.demand[:ORGANIZATIONS]
             ],
-            "running_percentiles": np.percentile(tasks.duration, (90, 99)).tolist() if some else [0.0, 0.0],
+            "running_percentiles": np.percentile(tasks.duration, (90, 99)).tolist(),
             "whole_card_pods": _pod_share(seen, 1.0),
             "eight_card_pods": _pod_share(seen, 8.0),
         }
@@ -79,12 +78,12 @@ class TraceStatistics(NamedTuple):
 def _pod_share(seen: Inspection, gpus: float) -> float:
     """Share of all pods that ask for at least so many GPUs."""
     pods = sum(c.pods for c in seen.classes)
-    return sum(c.pods * (1 - c.pod_requests.at(gpus - 1e-6)) for c in seen.classes if c.pods) / max(pods, 1)
+    return sum(c.pods * (1 - c.pod_requests.at(gpus - 1e-6)) for c in seen.classes) / pods
 
 
 def _thin_class(c: ClassSummary) -> dict[str, Any]:
     thin = {name: asdict(_thin(getattr(c, name))) for name in ("pod_requests", "task_requests", "running_cdf")}
-    return {**asdict(c), **thin, "kind": c.kind.label}
+    return {**asdict(c), **thin}
 
 
 def _thin(cdf: Cdf) -> Cdf:
@@ -103,7 +102,7 @@ def _restored(trace: Answer) -> Inspection:
         ClassSummary(
             **{
                 **c,
-                "kind": next(kind for kind in Kind if kind.label == c["kind"]),
+                "kind": Kind(c["kind"]),
                 **{name: cdf(c[name]) for name in ("pod_requests", "task_requests", "running_cdf")},
                 "running": Durations(**c["running"]),
                 "running_by_size": tuple((size, Durations(**times)) for size, times in c["running_by_size"]),
@@ -125,10 +124,13 @@ def _restored(trace: Answer) -> Inspection:
     )
 
 
+def _run(setup: Setup) -> Simulation:
+    return whole_cluster(setup, BEFORE, "evictions", "waits", "pools")
+
+
 def jobs(setup: Setup) -> list[Job]:
     """The trace itself, and a run under a static quota."""
-    run = whole_cluster(setup, BEFORE, "evictions", "waits", "pools")
-    return [TraceStatistics(run.trace), run]
+    return [TraceStatistics(_run(setup).trace), _run(setup)]
 
 
 def exhibit(setup: Setup, answers: Answers) -> Exhibit:
@@ -137,11 +139,9 @@ def exhibit(setup: Setup, answers: Answers) -> Exhibit:
     beside = setup.given is None
     shows = (
         "What the cluster has and what is asked of it; how long tasks run, and how long they wait and how often"
-        f" spot tasks are evicted under {BEFORE}: first fit and a fixed share of each pool for spot tasks."
+        f" spot tasks are evicted under {BEFORE} ({static_words(_run(setup))})."
     )
     blocks: list[Block] = [_pools(trace, run, beside=beside)]
-    if not any(c["tasks"] for c in trace["classes"]):
-        return Exhibit(shows, blocks, missing=["The trace has no tasks: there is nothing else to show."])
     seen, evictions = _restored(trace), Evictions.of(trace, run)
     blocks += [_requests(seen, "pod"), _requests(seen, "task"), _running_by_size(seen), _waits(run)]
     blocks.append(_demand(seen))
@@ -190,8 +190,7 @@ def _missing(trace: Answer, evictions: Evictions) -> list[str]:
     if spot and len(evictions.ended) < WEEKS:
         first, last = trace["submissions"]
         words.append(
-            f"Tasks are submitted over {short_seconds(last - first)}: of four weeks of evictions,"
-            f" {len(evictions.ended)} can be shown."
+            f"Tasks are submitted over {short_seconds(last - first)}: evictions of four weeks cannot be compared."
         )
     return words
 
@@ -235,6 +234,7 @@ def _waits(run: Answer) -> Chart:
                     "x": [row[0] for row in rows],
                     "y": [max(row[column], 1.0) for row in rows],
                     "text": [short_seconds(row[column]) for row in rows],
+                    "offsetgroup": NAMES[kind],
                     "marker": {
                         "symbol": symbol,
                         "size": 10,
@@ -257,7 +257,9 @@ def _waits(run: Answer) -> Chart:
                 "categoryarray": list(sizes),
                 "title": {"text": "GPUs per task"},
             },
-            "yaxis": {"type": "log", "tickvals": list(FINE_TICKS), "ticktext": list(FINE_TEXT)},
+            "yaxis": {"type": "log", "tickvals": list(SECONDS_TICKS), "ticktext": list(SECONDS_TEXT)},
+            "scattermode": "group",
+            "scattergap": 0.6,
         },
         wide=False,
     )
@@ -299,4 +301,142 @@ def _eviction_chart(evictions: Evictions) -> Chart:
 
 
 def _verdicts(trace: Answer, run: Answer, evictions: Evictions) -> list[Verdict]:
-    return [*_request_verdicts(trace), *_wait_verdicts(run), *_use_verdicts(trace, run), *_when_verdicts(trace, evictions)]
+    """The paper's three observations, in its order."""
+    return [
+        *_request_verdicts(trace),
+        _running_verdict(trace),
+        *_wait_verdicts(run),
+        _use_verdict(run),
+        *_demand_verdicts(trace),
+        *_eviction_verdicts(trace, evictions),
+    ]
+
+
+def _request_verdicts(trace: Answer) -> list[Verdict]:
+    theirs = paper()["statistics"]
+    whole, eight = 100 * trace["whole_card_pods"], 100 * trace["eight_card_pods"]
+    return [
+        Verdict(
+            f"Nearly {theirs['whole_card_pods']:g}% of pods ask for whole cards",
+            whole >= theirs["whole_card_pods"] - 5,
+            f"here {whole:.1f}%, all pools together.",
+        ),
+        Verdict(
+            f"{theirs['eight_card_pods']:g}% of pods ask for 8 cards",
+            abs(eight - theirs["eight_card_pods"]) <= 10,
+            f"here {eight:.1f}%, all pools together.",
+        ),
+    ]
+
+
+def _running_verdict(trace: Answer) -> Verdict:
+    theirs = paper()["statistics"]
+    p90, p99 = trace["running_percentiles"]
+    hours, days = theirs["running_p90_hours"], theirs["running_p99_days"]
+    return Verdict(
+        f"Tasks run {hours:g} h at p90, {days:g} days at p99",
+        _within_twice(p90, hours * HOUR) and _within_twice(p99, days * DAY),
+        f"here {p90 / HOUR:.1f} h and {p99 / DAY:.1f} days; up to twice or half counts as agreeing.",
+    )
+
+
+def _within_twice(mine: float, theirs: float) -> bool:
+    return theirs / 2 <= mine <= 2 * theirs
+
+
+def _wait_verdicts(run: Answer) -> list[Verdict]:
+    theirs = paper()["statistics"]
+    rows = [row for kind in Kind for row in run["views"]["waits"][NAMES[kind]]]
+    means, most = {}, {}
+    for size in ("1", "8"):
+        mine = [(count, mean, p90) for label, count, mean, p90 in rows if label == size]
+        means[size] = sum(count * mean for count, mean, _ in mine) / max(sum(count for count, _, _ in mine), 1)
+        most[size] = max((p90 for _, _, p90 in mine), default=0.0)
+    hours = theirs["wait_eight_cards_hours"]
+    short = most["8"] < hours * HOUR
+    return [
+        Verdict(
+            f"8-GPU tasks wait {theirs['wait_eight_over_one']:g} times as long as 1-GPU tasks",
+            means["8"] > means["1"],
+            f"here {short_seconds(means['8'])} and {short_seconds(means['1'])} on average; the paper has medians.",
+        ),
+        Verdict(
+            f"Half of the 8-GPU tasks wait {hours:g} h or more",
+            False if short else None,
+            f"here nine of ten wait {short_seconds(most['8'])} or less.",
+        ),
+    ]
+
+
+def _use_verdict(run: Answer) -> Verdict:
+    known = paper()["statistics"]["allocation_below"]
+    named = dict.fromkeys(known["models"], 1.0)
+    mine = {model: p["allocation"] for model, p in run["views"]["pools"].items() if of_model(named, model)}
+    words = ", ".join(f"{model} {percent(rate)}" for model, rate in mine.items())
+    claim = f"{', '.join(known['models'])} are allocated below {known['percent']:g}%"
+    return Verdict(claim, all(100 * rate < known["percent"] for rate in mine.values()), f"here {words}.")
+
+
+def _demand_verdicts(trace: Answer) -> list[Verdict]:
+    theirs = paper()["statistics"]
+    (least_a, most_a), (least_b, most_b) = theirs["demand_extremes"].values()
+    of_paper = (1 - least_a / most_a, 1 - least_b / most_b)
+    series = {d["organization"]: np.asarray(d["gpus"]) for d in trace["demand"]}
+    moves = {name: 1 - float(gpus.min()) / max(float(gpus.max()), 1e-9) for name, gpus in series.items()}
+    hour = np.floor(np.asarray(trace["bin_start"]) / HOUR) % 24
+    low, high = theirs["demand_peak_hours"]
+    inside = (hour >= low) & (hour < high)
+    rises = {
+        name: float(gpus[inside].mean() / max(gpus[~inside].mean(), 1e-9)) - 1 for name, gpus in series.items()
+    }
+    return [
+        Verdict(
+            f"Organizations differ: demand moves by {of_paper[0]:.0%} (A) and {of_paper[1]:.0%} (B) of its peak",
+            max(moves.values()) / max(min(moves.values()), 1e-9) >= of_paper[1] / of_paper[0],
+            "here in a week: " + ", ".join(f"{name} {move:.0%}" for name, move in moves.items()) + ".",
+        ),
+        Verdict(
+            f"All four peak from {low}:00 to {high}:00",
+            all(rise > 0 for rise in rises.values()),
+            "more than in the other hours: " + ", ".join(f"{n} {rise:+.1%}" for n, rise in rises.items()) + ".",
+        ),
+    ]
+
+
+def _eviction_verdicts(trace: Answer, evictions: Evictions) -> list[Verdict]:
+    theirs = paper()["statistics"]
+    low, high = theirs["eviction_peak_hours"]
+    ended, evicted = evictions.ended.sum(axis=0), evictions.evicted.sum(axis=0)
+    total = 100 * float(evicted.sum()) / max(int(ended.sum()), 1)
+    some = int(evicted.sum()) >= FEW
+    peak = 100 * float(evicted[low:high].sum()) / max(int(ended[low:high].sum()), 1)
+    rest = 100 * float(evicted.sum() - evicted[low:high].sum())
+    rest /= max(int(ended.sum() - ended[low:high].sum()), 1)
+    rates = evictions.rates()
+    highest = max(range(24), key=lambda hour: rates[hour] or 0.0)
+    known = [hour for hour in range(24) if rates[hour] is not None]
+    arrivals = [trace["classes"][Kind.HP]["arrivals_by_hour"][hour] for hour in known]
+    follows = float(np.corrcoef(arrivals, [rates[hour] for hour in known])[0, 1]) if some else 0.0
+    few = "" if some else f" Too few to tell: {evicted.sum()} evictions."
+    return [
+        Verdict(
+            f"Most evictions from {low}:00 to {high}:00, up to {theirs['eviction_peak']}%"
+            f" against {theirs['eviction_off_peak']}% off peak",
+            peak > rest if some else None,
+            f"here {peak:.2f}% in these hours, {rest:.2f}% in the others; most at {highest}:00,"
+            f" {rates[highest] or 0.0:.1f}%.{few}",
+        ),
+        Verdict(
+            f"{theirs['eviction_mean']}% of spot runs are evicted under a static quota",
+            _within_twice(total, theirs["eviction_mean"]),
+            f"here {total:.2f}%; up to twice or half counts as agreeing.",
+        ),
+        Verdict(
+            f"Evictions follow HP arrivals (correlation {theirs['eviction_follows_hp']})",
+            follows >= theirs["eviction_follows_hp"] / 2 if some else None,
+            few.strip() or f"here {follows:.2f} over the hours of the day; half as much counts as agreeing.",
+        ),
+    ]
+
+
+STATISTICS = Experiment("statistics", "Cluster statistics and observations", jobs, exhibit)

@@ -92,8 +92,7 @@ def heat(result: RunResult) -> dict[str, Any]:
 def pools(result: RunResult) -> dict[str, Any]:
     """By GPU model: cards, spot runs that ended, evictions, and the share of the cards in use.
 
-    The share from the first submission to the last, after which a trace only fades out (one of less than a
-    day: to its end).
+    The share from the first submission to the last, after which a trace only fades out.
     """
     of = _prepared(result)
     runs, tasks = of.runs, of.tasks
@@ -117,10 +116,13 @@ def pools(result: RunResult) -> dict[str, Any]:
 
 
 def _submissions(of: Prepared) -> tuple[float, float]:
-    """The first and the last submission; in a trace of less than a day, the last event."""
+    """The first and the last submission; in a trace of less than a day, to the end of the work if none waited.
+
+    The same under every scheduler, so that shares of that time can be compared.
+    """
     submit = of.tasks.submit
-    first, last = (float(submit.min()), float(submit.max())) if len(submit) else of.metrics.span
-    return first, last if last - first >= DAY else max(of.metrics.span[1], last)
+    first, last = float(submit.min()), float(submit.max())
+    return first, last if last - first >= DAY else float((submit + of.tasks.duration).max())
 
 
 def quota(result: RunResult) -> dict[str, Any]:

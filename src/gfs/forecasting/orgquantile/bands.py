@@ -1,10 +1,10 @@
-"""A forecast before calibration: the gate's mixture of three opinions, and a width.
+"""A forecast before calibration: the gate's mixture of two opinions, and a width.
 
-The middle is the mixture of the last value, the median of the fit for all organizations, and the same with what is
-added for the organization. The width is the distance from median to 0.95 bound of the two fits, mixed in the same
-proportion. Hours beyond the fitted ones take the fit of the last one, and a width that grows with the square root
-of the hours. Features beyond the range that the fit has seen are taken as the end of that range: a line is not
-believed where nothing was learned.
+One opinion is that the last value stays, the other is what was learned: the median of the fit for all, with what
+is added for the organization, averaged with that of the network. The width is the distance from median to 0.95
+bound, the mean of the fit with and without the addition. Hours beyond the fitted ones take that of the last one,
+without the network, and a width that grows with the square root of the hours. The fit takes features beyond the
+range it has seen as the end of that range: a line is not believed where nothing was learned.
 """
 
 from __future__ import annotations
@@ -17,8 +17,11 @@ from gfs.forecasting.history import DAY_HOURS, DemandHistory, Floats, Ints, Seri
 from gfs.forecasting.orgquantile.features import Single, calendar_from, features_of
 from gfs.forecasting.orgquantile.gate import OPINIONS, Gate
 from gfs.forecasting.orgquantile.model import Coefficients
+from gfs.forecasting.orgquantile.network import Network
 from gfs.forecasting.orgquantile.tables import Tables
 
+NETWORK_SHARE = 0.6
+"""Of the network in what the fits say."""
 NARROWEST = 0.25
 """Units: the least width."""
 
@@ -68,6 +71,7 @@ class Mixture:
     lowest: Single
     """Hours ahead x features x 1."""
     highest: Single
+    network: Network | None
     gate: Gate
 
     @classmethod
@@ -80,6 +84,7 @@ class Mixture:
             np.ascontiguousarray(added.transpose(1, 0, 2, 3), dtype=np.float32),
             coefficients.lowest[..., None],
             coefficients.highest[..., None],
+            coefficients.network,
             gate,
         )
 
@@ -94,17 +99,19 @@ class Mixture:
         hourly = self.hourly[(hour + np.arange(hours)) % DAY_HOURS, np.arange(fitted)[ahead]]
         general = np.matmul(hourly, seen)
         own = general + np.einsum("hfs,hlfs->hls", seen, self.added[ahead])
-        shares = self.gate.shares(losses)[:, ahead]
-        fits = shares[1] + shares[2]
-        own_share = np.where(fits > 1e-6, shares[2] / np.maximum(fits, 1e-6), 0.5)
-        spreads = own_share * (own[:, 1] - own[:, 0]) + (1 - own_share) * (general[:, 1] - general[:, 0])
+        shares = self.gate.shares(losses)[1, ahead]
+        spreads = (own[:, 1] - own[:, 0] + general[:, 1] - general[:, 0]) / 2
         spread = np.maximum(spreads, NARROWEST)
         if hours > fitted:
             spread *= np.sqrt(np.maximum((np.arange(hours) + 1) / fitted, 1.0))[:, None]
         bands = Bands.blank(hours, window.shape[1])
         bands.anchor[:], bands.unit[:] = features.anchor, features.unit
-        bands.opinions[1], bands.opinions[2] = general[:, 0], own[:, 0]
-        offset = shares[1] * bands.opinions[1] + shares[2] * bands.opinions[2]
+        learned = bands.opinions[1]
+        learned[:] = own[:, 0]
+        if self.network is not None:
+            learned[:fitted] *= 1 - NETWORK_SHARE
+            learned[:fitted] += NETWORK_SHARE * self.network.offsets(features.values, hour)
+        offset = shares * learned
         np.maximum(features.anchor + features.unit * offset, 0.0, out=bands.middle)
         np.multiply(features.unit, spread, out=bands.width)
         bands.unknown[:] = np.where(history.start + history.first < hour, 0.0, np.inf)

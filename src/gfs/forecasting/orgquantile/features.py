@@ -37,11 +37,13 @@ LARGEST = 64.0
 SHORT_LAGS = np.array([2, 3, 4, 5, 6, 8, 12, 18])
 DAYS_BACK = np.array([1, 2, 3, 4, 5, 6, 7, 14, 21, 28])
 MEAN_HOURS = (6, 24, 72, WEEK_HOURS)
+ORDERED_HOURS = 3
+"""The lowest, middle and highest of so many hours tell a spike from a step."""
 WEEK_WAVES = np.array([1, 2])
 _JUMPS = np.array([[1.0], [2.0]])
 """Units: a jump beyond them counts hardly more than one of so many, in one hour and in three."""
 
-_LAGS, _DAYS, _LEVELS = len(SHORT_LAGS), len(DAYS_BACK), len(MEAN_HOURS) + 4
+_LAGS, _DAYS, _LEVELS = len(SHORT_LAGS), len(DAYS_BACK), len(MEAN_HOURS) + 4 + ORDERED_HOURS
 _AVERAGES = np.stack([DAYS_BACK <= 7, DAYS_BACK > 0, DAYS_BACK % 7 == 0]).astype(np.float64)
 _AVERAGES /= _AVERAGES.sum(axis=1, keepdims=True)
 """Means x days back: over the last week, all days, the same weekday."""
@@ -56,6 +58,8 @@ _PROFILE = slice(_MOVES.stop, _MOVES.stop + 12)
 _CALENDAR = slice(_PROFILE.stop, _PROFILE.stop + 2 * len(WEEK_WAVES) + 1)
 COUNT = _CALENDAR.stop
 """Number of features; the slices say where they are."""
+PER_HOUR = slice(_THEN.start, _PROFILE.stop)
+"""Those of demand that are others for every hour ahead."""
 
 
 def calendar_of(hours: Ints, weekdays: Ints) -> Floats:
@@ -85,6 +89,8 @@ class Features:
     """Per column: the last value."""
     unit: Floats
     """Per column: GPUs that the features and the forecast offsets are counted in."""
+    share: Floats
+    """Per column: the unit as share of usual demand."""
 
 
 def padded(history: DemandHistory, since: int) -> Floats:
@@ -124,6 +130,7 @@ def features_of(window: Floats, calendar: Floats, hours: int) -> Features:
     for place, hours_back in ((4, day), (6, week)):
         np.minimum.reduce(hours_back, out=levels[place])
         np.maximum.reduce(hours_back, out=levels[place + 1])
+    levels[8:] = np.sort(window[-ORDERED_HOURS:], axis=0)
     usual = np.maximum(np.maximum(levels[1], levels[3]), SMALLEST_DEMAND)
     restless[0] = np.add.reduce(change[-DAY_HOURS:]) / DAY_HOURS
     restless[1] = np.add.reduce(change) / WEEK_HOURS
@@ -156,7 +163,7 @@ def features_of(window: Floats, calendar: Floats, hours: int) -> Features:
     profile[:, 7] = near * restless[0]  # how lively the last day was
     profile[:, 8:10] = profile[:, :2] * restless[0]
     profile[:, 10:] = _averages(np.abs(moves), 2)
-    return Features(values, anchor, unit)
+    return Features(values, anchor, unit, unit / usual)
 
 
 def _averages(days: Floats, count: int) -> Floats:

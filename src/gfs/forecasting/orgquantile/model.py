@@ -15,6 +15,7 @@ import numpy as np
 
 from gfs.forecasting.history import DAY_HOURS, WEEK_HOURS, Floats, Ints, SeriesKey
 from gfs.forecasting.orgquantile.features import COUNT, Single
+from gfs.forecasting.orgquantile.network import Network, fit_network
 from gfs.forecasting.orgquantile.regression import Rows, Steps, quantile_regression, ridge
 from gfs.forecasting.orgquantile.tables import Table, Tables, thinned
 
@@ -26,10 +27,12 @@ class Level:
     pooled: Steps
     hourly: Steps
     own: Steps
+    restless: float
+    """Rows weigh as this power of the unit's share of demand: 0 counts errors in units, 1 in shares of demand."""
 
 
-MEDIAN = Level(Steps(0.5, 0.003, 6, 0.3), Steps(0.5, 0.1, 3, 0.3), Steps(0.5, 0.05, 3, 0.3))
-BOUND = Level(Steps(0.95, 0.01, 6, 0.1), Steps(0.95, 0.5, 3, 0.1), Steps(0.95, 0.3, 3, 0.1))
+MEDIAN = Level(Steps(0.5, 0.003, 4, 0.3), Steps(0.5, 0.1, 3, 0.3), Steps(0.5, 0.05, 3, 0.3), 0.5)
+BOUND = Level(Steps(0.95, 0.01, 6, 0.1), Steps(0.95, 0.5, 3, 0.1), Steps(0.95, 0.3, 3, 0.1), 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +54,9 @@ class Training:
     least_hours: int = 6 * WEEK_HOURS
     """An organization with fewer has nothing added: there are 60 coefficients to learn."""
 
+    network_rows: int = 2_000
+    """With fewer there is no network."""
+
     def rows_of_each(self, series: int) -> int:
         """How many rows of each of so many series are used."""
         return min(self.own_rows, -(-self.all_rows // max(series, 1)))
@@ -67,6 +73,8 @@ class Coefficients:
     lowest: Single
     """Hours ahead x features: the range of the features in the fit. Beyond it nothing was learned."""
     highest: Single
+    network: Network | None
+    """None if there was too little to learn from."""
 
 
 def fit_coefficients(tables: Tables, ends: list[int], training: Training) -> list[Coefficients]:
@@ -80,7 +88,7 @@ def fit_coefficients(tables: Tables, ends: list[int], training: Training) -> lis
     for table in tables:
         for fit in fits:
             fit.fit_added(table)
-    return [Coefficients(fit.hourly, fit.added, fit.lowest, fit.highest) for fit in fits]
+    return [Coefficients(fit.hourly, fit.added, fit.lowest, fit.highest, fit.network) for fit in fits]
 
 
 class _Fit:
@@ -94,37 +102,44 @@ class _Fit:
         self.highest = np.zeros((tables.horizon, COUNT), dtype=np.float32)
         self._scale = np.ones((tables.horizon, COUNT), dtype=np.float32)
         self._every = max(1, -(-tables.rows // training.pooled_rows))
-        self._gathered: list[tuple[Single, Single, Ints]] = []
+        self.network: Network | None = None
+        self._gathered: list[tuple[Single, Single, Ints, Single]] = []
 
     def gather(self, table: Table) -> None:
         """Take some rows for the fits over all series."""
         known = table.origins[table.origins < self.end]
         use = thinned(known, table.every * self._every)
-        self._gathered.append((table.x[..., use], table.y[:, use], table.origins[use]))
+        self._gathered.append((table.x[..., use], table.y[:, use], table.origins[use], table.share[use]))
 
     def fit_hourly(self) -> None:
         """One fit for all, then one for each hour of the day; with hardly a row, only the last value counts."""
         if not self._gathered:
             return
-        xs, ys, origins = (np.concatenate(parts, axis=-1) for parts in zip(*self._gathered, strict=True))
+        xs, ys, origins, share = (np.concatenate(parts, axis=-1) for parts in zip(*self._gathered, strict=True))
         self._gathered = []
+        done = origins + len(xs) <= self.end
+        if done.sum() >= self.training.network_rows:
+            weight = self._weights(origins[done], share[done])[0]
+            self.network = fit_network(xs[..., done], ys[:, done], weight, origins[done])
         for ahead in range(len(xs)):
             use = origins + ahead < self.end
-            x, y, weight = xs[ahead][:, use], ys[ahead, use], self._weight(origins[use])
+            x, y, weights = xs[ahead][:, use], ys[ahead, use], self._weights(origins[use], share[use])
             if len(y) <= COUNT:
                 continue
             self.lowest[ahead], self.highest[ahead] = x.min(axis=1), x.max(axis=1)
             scale = self._scale[ahead] = np.sqrt((x**2).mean(axis=1)) + np.float32(1e-3)
             x /= scale[:, None]
             hours = (origins[use] + ahead) % DAY_HOURS
-            whole = Rows(x, y, weight)
+            whole = Rows(x, y)
             parts = [np.flatnonzero(hours == hour) for hour in range(DAY_HOURS)]
-            of_hours = [Rows(x[:, part], y[part], weight[part]) for part in parts]
-            start = ridge(whole, self.training.levels[0].pooled.penalty, COUNT)
-            for place, level in enumerate(self.training.levels):
-                start = quantile_regression(whole, level.pooled, start, np.zeros(COUNT))
-                for hour, rows in enumerate(of_hours):
-                    fit = quantile_regression(rows, level.hourly, start, start) if len(parts[hour]) else start
+            of_hours = [Rows(x[:, part], y[part]) for part in parts]
+            start = ridge(whole, weights[0], self.training.levels[0].pooled.penalty, COUNT)
+            for place, (level, weight) in enumerate(zip(self.training.levels, weights, strict=True)):
+                start = quantile_regression(whole, weight, level.pooled, start, np.zeros(COUNT))
+                for hour, (rows, part) in enumerate(zip(of_hours, parts, strict=True)):
+                    fit = (
+                        quantile_regression(rows, weight[part], level.hourly, start, start) if len(part) else start
+                    )
                     self.hourly[hour, place, ahead] = fit / scale
 
     def fit_added(self, table: Table) -> None:
@@ -136,14 +151,16 @@ class _Fit:
         added = np.empty(self.hourly.shape[1:])
         for ahead in range(added.shape[1]):
             use = np.searchsorted(table.origins, self.end - ahead)
-            x, weight = table.x[ahead, :, :use], self._weight(table.origins[:use])
+            x, weights = table.x[ahead, :, :use], self._weights(table.origins[:use], table.share[:use])
             hours = (table.origins[:use] + ahead) % DAY_HOURS
-            for place, level in enumerate(self.training.levels):
+            for place, (level, weight) in enumerate(zip(self.training.levels, weights, strict=True)):
                 hourly = self.hourly[hours, place, ahead].astype(np.float32)
                 rest = table.y[ahead, :use] - np.einsum("fn,nf->n", x, hourly)
-                rows = Rows(x / self._scale[ahead][:, None], rest, weight)
-                added[place, ahead] = quantile_regression(rows, level.own, none, none) / self._scale[ahead]
+                rows = Rows(x / self._scale[ahead][:, None], rest)
+                added[place, ahead] = quantile_regression(rows, weight, level.own, none, none) / self._scale[ahead]
         self.added[table.key] = added
 
-    def _weight(self, origins: Ints) -> Single:
-        return np.exp2((origins - self.end) / self.training.half_life).astype(np.float32)
+    def _weights(self, origins: Ints, share: Single) -> list[Single]:
+        """Of some rows, for each level."""
+        recent = np.exp2((origins - self.end) / self.training.half_life).astype(np.float32)
+        return [recent * share ** np.float32(level.restless) for level in self.training.levels]

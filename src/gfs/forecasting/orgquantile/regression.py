@@ -31,23 +31,27 @@ class Steps:
 
 
 class Rows:
-    """Features and outcomes to fit, each with a weight, a few rows a block: blocks x rows x (features, outcome).
+    """Features and outcomes to fit, a few rows a block: blocks x rows x (features, outcome).
 
     Blocks are so small that a linear algebra library stays on one core. For matrices this narrow its threads cost
     several times the processor time that they save.
     """
 
-    def __init__(self, x: Single, y: Single, weight: Single) -> None:
-        """From features x rows, and the outcome and the weight of each row."""
+    def __init__(self, x: Single, y: Single) -> None:
+        """From features x rows, and the outcome of each row."""
         features, count = x.shape
         block = max(1, SMALL // (features + 1) ** 2)
-        shape = (-(-count // block), block)
-        filled = np.zeros((shape[0] * block, features + 1), dtype=np.float32)
+        self._shape = (-(-count // block), block)
+        filled = np.zeros((self._shape[0] * block, features + 1), dtype=np.float32)
         filled[:count, :-1] = x.T
         filled[:count, -1] = y
-        self._blocks = filled.reshape(*shape, features + 1)
-        self.weight = np.zeros(shape, dtype=np.float32)
-        self.weight.reshape(-1)[:count] = weight
+        self._blocks = filled.reshape(*self._shape, features + 1)
+
+    def in_blocks(self, weight: Single) -> Single:
+        """A weight for each row, laid out as the rows are."""
+        blocks = np.zeros(self._shape, dtype=np.float32)
+        blocks.reshape(-1)[: len(weight)] = weight
+        return blocks
 
     def residuals(self, coefficients: Floats) -> Single:
         """Outcomes less what the coefficients make of the features."""
@@ -57,7 +61,7 @@ class Rows:
     def least_squares(self, importance: Single, penalty: float, prior: Floats) -> Floats:
         """Coefficients of weighted least squares, drawn towards the prior; the constant is free."""
         weighed = self._blocks * importance[..., None]
-        products = np.matmul(weighed.transpose(0, 2, 1), self._blocks).sum(axis=0, dtype=np.float64)
+        products = np.matmul(weighed.transpose(0, 2, 1), self._blocks).sum(axis=0).astype(np.float64)
         total = penalty * float(importance.sum(dtype=np.float64))
         draw = np.full(len(prior), total)
         draw[0] = 0.0
@@ -65,17 +69,17 @@ class Rows:
         return np.asarray(np.linalg.solve(gram, products[:-1, -1] + draw * prior), dtype=np.float64)
 
 
-def ridge(rows: Rows, penalty: float, features: int) -> Floats:
+def ridge(rows: Rows, weight: Single, penalty: float, features: int) -> Floats:
     """Weighted least squares drawn towards 0: where the quantiles start from."""
-    return rows.least_squares(rows.weight, penalty, np.zeros(features))
+    return rows.least_squares(rows.in_blocks(weight), penalty, np.zeros(features))
 
 
-def quantile_regression(rows: Rows, how: Steps, start: Floats, prior: Floats) -> Floats:
+def quantile_regression(rows: Rows, weight: Single, how: Steps, start: Floats, prior: Floats) -> Floats:
     """Coefficients whose weighted pinball loss at q, with the penalty, is (nearly) smallest."""
-    coefficients = start
+    coefficients, importances = start, rows.in_blocks(weight)
     for _ in range(how.steps):
         residual = rows.residuals(coefficients)
         slope = np.where(residual > 0, np.float32(how.q), np.float32(1 - how.q))
-        importance = rows.weight * slope / np.maximum(np.abs(residual), np.float32(how.smoothing))
+        importance = importances * slope / np.maximum(np.abs(residual), np.float32(how.smoothing))
         coefficients = rows.least_squares(importance.astype(np.float32, copy=False), how.penalty, prior)
     return coefficients

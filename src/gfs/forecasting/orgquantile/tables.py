@@ -29,6 +29,8 @@ class Table:
     y: Single
     """Hours ahead x origins: what came, as offset from the anchor in units. At the end of the history, where it
     has not come yet, the last value stands in; nobody may learn from that."""
+    share: Single
+    """Per origin: the unit as share of usual demand."""
 
 
 class Tables:
@@ -59,7 +61,8 @@ class Tables:
             features = features_of(windows, calendar_of(hours, history.weekday_of(hours)), self.horizon)
             came = series[LOOK_BACK + np.minimum(columns + ahead, history.hours - 1)]
             y = ((came - features.anchor) / features.unit).astype(np.float32)
-            yield Table(history.keys[row], self._every[row], history.start + columns, features.values, y)
+            share = features.share.astype(np.float32)
+            yield Table(history.keys[row], self._every[row], history.start + columns, features.values, y, share)
 
 
 def thinned(origins: Ints, every: int) -> Ints:

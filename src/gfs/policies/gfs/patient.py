@@ -9,7 +9,7 @@ from gfs.core.index import Bucket
 from gfs.core.node import Node
 from gfs.core.pool import Pool
 from gfs.core.ports import Attempt, TaskLimit
-from gfs.domain.task import Kind, Task
+from gfs.domain.task import Task
 from gfs.policies.gfs.apart import ApartPlacer
 from gfs.policies.gfs.keeper import Keeper
 from gfs.policies.queues import SizedQueue
@@ -61,10 +61,10 @@ class KeepingPlacer(ApartPlacer):
         self._keeper = keeper
         super().__init__(pool, gamma=gamma, m=m)
         self._anywhere = self.choose
-        self.choose = self._choose
+        self.choose = self._choose_kept
         keeper.changed = self._history_changed
 
-    def _choose(self, task: Task) -> Node | None:
+    def _choose_kept(self, task: Task) -> Node | None:
         if task is self._keeper.task:
             for node in self._keeper.nodes:
                 if node.idle >= task.cards:
@@ -78,7 +78,7 @@ class KeepingPlacer(ApartPlacer):
         bucket = super()._special_bucket(node)
         if node not in self._keeper.nodes:
             return bucket
-        return self._index.bucket(node.idle, node.room, (bucket.ranks[Kind.HP], None))
+        return self._index.bucket(node.idle, node.room, tuple(self._without_spot(bucket.ranks)))
 
     def closed(self, task: Task) -> int:
         """Nodes with idle cards for a pod of this spot task that it is kept away from."""

@@ -10,6 +10,7 @@ platform's power function decides nothing.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from fractions import Fraction
 from math import lcm, log
 
@@ -41,6 +42,8 @@ class GfsPlacer:
     fills_up = True  # a pod raises its node's score1 and score2
     packing_first = True
     """Whether a fuller node comes before every emptier one."""
+    views: tuple[Kind, ...] = tuple(Kind)
+    """Orders in which nodes are kept, each for a class."""
 
     def __init__(self, pool: Pool, *, gamma: float = 0.8, m: float = 3.0) -> None:
         self._nodes = pool.nodes
@@ -51,7 +54,7 @@ class GfsPlacer:
         self._parts = lcm(*pool.sizes)
         self._bits = max(self._parts, len(self._ratios)).bit_length()
         fullest_first = self.packing_first and len(pool.sizes) == 1
-        self._index = NodeIndex(pool.nodes, views=len(Kind), fullest_first=fullest_first)
+        self._index = NodeIndex(pool.nodes, views=len(self.views), fullest_first=fullest_first)
         self._buckets: dict[tuple[int, ...], Bucket] = {}
         self._closed: set[int] = set()
         self._marks = [False] * len(pool.nodes)
@@ -124,18 +127,22 @@ class GfsPlacer:
             pressure = eviction_pressure(last_hour, last_day, self._gamma)
             ranks: list[Rank] = []
             part = self._parts // size
-            for kind in Kind:
-                first, second = self._compared(kind, packing, hp_cards * part, spot_cards * part)
+            for view, kind in enumerate(self.views):
+                first, second = self._compared(view, packing, hp_cards * part, spot_cards * part)
                 unwelcome = round((1 - score3(kind, pressure, self._m)) * SCORE3_STEPS)
                 ranks.append((first << self._bits | second) << 32 | unwelcome)
             if self._is_closed(last_hour, last_day):
-                ranks[Kind.SPOT] = None
+                ranks = self._without_spot(ranks)
             known = self._buckets[key] = self._index.bucket(idle, room, tuple(ranks))
         return known
 
-    def _compared(self, kind: Kind, packing: int, hp: int, spot: int) -> tuple[int, int]:
+    def _compared(self, view: int, packing: int, hp: int, spot: int) -> tuple[int, int]:
         """What is compared first and what then, lower being better: the node's rank by score1, parts it holds."""
-        return packing, self._parts - (spot if kind else hp)
+        return packing, self._parts - (spot if self.views[view] else hp)
+
+    def _without_spot(self, ranks: Sequence[Rank]) -> list[Rank]:
+        """The ranks of a node that is closed to spot tasks."""
+        return [None if kind else rank for kind, rank in zip(self.views, ranks, strict=True)]
 
     def _is_closed(self, last_hour: int, last_day: int) -> bool:
         """The circuit breaker: a spot score of 0."""
