@@ -21,7 +21,7 @@ PARAMETERS = {"quota_share": 0.5, "m": 30.0}
 
 CASES = {
     **{name: (name, {}) for name in SCHEDULERS},
-    "gfs-forecast": ("gfs", {"quota": "forecast"}),
+    "gfs-unlimited": ("gfs", {"quota": "none"}),
     "lyra-forecast": ("lyra", {"quota": "forecast"}),
 }
 """Name of the log -> scheduler and what else is set."""
@@ -62,7 +62,7 @@ def test_the_order_of_rows_in_the_jobs_file_does_not_matter(scheduler: str, seed
 
 def test_the_golden_trace_is_eventful_enough() -> None:
     # A log without evictions, gangs on several nodes and fractions would guard little.
-    events = run("gfs").events.to_pylist()
+    events = run("gfs-unlimited").events.to_pylist()
     evictions = {(row["task"], row["run"]) for row in events if row["event"] == "evict"}
     assert len(evictions) >= 15
     assert any(row["run"] >= 3 for row in events)

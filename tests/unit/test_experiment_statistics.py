@@ -59,6 +59,7 @@ def test_evictions_and_allocation_by_pool() -> None:
     held = 8 * 1800 + 4 * 600 + 16 * 3600 + 8 * (7200 - 5430)
     assert found["A100"]["allocation"] == pytest.approx(held / (16 * 7200))
     assert found["T4"]["allocation"] == pytest.approx(0.5)
+    assert found["A100"]["asked"] == pytest.approx((8 * 7200 + 4 * 600 + 16 * 3600) / (16 * 7200))
 
 
 def test_allocation_counts_until_the_last_submission() -> None:
@@ -119,13 +120,13 @@ def test_models_of_the_paper() -> None:
 
 def test_verdicts_of_the_deployment() -> None:
     """A100: 20% of 100 runs, then 5%: -75%. 1000 cards x 0.10 x $2.50 x 730 h = $182,500."""
-    pool = Pool("A100", 1000, (100, 100), (20, 5), (0.7, 0.8))
+    pool = Pool("A100", 1000, (100, 100), (20, 5), (0.7, 0.8), 0.9)
     assert pool.benefit == pytest.approx(182_500)
-    others = [Pool(model, 10, (10, 10), (0, 0), (0.6, 0.7)) for model in ("A10", "A800")]
+    others = [Pool(model, 10, (10, 10), (0, 0), (0.6, 0.7), 1.3) for model in ("A10", "A800")]
     less, below, more, worth = _verdicts([pool, *others])
     assert (less.agrees, below.agrees, more.agrees, worth.agrees) == (True, True, False, True)
     assert "-75.0%" in less.found
-    assert "A800 +10.00 (paper +22.79)" in more.found  # less than half of it
+    assert "A800 +10.00 of 40.00 asked for (paper +22.79)" in more.found  # less than half of the paper's
     few = _verdicts([pool._replace(evictions=(3, 0)), *others])[0]
     assert (few.agrees, few.found) == (None, "too few to tell: 3 evictions before, 0 after.")
 

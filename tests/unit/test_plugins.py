@@ -202,7 +202,7 @@ class TestCommandLine:
         assert result.exit_code == 0
         rows = [re.split(r"\s{2,}", line.strip()) for line in result.stdout.splitlines()]
         assert rows[0] == ["scheduler", "quota", "from", "what it does"]
-        assert ["mine", "none", "gfs-mine 1.2", "mine"] in rows
+        assert ["mine", "forecast", "gfs-mine 1.2", "mine"] in rows
         assert ["broken", "-", "gfs-broken 1.2", "unusable: ZeroDivisionError: division by zero"] in rows
         ours = [[name, recipe.quota, "built in"] for name, recipe in gfs.SCHEDULERS.items()]
         assert all(row in [shown[:3] for shown in rows] for row in ours)

@@ -35,6 +35,8 @@ class Pool(NamedTuple):
     runs: tuple[int, int]
     evictions: tuple[int, int]
     allocation: tuple[float, float]
+    asked: float
+    """What would be in use if every task started at once and there were cards for all."""
 
     @property
     def evicted(self) -> tuple[float, float]:
@@ -46,6 +48,11 @@ class Pool(NamedTuple):
     def gained(self) -> float:
         """Share of the cards that is in use after, but not before."""
         return self.allocation[1] - self.allocation[0]
+
+    @property
+    def possible(self) -> float:
+        """The most that could be gained: what is asked for, up to all cards, and not in use before."""
+        return max(0.0, min(self.asked, 1.0) - self.allocation[0])
 
     @property
     def price(self) -> float:
@@ -112,6 +119,7 @@ def exhibit(setup: Setup, answers: Answers) -> Exhibit:
             (old["runs"], after[model]["runs"]),
             (old["evictions"], after[model]["evictions"]),
             (old["allocation"], after[model]["allocation"]),
+            old["asked"],
         )
         for model, old in before.items()
     ]
@@ -127,7 +135,7 @@ def exhibit(setup: Setup, answers: Answers) -> Exhibit:
         shows += (
             " The paper compares two months of one cluster, January and October, in which the work changed too;"
             " here both schedulers get the same tasks, and HP tasks alone ask for about the allocation the paper"
-            " had before."
+            " had before. No scheduler can gain more than is asked for."
         )
     return Exhibit(shows, blocks, _verdicts(pools) if beside else (), _missing(pools))
 
@@ -167,6 +175,7 @@ def _eviction_chart(pools: list[Pool]) -> Chart:
             "barmode": "group",
             "xaxis": {"type": "category"},
             "yaxis": {"title": {"text": "spot runs evicted [%]"}, "range": [0, 1.15 * top or 1]},
+            "uniformtext": {"minsize": 9, "mode": "hide"},
         },
     )
 
@@ -199,6 +208,7 @@ def _allocation_chart(pools: list[Pool], *, beside: bool) -> Chart:
             "barmode": "group",
             "xaxis": {"type": "category"},
             "yaxis": {"title": {"text": "cards in use [%]"}, "range": [0, 112]},
+            "uniformtext": {"minsize": 9, "mode": "hide"},
         },
     )
 
@@ -206,13 +216,14 @@ def _allocation_chart(pools: list[Pool], *, beside: bool) -> Chart:
 def _table(pools: list[Pool], *, beside: bool) -> DataTable:
     theirs = paper()["deployment"]
     header = ["GPU model", "cards", "spot runs", "evicted before", "evicted after"]
-    header += ["in use before", *["paper"] * beside, "in use after", "gained [points]", *["paper"] * beside]
+    header += ["asked for", "in use before", *["paper"] * beside, "in use after", "gained [points]"]
+    header += ["paper"] * beside
     header += ["price [$/GPU-h]", "benefit [$/month]"]
     rows = []
     for pool in pools:
         row = [pool.model, amount(pool.cards), f"{pool.runs[0]:,} / {pool.runs[1]:,}"]
         row += [percent(rate) if pool.spot else NOTHING for rate in pool.evicted]
-        row.append(percent(pool.allocation[0]))
+        row += [percent(pool.asked), percent(pool.allocation[0])]
         row += [_paper_percent(theirs["allocation_before"], pool.model, "{:.2f}%")] * beside
         row += [percent(pool.allocation[1]), f"{100 * pool.gained:+.2f}"]
         row += [_paper_percent(theirs["allocation_gained"], pool.model, "{:+.2f}")] * beside
@@ -223,7 +234,8 @@ def _table(pools: list[Pool], *, beside: bool) -> DataTable:
     return DataTable(
         header,
         [*rows, row],
-        note="Spot runs: before / after. Benefit: points gained x cards x price x 730 h. The prices are an"
+        note="Spot runs: before / after. Asked for: what would be in use if every task started at once and there"
+        " were cards for all. Benefit: points gained x cards x price x 730 h. The prices are an"
         " assumption (round US dollars of 2024, of the order of public list prices), not a quote.",
     )
 
@@ -269,7 +281,10 @@ def _more_in_use(pools: list[Pool]) -> Verdict:
     theirs = paper()["deployment"]["allocation_gained"]
     known = [(pool, value) for pool in pools if (value := of_model(theirs, pool.model)) is not None]
     alike = [100 * pool.gained >= ENOUGH * value for pool, value in known]
-    words = "; ".join(f"{pool.model} {100 * pool.gained:+.2f} (paper {value:+.2f})" for pool, value in known)
+    words = "; ".join(
+        f"{pool.model} {100 * pool.gained:+.2f} of {100 * pool.possible:.2f} asked for (paper {value:+.2f})"
+        for pool, value in known
+    )
     claim = f"More cards in use, by {min(theirs.values()):.1f} to {max(theirs.values()):.1f} points"
     return Verdict(claim, all(alike), f"points here: {words}.")
 

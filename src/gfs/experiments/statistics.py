@@ -21,12 +21,13 @@ from gfs.report.charts import SECONDS_TEXT, SECONDS_TICKS
 from gfs.report.columns import NOTHING, amount, percent, short_seconds
 from gfs.report.inspection_page import COLOURS, NAMES, _demand, _requests, _running_by_size
 from gfs.report.page import Block, Chart, DataTable
-from gfs.report.palette import SERIES
+from gfs.report.palette import SERIES, SPOT
 from gfs.telemetry.inspection import Cdf, ClassSummary, Durations, Inspection, OrganizationDemand, inspect
 from gfs.telemetry.runs import TaskColumns
 
 ORGANIZATIONS = 4
 WEEKS = 4
+WEEK_COLOURS = (SERIES[0], SERIES[2], SERIES[4], SERIES[6])
 POINTS = 200
 """Of a distribution, at most."""
 
@@ -257,7 +258,12 @@ def _waits(run: Answer) -> Chart:
                 "categoryarray": list(sizes),
                 "title": {"text": "GPUs per task"},
             },
-            "yaxis": {"type": "log", "tickvals": list(SECONDS_TICKS), "ticktext": list(SECONDS_TEXT)},
+            "yaxis": {
+                "type": "log",
+                "title": {"text": "queuing time"},
+                "tickvals": list(SECONDS_TICKS),
+                "ticktext": list(SECONDS_TEXT),
+            },
             "scattermode": "group",
             "scattergap": 0.6,
         },
@@ -269,11 +275,10 @@ def _eviction_chart(evictions: Evictions) -> Chart:
     """A thin line a week, a thick one for all."""
     weeks = len(evictions.ended)
     lines = [
-        (f"week {i + 1}", _rates(evictions.ended[i], evictions.evicted[i]), SERIES[i + 2], 1.2)
-        for i in range(weeks)
-        if weeks > 1
+        (f"week {i + 1}", _rates(evictions.ended[i], evictions.evicted[i]), colour, 1.2)
+        for i, colour in enumerate(WEEK_COLOURS[: weeks if weeks > 1 else 0])
     ]
-    lines.append(("all weeks" if weeks > 1 else "all days", evictions.rates(), "#d1495b", 3.2))
+    lines.append(("all weeks" if weeks > 1 else "all days", evictions.rates(), SPOT, 3.2))
     total = f"{evictions.evicted.sum():,} of {evictions.ended.sum():,} runs"
     return Chart(
         "Spot runs evicted, by hour of day",
@@ -356,14 +361,16 @@ def _wait_verdicts(run: Answer) -> list[Verdict]:
     short = most["8"] < hours * HOUR
     return [
         Verdict(
-            f"8-GPU tasks wait {theirs['wait_eight_over_one']:g} times as long as 1-GPU tasks",
+            f"8-GPU tasks wait longer than 1-GPU tasks: {theirs['wait_eight_over_one']:g} times",
             means["8"] > means["1"],
             f"here {short_seconds(means['8'])} and {short_seconds(means['1'])} on average; the paper has medians.",
         ),
         Verdict(
             f"Half of the 8-GPU tasks wait {hours:g} h or more",
             False if short else None,
-            f"here nine of ten wait {short_seconds(most['8'])} or less.",
+            f"here nine of ten wait {short_seconds(most['8'])} or less."
+            if most["8"]
+            else "here nine of ten wait not at all.",
         ),
     ]
 

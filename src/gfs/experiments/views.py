@@ -90,9 +90,10 @@ def heat(result: RunResult) -> dict[str, Any]:
 
 
 def pools(result: RunResult) -> dict[str, Any]:
-    """By GPU model: cards, spot runs that ended, evictions, and the share of the cards in use.
+    """By GPU model: cards, spot runs that ended, evictions, and the shares of the cards in use and asked for.
 
-    The share from the first submission to the last, after which a trace only fades out.
+    Shares from the first submission to the last, after which a trace only fades out; asked for: what would be in
+    use if every task started at once and there were cards for all.
     """
     of = _prepared(result)
     runs, tasks = of.runs, of.tasks
@@ -100,6 +101,8 @@ def pools(result: RunResult) -> dict[str, Any]:
     model = tasks.model[runs.task]
     inside = np.clip(runs.start + runs.length, first, last) - np.clip(runs.start, first, last)
     held = np.bincount(model, tasks.gpus[runs.task] * inside, len(tasks.models))
+    inside = np.clip(tasks.submit + tasks.duration, first, last) - tasks.submit
+    asked = np.bincount(tasks.model, tasks.gpus * inside, len(tasks.models))
     spot = tasks.spot[runs.task] & runs.ended
     ended = np.bincount(model[spot], minlength=len(tasks.models))
     evicted = np.bincount(model[spot & runs.evicted], minlength=len(tasks.models))
@@ -109,7 +112,8 @@ def pools(result: RunResult) -> dict[str, Any]:
             "cards": cards,
             "runs": int(ended[i]),
             "evictions": int(evicted[i]),
-            "allocation": float(held[i]) / (cards * seconds) if cards else 0.0,
+            "allocation": float(held[i]) / (cards * seconds),
+            "asked": float(asked[i]) / (cards * seconds),
         }
         for i, (name, cards) in enumerate(result.workload.capacity().items())
     }
