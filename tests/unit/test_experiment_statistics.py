@@ -126,7 +126,7 @@ def test_verdicts_of_the_deployment() -> None:
     less, below, more, worth = _verdicts([pool, *others])
     assert (less.agrees, below.agrees, more.agrees, worth.agrees) == (True, True, False, True)
     assert "-75.0%" in less.found
-    assert "A800 +10.00 of 40.00 asked for (paper +22.79)" in more.found  # less than half of the paper's
+    assert "A800 +10.00 (possible 40.00, paper +22.79)" in more.found  # less than half of the paper's
     few = _verdicts([pool._replace(evictions=(3, 0)), *others])[0]
     assert (few.agrees, few.found) == (None, "too few to tell: 3 evictions before, 0 after.")
 

@@ -111,7 +111,7 @@ def test_there_is_no_quota_before_the_first_tick() -> None:
     told = Told(outlook([[0, 0, 0, 0]]))
     made = ForecastQuota(Stage(8).pool, told, told, aggregate=sum_of_peaks, guarantees=(1,))
     assert made.limit(1) == 0
-    assert made.rows() == ()
+    assert not made.rows()
     assert made.why(1) == "no forecast yet"
 
 

@@ -22,7 +22,7 @@ class ForecastFigures(NamedTuple):
 
     fits: int
     training_seconds: float
-    """By the clock on the wall, which is cheap to ask."""
+    """CPU seconds, like those of the forecasts."""
     forecasts: int
     forecast_seconds: float
 

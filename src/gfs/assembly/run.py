@@ -37,7 +37,7 @@ def run_simulation(
 ) -> RunResult:
     """Run a workload through a scheduler to the end and work out the metrics from the event log."""
     recipe = find_scheduler(scheduler)
-    log, quota_log, watch, kept = EventLog(workload), QuotaLog(), Stopwatch(time.perf_counter), KeptCards()
+    log, quota_log, watch, kept = EventLog(workload), QuotaLog(), Stopwatch(time.process_time), KeptCards()
     built = build_scheduler(
         recipe,
         workload,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gfs.experiments.comparison import runs, seconds
-from gfs.experiments.exhibit import Exhibit, Experiment, Verdict
+from gfs.experiments.exhibit import NO_SPOT, Exhibit, Experiment, Verdict, without_spot
 from gfs.experiments.jobs import Answers, Job
 from gfs.experiments.paper import paper
 from gfs.experiments.seeds import Mean, metric, text_of
@@ -20,6 +20,11 @@ VARIANTS = {
     "gfs-sp": "both (PTS)",
 }
 
+SHOWS = (
+    "gfs at the medium load with one part after the other left out: the demand estimator (GDE), the feedback"
+    " of the spot quota allocator (SQA), the scores and the cost of preemption of the task scheduler (PTS)."
+)
+
 
 def jobs(setup: Setup) -> list[Job]:
     """A run a variant and seed."""
@@ -28,6 +33,8 @@ def jobs(setup: Setup) -> list[Job]:
 
 def exhibit(setup: Setup, answers: Answers) -> Exhibit:
     """A row a variant beside the paper's, and whether leaving the part out makes it worse."""
+    if without_spot(answers[runs(setup, "gfs", setup.medium)[0]]):
+        return Exhibit(SHOWS, missing=[NO_SPOT])
     theirs = paper()["ablations"]
     beside = setup.given is None
     rows: list[list[str]] = []
@@ -47,11 +54,7 @@ def exhibit(setup: Setup, answers: Answers) -> Exhibit:
         rows.append([*row, waste.text(amount)])
     header = ["variant", "spot JCT [s]", *["paper"] * beside, "spot JQT [s]", *["paper"] * beside]
     header += ["evicted [%]", *["paper"] * beside, "wasted [GPU-h]"]
-    shows = (
-        "gfs at the medium load with one part after the other left out: the demand estimator (GDE), the feedback"
-        " of the spot quota allocator (SQA), the scores and the cost of preemption of the task scheduler (PTS)."
-    )
-    return Exhibit(shows, [DataTable(header, rows)], _verdicts(found) if beside else ())
+    return Exhibit(SHOWS, [DataTable(header, rows)], _verdicts(found) if beside else ())
 
 
 def _verdicts(found: dict[str, tuple[Mean, Mean, Mean]]) -> list[Verdict]:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from gfs.experiments.comparison import OURS, SCHEDULERS, runs, seconds
-from gfs.experiments.exhibit import Exhibit, Experiment, Verdict
+from gfs.experiments.exhibit import NO_SPOT, Exhibit, Experiment, Verdict, without_spot
 from gfs.experiments.gap import GapSample
 from gfs.experiments.jobs import Answer, Answers, Job, Simulation
 from gfs.experiments.paper import paper
@@ -20,6 +20,11 @@ PLUS = "gfs-plus"
 COMPARED = (PLUS, OURS, *(name for name in SCHEDULERS if name != OURS))
 TARGET = 0.1
 """1 - p: the share of guarantee periods that may be broken."""
+
+SHOWS = (
+    "gfs-plus goes beyond the paper: HP and spot tasks apart, victims for whole gangs at once, a quota that"
+    " keeps back no more than the promise takes, cards kept for whom waits too long. Beside it the others."
+)
 
 
 def _quota_runs(setup: Setup) -> dict[str, Simulation]:
@@ -39,6 +44,8 @@ def jobs(setup: Setup) -> list[Job]:
 
 def exhibit(setup: Setup, answers: Answers) -> Exhibit:
     """Tables a load, the quota over time, the gap and the time a decision takes."""
+    if without_spot(answers[runs(setup, PLUS, setup.medium)[0]]):
+        return Exhibit(SHOWS, missing=[NO_SPOT])
     blocks: list[Block] = []
     verdicts: list[Verdict] = []
     for load in setup.loads:
@@ -58,11 +65,7 @@ def exhibit(setup: Setup, answers: Answers) -> Exhibit:
             "No HP gang had to evict anyone, so there is no choice of victims to compare with the best."
         )
     blocks.append(_time_table(setup, answers))
-    shows = (
-        "gfs-plus goes beyond the paper: HP and spot tasks apart, victims for whole gangs at once, a quota that"
-        " keeps back no more than the promise takes, cards kept for whom waits too long. Beside it the others."
-    )
-    return Exhibit(shows, blocks, verdicts, missing)
+    return Exhibit(SHOWS, blocks, verdicts, missing)
 
 
 def _table(load: str, mine: dict[str, list[Answer]]) -> DataTable:

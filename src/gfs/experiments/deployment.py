@@ -11,11 +11,12 @@ from typing import Any, NamedTuple
 from gfs.assembly.parameters import Parameters
 from gfs.domain.task import Kind
 from gfs.experiments.exhibit import Exhibit, Experiment, Verdict
-from gfs.experiments.jobs import Answers, Job, Simulation
+from gfs.experiments.jobs import Answer, Answers, Job, Simulation
 from gfs.experiments.paper import paper
 from gfs.experiments.setup import Setup
 from gfs.experiments.traces import Trace, load
-from gfs.report.columns import NOTHING, amount, percent
+from gfs.experiments.views import WEEK
+from gfs.report.columns import NOTHING, amount, percent, short_seconds
 from gfs.report.page import Block, Chart, DataTable
 from gfs.report.palette import scheduler_colours
 from gfs.telemetry.metrics_prices import HOURS_PER_MONTH, default_prices, price_of
@@ -137,14 +138,22 @@ def exhibit(setup: Setup, answers: Answers) -> Exhibit:
             " here both schedulers get the same tasks, and HP tasks alone ask for about the allocation the paper"
             " had before. No scheduler can gain more than is asked for."
         )
-    return Exhibit(shows, blocks, _verdicts(pools) if beside else (), _missing(pools))
+    return Exhibit(shows, blocks, _verdicts(pools) if beside else (), _missing(pools, answers[runs[0]]))
 
 
-def _missing(pools: list[Pool]) -> list[str]:
-    if not any(pool.spot for pool in pools):
-        return ["The trace has no spot tasks: nothing can be evicted, before or after."]
+def _missing(pools: list[Pool], before: Answer) -> list[str]:
+    words = []
     without = [pool.model for pool in pools if not pool.spot]
-    return [f"No spot tasks ran on {', '.join(without)}: no eviction rate there."] if without else []
+    if len(without) == len(pools):
+        words.append("The trace has no spot tasks: nothing can be evicted, before or after.")
+    elif without:
+        words.append(f"No spot tasks ran on {', '.join(without)}: no eviction rate there.")
+    first, last = before["metrics"]["span"]
+    if last - first < WEEK:
+        words.append(
+            f"The trace lasts {short_seconds(last - first)}: what a month is worth is no more than a guess."
+        )
+    return words
 
 
 def _bars(pools: list[Pool], values: list[tuple[float, float]]) -> list[dict[str, Any]]:
@@ -282,7 +291,7 @@ def _more_in_use(pools: list[Pool]) -> Verdict:
     known = [(pool, value) for pool in pools if (value := of_model(theirs, pool.model)) is not None]
     alike = [100 * pool.gained >= ENOUGH * value for pool, value in known]
     words = "; ".join(
-        f"{pool.model} {100 * pool.gained:+.2f} of {100 * pool.possible:.2f} asked for (paper {value:+.2f})"
+        f"{pool.model} {100 * pool.gained:+.2f} (possible {100 * pool.possible:.2f}, paper {value:+.2f})"
         for pool, value in known
     )
     claim = f"More cards in use, by {min(theirs.values()):.1f} to {max(theirs.values()):.1f} points"

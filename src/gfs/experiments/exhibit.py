@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from gfs.experiments.jobs import Answers, Job
+from gfs.experiments.jobs import Answer, Answers, Job
 from gfs.experiments.setup import Setup
 from gfs.report.page import Block, Figure
 
@@ -37,6 +37,14 @@ class Exhibit:
     verdicts: Sequence[Verdict] = ()
     missing: Sequence[str] = field(default=())
     """What the trace cannot show."""
+
+
+NO_SPOT = "There are no spot tasks in this trace: nobody waits for a quota, and nobody can be evicted."
+
+
+def without_spot(answer: Answer) -> bool:
+    """Whether a run had no spot task."""
+    return not answer["metrics"]["spot"]["tasks"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gfs.experiments.comparison import seconds
-from gfs.experiments.exhibit import Exhibit, Experiment, Verdict
+from gfs.experiments.exhibit import NO_SPOT, Exhibit, Experiment, Verdict, without_spot
 from gfs.experiments.jobs import Answers, Job, Simulation
 from gfs.experiments.paper import paper
 from gfs.experiments.seeds import Mean, metric, text_of
@@ -11,6 +11,10 @@ from gfs.experiments.setup import Setup
 from gfs.report.page import DataTable
 
 HOURS = (1, 2, 4)
+SHOWS = (
+    "Spot tasks under gfs with guarantees of 1, 2 and 4 hours at the medium load. A longer guarantee asks for"
+    " cards that stay free for longer. At most 10% of the guarantee periods may be broken (p = 0.9)."
+)
 
 
 def _runs(setup: Setup, hours: int) -> list[Simulation]:
@@ -25,6 +29,8 @@ def jobs(setup: Setup) -> list[Job]:
 
 def exhibit(setup: Setup, answers: Answers) -> Exhibit:
     """Three rows beside the paper's."""
+    if without_spot(answers[_runs(setup, HOURS[0])[0]]):
+        return Exhibit(SHOWS, missing=[NO_SPOT])
     theirs = paper()["guarantees"]
     beside = setup.given is None
     rows, waits, rates = [], [], []
@@ -46,11 +52,7 @@ def exhibit(setup: Setup, answers: Answers) -> Exhibit:
         rows.append([*row, text_of(broken, _percent), text_of(kept, _percent)])
     header = ["guarantee", "spot JQT [s]", *["paper"] * beside, "evicted [%]", *["paper"] * beside]
     header += ["periods broken [%]", "runs that kept their hours [%]"]
-    shows = (
-        "Spot tasks under gfs with guarantees of 1, 2 and 4 hours at the medium load. A longer guarantee asks for"
-        " cards that stay free for longer. At most 10% of the guarantee periods may be broken (p = 0.9)."
-    )
-    return Exhibit(shows, [DataTable(header, rows)], _verdicts(waits, rates) if beside else ())
+    return Exhibit(SHOWS, [DataTable(header, rows)], _verdicts(waits, rates) if beside else ())
 
 
 def _percent(share: float) -> str:

@@ -58,7 +58,7 @@ def _picture(pool: dict[str, Any], first_hour: int) -> Chart:
         caption += f" A row is up to {-(-pool['nodes'] // len(labels))} neighbouring nodes."
     model = pool["model"]
     return Chart(
-        f"{model}: {amount(pool['nodes'])} nodes, {amount(pool['cards'])} cards",
+        f"{model}: {_count(pool['nodes'], 'node')}, {_count(pool['cards'], 'card')}",
         caption,
         [
             {
@@ -88,7 +88,11 @@ def _picture(pool: dict[str, Any], first_hour: int) -> Chart:
 def _idle_words(pool: dict[str, Any]) -> str:
     if not pool["idle_nodes"]:
         return "no node idle all the time."
-    return f"{amount(pool['idle_nodes'])} of {amount(pool['nodes'])} nodes idle all the time."
+    return f"{amount(pool['idle_nodes'])} of {_count(pool['nodes'], 'node')} idle all the time."
+
+
+def _count(number: int, what: str) -> str:
+    return f"{amount(number)} {what}{'s' * (number != 1)}"
 
 
 def _whole_days(hourly: list[float]) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple, Protocol
 
 from gfs.assembly.parameters import Parameters
-from gfs.assembly.run import run_simulation
+from gfs.assembly.run import run_simulation, with_task_defaults
 from gfs.experiments.traces import Trace, load
 from gfs.experiments.views import VIEWS
 
@@ -78,11 +78,12 @@ class Simulation(NamedTuple):
 
     def run(self) -> Answer:
         """Simulate it."""
-        workload = load(self.trace)
+        parameters = Parameters().changed(dict(self.settings))
+        workload = with_task_defaults(load(self.trace), parameters)
         result = run_simulation(
             workload,
             self.scheduler,
-            Parameters().changed(dict(self.settings)),
+            parameters,
             seed=self.seed,
             record_quota="quota" in self.views,
         )

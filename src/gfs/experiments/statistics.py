@@ -28,6 +28,8 @@ from gfs.telemetry.runs import TaskColumns
 ORGANIZATIONS = 4
 WEEKS = 4
 WEEK_COLOURS = (SERIES[0], SERIES[2], SERIES[4], SERIES[6])
+STUCK = 0.1
+"""Share of the cards that is asked for and not in use from which a pool has a problem of its own."""
 POINTS = 200
 """Of a distribution, at most."""
 
@@ -221,6 +223,17 @@ def _pools(trace: Answer, run: Answer, *, beside: bool) -> DataTable:
     )
 
 
+def _stuck(run: Answer) -> str:
+    """Pools in which tasks wait though cards are free, in words."""
+    words = [
+        f" In {model}, {percent(pool['asked'])} of the cards are asked for and {percent(pool['allocation'])} in"
+        " use: tasks wait there though cards are free."
+        for model, pool in run["views"]["pools"].items()
+        if min(pool["asked"], 1.0) - pool["allocation"] > STUCK
+    ]
+    return "".join(words)
+
+
 def _waits(run: Answer) -> Chart:
     """Mean as a dot, p90 as a diamond, as for the running times beside it."""
     data: list[dict[str, Any]] = []
@@ -249,7 +262,7 @@ def _waits(run: Answer) -> Chart:
     return Chart(
         "Queuing time by size of the task",
         f"Mean and 90th percentile of all waits of a task of so many GPUs, under {BEFORE}. A mean above its 90th"
-        " percentile: a few tasks wait very long.",
+        f" percentile: a few tasks wait very long.{_stuck(run)}",
         [points for points in data if points["x"]],
         {
             "xaxis": {
@@ -363,7 +376,8 @@ def _wait_verdicts(run: Answer) -> list[Verdict]:
         Verdict(
             f"8-GPU tasks wait longer than 1-GPU tasks: {theirs['wait_eight_over_one']:g} times",
             means["8"] > means["1"],
-            f"here {short_seconds(means['8'])} and {short_seconds(means['1'])} on average; the paper has medians.",
+            f"here {short_seconds(means['8'])} and {short_seconds(means['1'])} on average; the paper has medians."
+            + _stuck(run),
         ),
         Verdict(
             f"Half of the 8-GPU tasks wait {hours:g} h or more",

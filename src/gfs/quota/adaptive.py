@@ -33,7 +33,7 @@ GAIN = 0.2
 """At no evictions and p = 0.9 the level falls from p to 0 in 45 ticks, less than four hours."""
 HIGHEST = 0.995
 LOWEST = 0.05
-"""A lower level keeps nothing back."""
+"""A lower level keeps nothing back, and needs no forecast."""
 
 
 class AdaptiveQuota:
@@ -61,13 +61,16 @@ class AdaptiveQuota:
         """Q_H of the last tick, 0 before the first one. Other guarantees count as the next longer one."""
 
     def tick(self, now: float) -> None:
-        """Look ahead and back, move the levels, and set the quota of every guarantee."""
-        outlook = self._demand.look(now)
+        """Look back, move the levels, look ahead if any of them asks for it, and set every quota."""
+        happened: dict[float, tuple[float, float]] = {}
         for hours in self._allotments.guarantees:
-            broken = self._rates.rate(hours, now, back=WINDOW)
-            wait = self._waits.longest(hours, now)
-            level = self._levels[hours] = self._moved(self._levels[hours], broken, wait)
-            demand = outlook.total_peak(ceil(hours), level) if level >= LOWEST else 0.0
+            broken, wait = self._rates.rate(hours, now, back=WINDOW), self._waits.longest(hours, now)
+            self._levels[hours] = self._moved(self._levels[hours], broken, wait)
+            happened[hours] = broken, wait
+        outlook = self._demand.look(now) if max(self._levels.values()) >= LOWEST else None
+        for hours, (broken, wait) in happened.items():
+            level = self._levels[hours]
+            demand = outlook.total_peak(ceil(hours), level) if outlook and level >= LOWEST else 0.0
             self._allotments.allot(hours, demand, share=1.0, eta=level, eviction_rate=broken, longest_wait=wait)
         self._outlook, self._now = outlook, now
 
@@ -80,7 +83,7 @@ class AdaptiveQuota:
 
     def rows(self) -> Sequence[QuotaRow]:
         """The quotas of the last tick and what led to them; the level stands in place of eta."""
-        return self._allotments.rows(self._outlook) if self._outlook is not None else ()
+        return self._allotments.rows(self._outlook)
 
     def why(self, guarantee_hours: float) -> str:
         """Such as 'forecast peak 2,104 from 14:00 at level 0.85, 12% of guarantees broken in a week'."""

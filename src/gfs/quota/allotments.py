@@ -55,8 +55,8 @@ class Allotments:
         """The shortest guarantee that there is a quota for and that lasts as long, or the longest one."""
         return next((hours for hours in self.guarantees if hours >= guarantee_hours), self.guarantees[-1])
 
-    def rows(self, outlook: Outlook) -> list[QuotaRow]:
-        """All of them, with what is seen in the outlook they were made from."""
+    def rows(self, outlook: Outlook | None) -> list[QuotaRow]:
+        """All of them, with what is seen in the outlook they were made from; None: nobody looked ahead."""
         return [
             QuotaRow(
                 hours,
@@ -66,8 +66,7 @@ class Allotments:
                 allotment.demand,
                 allotment.eviction_rate,
                 allotment.longest_wait,
-                outlook.forecaster,
-                *leader(outlook, ceil(hours)),
+                *((outlook.forecaster, *leader(outlook, ceil(hours))) if outlook is not None else ()),
             )
             for hours, allotment in self._of.items()
         ]

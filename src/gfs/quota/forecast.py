@@ -64,7 +64,7 @@ class ForecastQuota:
 
     def rows(self) -> Sequence[QuotaRow]:
         """The quotas of the last tick and all that led to them."""
-        return self._allotments.rows(self._outlook) if self._outlook is not None else ()
+        return self._allotments.rows(self._outlook)
 
     def why(self, guarantee_hours: float) -> str:
         """Such as 'forecast peak 2,104 at 14:00 (org 57: 1,310), eta 0.82 after 14% evictions'."""

@@ -1,0 +1,212 @@
+"""Jobs, their cache, means over seeds, and what the report says of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from gfs.domain.errors import InputError
+from gfs.experiments.cache import Cache
+from gfs.experiments.comparison import COMPARISON, SCHEDULERS, runs
+from gfs.experiments.exhibit import Exhibit, Verdict
+from gfs.experiments.jobs import Answer, Job, Simulation, merged
+from gfs.experiments.report import Made, markdown, page
+from gfs.experiments.seeds import Mean, mean_of, metric
+from gfs.experiments.setup import Setup
+from gfs.experiments.traces import Generated, Given
+from gfs.experiments.workers import answer_all
+from gfs.report.page import DataTable
+
+SMALL = Generated("demo", nodes=4, days=1)
+
+
+def ignored(missing: list[Job]) -> Any:
+    return lambda job: None
+
+
+class Sum(NamedTuple):
+    """A job that writes down that it was run."""
+
+    number: int
+    log: str
+
+    @property
+    def label(self) -> str:
+        return f"sum of {self.number}"
+
+    @property
+    def weight(self) -> float:
+        return float(self.number)
+
+    def identity(self) -> dict[str, Any]:
+        return {"job": "sum", "number": self.number}
+
+    def run(self) -> Answer:
+        with Path(self.log).open("a", encoding="utf-8") as file:
+            file.write(f"{self.number}\n")
+        if self.number == 13:
+            raise InputError("13 cannot be summed")
+        return {"sum": self.number * (self.number + 1) / 2}
+
+
+class TestMeans:
+    def test_the_interval_is_students(self) -> None:
+        # 1, 2, 3: standard error 1 / sqrt(3), t = 4.3027 with two degrees of freedom.
+        mean = mean_of([1.0, 2.0, 3.0])
+        assert mean.value == 2
+        assert mean.half == pytest.approx(2.4841, abs=1e-4)
+        assert mean_of([5.0]) == Mean(5.0, 0.0)
+
+    def test_in_words(self) -> None:
+        assert Mean(12.34, 1.26).text(lambda x: f"{x:.1f}") == "12.3 ± 1.3"
+        assert Mean(12.34, 0.0).text(lambda x: f"{x:.1f}") == "12.3"
+
+    def test_apart_when_the_intervals_do_not_touch(self) -> None:
+        assert Mean(10, 2).apart(Mean(13, 0.5))
+        assert not Mean(10, 2).apart(Mean(12.4, 0.5))
+
+    def test_a_metric_that_a_run_does_not_have(self) -> None:
+        answers = [{"metrics": {"spot": {"eviction_rate": rate}}} for rate in (0.1, None)]
+        assert metric(answers, "spot", "eviction_rate") is None
+        assert metric(answers[:1], "spot", "eviction_rate") == Mean(0.1, 0.0)
+
+
+class TestCache:
+    def test_what_was_computed_is_not_computed_again(self, tmp_path: Path) -> None:
+        cache, log = Cache(tmp_path / "cache"), str(tmp_path / "log")
+        jobs = [Sum(n, log) for n in (3, 4, 3)]
+        first = answer_all(jobs, cache, 1, ignored)
+        assert first[Sum(4, log)] == {"sum": 10}
+        assert answer_all([*jobs, Sum(5, log)], cache, 1, ignored)[Sum(5, log)] == {"sum": 15}
+        assert Path(log).read_text(encoding="utf-8").split() == ["4", "3", "5"]  # the longest first, each once
+
+    def test_a_run_that_was_stopped_goes_on_where_it_was(self, tmp_path: Path) -> None:
+        cache, log = Cache(tmp_path / "cache"), str(tmp_path / "log")
+        with pytest.raises(InputError, match="13 cannot"):
+            answer_all([Sum(20, log), Sum(13, log), Sum(2, log)], cache, 1, ignored)
+        answer_all([Sum(20, log), Sum(2, log)], cache, 1, ignored)
+        assert Path(log).read_text(encoding="utf-8").split() == ["20", "13", "2"]
+
+    def test_several_at_once_give_the_same(self, tmp_path: Path) -> None:
+        log = str(tmp_path / "log")
+        jobs = [Sum(n, log) for n in range(1, 6)]
+        alone = answer_all(jobs, Cache(tmp_path / "one"), 1, ignored)
+        assert answer_all(jobs, Cache(tmp_path / "two"), 2, ignored) == alone
+
+    def test_a_broken_file_counts_as_none(self, tmp_path: Path) -> None:
+        cache, job = Cache(tmp_path), Sum(3, str(tmp_path / "log"))
+        cache.keep(job, job.run())
+        (file,) = tmp_path.glob("*.json")
+        file.write_text(file.read_text(encoding="utf-8")[:20], encoding="utf-8")
+        assert cache.find(job) is None
+
+    def test_other_parameters_are_another_run(self, tmp_path: Path) -> None:
+        cache, job = Cache(tmp_path), Simulation(SMALL, "static")
+        cache.keep(job, {"x": 1})
+        assert cache.find(job) == {"x": 1}
+        assert cache.find(job._replace(settings=(("quota_share", "0.35"),))) == {"x": 1}  # what it is anyway
+        for other in (
+            job._replace(settings=(("quota_share", "0.5"),)),
+            job._replace(scheduler="gfs"),
+            job._replace(seed=1),
+            job._replace(trace=SMALL._replace(seed=1)),
+            job._replace(views=frozenset({"heat"})),
+        ):
+            assert cache.find(other) is None
+
+    def test_a_given_trace_is_what_is_in_its_files(self, tmp_path: Path) -> None:
+        for name, text in (("a", "1"), ("b", "2"), ("c", "1")):
+            (tmp_path / name).write_text(text, encoding="utf-8")
+        a, b, c = (Given.of(tmp_path / name, tmp_path / "a") for name in "abc")
+        assert a.identity() == c.identity() != b.identity()
+
+    def test_a_folder_that_cannot_be_made(self, tmp_path: Path) -> None:
+        (tmp_path / "file").write_text("", encoding="utf-8")
+        with pytest.raises(InputError, match="cannot be made"):
+            Cache(tmp_path / "file" / "cache")
+
+
+class TestJobs:
+    def test_the_same_run_is_made_once_with_all_that_is_wanted_of_it(self) -> None:
+        plain = Simulation(SMALL, "gfs")
+        heat, quota = plain._replace(views=frozenset({"heat"})), plain._replace(views=frozenset({"quota"}))
+        other = Simulation(SMALL, "fgd")
+        both = plain._replace(views=frozenset({"heat", "quota"}))
+        assert merged([plain, heat, other, quota]) == {plain: both, heat: both, quota: both, other: other}
+
+    def test_a_simulation_gives_its_summary_and_its_views(self) -> None:
+        job = Simulation(SMALL, "static", (("guarantee_hours", "2"),), views=frozenset({"evictions", "quota"}))
+        answer = job.run()
+        assert answer["scheduler"] == "static"
+        assert answer["parameters"]["guarantee_hours"] == 2
+        assert answer["capacity"] == {"A100": 32}
+        ended = sum(sum(week) for week in answer["views"]["evictions"]["ended"])
+        assert 0 < ended <= answer["metrics"]["spot"]["runs"]
+        assert answer["views"]["quota"]["pool"] == "A100"
+
+    def test_a_guarantee_that_is_set_holds_for_the_tasks(self) -> None:
+        one, four = (Simulation(SMALL, "static", (("guarantee_hours", h),)).run() for h in ("1", "4"))
+        periods = [a["metrics"]["spot"]["guarantee_periods"] for a in (one, four)]
+        assert periods[0] > periods[1]
+
+
+def made_up(wait: dict[str, float], rate: dict[str, float]) -> dict[Job, Answer]:
+    """Answers of a comparison with one seed, the same at every load."""
+    setup = Setup(seeds=(0,))
+    return {
+        run: {
+            "metrics": {
+                "hp": {"jct_mean": 100.0, "jqt_mean": 1.0},
+                "spot": {
+                    "jct_mean": 200.0,
+                    "jqt_mean": wait[name],
+                    "eviction_rate": None if name == "chronus" else rate[name],
+                },
+            }
+        }
+        for load in setup.loads
+        for name in SCHEDULERS
+        for run in runs(setup, name, load)
+    }
+
+
+class TestComparison:
+    def test_where_gfs_is_best_it_agrees_with_the_paper(self) -> None:
+        wait = {"gfs": 5.0, "chronus": 10.0, "lyra": 20.0, "yarn-cs": 30.0, "fgd": 40.0}
+        rate = {"gfs": 0.01, "lyra": 0.02, "yarn-cs": 0.03, "fgd": 0.04}
+        shown = COMPARISON.exhibit(Setup(seeds=(0,)), made_up(wait, rate))
+        low = shown.verdicts[1]
+        assert low.claim == "Lowest spot JQT, low load: gfs"
+        assert low.agrees is True
+        assert low.found == "gfs has the lowest here too; 10 of 10 pairs stand in the paper's order."
+        table = shown.blocks[0]
+        assert isinstance(table, DataTable)
+        assert table.rows[-1][0] == "gfs against the best other"
+        assert table.rows[-1][7:11] == ["-50%", "-55%", "-50%", "-43%"]  # wait and evictions, ours and the paper's
+
+    def test_where_it_is_not_that_is_said_with_numbers(self) -> None:
+        wait = {"gfs": 25.0, "chronus": 10.0, "lyra": 20.0, "yarn-cs": 30.0, "fgd": 40.0}
+        rate = {"gfs": 0.025, "lyra": 0.02, "yarn-cs": 0.03, "fgd": 0.04}
+        shown = COMPARISON.exhibit(Setup(seeds=(0,)), made_up(wait, rate))
+        assert shown.verdicts[2] == Verdict(
+            "Lowest evictions, low load: gfs",
+            False,
+            "here lyra has the lowest: 2.50 against 2.00; 5 of 6 pairs stand in the paper's order.",
+        )
+
+
+class TestReport:
+    def test_a_disagreement_is_as_loud_as_an_agreement(self) -> None:
+        table = DataTable(["a", "b"], [["x", "1"], ["y", "2"]], frozenset({(0, 1)}), note="A note.")
+        shown = {"One": Exhibit("Shows this.", [table], [Verdict("claim", False, "by far.")], ["Half of it."])}
+        made = Made("gfs reproduce", Setup(), 12.0)
+        text = page(shown, made, {})
+        assert "DISAGREES" in text
+        assert "What cannot be shown: Half of it." in text
+        assert "1 findings that are checked, 0 come out here and 1 do not" in text
+        assert markdown(shown, made).endswith(
+            "## One\n\nShows this.\n\n* claim: **disagrees**. By far.\n\n"
+            "| a | b |\n| --- | --- |\n| x | **1** |\n| y | 2 |\n\nA note.\n\nNot shown: Half of it.\n"
+        )
