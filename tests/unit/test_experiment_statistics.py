@@ -10,13 +10,13 @@ import pytest
 from builders import Draft, hp, nodes, play, spot, workload
 from gfs.domain.units import DAY, HOUR
 from gfs.domain.workload import Workload
-from gfs.experiments import statistics
 from gfs.experiments.cache import Cache
 from gfs.experiments.deployment import DEPLOYMENT, Pool, _verdicts, of_model, static_words, whole_cluster
 from gfs.experiments.exhibit import Exhibit, Experiment
 from gfs.experiments.heat_map import HEAT_MAP, _swing
 from gfs.experiments.setup import Setup
-from gfs.experiments.statistics import STATISTICS, TraceStatistics, _thin
+from gfs.experiments.statistics import STATISTICS
+from gfs.experiments.trace_statistics import POINTS, TraceStatistics, thinned
 from gfs.experiments.traces import Given
 from gfs.experiments.views import heat, pools
 from gfs.experiments.workers import answer_all
@@ -99,10 +99,10 @@ def test_statistics_of_a_trace(tmp_path: Path) -> None:
 
 def test_distributions_are_thinned_to_their_ends() -> None:
     whole = Cdf(tuple(map(float, range(1000))), tuple((i + 1) / 1000 for i in range(1000)))
-    thin = _thin(whole)
-    assert len(thin.values) == statistics.POINTS
+    thin = thinned(whole)
+    assert len(thin.values) == POINTS
     assert (thin.values[0], thin.values[-1], thin.shares[-1]) == (0.0, 999.0, 1.0)
-    assert _thin(Cdf((1.0, 8.0), (0.5, 1.0))) == Cdf((1.0, 8.0), (0.5, 1.0))
+    assert thinned(Cdf((1.0, 8.0), (0.5, 1.0))) == Cdf((1.0, 8.0), (0.5, 1.0))
 
 
 def test_the_static_quota_lets_every_spot_task_start(tmp_path: Path) -> None:

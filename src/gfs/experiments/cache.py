@@ -13,14 +13,23 @@ from gfs.files import write_text
 from gfs.version import __version__
 
 
+ROOT = Path(__file__).parents[1]
+SHOWING = {"cli", "report", "experiments"}
+"""Packages that show answers; of the last one, some modules make them."""
+MAKING = ("jobs", "traces", "views")
+
+
 @cache
-def code_digest() -> str:
-    """A digest of the program itself: an answer of other code is another answer."""
-    root = Path(__file__).parents[1]
+def code_digest(module: str) -> str:
+    """A digest of the program and of the module a job stands in: an answer of other code is another answer."""
     digest = hashlib.sha256(__version__.encode())
-    for path in sorted(root.rglob("*")):
-        if path.suffix in {".py", ".toml", ".json"} and path.parts[len(root.parts)] not in {"cli", "report"}:
-            digest.update(str(path.relative_to(root)).encode())
+    making = {f"gfs.experiments.{name}" for name in MAKING} | {module}
+    for path in sorted(ROOT.rglob("*")):
+        parts = path.relative_to(ROOT).with_suffix("").parts
+        if path.suffix not in {".py", ".json"}:
+            continue
+        if parts[0] not in SHOWING or ".".join(("gfs", *parts)) in making:
+            digest.update("/".join(parts).encode())
             digest.update(path.read_bytes())
     return digest.hexdigest()
 
@@ -51,5 +60,5 @@ class Cache:
         return kept
 
     def _path(self, job: Job) -> Path:
-        whole = json.dumps([code_digest(), job.identity()], sort_keys=True)
+        whole = json.dumps([code_digest(type(job).__module__), job.identity()], sort_keys=True)
         return self._folder / f"{hashlib.sha256(whole.encode()).hexdigest()[:32]}.json"

@@ -85,7 +85,7 @@ def _plain_words(setup: Setup, answers: Answers) -> str:
     runs = {
         job.scheduler: answer["metrics"]
         for job, answer in answers.items()
-        if isinstance(job, Simulation) and not job.settings
+        if isinstance(job, Simulation) and {name for name, _ in job.settings} <= {"quota_share"}
     }
     before = next((name for name in ("static", "yarn-cs", "fgd", "lyra") if name in runs), None)
     after = next((name for name in ("gfs", "gfs-plus") if name in runs), None)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import html
-from dataclasses import asdict
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,116 +14,18 @@ from gfs.experiments.exhibit import Exhibit, Experiment, Verdict
 from gfs.experiments.jobs import Answer, Answers, Job, Simulation
 from gfs.experiments.paper import paper
 from gfs.experiments.setup import Setup
-from gfs.experiments.traces import Trace, load
+from gfs.experiments.trace_statistics import ORGANIZATIONS, TraceStatistics, restored
 from gfs.experiments.views import WEEK
 from gfs.report.charts import SECONDS_TEXT, SECONDS_TICKS
 from gfs.report.columns import NOTHING, amount, percent, short_seconds
-from gfs.report.inspection_page import COLOURS, NAMES, _demand, _requests, _running_by_size
+from gfs.report.inspection_page import COLOURS, NAMES, demand_chart, requests_chart, running_by_size_chart
 from gfs.report.page import Block, Chart, DataTable
 from gfs.report.palette import SERIES, SPOT
-from gfs.telemetry.inspection import Cdf, ClassSummary, Durations, Inspection, OrganizationDemand, inspect
-from gfs.telemetry.runs import TaskColumns
 
-ORGANIZATIONS = 4
 WEEKS = 4
 WEEK_COLOURS = (SERIES[0], SERIES[2], SERIES[4], SERIES[6])
 STUCK = 0.1
 """Share of the cards that is asked for and not in use from which a pool has a problem of its own."""
-POINTS = 200
-"""Of a distribution, at most."""
-
-
-class TraceStatistics(NamedTuple):
-    """What a trace asks for, before anything is scheduled."""
-
-    trace: Trace
-
-    @property
-    def label(self) -> str:
-        """Such as 'statistics of production x1, seed 0'."""
-        return f"statistics of {self.trace.label}"
-
-    @property
-    def weight(self) -> float:
-        """Little more than reading the trace."""
-        return 3.0
-
-    def identity(self) -> dict[str, Any]:
-        """The trace is all."""
-        return {"job": "trace statistics", "trace": self.trace.identity()}
-
-    def run(self) -> Answer:
-        """Look at it: distributions thinned, demand of a week and of the largest organizations."""
-        workload = load(self.trace)
-        seen = inspect(workload, ORGANIZATIONS)
-        tasks = TaskColumns.of(workload)
-        submitted = seen.last_submission - seen.first_submission
-        begin = seen.first_submission + (WEEK if submitted > 2 * WEEK - DAY else 0.0)
-        week = (seen.bin_start + seen.bin_seconds > begin) & (seen.bin_start < begin + WEEK)
-        return {
-            "submissions": [seen.first_submission, seen.last_submission],
-            "pools": [asdict(pool) for pool in seen.pools],
-            "classes": [_thin_class(c) for c in seen.classes],
-            "organizations": seen.organizations,
-            "bin_seconds": seen.bin_seconds,
-            "bin_start": seen.bin_start[week].tolist(),
-            "demand": [
-                {"organization": d.organization, "gpus": np.round(d.gpus[week], 3).tolist()}
-                for d in seen.demand[:ORGANIZATIONS]
-            ],
-            "running_percentiles": np.percentile(tasks.duration, (90, 99)).tolist(),
-            "whole_card_pods": _pod_share(seen, 1.0),
-            "eight_card_pods": _pod_share(seen, 8.0),
-        }
-
-
-def _pod_share(seen: Inspection, gpus: float) -> float:
-    """Share of all pods that ask for at least so many GPUs."""
-    pods = sum(c.pods for c in seen.classes)
-    return sum(c.pods * (1 - c.pod_requests.at(gpus - 1e-6)) for c in seen.classes) / pods
-
-
-def _thin_class(c: ClassSummary) -> dict[str, Any]:
-    thin = {name: asdict(_thin(getattr(c, name))) for name in ("pod_requests", "task_requests", "running_cdf")}
-    return {**asdict(c), **thin}
-
-
-def _thin(cdf: Cdf) -> Cdf:
-    last = len(cdf.values) - 1
-    kept = sorted({round(last * i / (POINTS - 1)) for i in range(POINTS)}) if last >= POINTS else range(last + 1)
-    return Cdf(tuple(cdf.values[i] for i in kept), tuple(cdf.shares[i] for i in kept))
-
-
-def _restored(trace: Answer) -> Inspection:
-    """What the charts of a trace look at."""
-
-    def cdf(found: dict[str, Any]) -> Cdf:
-        return Cdf(tuple(found["values"]), tuple(found["shares"]))
-
-    classes = tuple(
-        ClassSummary(
-            **{
-                **c,
-                "kind": Kind(c["kind"]),
-                **{name: cdf(c[name]) for name in ("pod_requests", "task_requests", "running_cdf")},
-                "running": Durations(**c["running"]),
-                "running_by_size": tuple((size, Durations(**times)) for size, times in c["running_by_size"]),
-            }
-        )
-        for c in trace["classes"]
-    )
-    return Inspection(
-        name="",
-        first_submission=trace["submissions"][0],
-        last_submission=trace["submissions"][1],
-        pools=(),
-        classes=classes,
-        organizations=trace["organizations"],
-        bin_start=np.asarray(trace["bin_start"]),
-        bin_seconds=trace["bin_seconds"],
-        demand=tuple(OrganizationDemand(d["organization"], np.asarray(d["gpus"]), 0.0) for d in trace["demand"]),
-        load=(),
-    )
 
 
 def _run(setup: Setup) -> Simulation:
@@ -145,9 +46,9 @@ def exhibit(setup: Setup, answers: Answers) -> Exhibit:
         f" spot tasks are evicted under {BEFORE} ({static_words(_run(setup))})."
     )
     blocks: list[Block] = [_pools(trace, run, beside=beside)]
-    seen, evictions = _restored(trace), Evictions.of(trace, run)
-    blocks += [_requests(seen, "pod"), _requests(seen, "task"), _running_by_size(seen), _waits(run)]
-    blocks.append(_demand(seen))
+    seen, evictions = restored(trace), Evictions.of(trace, run)
+    blocks += [requests_chart(seen, "pod"), requests_chart(seen, "task"), running_by_size_chart(seen), _waits(run)]
+    blocks.append(demand_chart(seen))
     if evictions.ended.any():
         blocks.append(_eviction_chart(evictions))
     verdicts = _verdicts(trace, run, evictions) if beside else ()

@@ -31,9 +31,9 @@ def inspection_page(inspection: Inspection, out: Path) -> None:
     sections = [Section("The cluster and what is asked of it", [_pools(seen)])]
     if any(c.tasks for c in seen.classes):
         sections += [
-            Section("GPU requests", [_requests(seen, "pod"), _requests(seen, "task")]),
-            Section("Running times", [_running(seen), _running_by_size(seen), _running_table(seen)]),
-            Section("Demand of the organizations", [_demand(seen)]),
+            Section("GPU requests", [requests_chart(seen, "pod"), requests_chart(seen, "task")]),
+            Section("Running times", [_running(seen), running_by_size_chart(seen), _running_table(seen)]),
+            Section("Demand of the organizations", [demand_chart(seen)]),
             Section("Load against capacity", [_load(seen, pool) for pool in seen.load if _asked(pool)]),
             Section("Hour of day", [_arrivals(seen)]),
         ]
@@ -77,7 +77,8 @@ def _pools(seen: Inspection) -> DataTable:
     )
 
 
-def _requests(seen: Inspection, level: str) -> Chart:
+def requests_chart(seen: Inspection, level: str) -> Chart:
+    """How many GPUs a pod, or a whole task, asks for."""
     data: list[dict[str, Any]] = []
     for c in seen.classes:
         cdf: Cdf = c.pod_requests if level == "pod" else c.task_requests
@@ -145,7 +146,7 @@ def _running(seen: Inspection) -> Chart:
     )
 
 
-def _running_by_size(seen: Inspection) -> Chart:
+def running_by_size_chart(seen: Inspection) -> Chart:
     """Median as a dot, p90 as the end of a bar: the tail is what keeps cards taken."""
     order = list(dict.fromkeys(size for c in seen.classes for size, _ in c.running_by_size))
     data: list[dict[str, Any]] = []
@@ -209,7 +210,8 @@ def _running_table(seen: Inspection) -> DataTable:
     )
 
 
-def _demand(seen: Inspection) -> Chart:
+def demand_chart(seen: Inspection) -> Chart:
+    """GPUs of the organizations over time."""
     x, title = _time(seen)
     data = []
     for i, d in enumerate(seen.demand):

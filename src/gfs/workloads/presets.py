@@ -9,7 +9,8 @@ Choices, and why:
   pools together and is cut off there.
 * Requests below one card are halves and quarters; the published mix only says "< 1".
 * `production`: request mixes of models other than A100 are not published; those here roughly give the
-  published mean GPUs a job and median request of each model. HP demand of a pool is its published
+  published mean GPUs a job and median request of each model. In GPU-series-1, where most nodes have one card,
+  fewer tasks ask for several, so that the others can hold them. HP demand of a pool is its published
   allocation rate, or demand over capacity where no rate is published. The A10 pool of the trace asks for
   133% of its cards; no queue survives that, so it too gets its allocation rate.
 * `demo`: the paper's mix and its load at spot x2 on a ninth of the nodes. Its longest tasks last three days
@@ -207,7 +208,7 @@ def _production_mix(model: str) -> tuple[RequestMix, RequestMix]:
     sizes, gang_share = {
         "A10": ({0.25: 0.1, 0.5: 0.11, 1.0: 0.79}, 0.01),
         "H800": ({1.0: 0.05, 2.0: 0.03, 4.0: 0.02, 8.0: 0.9}, 0.8),
-        "GPU-series-1": ({1.0: 0.78, 2.0: 0.05, 4.0: 0.05, 8.0: 0.12}, 0.01),
+        "GPU-series-1": ({1.0: 0.86, 2.0: 0.04, 4.0: 0.04, 8.0: 0.06}, 0.01),
         "GPU-series-2": ({1.0: 0.36, 2.0: 0.1, 4.0: 0.14, 8.0: 0.4}, 0.18),
         "A800-SXM4-80GB": ({1.0: 0.42, 2.0: 0.18, 4.0: 0.12, 8.0: 0.28}, 0.1),
     }[model]
