@@ -12,7 +12,6 @@ from gfs.experiments.jobs import Answer, Job
 from gfs.files import write_text
 from gfs.version import __version__
 
-
 ROOT = Path(__file__).parents[1]
 SHOWING = {"cli", "report", "experiments"}
 """Packages that show answers; of the last one, some modules make them."""
