@@ -4,7 +4,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 EXTRAS ?= .venv-extras
 
-.PHONY: help demo test lint test-only test-extras bench clean
+.PHONY: help demo test lint test-only test-extras reproduce-quick bench clean
 .DEFAULT_GOAL := help
 
 help:            ## what can be made here
@@ -46,6 +46,10 @@ $(EXTRAS)/.done: pyproject.toml
 
 test-extras: $(EXTRAS)/.done  ## install the heavy extras too and run the tests that need them
 	@$(EXTRAS)/bin/python -m pytest tests/extras tests/property/test_forecast_conformance.py -n auto
+
+reproduce-quick: $(VENV)/.dev  ## the paper's tables and figures on small clusters, opened in a browser if there is one
+	@$(BIN)/gfs reproduce --quick --out build/reproduce-quick
+	@GFS_REPORT=build/reproduce-quick/report.html $(BIN)/python -m pytest -q tests/e2e/test_report_in_a_browser.py
 
 bench: $(VENV)/.dev   ## speed, as ratios against anchors measured in the same run
 	@$(BIN)/python benchmarks/run.py --out benchmarks/latest.json

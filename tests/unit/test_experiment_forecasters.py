@@ -11,17 +11,9 @@ import numpy as np
 import pytest
 
 from gfs import InputError
+from gfs.experiments.evaluations import NETWORKS, DemandFile, Evaluation, demand_of, installed, largest
 from gfs.experiments.exhibit import Exhibit
-from gfs.experiments.forecasters import (
-    FORECASTERS,
-    HORIZON,
-    NETWORKS,
-    DemandFile,
-    Evaluation,
-    demand_of,
-    installed,
-    largest,
-)
+from gfs.experiments.forecasters import FORECASTERS, HORIZON
 from gfs.experiments.jobs import Answer
 from gfs.experiments.setup import Setup
 from gfs.experiments.traces import Given
@@ -131,7 +123,7 @@ class TestEvaluation:
         one, other = (Evaluation(DemandFile.of(str(p)), "dlinear") for p in (path, copy))
         assert one.identity() == other.identity()
         before = one.identity()
-        monkeypatch.setattr("gfs.experiments.forecasters.installed", lambda: {"torch": "99"})
+        monkeypatch.setattr("gfs.experiments.evaluations.installed", lambda: {"torch": "99"})
         assert one.identity() != before
         assert one._replace(model="orglinear").identity()["packages"] == {}
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 
@@ -11,10 +12,12 @@ from gfs.domain.errors import InputError
 from gfs.experiments.cache import Cache
 from gfs.experiments.comparison import COMPARISON, SCHEDULERS, runs
 from gfs.experiments.exhibit import Exhibit, Verdict
+from gfs.experiments.gap import GapSample
 from gfs.experiments.jobs import Answer, Job, Simulation, merged
 from gfs.experiments.report import Made, markdown, page
 from gfs.experiments.seeds import Mean, mean_of, metric
 from gfs.experiments.setup import Setup
+from gfs.experiments.trace_statistics import TraceStatistics
 from gfs.experiments.traces import Generated, Given
 from gfs.experiments.workers import answer_all
 from gfs.report.page import DataTable
@@ -26,7 +29,8 @@ def ignored(missing: list[Job]) -> Any:
     return lambda job: None
 
 
-class Sum(NamedTuple):
+@dataclass(frozen=True)
+class Sum:
     """A job that writes down that it was run."""
 
     number: int
@@ -106,13 +110,13 @@ class TestCache:
         cache, job = Cache(tmp_path), Simulation(SMALL, "static")
         cache.keep(job, {"x": 1})
         assert cache.find(job) == {"x": 1}
-        assert cache.find(job._replace(settings=(("quota_share", "0.35"),))) == {"x": 1}  # what it is anyway
+        assert cache.find(replace(job, settings=(("quota_share", "0.35"),))) == {"x": 1}  # what it is anyway
         for other in (
-            job._replace(settings=(("quota_share", "0.5"),)),
-            job._replace(scheduler="gfs"),
-            job._replace(seed=1),
-            job._replace(trace=SMALL._replace(seed=1)),
-            job._replace(views=frozenset({"heat"})),
+            replace(job, settings=(("quota_share", "0.5"),)),
+            replace(job, scheduler="gfs"),
+            replace(job, seed=1),
+            replace(job, trace=SMALL._replace(seed=1)),
+            replace(job, views=frozenset({"heat"})),
         ):
             assert cache.find(other) is None
 
@@ -129,11 +133,14 @@ class TestCache:
 
 
 class TestJobs:
+    def test_jobs_of_two_kinds_on_one_trace_are_two(self) -> None:
+        assert len({GapSample(SMALL), TraceStatistics(SMALL)}) == 2
+
     def test_the_same_run_is_made_once_with_all_that_is_wanted_of_it(self) -> None:
         plain = Simulation(SMALL, "gfs")
-        heat, quota = plain._replace(views=frozenset({"heat"})), plain._replace(views=frozenset({"quota"}))
+        heat, quota = replace(plain, views=frozenset({"heat"})), replace(plain, views=frozenset({"quota"}))
         other = Simulation(SMALL, "fgd")
-        both = plain._replace(views=frozenset({"heat", "quota"}))
+        both = replace(plain, views=frozenset({"heat", "quota"}))
         assert merged([plain, heat, other, quota]) == {plain: both, heat: both, quota: both, other: other}
 
     def test_a_simulation_gives_its_summary_and_its_views(self) -> None:

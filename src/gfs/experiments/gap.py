@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any, NamedTuple
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -49,7 +49,8 @@ class SampledPreemptor(GangPreemptor):
         return chosen
 
 
-class GapSample(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class GapSample:
     """The optimality gap of gfs-plus on a trace."""
 
     trace: Trace

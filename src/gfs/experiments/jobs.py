@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple, Protocol
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
 
 from gfs.assembly.parameters import Parameters
 from gfs.assembly.run import run_simulation, with_task_defaults
@@ -15,7 +16,7 @@ Answer = dict[str, Any]
 
 
 class Job(Protocol):
-    """Something to compute, once."""
+    """Something to compute, once. Jobs are compared by what they are, so two classes of them are never equal."""
 
     @property
     def label(self) -> str:
@@ -43,7 +44,8 @@ PACE = {"chronus": 8.0, "gfs-plus": 5.0, "gfs": 2.0, "gfs-s": 2.0, "gfs-p": 2.0,
 SECONDS_A_TASK = 5e-5
 
 
-class Simulation(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Simulation:
     """A scheduler on a trace."""
 
     trace: Trace
@@ -95,7 +97,7 @@ class Simulation(NamedTuple):
 
     def alike(self) -> Simulation:
         """The run without what is wanted of it."""
-        return self._replace(views=frozenset())
+        return replace(self, views=frozenset())
 
 
 def merged(jobs: Iterable[Job]) -> dict[Job, Job]:
@@ -105,4 +107,4 @@ def merged(jobs: Iterable[Job]) -> dict[Job, Job]:
     for job in wanted:
         if isinstance(job, Simulation):
             views[job.alike()] = views.get(job.alike(), frozenset()) | job.views
-    return {job: job._replace(views=views[job.alike()]) if isinstance(job, Simulation) else job for job in wanted}
+    return {job: replace(job, views=views[job.alike()]) if isinstance(job, Simulation) else job for job in wanted}

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-from typing import Any, NamedTuple
+from dataclasses import asdict, dataclass
+from typing import Any
 
 import numpy as np
 
@@ -20,7 +20,8 @@ POINTS = 200
 """Of a distribution, at most."""
 
 
-class TraceStatistics(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class TraceStatistics:
     """What a trace asks for, before anything is scheduled."""
 
     trace: Trace
