@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,9 @@ import numpy as np
 import pytest
 
 from gfs import InputError
-from gfs.experiments.evaluations import NETWORKS, DemandFile, Evaluation, demand_of, installed, largest
+from gfs.experiments.evaluations import HORIZON, NETWORKS, DemandFile, Evaluation, demand_of, installed, largest
 from gfs.experiments.exhibit import Exhibit
-from gfs.experiments.forecasters import FORECASTERS, HORIZON
+from gfs.experiments.forecasters import FORECASTERS
 from gfs.experiments.jobs import Answer
 from gfs.experiments.setup import Setup
 from gfs.experiments.traces import Given
@@ -125,7 +126,7 @@ class TestEvaluation:
         before = one.identity()
         monkeypatch.setattr("gfs.experiments.evaluations.installed", lambda: {"torch": "99"})
         assert one.identity() != before
-        assert one._replace(model="orglinear").identity()["packages"] == {}
+        assert replace(one, model="orglinear").identity()["packages"] == {}
 
     @pytest.mark.usefixtures("bare")
     def test_without_the_extra_it_says_what_to_install(self, tmp_path: Path) -> None:
