@@ -11,7 +11,6 @@ from builders import Stage, hp, nodes, play, spot
 from gfs.core.ledger import GuaranteeLedger
 from gfs.forecasting.online import DemandOutlook
 from gfs.quota.adaptive import AdaptiveQuota
-from gfs.quota.feedback import EvictionRates
 from gfs.quota.waits import SpotWaits
 
 TICK = 300.0
@@ -41,7 +40,7 @@ def made(waits: bool) -> tuple[AdaptiveQuota, Given]:
     ledger, waiting = Given(), SpotWaits()
     if waits:
         waiting.arrived([spot("s").task(0)], -1.0)
-    return AdaptiveQuota(Stage(32).pool, Ahead(), EvictionRates(ledger), waiting, p=0.9, guarantees=(1,)), ledger
+    return AdaptiveQuota(Stage(32).pool, Ahead(), ledger, waiting, p=0.9, guarantees=(1,)), ledger
 
 
 def level(quota: AdaptiveQuota) -> float:
@@ -93,13 +92,26 @@ def test_on_target_it_stays() -> None:
     assert level(quota) == pytest.approx(0.9)
 
 
+def test_when_nobody_was_evicted_of_late_it_falls_though_much_was_broken() -> None:
+    # Else a quota that lets nobody start would keep what was broken in mind for a week.
+    quota, ledger = made(waits=True)
+    ledger.broken, ledger.kept = 30, 70
+    quota.tick(0.0)
+    before = level(quota)
+    quota.tick(3600.0)  # the 30 are an hour old
+    assert level(quota) == pytest.approx(before - 0.2 * 0.1)
+    assert quota.rows()[0].eviction_rate == pytest.approx(0.3)
+
+
 def test_a_week_later_what_was_broken_is_forgotten() -> None:
     quota, ledger = made(waits=True)
     ledger.broken, ledger.kept = 30, 70
     quota.tick(0.0)
     before = level(quota)
+    ledger.broken += 1
+    ledger.kept += 99
     quota.tick(7 * 86_400.0)
-    assert level(quota) == pytest.approx(before - 0.2 * 0.1)
+    assert level(quota) == pytest.approx(before + 0.2 * (0.01 - 0.1))
 
 
 @given(st.lists(st.tuples(st.integers(0, 50), st.integers(0, 50)), max_size=60), st.booleans())

@@ -13,7 +13,7 @@ from gfs.forecasting.meter import DemandMeter
 from gfs.forecasting.online import OnlineForecaster
 from gfs.forecasting.registry import find_model
 from gfs.quota.adaptive import AdaptiveQuota
-from gfs.quota.feedback import EvictionFeedback, EvictionRates, Feedback, NoFeedback, Rule
+from gfs.quota.feedback import EvictionFeedback, Feedback, NoFeedback, Rule
 from gfs.quota.fixed import FixedQuota
 from gfs.quota.forecast import ForecastQuota
 from gfs.quota.inventory import AGGREGATES
@@ -53,8 +53,9 @@ def _adaptive(context: Context) -> Quota:
     waits, guarantees = SpotWaits(), list(context.guarantees)
     context.observers.append(waits)
     demand = _demand(context, "orgquantile", guarantees)
-    p, rates = context.parameters.p, EvictionRates(context.ledger)
-    return AdaptiveQuota(context.pool, demand, rates, waits, p=p, guarantees=guarantees)
+    return AdaptiveQuota(
+        context.pool, demand, context.ledger, waits, p=context.parameters.p, guarantees=guarantees
+    )
 
 
 def _by_forecast(

@@ -3,10 +3,11 @@
 The paper's rule keeps back a bound on demand that holds with probability p. How many guarantees that breaks is
 another matter: a peak above the bound evicts some spot tasks, not all, and where demand jumps the bound leaves
 nothing although hardly anyone would be evicted. Here feedback moves the *level* of the bound. It rises while
-more than 1 - p of the guarantee periods of the last week were broken, and falls while fewer were and someone
-waits. So the share that is broken comes to be what was promised, and no more cards are kept back than that takes:
+tasks are evicted and more than 1 - p of the guarantee periods of the last week were broken; it falls while someone
+waits and either fewer were or nobody was evicted in the last H hours. So the share that is broken comes to be what
+was promised, and no more cards are kept back than that takes:
 
-    level += gain * (e - (1 - p))      0 <= level <= the highest
+    level += gain * (e - (1 - p))      0 <= level <= the highest; e = 0 if nobody was evicted of late
     inventory = C - min(C, bound on the peak of the pool's total demand over H hours at this level)
     quota = min(inventory, S0 + Sa)
 
@@ -18,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import ceil
 
+from gfs.core.ledger import GuaranteeLedger
 from gfs.core.pool import Pool
 from gfs.core.ports import QuotaRow
 from gfs.domain.units import DAY, format_clock
@@ -43,14 +45,14 @@ class AdaptiveQuota:
         self,
         pool: Pool,
         demand: Demand,
-        rates: EvictionRates,
+        ledger: GuaranteeLedger,
         waits: SpotWaits,
         *,
         p: float,
         guarantees: Sequence[float],
     ) -> None:
         self._demand = demand
-        self._rates = rates
+        self._rates, self._lately = EvictionRates(ledger), EvictionRates(ledger)
         self._waits = waits
         self._p = p
         self._allotments = Allotments(pool, guarantees)
@@ -65,7 +67,8 @@ class AdaptiveQuota:
         happened: dict[float, tuple[float, float]] = {}
         for hours in self._allotments.guarantees:
             broken, wait = self._rates.rate(hours, now, back=WINDOW), self._waits.longest(hours, now)
-            self._levels[hours] = self._moved(self._levels[hours], broken, wait)
+            quiet = self._lately.rate(hours, now) == 0
+            self._levels[hours] = self._moved(self._levels[hours], 0.0 if quiet else broken, wait)
             happened[hours] = broken, wait
         outlook = self._demand.look(now) if max(self._levels.values()) >= LOWEST else None
         for hours, (broken, wait) in happened.items():

@@ -97,7 +97,7 @@ class Metrics:
     """Eviction rate - alpha x useful GPU time of the counted tasks / (all cards x span). Lower is better."""
     alpha: float
     quota_use: float | None
-    """Time average of spot GPUs in use / quota where the quota is above 0; None without a quota."""
+    """Time average of spot GPUs in use / quota, at most 1, where the quota is above 0; None without a quota."""
     span: tuple[float, float]
     """First and last second the allocation rate looks at."""
     wasted_cost: float | None
@@ -263,7 +263,7 @@ def _allocation(
 
 
 def _quota_use(quota: pa.Table, span: tuple[float, float]) -> float | None:
-    """Time average of spot_in_use / quota over the pools, for the shortest guarantee of each."""
+    """Time average of spot_in_use / quota, at most 1, over the pools, for the shortest guarantee of each."""
     model, models = categories(quota["gpu_model"])
     time, hours = numbers(quota["time"]), numbers(quota["guarantee_hours"])
     limit, used = numbers(quota["quota"]), numbers(quota["spot_in_use"])
@@ -277,6 +277,6 @@ def _quota_use(quota: pa.Table, span: tuple[float, float]) -> float | None:
         until = np.append(time[rows][1:], span[1])
         held = np.minimum(until, span[1]) - np.maximum(time[rows], span[0])
         live = (held > 0) & (limit[rows] > 0) & np.isfinite(limit[rows])
-        total += float((held[live] * used[rows][live] / limit[rows][live]).sum())
+        total += float((held[live] * np.minimum(used[rows][live] / limit[rows][live], 1.0)).sum())
         weight += float(held[live].sum())
     return total / weight if weight else None

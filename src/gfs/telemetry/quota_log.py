@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import isnan
+
 import pyarrow as pa
 
 from gfs.core.ports import Policy
@@ -40,10 +42,9 @@ class QuotaLog:
         for row in policy.quota_rows():
             in_use = pool.spot_held(row.guarantee_hours) / MICRO
             *quota, demand, rate, wait, forecaster, organization, peak, hour = row
-            led_to_it: tuple[float | str | None, ...] = (None,) * 7  # no forecast, no feedback
-            if forecaster:
-                led_to_it = (demand, rate, wait, forecaster, organization, peak, hour)
-            self._rows.append((now, pool.gpu_model, *quota, in_use, pool.idle, *led_to_it))
+            happened = (None,) * 3 if isnan(rate) else (demand, rate, wait)
+            ahead = (forecaster, organization, peak, hour) if forecaster else (None,) * 4
+            self._rows.append((now, pool.gpu_model, *quota, in_use, pool.idle, *happened, *ahead))
 
     def table(self) -> pa.Table:
         """The log as a table."""
