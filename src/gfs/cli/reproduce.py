@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -102,6 +103,7 @@ def reproduce(
     from gfs.experiments.workers import answer_all
     from gfs.files import write_text
 
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))  # so that no worker is left behind
     names = list(EXPERIMENTS) if only is None else parse_names(only, "part", _check_part, "no part is named")
     chosen = [EXPERIMENTS[name] for name in EXPERIMENTS if name in names]
     setup = _setup(jobs, nodes, series, seeds, quick)

@@ -48,7 +48,7 @@ def page(shown: Mapping[str, Exhibit], made: Made, answers: Answers) -> str:
         title = f"What GFS would change: {setup.given.label}"
         subtitle = "The experiments of the GFS paper on this trace."
         opening = [Words(_plain_words(setup, answers), lead=True)]
-    sections = [Section("In short", [*opening, Words(made.words())])]
+    sections = [Section("In short", [*opening, Words(made.words().replace("`", ""))])]
     for name, exhibit in shown.items():
         blocks: list[Block] = [Words(exhibit.shows)]
         if exhibit.verdicts:
