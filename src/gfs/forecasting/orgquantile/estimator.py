@@ -16,6 +16,7 @@ from gfs.forecasting.orgquantile.outcome import Curves, OrgQuantileForecast
 from gfs.forecasting.orgquantile.rise import Rises, rises_of, shifted
 from gfs.forecasting.orgquantile.tables import Tables
 from gfs.forecasting.orgquantile.track import COMPARED, KEPT, Track, replay_hours
+from gfs.forecasting.orgquantile.window import Window
 
 LARGEST_HELD_OUT = 0.3
 """Share of the history: so much at most is kept from the model that the fitting itself is judged by."""
@@ -66,6 +67,7 @@ class OrgQuantilePredictor:
         self._fitted_until = fitted_until
         self._curves, self._rises = curves, rises
         self._seen: DemandHistory | None = None
+        self._hours: Window
         self._reach = LOOK_BACK + replay_hours(estimator.horizon)
 
     def predict(self, history: DemandHistory, hours: int) -> OrgQuantileForecast:
@@ -95,7 +97,9 @@ class OrgQuantilePredictor:
         """Bring the track to the end of the history, from where it stands if that is part of it."""
         horizon = self._estimator.horizon
         if self._seen is not None and _continues(self._seen, history, self._reach):
-            begin = self._seen.end + 1
+            for hour in range(self._seen.end + 1, history.end + 1):
+                self._hours.append(history.gpus[:, hour - 1 - history.start])
+                self._advance(history, hour)
         else:
             gate = self._estimator.gate
             self._earlier = Mixture.of(self._rehearsal, history.keys, gate)
@@ -103,18 +107,20 @@ class OrgQuantilePredictor:
             self._rises_of_series = self._rises.of(history.keys)
             self._track = Track(len(history.keys), horizon)
             begin = min(max(history.start + 1, history.end - replay_hours(horizon)), history.end)
-        if begin <= history.end:
+            known = padded(history, begin - LOOK_BACK).T
+            self._hours = Window(known[:LOOK_BACK])
             self._advance(history, begin)
+            for hour in range(begin + 1, history.end + 1):
+                self._hours.append(known[hour - begin + LOOK_BACK - 1])
+                self._advance(history, hour)
         self._seen = history
 
-    def _advance(self, history: DemandHistory, begin: int) -> None:
-        """One origin after the other, each with the hours before it."""
-        known = np.ascontiguousarray(padded(history, begin - LOOK_BACK).T)
-        for hour in range(begin, history.end + 1):
-            self._window = known[hour - begin : hour - begin + LOOK_BACK]
-            column = hour - 1 - history.start
-            value = history.gpus[:, column] if column >= 0 else np.zeros(len(history.keys))
-            self._track.advance(self._mixture(hour), self._window, value, hour, history)
+    def _advance(self, history: DemandHistory, hour: int) -> None:
+        """To the origin at this hour, with the hours before it."""
+        self._window = self._hours.block
+        column = hour - 1 - history.start
+        value = history.gpus[:, column] if column >= 0 else np.zeros(len(history.keys))
+        self._track.advance(self._mixture(hour), self._window, value, hour, history)
 
 
 def _continues(seen: DemandHistory, history: DemandHistory, reach: int) -> bool:
