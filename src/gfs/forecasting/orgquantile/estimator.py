@@ -96,24 +96,33 @@ class OrgQuantilePredictor:
     def _follow(self, history: DemandHistory) -> None:
         """Bring the track to the end of the history, from where it stands if that is part of it."""
         horizon = self._estimator.horizon
-        if self._seen is not None and _continues(self._seen, history, self._reach):
-            for hour in range(self._seen.end + 1, history.end + 1):
-                self._hours.append(history.gpus[:, hour - 1 - history.start])
-                self._advance(history, hour)
+        seen = self._seen
+        if seen is not None and _continues(seen, history, self._reach):
+            if (history.start + history.first >= seen.end).any():  # a first record fills the hours before it
+                self._replay(history, seen.end + 1)
+            else:
+                for hour in range(seen.end + 1, history.end + 1):
+                    self._hours.append(history.gpus[:, hour - 1 - history.start])
+                    self._advance(history, hour)
         else:
             gate = self._estimator.gate
             self._earlier = Mixture.of(self._rehearsal, history.keys, gate)
             self._later = Mixture.of(self._final, history.keys, gate)
             self._rises_of_series = self._rises.of(history.keys)
             self._track = Track(len(history.keys), horizon)
-            begin = min(max(history.start + 1, history.end - replay_hours(horizon)), history.end)
-            known = padded(history, begin - LOOK_BACK).T
-            self._hours = Window(known[:LOOK_BACK])
-            self._advance(history, begin)
-            for hour in range(begin + 1, history.end + 1):
-                self._hours.append(known[hour - begin + LOOK_BACK - 1])
-                self._advance(history, hour)
+            self._replay(history, min(max(history.start + 1, history.end - replay_hours(horizon)), history.end))
         self._seen = history
+
+    def _replay(self, history: DemandHistory, begin: int) -> None:
+        """One origin after the other, from the hour `begin` on."""
+        if begin > history.end:
+            return
+        known = padded(history, begin - LOOK_BACK).T
+        self._hours = Window(known[:LOOK_BACK])
+        self._advance(history, begin)
+        for hour in range(begin + 1, history.end + 1):
+            self._hours.append(known[hour - begin + LOOK_BACK - 1])
+            self._advance(history, hour)
 
     def _advance(self, history: DemandHistory, hour: int) -> None:
         """To the origin at this hour, with the hours before it."""
