@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 
 from gfs import InputError
+from gfs.batch.job import Answer
+from gfs.batch.traces import Given
 from gfs.experiments.evaluations import HORIZON, NETWORKS, DemandFile, Evaluation, demand_of, installed, largest
 from gfs.experiments.exhibit import Exhibit
 from gfs.experiments.forecasters import FORECASTERS
-from gfs.experiments.jobs import Answer
 from gfs.experiments.setup import Setup
-from gfs.experiments.traces import Given
 from gfs.forecasting.evaluation import Scores, roll
 from gfs.forecasting.naive import PERSISTENCE
 from gfs.report.page import Chart, DataTable, Section, Words, build_page

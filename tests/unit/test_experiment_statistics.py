@@ -8,18 +8,18 @@ from typing import Any
 import pytest
 
 from builders import Draft, hp, nodes, play, spot, workload
+from gfs.batch.cache import Cache
+from gfs.batch.traces import Given
 from gfs.domain.units import DAY, HOUR
 from gfs.domain.workload import Workload
-from gfs.experiments.cache import Cache
 from gfs.experiments.deployment import DEPLOYMENT, Pool, _verdicts, of_model, static_words, whole_cluster
 from gfs.experiments.exhibit import Exhibit, Experiment
 from gfs.experiments.heat_map import HEAT_MAP, _swing
+from gfs.experiments.jobs import answered
 from gfs.experiments.setup import Setup
 from gfs.experiments.statistics import STATISTICS
 from gfs.experiments.trace_statistics import POINTS, TraceStatistics, thinned
-from gfs.experiments.traces import Given
 from gfs.experiments.views import heat, pools
-from gfs.experiments.workers import answer_all
 from gfs.report.page import Chart, DataTable, Section, build_page
 from gfs.telemetry.inspection import Cdf
 from gfs.workloads import write_trace
@@ -39,7 +39,7 @@ def given(folder: Path, world: Workload) -> Setup:
 
 
 def shown(experiment: Experiment, setup: Setup, folder: Path) -> Exhibit:
-    answers = answer_all(experiment.jobs(setup), Cache(folder / "cache"), 1, lambda missing: lambda job: None)
+    answers = answered(experiment.jobs(setup), Cache(folder / "cache"), 1, lambda missing: lambda job: None)
     exhibit = experiment.exhibit(setup, answers)
     build_page("x", "x", [Section("x", exhibit.blocks)])
     return exhibit

@@ -8,18 +8,18 @@ from typing import Any
 
 import pytest
 
+from gfs.batch.cache import Cache
+from gfs.batch.job import Answer, Job
+from gfs.batch.traces import Generated, Given
 from gfs.domain.errors import InputError
-from gfs.experiments.cache import Cache
 from gfs.experiments.comparison import COMPARISON, SCHEDULERS, runs
 from gfs.experiments.exhibit import Exhibit, Verdict
 from gfs.experiments.gap import GapSample
-from gfs.experiments.jobs import Answer, Job, Simulation, merged
+from gfs.experiments.jobs import Simulation, answered, merged
 from gfs.experiments.report import Made, markdown, page
 from gfs.experiments.seeds import Mean, mean_of, metric
 from gfs.experiments.setup import Setup
 from gfs.experiments.trace_statistics import TraceStatistics
-from gfs.experiments.traces import Generated, Given
-from gfs.experiments.workers import answer_all
 from gfs.report.page import DataTable
 
 SMALL = Generated("demo", nodes=4, days=1)
@@ -81,23 +81,23 @@ class TestCache:
     def test_what_was_computed_is_not_computed_again(self, tmp_path: Path) -> None:
         cache, log = Cache(tmp_path / "cache"), str(tmp_path / "log")
         jobs = [Sum(n, log) for n in (3, 4, 3)]
-        first = answer_all(jobs, cache, 1, ignored)
+        first = answered(jobs, cache, 1, ignored)
         assert first[Sum(4, log)] == {"sum": 10}
-        assert answer_all([*jobs, Sum(5, log)], cache, 1, ignored)[Sum(5, log)] == {"sum": 15}
+        assert answered([*jobs, Sum(5, log)], cache, 1, ignored)[Sum(5, log)] == {"sum": 15}
         assert Path(log).read_text(encoding="utf-8").split() == ["4", "3", "5"]  # the longest first, each once
 
     def test_a_run_that_was_stopped_goes_on_where_it_was(self, tmp_path: Path) -> None:
         cache, log = Cache(tmp_path / "cache"), str(tmp_path / "log")
         with pytest.raises(InputError, match="13 cannot"):
-            answer_all([Sum(20, log), Sum(13, log), Sum(2, log)], cache, 1, ignored)
-        answer_all([Sum(20, log), Sum(2, log)], cache, 1, ignored)
+            answered([Sum(20, log), Sum(13, log), Sum(2, log)], cache, 1, ignored)
+        answered([Sum(20, log), Sum(2, log)], cache, 1, ignored)
         assert Path(log).read_text(encoding="utf-8").split() == ["20", "13", "2"]
 
     def test_several_at_once_give_the_same(self, tmp_path: Path) -> None:
         log = str(tmp_path / "log")
         jobs = [Sum(n, log) for n in range(1, 6)]
-        alone = answer_all(jobs, Cache(tmp_path / "one"), 1, ignored)
-        assert answer_all(jobs, Cache(tmp_path / "two"), 2, ignored) == alone
+        alone = answered(jobs, Cache(tmp_path / "one"), 1, ignored)
+        assert answered(jobs, Cache(tmp_path / "two"), 2, ignored) == alone
 
     def test_a_broken_file_counts_as_none(self, tmp_path: Path) -> None:
         cache, job = Cache(tmp_path), Sum(3, str(tmp_path / "log"))

@@ -22,7 +22,7 @@ from gfs.domain.errors import InputError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from gfs.experiments.jobs import Job
+    from gfs.batch.job import Job
     from gfs.experiments.setup import Setup
 
 EPILOG = """Examples:
@@ -97,10 +97,10 @@ def reproduce(
     have changed there. What is computed is kept in DIR: a run that was stopped goes
     on where it was, and the same again takes seconds.
     """
-    from gfs.experiments.cache import Cache
+    from gfs.batch.cache import Cache
+    from gfs.experiments.jobs import answered
     from gfs.experiments.registry import EXPERIMENTS
     from gfs.experiments.report import Made, exhibits, markdown, page
-    from gfs.experiments.workers import answer_all
     from gfs.files import write_text
 
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))  # so that no worker is left behind
@@ -114,7 +114,7 @@ def reproduce(
         outputs.plan(tables)
         wanted: list[Job] = [job for experiment in chosen for job in experiment.jobs(setup)]
         with _progress() as started:
-            answers = answer_all(wanted, Cache(out / "cache"), workers or os.cpu_count() or 1, started)
+            answers = answered(wanted, Cache(out / "cache"), workers or os.cpu_count() or 1, started)
         command = " ".join(shlex.quote(Path(word).name if "/" in word else word) for word in sys.argv)
         spent = sum(float(answer.get("seconds") or 0.0) for answer in answers.values())
         made = Made(command, setup, spent)
@@ -139,9 +139,9 @@ def _check_part(name: str) -> str:
 
 
 def _setup(jobs: Path | None, nodes: Path | None, series: Path | None, seeds: int, quick: bool) -> Setup:
+    from gfs.batch.traces import Given
     from gfs.cli.trace_input import read_workload
     from gfs.experiments.setup import Setup
-    from gfs.experiments.traces import Given
 
     given = None
     if (jobs is None) != (nodes is None):

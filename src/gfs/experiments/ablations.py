@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from gfs.batch.job import Answers, Job
 from gfs.experiments.comparison import runs, seconds
 from gfs.experiments.exhibit import NO_SPOT, Exhibit, Experiment, Verdict, without_spot
-from gfs.experiments.jobs import Answers, Job
 from gfs.experiments.paper import paper
 from gfs.experiments.seeds import Mean, metric, text_of
 from gfs.experiments.setup import Setup

@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from gfs.batch.job import Answer, Answers, Job
 from gfs.experiments.comparison import OURS, SCHEDULERS, runs, seconds
 from gfs.experiments.exhibit import NO_SPOT, Exhibit, Experiment, Verdict, without_spot
 from gfs.experiments.gap import GapSample
-from gfs.experiments.jobs import Answer, Answers, Job, Simulation
+from gfs.experiments.jobs import Simulation
 from gfs.experiments.paper import paper
 from gfs.experiments.seeds import Mean, mean_of, metric, text_of
 from gfs.experiments.setup import Setup

@@ -6,8 +6,9 @@ from collections.abc import Callable
 from itertools import combinations
 from typing import Any, NamedTuple
 
+from gfs.batch.job import Answers, Job
 from gfs.experiments.exhibit import Exhibit, Experiment, Verdict
-from gfs.experiments.jobs import Answers, Job, Simulation
+from gfs.experiments.jobs import Simulation
 from gfs.experiments.paper import paper
 from gfs.experiments.seeds import Mean, metric, text_of
 from gfs.experiments.setup import Setup

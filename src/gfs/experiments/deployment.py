@@ -9,12 +9,13 @@ from math import ceil
 from typing import Any, NamedTuple
 
 from gfs.assembly.parameters import Parameters
+from gfs.batch.job import Answer, Answers, Job
+from gfs.batch.traces import Trace, load
 from gfs.domain.task import Kind
 from gfs.experiments.exhibit import Exhibit, Experiment, Verdict
-from gfs.experiments.jobs import Answer, Answers, Job, Simulation
+from gfs.experiments.jobs import Simulation
 from gfs.experiments.paper import paper
 from gfs.experiments.setup import Setup
-from gfs.experiments.traces import Trace, load
 from gfs.experiments.views import WEEK
 from gfs.report.columns import NOTHING, amount, percent, short_seconds
 from gfs.report.page import Block, Chart, DataTable

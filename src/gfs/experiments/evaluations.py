@@ -13,9 +13,9 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 
 from gfs.assembly.demand import read_demand
+from gfs.batch.job import Answer
+from gfs.batch.traces import Trace, load
 from gfs.domain.errors import InputError
-from gfs.experiments.jobs import Answer
-from gfs.experiments.traces import Trace, load
 from gfs.forecasting.evaluation import SPLIT, Rolled, origins_of_test, roll
 from gfs.forecasting.forecast import Estimator
 from gfs.forecasting.history import WEEK_HOURS, DemandHistory

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from gfs.experiments.jobs import Answer, Answers, Job
+from gfs.batch.job import Answer, Answers, Job
 from gfs.experiments.setup import Setup
 from gfs.report.page import Block, Figure
 

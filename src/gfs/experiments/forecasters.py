@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from gfs.batch.job import Answer, Answers, Job
 from gfs.experiments.evaluations import (
     BANDS,
     EXTRA,
@@ -22,7 +23,6 @@ from gfs.experiments.evaluations import (
     demand_of,
 )
 from gfs.experiments.exhibit import Exhibit, Experiment, Verdict
-from gfs.experiments.jobs import Answer, Answers, Job
 from gfs.experiments.paper import paper
 from gfs.experiments.setup import Setup
 from gfs.forecasting.evaluation import Scores

@@ -11,10 +11,10 @@ from gfs.assembly.compositions.gfs_plus import GFS_PLUS
 from gfs.assembly.context import Context
 from gfs.assembly.parameters import Parameters
 from gfs.assembly.run import run_simulation
+from gfs.batch.job import Answer
+from gfs.batch.traces import Trace, load
 from gfs.core.ports import Victims
 from gfs.domain.task import Task
-from gfs.experiments.jobs import Answer
-from gfs.experiments.traces import Trace, load
 from gfs.policies.gfs.exact_victims import least_weight
 from gfs.policies.gfs.gang_victims import GangPreemptor
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from gfs.batch.job import Answers, Job
 from gfs.experiments.comparison import seconds
 from gfs.experiments.exhibit import NO_SPOT, Exhibit, Experiment, Verdict, without_spot
-from gfs.experiments.jobs import Answers, Job, Simulation
+from gfs.experiments.jobs import Simulation
 from gfs.experiments.paper import paper
 from gfs.experiments.seeds import Mean, metric, text_of
 from gfs.experiments.setup import Setup

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from gfs.batch.job import Answers, Job
 from gfs.experiments.deployment import BEFORE, whole_cluster
 from gfs.experiments.exhibit import Exhibit, Experiment, Verdict
-from gfs.experiments.jobs import Answers, Job
 from gfs.experiments.paper import paper
 from gfs.experiments.setup import Setup
 from gfs.report.columns import amount

@@ -2,42 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from functools import partial
+from typing import Any
 
 from gfs.assembly.parameters import Parameters
 from gfs.assembly.run import run_simulation, with_task_defaults
-from gfs.experiments.traces import Trace, load
+from gfs.batch.answers import Progress, answer_all
+from gfs.batch.cache import Cache
+from gfs.batch.job import Answer, Job
+from gfs.batch.traces import Trace, load
+from gfs.batch.workers import on_this_machine
 from gfs.experiments.views import VIEWS
-
-Answer = dict[str, Any]
-"""What a job gives: plain numbers, texts and lists, as they stand in its file."""
-
-
-class Job(Protocol):
-    """Something to compute, once. Jobs are compared by what they are, so two classes of them are never equal."""
-
-    @property
-    def label(self) -> str:
-        """What it is, in a few words."""
-        ...
-
-    @property
-    def weight(self) -> float:
-        """About how long it takes, in seconds of an idle core."""
-        ...
-
-    def identity(self) -> dict[str, Any]:
-        """All that the answer depends on, but for the version of GFS."""
-        ...
-
-    def run(self) -> Answer:
-        """Compute it."""
-        ...
-
-
-Answers = Mapping[Job, Answer]
 
 PACE = {"chronus": 8.0, "gfs-plus": 5.0, "gfs": 2.0, "gfs-s": 2.0, "gfs-p": 2.0, "gfs-sp": 2.0, "gfs-d": 2.0}
 """Schedulers that take longer than a plain one: how many times as long, about."""
@@ -108,3 +85,12 @@ def merged(jobs: Iterable[Job]) -> dict[Job, Job]:
         if isinstance(job, Simulation):
             views[job.alike()] = views.get(job.alike(), frozenset()) | job.views
     return {job: replace(job, views=views[job.alike()]) if isinstance(job, Simulation) else job for job in wanted}
+
+
+def answered(
+    jobs: Iterable[Job], cache: Cache, workers: int, started: Callable[[list[Job]], Progress]
+) -> dict[Job, Answer]:
+    """Every job with its answer, so many computed at the same time."""
+    stands_for = merged(jobs)
+    answers = answer_all(stands_for.values(), cache, partial(on_this_machine, workers), started)
+    return {job: answers[other] for job, other in stands_for.items()}

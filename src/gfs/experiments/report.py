@@ -6,8 +6,9 @@ import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from gfs.batch.job import Answers
 from gfs.experiments.exhibit import Exhibit, Experiment, Verdict
-from gfs.experiments.jobs import Answers, Simulation
+from gfs.experiments.jobs import Simulation
 from gfs.experiments.setup import Setup
 from gfs.report.columns import amount, percent, short_seconds
 from gfs.report.page import Block, DataTable, Section, Words, build_page

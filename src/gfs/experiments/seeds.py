@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.stats import t
 
-from gfs.experiments.jobs import Answer
+from gfs.batch.job import Answer
 from gfs.report.columns import NOTHING
 
 

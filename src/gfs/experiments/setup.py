@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gfs.experiments.traces import Generated, Given, Trace
+from gfs.batch.traces import Generated, Given, Trace
 
 LOADS = {"low": 1.0, "medium": 2.0, "high": 4.0}
 """The paper's three loads: spot tasks times so many."""

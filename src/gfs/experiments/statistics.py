@@ -7,11 +7,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from gfs.batch.job import Answer, Answers, Job
 from gfs.domain.task import Kind
 from gfs.domain.units import DAY, HOUR
 from gfs.experiments.deployment import BEFORE, FEW, of_model, static_words, whole_cluster
 from gfs.experiments.exhibit import Exhibit, Experiment, Verdict
-from gfs.experiments.jobs import Answer, Answers, Job, Simulation
+from gfs.experiments.jobs import Simulation
 from gfs.experiments.paper import paper
 from gfs.experiments.setup import Setup
 from gfs.experiments.trace_statistics import ORGANIZATIONS, TraceStatistics, restored

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from gfs.batch.job import Answer
+from gfs.batch.traces import Trace, load
 from gfs.domain.task import Kind
 from gfs.domain.units import DAY
-from gfs.experiments.jobs import Answer
-from gfs.experiments.traces import Trace, load
 from gfs.experiments.views import WEEK
 from gfs.telemetry.inspection import Cdf, ClassSummary, Durations, Inspection, OrganizationDemand, inspect
 from gfs.telemetry.runs import TaskColumns

@@ -7,22 +7,22 @@ import json
 from functools import cache
 from pathlib import Path
 
+from gfs.batch.job import Answer, Job
 from gfs.domain.errors import InputError
-from gfs.experiments.jobs import Answer, Job
 from gfs.files import write_text
 from gfs.version import __version__
 
 ROOT = Path(__file__).parents[1]
-SHOWING = {"cli", "report", "experiments"}
-"""Packages that show answers; of the last one, some modules make them."""
-MAKING = ("jobs", "traces", "views")
+SHOWING = {"cli", "report", "experiments", "sweeps"}
+"""Packages that show answers; some modules of the last two make them."""
+MAKING = ("experiments.jobs", "experiments.views")
 
 
 @cache
 def code_digest(module: str) -> str:
     """A digest of the program and of the module a job stands in: an answer of other code is another answer."""
     digest = hashlib.sha256(__version__.encode())
-    making = {f"gfs.experiments.{name}" for name in MAKING} | {module}
+    making = {f"gfs.{name}" for name in MAKING} | {module}
     for path in sorted(ROOT.rglob("*")):
         parts = path.relative_to(ROOT).with_suffix("").parts
         if path.suffix not in {".py", ".json"}:

@@ -1,0 +1,1 @@
+"""Many runs over a grid or a sample of parameters (`gfs sweep`)."""
