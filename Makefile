@@ -41,7 +41,7 @@ $(EXTRAS)/.done: pyproject.toml
 	@test -x $(EXTRAS)/bin/python || $(PYTHON) -m venv $(EXTRAS)
 	@echo "Installing GFS with its extras into $(EXTRAS) ..."
 	@$(EXTRAS)/bin/python -m pip install -q --disable-pip-version-check torch==2.13.0
-	@$(EXTRAS)/bin/python -m pip install -q --disable-pip-version-check -e '.[dev,baselines,lightgbm]'
+	@$(EXTRAS)/bin/python -m pip install -q --disable-pip-version-check -e '.[dev,baselines,lightgbm,ray]'
 	@touch $@
 
 test-extras: $(EXTRAS)/.done  ## install the heavy extras too and run the tests that need them

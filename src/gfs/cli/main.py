@@ -18,6 +18,7 @@ from gfs.cli import (
     reproduce,
     schedulers,
     simulate,
+    sweep,
     trace_check,
     trace_convert,
     trace_generate,
@@ -49,15 +50,26 @@ forecast = typer.Typer(
     epilog="Example: gfs forecast predict --jobs jobs.csv --nodes nodes.csv",
 )
 
+sweeps = typer.Typer(
+    cls=sweep.SweepGroup,
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    help="Many runs over a grid or a sample of parameters: gfs sweep FILE.toml --out DIR.",
+    epilog=sweep.EPILOG,
+)
+
 app.command("demo", epilog=demo.EPILOG)(demo.demo)
 app.command("simulate", epilog=simulate.EPILOG)(simulate.simulate)
 app.command("compare", epilog=compare.EPILOG)(compare.compare)
 app.command("explain", epilog=explain.EPILOG)(explain.explain)
 app.command("reproduce", epilog=reproduce.EPILOG)(reproduce.reproduce)
+app.add_typer(sweeps, name="sweep")
 app.add_typer(trace, name="trace")
 app.add_typer(forecast, name="forecast")
 app.command("schedulers", epilog=schedulers.EPILOG)(schedulers.schedulers)
 app.command("parameters", epilog=parameters.EPILOG)(parameters.parameters)
+sweeps.command("run")(sweep.run)
+sweeps.command("show")(sweep.show_results)
 trace.command("generate", epilog=trace_generate.EPILOG)(trace_generate.generate)
 trace.command("check", epilog=trace_check.EPILOG)(trace_check.check)
 trace.command("inspect", epilog=trace_inspect.EPILOG)(trace_inspect.inspect)

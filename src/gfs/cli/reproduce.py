@@ -6,22 +6,19 @@ import os
 import shlex
 import signal
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from gfs.cli.console import say
+from gfs.cli.job_progress import job_progress
 from gfs.cli.names import parse_names
 from gfs.cli.options import RESULTS, RUN
 from gfs.cli.outputs import Outputs, make_folder
 from gfs.domain.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from gfs.batch.job import Job
     from gfs.experiments.setup import Setup
 
@@ -113,7 +110,7 @@ def reproduce(
         outputs.plan(report)
         outputs.plan(tables)
         wanted: list[Job] = [job for experiment in chosen for job in experiment.jobs(setup)]
-        with _progress() as started:
+        with job_progress() as started:
             answers = answered(wanted, Cache(out / "cache"), workers or os.cpu_count() or 1, started)
         command = " ".join(shlex.quote(Path(word).name if "/" in word else word) for word in sys.argv)
         spent = sum(float(answer.get("seconds") or 0.0) for answer in answers.values())
@@ -150,47 +147,3 @@ def _setup(jobs: Path | None, nodes: Path | None, series: Path | None, seeds: in
         read_workload(jobs, nodes, skip_bad_rows=False)  # errors in it show now, not in the midst
         given = Given.of(jobs, nodes)
     return Setup(tuple(range(1 if quick else seeds)), quick, given, str(series) if series else "")
-
-
-@contextmanager
-def _progress() -> Iterator[Callable[[list[Job]], Callable[[Job], None]]]:
-    """A bar over all that has to be computed, with the time left; lines where nobody watches."""
-    if not sys.stderr.isatty():
-        yield _lines
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
-
-    columns = (
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        TaskProgressColumn(),
-        TimeRemainingColumn(compact=True),
-    )
-    with Progress(*columns, console=Console(stderr=True), transient=True, speed_estimate_period=1e9) as progress:
-
-        def started(missing: list[Job]) -> Callable[[Job], None]:
-            if not missing:
-                return lambda job: None
-            bar = progress.add_task(f"0 of {len(missing)} runs", total=sum(job.weight for job in missing))
-            count = 0
-
-            def done(job: Job) -> None:
-                nonlocal count
-                count += 1
-                progress.update(bar, advance=job.weight, description=f"{count} of {len(missing)}: {job.label}")
-
-            return done
-
-        yield started
-
-
-def _lines(missing: list[Job]) -> Callable[[Job], None]:
-    count = 0
-
-    def done(job: Job) -> None:
-        nonlocal count
-        count += 1
-        typer.echo(f"{count} of {len(missing)}: {job.label}", err=True)
-
-    return done

@@ -1,0 +1,57 @@
+"""How far many jobs have come: a bar with the time left, or a line a job where nobody watches."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import typer
+
+if TYPE_CHECKING:
+    from gfs.batch.job import Job
+
+
+@contextmanager
+def job_progress() -> Iterator[Callable[[list[Job]], Callable[[Job], None]]]:
+    """A bar over all that has to be computed, with the time left; lines where nobody watches."""
+    if not sys.stderr.isatty():
+        yield _lines
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        TaskProgressColumn(),
+        TimeRemainingColumn(compact=True),
+    )
+    with Progress(*columns, console=Console(stderr=True), transient=True, speed_estimate_period=1e9) as progress:
+
+        def started(missing: list[Job]) -> Callable[[Job], None]:
+            if not missing:
+                return lambda job: None
+            bar = progress.add_task(f"0 of {len(missing)} runs", total=sum(job.weight for job in missing))
+            count = 0
+
+            def done(job: Job) -> None:
+                nonlocal count
+                count += 1
+                progress.update(bar, advance=job.weight, description=f"{count} of {len(missing)}: {job.label}")
+
+            return done
+
+        yield started
+
+
+def _lines(missing: list[Job]) -> Callable[[Job], None]:
+    count = 0
+
+    def done(job: Job) -> None:
+        nonlocal count
+        count += 1
+        typer.echo(f"{count} of {len(missing)}: {job.label}", err=True)
+
+    return done

@@ -1,0 +1,170 @@
+"""`gfs sweep`: many runs over a grid or a sample of parameters, and what came of them."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from gfs.cli.console import note, say, show
+from gfs.cli.guard import GuardedGroup
+from gfs.cli.job_progress import job_progress
+from gfs.cli.options import RESULTS, RUN, Json
+from gfs.cli.outputs import PAGES, STDOUT, Outputs, make_folder
+
+if TYPE_CHECKING:
+    from gfs.batch.workers import Workers
+
+EPILOG = """Examples:
+
+gfs sweep sweep.toml --out results
+
+gfs sweep sweep.toml --out results --ray
+
+gfs sweep show results --plot front.html"""
+
+SHOWN = 40
+"""Rows of the table, unless all are asked for."""
+
+
+class SweepGroup(GuardedGroup):
+    """`gfs sweep FILE` is `gfs sweep run FILE`; `--ray` without an address means this machine."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Put in what was left out."""
+        words = list(args)
+        if words and words[0] not in self.commands and words[0] not in {"--help", "-h"}:
+            words.insert(0, "run")
+        if "--ray" in words:
+            place = words.index("--ray") + 1
+            if place == len(words) or words[place].startswith("-"):
+                words.insert(place, "local")
+        return super().parse_args(ctx, words)
+
+
+def run(
+    file: Annotated[Path, typer.Argument(metavar="FILE.toml", readable=False, help="What to vary.")],
+    out: Annotated[
+        Path,
+        typer.Option(
+            "--out",
+            metavar="DIR",
+            readable=False,
+            help="Folder for results.parquet and what was computed; made if need be.",
+            rich_help_panel=RESULTS,
+        ),
+    ],
+    workers: Annotated[
+        int | None,
+        typer.Option(
+            "--workers",
+            min=1,
+            metavar="N",
+            help="Runs at the same time; by default one a core.",
+            rich_help_panel=RUN,
+        ),
+    ] = None,
+    ray: Annotated[
+        str | None,
+        typer.Option(
+            "--ray",
+            metavar="[ADDRESS]",
+            help="Run on a Ray cluster: the one at this address, else one started here.",
+            rich_help_panel=RUN,
+        ),
+    ] = None,
+) -> None:
+    """Simulate every combination of what a TOML file varies, or a random sample of them.
+
+    The file names a trace (a preset, or jobs and nodes), what varies (schedulers,
+    seeds, spot_scale, any parameter) and what is set for all. A run that fails is
+    reported and the rest goes on; a sweep that was stopped goes on where it was.
+    """
+    from gfs.batch.answers import answer_all
+    from gfs.batch.cache import Cache
+    from gfs.sweeps.spec import read_sweep
+    from gfs.sweeps.table import results_table, write_results
+
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))  # so that no worker is left behind
+    runs = read_sweep(file).runs()
+    count = workers or os.cpu_count() or 1
+    choose = _workers(ray, count)
+    make_folder(out)
+    results = out / "results.parquet"
+    errors: dict[Any, str] = {}
+    with Outputs(file) as outputs:
+        outputs.plan(results)
+        say(f"{len(runs):,} runs")
+        with job_progress() as started:
+            answers = answer_all(
+                runs, Cache(out / "cache"), choose, started, lambda job, error: errors.update({job: _words(error)})
+            )
+        outputs.save(results, partial(write_results, results_table(runs, answers, errors)))
+    for job, words in errors.items():
+        note(f"failed: {job.label}: {words}")
+    say(f"{len(runs) - len(errors):,} runs done, {len(errors):,} failed. Next: gfs sweep show {out}")
+    if errors:
+        raise typer.Exit(1)
+
+
+def _words(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+
+
+def _workers(address: str | None, count: int) -> Any:
+    """Who computes: told how many jobs there are, gives the workers."""
+    from gfs.batch.workers import on_this_machine
+
+    if address is None:
+        return partial(on_this_machine, count)
+    from gfs.batch.ray_cluster import RayCluster
+
+    cluster: Workers = RayCluster(address, count)
+    return lambda jobs: cluster
+
+
+def show_results(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", readable=False, help="Folder or file of a sweep.")],
+    every: Annotated[bool, typer.Option("--all", help="Every group of runs, not the best ones alone.")] = False,
+    plot: Annotated[
+        Path | None,
+        typer.Option("--plot", metavar="FILE", readable=False, help="Draw all groups as an HTML page."),
+    ] = None,
+    json: Json = None,
+) -> None:
+    """Show what a sweep came to: the settings that no other is better than in everything.
+
+    Evictions, spot wait and cards in use are weighed against each other (the Pareto
+    front). Runs that differ in their seeds alone count as one, by their means.
+    """
+    from gfs.cli.sweep_table import sweep_table
+    from gfs.report.sweep_page import sweep_page
+    from gfs.sweeps.table import read_results
+
+    results = read_results(folder)
+    with Outputs(folder) as outputs:
+        outputs.plan(plot, PAGES)
+        outputs.plan(json)
+        if json != STDOUT:
+            groups = [group for group in results.groups if group.best or every]
+            show(sweep_table(results.varied, groups[: None if every else SHOWN]))
+            say(f"{sum(g.best for g in results.groups)} of {len(results.groups)} settings are on the front")
+            for what, why in results.failed:
+                note(f"failed: {what}: {why}")
+        outputs.save(plot, lambda path: sweep_page(results.varied, results.groups, path))
+        outputs.save_json(
+            json,
+            {
+                "varied": results.varied,
+                "groups": [
+                    {"settings": g.settings, "seeds": g.seeds, "front": g.best, "means": g.means}
+                    for g in results.groups
+                ],
+                "failed": [{"run": what, "error": why} for what, why in results.failed],
+            },
+        )

@@ -1,0 +1,65 @@
+"""One run of a sweep: a scheduler with its parameters on a trace, and what came of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from gfs.assembly.parameters import Parameters
+from gfs.assembly.run import run_simulation, with_task_defaults
+from gfs.batch.job import Answer
+from gfs.batch.traces import Trace, load
+
+Value = str | float | int | bool
+"""What a parameter can be in a file."""
+
+
+@dataclass(frozen=True, slots=True)
+class SweepRun:
+    """A point of the grid or of the sample."""
+
+    trace: Trace
+    scheduler: str
+    seed: int
+    settings: tuple[tuple[str, Value], ...]
+    """Parameters that are not as usual, by name."""
+    varied: tuple[tuple[str, Value], ...]
+    """What makes this run differ from others of its sweep: columns of the table."""
+
+    @property
+    def label(self) -> str:
+        """What differs: 'scheduler=gfs, p=0.9'."""
+        return ", ".join(f"{name}={value}" for name, value in self.varied) or self.scheduler
+
+    @property
+    def weight(self) -> float:
+        """All alike: what a run takes is not known before."""
+        return 1.0
+
+    def identity(self) -> dict[str, Any]:
+        """All that the run depends on."""
+        return {
+            "job": "sweep",
+            "trace": self.trace.identity(),
+            "scheduler": self.scheduler,
+            "seed": self.seed,
+            "parameters": self.parameters().to_dict(),
+        }
+
+    def parameters(self) -> Parameters:
+        """The parameters; raises InputError for one that does not exist or is out of range."""
+        return Parameters().changed(dict(self.settings))
+
+    def run(self) -> Answer:
+        """Simulate it."""
+        parameters = self.parameters()
+        workload = with_task_defaults(load(self.trace), parameters)
+        result = run_simulation(workload, self.scheduler, parameters, seed=self.seed)
+        metrics = result.metrics.to_dict()
+        return {
+            **{f"hp_{name}": value for name, value in metrics["hp"].items()},
+            **{f"spot_{name}": value for name, value in metrics["spot"].items()},
+            "allocation_rate": metrics["allocation_rate_total"],
+            "useful_gpu_hours": metrics["useful_gpu_hours"],
+            "objective": metrics["objective"],
+        }

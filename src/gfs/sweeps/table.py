@@ -1,0 +1,132 @@
+"""The results of a sweep: one table, and the runs in it that no other is better than."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from gfs.batch.job import Answer
+from gfs.domain.errors import InputError
+from gfs.files import write_atomically
+from gfs.sweeps.runs import SweepRun
+
+GOALS = {"spot_eviction_rate": False, "spot_jqt_mean": False, "allocation_rate": True}
+"""What is weighed against each other; True: more is better."""
+
+
+def results_table(runs: Sequence[SweepRun], answers: Mapping[Any, Answer], errors: Mapping[Any, str]) -> pa.Table:
+    """One row a run, in the order of the sweep: what varied, the metrics, and why it failed if it did."""
+    rows = []
+    for number, run in enumerate(runs):
+        figures = answers.get(run, {})
+        usual: dict[str, Any] = {"run": number, "scheduler": run.scheduler, "seed": run.seed}
+        rows.append({**usual, **dict(run.varied), **figures, "error": errors.get(run)})
+    names = list(dict.fromkeys(name for row in rows for name in row if name != "error"))
+    metadata = {"varied": ",".join(dict.fromkeys(name for run in runs for name, _ in run.varied))}
+    table = pa.Table.from_pylist(rows, schema=_schema([*names, "error"], rows))
+    return table.replace_schema_metadata(metadata)
+
+
+def _schema(names: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> pa.Schema:
+    """A type a column: whole numbers stay whole, a mix with fractions does not."""
+    fields = []
+    for name in names:
+        values = [row[name] for row in rows if row.get(name) is not None]
+        kinds = {type(value) for value in values}
+        if name == "error" or (kinds <= {str} and values):
+            kind = pa.string()
+        elif kinds <= {bool} and values:
+            kind = pa.bool_()
+        elif kinds <= {int} and values:
+            kind = pa.int64()
+        elif kinds <= {int, float}:
+            kind = pa.float64()
+        else:
+            kind = pa.string()
+        fields.append((name, kind))
+    return pa.schema(fields)
+
+
+def write_results(table: pa.Table, path: Path) -> None:
+    """As Parquet, whole or not at all."""
+    write_atomically(path, lambda temporary: pq.write_table(table, temporary))
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Runs that differ in their seeds alone, and the means of what came out."""
+
+    settings: dict[str, Any]
+    seeds: int
+    means: dict[str, float]
+    best: bool
+    """Whether no other group is better or as good in every goal and better in one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Results:
+    """What a sweep came to."""
+
+    varied: list[str]
+    groups: list[Group]
+    failed: list[tuple[str, str]]
+    """Runs that failed: what they were, and why."""
+
+
+def read_results(path: Path) -> Results:
+    """Read a table of results; `path` may be the folder of the sweep."""
+    file = path / "results.parquet" if path.is_dir() else path
+    try:
+        table = pq.read_table(file)
+    except (OSError, pa.ArrowInvalid) as error:
+        raise InputError(f"{file}: no results of a sweep can be read there: {error}") from error
+    metadata = table.schema.metadata or {}
+    if b"varied" not in metadata:
+        raise InputError(f"{file}: this table was not written by gfs sweep")
+    varied = [name for name in metadata[b"varied"].decode().split(",") if name and name != "seed"]
+    rows = table.to_pylist()
+    failed = [(_said(row, [*varied, "seed"]), row["error"]) for row in rows if row["error"] is not None]
+    return Results(varied, _grouped([row for row in rows if row["error"] is None], varied), failed)
+
+
+def _said(row: Mapping[str, Any], names: Sequence[str]) -> str:
+    return ", ".join(f"{name}={row[name]}" for name in names if row.get(name) is not None)
+
+
+def _grouped(rows: Sequence[dict[str, Any]], varied: Sequence[str]) -> list[Group]:
+    alike: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+    for row in rows:
+        alike.setdefault(tuple(row.get(name) for name in varied), []).append(row)
+    means = [_means(group) for group in alike.values()]
+    return [
+        Group(dict(zip(varied, key, strict=True)), len(group), mean, _unbeaten(mean, means))
+        for (key, group), mean in zip(alike.items(), means, strict=True)
+    ]
+
+
+def _means(group: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    """Of all numbers that every run of the group has."""
+    found: dict[str, float] = {}
+    for name, first in group[0].items():
+        values = [row[name] for row in group]
+        if isinstance(first, int | float) and not any(value is None or isinstance(value, str) for value in values):
+            found[name] = sum(values) / len(values)
+    return found
+
+
+def _unbeaten(mine: Mapping[str, float], others: Sequence[Mapping[str, float]]) -> bool:
+    """On the Pareto front. Where nothing is evicted by design (leases) the rate counts as 0."""
+
+    def goals(means: Mapping[str, float]) -> list[float]:
+        return [(-1 if more else 1) * means.get(name, 0.0) for name, more in GOALS.items()]
+
+    ours = goals(mine)
+    for other in map(goals, others):
+        if all(a <= b for a, b in zip(other, ours, strict=True)) and other != ours:
+            return False
+    return True

@@ -1,0 +1,88 @@
+"""`gfs sweep` from the command line: run, go on, failures, the front."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from typer.testing import CliRunner, Result
+
+from gfs.cli.main import app
+
+TEXT = """
+[trace]
+preset = "demo"
+nodes = 4
+days = 1
+
+[vary]
+scheduler = ["gfs", "yarn-cs"]
+seed = [0, 1]
+"""
+
+
+def gfs(*words: str) -> Result:
+    return CliRunner().invoke(app, ["sweep", *words])
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "sweep.toml"
+    path.write_text(TEXT, encoding="utf-8")
+    return path
+
+
+def test_run_and_show(file: Path, tmp_path: Path) -> None:
+    out = str(tmp_path / "out")
+    result = gfs(str(file), "--out", out, "--workers", "1")
+    assert result.exit_code == 0, result.output
+    assert "4 runs done, 0 failed" in result.output
+    assert pq.read_table(tmp_path / "out/results.parquet").num_rows == 4
+    shown = gfs(
+        "show", out, "--all", "--plot", str(tmp_path / "front.html"), "--json", str(tmp_path / "front.json")
+    )
+    assert shown.exit_code == 0, shown.output
+    assert "of 2 settings are on the front" in shown.output
+    front = json.loads((tmp_path / "front.json").read_text(encoding="utf-8"))
+    assert [group["settings"] for group in front["groups"]] == [{"scheduler": "gfs"}, {"scheduler": "yarn-cs"}]
+    assert front["groups"][0]["seeds"] == 2
+    assert "settings are on the front" in (tmp_path / "front.html").read_text(encoding="utf-8")
+
+
+def test_several_at_once_give_the_same_bytes_and_a_stopped_one_goes_on(file: Path, tmp_path: Path) -> None:
+    one, two = tmp_path / "one", tmp_path / "two"
+    gfs(str(file), "--out", str(one), "--workers", "1")
+    gfs(str(file), "--out", str(two), "--workers", "2")
+    assert (one / "results.parquet").read_bytes() == (two / "results.parquet").read_bytes()
+    whole = (one / "results.parquet").read_bytes()
+    next((one / "cache").glob("*.json")).unlink()
+    again = gfs(str(file), "--out", str(one), "--workers", "1")
+    assert "1 of 1:" in again.output
+    assert (one / "results.parquet").read_bytes() == whole
+
+
+def test_a_run_that_fails_is_told_and_the_rest_goes_on(file: Path, tmp_path: Path) -> None:
+    # No spot task fits into two percent of the pool.
+    file.write_text(TEXT.replace('"yarn-cs"', '"static"') + "[set]\nquota_share = 0.02\n", encoding="utf-8")
+    result = gfs(str(file), "--out", str(tmp_path / "out"), "--workers", "1")
+    assert result.exit_code == 1
+    assert "2 runs done, 2 failed" in result.output
+    assert "failed: scheduler=static, seed=0: InputError:" in result.output
+    errors = pq.read_table(tmp_path / "out/results.parquet")["error"].to_pylist()
+    assert [error is None for error in errors] == [True, True, False, False]
+    assert "failed: scheduler=static, seed=0" in gfs("show", str(tmp_path / "out")).output
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("no.toml", "--out", "out"), "no.toml: cannot be read"),
+        (("show", "nowhere"), "no results of a sweep can be read there"),
+    ],
+)
+def test_errors_name_what_is_wrong(words: tuple[str, ...], said: str) -> None:
+    result = gfs(*words)
+    assert result.exit_code == 2
+    assert said in result.output
