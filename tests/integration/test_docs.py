@@ -104,12 +104,18 @@ def root_command() -> Any:
     return typer.main.get_command(app)
 
 
+IMPLIED = "sweep"
+"""The group whose command `run` needs no name: `gfs sweep FILE`."""
+
+
 def find_command(words: list[str]) -> tuple[str, Any, list[str]]:
     """The command that these words name, how it is called, and the words that are left."""
     command, path, left = root_command(), [], list(words)
     while left and (inner := getattr(command, "commands", {}).get(left[0])) is not None:
         command = inner
         path.append(left.pop(0))
+    if command.name == IMPLIED:
+        command = command.commands["run"]
     return " ".join(path), command, left
 
 
@@ -183,7 +189,7 @@ def test_the_command_reference_lists_every_option() -> None:
         section = page.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
         assert section, f"no section on gfs {path}"
         known = options_of(command)
-        for option in known.keys() - {"--help", "TASK", "task"}:
+        for option in known.keys() - {"--help", "TASK", "task", "file", "folder"}:
             assert f"`{option}" in section or f" {option} " in section, f"gfs {path} {option} is not documented"
         if not section.startswith("\nList what"):
             named = set(re.findall(r"`(--[a-z-]+)", section))
@@ -197,7 +203,7 @@ def _leaves() -> list[tuple[str, Any]]:
     for name, command in getattr(root_command(), "commands", {}).items():
         inner = getattr(command, "commands", {})
         found += [(f"{name} {n}", c) for n, c in inner.items()] or [(name, command)]
-    return found
+    return [(IMPLIED if path == f"{IMPLIED} run" else path, command) for path, command in found]
 
 
 # -- links, tables, trees ----------------------------------------------------------------------------------
