@@ -22,7 +22,7 @@ gfs trace generate --preset paper --nodes 50 --days 14 --out small-paper"""
 
 
 def generate(
-    preset: Annotated[str, typer.Option("--preset", metavar="NAME", help="demo, paper or production.")],
+    preset: Annotated[str, typer.Option("--preset", metavar="NAME", help="demo, paper, production or fleet.")],
     out: Annotated[
         Path,
         typer.Option(

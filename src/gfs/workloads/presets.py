@@ -89,29 +89,44 @@ class Preset:
 def paper() -> Preset:
     """The cluster the paper simulates."""
     facts = figures()["paper_simulation"]
-    hp, spot = _a100_mix(Kind.HP), _a100_mix(Kind.SPOT)
-    body = _hp_body(facts["duration_seconds"]["HP"]["p99"], 0.99)
-    long_mean = (facts["duration_seconds"]["HP"]["mean"] - 0.99 * body.mean()) / 0.01
-    low, high = facts["offered_load"]["HP"]
-    pool = PoolPlan(
-        facts["gpu_model"],
-        ((facts["nodes"], facts["gpus_per_node"]),),
-        128,
-        _organizations("A100-SXM4-80GB"),
-        ClassPlan(
-            facts["tasks"]["HP"],
-            hp,
-            body,
-            LongPlan(0.01, body.seconds[-1], long_mean, _long_share_of_gpu_time(body.seconds[-1], long_mean)),
-            load=(low + high) / 2,
-        ),
-        ClassPlan(facts["tasks"]["Spot"], spot, _spot_durations(), load=facts["offered_load"]["Spot"]),
-    )
+    pool = _paper_pool(facts["gpu_model"], facts["nodes"], facts["tasks"]["HP"], facts["tasks"]["Spot"])
     return Preset(
         "paper",
         "the cluster the paper simulates: 287 x 8 A100, 91 days, 165,038 tasks",
         facts["days"],
         (pool,),
+    )
+
+
+def fleet() -> Preset:
+    """As large as clusters get: four pools like the paper's one. No gang exceeds a thirty-second of its pool."""
+    facts = figures()["paper_simulation"]
+    hp_share = facts["tasks"]["HP"] / (facts["tasks"]["HP"] + facts["tasks"]["Spot"])
+    pools = []
+    for model, nodes in (("A100", 5000), ("A800", 2500), ("H800", 2500), ("H20", 2500)):
+        tasks = 2_000_000 * nodes // 12_500
+        pools.append(_paper_pool(model, nodes, round(tasks * hp_share), tasks - round(tasks * hp_share), 1 / 32))
+    return Preset("fleet", "100,000 cards in four pools, 28 days, 2,000,000 tasks", 28, tuple(pools))
+
+
+def _paper_pool(
+    model: str, nodes: int, hp_tasks: int, spot_tasks: int, gang_limit: float | None = None
+) -> PoolPlan:
+    """A pool with the mix, the running times and the load of the one that the paper simulates."""
+    facts = figures()["paper_simulation"]
+    body = _hp_body(facts["duration_seconds"]["HP"]["p99"], 0.99)
+    long_mean = (facts["duration_seconds"]["HP"]["mean"] - 0.99 * body.mean()) / 0.01
+    low, high = facts["offered_load"]["HP"]
+    long = LongPlan(0.01, body.seconds[-1], long_mean, _long_share_of_gpu_time(body.seconds[-1], long_mean))
+    return PoolPlan(
+        model,
+        ((nodes, facts["gpus_per_node"]),),
+        128,
+        _organizations("A100-SXM4-80GB"),
+        ClassPlan(hp_tasks, _a100_mix(Kind.HP, gang_limit), body, long, load=(low + high) / 2),
+        ClassPlan(
+            spot_tasks, _a100_mix(Kind.SPOT, gang_limit), _spot_durations(), load=facts["offered_load"]["Spot"]
+        ),
     )
 
 
@@ -225,7 +240,7 @@ def _organizations(model: str) -> dict[str, Organization]:
     }
 
 
-_BUILDERS = {"demo": demo, "paper": paper, "production": production}
+_BUILDERS = {"demo": demo, "paper": paper, "production": production, "fleet": fleet}
 
 PRESETS: dict[str, str] = {name: build().description for name, build in _BUILDERS.items()}
 """The presets by name, each with a line on what it is."""
