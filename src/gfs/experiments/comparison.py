@@ -33,8 +33,8 @@ class Quantity(NamedTuple):
 
 
 def seconds(value: float) -> str:
-    """Seconds as the paper prints them."""
-    return f"{value:,.1f}"
+    """Seconds as the paper prints them, small ones with another digit."""
+    return f"{value:,.1f}" if value >= 10 else f"{value:.2f}"
 
 
 QUANTITIES = (
