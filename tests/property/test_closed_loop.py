@@ -68,7 +68,7 @@ def test_the_future_moves_no_quota_of_before(scheduler: str, quota: str) -> None
     early = rows(first, cut)
     assert early == rows(second, cut)
     assert rows(first, 5 * DAY) != rows(second, 5 * DAY)
-    forecasters = {row["forecaster"] for row in early}
+    forecasters = {row["forecaster"] for row in early} - {None}  # the adaptive quota may not look ahead
     assert forecasters >= {"nothing known yet", "cautious"}
     assert len(forecasters) == 3  # and one that has learnt
 
