@@ -11,7 +11,7 @@ never cross.
 from __future__ import annotations
 
 from bisect import bisect_left
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from scipy.special import ndtri
@@ -35,6 +35,8 @@ class Scores:
 
     ordered: Single
     known: Ints
+    reaches: dict[float, tuple[Floats, Floats]] = field(default_factory=dict)
+    """Probability -> the curve and c(p) that were worked out already: scores serve for some hours."""
 
     @classmethod
     def empty(cls, targets: int) -> Scores:
@@ -50,10 +52,14 @@ class Scores:
 
     def reach(self, p: float, curve: Floats) -> Floats:
         """c(p): how many widths above the middle the bound lies; `curve` is that of all organizations."""
+        known = self.reaches.get(p)
+        if known is not None and known[0] is curve:
+            return known[1]
         rank = np.minimum(np.ceil(p * (self.known + 1) - 1e-9).astype(np.int64), self.known)
         own = self.ordered[np.arange(len(rank)), np.maximum(rank - 1, 0)]
         own = np.where(self.known > 0, own, 0.0)
         reach: Floats = (self.known * own + PRIOR * curve_at(curve, p)) / (self.known + PRIOR)
+        self.reaches[p] = curve, reach
         return reach
 
 
