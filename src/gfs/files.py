@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import tempfile
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from gfs.domain.errors import InputError
 
@@ -20,6 +22,16 @@ def check_writable(path: Path, formats: tuple[str, ...] = ()) -> None:
         raise InputError(f"{path}: the folder {path.parent} does not exist; create it first")
     if not os.access(path.parent, os.W_OK):
         raise InputError(f"{path}: no permission to write into {path.parent}")
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """What a TOML file says; raises InputError if it cannot be read or is none."""
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror or error}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: not a TOML file: {error}") from error
 
 
 def write_atomically(path: Path, write: Callable[[Path], None]) -> None:

@@ -57,6 +57,16 @@ class TestSpec:
         (run,) = swept(tmp_path, '[trace]\njobs = "jobs.csv"\nnodes = "nodes.csv"\n[vary]\nseed = [0]\n')
         assert run.trace == Given.of(tmp_path / "jobs.csv", tmp_path / "nodes.csv")
 
+    def test_the_files_of_a_trace_are_read_once_for_all_runs(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        write_trace(workload(nodes(8), [hp("h"), spot("s")]), tmp_path)
+        asked: list[Path] = []
+        found = Given.of(tmp_path / "jobs.csv", tmp_path / "nodes.csv")
+        monkeypatch.setattr(Given, "of", lambda jobs, nodes: asked.append(jobs) or found)
+        runs = swept(tmp_path, '[trace]\njobs = "jobs.csv"\nnodes = "nodes.csv"\n[vary]\np = [0.7, 0.8, 0.9]\n')
+        assert (len(runs), len(asked)) == (3, 1)
+
     @pytest.mark.parametrize(
         ("text", "said"),
         [
@@ -77,6 +87,10 @@ class TestSpec:
             ('[trace]\njobs = "sweep.toml"\n[vary]\np = [0.9]\n', "trace.nodes is missing"),
             (TRACE + "[vary]\np = [0.9]\n[set]\nm = [1]\n", "set.m = [1]: must be one value"),
             ("vary = 3\n" + TRACE, "vary must be a table"),
+            (TRACE + '[vary]\nseed = ["a"]\n', "seed = 'a': must be a whole number"),
+            (TRACE + "[vary]\nseed = [1.5]\n", "seed = 1.5: must be a whole number"),
+            (TRACE + '[vary]\nspot_scale = ["x"]\n', "spot_scale = 'x': must be a number"),
+            ('sample_seed = "x"\n' + TRACE + "[vary]\np = [0.9]\n", "sample_seed = 'x': must be a whole number"),
         ],
     )
     def test_what_is_wrong_is_named(self, text: str, said: str, tmp_path: Path) -> None:

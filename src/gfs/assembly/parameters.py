@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import date
@@ -13,6 +12,7 @@ from typing import Any, Self
 
 from gfs.domain.errors import InputError
 from gfs.domain.execution import ExecutionRules
+from gfs.files import read_toml
 
 QUOTAS = ("none", "fixed", "forecast", "weekly-peak", "open-loop", "adaptive")
 CHOICES = {"quota": ("", *QUOTAS), "aggregate": ("sum-of-peaks", "independent", "total")}
@@ -120,12 +120,7 @@ class Parameters:
     def from_toml(cls, path: Path | str) -> Self:
         """Read parameters from a TOML file with `key = value` lines, also inside a [parameters] table."""
         path = Path(path)
-        try:
-            document = tomllib.loads(path.read_text(encoding="utf-8"))
-        except OSError as error:
-            raise InputError(f"{path}: cannot be read: {error.strerror or error}") from error
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-            raise InputError(f"{path}: not a TOML file: {error}") from error
+        document = read_toml(path)
         values = document.pop("parameters", {})
         if not isinstance(values, dict):
             raise InputError(f"{path}: 'parameters' must be a table of key = value lines")

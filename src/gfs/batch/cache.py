@@ -14,8 +14,8 @@ from gfs.version import __version__
 
 ROOT = Path(__file__).parents[1]
 SHOWING = {"cli", "report", "experiments", "sweeps"}
-"""Packages that show answers; some modules of the last two make them."""
-MAKING = ("experiments.jobs", "experiments.views")
+"""Packages that show answers; some of their modules make them."""
+MAKING = ("experiments.jobs", "experiments.views", "report.series")
 
 
 @cache

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import socket
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -13,14 +12,11 @@ from gfs.domain.errors import InputError
 
 LOCAL = "local"
 """In place of an address: start Ray on this machine, for as long as it takes."""
-
-
 SECONDS_TO_ANSWER = 10.0
 
 
 def load_ray() -> Any:
     """Ray; raises InputError that says how to install it."""
-    os.environ.setdefault("RAY_ENABLE_UV_RUN_RUNTIME_ENV", "0")
     try:
         import ray
     except ImportError:
@@ -75,5 +71,5 @@ def _fetched(ray: Any, reference: Any) -> Outcome:
     try:
         found: Outcome = ray.get(reference)
     except ray.exceptions.RayError as error:  # a worker that died, not a job that failed
-        return error if isinstance(error, Exception) else RuntimeError(str(error))
+        return RuntimeError(str(error))
     return found

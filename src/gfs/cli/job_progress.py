@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -11,6 +12,11 @@ import typer
 
 if TYPE_CHECKING:
     from gfs.batch.job import Job
+
+
+def end_with_workers() -> None:
+    """A command that is told to end takes its workers with it."""
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
 
 
 @contextmanager

@@ -86,3 +86,19 @@ Json = Annotated[
         rich_help_panel=RESULTS,
     ),
 ]
+ResultFolder = Annotated[
+    Path,
+    typer.Option(
+        "--out",
+        metavar="DIR",
+        readable=False,
+        help="Folder for the results and all that was computed; made if need be.",
+        rich_help_panel=RESULTS,
+    ),
+]
+RunsAtOnce = Annotated[
+    int | None,
+    typer.Option(
+        "--workers", min=1, metavar="N", help="Runs at the same time; by default one a core.", rich_help_panel=RUN
+    ),
+]

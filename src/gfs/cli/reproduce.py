@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shlex
-import signal
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -12,9 +11,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gfs.cli.console import say
-from gfs.cli.job_progress import job_progress
+from gfs.cli.job_progress import end_with_workers, job_progress
 from gfs.cli.names import parse_names
-from gfs.cli.options import RESULTS, RUN
+from gfs.cli.options import RUN, ResultFolder, RunsAtOnce
 from gfs.cli.outputs import Outputs, make_folder
 from gfs.domain.errors import InputError
 
@@ -32,16 +31,7 @@ gfs reproduce --jobs jobs.csv --nodes nodes.csv --out results"""
 
 
 def reproduce(
-    out: Annotated[
-        Path,
-        typer.Option(
-            "--out",
-            metavar="DIR",
-            readable=False,
-            help="Folder for report.html, results.md and what was computed; made if need be.",
-            rich_help_panel=RESULTS,
-        ),
-    ],
+    out: ResultFolder,
     only: Annotated[
         str | None,
         typer.Option(
@@ -77,16 +67,7 @@ def reproduce(
         bool,
         typer.Option("--quick", help="Small clusters and one seed: minutes, and no weight.", rich_help_panel=RUN),
     ] = False,
-    workers: Annotated[
-        int | None,
-        typer.Option(
-            "--workers",
-            min=1,
-            metavar="N",
-            help="Runs at the same time; by default one a core.",
-            rich_help_panel=RUN,
-        ),
-    ] = None,
+    workers: RunsAtOnce = None,
 ) -> None:
     """Make every table and figure of the paper anew, beside the paper's numbers, in one page.
 
@@ -100,7 +81,7 @@ def reproduce(
     from gfs.experiments.report import Made, exhibits, markdown, page
     from gfs.files import write_text
 
-    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))  # so that no worker is left behind
+    end_with_workers()
     names = list(EXPERIMENTS) if only is None else parse_names(only, "part", _check_part, "no part is named")
     chosen = [EXPERIMENTS[name] for name in EXPERIMENTS if name in names]
     setup = _setup(jobs, nodes, series, seeds, quick)

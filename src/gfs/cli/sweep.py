@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
-import sys
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,8 +11,8 @@ import typer
 
 from gfs.cli.console import note, say, show
 from gfs.cli.guard import GuardedGroup
-from gfs.cli.job_progress import job_progress
-from gfs.cli.options import RESULTS, RUN, Json
+from gfs.cli.job_progress import end_with_workers, job_progress
+from gfs.cli.options import RUN, Json, ResultFolder, RunsAtOnce
 from gfs.cli.outputs import PAGES, STDOUT, Outputs, make_folder
 
 if TYPE_CHECKING:
@@ -49,26 +47,8 @@ class SweepGroup(GuardedGroup):
 
 def run(
     file: Annotated[Path, typer.Argument(metavar="FILE.toml", readable=False, help="What to vary.")],
-    out: Annotated[
-        Path,
-        typer.Option(
-            "--out",
-            metavar="DIR",
-            readable=False,
-            help="Folder for results.parquet and what was computed; made if need be.",
-            rich_help_panel=RESULTS,
-        ),
-    ],
-    workers: Annotated[
-        int | None,
-        typer.Option(
-            "--workers",
-            min=1,
-            metavar="N",
-            help="Runs at the same time; by default one a core.",
-            rich_help_panel=RUN,
-        ),
-    ] = None,
+    out: ResultFolder,
+    workers: RunsAtOnce = None,
     ray: Annotated[
         str | None,
         typer.Option(
@@ -90,7 +70,7 @@ def run(
     from gfs.sweeps.spec import read_sweep
     from gfs.sweeps.table import results_table, write_results
 
-    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))  # so that no worker is left behind
+    end_with_workers()
     runs = read_sweep(file).runs()
     count = workers or os.cpu_count() or 1
     choose = _workers(ray, count)

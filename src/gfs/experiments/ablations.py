@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gfs.batch.job import Answers, Job
-from gfs.experiments.comparison import runs, seconds
+from gfs.experiments.comparison import points, runs, seconds
 from gfs.experiments.exhibit import NO_SPOT, Exhibit, Experiment, Verdict, without_spot
 from gfs.experiments.paper import paper
 from gfs.experiments.seeds import Mean, metric, text_of
@@ -50,7 +50,7 @@ def exhibit(setup: Setup, answers: Answers) -> Exhibit:
         found[name] = (wait, rate, waste)
         row = [f"{name}: {what}", text_of(jct, seconds), *[seconds(theirs[name][0])] * beside]
         row += [wait.text(seconds), *[seconds(theirs[name][1])] * beside]
-        row += [rate.text(lambda share: f"{100 * share:.2f}"), *[f"{theirs[name][2]:.2f}"] * beside]
+        row += [rate.text(points), *[f"{theirs[name][2]:.2f}"] * beside]
         rows.append([*row, waste.text(amount)])
     header = ["variant", "spot JCT [s]", *["paper"] * beside, "spot JQT [s]", *["paper"] * beside]
     header += ["evicted [%]", *["paper"] * beside, "wasted [GPU-h]"]

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from gfs.batch.job import Answer, Answers, Job
-from gfs.experiments.comparison import OURS, SCHEDULERS, runs, seconds
+from gfs.experiments.comparison import OURS, SCHEDULERS, points, runs, seconds
 from gfs.experiments.exhibit import NO_SPOT, Exhibit, Experiment, Verdict, without_spot
 from gfs.experiments.gap import GapSample
 from gfs.experiments.jobs import Simulation
@@ -77,10 +77,10 @@ def _table(load: str, mine: dict[str, list[Answer]]) -> DataTable:
             [
                 name,
                 text_of(metric(found, "spot", "jqt_mean"), seconds),
-                text_of(metric(found, "spot", "eviction_rate"), _percent),
+                text_of(metric(found, "spot", "eviction_rate"), points),
                 text_of(metric(found, "spot", "wasted_gpu_hours"), amount),
-                text_of(metric(found, "spot", "guarantee_hit_rate"), _percent),
-                text_of(metric(found, "spot", "evictions_per_guarantee_period"), _percent),
+                text_of(metric(found, "spot", "guarantee_hit_rate"), points),
+                text_of(metric(found, "spot", "evictions_per_guarantee_period"), points),
                 text_of(metric(found, "hp", "jqt_mean"), lambda value: f"{value:.2f}"),
                 text_of(metric(found, "hp", "jqt_max"), amount),
                 mean_of(kept).text(amount) if name == PLUS else NOTHING,
@@ -91,32 +91,28 @@ def _table(load: str, mine: dict[str, list[Answer]]) -> DataTable:
     return DataTable(header, rows, note=f"Spot load {load}. Of the guarantee periods 10% may be broken (p = 0.9).")
 
 
-def _percent(share: float) -> str:
-    return f"{100 * share:.2f}"
-
-
 def _verdicts(load: str, mine: dict[str, list[Answer]]) -> list[Verdict]:
     """What is claimed of the closed loop, of gfs and of gfs-plus."""
     verdicts = []
-    points = {}
+    places = {}
     for name, found in mine.items():
         wait, rate = metric(found, "spot", "jqt_mean"), metric(found, "spot", "eviction_rate")
         if wait is not None and rate is not None:
-            points[name] = (wait, rate)
+            places[name] = (wait, rate)
     for name in (OURS, PLUS):
         broken = metric(mine[name], "spot", "evictions_per_guarantee_period")
         if broken is not None:
-            found_text = f"{_percent(broken.value)}% of the guarantee periods are broken."
+            found_text = f"{points(broken.value)}% of the guarantee periods are broken."
             verdicts.append(Verdict(f"{name}, {load}: at most 10% broken", broken.value <= TARGET, found_text))
-        if name in points:
-            verdicts.append(_not_beaten(name, load, points))
+        if name in places:
+            verdicts.append(_not_beaten(name, load, places))
     return verdicts
 
 
-def _not_beaten(name: str, load: str, points: dict[str, tuple[Mean, Mean]]) -> Verdict:
+def _not_beaten(name: str, load: str, places: dict[str, tuple[Mean, Mean]]) -> Verdict:
     """Whether no other scheduler waits less and evicts less at once."""
-    wait, rate = points[name]
-    others = {other: at for other, at in points.items() if other not in {OURS, PLUS}}
+    wait, rate = places[name]
+    others = {other: at for other, at in places.items() if other not in {OURS, PLUS}}
     better = [other for other, (w, r) in others.items() if w.value < wait.value and r.value < rate.value]
     words = [
         f"{other}: wait {_times(wait.value, w.value)}, evictions {_times(rate.value, r.value)}"

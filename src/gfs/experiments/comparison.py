@@ -37,12 +37,17 @@ def seconds(value: float) -> str:
     return f"{value:,.1f}" if value >= 10 else f"{value:.2f}"
 
 
+def points(share: float) -> str:
+    """A share in percent, without the sign."""
+    return f"{100 * share:.2f}"
+
+
 QUANTITIES = (
     Quantity("hp_jct", "HP JCT [s]", ("hp", "jct_mean"), seconds),
     Quantity("hp_jqt", "HP JQT [s]", ("hp", "jqt_mean"), seconds),
     Quantity("spot_jct", "spot JCT [s]", ("spot", "jct_mean"), seconds),
     Quantity("spot_jqt", "spot JQT [s]", ("spot", "jqt_mean"), seconds),
-    Quantity("evicted", "evicted [%]", ("spot", "eviction_rate"), lambda share: f"{100 * share:.2f}", 0.01),
+    Quantity("evicted", "evicted [%]", ("spot", "eviction_rate"), points, 0.01),
 )
 
 

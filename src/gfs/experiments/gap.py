@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
+from gfs.assembly.compositions.gfs import by_cost
 from gfs.assembly.compositions.gfs_plus import GFS_PLUS
-from gfs.assembly.context import Context
 from gfs.assembly.parameters import Parameters
 from gfs.assembly.run import run_simulation
 from gfs.batch.job import Answer
 from gfs.batch.traces import Trace, load
+from gfs.core.ledger import GuaranteeLedger
+from gfs.core.pool import Pool
 from gfs.core.ports import Victims
 from gfs.domain.task import Task
 from gfs.policies.gfs.exact_victims import least_weight
 from gfs.policies.gfs.gang_victims import GangPreemptor
 
+Sample = list[tuple[float, float]]
+"""What the victims weigh, and what the best ones would."""
 MOST = 120
 """Decisions that are compared."""
 EVERY = 5
@@ -27,12 +32,9 @@ EVERY = 5
 class SampledPreemptor(GangPreemptor):
     """Notes, for one gang in `EVERY`, what its victims weigh and what the best ones would."""
 
-    def __init__(self, context: Context, sample: list[tuple[float, float]]) -> None:
-        numbers = context.parameters
-        super().__init__(
-            context.pool, context.ledger, rules=numbers.rules, beta=numbers.beta, period=context.period
-        )
-        self._nodes = context.pool.nodes
+    def __init__(self, pool: Pool, ledger: GuaranteeLedger, *, sample: Sample, **numbers: Any) -> None:
+        super().__init__(pool, ledger, **numbers)
+        self._nodes = pool.nodes
         self._sample = sample
         self._decisions = 0
 
@@ -71,9 +73,10 @@ class GapSample:
 
     def run(self) -> Answer:
         """Run gfs-plus without a quota, so that many decisions are made, and compare some of them."""
-        sample: list[tuple[float, float]] = []
+        sample: Sample = []
+        preemptor = partial(SampledPreemptor, sample=sample)
         recipe = replace(
-            GFS_PLUS, name="gfs-plus-sampled", preemptor=lambda context, keeper: SampledPreemptor(context, sample)
+            GFS_PLUS, name="gfs-plus-sampled", preemptor=lambda context, keeper: by_cost(context, preemptor)
         )
         run_simulation(load(self.trace), recipe, Parameters(quota="none"))
         gaps = np.array([weight / best - 1 for weight, best in sample if best > 0])

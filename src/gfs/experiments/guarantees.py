@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gfs.batch.job import Answers, Job
-from gfs.experiments.comparison import seconds
+from gfs.experiments.comparison import points, seconds
 from gfs.experiments.exhibit import NO_SPOT, Exhibit, Experiment, Verdict, without_spot
 from gfs.experiments.jobs import Simulation
 from gfs.experiments.paper import paper
@@ -48,16 +48,12 @@ def exhibit(setup: Setup, answers: Answers) -> Exhibit:
         rates.append(rate)
         row = [f"{hours} h", wait.text(seconds)]
         row += [seconds(theirs["spot_jqt"][i])] if beside else []
-        row.append(rate.text(_percent))
+        row.append(rate.text(points))
         row += [f"{theirs['evicted'][i]:.2f}"] if beside else []
-        rows.append([*row, text_of(broken, _percent), text_of(kept, _percent)])
+        rows.append([*row, text_of(broken, points), text_of(kept, points)])
     header = ["guarantee", "spot JQT [s]", *["paper"] * beside, "evicted [%]", *["paper"] * beside]
     header += ["periods broken [%]", "runs that kept their hours [%]"]
     return Exhibit(SHOWS, [DataTable(header, rows)], _verdicts(waits, rates) if beside else ())
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.2f}"
 
 
 def _verdicts(waits: list[Mean], rates: list[Mean]) -> list[Verdict]:

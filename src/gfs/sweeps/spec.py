@@ -21,7 +21,6 @@ guarantee_hours = 2                # for all runs
 from __future__ import annotations
 
 import random
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -31,6 +30,7 @@ from typing import Any
 from gfs.assembly.schedulers import find_scheduler
 from gfs.batch.traces import Generated, Given, Trace
 from gfs.domain.errors import InputError
+from gfs.files import read_toml
 from gfs.sweeps.runs import SweepRun, Value
 from gfs.workloads import PRESETS
 
@@ -56,8 +56,8 @@ class Sweep:
     fixed: Mapping[str, Value]
     sample: int | None
     sample_seed: int
-    folder: Path
-    """Where the file lies: names of other files are seen from there."""
+    given: Given | None
+    """The trace, if it is in files: read once, not once a run."""
 
     def runs(self) -> list[SweepRun]:
         """All runs, each checked; raises InputError for one that could not be made."""
@@ -95,26 +95,24 @@ class Sweep:
 
     def _run(self, point: Mapping[str, Value]) -> SweepRun:
         every = {**self.fixed, **point}
-        seed = int(every.get("seed", 0))
+        seed = _whole("seed", every.get("seed", 0))
         settings = tuple(sorted((name, value) for name, value in every.items() if name not in OWN))
-        trace = self._trace(seed, float(every.get("spot_scale", 1.0)))
+        scale = every.get("spot_scale", 1.0)
+        if isinstance(scale, str | bool):
+            raise InputError(f"spot_scale = {scale!r}: must be a number")
+        trace = self._trace(seed, float(scale))
         return SweepRun(trace, str(every.get("scheduler", "gfs")), seed, settings, tuple(point.items()))
 
     def _trace(self, seed: int, spot_scale: float) -> Trace:
-        if "jobs" in self.trace:
-            return Given.of(self.folder / self.trace["jobs"], self.folder / self.trace["nodes"])
+        if self.given is not None:
+            return self.given
         made = Generated(self.trace["preset"], spot_scale, seed)
         return made._replace(nodes=self.trace.get("nodes"), days=self.trace.get("days"))
 
 
 def read_sweep(path: Path) -> Sweep:
     """Read a file; raises InputError that names what is wrong in it."""
-    try:
-        document = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror or error}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise InputError(f"{path}: not a TOML file: {error}") from error
+    document = read_toml(path)
     try:
         return _sweep(document, path.parent)
     except InputError as error:
@@ -138,8 +136,8 @@ def _sweep(document: dict[str, Any], folder: Path) -> Sweep:
         {name: _values(name, values) for name, values in vary.items()},
         fixed,
         sample,
-        int(document.get("sample_seed", 0)),
-        folder,
+        _whole("sample_seed", document.get("sample_seed", 0)),
+        Given.of(folder / trace["jobs"], folder / trace["nodes"]) if "jobs" in trace else None,
     )
 
 
@@ -157,6 +155,12 @@ def _check_trace(trace: dict[str, Any], folder: Path, every: Mapping[str, Any]) 
     _known("[trace]", trace, ("preset", "nodes", "days"))
     if trace.get("preset") not in PRESETS:
         raise InputError(f"trace.preset = {trace.get('preset')!r}: choose one of {', '.join(PRESETS)}")
+
+
+def _whole(name: str, value: Any) -> int:
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise InputError(f"{name} = {value!r}: must be a whole number")
+    return value
 
 
 def _known(where: str, table: Mapping[str, Any], names: Sequence[str]) -> None:

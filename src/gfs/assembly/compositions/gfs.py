@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from gfs.assembly.context import Context
@@ -18,11 +19,10 @@ def _by_scores(context: Context) -> Placer:
     return GfsPlacer(context.pool, gamma=context.parameters.gamma, m=context.parameters.m)
 
 
-def _by_cost(context: Context) -> Preemptor:
+def by_cost(context: Context, make: Callable[..., Preemptor] = GfsPreemptor) -> Preemptor:
+    """A preemptor that goes by the paper's cost."""
     numbers = context.parameters
-    return GfsPreemptor(
-        context.pool, context.ledger, rules=numbers.rules, beta=numbers.beta, period=context.period
-    )
+    return make(context.pool, context.ledger, rules=numbers.rules, beta=numbers.beta, period=context.period)
 
 
 def _best_fit(context: Context) -> Placer:
@@ -38,7 +38,7 @@ GFS = Composition(
     "the paper's scheduler: packs, keeps classes together, evicts where least work is lost",
     queue=SizedQueue,
     placer=_by_scores,
-    preemptor=_by_cost,
+    preemptor=by_cost,
     quota="forecast",
 )
 GFS_E = replace(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gfs.assembly.compositions.gfs import by_cost
 from gfs.assembly.context import Context
 from gfs.assembly.recipes import LearningComposition
 from gfs.core.ports import Placer, Preemptor
@@ -20,10 +21,7 @@ def _placer(context: Context, keeper: Keeper) -> Placer:
 
 
 def _preemptor(context: Context, keeper: Keeper) -> Preemptor:
-    numbers = context.parameters
-    return GangPreemptor(
-        context.pool, context.ledger, rules=numbers.rules, beta=numbers.beta, period=context.period
-    )
+    return by_cost(context, GangPreemptor)
 
 
 GFS_PLUS = LearningComposition(
