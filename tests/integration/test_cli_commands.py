@@ -33,7 +33,7 @@ EVENT_COLUMNS = [
 QUOTA_COLUMNS = [
     *("time", "gpu_model", "guarantee_hours", "inventory", "eta", "quota", "spot_in_use", "idle"),
     *("demand", "eviction_rate", "longest_wait", "forecaster"),
-    *("organization", "organization_demand", "peak_hour"),
+    *("organization", "organization_demand", "peak_hour", "expected_demand"),
 ]
 CLASS_KEYS = {"tasks", "jct_mean", "jct_p99", "jqt_mean", "jqt_p99"}
 TRACE = ("--jobs", "jobs.csv", "--nodes", "nodes.csv")

@@ -153,6 +153,19 @@ class TestJobs:
         assert 0 < ended <= answer["metrics"]["spot"]["runs"]
         assert answer["views"]["quota"]["pool"] == "A100"
 
+    def test_the_quota_is_seen_with_the_forecast_and_what_came(self) -> None:
+        view = Simulation(SMALL, "gfs", views=frozenset({"quota"})).run()["views"]["quota"]
+        rows = zip(view["expected_demand"], view["demand"], view["came"], strict=True)
+        rows = [row for row in rows if None not in row]
+        assert len(rows) > 20
+        assert all(expected <= bound for expected, bound, _ in rows)
+        assert sum(came <= bound for _, bound, came in rows) > len(rows) / 2
+
+    def test_where_nobody_looked_ahead_there_is_no_bound(self) -> None:
+        view = Simulation(SMALL, "static", views=frozenset({"quota"})).run()["views"]["quota"]
+        assert set(view["demand"]) == {None}
+        assert None not in view["quota"]
+
     def test_a_guarantee_that_is_set_holds_for_the_tasks(self) -> None:
         one, four = (Simulation(SMALL, "static", (("guarantee_hours", h),)).run() for h in ("1", "4"))
         periods = [a["metrics"]["spot"]["guarantee_periods"] for a in (one, four)]

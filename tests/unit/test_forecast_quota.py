@@ -128,7 +128,7 @@ def test_a_guarantee_of_part_of_an_hour_covers_the_whole_hour() -> None:
 
 
 def test_every_number_that_led_to_it_can_be_read_back() -> None:
-    told = Told(outlook([[600, 794], [1310, 1200]]), Signal(0.82, 0.14, 4000.0))
+    told = Told(outlook([[600, 794], [1310, 1200]], mean=[[500, 600], [1100, 950]]), Signal(0.82, 0.14, 4000.0))
     (row,) = quota(Stage(*[8] * 300).pool, told, guarantees=(2,)).rows()
     assert row._asdict() == {
         "guarantee_hours": 2,
@@ -142,6 +142,7 @@ def test_every_number_that_led_to_it_can_be_read_back() -> None:
         "organization": "org 1",
         "organization_demand": 1310,
         "peak_hour": 2,  # 794 + 1200 against 600 + 1310
+        "expected_demand": 1600,  # 500 + 1100 against 600 + 950
     }
 
 

@@ -130,6 +130,8 @@ class QuotaRow(NamedTuple):
     organization_demand: float = nan
     peak_hour: int = 0
     """The hour, from 1, in which all organizations together have the highest bound; 0: none forecast."""
+    expected_demand: float = nan
+    """What the forecast expects of all organizations together in their highest hour: the middle, not the bound."""
 
 
 class Quota(Protocol):

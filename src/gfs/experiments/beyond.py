@@ -28,6 +28,21 @@ SHOWS = (
 )
 
 
+QUOTA_LINES: tuple[tuple[str, str, dict[str, Any]], ...] = (
+    ("HP demand expected", "expected_demand", {"line": {"color": "#3b6fd4", "width": 1}}),
+    (
+        "bound on HP demand",
+        "demand",
+        {"line": {"color": "#3b6fd4", "width": 0.6}, "fill": "tonexty", "fillcolor": "#3b6fd440"},
+    ),
+    ("HP demand that came", "came", {"line": {"color": "#1d2433", "width": 1.2}}),
+    ("spot quota", "quota", {"line": {"color": "#0f9d76", "width": 1.5}}),
+    ("held by spot tasks", "spot_in_use", {"line": {"color": "#f0902e", "width": 1.5}}),
+    ("idle", "idle", {"line": {"color": "#8a94a6", "width": 1, "dash": "dot"}}),
+)
+"""What the chart of the quota shows: name, where it is in the view, how it is drawn. The band ends at a bound."""
+
+
 def _quota_runs(setup: Setup) -> dict[str, Simulation]:
     trace, seed = setup.trace(setup.medium, setup.seeds[0]), setup.seeds[0]
     return {name: Simulation(trace, name, seed=seed, views=frozenset({"quota"})) for name in (OURS, PLUS)}
@@ -131,31 +146,19 @@ def _times(ours: float, theirs: float) -> str:
 
 
 def _quota_chart(name: str, view: dict[str, Any]) -> Chart:
-    """Two weeks from the middle: what demand is held possible, the quota, and what spot tasks hold."""
+    """Two weeks from the middle: HP demand as it was forecast and as it came, the quota, what spot tasks hold."""
     hours = np.asarray(view["hour"], np.float64)
     first = len(hours) // 2 if len(hours) > 2 * 336 else 0
     part = slice(first, first + 336)
     days = hours[part] / 24
-    lines = (
-        ("bound on HP demand", "demand", "#3b6fd4", "solid"),
-        ("spot quota", "quota", "#0f9d76", "solid"),
-        ("held by spot tasks", "spot_in_use", "#f0902e", "solid"),
-        ("idle", "idle", "#8a94a6", "dot"),
-    )
     data = [
-        {
-            "type": "scatter",
-            "mode": "lines",
-            "name": label,
-            "x": days,
-            "y": view[key][part],
-            "line": {"color": colour, "width": 1.5, "dash": dash},
-        }
-        for label, key, colour, dash in lines
+        {"type": "scatter", "mode": "lines", "name": label, "x": days, "y": view[key][part], **style}
+        for label, key, style in QUOTA_LINES
     ]
     return Chart(
         f"Quota over time: {name}, pool {view['pool']}",
-        "Every hour: what HP demand may reach in the next hour, the quota that follows, what spot tasks hold.",
+        "Every hour: the HP demand that is expected in the next one and the bound on it (between them the band of"
+        " the forecast; a gap where nobody looked ahead), what came, the quota, and what spot tasks hold.",
         data,
         {
             "xaxis": {"title": {"text": "time [days]"}},

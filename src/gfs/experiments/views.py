@@ -9,10 +9,12 @@ from typing import Any
 import numpy as np
 
 from gfs.assembly.result import RunResult
+from gfs.domain.task import Kind
 from gfs.domain.units import DAY, HOUR
+from gfs.forecasting.sources import history_of_events
 from gfs.report.series import Prepared, TimeAxis, node_heat
 from gfs.telemetry.metrics_binning import time_average
-from gfs.telemetry.runs import TaskColumns, numbers, pods_table
+from gfs.telemetry.runs import Floats, Ints, TaskColumns, numbers, pods_table
 
 WEEK = 7 * DAY
 
@@ -130,7 +132,7 @@ def _submissions(of: Prepared) -> tuple[float, float]:
 
 
 def quota(result: RunResult) -> dict[str, Any]:
-    """The quota of the shortest guarantee in the largest pool, hour by hour, with what led to it."""
+    """The quota of the shortest guarantee in the largest pool, hour by hour, with what led to it and what came."""
     table = result.quota
     assert table is not None
     largest = max(result.workload.capacity().items(), key=lambda pool: pool[1])[0]
@@ -139,12 +141,28 @@ def quota(result: RunResult) -> dict[str, Any]:
     rows &= hours == hours[rows].min() if rows.any() else rows
     time = numbers(table["time"])[rows]
     step = np.flatnonzero(np.r_[True, np.diff(np.floor(time / HOUR)) > 0])
-    columns = ("quota", "demand", "spot_in_use", "idle", "eta", "inventory")
-    found: dict[str, Any] = {
-        name: [None if not np.isfinite(x) else round(float(x), 3) for x in numbers(table[name])[rows][step]]
-        for name in columns
-    }
-    return {"pool": largest, "hour": np.floor(time[step] / HOUR).astype(int).tolist(), **found}
+    columns = ("quota", "demand", "expected_demand", "spot_in_use", "idle", "eta", "inventory")
+    found = {name: numbers(table[name])[rows][step].copy() for name in columns}
+    bound, expected = found["demand"], found["expected_demand"]
+    bound[~(np.isfinite(expected) & ((bound > 0) | (expected == 0)))] = np.nan  # a bound of 0: nobody looked ahead
+    hour = np.floor(time[step] / HOUR).astype(np.int64)
+    found["came"] = _hp_demand(result, largest, hour)
+    return {"pool": largest, "hour": hour.tolist()} | {name: _rounded(x) for name, x in found.items()}
+
+
+def _hp_demand(result: RunResult, model: str, hour: Ints) -> Floats:
+    """The HP demand of one pool in these hours, running or queued; NaN after the last submission."""
+    came = np.full(len(hour), np.nan)
+    if any(task.kind is Kind.HP for task in result.workload.tasks):
+        history = history_of_events(result.events)
+        mine = [row for row, key in enumerate(history.keys) if key.gpu_model == model]
+        known = (hour >= history.start) & (hour < history.end)
+        came[known] = history.gpus[mine].sum(axis=0)[hour[known] - history.start]
+    return came
+
+
+def _rounded(values: Floats) -> list[float | None]:
+    return [None if not np.isfinite(x) else round(float(x), 3) for x in values]
 
 
 VIEWS: dict[str, Callable[[RunResult], dict[str, Any]]] = {

@@ -66,10 +66,16 @@ class Allotments:
                 allotment.demand,
                 allotment.eviction_rate,
                 allotment.longest_wait,
-                *((outlook.forecaster, *leader(outlook, ceil(hours))) if outlook is not None else ()),
+                *(_seen(outlook, ceil(hours)) if outlook is not None else ()),
             )
             for hours, allotment in self._of.items()
         ]
+
+
+def _seen(outlook: Outlook, hours: int) -> tuple[str, str, float, int, float]:
+    """Who looked ahead, whose bound is highest, and what is expected."""
+    together = outlook.mean[:, :hours].sum(axis=0)
+    return outlook.forecaster, *leader(outlook, hours), float(together.max(initial=0.0))
 
 
 def leader(outlook: Outlook, hours: int) -> tuple[str, float, int]:

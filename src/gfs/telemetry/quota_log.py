@@ -26,6 +26,7 @@ SCHEMA = pa.schema(
         ("organization", pa.string()),
         ("organization_demand", pa.float64()),
         ("peak_hour", pa.int64()),
+        ("expected_demand", pa.float64()),
     ]
 )
 
@@ -41,9 +42,9 @@ class QuotaLog:
         pool = policy.pool
         for row in policy.quota_rows():
             in_use = pool.spot_held(row.guarantee_hours) / MICRO
-            *quota, demand, rate, wait, forecaster, organization, peak, hour = row
+            *quota, demand, rate, wait, forecaster, organization, peak, hour, expected = row
             happened = (None,) * 3 if isnan(rate) else (demand, rate, wait)
-            ahead = (forecaster, organization, peak, hour) if forecaster else (None,) * 4
+            ahead = (forecaster, organization, peak, hour, expected) if forecaster else (None,) * 5
             self._rows.append((now, pool.gpu_model, *quota, in_use, pool.idle, *happened, *ahead))
 
     def table(self) -> pa.Table:
