@@ -96,7 +96,7 @@ def _table(steps: Sequence[TaskStep], title: str) -> Table:
             nodes += f" and {len(step.nodes) - MOST_NODES} more"
         why = step.reason
         if step.what == "submitted":
-            why = f"asks for {format_gpus(step.gpus)} GPUs"
+            why = f"asks for {format_gpus(step.gpus)} GPU{'' if step.gpus == 1 else 's'}"
         elif step.what == "suspended":
             why = "its lease ended and was not renewed in this place; its progress is kept"
         elif step.ongoing:

@@ -76,6 +76,7 @@ def reproduce(
     on where it was, and the same again takes seconds.
     """
     from gfs.batch.cache import Cache
+    from gfs.cli.bars import busy
     from gfs.experiments.jobs import answered
     from gfs.experiments.registry import EXPERIMENTS
     from gfs.experiments.report import Made, exhibits, markdown, page
@@ -90,7 +91,8 @@ def reproduce(
     with Outputs(*(path for path in (jobs, nodes, series) if path)) as outputs:
         outputs.plan(report)
         outputs.plan(tables)
-        wanted: list[Job] = [job for experiment in chosen for job in experiment.jobs(setup)]
+        with busy("Reading the traces ..."):
+            wanted: list[Job] = [job for experiment in chosen for job in experiment.jobs(setup)]
         with job_progress() as started:
             answers = answered(wanted, Cache(out / "cache"), workers or os.cpu_count() or 1, started)
         command = " ".join(shlex.quote(Path(word).name if "/" in word else word) for word in sys.argv)

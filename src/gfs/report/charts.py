@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 from collections.abc import Mapping, Sequence
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -40,10 +41,13 @@ def tradeoff_chart(results: Sequence[Prepared], colours: Mapping[str, str]) -> C
     """Every scheduler as a point: evictions to the right, waiting upwards; the corner at zero is ideal."""
     scale, unit = time_unit(max((r.metrics.spot.jqt_mean for r in results), default=0.0))
     data: list[dict[str, Any]] = []
-    labelled = len(results) <= len(LABEL_PLACES)  # more would write over each other: then a legend names them
+    places = [
+        (0.0 if r.metrics.leases else r.metrics.spot.eviction_rate, r.metrics.spot.jqt_mean) for r in results
+    ]
+    labelled = len(results) <= len(LABEL_PLACES) and not _crowded(places)  # else a legend names them
     for i, r in enumerate(results):
         spot = r.metrics.spot
-        rate = 0.0 if r.metrics.leases else 100 * spot.eviction_rate
+        rate = 100 * places[i][0]
         said = "suspends, evicts nothing" if r.metrics.leases else f"{percent(spot.eviction_rate)} evicted"
         data.append(
             {
@@ -83,6 +87,16 @@ def tradeoff_chart(results: Sequence[Prepared], colours: Mapping[str, str]) -> C
             },
         },
         wide=False,
+    )
+
+
+def _crowded(places: Sequence[tuple[float, float]]) -> bool:
+    """Whether the labels of two points would be written over each other."""
+    right, top = (
+        (max(values, default=0.0) or 1.0 for values in zip(*places, strict=True)) if places else (1.0, 1.0)
+    )
+    return any(
+        abs(a[0] - b[0]) < 0.25 * right and abs(a[1] - b[1]) < 0.15 * top for a, b in combinations(places, 2)
     )
 
 
