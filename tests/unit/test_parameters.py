@@ -8,7 +8,7 @@ import pytest
 
 from builders import hp, nodes, play, spot
 from gfs import InputError, Parameters
-from gfs.assembly import quotas
+from gfs.assembly import admissions, quotas
 from gfs.assembly.parameters import CHOICES, QUOTAS, parse_settings
 from gfs.quota.inventory import AGGREGATES
 
@@ -82,3 +82,4 @@ def test_nothing_may_be_endless(name: str) -> None:
 def test_the_words_a_parameter_may_have_are_those_that_there_is_a_part_for() -> None:
     assert set(QUOTAS) == set(quotas._QUOTAS)
     assert set(CHOICES["aggregate"]) == set(AGGREGATES)
+    assert set(CHOICES["admission"]) == set(admissions._ADMISSIONS)

@@ -15,7 +15,12 @@ from gfs.domain.execution import ExecutionRules
 from gfs.files import read_toml
 
 QUOTAS = ("none", "fixed", "forecast", "weekly-peak", "open-loop", "adaptive")
-CHOICES = {"quota": ("", *QUOTAS), "aggregate": ("sum-of-peaks", "independent", "total")}
+ADMISSIONS = ("guarantee", "likely")
+CHOICES = {
+    "quota": ("", *QUOTAS),
+    "aggregate": ("sum-of-peaks", "independent", "total"),
+    "admission": ADMISSIONS,
+}
 """Parameters that are one of some words."""
 
 
@@ -61,6 +66,9 @@ class Parameters:
     country: str = _text("", "whose public holidays count, such as CN (needs first_day); empty = none")
     first_day: str = _text("", "date of the day that time 0 begins, YYYY-MM-DD; empty = not known")
     patience: float = _number(43200.0, "seconds a spot task waits until cards are kept for it (gfs-plus)", 0.0)
+    admission: str = _text(
+        "guarantee", "hours the quota must hold for: a task's guarantee, or as it will likely run (gfs-plus)"
+    )
     alpha: float = _number(0.5, "weight of useful GPU time in the objective", 0.0)
     beta: float = _number(0.5, "weight of wasted work in the preemption cost", 0.0)
     gamma: float = _number(0.8, "weight of the last hour in a node's eviction history", 0.0, 1.0)

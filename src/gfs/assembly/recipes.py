@@ -8,7 +8,8 @@ from typing import Generic, Protocol, TypeVar
 
 from gfs.assembly.context import Context
 from gfs.assembly.quotas import build_quota
-from gfs.core.ports import Observer, Placer, Policy, Preemptor, Queue
+from gfs.core.ports import Admission, Observer, Placer, Policy, Preemptor, Queue
+from gfs.policies.admission import ByGuarantee
 from gfs.policies.greedy import GreedyPolicy
 
 
@@ -69,16 +70,19 @@ class LearningComposition(Generic[L]):
     preemptor: Callable[[Context, L], Preemptor]
     quota: str = "none"
     """The quota it has unless another one is asked for."""
-    spot_queue: Callable[[L], Queue] | None = None
+    spot_queue: Callable[[L, Admission], Queue] | None = None
     """A queue of its own for spot tasks."""
+    admission: Callable[[Context], tuple[Admission, Context]] = lambda context: (ByGuarantee(), context)
+    """Which quotas count for a task, and what the quota is made from."""
 
     def build(self, context: Context) -> Policy:
         """The scheduler of one pool."""
         learner = self.learner(context)
         context.observers.append(learner)
         placer, preemptor = self.placer(context, learner), self.preemptor(context, learner)
-        spot_queue = self.spot_queue(learner) if self.spot_queue else self.queue()
-        return _serve(context, self.queue(), spot_queue, placer, preemptor, self.quota)
+        admission, for_quota = self.admission(context)
+        spot_queue = self.spot_queue(learner, admission) if self.spot_queue else self.queue()
+        return _serve(for_quota, self.queue(), spot_queue, placer, preemptor, self.quota, admission)
 
 
 def _serve(
@@ -88,6 +92,7 @@ def _serve(
     placer: Placer,
     preemptor: Preemptor,
     quota: str,
+    admission: Admission | None = None,
 ) -> Policy:
     """The policy that serves tasks one by one with these parts."""
     return GreedyPolicy(
@@ -99,4 +104,5 @@ def _serve(
         quota=build_quota(context, quota),
         ledger=context.ledger,
         rules=context.parameters.rules,
+        admission=admission,
     )

@@ -16,8 +16,11 @@ from gfs.domain.task import Task
 Attempt = Callable[[Task], bool]
 """Try to start a task now; say whether it started."""
 
-TaskLimit = Callable[[float], float]
-"""Guarantee hours -> the most GPUs a task with that guarantee could start with."""
+Lengths = tuple[float, ...]
+"""Hours ahead: a spot task may start if the quota for one of them has room for it."""
+
+TaskLimit = Callable[[Lengths], float]
+"""Lengths -> the most GPUs a task with these could start with."""
 
 
 class Queue(Protocol):
@@ -107,6 +110,18 @@ class WholeGangs(Protocol):
 
     def choose_gang(self, task: Task, pods: int, now: float) -> Victims | None:
         """Victims that make room for so many pods at once, or None: then pod by pod."""
+        ...
+
+
+class Admission(Protocol):
+    """Which of the spot quotas must have room for a task to start."""
+
+    def lengths(self, task: Task) -> Lengths:
+        """The hours of these quotas, one of which will do; the same as long as the task waits."""
+        ...
+
+    def why(self, task: Task, hours: float) -> str:
+        """Why the quota for so many hours counts, to follow 'for 2 h'; nothing if they are its guarantee."""
         ...
 
 

@@ -85,16 +85,20 @@ class OverQuota(NamedTuple):
     quota: float
     in_use: float
     gpus: float
-    guarantee_hours: float
+    hours: float
+    """How long the quota must hold for: the task's guarantee, unless something else is said."""
     why: str = ""
     """What led to the quota."""
+    why_hours: str = ""
+    """What led to these hours, if it was not the guarantee."""
 
     def text(self) -> str:
         """Say it so that a person understands."""
         why = f": {self.why};" if self.why else ","
+        hours = f" ({self.why_hours})" if self.why_hours else ""
         return (
             f"pool {self.pool}: spot quota {format_gpus(round(self.quota, 2))} for"
-            f" {format_gpus(self.guarantee_hours)} h{why} {format_gpus(self.in_use)} in use,"
+            f" {format_gpus(self.hours)} h{hours}{why} {format_gpus(self.in_use)} in use,"
             f" task asks {format_gpus(self.gpus)}"
         )
 

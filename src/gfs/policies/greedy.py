@@ -12,13 +12,14 @@ from gfs.core.actions import NOTHING, Eviction, Plan
 from gfs.core.ledger import GuaranteeLedger
 from gfs.core.node import Place
 from gfs.core.pool import Pool
-from gfs.core.ports import Placer, Preemptor, Queue, Quota, QuotaRow, Victims, WholeGangs
+from gfs.core.ports import Admission, Lengths, Placer, Preemptor, Queue, Quota, QuotaRow, Victims, WholeGangs
 from gfs.core.reasons import Behind, EvictReason, NoRoom, OverQuota, Reason, SaysWhyClosed
 from gfs.core.run import Run
 from gfs.core.trial import Trial
 from gfs.domain.execution import ExecutionRules, since_checkpoint
 from gfs.domain.task import Kind, Task
 from gfs.domain.units import MICRO
+from gfs.policies.admission import ByGuarantee
 
 PART_OF_A_CARD = 1 - 1 / MICRO
 """The largest fraction: where no card is idle, only fractions can still fit."""
@@ -26,7 +27,7 @@ ROUNDING = 1e-3
 """GPUs of slack where a limit is only meant to save hopeless tries."""
 
 
-def _unlimited(hours: float) -> float:
+def _unlimited(lengths: Lengths) -> float:
     """HP tasks know no quota."""
     return inf
 
@@ -48,7 +49,9 @@ class GreedyPolicy:
         quota: Quota,
         ledger: GuaranteeLedger,
         rules: ExecutionRules,
+        admission: Admission | None = None,
     ) -> None:
+        """`admission`: by the guarantee if nothing else is given."""
         self.pool = pool
         self.quota = quota
         self.ledger = ledger
@@ -58,6 +61,8 @@ class GreedyPolicy:
         self._preemptor = preemptor
         self._gangs = preemptor if isinstance(preemptor, WholeGangs) else None
         self._rules = rules
+        self._admission = admission or ByGuarantee()
+        self._lengths = self._admission.lengths
         self._trial = Trial(pool)
         self._reasons: dict[int, Reason] = {}
         """Task index -> why it waits, for every task in the queues."""
@@ -129,14 +134,22 @@ class GreedyPolicy:
         pod_limit = self.pool.largest_gap() or PART_OF_A_CARD
         self._queues[Kind.SPOT].scan(self._try_spot, pod_limit, self._headroom)
 
-    def _headroom(self, hours: float) -> float:
-        """GPUs that spot tasks with this guarantee may still take, with a little slack for rounding."""
-        return self.quota.limit(hours) - self.pool.spot_held(hours) / MICRO + ROUNDING
+    def _headroom(self, lengths: Lengths) -> float:
+        """GPUs that spot tasks with these lengths may still take, with a little slack for rounding."""
+        return max(self._room(hours) for hours in lengths) + ROUNDING
+
+    def _room(self, hours: float) -> float:
+        return self.quota.limit(hours) - self.pool.spot_held(hours) / MICRO
+
+    def _within_quota(self, task: Task) -> bool:
+        for hours in self._lengths(task):
+            if self.pool.spot_held(hours) + task.micro <= self.quota.limit(hours) * MICRO:
+                return True
+        return False
 
     def _try_spot(self, task: Task) -> bool:
         pool = self.pool
-        hours = task.guarantee_hours
-        if pool.spot_held(hours) + task.micro > self.quota.limit(hours) * MICRO:
+        if not self._within_quota(task):
             return False
         if task.pods == 1:
             node = self._choose(task)
@@ -251,11 +264,11 @@ class GreedyPolicy:
         ahead = self._queues[task.kind].ahead_of(task)
         if ahead is not None:
             return Behind(ahead)
-        if task.kind:
-            hours = task.guarantee_hours
-            held, limit = pool.spot_held(hours), self.quota.limit(hours)
-            if held + task.micro > limit * MICRO:
-                return OverQuota(pool.gpu_model, limit, held / MICRO, task.gpus, hours, self.quota.why(hours))
+        if task.kind and not self._within_quota(task):
+            hours = max(self._lengths(task), key=self._room)
+            held, limit = pool.spot_held(hours) / MICRO, self.quota.limit(hours)
+            why, why_hours = self.quota.why(hours), self._admission.why(task, hours)
+            return OverQuota(pool.gpu_model, limit, held, task.gpus, hours, why, why_hours)
         placer = self._placer
         return NoRoom(
             pool=pool.gpu_model,

@@ -7,11 +7,12 @@ failed, what is as large or larger fails too, and a pass costs a few tries howev
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from heapq import heapify, heappop, heappush
 
-from gfs.core.ports import Attempt, TaskLimit
+from gfs.core.ports import Attempt, Lengths, TaskLimit
 from gfs.domain.task import Task
+from gfs.policies.admission import guarantee
 
 
 def _largest_first(task: Task) -> tuple[float, int, int]:
@@ -22,14 +23,15 @@ def _largest_first(task: Task) -> tuple[float, int, int]:
 class SizedQueue:
     """GFS (SPEC 3): more GPUs per pod first, then fewer pods, then earlier submission, then id.
 
-    A size that failed in a pass is not tried again in it for tasks with the same guarantee.
+    A size that failed in a pass is not tried again in it for tasks that the same quotas hold for.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, lengths: Callable[[Task], Lengths] = guarantee) -> None:
+        self._lengths = lengths
         self._sizes: list[float] = []
         """Minus the GPUs per pod that occur, so largest first."""
-        self._lanes: dict[float, dict[float, list[tuple[int, int, Task]]]] = {}
-        """-GPUs per pod -> guarantee hours -> heap of (pods, index, task)."""
+        self._lanes: dict[float, dict[Lengths, list[tuple[int, int, Task]]]] = {}
+        """-GPUs per pod -> lengths -> heap of (pods, index, task)."""
         self._length = 0
 
     def push(self, task: Task) -> None:
@@ -39,7 +41,7 @@ class SizedQueue:
         if lanes is None:
             lanes = self._lanes[size] = {}
             insort(self._sizes, size)
-        heappush(lanes.setdefault(task.guarantee_hours, []), (task.pods, task.index, task))
+        heappush(lanes.setdefault(self._lengths(task), []), (task.pods, task.index, task))
         self._length += 1
 
     def arrive(self, tasks: Sequence[Task], attempt: Attempt) -> None:
@@ -59,8 +61,8 @@ class SizedQueue:
             size = sizes[position]
             heads = [
                 lane
-                for hours, lane in self._lanes[size].items()
-                if lane and lane[0][0] * -size <= task_limit(hours)
+                for lengths, lane in self._lanes[size].items()
+                if lane and lane[0][0] * -size <= task_limit(lengths)
             ]
             while heads:
                 lane = min(heads) if len(heads) > 1 else heads[0]
@@ -76,8 +78,8 @@ class SizedQueue:
 
     def _drop_empty(self) -> None:
         for size, lanes in list(self._lanes.items()):
-            for hours in [hours for hours, lane in lanes.items() if not lane]:
-                del lanes[hours]
+            for lengths in [lengths for lengths, lane in lanes.items() if not lane]:
+                del lanes[lengths]
             if not lanes:
                 del self._lanes[size]
                 self._sizes.remove(size)
@@ -155,7 +157,7 @@ class FcfsQueue:
         """Offer the waiting tasks by submission; once one has failed, nothing as large has to try."""
         if not self._length:
             return
-        limits = {hours: task_limit(hours) for hours in self._guarantees}
+        limits = {hours: task_limit((hours,)) for hours in self._guarantees}
         heads = [
             (lane[0][0], key)
             for key, lane in self._lanes.items()

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from gfs.assembly.admissions import build_admission
 from gfs.assembly.compositions.gfs import by_cost
 from gfs.assembly.context import Context
 from gfs.assembly.recipes import LearningComposition
-from gfs.core.ports import Placer, Preemptor
+from gfs.core.ports import Admission, Placer, Preemptor, Queue
 from gfs.policies.gfs.gang_victims import GangPreemptor
 from gfs.policies.gfs.keeper import Keeper
 from gfs.policies.gfs.patient import KeepingPlacer, PatientQueue
@@ -24,6 +25,10 @@ def _preemptor(context: Context, keeper: Keeper) -> Preemptor:
     return by_cost(context, GangPreemptor)
 
 
+def _spot_queue(keeper: Keeper, admission: Admission) -> Queue:
+    return PatientQueue(keeper, admission.lengths)
+
+
 GFS_PLUS = LearningComposition(
     "gfs-plus",
     "gfs and more: classes apart, whole gangs as victims, a quota that keeps the promise, nobody starves",
@@ -32,5 +37,6 @@ GFS_PLUS = LearningComposition(
     placer=_placer,
     preemptor=_preemptor,
     quota="adaptive",
-    spot_queue=PatientQueue,
+    spot_queue=_spot_queue,
+    admission=build_admission,
 )

@@ -74,9 +74,9 @@ class Keeper:
 
     # -- what is kept ------------------------------------------------------------------------------
 
-    def spot_held(self, task: Task) -> float:
-        """GPUs of running spot tasks that count against the same quota as this one."""
-        return self._pool.spot_held(task.guarantee_hours) / MICRO
+    def spot_held(self, hours: float) -> float:
+        """GPUs of running spot tasks that count against a quota for so many hours."""
+        return self._pool.spot_held(hours) / MICRO
 
     def why(self) -> str:
         """Such as 'kept for s17, which has waited 7.1 h'."""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from heapq import heapify
 
 from gfs.core.index import Bucket
 from gfs.core.node import Node
 from gfs.core.pool import Pool
-from gfs.core.ports import Attempt, TaskLimit
+from gfs.core.ports import Attempt, Lengths, TaskLimit
 from gfs.domain.task import Task
 from gfs.policies.gfs.apart import ApartPlacer
 from gfs.policies.gfs.keeper import Keeper
@@ -18,8 +18,8 @@ from gfs.policies.queues import SizedQueue
 class PatientQueue(SizedQueue):
     """Serves the task that nodes are kept for first; while others hold too much quota for it, nobody else."""
 
-    def __init__(self, keeper: Keeper) -> None:
-        super().__init__()
+    def __init__(self, keeper: Keeper, lengths: Callable[[Task], Lengths]) -> None:
+        super().__init__(lengths)
         self._keeper = keeper
         self._closed = False
         """Whether the quota is left to the task that nodes are kept for."""
@@ -37,16 +37,17 @@ class PatientQueue(SizedQueue):
         task = self._keeper.task
         self._closed = False
         if task is not None:
-            headroom = task_limit(task.guarantee_hours)
+            lengths = self._lengths(task)
+            over = task_limit(lengths) < task.gpus
             if attempt(task):
                 self._remove(task)
-            elif headroom < task.gpus <= headroom + self._keeper.spot_held(task):
+            elif over and any(task.gpus <= task_limit((h,)) + self._keeper.spot_held(h) for h in lengths):
                 self._closed = True
                 return
         super().scan(attempt, pod_limit, task_limit)
 
     def _remove(self, task: Task) -> None:
-        lane = self._lanes[-task.gpus_per_pod][task.guarantee_hours]
+        lane = self._lanes[-task.gpus_per_pod][self._lengths(task)]
         lane.remove((task.pods, task.index, task))
         heapify(lane)
         self._length -= 1
