@@ -97,7 +97,7 @@ def test_every_hour_of_the_day_has_coefficients_of_its_own() -> None:
     fits = fit_coefficients(Tables(history, 4, training.rows_of_each(1)), [history.end], training)[0]
     assert fits.hourly.shape == (24, 2, 4, COUNT)
     window = series[31 * 24 + 16 - LOOK_BACK : 31 * 24 + 16, None]  # it is 16 o'clock
-    features = features_of(window, calendar_from(16, 3, 4), 4)
+    features = features_of(window, np.array([31 * 24 + 16]), calendar_from(16, 3, 4), 4)
     median = [float(fits.hourly[16 + ahead, 0, ahead] @ features.values[ahead, :, 0]) for ahead in range(4)]
     forecast = features.anchor[0] + features.unit[0] * np.array(median)
     assert forecast == pytest.approx([300, 300, 100, 100], abs=12)
@@ -106,7 +106,7 @@ def test_every_hour_of_the_day_has_coefficients_of_its_own() -> None:
 def test_features_of_a_saw_by_hand() -> None:
     """Demand 10, 12, 10, 12, ...: it changes by 2 an hour, which is the unit; the last value is 12."""
     window = np.tile([10.0, 12.0], LOOK_BACK // 2)[:, None]
-    features = features_of(window, calendar_from(0, 0, 2), 2)
+    features = features_of(window, np.array([LOOK_BACK]), calendar_from(0, 0, 2), 2)
     assert features.anchor == pytest.approx([12.0])
     assert features.unit == pytest.approx([2.0])
     values = features.values[..., 0]
@@ -177,7 +177,7 @@ def test_the_gate_falls_back_to_the_last_value() -> None:
 def bands(middle: list[list[float]], width: list[list[float]]) -> Bands:
     """Of hours x series."""
     forecast = Bands.blank(*np.shape(middle))
-    forecast.middle[:], forecast.width[:] = middle, width
+    forecast.middle[:], forecast.width[:], forecast.there[:] = middle, width, 1.0
     return forecast
 
 
@@ -191,6 +191,6 @@ def test_peaks_and_totals_by_hand() -> None:
     assert past.peak_scores(2).ordered.tolist() == [[2.0], [1.0]]  # (26 - 20) / 3 and (9 - 5) / 4
     # sums 19 and 27: the peak is 6 above 21
     assert past.total_peak_scores([0, 1], 2).ordered[0] == pytest.approx([6 / np.sqrt(32)])
-    forecast.unknown[:, 0] = np.inf  # only the second was there: 9 of 5 expected, width 4
+    forecast.there[:, 0] = 0.0  # only the second was there: 9 of 5 expected, width 4
     again = Past(past.made, past.came)  # a past remembers what it was asked
     assert again.total_peak_scores([0, 1], 2).ordered[0] == pytest.approx([(27 - 5) / 4])

@@ -8,6 +8,7 @@ network.py      a small network, which says the median too
 gate.py         how much of what was learned is believed, and of the last value, from recent losses
 bands.py        the mixture: a middle and a width for each hour
 calibration.py  how far demand really went beyond the forecast: conformal bounds
+liveliness.py   widths follow calm and lively days
 rise.py         a floor for bounds of series that are new or have shifted their level
 track.py        past forecasts and their scores, kept up hour by hour
 outcome.py      the forecast handed out

@@ -10,6 +10,7 @@ range it has seen as the end of that range: a line is not believed where nothing
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
@@ -24,6 +25,9 @@ NETWORK_SHARE = 0.6
 """Of the network in what the fits say."""
 NARROWEST = 0.25
 """Units: the least width."""
+SCORED_AGE = DAY_HOURS
+"""Hours since its first record from which on forecasts of a series are scored: before, its unit is a guess."""
+FIGURES = ("middle", "width", "fitted", "anchor", "unit", "there", "unscored")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -35,29 +39,44 @@ class Bands:
     middle: Floats = field(init=False)
     """Hours x series, like all figures."""
     width: Floats = field(init=False)
-    """From the middle to the 0.95 bound."""
+    """From the middle to the 0.95 bound: the fitted width, stretched."""
+    fitted: Floats = field(init=False)
+    """That width before it was stretched."""
     anchor: Floats = field(init=False)
     """The last value."""
     unit: Floats = field(init=False)
     """GPUs that the opinions are counted in."""
-    unknown: Floats = field(init=False)
-    """0 for a series that had a record by then, else infinity: added to a score, it makes it no score."""
+    there: Floats = field(init=False)
+    """1 for a series that had a record by then, else 0."""
+    unscored: Floats = field(init=False)
+    """0 for a series that was known for a day, else infinity: added to a score, it makes it no score."""
     opinions: Floats = field(init=False)
     """Opinions x hours x series: offsets from the anchor, in units."""
 
     def __post_init__(self) -> None:
-        for place, name in enumerate(("middle", "width", "anchor", "unit", "unknown")):
+        for place, name in enumerate(FIGURES):
             object.__setattr__(self, name, self.sheet[place])
-        object.__setattr__(self, "opinions", self.sheet[5:])
+        object.__setattr__(self, "opinions", self.sheet[len(FIGURES) :])
 
     @classmethod
     def blank(cls, hours: int, series: int) -> Bands:
         """To be filled in."""
-        return cls(np.zeros((5 + OPINIONS, hours, series)))
+        return cls(np.zeros((len(FIGURES) + OPINIONS, hours, series)))
 
     def first(self, hours: int) -> Bands:
         """The first hours alone."""
         return Bands(self.sheet[:, :hours])
+
+
+class Known(NamedTuple):
+    """What is known at an origin."""
+
+    window: Floats
+    """The LOOK_BACK hours before it x series."""
+    losses: Ints
+    """Of the opinions, in the hours over which they are compared."""
+    stretch: Floats
+    """Per series: by what fitted widths are multiplied."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -88,18 +107,20 @@ class Mixture:
             gate,
         )
 
-    def bands(self, window: Floats, losses: Ints, hour: int, history: DemandHistory, hours: int) -> Bands:
-        """What the gate makes of the opinions at one origin, knowing the window before it."""
+    def bands(self, known: Known, hour: int, history: DemandHistory, hours: int) -> Bands:
+        """What the gate makes of the opinions at one origin."""
+        window = known.window
         fitted = len(self.lowest)
         ahead: Ints | slice = slice(hours) if hours <= fitted else np.minimum(np.arange(hours), fitted - 1)
         weekday = int(history.weekday_of(np.array(hour)))
-        features = features_of(window, calendar_from(hour % DAY_HOURS, weekday, hours), hours)
+        ages = hour - history.start - history.first
+        features = features_of(window, ages, calendar_from(hour % DAY_HOURS, weekday, hours), hours)
         seen = np.maximum(features.values, self.lowest[ahead])
         np.minimum(seen, self.highest[ahead], out=seen)
         hourly = self.hourly[(hour + np.arange(hours)) % DAY_HOURS, np.arange(fitted)[ahead]]
         general = np.matmul(hourly, seen)
         own = general + np.einsum("hfs,hlfs->hls", seen, self.added[ahead])
-        shares = self.gate.shares(losses)[1, ahead]
+        shares = self.gate.shares(known.losses)[1, ahead]
         spreads = (own[:, 1] - own[:, 0] + general[:, 1] - general[:, 0]) / 2
         spread = np.maximum(spreads, NARROWEST)
         if hours > fitted:
@@ -113,8 +134,10 @@ class Mixture:
             learned[:fitted] += NETWORK_SHARE * self.network.offsets(features.values, hour)
         offset = shares * learned
         np.maximum(features.anchor + features.unit * offset, 0.0, out=bands.middle)
-        np.multiply(features.unit, spread, out=bands.width)
-        bands.unknown[:] = np.where(history.start + history.first < hour, 0.0, np.inf)
+        np.multiply(features.unit, spread, out=bands.fitted)
+        np.multiply(bands.fitted, known.stretch, out=bands.width)
+        bands.there[:] = ages > 0
+        bands.unscored[:] = np.where(ages >= SCORED_AGE, 0.0, np.inf)
         return bands
 
 

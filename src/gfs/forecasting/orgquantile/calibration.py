@@ -4,14 +4,16 @@ A forecast is a middle and a width. Its score, once demand y is known, is (y - m
 probability p is middle + width * c(p), where c(p) is the ceil(p * (n + 1))-th smallest of the last n scores (the
 highest if there are too few). The scores of all hours ahead count together: their widths are fitted apart already,
 and four times the scores say more about a tail. c is mixed with the curve of all organizations known from fitting,
-as if that were `PRIOR` more scores: it carries organizations that have few of their own. c grows with p, so bounds
-never cross.
+as if that were `PRIOR` more scores: it carries organizations that have few of their own. The scores of the last
+week count once more on their own, so that bounds follow demand that grows calmer or wilder. c grows with p, so
+bounds never cross.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import numpy as np
 from scipy.special import ndtri
@@ -22,6 +24,8 @@ from gfs.forecasting.orgquantile.features import Single
 SCORE = np.float32
 """Scores are kept in single precision: half as much to sort."""
 PRIOR = 200
+RECENT_SHARE = 0.3
+"""Of the last week's own c(p) in that of bounds for an hour."""
 CURVE = np.concatenate([np.linspace(0.0, 0.98, 99), np.linspace(0.981, 1.0, 20)])
 """Probabilities at which the curve of all organizations is kept; between them it is straight."""
 _PLACES: list[float] = CURVE.tolist()
@@ -61,6 +65,26 @@ class Scores:
         reach: Floats = (self.known * own + PRIOR * curve_at(curve, p)) / (self.known + PRIOR)
         self.reaches[p] = curve, reach
         return reach
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Weighed:
+    """Scores of some weeks, of which the last one counts once more on its own: demand grows calmer or wilder."""
+
+    all: Scores
+    recent: Scores
+
+    def reach(self, p: float, curve: Floats) -> Floats:
+        """The mean of both, mostly of all."""
+        return (1 - RECENT_SHARE) * self.all.reach(p, curve) + RECENT_SHARE * self.recent.reach(p, curve)
+
+
+class Calibration(Protocol):
+    """What says how far bounds lie from the middle."""
+
+    def reach(self, p: float, curve: Floats) -> Floats:
+        """How many widths above the middle the bound of probability p lies, per target."""
+        ...
 
 
 def curve_of(scores: Floats) -> Floats:

@@ -77,13 +77,14 @@ class OrgQuantilePredictor:
         if hours <= track.horizon:
             bands = bands.first(hours)
         else:
-            bands = self._mixture(history.end).bands(self._window, track.losses, history.end, history, hours)
+            bands = self._mixture(history.end).bands(track.known(self._window), history.end, history, hours)
         unsettled = (history.hours - history.first < YOUNG_HOURS) | shifted(self._window, track.alarmed)
         return OrgQuantileForecast(
             history.keys,
             bands,
             track.scores,
             track.peaks,
+            track.furthest,
             track.past(),
             self._curves,
             self._rises_of_series,

@@ -1,10 +1,11 @@
 """What is read off a series to forecast it: differences from its last value, in units of its usual change.
 
 The anchor is the last known value a. The unit u is the mean absolute change from hour to hour in the last 168
-hours, at least a small share of the mean demand of those hours. Features of demand are (something known - a) / u,
-so neither the size of an organization nor its restlessness matters, and after a level shift the forecast starts
-from where demand is. Before its first record a series counts as having had its first value. The day of the week is
-that of the hour forecast; the hour of the day is no feature, because every hour has coefficients of its own.
+hours, or in those known of a younger series, at least a small share of the mean demand of those hours. Features of
+demand are (something known - a) / u, so neither the size of an organization nor its restlessness matters, and
+after a level shift the forecast starts from where demand is. Before its first record a series counts as having had
+its first value. The day of the week is that of the hour forecast; the hour of the day is no feature, because every
+hour has coefficients of its own.
 
 Some features are bent (positive part, tanh): demand returns to its daily profile otherwise from far away than from
 near, and a jump says something else than a step.
@@ -31,6 +32,8 @@ SMALLEST_UNIT_SHARE = 0.004
 """Of mean demand: the unit of a series that hardly moves."""
 SMALLEST_DEMAND = 0.5
 """GPUs: what counts as mean demand when there is less."""
+FEWEST_CHANGES = 12
+"""A mean of changes counts at least so many, those before the first record being 0."""
 LARGEST = 64.0
 """Features are cut at so many units: a series that wakes up must not send a linear model anywhere."""
 
@@ -116,8 +119,11 @@ def _rows(hours: int) -> Ints:
     return LOOK_BACK + np.concatenate([-SHORT_LAGS, -1 - DAY_HOURS * DAYS_BACK, then.ravel()])
 
 
-def features_of(window: Floats, calendar: Floats, hours: int) -> Features:
-    """The features of some origins from the LOOK_BACK hours before each of them (LOOK_BACK x columns)."""
+def features_of(window: Floats, ages: Ints, calendar: Floats, hours: int) -> Features:
+    """The features of some origins from the LOOK_BACK hours before each of them (LOOK_BACK x columns).
+
+    `ages` are hours since the first record, per column.
+    """
     columns = window.shape[1]
     anchor, week, day = window[-1], window[-WEEK_HOURS:], window[-DAY_HOURS:]
     change = np.abs(week - window[-WEEK_HOURS - 1 : -1])
@@ -132,8 +138,8 @@ def features_of(window: Floats, calendar: Floats, hours: int) -> Features:
         np.maximum.reduce(hours_back, out=levels[place + 1])
     levels[8:] = np.sort(window[-ORDERED_HOURS:], axis=0)
     usual = np.maximum(np.maximum(levels[1], levels[3]), SMALLEST_DEMAND)
-    restless[0] = np.add.reduce(change[-DAY_HOURS:]) / DAY_HOURS
-    restless[1] = np.add.reduce(change) / WEEK_HOURS
+    restless[0] = np.add.reduce(change[-DAY_HOURS:]) / np.minimum(np.maximum(ages, FEWEST_CHANGES), DAY_HOURS)
+    restless[1] = np.add.reduce(change) / np.minimum(np.maximum(ages, FEWEST_CHANGES), WEEK_HOURS)
     unit = np.maximum(restless[1], SMALLEST_UNIT_SHARE * usual)
     known[:-2] -= anchor
     known /= unit

@@ -4,7 +4,8 @@ Per hour ahead two quantiles are fitted, the median and the 0.95 bound, as offse
 the features, in three steps. All rows of all series give one fit. Drawn towards it, the rows of each hour of the
 day (of the hour forecast) give a fit of their own: when the working day ends, demand falls at once and not as a
 wave. What that leaves unexplained of an organization with history enough gives what is added for it, drawn towards
-0. Recent hours weigh more.
+0. Recent hours weigh more. With few rows all are drawn more strongly, in the end to one constant for all hours of
+the day: how far such series move.
 """
 
 from __future__ import annotations
@@ -53,6 +54,13 @@ class Training:
     """Of all series together."""
     least_hours: int = 6 * WEEK_HOURS
     """An organization with fewer has nothing added: there are 60 coefficients to learn."""
+
+    fewest_rows: int = 24
+    """With fewer nothing is fitted."""
+    enough_rows: int = 5_000
+    """With fewer rows of all series penalties grow: what few rows say of 60 coefficients is chance."""
+    stiffness: float = 2.0
+    """As which power of the rows missing."""
 
     network_rows: int = 2_000
     """With fewer there is no network."""
@@ -124,8 +132,9 @@ class _Fit:
         for ahead in range(len(xs)):
             use = origins + ahead < self.end
             x, y, weights = xs[ahead][:, use], ys[ahead, use], self._weights(origins[use], share[use])
-            if len(y) <= COUNT:
+            if len(y) < self.training.fewest_rows:
                 continue
+            times = max(1.0, self.training.enough_rows / len(y)) ** self.training.stiffness
             self.lowest[ahead], self.highest[ahead] = x.min(axis=1), x.max(axis=1)
             scale = self._scale[ahead] = np.sqrt((x**2).mean(axis=1)) + np.float32(1e-3)
             x /= scale[:, None]
@@ -133,13 +142,12 @@ class _Fit:
             whole = Rows(x, y)
             parts = [np.flatnonzero(hours == hour) for hour in range(DAY_HOURS)]
             of_hours = [Rows(x[:, part], y[part]) for part in parts]
-            start = ridge(whole, weights[0], self.training.levels[0].pooled.penalty, COUNT)
+            start = ridge(whole, weights[0], times * self.training.levels[0].pooled.penalty, COUNT)
             for place, (level, weight) in enumerate(zip(self.training.levels, weights, strict=True)):
-                start = quantile_regression(whole, weight, level.pooled, start, np.zeros(COUNT))
+                pooled, hourly = level.pooled.stiffened(times), level.hourly.held_by(times)
+                start = quantile_regression(whole, weight, pooled, start, np.zeros(COUNT))
                 for hour, (rows, part) in enumerate(zip(of_hours, parts, strict=True)):
-                    fit = (
-                        quantile_regression(rows, weight[part], level.hourly, start, start) if len(part) else start
-                    )
+                    fit = quantile_regression(rows, weight[part], hourly, start, start) if len(part) else start
                     self.hourly[hour, place, ahead] = fit / scale
 
     def fit_added(self, table: Table) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 
 from gfs.forecasting.history import Floats, SeriesKey
 from gfs.forecasting.orgquantile.bands import Bands
-from gfs.forecasting.orgquantile.calibration import Scores, curve_at
+from gfs.forecasting.orgquantile.calibration import Calibration, Scores, curve_at
 from gfs.forecasting.orgquantile.rise import Booleans
 from gfs.forecasting.orgquantile.track import Past, peak, total_peak
 
@@ -28,8 +28,10 @@ class OrgQuantileForecast:
 
     keys: tuple[SeriesKey, ...]
     bands: Bands
-    scores: Scores
+    scores: Calibration
     peaks: Scores
+    furthest: Floats
+    """Per series: GPUs above the middle beyond which demand has not been of late, and no bound lies."""
     past: Past
     curves: Curves
     rises: Floats
@@ -53,7 +55,9 @@ class OrgQuantileForecast:
 
     def quantile(self, p: float) -> Floats:
         """What demand stays at or below with probability p: series x hours."""
-        bound: Floats = (self.bands.middle + self.bands.width * self.scores.reach(p, self.curves.hours)).T
+        later = np.sqrt(np.maximum((np.arange(self.hours) + 1) / self.fitted, 1.0))[:, None]
+        above = np.minimum(self.bands.width * self.scores.reach(p, self.curves.hours), later * self.furthest)
+        bound: Floats = (self.bands.middle + above).T
         if p <= 0.5 or not self.unsettled.any():
             return np.maximum(bound, 0.0)
         ahead = np.minimum(np.arange(self.hours), self.fitted - 1)
@@ -63,7 +67,8 @@ class OrgQuantileForecast:
         """What the highest demand of the next hours stays at or below with probability p: per series."""
         middle, width = peak(self.bands, hours)
         scores = self.peaks if hours >= self.fitted else self.past.peak_scores(hours)
-        bound: Floats = middle + width * scores.reach(p, self.curves.peak)
+        furthest = self.furthest * np.sqrt(max(hours / self.fitted, 1.0))
+        bound: Floats = middle + np.minimum(width * scores.reach(p, self.curves.peak), furthest)
         if p <= 0.5 or not self.unsettled.any():
             return np.maximum(bound, 0.0)
         floor = self._floor(p)

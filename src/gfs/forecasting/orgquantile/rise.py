@@ -1,9 +1,10 @@
 """By how much demand may rise from where it is: what holds when everything else about a series is out of date.
 
-After a level shift (demand above all that there was the week before last, for hours or with bounds exceeded again
-and again) and in an organization's first week, fits and scores speak of another level. Then a bound of probability
-p > 0.5 is at least the last value times the p-quantile of y[t+h] / y[t], h hours apart, over all hours of fitting:
-of the series itself, or of all series together for one that was not there.
+After a level shift (demand above all that there was from two weeks to three days ago, for hours or with bounds
+exceeded again and again) and in an organization's first week, fits and scores speak of another level. Then a bound
+of probability p > 0.5 is at least the last value times the p-quantile of y[t+h] / y[t], h hours apart, over all
+hours of fitting or, if that is less, over those with at least half the mean demand: of the series itself, or of
+all series together for one that was not there.
 """
 
 from __future__ import annotations
@@ -13,14 +14,18 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from gfs.forecasting.history import WEEK_HOURS, DemandHistory, Floats, SeriesKey
+from gfs.forecasting.history import DAY_HOURS, WEEK_HOURS, DemandHistory, Floats, SeriesKey
 from gfs.forecasting.orgquantile.calibration import CURVE
 from gfs.forecasting.orgquantile.features import SMALLEST_DEMAND
 
 LEAST_HOURS = WEEK_HOURS
 """A series with fewer has no rise of its own."""
+LEAST_LEVEL = 0.5
+"""Of mean demand: a rise from less says nothing of one from a level above all before."""
 SHIFT_HOURS = 6
 """A level that has lasted so long is no spike."""
+KNOWN_HOURS = 3 * DAY_HOURS
+"""A level that was reached so long ago is no longer new: scores know it."""
 
 Booleans = npt.NDArray[np.bool_]
 
@@ -47,14 +52,15 @@ def rises_of(history: DemandHistory, horizon: int) -> Rises:
             continue
         later = np.stack([demand[ahead : ahead + count] for ahead in range(1, horizon + 1)])
         ratios = np.concatenate([later, later.max(axis=0)[None]]) / demand[:count]
-        own[key] = np.quantile(ratios, CURVE, axis=1).T
+        usual = ratios[:, demand[:count] >= LEAST_LEVEL * demand[:count].mean()]
+        own[key] = np.minimum(np.quantile(ratios, CURVE, axis=1), np.quantile(usual, CURVE, axis=1)).T
     general = np.mean(list(own.values()), axis=0) if own else np.ones((horizon + 1, len(CURVE)))
     return Rises(general, own)
 
 
 def shifted(window: Floats, alarmed: Booleans) -> Booleans:
-    """Per series (hours x series): whether its level is another than the week before last."""
-    highest = window[-2 * WEEK_HOURS : -WEEK_HOURS].max(axis=0)
+    """Per series (hours x series): whether its level is higher than before the last three days."""
+    highest = window[-2 * WEEK_HOURS : -KNOWN_HOURS].max(axis=0)
     lasting = window[-SHIFT_HOURS:].min(axis=0) > highest
     shifted: Booleans = lasting | (alarmed & (window[-1] > highest))
     return shifted

@@ -14,6 +14,9 @@ from gfs.forecasting.orgquantile.features import LOOK_BACK, Single, calendar_of,
 KEEP_ROWS = 40_000
 """Tables with more rows together are made anew whenever they are asked for, to save memory."""
 
+SETTLING_PART = 4
+"""One in so many hours of a short history is not learned from."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Table:
@@ -34,14 +37,18 @@ class Table:
 
 
 class Tables:
-    """The tables of a history: from a week after a series' first record on, thinned to about `most` rows."""
+    """The tables of a history, thinned to about `most` rows.
+
+    The first week of a series is left out, of one younger than four weeks the first quarter: there most of what
+    the features look back to is not known.
+    """
 
     def __init__(self, history: DemandHistory, horizon: int, most: int) -> None:
         self.horizon = horizon
         self._history = history
         self._every, self._columns = [], []
         for first in history.first:
-            columns = np.arange(min(int(first) + WEEK_HOURS, history.hours), history.hours)
+            columns = np.arange(first + settling(history.hours - int(first)), history.hours)
             self._every.append(max(1, -(-len(columns) // most)))
             self._columns.append(columns[thinned(history.start + columns, self._every[-1])])
         self.rows = sum(len(columns) for columns in self._columns)
@@ -58,11 +65,17 @@ class Tables:
             series = padded(history.only([row]), history.start - LOOK_BACK)[0]
             hours = history.start + columns + ahead
             windows = sliding_window_view(series, LOOK_BACK)[columns].T
-            features = features_of(windows, calendar_of(hours, history.weekday_of(hours)), self.horizon)
+            ages = columns - history.first[row]
+            features = features_of(windows, ages, calendar_of(hours, history.weekday_of(hours)), self.horizon)
             came = series[LOOK_BACK + np.minimum(columns + ahead, history.hours - 1)]
             y = ((came - features.anchor) / features.unit).astype(np.float32)
             share = features.share.astype(np.float32)
             yield Table(history.keys[row], self._every[row], history.start + columns, features.values, y, share)
+
+
+def settling(age: int) -> int:
+    """Hours after its first record from which on a series of this age is learned from."""
+    return min(WEEK_HOURS, age // SETTLING_PART)
 
 
 def thinned(origins: Ints, every: int) -> Ints:
