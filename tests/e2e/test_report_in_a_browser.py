@@ -86,6 +86,21 @@ def read(page: str) -> dict[str, Seen]:
     return {section.title: section for section in reader.sections}
 
 
+def opened(page: Path, width: int, profile: Path) -> str:
+    """The page as a browser of this width has it in the end."""
+    assert BROWSER is not None
+    done = subprocess.run(
+        [
+            *(BROWSER, "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={profile}"),
+            *(f"--window-size={width},2000", "--virtual-time-budget=60000", "--dump-dom", page.as_uri()),
+        ],
+        capture_output=True,
+        timeout=300,
+        check=True,
+    )
+    return done.stdout.decode()
+
+
 def test_every_section_has_words_and_data(report: Path) -> None:
     sections = read(report.read_text(encoding="utf-8"))
     assert list(sections) == ["In short", *(experiment.title for experiment in EXPERIMENTS.values())]
@@ -99,17 +114,7 @@ def test_every_section_has_words_and_data(report: Path) -> None:
 @pytest.mark.skipif(BROWSER is None, reason="no Chromium here")
 @pytest.mark.parametrize("width", [1280, 420])
 def test_a_browser_draws_every_chart(report: Path, width: int, tmp_path: Path) -> None:
-    assert BROWSER is not None
-    done = subprocess.run(
-        [
-            *(BROWSER, "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path}"),
-            *(f"--window-size={width},2000", "--virtual-time-budget=60000", "--dump-dom", report.as_uri()),
-        ],
-        capture_output=True,
-        timeout=300,
-        check=True,
-    )
-    sections = read(done.stdout.decode())
+    sections = read(opened(report, width, tmp_path))
     charts = {title: (section.drawn, section.charts) for title, section in sections.items() if section.charts}
     assert charts
     assert all(drawn == asked for drawn, asked in charts.values()), charts

@@ -160,6 +160,13 @@ def quota_in_force(recipe: Recipe, parameters: Parameters) -> str:
     return f"fixed {100 * parameters.quota_share:.4g}%" if quota == "fixed" else quota
 
 
+def least_quota_share(workload: Workload) -> float:
+    """The least share of a fixed quota in which every spot task can start, to a hundredth."""
+    cards = workload.capacity()
+    spot = (task for task in workload.tasks if task.kind is Kind.SPOT and task.gpu_model in cards)
+    return ceil(100 * max((task.gpus / cards[task.gpu_model] for task in spot), default=0.0)) / 100
+
+
 def check_fits_quota(recipe: Recipe, workload: Workload, parameters: Parameters) -> None:
     """A spot task larger than the whole fixed quota could never start: say so before anything runs."""
     if (parameters.quota or recipe.quota) != "fixed":
@@ -170,10 +177,9 @@ def check_fits_quota(recipe: Recipe, workload: Workload, parameters: Parameters)
     if too_large:
         worst = max(too_large, key=lambda task: (task.gpus / capacity[task.gpu_model], -task.index))
         cards = capacity[worst.gpu_model]
-        enough = ceil(100 * worst.gpus / cards) / 100
         raise InputError(
             f"{recipe.name} has a fixed spot quota: quota_share = {share:g} lets spot tasks hold"
             f" {format_gpus(limits[worst.gpu_model])} of {cards} cards of pool {worst.gpu_model}, but task"
             f" {worst.name} asks {format_gpus(worst.gpus)} and could never start ({len(too_large)} such tasks);"
-            f" set quota=none, or quota_share to at least {enough:.2f}"
+            f" set quota=none, or quota_share to at least {least_quota_share(workload):.2f}"
         )

@@ -13,9 +13,9 @@ from gfs.files import write_text
 from gfs.version import __version__
 
 ROOT = Path(__file__).parents[1]
-SHOWING = {"cli", "report", "experiments", "sweeps"}
+SHOWING = {"cli", "report", "experiments", "sweeps", "plans"}
 """Packages that show answers; some of their modules make them."""
-MAKING = ("experiments.jobs", "experiments.views", "report.series")
+MAKING = ("experiments.jobs", "experiments.views", "plans.variants", "report.series", "sweeps.runs")
 
 
 @cache

@@ -15,6 +15,7 @@ from gfs.cli import (
     forecast_evaluate,
     forecast_predict,
     parameters,
+    plan,
     reproduce,
     schedulers,
     simulate,
@@ -64,6 +65,7 @@ app.command("compare", epilog=compare.EPILOG)(compare.compare)
 app.command("explain", epilog=explain.EPILOG)(explain.explain)
 app.command("reproduce", epilog=reproduce.EPILOG)(reproduce.reproduce)
 app.add_typer(sweeps, name="sweep")
+app.command("plan", epilog=plan.EPILOG)(plan.plan)
 app.add_typer(trace, name="trace")
 app.add_typer(forecast, name="forecast")
 app.command("schedulers", epilog=schedulers.EPILOG)(schedulers.schedulers)

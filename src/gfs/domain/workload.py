@@ -69,6 +69,14 @@ def _problems(workload: Workload) -> Iterator[str]:
             )
 
 
+def never_fitting(workload: Workload) -> list[Task]:
+    """Tasks that could not start even if all nodes were empty."""
+    sizes: dict[str, Counter[int]] = {}
+    for node in workload.nodes:
+        sizes.setdefault(node.gpu_model, Counter())[node.gpus] += 1
+    return [task for task in workload.tasks if _slots(sizes.get(task.gpu_model, Counter()), task) < task.pods]
+
+
 def _slots(sizes: Counter[int], task: Task) -> int:
     """Pods of the task that fit on the empty nodes of its model."""
     if task.cards:

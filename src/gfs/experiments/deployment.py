@@ -5,13 +5,12 @@ from __future__ import annotations
 import html
 from collections.abc import Mapping
 from functools import cache
-from math import ceil
 from typing import Any, NamedTuple
 
 from gfs.assembly.parameters import Parameters
+from gfs.assembly.schedulers import least_quota_share
 from gfs.batch.job import Answer, Answers, Job
 from gfs.batch.traces import Trace, load
-from gfs.domain.task import Kind
 from gfs.experiments.exhibit import Exhibit, Experiment, Verdict
 from gfs.experiments.jobs import Simulation
 from gfs.experiments.paper import paper
@@ -83,11 +82,8 @@ def whole_cluster(setup: Setup, scheduler: str, *views: str) -> Simulation:
 @cache
 def _enough_quota(trace: Trace) -> tuple[tuple[str, str], ...]:
     """A larger share for spot tasks where one of them could never start in the usual one."""
-    workload = load(trace)
-    cards = workload.capacity()
-    spot = (task for task in workload.tasks if task.kind is Kind.SPOT)
-    largest = ceil(100 * max((task.gpus / cards[task.gpu_model] for task in spot), default=0.0)) / 100
-    return (("quota_share", f"{largest:g}"),) if largest > Parameters().quota_share else ()
+    least = least_quota_share(load(trace))
+    return (("quota_share", f"{least:g}"),) if least > Parameters().quota_share else ()
 
 
 def static_words(run: Simulation) -> str:

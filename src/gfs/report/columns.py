@@ -108,11 +108,15 @@ def best_rows(metrics: Sequence[Metrics], column: Column) -> frozenset[int]:
 
 def in_one_unit(metrics: Sequence[Metrics], column: Column) -> tuple[str, list[str]]:
     """The values of a column in one unit, for a header that names it: a narrow column of bare numbers."""
-    values = [column.value(m) for m in metrics]
+    return one_unit([column.value(m) for m in metrics], column.text)
+
+
+def one_unit(values: Sequence[float | None], text: Callable[[float], str]) -> tuple[str, list[str]]:
+    """The same for values that `text` writes one by one."""
     scale, unit = 1.0, "GPU-h"
-    if column.text is percent:
+    if text is percent:
         scale, unit = 0.01, "%"
-    elif column.text is short_seconds:
+    elif text is short_seconds:
         smallest = min((v for v in values if v), default=0.0)
         scale, unit = (1.0, "s") if smallest < 120 else (60.0, "min") if smallest < 2 * HOUR else (HOUR, "h")
     return unit, [NOTHING if v is None else _digits(v / scale) for v in values]

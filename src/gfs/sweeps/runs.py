@@ -9,6 +9,7 @@ from gfs.assembly.parameters import Parameters
 from gfs.assembly.run import run_simulation, with_task_defaults
 from gfs.batch.job import Answer
 from gfs.batch.traces import Trace, load
+from gfs.telemetry.metrics import Metrics
 
 Value = str | float | int | bool
 """What a parameter can be in a file."""
@@ -55,11 +56,16 @@ class SweepRun:
         parameters = self.parameters()
         workload = with_task_defaults(load(self.trace), parameters)
         result = run_simulation(workload, self.scheduler, parameters, seed=self.seed)
-        metrics = result.metrics.to_dict()
-        return {
-            **{f"hp_{name}": value for name, value in metrics["hp"].items()},
-            **{f"spot_{name}": value for name, value in metrics["spot"].items()},
-            "allocation_rate": metrics["allocation_rate_total"],
-            "useful_gpu_hours": metrics["useful_gpu_hours"],
-            "objective": metrics["objective"],
-        }
+        return figures_of(result.metrics)
+
+
+def figures_of(metrics: Metrics) -> Answer:
+    """The metrics as columns of a table: `hp_` and `spot_` before those of a class."""
+    values = metrics.to_dict()
+    return {
+        **{f"hp_{name}": value for name, value in values["hp"].items()},
+        **{f"spot_{name}": value for name, value in values["spot"].items()},
+        "allocation_rate": values["allocation_rate_total"],
+        "useful_gpu_hours": values["useful_gpu_hours"],
+        "objective": values["objective"],
+    }

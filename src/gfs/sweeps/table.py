@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -13,13 +13,32 @@ import pyarrow.parquet as pq
 from gfs.batch.job import Answer
 from gfs.domain.errors import InputError
 from gfs.files import write_atomically
-from gfs.sweeps.runs import SweepRun
+from gfs.sweeps.runs import Value
 
 GOALS = {"spot_eviction_rate": False, "spot_jqt_mean": False, "allocation_rate": True}
 """What is weighed against each other; True: more is better."""
 
 
-def results_table(runs: Sequence[SweepRun], answers: Mapping[Any, Answer], errors: Mapping[Any, str]) -> pa.Table:
+class TableRun(Protocol):
+    """A run that has a row in the table."""
+
+    @property
+    def scheduler(self) -> str:
+        """Who scheduled."""
+        ...
+
+    @property
+    def seed(self) -> int:
+        """Of the trace and the run."""
+        ...
+
+    @property
+    def varied(self) -> tuple[tuple[str, Value], ...]:
+        """What makes it differ from others: columns of the table."""
+        ...
+
+
+def results_table(runs: Sequence[TableRun], answers: Mapping[Any, Answer], errors: Mapping[Any, str]) -> pa.Table:
     """One row a run, in the order of the sweep: what varied, the metrics, and why it failed if it did."""
     rows = []
     for number, run in enumerate(runs):

@@ -141,7 +141,7 @@ def compute_metrics(
     span = (first_submission if low is None else float(low), runs.last_event if high is None else float(high))
 
     over = runs.ended & counted[runs.task]
-    useful, wasted = _useful_and_wasted(runs, tasks, rules or ExecutionRules())
+    useful, wasted = useful_and_wasted(runs, tasks, rules or ExecutionRules())
     useful_hours = float(useful[over].sum()) / HOUR
     model_waste = np.bincount(tasks.model[runs.task[over]], wasted[over], len(tasks.models)) / HOUR
     rates, total_rate, cards = _allocation(runs, tasks, workload, span)
@@ -172,7 +172,7 @@ def compute_metrics(
     )
 
 
-def _useful_and_wasted(runs: Runs, tasks: TaskColumns, rules: ExecutionRules) -> tuple[Floats, Floats]:
+def useful_and_wasted(runs: Runs, tasks: TaskColumns, rules: ExecutionRules) -> tuple[Floats, Floats]:
     """GPU-seconds each run kept and lost. An evicted run keeps its progress up to its last checkpoint.
 
     Runs are sorted by task and number, so the run after a suspended one is the next row.

@@ -32,6 +32,11 @@ def default_prices() -> Mapping[str, float]:
     return MappingProxyType({**_file()["prices"], _DEFAULT: float(_file()["default"])})
 
 
+def prices_note() -> str:
+    """What kind of prices these are."""
+    return str(_file()["note"])
+
+
 def price_of(model: str, prices: Mapping[str, float]) -> float:
     """Price of a model: its own, else that of the longest name it begins with (A100-SXM4-80GB: A100),
     else the one called 'default', else 0.
@@ -64,5 +69,5 @@ def monthly_benefit(
         "total": sum(m["benefit"] for m in per_model.values()),
         "per_model": per_model,
         "unit": "USD per month",
-        "assumption": _file()["note"] if prices is None else "prices as configured",
+        "assumption": prices_note() if prices is None else "prices as configured",
     }

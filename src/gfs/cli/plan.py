@@ -1,0 +1,222 @@
+"""`gfs plan`: which quota settings to use on a cluster, what other nodes would do, what could be sold."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from gfs.cli.console import note, say, show
+from gfs.cli.job_progress import end_with_workers, job_progress
+from gfs.cli.options import RUN, TRACE, Config, Json, ResultFolder, RunsAtOnce, Settings
+from gfs.cli.outputs import STDOUT, Outputs, make_folder
+from gfs.domain.errors import GfsError, InputError
+
+if TYPE_CHECKING:
+    from gfs.batch.job import Answer, Job
+    from gfs.batch.traces import Trace
+    from gfs.plans.plan import Plan
+    from gfs.plans.question import Question
+    from gfs.plans.runs import PlanRun
+
+EPILOG = """Examples:
+
+gfs plan --out my-plan
+
+gfs plan --jobs jobs.csv --nodes nodes.csv --target-evictions 0.02 --out my-plan
+
+gfs simulate --jobs jobs.csv --nodes nodes.csv --config my-plan/gfs.toml"""
+
+QUESTION = "The question"
+
+
+def plan(
+    out: ResultFolder,
+    preset: Annotated[
+        str | None,
+        typer.Option(
+            "--preset",
+            metavar="NAME",
+            help="A made-up trace: demo, paper, production or fleet. Without any trace it is demo.",
+            rich_help_panel=TRACE,
+        ),
+    ] = None,
+    seed: Annotated[
+        int,
+        typer.Option(
+            "--seed", metavar="N", min=0, help="Of the made-up trace, and of the runs.", rich_help_panel=TRACE
+        ),
+    ] = 0,
+    jobs: Annotated[
+        Path | None,
+        typer.Option(
+            "--jobs", metavar="FILE", readable=False, help="Tasks of your own trace.", rich_help_panel=TRACE
+        ),
+    ] = None,
+    nodes: Annotated[
+        Path | None,
+        typer.Option(
+            "--nodes", metavar="FILE", readable=False, help="Nodes of your own trace.", rich_help_panel=TRACE
+        ),
+    ] = None,
+    target: Annotated[
+        float,
+        typer.Option(
+            "--target-evictions",
+            metavar="SHARE",
+            help="The most that may be evicted: evictions / runs of spot tasks, what gfs simulate prints as"
+            " 'evicted, of runs'.",
+            rich_help_panel=QUESTION,
+        ),
+    ] = 0.05,
+    max_wait: Annotated[
+        float,
+        typer.Option(
+            "--max-wait",
+            metavar="SECONDS",
+            help="Spot work counts as sold up to this mean wait of spot tasks.",
+            rich_help_panel=QUESTION,
+        ),
+    ] = 3600.0,
+    scheduler: Annotated[
+        str,
+        typer.Option("--scheduler", metavar="NAME", help="Whose quota is to be set.", rich_help_panel=RUN),
+    ] = "gfs",
+    settings: Settings = None,
+    config: Config = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Fewer settings: under a minute on demo.", rich_help_panel=RUN)
+    ] = False,
+    workers: RunsAtOnce = None,
+    json: Json = None,
+) -> None:
+    """Find quota settings that keep evictions under a target and give the shortest spot waits.
+
+    Tries p, the guarantee H and the bounds of eta on your trace, compares with a
+    fixed quota and with none, then asks what 10% more or fewer nodes would do and
+    how much spot work could be sold. What --set or --config give stays as it is.
+    Writes plan.html, gfs.toml (for --config) and settings.parquet into DIR. What
+    is computed is kept there: a plan that was stopped goes on where it was.
+    """
+    from gfs.plans.plan import make_plan
+
+    end_with_workers()
+    trace = _trace(preset, seed, jobs, nodes)
+    make_folder(out)
+    with Outputs(*(path for path in (jobs, nodes, config) if path)) as outputs:
+        files = out / "plan.html", out / "gfs.toml", out / "settings.parquet"
+        for path in (*files, json):
+            outputs.plan(path)
+        question = _question(trace, scheduler, seed, settings, config, target, max_wait, quick)
+        with job_progress() as started:
+            made = make_plan(question, _computing(out, workers or os.cpu_count() or 1, started))
+        _report(made, files, json, outputs)
+
+
+def _trace(preset: str | None, seed: int, jobs: Path | None, nodes: Path | None) -> Trace:
+    from gfs.batch.traces import Generated, Given
+    from gfs.cli.trace_input import read_workload
+    from gfs.workloads import PRESETS
+
+    if jobs is None and nodes is None:
+        name = preset or "demo"
+        if name not in PRESETS:
+            raise InputError(f"unknown preset {name!r}: there are {', '.join(PRESETS)}")
+        return Generated(name, seed=seed)
+    if jobs is None or nodes is None:
+        raise InputError("a trace of your own takes both --jobs and --nodes")
+    if preset is not None:
+        raise InputError("--preset makes up a trace and --jobs gives one: leave out one of them")
+    read_workload(jobs, nodes, skip_bad_rows=False)  # errors in it show now, not in the midst
+    return Given.of(jobs, nodes)
+
+
+def _question(
+    trace: Trace,
+    scheduler: str,
+    seed: int,
+    settings: list[str] | None,
+    config: Path | None,
+    target: float,
+    max_wait: float,
+    quick: bool,
+) -> Question:
+    from gfs.assembly.parameters import Parameters, parse_settings
+    from gfs.plans.question import ask
+
+    base = Parameters() if config is None else Parameters.from_toml(config)
+    given = parse_settings(settings or ())
+    question = ask(
+        trace,
+        scheduler,
+        seed=seed,
+        parameters=base.changed(given),
+        given=given,
+        target=target,
+        max_wait=max_wait,
+        quick=quick,
+    )
+    if question.own_guarantees:
+        own, spot = f"{question.own_guarantees:,}", f"{question.spot_tasks:,}"
+        note(f"{own} of {spot} spot tasks have their own guarantee_hours in the trace: for them no other is tried")
+    return question
+
+
+Computed = tuple[Mapping["PlanRun", "Answer"], Mapping["PlanRun", str]]
+
+
+def _computing(
+    out: Path, workers: int, started: Callable[[list[Job]], Callable[[Job], None]]
+) -> Callable[[Sequence[PlanRun]], Computed]:
+    """Computes runs, or finds them in the cache."""
+    from gfs.batch.answers import answer_all
+    from gfs.batch.cache import Cache
+    from gfs.batch.workers import on_this_machine
+
+    cache = Cache(out / "cache")
+
+    def compute(runs: Sequence[PlanRun]) -> Computed:
+        errors: dict[Any, str] = {}
+
+        def failed(job: Job, error: Exception) -> None:
+            if not isinstance(error, GfsError):
+                raise error
+            errors[job] = str(error)
+            note(f"failed: {job.label}: {error}")
+
+        answers: Mapping[Any, Answer] = answer_all(runs, cache, partial(on_this_machine, workers), started, failed)
+        return answers, errors
+
+    return compute
+
+
+def _report(made: Plan, files: tuple[Path, Path, Path], json: Path | None, outputs: Outputs) -> None:
+    """Print the answer and write the files."""
+    from rich.text import Text
+
+    from gfs.cli.plan_tables import plan_tables
+    from gfs.files import write_text
+    from gfs.plans.summary import summary
+    from gfs.plans.view import view_of
+    from gfs.report.plan_page import plan_page
+    from gfs.sweeps.table import results_table, write_results
+
+    page, config, table = files
+    view = view_of(made)
+    if json != STDOUT:
+        show(Text(view.answer), *plan_tables(view))
+    every = made.runs()
+    answers = {outcome.run: outcome.figures for outcome in every if not outcome.error}
+    errors = {outcome.run: outcome.error for outcome in every if outcome.error}
+    rows = results_table([outcome.run for outcome in every], answers, errors)
+    outputs.save(page, lambda path: plan_page(view, path))
+    outputs.save(config, lambda path: write_text(path, view.config))
+    outputs.save(table, lambda path: write_results(rows, path))
+    outputs.save_json(json, summary(made))
+    if json != STDOUT:
+        say()
+        say(f"The page: open {page} in a browser. The settings: --config {config}")

@@ -1,0 +1,119 @@
+"""What a plan is asked: for which trace, with which scheduler, within which limits."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from math import isfinite
+
+from gfs.assembly.parameters import Parameters
+from gfs.assembly.schedulers import find_scheduler, least_quota_share
+from gfs.batch.traces import Generated, Trace
+from gfs.domain.errors import InputError
+from gfs.domain.task import Kind
+from gfs.plans.runs import PlanRun, workload_of
+from gfs.plans.setting import Levers, Setting, levers_of
+from gfs.plans.variants import node_counts
+from gfs.sweeps.runs import Value
+
+NODE_SHARES = (0.9, 1.1)
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """All that decides what is computed, and what is made of it."""
+
+    trace: Trace
+    scheduler: str
+    seed: int
+    base: tuple[tuple[str, Value], ...]
+    """Parameters that were given: they hold in every run."""
+    levers: Levers
+    target: float
+    """The share of spot runs that may be evicted."""
+    max_wait: float
+    """Seconds that spot tasks may wait on average for their work to count as sold."""
+    quick: bool
+    fixed_share: float
+    """Of each pool, what the fixed quota of today lets spot tasks hold."""
+    pools: Mapping[float, dict[str, tuple[int, int]]]
+    """Share of the nodes -> GPU model -> nodes as they are, and at that share."""
+    own_guarantees: int
+    """Spot tasks that say their own guarantee."""
+    spot_tasks: int
+
+    def run(self, setting: Setting, *, node_share: float = 1.0, spot_scale: float = 1.0) -> PlanRun:
+        """The run of a setting."""
+        settings = tuple({**dict(self.base), **dict(setting.values())}.items())
+        return PlanRun(self.trace, self.scheduler, self.seed, settings, node_share, spot_scale)
+
+    def today(self) -> list[PlanRun]:
+        """What operators have today: a fixed quota, and none at all."""
+        fixed = {**dict(self.base), "quota": "fixed", "quota_share": self.fixed_share}
+        free = {**dict(self.base), "quota": "none"}
+        return [
+            PlanRun(self.trace, "static", self.seed, tuple(fixed.items())),
+            PlanRun(self.trace, self.scheduler, self.seed, tuple(free.items())),
+        ]
+
+    def other_shares(self) -> list[float]:
+        """Shares of the nodes that make a difference: of four nodes, 10% are none."""
+        return [share for share, pools in self.pools.items() if any(now != then for now, then in pools.values())]
+
+
+def ask(
+    trace: Trace,
+    scheduler: str,
+    *,
+    seed: int,
+    parameters: Parameters,
+    given: Collection[str],
+    target: float,
+    max_wait: float,
+    quick: bool,
+) -> Question:
+    """Check everything that can be checked before anything is simulated.
+
+    `given`: parameters the user named, besides those that differ from the usual ones.
+    """
+    if not (isfinite(target) and 0 <= target < 1):
+        raise InputError(f"--target-evictions {target:g}: must be a share from 0 up to 1, for example 0.05 for 5%")
+    if not (isfinite(max_wait) and max_wait > 0):
+        raise InputError(f"--max-wait {max_wait:g}: must be a number of seconds above 0, for example 3600")
+    recipe = find_scheduler(scheduler)
+    usual = Parameters().to_dict()
+    values = parameters.to_dict()
+    base = {name: values[name] for name in values if values[name] != usual[name] or name in given}
+    workload = workload_of(trace, parameters.guarantee_hours, parameters.checkpoint_interval)
+    spot = [task for task in workload.tasks if task.kind is Kind.SPOT]
+    if not spot:
+        raise InputError(
+            f"{trace.label} has no spot tasks: nobody can be evicted or wait for a quota, so there is nothing to"
+            " plan; add spot tasks (job_type Spot), for example those you would like to sell"
+        )
+    own = 0 if isinstance(trace, Generated) else _own_guarantees(trace, parameters)
+    quota = parameters.quota or recipe.quota
+    return Question(
+        trace=trace,
+        scheduler=scheduler,
+        seed=seed,
+        base=tuple(base.items()),
+        levers=levers_of(quota, base, own_guarantees=own == len(spot), quick=quick),
+        target=target,
+        max_wait=max_wait,
+        quick=quick,
+        fixed_share=max(parameters.quota_share, least_quota_share(workload)),
+        pools={share: node_counts(workload, share) for share in NODE_SHARES},
+        own_guarantees=own,
+        spot_tasks=len(spot),
+    )
+
+
+def _own_guarantees(trace: Trace, parameters: Parameters) -> int:
+    """Spot tasks on which the parameter has no influence."""
+    one, other = (
+        workload_of(trace, hours, parameters.checkpoint_interval)
+        for hours in (parameters.guarantee_hours, parameters.guarantee_hours + 1)
+    )
+    pairs = zip(one.tasks, other.tasks, strict=True)
+    return sum(a.kind is Kind.SPOT and a.guarantee_hours == b.guarantee_hours for a, b in pairs)

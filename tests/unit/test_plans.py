@@ -1,0 +1,345 @@
+"""A plan: which settings are tried, which is recommended, what could be sold, the words for it."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from gfs import Parameters
+from gfs.batch.job import Answer
+from gfs.batch.traces import Generated
+from gfs.domain.errors import InputError
+from gfs.plans.choose import Outcome, best_by_guarantee, choose
+from gfs.plans.config import config_text
+from gfs.plans.demand import first_scales, largest_scale, last_scale
+from gfs.plans.plan import Plan, make_plan
+from gfs.plans.question import Question, ask
+from gfs.plans.rounds import first_round, halfway, second_round, third_round
+from gfs.plans.runs import PlanRun
+from gfs.plans.setting import BOUNDS, CLOSE, PAPER, PS, TIGHT, WIDE, Bounds, Levers, Setting, levers_of
+from gfs.plans.view import view_of
+from gfs.plans.words import answer
+
+TRACE = Generated("demo", nodes=4, days=1)
+
+
+def figures(evicted: float, wait: float, **more: Any) -> Answer:
+    """What a run comes to."""
+    usual = {
+        "spot_eviction_rate": evicted,
+        "spot_evictions": round(1000 * evicted),
+        "spot_runs": 1000,
+        "spot_jqt_mean": wait,
+        "spot_jqt_p99": 3 * wait,
+        "spot_guarantee_hit_rate": 1 - evicted,
+        "spot_gpu_hours": 1000.0,
+        "guaranteed_gpu_hours": 990.0,
+        "worth": 2500.0,
+        "first_half_eviction_rate": evicted,
+        "second_half_eviction_rate": evicted,
+        "nodes": 4,
+        "left_out": 0,
+    }
+    return usual | more
+
+
+def tried(p: float, hours: float, eta: Bounds, evicted: float, wait: float) -> Outcome:
+    setting = Setting(p, hours, eta)
+    return Outcome(PlanRun(TRACE, "gfs", 0, setting.values()), setting, figures(evicted, wait))
+
+
+class TestChoose:
+    def test_the_shortest_wait_within_the_target(self) -> None:
+        """0.06 is beyond the target of 0.05; of the others 300 s is the shortest."""
+        outcomes = [
+            tried(0.8, 1, PAPER, 0.06, 100),
+            tried(0.9, 1, PAPER, 0.05, 300),
+            tried(0.95, 1, PAPER, 0.01, 400),
+        ]
+        choice = choose(outcomes, 0.05)
+        assert choice.outcome.setting.p == 0.9
+        assert choice.meets
+        assert not choice.alike
+
+    def test_of_equal_waits_the_one_with_fewer_evictions(self) -> None:
+        outcomes = [tried(0.9, 1, PAPER, 0.03, 300), tried(0.8, 1, PAPER, 0.02, 300)]
+        assert choose(outcomes, 0.05).outcome.setting.p == 0.8
+
+    def test_of_equals_the_shortest_guarantee_and_the_nearest_to_the_paper(self) -> None:
+        outcomes = [
+            tried(0.9, 2, PAPER, 0.0, 0),
+            tried(0.8, 1, PAPER, 0.0, 0),
+            tried(0.9, 1, TIGHT, 0.0, 0),
+            tried(0.9, 1, PAPER, 0.0, 0),
+        ]
+        choice = choose(outcomes, 0.05)
+        assert choice.outcome.setting == Setting(0.9, 1, PAPER)
+        assert choice.alike
+        assert choose(outcomes[::-1], 0.05).outcome.setting == Setting(0.9, 1, PAPER)
+
+    def test_none_within_the_target_gives_the_nearest_and_by_how_much_it_misses(self) -> None:
+        outcomes = [tried(0.8, 1, PAPER, 0.12, 100), tried(0.99, 1, PAPER, 0.07, 900)]
+        choice = choose(outcomes, 0.05)
+        assert choice.outcome.setting.p == 0.99
+        assert choice.missed_by == pytest.approx(0.02)
+        assert not choice.meets
+
+    def test_what_failed_is_never_recommended(self) -> None:
+        stuck = replace(tried(0.9, 1, PAPER, 0, 0), figures={}, error="stuck")
+        assert choose([stuck, tried(0.8, 1, PAPER, 0.2, 1)], 0.05).outcome.setting.p == 0.8
+        with pytest.raises(InputError, match="no setting could be simulated: stuck"):
+            choose([stuck], 0.05)
+
+    def test_the_best_of_each_guarantee(self) -> None:
+        outcomes = [
+            tried(0.8, 1, PAPER, 0.01, 50),
+            tried(0.8, 4, PAPER, 0.09, 10),
+            tried(0.9, 4, PAPER, 0.04, 80),
+        ]
+        best = best_by_guarantee(outcomes, 0.05)
+        assert [(c.outcome.setting.hours, c.outcome.setting.p) for c in best] == [(1, 0.8), (4, 0.9)]
+
+
+class TestRounds:
+    levers = levers_of("forecast", (), own_guarantees=False, quick=False)
+
+    def test_first_every_p_with_every_guarantee(self) -> None:
+        grid = first_round(self.levers)
+        assert len(grid) == 15
+        assert {setting.eta for setting in grid} == {PAPER}
+
+    def test_then_other_bounds_where_they_promise_something(self) -> None:
+        """Shortest waits: p = 0.8 with 1 h and with 2 h. Best within the target: p = 0.99 with 1 h."""
+        levers = Levers((0.8, 0.99), (1.0, 2.0), BOUNDS)
+        found = [
+            tried(0.8, 1, PAPER, 0.06, 10),
+            tried(0.99, 1, PAPER, 0.01, 90),
+            tried(0.8, 2, PAPER, 0.07, 20),
+            tried(0.99, 2, PAPER, 0.01, 99),
+        ]
+        assert second_round(levers, found, 0.05) == [
+            Setting(0.8, 1, TIGHT),
+            Setting(0.8, 1, CLOSE),
+            Setting(0.8, 2, TIGHT),
+            Setting(0.8, 2, CLOSE),
+            Setting(0.99, 1, TIGHT),
+            Setting(0.99, 1, CLOSE),
+            Setting(0.99, 1, WIDE),
+        ]
+
+    def test_last_the_neighbours_of_the_best(self) -> None:
+        found = [tried(0.85, 1, TIGHT, 0.01, 10), tried(0.8, 1, TIGHT, 0.06, 5)]
+        assert third_round(self.levers, found, 0.05) == [
+            Setting(0.9, 1, TIGHT),
+            Setting(0.85, 1, Bounds(0.32, 1.9)),  # between 0.5 to 1.5 and 0.2 to 2.5
+        ]
+
+    def test_halfway_is_a_matter_of_factors(self) -> None:
+        assert halfway(Bounds(0.1, 1.0), Bounds(0.1, 4.0)) == Bounds(0.1, 2.0)
+
+    def test_what_was_given_stays(self) -> None:
+        assert levers_of("forecast", {"p", "eta_max"}, own_guarantees=True, quick=True) == Levers(
+            (None,), (None,), (None,)
+        )
+        assert levers_of("adaptive", (), own_guarantees=False, quick=False).bounds == (None,)
+
+    def test_a_quota_without_a_forecast_has_nothing_to_plan(self) -> None:
+        with pytest.raises(InputError, match=r"'fixed'.*quota=forecast"):
+            levers_of("fixed", (), own_guarantees=False, quick=False)
+
+    def test_one_setting_alone_needs_no_more_rounds(self) -> None:
+        levers = Levers((None,), (None,), (None,))
+        (only,) = first_round(levers)
+        found = [Outcome(PlanRun(TRACE, "gfs", 0, ()), only, figures(0.1, 10))]
+        assert second_round(levers, found, 0.05) == []
+        assert third_round(levers, found, 0.05) == []
+        assert only.label == "as given"
+
+
+class TestDemand:
+    def test_where_to_look(self) -> None:
+        assert first_scales(True, quick=False) == (2, 4)
+        assert first_scales(False, quick=False) == (0.5,)
+        assert first_scales(True, quick=True) == (2,)
+
+    @pytest.mark.parametrize(
+        ("holds", "largest", "last"),
+        [
+            ({1: True, 2: True, 4: True}, 4, None),
+            ({1: True, 2: True, 4: False}, 2, 3),
+            ({1: True, 2: False, 4: True}, 1, 1.5),  # what holds beyond a failure is luck
+            ({0.5: True, 1: False}, 0.5, 0.75),
+            ({0.5: False, 1: False}, 0, 0.25),
+        ],
+    )
+    def test_the_largest_that_holds(self, holds: dict[float, bool], largest: float, last: float | None) -> None:
+        assert largest_scale(holds) == largest
+        assert last_scale(holds) == last
+
+
+def question(target: float = 0.05, max_wait: float = 3600.0, quick: bool = False) -> Question:
+    return ask(
+        TRACE,
+        "gfs",
+        seed=0,
+        parameters=Parameters(),
+        given=(),
+        target=target,
+        max_wait=max_wait,
+        quick=quick,
+    )
+
+
+class Fake:
+    """Computes runs by a formula: tighter bounds and larger p evict less and wait more, spot work evicts more."""
+
+    def __init__(self, evicted: float = 0.1) -> None:
+        self.evicted = evicted
+        self.asked: list[PlanRun] = []
+
+    def __call__(self, runs: Sequence[PlanRun]) -> tuple[dict[PlanRun, Answer], dict[PlanRun, str]]:
+        self.asked += runs
+        return {run: self.one(run) for run in runs if run.scheduler != "static"}, {
+            run: "no room" for run in runs if run.scheduler == "static"
+        }
+
+    def one(self, run: PlanRun) -> Answer:
+        settings: dict[str, Any] = {"p": 0.5, "eta_max": 8.0, **dict(run.settings)}
+        load = run.spot_scale / run.node_share**4
+        return figures(
+            self.evicted * (1 - settings["p"]) * settings["eta_max"] * load,
+            1000 * settings["p"] / settings["eta_max"] * load,
+            left_out=3 if run.node_share < 1 else 0,
+        )
+
+
+class TestPlan:
+    def plan(self, fake: Fake, **limits: Any) -> Plan:
+        return make_plan(
+            replace(question(**limits), pools={0.9: {"A100": (20, 18)}, 1.1: {"A100": (20, 22)}}), fake
+        )
+
+    def test_every_run_is_asked_for_once(self) -> None:
+        fake = Fake()
+        made = self.plan(fake)
+        assert len(fake.asked) == len(set(fake.asked)) == len(made.runs())
+
+    def test_the_answer_in_words(self) -> None:
+        """p = 0.9, eta up to 4: 0.1 x 0.1 x 4 = 4% within 5%, and 1000 x 0.9 / 4 = 225 s.
+
+        p = 0.85 up to 2.5 evicts 3.75% and waits longer, p = 0.85 up to 4 evicts 6%. Up to 5.7, halfway to the
+        wide bounds, p = 0.9 would evict 5.7%. On 90% of the nodes it is 4% / 0.9^4 = 6.1%, with 1.5 times the
+        spot work 6%.
+        """
+        made = self.plan(Fake())
+        assert made.chosen.setting == Setting(0.9, 1, PAPER)
+        words = answer(made)
+        assert words.startswith("Set p = 0.9, guarantee 1 h, eta 0.1 to 4: 4.00% of spot runs (40 of 1,000) are")
+        assert "wait 3.75 min on average (target: at most 5.00%)" in words
+        assert "as operators have it today, it would be impossible to run; without any quota 40.0%" in words
+        assert "With 10% fewer nodes 6.10% and 5.72 min, beyond the target (3 tasks too large" in words
+        assert "with 10% more nodes 2.73% and 2.56 min." in words
+        assert "takes no forecast" not in words
+        assert "this much can be sold within the target and a mean wait of 60 min, but not 1.5 times" in words
+
+    def test_no_setting_within_the_target_is_said_first(self) -> None:
+        """The fewest: p = 0.99 and eta up to 1.5 give 20 x 0.01 x 1.5 = 30%; a quarter of the spot work 7.5%."""
+        made = self.plan(Fake(evicted=20))
+        words = answer(made)
+        assert words.startswith(
+            f"None of the {len(made.settings)} settings tried keeps evictions at or below 5.00%"
+        )
+        assert "misses the target by 25 points" in words
+        assert "Not even 0.25 times this spot work can be sold" in words
+        assert made.largest is None
+
+    def test_a_target_that_nothing_can_miss(self) -> None:
+        words = answer(self.plan(Fake(evicted=0), target=0.0))
+        assert "0.0% of spot runs (0 of 1,000) are evicted" in words
+        assert "at least 4 times the spot work could be sold" in words
+        assert (
+            "With no quota the target is kept as well and waits are shorter: here it takes no forecast." in words
+        )
+
+    def test_a_wait_beyond_the_limit_is_not_sold(self) -> None:
+        """225 s are more than 200; half of the spot work waits 112.5 s, three quarters 169 s."""
+        made = self.plan(Fake(), max_wait=200.0)
+        assert [o.run.spot_scale for o in made.demand] == [0.5, 0.75, 1.0]
+        assert "only 0.75 times the spot work can be sold" in answer(made)
+
+    def test_a_cluster_too_small_for_ten_percent(self) -> None:
+        made = make_plan(question(quick=True), Fake())
+        assert [o.run.node_share for o in made.what_if] == [1.0]
+        assert "too small to ask for 10% more or fewer nodes" in answer(made)
+
+    def test_all_alike(self) -> None:
+        class Alike(Fake):
+            def one(self, run: PlanRun) -> Answer:
+                return figures(0.0, 0.0)
+
+        assert (
+            "All settings come to the same on this trace, so keep the usual ones, p = 0.9, guarantee 1 h,"
+            in answer(make_plan(question(), Alike()))
+        )
+
+    def test_leases_have_no_eviction_rate(self) -> None:
+        class Leases(Fake):
+            def one(self, run: PlanRun) -> Answer:
+                return {**figures(0.0, 0.0), "spot_eviction_rate": None}
+
+        with pytest.raises(InputError, match="leases"):
+            make_plan(question(), Leases())
+
+    def test_the_file_is_toml_and_names_what_was_chosen(self) -> None:
+        text = config_text(self.plan(Fake()))
+        assert tomllib.loads(text) == {"p": 0.9, "guarantee_hours": 1.0, "eta_min": 0.1, "eta_max": 4.0}
+        assert "# Use it: gfs simulate --scheduler gfs --config gfs.toml" in text
+
+    def test_what_is_shown_begins_with_what_is_recommended(self) -> None:
+        view = view_of(self.plan(Fake()))
+        assert view.settings[0].recommended
+        keeps = [row.keeps for row in view.settings]
+        assert keeps == sorted(keeps, reverse=True)
+        assert view.today[1].remark == "no room"
+        assert [row.keeps for row in view.demand] == [True, False, False, False]
+
+
+class TestQuestion:
+    @pytest.mark.parametrize("target", [-0.1, 1.0, 5.0, float("nan")])
+    def test_a_target_is_a_share(self, target: float) -> None:
+        with pytest.raises(InputError, match="must be a share from 0 up to 1"):
+            question(target=target)
+
+    @pytest.mark.parametrize("wait", [0.0, -1.0, float("inf")])
+    def test_a_wait_is_a_number_of_seconds(self, wait: float) -> None:
+        with pytest.raises(InputError, match="must be a number of seconds above 0"):
+            question(max_wait=wait)
+
+    def test_what_was_given_holds_in_every_run(self) -> None:
+        asked = ask(
+            TRACE,
+            "gfs",
+            seed=0,
+            parameters=Parameters(theta=60.0),
+            given={"guarantee_hours": "1"},
+            target=0.05,
+            max_wait=60,
+            quick=False,
+        )
+        assert dict(asked.base) == {"guarantee_hours": 1.0, "theta": 60.0}
+        assert asked.levers.hours == (None,)
+        assert asked.levers.ps == PS
+        run = asked.run(Setting(0.8, None, TIGHT))
+        assert run.parameters() == Parameters(theta=60.0, p=0.8, eta_min=0.5, eta_max=1.5)
+        assert [r.parameters().theta for r in asked.today()] == [60.0, 60.0]
+
+
+def test_a_run_says_what_it_is() -> None:
+    run = PlanRun(TRACE, "gfs", 0, (("p", 0.9), ("quota", "none")), node_share=0.9, spot_scale=2)
+    assert run.label == "gfs, p=0.9, quota=none, nodes x0.9, spot x2"
+    assert run.identity()["node_share"] == 0.9
+    assert run.identity() != replace(run, spot_scale=1.0).identity()
