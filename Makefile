@@ -51,8 +51,8 @@ reproduce-quick: $(VENV)/.dev  ## the paper's tables and figures on small cluste
 	@$(BIN)/gfs reproduce --quick --out build/reproduce-quick
 	@GFS_REPORT=build/reproduce-quick/report.html $(BIN)/python -m pytest -q tests/e2e/test_report_in_a_browser.py
 
-bench: $(VENV)/.dev   ## speed, as ratios against anchors measured in the same run
-	@$(BIN)/python benchmarks/run.py --out benchmarks/latest.json
+bench: $(VENV)/.dev   ## speed, as ratios against anchors measured in the same run; FULL=1: the heavy points too
+	@$(BIN)/python benchmarks/run.py $(if $(FULL),--full --picture docs/images/curve.svg) --out benchmarks/latest.json
 
 clean:           ## remove the virtual environment and everything generated
 	@rm -rf $(VENV) $(EXTRAS) build demo-output .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

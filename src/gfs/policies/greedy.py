@@ -58,6 +58,7 @@ class GreedyPolicy:
         self._queues = (hp_queue, spot_queue)
         self._placer = placer
         self._choose = placer.choose
+        self._why_closed = placer.why_closed if isinstance(placer, SaysWhyClosed) else None
         self._preemptor = preemptor
         self._gangs = preemptor if isinstance(preemptor, WholeGangs) else None
         self._rules = rules
@@ -279,7 +280,7 @@ class GreedyPolicy:
             slots=self._idle_slots(task),
             closed=placer.closed(task),
             without_spot=None if task.kind else self._hp_slots(task),
-            why_closed=placer.why_closed(task) if isinstance(placer, SaysWhyClosed) else "",
+            why_closed=self._why_closed(task) if self._why_closed else "",
         )
 
     def waiting(self) -> Iterator[tuple[Task, Reason]]:

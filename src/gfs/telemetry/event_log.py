@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from gfs.core.actions import SUBMIT, Record
 from gfs.core.run import Run
+from gfs.domain.garbage import uncollected
 from gfs.domain.units import MICRO
 from gfs.domain.workload import Workload
 from gfs.telemetry.tables import write_table
@@ -51,19 +52,28 @@ class EventLog:
 
     def table(self) -> pa.Table:
         """The log as SPEC 8 wants it, one row per pod, in time order."""
+        with uncollected():  # there are millions of entries, and none of them is garbage
+            return self._table()
+
+    def _table(self) -> pa.Table:
         tasks, entries = self._workload.tasks, self._entries
         rows = np.array([task.pods if run else 1 for _, _, task, run, _ in entries], dtype=np.int64)
         node_words, card_words, reason_words = _Words(), _Words(), _Words()
+        node_code, card_code = node_words.code, card_words.code
         nodes, cards, reasons = [], [], []
-        for _, _, _, run, reason in entries:
+        for _, _, submitted, run, reason in entries:
             reasons.append(reason_words.code(reason.text() if reason is not None else ""))
             if run is None:
-                nodes.append(node_words.code(""))
-                cards.append(card_words.code((0, 0)))
+                nodes.append(node_code(""))
+                cards.append(card_code((0, 0)))
+            elif submitted.pods == 1:
+                node, mask, _ = run.places[0]
+                nodes.append(node_code(node.name))
+                cards.append(card_code((mask, submitted.share)))
             else:
                 for name, mask in _pods(run):
-                    nodes.append(node_words.code(name))
-                    cards.append(card_words.code((mask, run.task.share)))
+                    nodes.append(node_code(name))
+                    cards.append(card_code((mask, submitted.share)))
 
         def spread(values: list[int] | list[float], kind: type) -> np.ndarray:
             return np.repeat(np.array(values, dtype=kind), rows)
@@ -114,7 +124,11 @@ class _Words:
         self._codes: dict[Any, int] = {}
 
     def code(self, value: Any) -> int:
-        return self._codes.setdefault(value, len(self._codes))
+        codes = self._codes
+        known = codes.get(value)
+        if known is None:
+            known = codes[value] = len(codes)
+        return known
 
     @property
     def words(self) -> list[Any]:

@@ -9,7 +9,6 @@ tasks that run for weeks are there from the first second to the last.
 
 from __future__ import annotations
 
-import gc
 import math
 import zlib
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gfs.domain.errors import InputError
+from gfs.domain.garbage import uncollected
 from gfs.domain.node import NodeSpec
 from gfs.domain.task import Kind, Task
 from gfs.domain.workload import Workload
@@ -208,13 +208,8 @@ def _tasks(drawn: list[tuple[str, Kind, _Drawn]]) -> tuple[Task, ...]:
             for number, row in enumerate(of_kind, 1)
         ]
     rows.sort(key=lambda row: (row[0], row[1]))
-    collecting = gc.isenabled()
-    gc.disable()  # nothing here is garbage, and looking for it takes half of the time
-    try:
+    with uncollected():  # to collect takes half of the time
         return tuple(
             Task(i, name, owner, model, kind, pods, gpus, submit, duration, cpus)
             for i, (submit, name, owner, model, kind, pods, gpus, duration, cpus) in enumerate(rows)
         )
-    finally:
-        if collecting:
-            gc.enable()

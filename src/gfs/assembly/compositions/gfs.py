@@ -22,7 +22,7 @@ def _by_scores(context: Context) -> Placer:
 def by_cost(context: Context, make: Callable[..., Preemptor] = GfsPreemptor) -> Preemptor:
     """A preemptor that goes by the paper's cost."""
     numbers = context.parameters
-    return make(context.pool, context.ledger, rules=numbers.rules, beta=numbers.beta, period=context.period)
+    return make(context.pool, context.ledger, beta=numbers.beta, period=context.period)
 
 
 def _best_fit(context: Context) -> Placer:

@@ -17,7 +17,7 @@ from gfs.core.node import Node
 from gfs.core.pool import Pool
 from gfs.core.ports import Victims
 from gfs.core.run import Run
-from gfs.domain.execution import ExecutionRules
+from gfs.domain.execution import since_checkpoint
 from gfs.domain.task import Task
 from gfs.policies.gfs.preemption import GfsPreemptor
 
@@ -41,13 +41,11 @@ class Weights(NamedTuple):
 class GangPreemptor:
     """The paper's preemptor for a pod, a choice for all of them together for a gang."""
 
-    def __init__(
-        self, pool: Pool, ledger: GuaranteeLedger, *, rules: ExecutionRules, beta: float = 0.5, period: float
-    ) -> None:
+    def __init__(self, pool: Pool, ledger: GuaranteeLedger, *, beta: float = 0.5, period: float) -> None:
         self._pool = pool
         self._ledger = ledger
         self._waste_weight = beta / (pool.capacity * period)
-        self._single = GfsPreemptor(pool, ledger, rules=rules, beta=beta, period=period)
+        self._single = GfsPreemptor(pool, ledger, beta=beta, period=period)
         self._runs: dict[float, dict[Run, None]] = {}
         """GPUs -> the spot runs that hold so many."""
         self.choose = self._single.choose
@@ -98,7 +96,10 @@ class GangPreemptor:
 
 
 class GangSearch:
-    """Looks for few and cheap victims that make room for pods of `cards` cards each."""
+    """Looks for few and cheap victims that make room for pods of `cards` cards each.
+
+    What a candidate makes room for is worked out when its turn comes: most are never looked at closely.
+    """
 
     def __init__(self, cards: int, pods: int, weights: Weights, now: float) -> None:
         self._cards = cards
@@ -108,59 +109,79 @@ class GangSearch:
         self._free: dict[Node, int] = {}
         """Node -> idle cards, those of the victims so far included."""
         self._held: dict[Run, dict[Node, int]] = {}
-        """Candidate -> the cards that it holds on each node."""
-        self._there: dict[Node, list[Run]] = {}
-        """Node -> candidates on it."""
+        """Candidate -> the cards that it holds on each node, for those looked at closely."""
         self._weight: dict[Run, float] = {}
+        """Candidate -> its weight."""
 
     def victims(self, candidates: list[Run]) -> list[Run] | None:
         """Whom to evict, or None if evicting all candidates would not do."""
-        for run in candidates:
-            self._add(run)
-        order = {run: position for position, run in enumerate(sorted(self._held, key=lambda r: r.task.index))}
-        heap = [(self._price(run), order[run], run) for run in self._held]
-        heapify(heap)
+        weights = self._weights
+        heap = self._weigh(candidates)
         chosen: dict[Run, None] = {}
         while self._missing > 0:
             if not heap:
                 return None
-            price, position, run = heappop(heap)
+            price, index, run = heappop(heap)
             if run in chosen:
                 continue
-            now = self._price(run)
-            if now > price:  # less is missing than when it was weighed
-                heappush(heap, (now, position, run))
+            exact = self._price(run)
+            if exact > price:  # it was only a bound, or less is missing than when it was weighed
+                heappush(heap, (exact, index, run))
                 continue
             taken = [run]
-            if now > 2 * self._weights.eviction:  # several on one node may be cheaper
+            if exact > 2 * weights.eviction:  # several on one node may be cheaper
                 bundle, weight = self._bundle(chosen)
-                if weight < now:
-                    heappush(heap, (now, position, run))
+                if weight < exact:
+                    heappush(heap, (exact, index, run))
                     taken = bundle
-                elif now == inf:
+                elif exact == inf:
                     return None
             for victim in taken:
                 self._take(victim, chosen)
             for victim in taken:
-                self._reprice(victim, heap, order, chosen)
+                self._reprice(victim, heap, chosen)
         return self._needed(chosen)
 
-    def _add(self, run: Run) -> None:
-        held: dict[Node, int] = {}
-        for node, _, cards in run.places:
-            if cards and not node.shares:  # on divided cards it is hard to say what an eviction frees
-                held[node] = held.get(node, 0) + cards
-        if held:
-            self._held[run] = held
-            self._weight[run] = self._weights.of(run, self._now)
-            for node in held:
-                self._free.setdefault(node, node.idle)
-                self._there.setdefault(node, []).append(run)
+    def _weigh(self, candidates: list[Run]) -> list[tuple[float, int, Run]]:
+        """Note all weights; a heap of the candidates by what their price is not below.
+
+        On each node a run makes room for one pod more than would fill what it holds there, at most.
+        """
+        eviction, waste = self._weights
+        weight, now, cards, missing = self._weight, self._now, self._cards, self._missing
+        heap = []
+        for run in candidates:
+            task = run.task
+            lost = since_checkpoint(run.progress_from, task.checkpoint_interval, now)
+            weight[run] = price = eviction + waste * (task.gpus * lost)  # `Weights.of`, without its calls
+            if missing > 1:
+                most = task.cards * task.pods // cards + len(run.places)
+                price /= most if most < missing else missing
+            heap.append((price, task.index, run))
+        heapify(heap)
+        return heap
+
+    def _cards_of(self, run: Run) -> dict[Node, int]:
+        """The cards it holds on each node, but not on divided ones: there it is hard to say what gets free."""
+        held = self._held.get(run)
+        if held is None:
+            held = self._held[run] = {}
+            free = self._free
+            for node, _, cards in run.places:
+                if cards and not node.shares:
+                    held[node] = held.get(node, 0) + cards
+                    if node not in free:
+                        free[node] = node.idle
+        return held
 
     def _gain(self, run: Run) -> int:
         """Pods that there would be room for without this run."""
         cards, free = self._cards, self._free
-        return sum((free[node] + held) // cards - free[node] // cards for node, held in self._held[run].items())
+        gain = 0
+        for node, held in self._cards_of(run).items():
+            idle = free[node]
+            gain += (idle + held) // cards - idle // cards
+        return gain
 
     def _price(self, run: Run) -> float:
         """Weight per pod that it makes room for; endless if for none."""
@@ -173,21 +194,24 @@ class GangSearch:
             self._free[node] += held
         chosen[run] = None
 
-    def _reprice(
-        self, gone: Run, heap: list[tuple[float, int, Run]], order: dict[Run, int], chosen: dict[Run, None]
-    ) -> None:
+    def _reprice(self, gone: Run, heap: list[tuple[float, int, Run]], chosen: dict[Run, None]) -> None:
         """Neighbours of a victim may now make room for more."""
         for node in self._held[gone]:
-            for run in self._there[node]:
-                if run not in chosen:
-                    heappush(heap, (self._price(run), order[run], run))
+            for run in self._on(node, chosen):
+                heappush(heap, (self._price(run), run.task.index, run))
+
+    def _on(self, node: Node, chosen: dict[Run, None]) -> list[Run]:
+        """The candidates on a node that are not victims yet."""
+        return [
+            run for run in node.spot if run in self._weight and run not in chosen and node in self._cards_of(run)
+        ]
 
     def _bundle(self, chosen: dict[Run, None]) -> tuple[list[Run], float]:
         """The cheapest runs of one node that together make room for one more pod there, and their weight."""
         found: list[Run] = []
         lowest, first = inf, -1
-        for node, runs in self._there.items():
-            left = [run for run in runs if run not in chosen]
+        for node in {node: None for run in self._weight for node in self._cards_of(run)}:
+            left = self._on(node, chosen)
             if node.total < self._cards or len(left) < 2:
                 continue
             bundle, weight = self._lightest(node, left, self._cards - self._free[node] % self._cards)

@@ -1,89 +1,127 @@
 """Spot runs by how much an eviction would waste, cheapest first, without sorting them (SPEC 3).
 
 waste = GPUs of the task x time since its last checkpoint grows with time and falls to 0 at each checkpoint,
-so no static order holds. But runs with one checkpoint interval keep their *phase*: where in the interval
-their checkpoints fall. Runs are kept in slots by phase and by power of two of their GPUs; walking the slots
-backwards from 'now' meets them by rising time since the last checkpoint.
+so no static order of wastes holds. But runs with one checkpoint interval keep their *phase*: where in the interval
+their checkpoints fall. Runs stand in lanes, by checkpoint interval and by power of two of their GPUs, each sorted
+by phase; walking a lane backwards from 'now' meets them by rising time since the last checkpoint. So the first
+ones are at hand however many there are.
 """
 
 from __future__ import annotations
 
+from bisect import bisect, bisect_left, insort
 from collections.abc import Iterator
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heapreplace
+from math import inf
 
+from gfs.core.node import Node
 from gfs.core.run import Run
+from gfs.domain.execution import PROGRESS_EPS
 
-SLOTS = 64
-"""Slots per checkpoint interval: 56 s of phase each at the default of an hour."""
+SLACK = 2 * PROGRESS_EPS
+"""Seconds: a checkpoint that is due in so little time may count as taken."""
+
+Entry = tuple[float, int, int, Node]
+"""Phase of the run, index of its task, index of the node, the node."""
 
 
-class _Wheel:
-    """Runs with the same checkpoint interval and GPUs in [least, below): between two powers of two."""
+class _Lane:
+    """Runs with the same checkpoint interval and GPUs between two powers of two."""
 
-    def __init__(self, interval: float, scale: int, longest_overhead: float) -> None:
+    __slots__ = ("entries", "interval", "least")
+
+    def __init__(self, interval: float, scale: int) -> None:
+        self.interval = interval
         self.least = float(1 << (scale - 1)) if scale else 0.0
-        self.below = 1 << scale
-        self.width = interval / SLOTS
-        self.slots: list[dict[Run, None]] = [{} for _ in range(SLOTS)]
-        self.size = 0
-        # A run in restart overhead has its phase ahead of now, though it has nothing to lose yet.
-        self.ahead = min(SLOTS - 1, int(longest_overhead / self.width) + 1)
+        self.entries: list[Entry] = []
+        """Sorted."""
 
-    def slot(self, run: Run) -> dict[Run, None]:
-        return self.slots[int(run.progress_from / self.width) % SLOTS]
+    def entry(self, run: Run, node: Node) -> Entry:
+        return (run.progress_from % self.interval, run.task.index, node.index, node)
 
-    def walk(self, now: float) -> Iterator[tuple[float, dict[Run, None]]]:
-        """(least possible waste, runs) slot by slot, rising."""
-        here = int(now / self.width)
-        for step in range(SLOTS):
-            runs = self.slots[(here + self.ahead - step) % SLOTS]
-            if runs:
-                behind = step - self.ahead - 1  # whole slots certainly between the phase and now
-                yield (self.least * self.width * behind if behind > 0 else 0.0), runs
+    def walk(self, now: float) -> Iterator[tuple[float, Node]]:
+        """(least possible waste, node) from run to run, rising."""
+        entries, least = self.entries, self.least
+        here = (now + SLACK) % self.interval
+        position = bisect(entries, (here, inf))
+        latest = here - 2 * SLACK
+        for i in range(position - 1, -1, -1):
+            phase, _, _, node = entries[i]
+            yield (least * (latest - phase) if phase < latest else 0.0), node
+        latest += self.interval
+        for i in range(len(entries) - 1, position - 1, -1):
+            phase, _, _, node = entries[i]
+            yield (least * (latest - phase) if phase < latest else 0.0), node
 
 
 class WasteOrder:
-    """All spot runs of a pool, to be met in rising order of a lower bound of their waste."""
+    """Spot runs on nodes, to be met in rising order of a lower bound of their waste."""
 
-    def __init__(self, longest_overhead: float) -> None:
-        self._overhead = longest_overhead
-        self._wheels: dict[tuple[float, int], _Wheel] = {}
+    def __init__(self) -> None:
+        self._lanes: dict[tuple[float, int], _Lane] = {}
+        self._runs: dict[Node, tuple[Run, ...]] = {}
+        """The runs of each node that are in the order."""
+        self._early: dict[tuple[Run, Node], None] = {}
+        """Those of them that may still be in restart overhead, and have no place in a lane yet."""
 
-    def add(self, run: Run) -> None:
-        """A spot run now holds its cards."""
-        wheel = self._wheel(run)
-        wheel.slot(run)[run] = None
-        wheel.size += 1
+    def put(self, node: Node, runs: tuple[Run, ...]) -> None:
+        """From now on these runs of the node are in the order, and no others of it."""
+        before = self._runs.get(node, ())
+        if runs == before:
+            return
+        for run in before:
+            if run not in runs:
+                self._remove(run, node)
+        for run in runs:
+            if run not in before:
+                if run.progress_from > run.start:
+                    self._early[run, node] = None
+                else:
+                    self._enter(run, node)
+        if runs:
+            self._runs[node] = runs
+        else:
+            del self._runs[node]
 
-    def remove(self, run: Run) -> None:
-        """A spot run no longer holds its cards."""
-        wheel = self._wheel(run)
-        del wheel.slot(run)[run]
-        wheel.size -= 1
-
-    def rising(self, now: float, least_gpus: int = 0) -> Iterator[tuple[float, dict[Run, None]]]:
-        """Groups of runs with a bound: every run of this or a later group would waste at least that.
-
-        Groups without a task of at least `least_gpus` GPUs are left out.
-        """
-        heap: list[tuple[float, int, dict[Run, None], Iterator[tuple[float, dict[Run, None]]]]] = []
-        for number, wheel in enumerate(self._wheels.values()):
-            if wheel.size and wheel.below > least_gpus:
-                walk = wheel.walk(now)
-                bound, runs = next(walk)
-                heappush(heap, (bound, number, runs, walk))
+    def rising(self, now: float) -> Iterator[tuple[float, Node]]:
+        """The node of each run, with a bound: this and every later run would waste at least that."""
+        for run, node in [pair for pair in self._early if pair[0].progress_from <= now]:
+            del self._early[run, node]
+            self._enter(run, node)
+        for _, node in self._early:
+            yield 0.0, node  # in restart overhead there is nothing to lose yet
+        heap = []
+        for number, lane in enumerate(self._lanes.values()):
+            if lane.entries:
+                walk = lane.walk(now)
+                bound, node = next(walk)
+                heap.append((bound, number, node, walk))
+        heapify(heap)
         while heap:
-            bound, number, runs, walk = heappop(heap)
-            yield bound, runs
+            bound, number, node, walk = heap[0]
+            yield bound, node
             following = next(walk, None)
-            if following is not None:
-                heappush(heap, (following[0], number, following[1], walk))
+            if following is None:
+                heappop(heap)
+            else:
+                heapreplace(heap, (following[0], number, following[1], walk))
 
-    def _wheel(self, run: Run) -> _Wheel:
+    def _enter(self, run: Run, node: Node) -> None:
+        lane = self._lane(run)
+        insort(lane.entries, lane.entry(run, node))
+
+    def _remove(self, run: Run, node: Node) -> None:
+        if (run, node) in self._early:
+            del self._early[run, node]
+        else:
+            lane = self._lane(run)
+            del lane.entries[bisect_left(lane.entries, lane.entry(run, node))]
+
+    def _lane(self, run: Run) -> _Lane:
         task = run.task
         scale = int(task.gpus).bit_length()
         key = (task.checkpoint_interval, scale)
-        wheel = self._wheels.get(key)
-        if wheel is None:
-            wheel = self._wheels[key] = _Wheel(task.checkpoint_interval, scale, self._overhead)
-        return wheel
+        lane = self._lanes.get(key)
+        if lane is None:
+            lane = self._lanes[key] = _Lane(task.checkpoint_interval, scale)
+        return lane

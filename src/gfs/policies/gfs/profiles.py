@@ -1,0 +1,165 @@
+"""Nodes by what their spot tasks hold: how few of them must go to make room for a pod (SPEC 3).
+
+Nodes with the same *profile*, idle cards and the cards of each spot task there, are the same to a pod that needs
+victims. Groups of such nodes are kept, for each size of pod the groups by how few victims could do, and beside
+them the spot runs by waste: those that would do as the only victim, and all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+
+from gfs.core.node import Node
+from gfs.core.pool import Pool
+from gfs.core.run import Run
+from gfs.policies.gfs.victims import WasteOrder
+
+Profile = tuple[int, ...]
+"""Whether cards are divided, idle cards, then the cards of each spot task (also if only in part), most first."""
+
+MANY = 512
+"""So many changed nodes are looked at again at the latest: no search has more to catch up with."""
+
+
+class Group:
+    """All nodes with one profile."""
+
+    __slots__ = ("nodes", "profile")
+
+    def __init__(self, profile: Profile) -> None:
+        self.profile = profile
+        self.nodes: dict[Node, None] = {}
+
+
+class PodSize:
+    """What is known about pods of one size that need victims."""
+
+    def __init__(self, cards: int) -> None:
+        self.cards = cards
+        self.levels: dict[int, dict[Group, None]] = {}
+        """The fewest victims that could do -> the groups of nodes where it is so."""
+        self.lone = WasteOrder()
+        """The runs that make room for a pod by themselves; on nodes with divided cards, those that might."""
+
+    def enter(self, group: Group) -> None:
+        """A group has its first node."""
+        if victims := fewest_victims(group.profile, self.cards):
+            self.levels.setdefault(victims, {})[group] = None
+
+    def leave(self, group: Group) -> None:
+        """A group has lost its last node."""
+        if victims := fewest_victims(group.profile, self.cards):
+            del self.levels[victims][group]
+            if not self.levels[victims]:
+                del self.levels[victims]
+
+    def note(self, node: Node, group: Group | None) -> None:
+        """A node has changed, and belongs to this group now."""
+        missing = self.cards - node.idle
+        if node.shares:
+            missing = 0 if group and fewest_victims(group.profile, self.cards) == 1 else node.total + 1
+        self.lone.put(node, tuple([run for run, held in node.spot.items() if held >= missing]))
+
+
+@cache
+def fewest_victims(profile: Profile, cards: int) -> int:
+    """The least number of spot tasks that must go to free `cards` cards; 0 if it cannot be done.
+
+    On a node with divided cards it may take more: a card that several hold is free when the last one goes.
+    """
+    free = profile[1]
+    for victims, held in enumerate(profile[2:], start=1):
+        free += held
+        if free >= cards:
+            return victims
+    return 0
+
+
+class NodeProfiles:
+    """The nodes of a pool by profile."""
+
+    def __init__(self, pool: Pool) -> None:
+        self._nodes, self._changed = pool.nodes, pool.changed
+        self._groups: dict[Profile, Group] = {}
+        self.group_of: list[Group | None] = [None] * len(pool.nodes)
+        """By position of the node; None: it has no spot task."""
+        self._sizes: dict[int, PodSize] = {}
+        """Cards of a pod -> what is known about such pods, for every size asked for so far."""
+        self._runs: WasteOrder | None = None
+
+    def of_size(self, cards: int) -> PodSize:
+        """All about pods of so many cards, as it stands."""
+        self._catch_up()
+        size = self._sizes.get(cards)
+        if size is None:
+            size = self._sizes[cards] = PodSize(cards)
+            for group in self._groups.values():
+                size.enter(group)
+                for node in group.nodes:
+                    size.note(node, group)
+        return size
+
+    def runs(self) -> WasteOrder:
+        """All spot runs, as they stood when a size was last asked for."""
+        if self._runs is None:
+            self._runs = WasteOrder()
+            for group in self._groups.values():
+                for node in group.nodes:
+                    self._runs.put(node, tuple(node.spot))
+        return self._runs
+
+    def keep_up(self) -> None:
+        """Now and then, so that no search finds very many nodes changed."""
+        if len(self._changed) > MANY:
+            self._catch_up()
+
+    def _catch_up(self) -> None:
+        """Look again at the nodes that changed since the last time."""
+        group_of, sizes, runs = self.group_of, self._sizes.values(), self._runs
+        for node in self._changed:
+            group = group_of[node.index]
+            if group is None and not node.spot:
+                continue
+            profile = _profile(node)
+            if (group.profile if group else None) != profile:
+                if group:
+                    self._leave(node, group)
+                group = group_of[node.index] = self._join(node, profile) if profile else None
+            for size in sizes:
+                size.note(node, group)
+            if runs:
+                runs.put(node, tuple(node.spot))
+        self._changed.clear()
+
+    def _join(self, node: Node, profile: Profile) -> Group:
+        group = self._groups.get(profile)
+        if group is None:
+            group = self._groups[profile] = Group(profile)
+            for size in self._sizes.values():
+                size.enter(group)
+        group.nodes[node] = None
+        return group
+
+    def _leave(self, node: Node, group: Group) -> None:
+        del group.nodes[node]
+        if not group.nodes:
+            del self._groups[group.profile]
+            for size in self._sizes.values():
+                size.leave(group)
+
+
+Groups = Mapping[Group, None]
+
+
+def _profile(node: Node) -> Profile | None:
+    if not node.spot:
+        return None
+    if node.shares:
+        held = [whole + _divided_cards(run, node) for run, whole in node.spot.items()]
+        return (1, node.idle, *sorted(held, reverse=True))
+    return (0, node.idle, *sorted(node.spot.values(), reverse=True))
+
+
+def _divided_cards(run: Run, node: Node) -> int:
+    return len({mask for where, mask, whole in run.places if not whole and where is node})
