@@ -59,21 +59,20 @@ class EventLog:
         tasks, entries = self._workload.tasks, self._entries
         rows = np.array([task.pods if run else 1 for _, _, task, run, _ in entries], dtype=np.int64)
         node_words, card_words, reason_words = _Words(), _Words(), _Words()
-        node_code, card_code = node_words.code, card_words.code
         nodes, cards, reasons = [], [], []
         for _, _, submitted, run, reason in entries:
-            reasons.append(reason_words.code(reason.text() if reason is not None else ""))
+            reasons.append(reason_words[reason.text() if reason is not None else ""])
             if run is None:
-                nodes.append(node_code(""))
-                cards.append(card_code((0, 0)))
+                nodes.append(node_words[""])
+                cards.append(card_words[0, 0])
             elif submitted.pods == 1:
                 node, mask, _ = run.places[0]
-                nodes.append(node_code(node.name))
-                cards.append(card_code((mask, submitted.share)))
+                nodes.append(node_words[node.name])
+                cards.append(card_words[mask, submitted.share])
             else:
                 for name, mask in _pods(run):
-                    nodes.append(node_code(name))
-                    cards.append(card_code((mask, submitted.share)))
+                    nodes.append(node_words[name])
+                    cards.append(card_words[mask, submitted.share])
 
         def spread(values: list[int] | list[float], kind: type) -> np.ndarray:
             return np.repeat(np.array(values, dtype=kind), rows)
@@ -90,10 +89,10 @@ class EventLog:
             _by_task([t.organization for t in tasks], task),
             _by_task([t.gpu_model for t in tasks], task),
             pa.array(spread([run.number if run else 0 for _, _, _, run, _ in entries], np.int64)),
-            _encoded(np.array(nodes, dtype=np.int32), node_words.words),
-            _encoded(np.array(cards, dtype=np.int32), [_cards_text(*c) for c in card_words.words]),
+            _encoded(np.array(nodes, dtype=np.int32), node_words),
+            _encoded(np.array(cards, dtype=np.int32), [_cards_text(*c) for c in card_words]),
             pa.array(np.where(event == SUBMIT, whole, gpus)),
-            _encoded(spread(reasons, np.int32), reason_words.words),
+            _encoded(spread(reasons, np.int32), reason_words),
         ]
         return pa.Table.from_arrays(columns, schema=SCHEMA)
 
@@ -117,22 +116,12 @@ def _pods(run: Run) -> Iterator[tuple[str, int]]:
         yield node.name, mask
 
 
-class _Words:
-    """Distinct values in order of first appearance, and their numbers."""
+class _Words(dict[Any, int]):
+    """Values and their numbers, in order of first appearance. A new one is numbered when it is asked for."""
 
-    def __init__(self) -> None:
-        self._codes: dict[Any, int] = {}
-
-    def code(self, value: Any) -> int:
-        codes = self._codes
-        known = codes.get(value)
-        if known is None:
-            known = codes[value] = len(codes)
-        return known
-
-    @property
-    def words(self) -> list[Any]:
-        return list(self._codes)
+    def __missing__(self, value: Any) -> int:
+        self[value] = number = len(self)
+        return number
 
 
 def _cards_text(mask: int, share: int) -> str:
@@ -148,5 +137,5 @@ def _encoded(codes: np.ndarray, words: Iterable[Any]) -> pa.Array:
 
 def _by_task(values: list[str], task: np.ndarray) -> pa.Array:
     words = _Words()
-    codes = np.array([words.code(value) for value in values], dtype=np.int32)
-    return _encoded(codes[task], words.words)
+    codes = np.array([words[value] for value in values], dtype=np.int32)
+    return _encoded(codes[task], words)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -241,7 +242,7 @@ def _indices(names: list[str], workload: Workload) -> Ints:
 
 
 def _floats(tasks: tuple[Task, ...], attribute: str) -> Floats:
-    return np.fromiter((getattr(t, attribute) for t in tasks), np.float64, len(tasks))
+    return np.fromiter(map(attrgetter(attribute), tasks), np.float64, len(tasks))
 
 
 def _codes(values: Iterable[str], known: list[str]) -> tuple[Ints, tuple[str, ...]]:
