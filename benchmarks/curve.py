@@ -14,11 +14,9 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from rich.table import Table
-
 import gfs
 from anchor import bare_replay
-from machine import against, console, in_own_process, peak_memory
+from machine import against, console, figures_table, in_own_process, peak_memory
 
 TENFOLD_LIMIT = 11.0
 """Ten times the nodes and tasks may cost at most this many times the time."""
@@ -80,18 +78,8 @@ def measure(point: Point, seed: int = 0) -> dict[str, Any]:
 
 
 def show_curve(points: list[dict[str, Any]]) -> None:
-    columns = (
-        "nodes",
-        "tasks",
-        "quota",
-        "generate",
-        "run",
-        "of it simulation",
-        "end to end",
-        "bare replays",
-        "MiB",
-    )
-    table = Table(*columns, title="gfs from a preset to its metrics, CPU seconds")
+    columns = ("nodes", "tasks", "quota", "generate", "run", "simulate", "end to end", "bare replays", "MiB")
+    table = figures_table("gfs from a preset to its metrics, CPU seconds (simulate: a part of run)", *columns)
     for each in points:
         table.add_row(
             f"{each['nodes']:,}",

@@ -15,13 +15,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from rich.table import Table
-
 from busy import PERIOD, BusyCluster
 from gfs import Kind, Task
 from gfs.core.run import Run
 from gfs.policies.greedy import GreedyPolicy
-from machine import against, console
+from machine import against, console, figures_table
 from naive import Decision, Holder, NaiveCluster
 
 SIZES = {287: 25, 2_870: 12, 28_700: 4}
@@ -161,20 +159,18 @@ def _compared(naive: list[int], ours: list[int], equal: int) -> dict[str, float]
 
 
 def show_latency(figures: dict[str, Any]) -> None:
-    columns = ("nodes", "scheduler", "HP task", "decisions", "victims", "p50 µs", "p99 µs", "max µs", "p99 CPU-µs")
-    table = Table(*columns, "naive / gfs", "same", title="one decision, 95% of the cards held")
+    columns = ("nodes", "scheduler", "HP task", "p50", "p99", "max", "p99 CPU", "naive / gfs", "same")
+    table = figures_table("One decision in µs, 95% of the cards held", *columns)
     for cell in figures["cells"]:
         naive, wall = cell["naive"], cell["wall_us"]
         table.add_row(
             f"{cell['nodes']:,}",
             cell["scheduler"],
-            "finds room" if cell["kind"] == "room" else "needs victims",
-            f"{cell['decisions']:,}",
-            f"{cell['victims_per_decision']:.1f}",
+            cell["kind"],
             *(f"{wall[name]:,.0f}" for name in ("p50", "p99", "max")),
             f"{cell['cpu_us']['p99']:,.0f}",
             f"{naive['ratio']:,.0f}" if naive else "",
-            f"{naive['equal']} of {naive['decisions']}" if naive else "",
+            f"{naive['equal']}/{naive['decisions']}" if naive else "",
         )
     console.print(table)
     for cell in figures["cells"]:

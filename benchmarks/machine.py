@@ -13,8 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
+from rich.table import Table
 
 import gfs
+from gfs.cli.tables import bare_table
 
 HERE = Path(__file__).parent
 console = Console()
@@ -40,6 +42,15 @@ def against(value: float, limit: float, unit: str = "", digits: int = 1) -> str:
     """A figure beside its limit; one above it is marked."""
     colour, word = ("green", "limit") if value <= limit else ("bold red", "ABOVE its limit of")
     return f"[{colour}]{value:,.{digits}f}{unit}[/] ({word} {limit:,g}{unit})"
+
+
+def figures_table(title: str, *columns: str) -> Table:
+    """Numbers to the right; fits 80 columns."""
+    table = bare_table(title)
+    table.padding = (0, 1, 0, 0)
+    for column in columns:
+        table.add_column(column, justify="right")
+    return table
 
 
 def in_own_process(script: str, *arguments: str) -> dict[str, Any]:

@@ -9,8 +9,8 @@ from anchor import bare_replay
 from machine import against, console, peak_memory
 from simulation import least, simulate
 
-REPLAY_LIMIT = 10.0
-"""GFS with a fixed quota on the `paper` preset may take at most this many bare replays."""
+REPLAY_LIMIT = 5.0
+"""GFS with a fixed quota on the `paper` preset is meant to take at most this many bare replays."""
 MEMORY_LIMIT = 1024
 """MiB for the whole process that simulates the `paper` preset."""
 

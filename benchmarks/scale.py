@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from rich.table import Table
-
 import gfs
-from machine import against, console
+from machine import against, console, figures_table
 from simulation import least, simulate
 
 SCALE_LIMIT = 1.5
@@ -33,7 +31,7 @@ def scale(repeat: int) -> dict[str, Any]:
 
 
 def show_scale(figures: dict[str, Any]) -> None:
-    table = Table("nodes", "tasks", "pods", "CPU-s", "µs per pod", title="cost of a placed pod")
+    table = figures_table("cost of a placed pod", "nodes", "tasks", "pods", "CPU-s", "µs per pod")
     for nodes, size in figures["sizes"].items():
         counts = (f"{int(nodes):,}", f"{size['tasks']:,}", f"{size['pods']:,}")
         table.add_row(*counts, f"{size['seconds']:.2f}", f"{size['microseconds_per_pod']:.1f}")

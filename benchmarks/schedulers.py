@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from rich.table import Table
-
 import gfs
 from anchor import bare_replay
-from machine import console
+from machine import console, figures_table
 from simulation import least, simulate
 
 
@@ -31,7 +29,7 @@ def schedulers(repeat: int) -> dict[str, Any]:
 
 
 def show_schedulers(figures: dict[str, Any]) -> None:
-    table = Table("scheduler, spot load", "CPU-s", "bare replays", "evictions", title="paper preset")
+    table = figures_table("paper preset", "scheduler, spot load", "CPU-s", "bare replays", "evictions")
     for name, run in figures.items():
         table.add_row(name, f"{run['seconds']:.2f}", f"{run['ratio']:.1f}", f"{run['evictions']:,}")
     console.print(table)

@@ -130,12 +130,24 @@ class TestAgain:
         assert document["recommended"]["parameters"] == {"guarantee_hours": 1.0, "p": 0.8, "eta_max": 1.5}
         assert [round(o["figures"]["nodes"]) for o in document["what_if"]] == [29, 32, 35]
 
+    def test_what_a_file_names_is_not_tried_even_with_its_usual_value(self, tmp_path: Path) -> None:
+        """0.9 is the usual p: named in a file it stays all the same, like with --set."""
+        config = tmp_path / "mine.toml"
+        config.write_text("p = 0.9\n[parameters]\nguarantee_hours = 1\n", encoding="utf-8")
+        work = workload(nodes(8, 8), [*steady(spot, 10, gpus=4), *steady(hp, 10, gpus=8)])
+        options = (*written(work, tmp_path), "--quick", "--workers", "1", "--out", tmp_path / "out")
+        result = plan(*options, "--config", config, "--json", "-")
+        assert result.exit_code == 0, result.output
+        tried = [setting["parameters"] for setting in json.loads(result.stdout)["settings"]]
+        assert {(s["p"], s["guarantee_hours"]) for s in tried} == {(0.9, 1.0)}
+        assert {s["eta_max"] for s in tried} == {1.5, 4.0}
+
 
 class TestErrors:
     @pytest.mark.parametrize(
         ("words", "said"),
         [
-            (("--target-evictions", "5"), "--target-evictions 5: must be a share from 0 up to 1"),
+            (("--target-evictions", "5"), "--target-evictions 5: must be a share, 0 or more and below 1"),
             (("--target-evictions", "nan"), "must be a share"),
             (("--max-wait", "0"), "--max-wait 0: must be a number of seconds above 0"),
             (("--preset", "huge"), "unknown preset 'huge': there are demo"),
@@ -203,6 +215,12 @@ class TestOddTraces:
         assert "90% of nodes: left out, too large for it: 1" in result.stdout
         assert "left out, too large for it: 1" in (tmp_path / "out/plan.html").read_text(encoding="utf-8")
 
+    def test_a_smaller_cluster_that_no_spot_task_fits_on_says_nothing_of_evictions(self, tmp_path: Path) -> None:
+        work = workload(nodes(*[8] * 10), [*steady(hp, 10), *steady(spot, 5, gpus=8, pods=10)])
+        result = self.made(tmp_path, work)
+        assert result.exit_code == 0, result.output
+        assert "With 10% fewer nodes no spot task would fit; with 10% more" in " ".join(result.stdout.split())
+
     def test_guarantees_of_the_trace_are_kept(self, tmp_path: Path) -> None:
         """Every spot task says its own hours, so no other is tried."""
         work = workload(nodes(8, 8), [*steady(spot, 50, gpus=4, hours=2), *steady(hp, 30, gpus=8)])
@@ -210,7 +228,21 @@ class TestOddTraces:
         assert result.exit_code == 0, result.output
         assert "50 of 50 spot tasks have their own guarantee_hours" in result.stderr
         document = json.loads((tmp_path / "plan.json").read_text(encoding="utf-8"))
+        assert "of their runs with their guarantees kept." in document["answer"]
         assert not any("guarantee_hours" in setting["parameters"] for setting in document["settings"])
+
+    def test_where_some_spot_tasks_say_their_guarantee_others_are_tried_for_the_rest(self, tmp_path: Path) -> None:
+        work = workload(nodes(8, 8), [*steady(spot, 20, gpus=4), *steady(hp, 10, gpus=8)])
+        jobs, machines = write_trace(work, tmp_path)
+        header, *rows = jobs.read_text(encoding="utf-8").splitlines()
+        own = [f"{row},{'3' if row.startswith('spot7,') else ''}" for row in rows]
+        jobs.write_text("\n".join([f"{header},guarantee_hours", *own]), encoding="utf-8")
+        options = ("--jobs", jobs, "--nodes", machines, "--quick", "--workers", "1", "--out", tmp_path / "out")
+        result = plan(*options, "--json", "-")
+        assert "1 of 20 spot tasks have their own guarantee_hours" in result.stderr
+        document = json.loads(result.stdout)
+        assert {setting["parameters"]["guarantee_hours"] for setting in document["settings"]} == {1.0, 2.0}
+        assert "of their runs with their guarantees kept." in document["answer"]
 
     def test_a_spot_task_larger_than_the_usual_fixed_quota(self, tmp_path: Path) -> None:
         """12 of 16 cards are more than 35%: the fixed quota to compare with is 75%."""

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from builders import Stage, hp, nodes, play, spot
+from gfs import InputError
 from gfs.core.pool import Pool
 from gfs.forecasting.online import DemandOutlook
 from gfs.quota.feedback import Signal
@@ -206,3 +207,10 @@ def test_any_scheduler_can_be_given_the_forecast_quota(scheduler: str) -> None:
     )
     assert story.started("s") == [300.0]
     assert story.started("t")[0] == (600.0 if scheduler == "chronus" else 400.0)  # leases: in rounds
+
+
+@pytest.mark.parametrize("quota", ["forecast", "adaptive"])
+def test_a_guarantee_beyond_what_can_be_forecast_is_refused(quota: str) -> None:
+    with pytest.raises(InputError, match="a guarantee of 169 hours: demand is forecast for 168 hours at most"):
+        play(nodes(8), spot("s", hours=169), scheduler="gfs", quota=quota)
+    assert play(nodes(8), spot("s", hours=169), scheduler="gfs", quota="none").started("s") == [0.0]

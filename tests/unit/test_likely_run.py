@@ -6,7 +6,10 @@ from collections.abc import Sequence
 
 import pytest
 
-from builders import Stage, spot
+from builders import Stage, hp, spot
+from gfs import Parameters
+from gfs.assembly.admissions import build_admission
+from gfs.assembly.context import Context
 from gfs.core.actions import Plan
 from gfs.core.ledger import GuaranteeLedger
 from gfs.core.ports import QuotaRow
@@ -137,3 +140,34 @@ def test_the_quota_of_the_guarantee_will_do_where_short_ones_have_used_up_the_ot
     made = policy(Stage(8), likely(0.4, 0.2))
     short, long = spot("short", gpus=6, hours=1).task(0), spot("long", gpus=2, hours=4).task(1)
     assert started(made, short, long) == ["short", "long"]  # 6 of 6 for an hour, 2 of 2 for four
+
+
+def test_who_waited_for_cards_starts_by_the_shorter_quota_when_they_are_free() -> None:
+    """The pass over those who wait looks at the larger of both rooms: 6 for an hour, though 2 for four."""
+    made = policy(Stage(8), likely(0.4, 0.2))
+    first, task = hp("h", gpus=8).task(0), spot("s", gpus=4, hours=4).task(1)
+    (run,) = made.decide([first], False, 0.0).starts
+    assert started(made, task) == []
+    made.finish(run, 60.0)
+    assert [run.task.name for run in made.decide((), True, 60.0).starts] == ["s"]
+
+
+@pytest.mark.parametrize(
+    ("guarantees", "looks"),
+    [
+        ((4.0,), (1.0, 2.0, 4.0)),
+        ((1.0,), (1.0,)),  # none is shorter
+        ((0.5, 1.5), (0.5, 1.0, 1.5)),
+        ((24.0,), (1.0, 2.0, 4.0, 24.0)),
+    ],
+)
+def test_there_is_a_quota_for_the_usual_hours_that_are_shorter(
+    guarantees: tuple[float, ...], looks: tuple[float, ...]
+) -> None:
+    context = Context(
+        Stage(8).pool, GuaranteeLedger(), Parameters(admission="likely"), period=3600.0, guarantees=guarantees
+    )
+    admission, for_quota = build_admission(context)
+    assert isinstance(admission, ByLikelyRun)
+    assert for_quota.guarantees == looks
+    assert len(context.observers) == 2

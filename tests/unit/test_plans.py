@@ -12,6 +12,7 @@ import pytest
 from gfs import Parameters
 from gfs.batch.job import Answer
 from gfs.batch.traces import Generated
+from gfs.cli.plan_tables import plan_tables
 from gfs.domain.errors import InputError
 from gfs.plans.choose import Outcome, best_by_guarantee, choose
 from gfs.plans.config import config_text
@@ -257,6 +258,44 @@ class TestPlan:
         assert "Not even 0.25 times this spot work can be sold" in words
         assert made.largest is None
 
+    def test_where_only_a_fixed_quota_keeps_the_target_it_is_not_kept_as_well(self) -> None:
+        class Fixed(Fake):
+            def __call__(self, runs: Sequence[PlanRun]) -> tuple[dict[PlanRun, Answer], dict[PlanRun, str]]:
+                return {run: figures(0.01, 60) if run.scheduler == "static" else self.one(run) for run in runs}, {}
+
+        words = answer(self.plan(Fixed(evicted=20)))
+        assert "With the fixed quota the target is kept: here it takes no forecast." in words
+
+    def test_a_quarter_of_one_task_is_no_work_to_sell(self) -> None:
+        """Half of one task is one, which waits too long; of a quarter nothing is left, and nothing waits."""
+
+        class OneTask(Fake):
+            def one(self, run: PlanRun) -> Answer:
+                return (
+                    figures(0.0, 0.0, spot_runs=0) if run.spot_scale < 0.5 else figures(0.0, 7200.0, spot_runs=1)
+                )
+
+        made = self.plan(OneTask())
+        assert [o.run.spot_scale for o in made.demand] == [0.25, 0.5, 1.0]
+        assert made.largest is None
+
+    def test_one_setting_alone_is_called_that(self) -> None:
+        one = replace(question(), levers=Levers((None,), (None,), (None,)), base=(("guarantee_hours", 2.0),))
+        words = answer(make_plan(one, Fake(evicted=0.01)))
+        assert words.startswith(
+            "Only one setting was tried, as given: 4.00% of spot runs (40 of 1,000) are evicted"
+        )
+        assert "of their runs with the guarantee of 2 h kept." in words
+        missed = answer(make_plan(one, Fake(evicted=0.1)))
+        assert missed.startswith("The only setting tried, as given, does not keep evictions at or below 5.00%")
+
+    def test_why_a_setting_failed_stands_below_the_table(self) -> None:
+        made = self.plan(Fake())
+        broken = replace(made.settings[0], figures={}, error="no room")
+        table = plan_tables(view_of(replace(made, settings=[*made.settings[-3:], broken, made.chosen])))[0]
+        assert str(table.caption).startswith("* recommended, ! over 5.00% evicted")
+        assert "no room" in str(table.caption)
+
     def test_a_target_that_nothing_can_miss(self) -> None:
         words = answer(self.plan(Fake(evicted=0), target=0.0))
         assert "0.0% of spot runs (0 of 1,000) are evicted" in words
@@ -270,6 +309,16 @@ class TestPlan:
         made = self.plan(Fake(), max_wait=200.0)
         assert [o.run.spot_scale for o in made.demand] == [0.5, 0.75, 1.0]
         assert "only 0.75 times the spot work can be sold" in answer(made)
+
+    def test_a_half_of_the_trace_that_misses_the_target_is_named(self) -> None:
+        class Uneven(Fake):
+            def one(self, run: PlanRun) -> Answer:
+                return {**super().one(run), "first_half_eviction_rate": 0.05, "second_half_eviction_rate": 0.06}
+
+        words = (
+            "5.00% were evicted in its first half, 6.00% in its second; its second half alone misses the target."
+        )
+        assert answer(self.plan(Uneven())).endswith(words)  # 5% is not beyond 5%
 
     def test_a_cluster_too_small_for_ten_percent(self) -> None:
         made = make_plan(question(quick=True), Fake())
@@ -311,7 +360,7 @@ class TestPlan:
 class TestQuestion:
     @pytest.mark.parametrize("target", [-0.1, 1.0, 5.0, float("nan")])
     def test_a_target_is_a_share(self, target: float) -> None:
-        with pytest.raises(InputError, match="must be a share from 0 up to 1"):
+        with pytest.raises(InputError, match="must be a share, 0 or more and below 1"):
             question(target=target)
 
     @pytest.mark.parametrize("wait", [0.0, -1.0, float("inf")])

@@ -127,13 +127,19 @@ class Parameters:
     @classmethod
     def from_toml(cls, path: Path | str) -> Self:
         """Read parameters from a TOML file with `key = value` lines, also inside a [parameters] table."""
+        return cls.named_in_toml(path)[0]
+
+    @classmethod
+    def named_in_toml(cls, path: Path | str) -> tuple[Self, frozenset[str]]:
+        """The same, and which parameters the file names: it may name one with its usual value."""
         path = Path(path)
         document = read_toml(path)
         values = document.pop("parameters", {})
         if not isinstance(values, dict):
             raise InputError(f"{path}: 'parameters' must be a table of key = value lines")
+        named = {**document, **values}
         try:
-            return cls().changed({**document, **values})
+            return cls().changed(named), frozenset(named)
         except InputError as error:
             raise InputError(f"{path}: {error}") from error
 

@@ -8,6 +8,7 @@ from math import ceil
 
 from gfs.assembly.context import Context
 from gfs.core.ports import Quota
+from gfs.domain.errors import InputError
 from gfs.domain.units import HOUR
 from gfs.forecasting.meter import DemandMeter
 from gfs.forecasting.online import OnlineForecaster
@@ -22,6 +23,8 @@ from gfs.quota.waits import SpotWaits
 
 GUARANTEES = (1.0, 2.0, 4.0)
 """Hours of guarantee that there is always a quota for, whatever the trace asks for."""
+FURTHEST = 168.0
+"""Hours: nobody knows demand further ahead than a week, and the models grow with what they look at."""
 
 
 def build_quota(context: Context, own: str) -> Quota:
@@ -75,6 +78,11 @@ def _guarantees(context: Context) -> list[float]:
 def _demand(context: Context, forecaster: str, guarantees: list[float]) -> OnlineForecaster:
     """A forecaster that learns from what is seen in the pool."""
     parameters, pool = context.parameters, context.pool
+    if guarantees[-1] > FURTHEST:
+        raise InputError(
+            f"a guarantee of {guarantees[-1]:,g} hours: demand is forecast for {FURTHEST:g} hours at most."
+            " Shorten it, or choose another quota: quota=fixed or quota=none"
+        )
     day = date.fromisoformat(parameters.first_day) if parameters.first_day else None
     meter, model = DemandMeter(pool.gpu_model, day), find_model(forecaster)
     context.observers.append(meter)

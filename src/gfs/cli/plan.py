@@ -148,14 +148,14 @@ def _question(
     from gfs.assembly.parameters import Parameters, parse_settings
     from gfs.plans.question import ask
 
-    base = Parameters() if config is None else Parameters.from_toml(config)
+    base, named = (Parameters(), frozenset[str]()) if config is None else Parameters.named_in_toml(config)
     given = parse_settings(settings or ())
     question = ask(
         trace,
         scheduler,
         seed=seed,
         parameters=base.changed(given),
-        given=given,
+        given=named | given.keys(),
         target=target,
         max_wait=max_wait,
         quick=quick,

@@ -29,16 +29,22 @@ def plan_tables(view: PlanView) -> list[Table]:
     more = len(view.settings) - SHOWN
     rest = f"; {more} more on the page" if more > 0 else ""
     settings = _table("Settings", SETTING, view.settings[:SHOWN], SETTING_COLUMNS)
-    settings.caption = f"{STAR} recommended, ! over {percent(view.target)} evicted{rest}"
+    _note(settings, f"{STAR} recommended, ! over {percent(view.target)} evicted{rest}")
     today = _table("Against today", ("quota",), view.today, OTHER_COLUMNS)
     nodes = _table("Other nodes, recommended setting", ("cluster",), view.nodes, (NODES, *OTHER_COLUMNS))
     demand = _table("Other spot work, recommended setting", ("offered",), view.demand, SOLD_COLUMNS)
     guarantees = _table("Each guarantee with its best setting", SETTING, view.guarantees, SOLD_COLUMNS)
-    guarantees.caption = (
+    _note(
+        guarantees,
         f"! not sold: over {percent(view.target)} evicted, or a mean wait over {short_seconds(view.max_wait)}\n"
-        "worth: at assumed on-demand prices; spot work sells for less"
+        "worth: at assumed on-demand prices; spot work sells for less",
     )
     return [settings, today, nodes, demand, guarantees]
+
+
+def _note(table: Table, words: str) -> None:
+    """Below a table, before what is remarked of its rows."""
+    table.caption = Text(words) if table.caption is None else Text(f"{words}\n{table.caption}")
 
 
 def _table(title: str, names: Sequence[str], rows: Sequence[PlanRow], columns: Sequence[PlanColumn]) -> Table:

@@ -32,13 +32,18 @@ class Outcome:
         """Mean seconds that spot tasks waited in all."""
         return float(self.figures["spot_jqt_mean"])
 
+    @property
+    def has_spot(self) -> bool:
+        """Whether any spot task ran: of little spot work a quarter is none, and a small cluster may fit none."""
+        return bool(self.figures["spot_runs"])
+
     def keeps(self, target: float) -> bool:
         """Whether evictions stay within the target."""
         return not self.error and self.evicted <= target
 
     def sells(self, target: float, max_wait: float) -> bool:
-        """Whether its spot work can be sold: within the target, and the mean wait within its limit."""
-        return self.keeps(target) and self.wait <= max_wait
+        """Whether its spot work can be sold: there is some, within the target and the limit of the mean wait."""
+        return self.keeps(target) and self.has_spot and self.wait <= max_wait
 
 
 @dataclass(frozen=True, slots=True)

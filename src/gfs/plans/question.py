@@ -74,10 +74,12 @@ def ask(
 ) -> Question:
     """Check everything that can be checked before anything is simulated.
 
-    `given`: parameters the user named, besides those that differ from the usual ones.
+    `given`: parameters the user named, also with their usual values; they are not tried.
     """
     if not (isfinite(target) and 0 <= target < 1):
-        raise InputError(f"--target-evictions {target:g}: must be a share from 0 up to 1, for example 0.05 for 5%")
+        raise InputError(
+            f"--target-evictions {target:g}: must be a share, 0 or more and below 1, for example 0.05 for 5%"
+        )
     if not (isfinite(max_wait) and max_wait > 0):
         raise InputError(f"--max-wait {max_wait:g}: must be a number of seconds above 0, for example 3600")
     recipe = find_scheduler(scheduler)

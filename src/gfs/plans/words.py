@@ -21,12 +21,19 @@ def _advice(plan: Plan) -> str:
     count = f"{chosen.figures['spot_evictions']:,} of {chosen.figures['spot_runs']:,}"
     came = f"{percent(chosen.evicted)} of spot runs ({count}) are evicted and spot tasks wait {wait} on average"
     if not plan.choice.meets:
+        missed = f"which misses the target by {100 * plan.choice.missed_by:.2g} points."
+        if len(plan.settings) == 1:
+            return (
+                f"The only setting tried, {chosen.setting.label}, does not keep evictions at or below {target} of"
+                f" spot runs: {came}, {missed}"
+            )
         return (
             f"None of the {len(plan.settings)} settings tried keeps evictions at or below {target} of spot runs."
-            f" The nearest is {chosen.setting.label}: {came}, which misses the target by"
-            f" {100 * plan.choice.missed_by:.2g} points."
+            f" The nearest is {chosen.setting.label}: {came}, {missed}"
         )
-    if plan.choice.alike and len(plan.settings) > 1:
+    if len(plan.settings) == 1:
+        return f"Only one setting was tried, {chosen.setting.label}: {came} (target: at most {target})."
+    if plan.choice.alike:
         return (
             f"All settings come to the same on this trace, so keep the usual ones, {chosen.setting.label}: {came}"
             f" (target: at most {target})."
@@ -52,8 +59,8 @@ def _needless(plan: Plan) -> str:
     ]
     if not better:
         return ""
-    wait = " and waits are shorter" if plan.choice.meets else ""
-    return f" With {' or with '.join(better)} the target is kept as well{wait}: here it takes no forecast."
+    kept = "kept as well and waits are shorter" if plan.choice.meets else "kept"
+    return f" With {' or with '.join(better)} the target is {kept}: here it takes no forecast."
 
 
 def _figures(outcome: Outcome) -> str:
@@ -73,6 +80,9 @@ def _nodes(plan: Plan) -> str:
         if outcome.error:
             parts.append(f"{change} it cannot run ({outcome.error})")
             continue
+        if not outcome.has_spot:
+            parts.append(f"{change} no spot task would fit")
+            continue
         words = f"{change} {_figures(outcome)}"
         if outcome.keeps(plan.question.target) != plan.choice.meets:
             words += ", within the target" if not plan.choice.meets else ", beyond the target"
@@ -85,11 +95,12 @@ def _nodes(plan: Plan) -> str:
 
 def _delivered(plan: Plan) -> str:
     figures = plan.chosen.figures
-    hours = plan.chosen.setting.hours
-    promise = f"guarantee of {hours:g} h" if hours else "guarantees the trace has"
+    promise = f"the guarantee of {plan.chosen.run.parameters().guarantee_hours:g} h"
+    if plan.question.own_guarantees:
+        promise = "their guarantees"
     return (
         f"Spot tasks get {amount(figures['spot_gpu_hours'])} useful GPU-hours a month,"
-        f" {percent(figures['spot_guarantee_hit_rate'])} of their runs with the {promise} kept."
+        f" {percent(figures['spot_guarantee_hit_rate'])} of their runs with {promise} kept."
     )
 
 

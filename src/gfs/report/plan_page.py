@@ -181,7 +181,7 @@ def _bars(
 
 
 def _demand_chart(view: PlanView) -> Chart:
-    """GPU-hours delivered as more spot work is offered; what cannot be sold is hollow."""
+    """GPU-hours delivered as more spot work is offered; what cannot be sold is grey."""
     rows = [row for row in view.demand if row.figures]
     bars = _bars(
         rows,

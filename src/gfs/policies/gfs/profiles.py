@@ -110,8 +110,8 @@ class NodeProfiles:
         return self._runs
 
     def keep_up(self) -> None:
-        """Now and then, so that no search finds very many nodes changed."""
-        if len(self._changed) > MANY:
+        """Now and then, so that no search finds very many nodes changed; not before there was a search at all."""
+        if len(self._changed) > MANY and self._sizes:
             self._catch_up()
 
     def _catch_up(self) -> None:
