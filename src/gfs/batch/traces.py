@@ -7,6 +7,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from gfs.assembly.parameters import Parameters
+from gfs.assembly.run import with_task_defaults
+from gfs.domain.units import HOUR
 from gfs.domain.workload import Workload
 from gfs.workloads import generate, read_trace
 
@@ -71,3 +74,14 @@ Trace = Generated | Given
 def load(trace: Trace) -> Workload:
     """The workload of a trace, kept for the next run of the same process."""
     return trace.read()
+
+
+@lru_cache(maxsize=4)
+def workload_of(trace: Trace, guarantee_hours: float, checkpoint_interval: float = HOUR) -> Workload:
+    """The workload of a trace as `gfs simulate` reads it with these parameters: what a task says itself holds."""
+    if isinstance(trace, Given):
+        return read_trace(
+            trace.jobs, trace.nodes, guarantee_hours=guarantee_hours, checkpoint_interval=checkpoint_interval
+        ).workload
+    parameters = Parameters(guarantee_hours=guarantee_hours, checkpoint_interval=checkpoint_interval)
+    return with_task_defaults(load(trace), parameters)

@@ -8,11 +8,11 @@ from functools import partial
 from typing import Any
 
 from gfs.assembly.parameters import Parameters
-from gfs.assembly.run import run_simulation, with_task_defaults
+from gfs.assembly.run import run_simulation
 from gfs.batch.answers import Progress, answer_all
 from gfs.batch.cache import Cache
 from gfs.batch.job import Answer, Job
-from gfs.batch.traces import Trace, load
+from gfs.batch.traces import Trace, workload_of
 from gfs.batch.workers import on_this_machine
 from gfs.experiments.views import VIEWS
 
@@ -58,7 +58,7 @@ class Simulation:
     def run(self) -> Answer:
         """Simulate it."""
         parameters = Parameters().changed(dict(self.settings))
-        workload = with_task_defaults(load(self.trace), parameters)
+        workload = workload_of(self.trace, parameters.guarantee_hours, parameters.checkpoint_interval)
         result = run_simulation(
             workload,
             self.scheduler,

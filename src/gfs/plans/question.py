@@ -8,10 +8,10 @@ from math import isfinite
 
 from gfs.assembly.parameters import Parameters
 from gfs.assembly.schedulers import find_scheduler, least_quota_share
-from gfs.batch.traces import Generated, Trace
+from gfs.batch.traces import Generated, Trace, workload_of
 from gfs.domain.errors import InputError
 from gfs.domain.task import Kind
-from gfs.plans.runs import PlanRun, workload_of
+from gfs.plans.runs import PlanRun
 from gfs.plans.setting import Levers, Setting, levers_of
 from gfs.plans.variants import node_counts
 from gfs.sweeps.runs import Value

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from functools import lru_cache
 from typing import Any
 
 from gfs.assembly.parameters import Parameters
-from gfs.assembly.run import run_simulation, with_task_defaults
+from gfs.assembly.run import run_simulation
 from gfs.batch.job import Answer
-from gfs.batch.traces import Given, Trace, load
+from gfs.batch.traces import Trace, workload_of
 from gfs.domain.errors import InputError
-from gfs.domain.units import HOUR
 from gfs.domain.workload import Workload
 from gfs.plans.variants import tasks_span, with_nodes, with_spot, without_misfits
 from gfs.sweeps.runs import Value, figures_of
 from gfs.telemetry.delivered import delivered
 from gfs.telemetry.metrics import compute_metrics
-from gfs.workloads import read_trace
 
 SHARED_LOAD = 0.8
 """About the share of a run's time that does not depend on the spot work."""
@@ -105,14 +102,3 @@ class PlanRun:
             "cards": sum(workload.capacity().values()),
             "left_out": left_out,
         }
-
-
-@lru_cache(maxsize=2)
-def workload_of(trace: Trace, guarantee_hours: float, checkpoint_interval: float = HOUR) -> Workload:
-    """The workload of a trace as `gfs simulate` reads it with these parameters: what a task says itself holds."""
-    if isinstance(trace, Given):
-        return read_trace(
-            trace.jobs, trace.nodes, guarantee_hours=guarantee_hours, checkpoint_interval=checkpoint_interval
-        ).workload
-    parameters = Parameters(guarantee_hours=guarantee_hours, checkpoint_interval=checkpoint_interval)
-    return with_task_defaults(load(trace), parameters)

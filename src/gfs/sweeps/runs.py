@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from gfs.assembly.parameters import Parameters
-from gfs.assembly.run import run_simulation, with_task_defaults
+from gfs.assembly.run import run_simulation
 from gfs.batch.job import Answer
-from gfs.batch.traces import Trace, load
+from gfs.batch.traces import Trace, workload_of
 from gfs.telemetry.metrics import Metrics
 
 Value = str | float | int | bool
@@ -54,7 +54,7 @@ class SweepRun:
     def run(self) -> Answer:
         """Simulate it."""
         parameters = self.parameters()
-        workload = with_task_defaults(load(self.trace), parameters)
+        workload = workload_of(self.trace, parameters.guarantee_hours, parameters.checkpoint_interval)
         result = run_simulation(workload, self.scheduler, parameters, seed=self.seed)
         return figures_of(result.metrics)
 
