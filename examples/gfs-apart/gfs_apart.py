@@ -54,10 +54,7 @@ def _placer(context: gfs.Context) -> ApartPlacer:
 
 
 def _preemptor(context: gfs.Context) -> GfsPreemptor:
-    numbers = context.parameters
-    return GfsPreemptor(
-        context.pool, context.ledger, rules=numbers.rules, beta=numbers.beta, period=context.period
-    )
+    return GfsPreemptor(context.pool, context.ledger, beta=context.parameters.beta, period=context.period)
 
 
 APART = gfs.Composition(
