@@ -8,8 +8,9 @@ from dataclasses import replace
 import pytest
 from audit import Audit
 from oracle import rows_of
+from traces import five_busy_days
 
-from gfs import Kind, Workload, generate
+from gfs import Kind, Workload
 from gfs.assembly.parameters import Parameters
 from gfs.assembly.result import RunResult
 from gfs.assembly.run import run_simulation
@@ -28,17 +29,6 @@ LOOPS = [
 ]
 
 
-def trace() -> Workload:
-    """Five days of a small busy cluster, tasks with guarantees of 1, 2 and 4 hours."""
-    work = generate("paper", nodes=12, days=5, spot_scale=4, seed=3)
-    hours = (1.0, 2.0, 4.0)
-    tasks = (
-        replace(task, guarantee_hours=hours[task.index % 3]) if task.kind is Kind.SPOT else task
-        for task in work.tasks
-    )
-    return replace(work, tasks=tuple(tasks))
-
-
 def simulated(work: Workload, scheduler: str, quota: str) -> RunResult:
     # A day of history is enough to learn from, so that all of forecasting and feedback is at work. The period of
     # the preemption cost is what the operator says, not what the trace turns out to be.
@@ -55,7 +45,7 @@ def rows(result: RunResult, until: float) -> list[dict[str, object]]:
 @pytest.mark.parametrize(("scheduler", "quota"), LOOPS)
 def test_the_future_moves_no_quota_of_before(scheduler: str, quota: str) -> None:
     """What comes after the third day is made another: other tasks, and what runs by then ends at another time."""
-    work, cut = trace(), 3 * DAY
+    work, cut = five_busy_days(), 3 * DAY
     known = [task for task in work.tasks if task.submit_time < cut]
     other = []
     for task in known:
@@ -75,7 +65,7 @@ def test_the_future_moves_no_quota_of_before(scheduler: str, quota: str) -> None
 
 @pytest.mark.parametrize(("scheduler", "quota"), LOOPS)
 def test_the_quota_is_kept_and_the_log_holds(scheduler: str, quota: str) -> None:
-    work = trace()
+    work = five_busy_days()
     result = simulated(work, scheduler, quota)
     audit = Audit(work, list(rows_of(result.events.to_pydict())))
     audit.no_card_is_over_committed()

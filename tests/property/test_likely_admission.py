@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from dataclasses import replace
-from functools import cache
 from typing import Any
 
 import pytest
 from audit import Audit
 from oracle import rows_of
+from traces import five_busy_days
 
-from gfs import Kind, Workload, generate
+from gfs import Kind, Workload
 from gfs.assembly.parameters import Parameters
 from gfs.assembly.result import RunResult
 from gfs.assembly.run import run_simulation
@@ -22,18 +22,6 @@ from gfs.policies.gfs.likely_run import ByLikelyRun
 
 DAY = 86_400.0
 QUOTAS = ("adaptive", "forecast")
-
-
-@cache
-def trace() -> Workload:
-    """Five days of a small busy cluster, tasks with guarantees of 1, 2 and 4 hours."""
-    work = generate("paper", nodes=12, days=5, spot_scale=4, seed=3)
-    hours = (1.0, 2.0, 4.0)
-    tasks = (
-        replace(task, guarantee_hours=hours[task.index % 3]) if task.kind is Kind.SPOT else task
-        for task in work.tasks
-    )
-    return replace(work, tasks=tuple(tasks))
 
 
 def simulated(work: Workload, quota: str, admission: str = "likely") -> RunResult:
@@ -49,7 +37,7 @@ def events(result: RunResult, until: float) -> list[dict[str, Any]]:
 @pytest.mark.parametrize("quota", QUOTAS)
 def test_how_long_tasks_will_run_moves_no_decision_of_before(quota: str) -> None:
     """Tasks that cannot have ended by the third day run for hours more, those that come later for a minute."""
-    work, cut = trace(), 3 * DAY
+    work, cut = five_busy_days(), 3 * DAY
 
     def otherwise(task: Task) -> Task:
         if task.submit_time >= cut:
@@ -75,7 +63,7 @@ def test_one_of_its_quotas_has_room_for_whoever_starts(quota: str, monkeypatch: 
         return lengths
 
     monkeypatch.setattr(ByLikelyRun, "_asked", noted)
-    work = trace()
+    work = five_busy_days()
     result = simulated(work, quota)
     audit = Audit(work, list(rows_of(result.events.to_pydict())))
     audit.no_card_is_over_committed()

@@ -102,37 +102,38 @@ def plan(
     Writes plan.html, gfs.toml (for --config) and settings.parquet into DIR. What
     is computed is kept there: a plan that was stopped goes on where it was.
     """
+    from gfs.cli.bars import busy
     from gfs.plans.plan import make_plan
 
     end_with_workers()
-    trace = _trace(preset, seed, jobs, nodes)
+    with busy("Reading the trace ..."):
+        trace = _trace(preset, seed, jobs, nodes)
     make_folder(out)
     with Outputs(*(path for path in (jobs, nodes, config) if path)) as outputs:
         files = out / "plan.html", out / "gfs.toml", out / "settings.parquet"
         for path in (*files, json):
             outputs.plan(path)
-        question = _question(trace, scheduler, seed, settings, config, target, max_wait, quick)
+        with busy("Reading the trace ..."):
+            question = _question(trace, scheduler, seed, settings, config, target, max_wait, quick)
         with job_progress() as started:
             made = make_plan(question, _computing(out, workers or os.cpu_count() or 1, started))
         _report(made, files, json, outputs)
 
 
 def _trace(preset: str | None, seed: int, jobs: Path | None, nodes: Path | None) -> Trace:
-    from gfs.batch.traces import Generated, Given
-    from gfs.cli.trace_input import read_workload
+    from gfs.batch.traces import Generated
+    from gfs.cli.trace_input import own_trace
     from gfs.workloads import PRESETS
 
-    if jobs is None and nodes is None:
-        name = preset or "demo"
-        if name not in PRESETS:
-            raise InputError(f"unknown preset {name!r}: there are {', '.join(PRESETS)}")
-        return Generated(name, seed=seed)
-    if jobs is None or nodes is None:
-        raise InputError("a trace of your own takes both --jobs and --nodes")
-    if preset is not None:
+    if jobs is not None and nodes is not None and preset is not None:
         raise InputError("--preset makes up a trace and --jobs gives one: leave out one of them")
-    read_workload(jobs, nodes, skip_bad_rows=False)  # errors in it show now, not in the midst
-    return Given.of(jobs, nodes)
+    given = own_trace(jobs, nodes)
+    if given is not None:
+        return given
+    name = preset or "demo"
+    if name not in PRESETS:
+        raise InputError(f"unknown preset {name!r}: there are {', '.join(PRESETS)}")
+    return Generated(name, seed=seed)
 
 
 def _question(

@@ -85,7 +85,8 @@ def reproduce(
     end_with_workers()
     names = list(EXPERIMENTS) if only is None else parse_names(only, "part", _check_part, "no part is named")
     chosen = [EXPERIMENTS[name] for name in EXPERIMENTS if name in names]
-    setup = _setup(jobs, nodes, series, seeds, quick)
+    with busy("Reading the trace ..."):
+        setup = _setup(jobs, nodes, series, seeds, quick)
     make_folder(out)
     report, tables = out / "report.html", out / "results.md"
     with Outputs(*(path for path in (jobs, nodes, series) if path)) as outputs:
@@ -119,14 +120,8 @@ def _check_part(name: str) -> str:
 
 
 def _setup(jobs: Path | None, nodes: Path | None, series: Path | None, seeds: int, quick: bool) -> Setup:
-    from gfs.batch.traces import Given
-    from gfs.cli.trace_input import read_workload
+    from gfs.cli.trace_input import own_trace
     from gfs.experiments.setup import Setup
 
-    given = None
-    if (jobs is None) != (nodes is None):
-        raise InputError("a trace of your own takes both --jobs and --nodes")
-    if jobs is not None and nodes is not None:
-        read_workload(jobs, nodes, skip_bad_rows=False)  # errors in it show now, not in the midst
-        given = Given.of(jobs, nodes)
+    given = own_trace(jobs, nodes)
     return Setup(tuple(range(1 if quick else seeds)), quick, given, str(series) if series else "")

@@ -13,6 +13,7 @@ from gfs.domain.errors import BadRow, InputError
 if TYPE_CHECKING:
     from gfs.assembly.parameters import Parameters
     from gfs.assembly.result import Window
+    from gfs.batch.traces import Given
     from gfs.domain.workload import Workload
 
 
@@ -65,6 +66,18 @@ def read_workload(
     if read.skipped:
         note(f"left out {rows_text(read.skipped)} that cannot be used; `gfs trace check` lists them")
     return replace(read.workload, name=jobs.name)
+
+
+def own_trace(jobs: Path | None, nodes: Path | None) -> Given | None:
+    """A trace of the user's own for many runs, if there is one. Errors in it show now, not in their midst."""
+    from gfs.batch.traces import Given
+
+    if jobs is None and nodes is None:
+        return None
+    if jobs is None or nodes is None:
+        raise InputError("a trace of your own takes both --jobs and --nodes")
+    read_workload(jobs, nodes, skip_bad_rows=False)
+    return Given.of(jobs, nodes)
 
 
 def rows_text(bad: Sequence[BadRow]) -> str:

@@ -137,7 +137,7 @@ class GreedyPolicy:
 
     def _headroom(self, lengths: Lengths) -> float:
         """GPUs that spot tasks with these lengths may still take, with a little slack for rounding."""
-        return max(self._room(hours) for hours in lengths) + ROUNDING
+        return max(map(self._room, lengths)) + ROUNDING
 
     def _room(self, hours: float) -> float:
         return self.quota.limit(hours) - self.pool.spot_held(hours) / MICRO
