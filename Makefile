@@ -36,15 +36,15 @@ lint: $(VENV)/.dev    ## ruff, mypy --strict, import layers
 	@$(BIN)/lint-imports
 
 # In an environment of its own, so that `make test` shows that the core needs none of the heavy packages.
-# torch comes first: the packages that need it would take its newest build, with several GB for GPUs.
+# The networks' packages join them where a CPU build of torch can be had: see tests/extras/find_torch.py.
 $(EXTRAS)/.done: pyproject.toml
 	@test -x $(EXTRAS)/bin/python || $(PYTHON) -m venv $(EXTRAS)
 	@echo "Installing GFS with its extras into $(EXTRAS) ..."
-	@$(EXTRAS)/bin/python -m pip install -q --disable-pip-version-check torch==2.13.0
-	@$(EXTRAS)/bin/python -m pip install -q --disable-pip-version-check -e '.[dev,baselines,lightgbm,ray]'
+	@$(EXTRAS)/bin/python -m pip install -q --disable-pip-version-check -e '.[dev,lightgbm,ray]'
 	@touch $@
 
 test-extras: $(EXTRAS)/.done  ## install the heavy extras too and run the tests that need them
+	@$(EXTRAS)/bin/python tests/extras/find_torch.py
 	@$(EXTRAS)/bin/python -m pytest tests/extras tests/property/test_forecast_conformance.py -n auto
 
 reproduce-quick: $(VENV)/.dev  ## the paper's tables and figures on small clusters, opened in a browser if there is one
