@@ -16,7 +16,7 @@ from gfs import Workload
 def bare_replay(workload: Workload) -> float:
     """CPU seconds to replay the workload as if every task started when it was submitted."""
     arrivals = [task.submit_time for task in workload.tasks]
-    durations = [task.duration for task in workload.tasks]
+    durations = workload.durations
     last = len(arrivals) - 1
     push, pop = heapq.heappush, heapq.heappop
     gc.disable()

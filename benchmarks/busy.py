@@ -68,7 +68,7 @@ class BusyCluster:
 
     def _task(self, kind: Kind, pods: int, gpus: float) -> Task:
         self._drawn += 1
-        return Task(self._drawn, f"t{self._drawn}", "lab", MODEL, kind, pods, gpus, self.now, HOUR)
+        return Task(self._drawn, f"t{self._drawn}", "lab", MODEL, kind, pods, gpus, self.now)
 
     def has_room(self, task: Task) -> bool:
         """Whether all pods fit on idle cards."""

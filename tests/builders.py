@@ -18,11 +18,12 @@ import csv
 import io
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from math import inf, isfinite
 from typing import Any, NamedTuple
 
 import pyarrow.csv
 
-from gfs import Kind, NodeSpec, Parameters, Task, Workload, simulate
+from gfs import Kind, NodeEvent, NodeSpec, Parameters, Task, Workload, simulate
 from gfs.assembly.result import RunResult
 from gfs.assembly.run import run_simulation
 from gfs.core.node import Node
@@ -44,6 +45,8 @@ class Draft:
     checkpoint: float = 3600
     model: str = "A100"
     org: str = "lab"
+    cancelled: float = inf
+    """When its owner withdraws it."""
 
     def task(self, index: int = 0) -> Task:
         """The task itself, at this position of its workload."""
@@ -56,7 +59,6 @@ class Draft:
             pods=self.pods,
             gpus_per_pod=float(self.gpus),
             submit_time=float(self.at),
-            duration=float(self.lasting),
             guarantee_hours=float(self.hours),
             checkpoint_interval=float(self.checkpoint),
         )
@@ -77,11 +79,21 @@ def nodes(*sizes: int, model: str = "A100", prefix: str = "n", first: int = 0) -
     return [NodeSpec(first + i, f"{prefix}{i}", model, size) for i, size in enumerate(sizes)]
 
 
-def workload(machines: Iterable[NodeSpec], drafts: Iterable[Draft]) -> Workload:
+def workload(
+    machines: Iterable[NodeSpec], drafts: Iterable[Draft], node_events: Iterable[NodeEvent] = ()
+) -> Workload:
     """Put nodes and tasks together; tasks get their index by (submission, name)."""
     ordered = sorted(drafts, key=lambda draft: (draft.at, draft.name))
     renumbered = [NodeSpec(i, n.name, n.gpu_model, n.gpus, n.cpus) for i, n in enumerate(machines)]
-    return Workload(tuple(draft.task(i) for i, draft in enumerate(ordered)), tuple(renumbered), "story")
+    cancels = tuple(float(draft.cancelled) for draft in ordered)
+    return Workload(
+        tuple(draft.task(i) for i, draft in enumerate(ordered)),
+        tuple(renumbered),
+        "story",
+        durations=tuple(float(draft.lasting) for draft in ordered),
+        cancel_times=cancels if any(map(isfinite, cancels)) else (),
+        node_events=tuple(node_events),
+    )
 
 
 class Line(NamedTuple):

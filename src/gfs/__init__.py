@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from gfs.assembly.recipes import Composition, Recipe
     from gfs.assembly.schedulers import SCHEDULERS, schedulers
     from gfs.domain.errors import BadRow, BadRows, GfsError, InputError, InvariantError, StuckError
-    from gfs.domain.node import NodeSpec
-    from gfs.domain.task import Kind, Task
+    from gfs.domain.node import NodeEvent, NodeSpec
+    from gfs.domain.task import Kind, NodeFilter, Task
     from gfs.domain.workload import Workload
 
 __all__ = [
@@ -36,6 +36,8 @@ __all__ = [
     "InputError",
     "InvariantError",
     "Kind",
+    "NodeEvent",
+    "NodeFilter",
     "NodeSpec",
     "Parameters",
     "Recipe",
@@ -59,8 +61,8 @@ if not TYPE_CHECKING:  # a type checker should complain about unknown names, so 
         "gfs.assembly.recipes": ("Composition", "Recipe"),
         "gfs.assembly.schedulers": ("SCHEDULERS", "schedulers"),
         "gfs.domain.errors": ("BadRow", "BadRows", "GfsError", "InputError", "InvariantError", "StuckError"),
-        "gfs.domain.node": ("NodeSpec",),
-        "gfs.domain.task": ("Kind", "Task"),
+        "gfs.domain.node": ("NodeEvent", "NodeSpec"),
+        "gfs.domain.task": ("Kind", "NodeFilter", "Task"),
         "gfs.domain.workload": ("Workload",),
     }
     _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,26 +13,33 @@ from gfs.assembly.recipes import Recipe
 from gfs.assembly.result import RunResult, Window
 from gfs.assembly.run import Progress, run_simulation, with_task_defaults
 from gfs.assembly.schedulers import find_scheduler
-from gfs.domain.errors import InputError
-from gfs.domain.workload import Workload, check_workload
+from gfs.domain.errors import BadRows, InputError
+from gfs.domain.node import NodeEvent
+from gfs.domain.workload import Workload, check_node_events, check_workload
 from gfs.workloads import generate
 from gfs.workloads import read_trace as _read_trace
+from gfs.workloads.readers.node_events import read_node_events
 
 __all__ = ["Comparison", "RunResult", "compare", "generate", "parse_window", "read_trace", "simulate"]
 
 Source = Workload | Path | str
 """A workload, or the path of a jobs file."""
+NodeEvents = Path | str | Sequence[NodeEvent]
+"""The path of a file of node events, or the events themselves."""
 
 
 def read_trace(
     jobs: Path | str,
     nodes: Path | str,
     *,
+    node_events: Path | str | None = None,
     skip_bad_rows: bool = False,
     guarantee_hours: float = 1.0,
     checkpoint_interval: float = 3600.0,
 ) -> Workload:
     """Read and check a trace (CSV, .csv.gz or Parquet; columns of Alibaba's cluster-trace-v2026-spot-gpu).
+
+    `node_events` is a file of what happens to nodes: time, node, event (fail, repair, cordon or uncordon).
 
     Bad rows raise `BadRows`, which lists each; with `skip_bad_rows` they are left out. The last two are for
     tasks that do not say their own.
@@ -40,6 +47,7 @@ def read_trace(
     return _read_trace(
         jobs,
         nodes,
+        node_events=node_events,
         skip_bad_rows=skip_bad_rows,
         guarantee_hours=guarantee_hours,
         checkpoint_interval=checkpoint_interval,
@@ -50,6 +58,7 @@ def simulate(
     jobs: Source,
     nodes: Path | str | None = None,
     *,
+    node_events: NodeEvents | None = None,
     scheduler: str | Recipe = "gfs",
     config: Path | str | None = None,
     window: Window | str | None = None,
@@ -62,13 +71,14 @@ def simulate(
 ) -> RunResult:
     """Simulate a trace under one scheduler; further keywords are parameters, e.g. `quota="fixed"`.
 
-    `jobs` is a workload or the path of a jobs file, then with the path of its `nodes` file. `window` limits
+    `jobs` is a workload or the path of a jobs file, then with the path of its `nodes` file. `node_events` (a file
+    or a sequence) are failures, repairs and cordons of nodes, in place of those of the workload. `window` limits
     what is counted: (start, end) in seconds or "START:END". `check` verifies all invariants at every decision.
     `scheduler` is one of `gfs.schedulers()`, by name, or a recipe of your own, such as a `gfs.Composition`.
     """
     recipe = find_scheduler(scheduler)
     chosen = _parameters(config, parameters)
-    workload = _workload(jobs, nodes, chosen, skip_bad_rows)
+    workload = _workload(jobs, nodes, node_events, chosen, skip_bad_rows)
     return run_simulation(
         workload,
         recipe,
@@ -115,6 +125,7 @@ def compare(
     jobs: Source,
     nodes: Path | str | None = None,
     *,
+    node_events: NodeEvents | None = None,
     schedulers: Sequence[str | Recipe] = ("gfs", "yarn-cs", "static"),
     config: Path | str | None = None,
     window: Window | str | None = None,
@@ -138,7 +149,7 @@ def compare(
     if len(set(names)) != len(names):
         raise InputError(f"a scheduler is named twice in {','.join(names)}: name each once")
     chosen = _parameters(config, parameters)
-    workload = _workload(jobs, nodes, chosen, skip_bad_rows)
+    workload = _workload(jobs, nodes, node_events, chosen, skip_bad_rows)
     results = run_all(
         workload,
         schedulers,
@@ -178,18 +189,43 @@ def _parameters(config: Path | str | None, values: dict[str, Any]) -> Parameters
     return base.changed(values)
 
 
-def _workload(jobs: Source, nodes: Path | str | None, parameters: Parameters, skip_bad_rows: bool) -> Workload:
+def _workload(
+    jobs: Source,
+    nodes: Path | str | None,
+    node_events: NodeEvents | None,
+    parameters: Parameters,
+    skip_bad_rows: bool,
+) -> Workload:
     if isinstance(jobs, Workload):
         if nodes is not None:
             raise InputError("a workload brings its own nodes: leave out the nodes file")
+        if node_events is not None:
+            jobs = _with_node_events(jobs, node_events, skip_bad_rows)
         check_workload(jobs)
         return with_task_defaults(jobs, parameters)
     if nodes is None:
         raise InputError("a jobs file needs a nodes file beside it: simulate(jobs, nodes)")
-    return read_trace(
+    workload = read_trace(
         jobs,
         nodes,
+        node_events=node_events if isinstance(node_events, Path | str) else None,
         skip_bad_rows=skip_bad_rows,
         guarantee_hours=parameters.guarantee_hours,
         checkpoint_interval=parameters.checkpoint_interval,
     )
+    if node_events is None or isinstance(node_events, Path | str):
+        return workload
+    workload = _with_node_events(workload, node_events, skip_bad_rows)
+    check_node_events(workload)
+    return workload
+
+
+def _with_node_events(workload: Workload, given: NodeEvents, skip_bad_rows: bool) -> Workload:
+    """With these in place of its own; a file is checked here, events made in Python are not yet."""
+    if isinstance(given, Path | str):
+        events, bad = read_node_events(given, workload.nodes)
+        if bad and not skip_bad_rows:
+            raise BadRows(bad)
+    else:
+        events = tuple(sorted(given, key=lambda event: event.time))  # stable: of one instant, as given
+    return replace(workload, node_events=events)

@@ -5,6 +5,9 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Callable
+from dataclasses import replace
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +16,8 @@ from typer.testing import CliRunner
 
 import gfs
 from gfs.cli.main import app
+from gfs.domain.units import DAY
+from gfs.workloads import write_trace
 
 SHARED = Path(__file__).resolve().parents[2].parent / "shared"
 AUDITOR = SHARED / "tools" / "audit_events.py"
@@ -36,16 +41,25 @@ def run(*words: str) -> None:
     assert result.exit_code == 0, result.output
 
 
-def audit(trace: Path, out: Path, scheduler: str, *options: str, window: str | None = None) -> None:
-    """Simulate a trace, then let the auditor look at everything that was written."""
+def audit(
+    trace: Path,
+    out: Path,
+    scheduler: str,
+    *options: str,
+    window: str | None = None,
+    node_events: Path | None = None,
+) -> dict[str, Any]:
+    """Simulate a trace, then let the auditor look at everything that was written. Gives the metrics."""
     files = ("--jobs", str(trace / "jobs.csv"), "--nodes", str(trace / "nodes.csv"))
     written = {
         name: str(out / f"{name}.{'json' if name == 'json' else 'csv'}") for name in ("events", "json", "quota")
     }
     results = [word for name, path in written.items() for word in (f"--{name}", path)]
     span = ("--window", window) if window else ()
+    if node_events is not None:
+        files = (*files, "--node-events", str(node_events))
     run("simulate", *files, "--scheduler", scheduler, *options, *results, *span)
-    metrics = json.loads(Path(written["json"]).read_text())["runs"][0]["metrics"]
+    metrics: dict[str, Any] = json.loads(Path(written["json"]).read_text())["runs"][0]["metrics"]
     if metrics["leases"]:
         # The auditor knows nothing of suspensions, so what it makes of them is compared here.
         at = results.index("--json")
@@ -55,6 +69,7 @@ def audit(trace: Path, out: Path, scheduler: str, *options: str, window: str | N
     assert audited.returncode == 0, audited.stderr[-2000:]
     if metrics["leases"]:
         agrees_on_leases(metrics, json.loads(audited.stdout))
+    return metrics
 
 
 def agrees_on_leases(said: dict[str, Any], found: dict[str, Any]) -> None:
@@ -92,6 +107,74 @@ def test_every_scheduler_on_every_preset(preset: Path, scheduler: str, tmp_path:
 def test_with_a_window_and_a_quota(scheduler: str, tmp_path: Path) -> None:
     run("trace", "generate", *PRESETS["demo"], "--out", str(tmp_path))
     audit(tmp_path, tmp_path, scheduler, "--set", "quota=fixed", window="86400:432000")
+
+
+def withdrawn(work: gfs.Workload) -> gfs.Workload:
+    """Every seventh task is cancelled: by turns as it comes, as a grace period ends, halfway, when just done."""
+    cancels = [inf] * len(work.tasks)
+    for number, task in enumerate(work.tasks[::7]):
+        duration = work.durations[task.index]
+        cancels[task.index] = task.submit_time + (0.0, 30.0, duration / 2, duration)[number % 4]
+    return replace(work, cancel_times=tuple(cancels))
+
+
+def cordons(work: gfs.Workload) -> gfs.Workload:
+    """Every fifth node is cordoned for six hours on each day, one after the other, whatever fails meanwhile."""
+    days = int(max(task.submit_time for task in work.tasks) // DAY)
+    closed = []
+    for day in range(days + 1):
+        for place, node in enumerate(work.nodes[day % 5 :: 5]):
+            since = day * DAY + 1000.0 * place
+            closed += [
+                gfs.NodeEvent(since, node.name, "cordon"),
+                gfs.NodeEvent(since + 21_600, node.name, "uncordon"),
+            ]
+    return replace(work, node_events=tuple(sorted(closed)))
+
+
+TROUBLE: dict[str, Callable[[], gfs.Workload]] = {
+    "failures": lambda: gfs.generate("demo", mtbf_days=3, mttr_hours=6),
+    "cordons": lambda: cordons(gfs.generate("demo")),
+    "cancellations": lambda: withdrawn(gfs.generate("demo")),
+    "all of it, six pools": lambda: withdrawn(
+        gfs.generate("production", nodes=120, days=2, mtbf_days=3, mttr_hours=2)
+    ),
+}
+"""What no scheduler can know in advance."""
+
+
+@pytest.fixture(scope="module", params=TROUBLE)
+def troubled(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("trouble")
+    write_trace(TROUBLE[request.param](), folder)
+    return folder
+
+
+@pytest.mark.parametrize("scheduler", gfs.SCHEDULERS)
+def test_every_scheduler_in_trouble(troubled: Path, scheduler: str, tmp_path: Path) -> None:
+    events = troubled / "node_events.csv"
+    metrics = audit(troubled, tmp_path, scheduler, node_events=events if events.exists() else None)
+    fails = ",fail" in events.read_text() if events.exists() else False
+    assert (metrics["hp"]["lost"] > 0) == fails
+    cancels = "cancel_time" in (troubled / "jobs.csv").read_text()
+    assert (metrics["hp"]["cancelled"] > 0) == cancels
+    assert (metrics["spot"]["cancelled"] > 0) == cancels
+
+
+@pytest.mark.parametrize("scheduler", gfs.SCHEDULERS)
+def test_trouble_with_a_window_a_quota_and_other_checkpoints(scheduler: str, tmp_path: Path) -> None:
+    work = withdrawn(gfs.generate("demo", seed=2, spot_scale=2, mtbf_days=4, mttr_hours=8))
+    own = tuple(replace(task, checkpoint_interval=(600.0, 1800.0, 3600.0)[task.index % 3]) for task in work.tasks)
+    write_trace(replace(work, tasks=own), tmp_path)
+    audit(
+        tmp_path,
+        tmp_path,
+        scheduler,
+        "--set",
+        "quota=fixed",
+        window="86400:432000",
+        node_events=tmp_path / "node_events.csv",
+    )
 
 
 @pytest.mark.parametrize("setting", SETTINGS)

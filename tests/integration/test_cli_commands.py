@@ -6,6 +6,7 @@ import csv
 import json
 import re
 import shlex
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -226,9 +227,138 @@ class TestExplain:
         name = self.evicted("e.csv")
         assert run("explain", "--events", file, name).stdout == run("explain", "--events", "e.csv", name).stdout
 
+    LIFE = (
+        "time,event,task,kind,organization,gpu_model,run,node,cards,gpus,reason\n"
+        "0,submit,a,HP,lab,A100,0,,,2,\n"
+        "0,start,a,HP,lab,A100,1,n3,0+1,2,\n"
+        "4000,lost,a,HP,lab,A100,1,n3,0+1,2,node n3 failed\n"
+        "4000,submit,b,Spot,lab,A100,0,,,1,\n"
+        "4100,start,a,HP,lab,A100,2,n4,0+1,2,pool A100: no idle card\n"
+        "4600,cancel,b,Spot,lab,A100,0,,,1,\n"
+        "5000,finish,a,HP,lab,A100,2,n4,0+1,2,\n"
+        "6000,submit,c,HP,lab,A100,0,,,2,\n"
+        "6000,start,c,HP,lab,A100,1,n4,0+1,2,\n"
+        "6600,cancel,c,HP,lab,A100,1,n4,0+1,2,\n"
+    )
+
+    @pytest.mark.parametrize(
+        ("name", "steps", "sentence"),
+        [
+            (
+                "a",
+                [("4,000", "lost", "node n3 failed"), ("4,000", "waited", "pool A100: no idle card")],
+                "It waited 1.67 min in all, ran twice, was never evicted, was lost once and finished 83.3 min"
+                " after it was submitted.",
+            ),
+            (
+                "b",
+                [("4,000", "waited", ""), ("4,600", "cancelled", "its owner withdrew it")],
+                "It waited 10 min in all, never ran, was never evicted and was cancelled 10 min after it was"
+                " submitted.",
+            ),
+            (
+                "c",
+                [("6,000", "ran", ""), ("6,600", "cancelled", "its owner withdrew it")],
+                "It waited 0 s in all, ran once, was never evicted and was cancelled 10 min after it was"
+                " submitted.",
+            ),
+        ],
+    )
+    def test_losses_and_cancellations(self, name: str, steps: list[tuple[str, str, str]], sentence: str) -> None:
+        Path("life.csv").write_text(self.LIFE)
+        told = run("explain", "--events", "life.csv", name).stdout
+        lines = [" ".join(line.split()) for line in told.splitlines()]
+        for when, what, why in steps:
+            assert any(line.startswith(f"{when} {what}") and line.endswith(why) for line in lines), told
+        assert sentence in " ".join(told.split())
+
+    def test_a_loss_as_json(self) -> None:
+        Path("life.csv").write_text(self.LIFE)
+        run("explain", "--events", "life.csv", "a", "--json", "life.json")
+        lost = next(step for step in loaded("life.json")["steps"] if step["what"] == "lost")
+        assert (lost["time"], lost["nodes"], lost["reason"]) == (4000, ["n3"], "node n3 failed")
+
+
+class TestNodeEvents:
+    """Two nodes of eight fail while the trace goes on, one is cordoned for an hour."""
+
+    EVENTS = (
+        "time,node,event\n40000,n1,fail\n50000,n1,repair\n60000,n2,cordon\n63600,n2,uncordon\n"
+        "80000,n5,fail\n80000,n6,fail\n90000,n5,repair\n90000,n6,repair\n"
+    )
+
+    @pytest.fixture(autouse=True)
+    def file(self) -> None:
+        Path("node_events.csv").write_text(self.EVENTS)
+
+    def test_simulate_loses_runs_and_says_so(self) -> None:
+        words = ("--node-events", "node_events.csv", "--events", "e.csv", "--json", "s.json")
+        result = run("simulate", *TRACE, *words, "--check")
+        metrics = loaded("s.json")["runs"][0]["metrics"]
+        lost = {(row["task"], row["run"]): row for row in rows("e.csv") if row["event"] == "lost"}
+        assert len(lost) == metrics["hp"]["lost"] + metrics["spot"]["lost"] > 0
+        assert {row["time"] for row in lost.values()} <= {"40000", "80000"}
+        assert "runs lost to failures" in result.stdout
+        (name, _), row = next(iter(lost.items()))
+        told = " ".join(run("explain", "--events", "e.csv", name).stdout.split())
+        assert row["reason"]
+        assert f"lost {row['reason']}" in told
+        assert "was lost" in told
+
+    def test_compare_shows_what_was_lost(self) -> None:
+        words = ("--node-events", "node_events.csv", "--schedulers", "gfs,static")
+        result = run("compare", *TRACE, *words, "--html", "r.html", "--json", "c.json")
+        assert "lost" in result.stdout
+        assert "lost, runs" in Path("r.html").read_text(encoding="utf-8")
+        assert all(entry["metrics"]["hp"]["lost"] >= 0 for entry in loaded("c.json")["runs"])
+
+    def test_workers_get_them_too(self) -> None:
+        words = ("--node-events", "node_events.csv", "--schedulers", "gfs,static", "--json", "-")
+        one, two = (run("compare", *TRACE, *words, "--workers", n).stdout for n in ("1", "2"))
+        assert [entry["metrics"] for entry in json.loads(one)["runs"]] == [
+            entry["metrics"] for entry in json.loads(two)["runs"]
+        ]
+
+    def test_without_them_nothing_is_lost(self) -> None:
+        result = run("simulate", *TRACE, "--json", "s.json")
+        assert loaded("s.json")["runs"][0]["metrics"]["hp"]["lost"] == 0
+        assert "lost" not in result.stdout
+
+    def test_cancelled_tasks_are_told(self) -> None:
+        work = gfs.generate("paper", nodes=8, days=1)
+        cancels = tuple(t.submit_time + 60 if t.index % 5 == 0 else float("inf") for t in work.tasks)
+        write_trace(replace(work, cancel_times=cancels), "cancels")
+        words = ("--jobs", "cancels/jobs.csv", "--nodes", "cancels/nodes.csv")
+        assert (
+            f"{sum(time < float('inf') for time in cancels)} tasks cancelled"
+            in run("trace", "check", *words).stdout
+        )
+        result = run("simulate", *words, "--events", "e.csv", "--json", "s.json", "--check")
+        metrics = loaded("s.json")["runs"][0]["metrics"]
+        cancelled = {row["task"] for row in rows("e.csv") if row["event"] == "cancel"}
+        assert len(cancelled) == metrics["hp"]["cancelled"] + metrics["spot"]["cancelled"] > 0
+        assert "tasks cancelled" in result.stdout
+
 
 class TestTrace:
-    def test_generate_writes_a_trace_that_passes_the_check(self) -> None:
+    def test_generate_can_let_nodes_fail(self) -> None:
+        words = ("--preset", "paper", "--nodes", "9", "--days", "2")
+        run("trace", "generate", *words, "--out", "plain")
+        result = run("trace", "generate", *words, "--mtbf-days", "2", "--mttr-hours", "1", "--out", "new")
+        assert "wrote new/jobs.csv, new/nodes.csv and new/node_events.csv" in result.stdout
+        assert "--nodes new/nodes.csv --node-events new/node_events.csv" in result.stdout
+        fails = sum(row["event"] == "fail" for row in rows("new/node_events.csv"))
+        assert f", {fails} node failures" in result.stdout
+        assert Path("new/jobs.csv").read_bytes() == Path("plain/jobs.csv").read_bytes()
+        assert {path.name for path in Path("plain").iterdir()} == {"jobs.csv", "nodes.csv"}
+        files = ("--jobs", "new/jobs.csv", "--nodes", "new/nodes.csv", "--node-events", "new/node_events.csv")
+        assert f", {fails} node failures" in run("trace", "check", *files).stdout
+
+    def test_no_failure_by_chance_is_a_file_of_none(self) -> None:
+        run("trace", "generate", "--preset", "demo", "--nodes", "1", "--mtbf-days", "1e9", "--out", "new")
+        assert Path("new/node_events.csv").read_text() == "time,node,event\n"
+
+    def test_generate_writes_writes_a_trace_that_passes_the_check(self) -> None:
         words = ("--preset", "paper", "--nodes", "9", "--days", "2", "--spot-scale", "2", "--seed", "5")
         result = run("trace", "generate", *words, "--out", "new/one")
         assert "on 9 nodes (72 A100 cards)" in result.stdout

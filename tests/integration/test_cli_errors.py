@@ -163,6 +163,9 @@ class TestBadOptions:
             (("--preset", "demo", "--days", "0"), "at least 1/24"),
             (("--preset", "demo", "--nodes", "0"), "at least 1 nodes"),
             (("--preset", "demo", "--spot-scale", "-1"), "0 or more"),
+            (("--preset", "demo", "--mtbf-days", "0"), "mean time between failures must be at least 1/24"),
+            (("--preset", "demo", "--mtbf-days", "9", "--mttr-hours", "0"), "mean time to repair must be above 0"),
+            (("--preset", "demo", "--mttr-hours", "2"), "--mtbf-days, too"),
         ],
     )
     def test_generate_says_what_is_wrong(self, words: tuple[str, ...], said: str) -> None:
@@ -185,6 +188,36 @@ class TestBadOptions:
     )
     def test_usage_errors_have_exit_code_2(self, words: tuple[str, ...]) -> None:
         assert run(*words).exit_code == 2
+
+
+class TestNodeEvents:
+    @pytest.mark.parametrize("command", [("simulate",), ("compare",)], ids=" ".join)
+    def test_bad_rows_are_listed_and_nothing_is_run(
+        self, command: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(Engine, "run", lambda _: pytest.fail("ran"))
+        Path("e.csv").write_text("time,node,event\n5,n1,fail\n,n1,repair\n9,n77,fail\n9,n2,failed\n")
+        said = refused(*command, *TRACE, "--node-events", "e.csv")
+        assert "e.csv: row 3, time = '': missing" in said
+        assert "e.csv: row 4, node = 'n77': no node has this name" in said
+        assert (
+            "e.csv: row 5, event = 'failed': must be fail, repair, cordon or uncordon; did you mean fail?" in said
+        )
+        assert "--skip-bad-rows" in said
+
+    def test_no_such_file(self) -> None:
+        assert "none.csv: no such file" in refused("simulate", *TRACE, "--node-events", "none.csv")
+
+    def test_they_are_an_input_that_no_result_overwrites(self) -> None:
+        Path("e.csv").write_text("time,node,event\n")
+        said = refused("simulate", *TRACE, "--node-events", "e.csv", "--events", "e.csv")
+        assert "is one of the inputs" in said
+
+    def test_check_lists_them_in_a_table(self) -> None:
+        Path("e.csv").write_text("time,node,event\n9,n77,fail\n")
+        result = run("trace", "check", *TRACE, "--node-events", "e.csv")
+        assert result.exit_code == 2
+        assert "no node has this name" in result.stdout
 
 
 class TestExplain:

@@ -104,13 +104,15 @@ class Audit:
                 if lived.evicted and not on_grace:
                     progress = floor(progress / task.checkpoint_interval) * task.checkpoint_interval
                 total += progress
-            assert isclose(total, task.duration, abs_tol=1e-6), f"{name}: {total} of {task.duration}"
+            duration = self.work.durations[task.index]
+            assert isclose(total, duration, abs_tol=1e-6), f"{name}: {total} of {duration}"
 
     def leased_work_is_conserved(self, resume: float) -> None:
         """A suspended run keeps all its progress; the next one pays for resuming."""
         for name, runs in self.runs.items():
             total = sum(max(0.0, r.end - r.start - resume * (number > 1)) for number, r in runs.items())
-            assert isclose(total, self.tasks[name].duration, abs_tol=1e-6), f"{name}: {total}"
+            duration = self.work.durations[self.tasks[name].index]
+            assert isclose(total, duration, abs_tol=1e-6), f"{name}: {total} of {duration}"
 
     def nobody_stops_inside_a_lease(self, hp_lease: float, spot_lease: float) -> None:
         """Runs begin where a round begins, and are stopped only where a lease of theirs ends."""
@@ -126,7 +128,7 @@ class Audit:
         hp = [task for task in self.work.tasks if task.kind is Kind.HP]
         # A task of no length has its cards and gives them back within one instant, in which nobody may stop the
         # leases that have begun beside it.
-        fleeting = {self.runs[task.name][1].start for task in hp if task.duration == 0}
+        fleeting = {self.runs[task.name][1].start for task in hp if not self.work.durations[task.index]}
         for now in sorted({row[0] for row in self.rows if row[0] % round_length == 0} - fleeting):
             used: dict[tuple[str, int], int] = defaultdict(int)
             waiting = []

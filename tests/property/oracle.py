@@ -115,7 +115,7 @@ class OraclePool:
         self.starting: list[Stay] = []
         self.evictions: list[tuple[float, int]] = []
         """(time, node)"""
-        self.left = {task.index: task.duration for task in self.tasks}
+        self.left = {task.index: work.durations[task.index] for task in self.tasks}
         self.runs = Counter[int]()
         self.rows: list[Row] = []
         self.seen = Counter[str]()

@@ -26,7 +26,7 @@ class Case:
         lines += [f"node {n.name}: {n.gpus} x {n.gpu_model}" for n in self.work.nodes]
         lines += [
             f"{t.kind.label} {t.name}: {t.pods} x {t.gpus_per_pod} {t.gpu_model} at {t.submit_time}"
-            f" for {t.duration}"
+            f" for {self.work.durations[t.index]}"
             f" H={t.guarantee_hours} checkpoint={t.checkpoint_interval}"
             for t in self.work.tasks
         ]

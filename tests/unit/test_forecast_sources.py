@@ -75,6 +75,13 @@ class TestTrace:
         tenths = [hp(f"t{i}", gpus=0.1, lasting=60) for i in range(10)]
         assert values(demand(*tenths, until=H)) == [1.0]
 
+    def test_a_cancelled_task_wants_its_cards_until_then(self) -> None:
+        history = demand(hp("a", gpus=4, lasting=5 * H, cancelled=1.5 * H), hp("b", lasting=H), until=4 * H)
+        assert values(history) == [5, 4, 0, 0]
+
+    def test_a_cancellation_after_the_end_changes_nothing(self) -> None:
+        assert values(demand(hp("a", lasting=H, cancelled=3 * H), until=4 * H)) == [1, 0, 0, 0]
+
     def test_a_trace_without_hp_tasks_is_refused(self) -> None:
         with pytest.raises(InputError, match="no HP task"):
             demand(spot("s"))
@@ -101,6 +108,16 @@ class TestEventLog:
         row = {"task": "a", "kind": "HP", "organization": "o", "gpu_model": "A100", "gpus": 4.0}
         log = pa.Table.from_pylist([{**row, "time": 0.0, "event": "submit"}])
         assert history_of_events(log, until=3 * H).gpus.tolist() == [[4, 4, 4]]
+
+    def test_a_cancelled_task_wants_its_cards_until_then(self) -> None:
+        """a waits until it is cancelled at 1.5 h; b runs, is lost and waits until it is cancelled at 3 h."""
+        row = {"kind": "HP", "organization": "o", "gpu_model": "A100", "gpus": 4.0}
+        moments = [
+            *((0.0, "submit", "a"), (0.0, "submit", "b"), (0.0, "start", "b"), (1.5 * H, "cancel", "a")),
+            *((2.0 * H, "lost", "b"), (2.0 * H, "start", "b"), (3.0 * H, "cancel", "b")),
+        ]
+        log = pa.Table.from_pylist([{**row, "time": t, "event": e, "task": name} for t, e, name in moments])
+        assert history_of_events(log, until=5 * H).gpus.tolist() == [[8, 8, 4, 0, 0]]
 
     def test_a_table_that_is_no_log_is_refused(self) -> None:
         with pytest.raises(InputError, match="no column event, task"):

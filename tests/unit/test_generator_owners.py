@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import astuple, replace
+from dataclasses import astuple, dataclass, replace
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pytest
 
-from gfs.domain.task import Kind, Task
+from gfs.domain.task import Kind
 from gfs.domain.workload import Workload
 from gfs.workloads import PRESETS, generate
 from gfs.workloads.calibration import figures
@@ -19,16 +19,25 @@ HOUR, DAY = 3600.0, 86_400.0
 A100 = "A100-SXM4-80GB"
 
 
-def of_owner(workload: Workload, kind: Kind = Kind.HP, model: str = "A100") -> dict[str, list[Task]]:
+@dataclass(frozen=True)
+class Job:
+    """What is looked at of a task."""
+
+    gpus: float
+    submit_time: float
+    duration: float
+
+
+def of_owner(workload: Workload, kind: Kind = Kind.HP, model: str = "A100") -> dict[str, list[Job]]:
     """Tasks of a class in a pool by organization."""
-    found: dict[str, list[Task]] = {}
-    for task in workload.tasks:
+    found: dict[str, list[Job]] = {}
+    for task, duration in zip(workload.tasks, workload.durations, strict=True):
         if task.kind is kind and task.gpu_model == model:
-            found.setdefault(task.organization, []).append(task)
+            found.setdefault(task.organization, []).append(Job(task.gpus, task.submit_time, duration))
     return found
 
 
-def work(tasks: list[Task]) -> float:
+def work(tasks: list[Job]) -> float:
     return sum(t.gpus * t.duration for t in tasks)
 
 
@@ -44,15 +53,15 @@ def published(model: str = A100, first: int = 20) -> dict[str, float]:
     return {f"org-{name}": share / sum(table.values()) for name, share in table.items()}
 
 
-def gpus_per_job(tasks: list[Task]) -> float:
+def gpus_per_job(tasks: list[Job]) -> float:
     return float(np.mean([t.gpus for t in tasks]))
 
 
-def seconds_per_gpu(tasks: list[Task]) -> float:
+def seconds_per_gpu(tasks: list[Job]) -> float:
     return work(tasks) / sum(t.gpus for t in tasks)
 
 
-def hourly(tasks: list[Task], days: int) -> np.ndarray:
+def hourly(tasks: list[Job], days: int) -> np.ndarray:
     """GPUs asked for at the beginning of each hour."""
     change = np.zeros(days * 24 + 1)
     for t in tasks:
@@ -149,6 +158,7 @@ def test_labels_are_all_that_is_given(name: str, monkeypatch: pytest.MonkeyPatch
     plain = generate(name, nodes=40, days=3, seed=2)
     unlabelled = [astuple(replace(task, organization="somebody")) for task in labelled.tasks]
     assert unlabelled == [astuple(task) for task in plain.tasks]
+    assert labelled.durations == plain.durations
 
 
 def test_demand_of_each_organization_stands_from_the_first_hour(paper: Workload) -> None:

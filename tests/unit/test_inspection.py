@@ -18,16 +18,25 @@ from gfs.domain.workload import Workload
 from gfs.telemetry.inspection import OTHERS, inspect
 from gfs.telemetry.metrics_binning import time_average
 
-A = Task(0, "a", "x", "A100", Kind.HP, 1, 8.0, 1800.0, 3600.0)
-B = Task(1, "b", "y", "A100", Kind.SPOT, 2, 2.0, 3600.0, 900.0)
-C = Task(2, "c", "x", "T4", Kind.HP, 1, 0.5, 7200.0, 7200.0)
+A = Task(0, "a", "x", "A100", Kind.HP, 1, 8.0, 1800.0)
+B = Task(1, "b", "y", "A100", Kind.SPOT, 2, 2.0, 3600.0)
+C = Task(2, "c", "x", "T4", Kind.HP, 1, 0.5, 7200.0)
+RUNS = {"a": 3600.0, "b": 900.0, "c": 7200.0}
 NODES = (
     NodeSpec(0, "n0", "A100", 8),
     NodeSpec(1, "n1", "A100", 8),
     NodeSpec(2, "n2", "A100", 4),
     NodeSpec(3, "m0", "T4", 4),
 )
-TRACE = Workload((A, B, C), NODES)
+
+
+def trace(*tasks: Task, lasting: float | None = None, nodes: tuple[NodeSpec, ...] = NODES) -> Workload:
+    """These tasks; those without a running time above last `lasting` seconds, as a does unless it is said."""
+    usual = RUNS["a"] if lasting is None else lasting
+    return Workload(tasks, nodes, durations=tuple(RUNS.get(task.name, usual) for task in tasks))
+
+
+TRACE = trace(A, B, C)
 
 
 def test_pools() -> None:
@@ -52,7 +61,7 @@ def test_requests_at_pod_and_task_level() -> None:
 
 def test_the_pod_level_counts_every_pod() -> None:
     wide = replace(A, index=1, name="wide", pods=3, gpus_per_pod=1.0)
-    hp = inspect(Workload((A, wide), NODES)).classes[0]
+    hp = inspect(trace(A, wide)).classes[0]
     assert hp.pod_requests.at(1.0) == pytest.approx(0.75)  # 3 of 4 pods
     assert hp.task_requests.at(3.0) == pytest.approx(0.5)  # 1 of 2 tasks
     assert hp.task_requests.at(0.5) == 0.0
@@ -73,7 +82,7 @@ def test_running_times() -> None:
 )
 def test_size_groups(gpus: float, label: str) -> None:
     task = replace(A, gpus_per_pod=gpus)
-    assert [size for size, _ in inspect(Workload((task,), NODES)).classes[0].running_by_size] == [label]
+    assert [size for size, _ in inspect(trace(task)).classes[0].running_by_size] == [label]
 
 
 def test_demand_and_load_per_hour_are_exact() -> None:
@@ -88,38 +97,47 @@ def test_demand_and_load_per_hour_are_exact() -> None:
     assert (t4.cards, t4.hp.tolist()) == (4, [0.0, 0.0, 0.5, 0.5])
 
 
+def test_a_cancelled_task_asks_until_then() -> None:
+    """a is cancelled at 1:00 after half an hour, c at 9:00, long after its end."""
+    seen = inspect(replace(TRACE, cancel_times=(3600.0, float("inf"), 9 * 3600.0)))
+    x, _ = seen.demand
+    assert x.gpus.tolist() == [4.0, 0.0, 0.5, 0.5]
+    assert x.gpu_hours == pytest.approx((8 * 1800 + 0.5 * 7200) / 3600)
+    assert (seen.classes[0].running.mean, seen.pools[0].hp_load) == (4500.0, 8 * 1800 / (20 * 5400))
+
+
 def test_small_organizations_become_others() -> None:
-    tasks = tuple(
-        replace(A, index=i, name=f"t{i}", organization=f"o{i}", duration=100.0 * (i + 1)) for i in range(5)
-    )
-    seen = inspect(Workload(tasks, NODES), top_organizations=2)
+    tasks = tuple(replace(A, index=i, name=f"t{i}", organization=f"o{i}") for i in range(5))
+    lasting = tuple(100.0 * (i + 1) for i in range(5))
+    seen = inspect(Workload(tasks, NODES, durations=lasting), top_organizations=2)
     assert [d.organization for d in seen.demand] == ["o4", "o3", OTHERS]
     assert seen.demand[2].gpu_hours == pytest.approx(8 * (100 + 200 + 300) / 3600)
     # A single one left over keeps its name.
-    assert len(inspect(Workload(tasks[:3], NODES), top_organizations=2).demand) == 3
-    assert OTHERS not in [d.organization for d in inspect(Workload(tasks[:3], NODES), top_organizations=2).demand]
+    three = inspect(Workload(tasks[:3], NODES, durations=lasting[:3]), top_organizations=2).demand
+    assert len(three) == 3
+    assert OTHERS not in [d.organization for d in three]
 
 
 def test_arrivals_by_hour_of_day() -> None:
     later = replace(A, index=3, name="later", submit_time=1800.0 + 86_400)
-    hp, spot = inspect(Workload((A, B, C, later), NODES)).classes
+    hp, spot = inspect(trace(A, B, C, later)).classes
     assert (hp.arrivals_by_hour[0], hp.arrivals_by_hour[2], sum(hp.arrivals_by_hour)) == (2, 1, 3)
     assert spot.arrivals_by_hour[1] == 1
 
 
 def test_a_task_of_weeks_does_not_stretch_the_picture() -> None:
-    endless = replace(A, duration=1e9)
-    assert len(inspect(Workload((endless,), NODES)).bin_start) == 25  # 0:30 + a day, from 0:00
+    endless = Workload((A,), NODES, durations=(1e9,))
+    assert len(inspect(endless).bin_start) == 25  # 0:30 + a day, from 0:00
 
 
 def test_a_trace_of_days_ends_with_the_hour_of_its_last_submission() -> None:
-    late = replace(C, index=1, submit_time=2 * 86_400.0 + 100, duration=9e5)
-    assert len(inspect(Workload((A, late), NODES)).bin_start) == 49  # 0:00 to 1:00 two days later
+    late = replace(C, index=1, name="late", submit_time=2 * 86_400.0 + 100)
+    assert len(inspect(trace(A, late, lasting=9e5)).bin_start) == 49  # 0:00 to 1:00 two days later
 
 
 def test_an_odd_timestamp_makes_longer_bins_not_more() -> None:
     odd = replace(C, index=1, submit_time=1e12)
-    seen = inspect(Workload((A, odd), NODES))
+    seen = inspect(trace(A, odd))
     assert len(seen.bin_start) <= 50_000
     assert seen.bin_seconds > 3600
     assert seen.demand[0].gpus[0] * seen.bin_seconds == pytest.approx(8 * 3600)
@@ -130,11 +148,11 @@ def test_an_odd_timestamp_makes_longer_bins_not_more() -> None:
     [
         Workload((), ()),
         Workload((), NODES),
-        Workload((A,), ()),
-        Workload((A,), NODES[:1]),
-        Workload((A, replace(C, index=1)), NODES),
-        Workload((replace(B, index=0),), NODES),
-        Workload((replace(A, duration=0.0),), NODES),
+        trace(A, nodes=()),
+        trace(A, nodes=NODES[:1]),
+        trace(A, replace(C, index=1)),
+        trace(replace(B, index=0)),
+        Workload((A,), NODES, durations=(0.0,)),
     ],
     ids=["nothing", "no tasks", "no nodes", "one task, one node", "only HP", "only spot", "no duration"],
 )

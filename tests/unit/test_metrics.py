@@ -12,14 +12,9 @@ The story all cases share, on two nodes of 8 A100 (n0, n1) and one of 4 T4 (m0):
 
 from __future__ import annotations
 
-import csv
 import json
-import random
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -31,18 +26,22 @@ from gfs.domain.task import Kind, Task
 from gfs.domain.workload import Workload
 from gfs.telemetry.metrics import compute_metrics, default_prices, monthly_benefit, runs_table
 from gfs.telemetry.metrics_prices import price_of
+from logs import AUDITOR, Row, agrees_with_auditor, log, scrambled
 
-AUDITOR = Path(__file__).resolve().parents[3] / "shared" / "tools" / "audit_events.py"
-
-Row = tuple[float, str, str, int, str, str]
-"""time, event, task, run, node, cards"""
-
-S1 = Task(0, "s1", "lab", "A100", Kind.SPOT, 2, 8.0, 0.0, 7200.0)
-S2 = Task(1, "s2", "lab", "T4", Kind.SPOT, 1, 0.5, 100.0, 1000.0)
-H1 = Task(2, "h1", "ads", "A100", Kind.HP, 1, 8.0, 5400.0, 3600.0)
-H2 = Task(3, "h2", "ads", "T4", Kind.HP, 1, 2.0, 12000.0, 690.0)
+S1 = Task(0, "s1", "lab", "A100", Kind.SPOT, 2, 8.0, 0.0)
+S2 = Task(1, "s2", "lab", "T4", Kind.SPOT, 1, 0.5, 100.0)
+H1 = Task(2, "h1", "ads", "A100", Kind.HP, 1, 8.0, 5400.0)
+H2 = Task(3, "h2", "ads", "T4", Kind.HP, 1, 2.0, 12000.0)
+WORK = {"s1": 7200.0, "s2": 1000.0, "h1": 3600.0, "h2": 690.0}
 NODES = (NodeSpec(0, "n0", "A100", 8), NodeSpec(1, "n1", "A100", 8), NodeSpec(2, "m0", "T4", 4))
-STORY = Workload((S1, S2, H1, H2), NODES)
+
+
+def world(*tasks: Task) -> Workload:
+    """These tasks, with the work that the story gives them."""
+    return Workload(tasks, NODES, durations=tuple(WORK[task.name] for task in tasks))
+
+
+STORY = world(S1, S2, H1, H2)
 ALL = "0+1+2+3+4+5+6+7"
 LOG: list[Row] = [
     (0.0, "submit", "s1", 0, "", ""),
@@ -64,35 +63,6 @@ LOG: list[Row] = [
     (12690.0, "finish", "s1", 2, "n0", ALL),
     (12690.0, "finish", "s1", 2, "n1", ALL),
 ]
-
-
-def log(rows: list[Row], workload: Workload, *, encoded: bool = False) -> pa.Table:
-    """The rows as the event table GFS writes (SPEC 8), text plain or dictionary-encoded."""
-    tasks = {t.name: t for t in workload.tasks}
-    owner = [tasks.get(r[2], S1) for r in rows]
-    table = pa.table(
-        {
-            "time": pa.array([r[0] for r in rows], pa.float64()),
-            "event": pa.array([r[1] for r in rows], pa.string()),
-            "task": pa.array([r[2] for r in rows], pa.string()),
-            "kind": pa.array([t.kind.label for t in owner], pa.string()),
-            "organization": pa.array([t.organization for t in owner], pa.string()),
-            "gpu_model": pa.array([t.gpu_model for t in owner], pa.string()),
-            "run": pa.array([r[3] for r in rows], pa.int64()),
-            "node": pa.array([r[4] for r in rows], pa.string()),
-            "cards": pa.array([r[5] for r in rows], pa.string()),
-            "gpus": pa.array(
-                [t.gpus if r[1] == "submit" else t.gpus_per_pod for r, t in zip(rows, owner, strict=True)],
-                pa.float64(),
-            ),
-            "reason": pa.array([""] * len(rows), pa.string()),
-        }
-    )
-    if encoded:
-        for i, field in enumerate(table.schema):
-            if pa.types.is_string(field.type):
-                table = table.set_column(i, field.name, table[field.name].dictionary_encode())
-    return table
 
 
 @pytest.mark.parametrize("encoded", [False, True], ids=["plain text", "dictionary-encoded"])
@@ -173,13 +143,13 @@ def test_restart_overhead_is_configurable() -> None:
     ],
 )
 def test_a_task_has_its_own_checkpoint_interval(interval: float, lost: float) -> None:
-    workload = Workload((replace(S1, checkpoint_interval=interval), S2, H1, H2), NODES)
+    workload = world(replace(S1, checkpoint_interval=interval), S2, H1, H2)
     m = compute_metrics(log(LOG, workload), workload)
     assert m.spot.wasted_gpu_hours == pytest.approx(16 * (lost + 60) / 3600)
 
 
 def test_a_guarantee_of_two_hours_is_broken_after_one_and_a_half() -> None:
-    workload = Workload((replace(S1, guarantee_hours=2.0), S2, H1, H2), NODES)
+    workload = world(replace(S1, guarantee_hours=2.0), S2, H1, H2)
     spot = compute_metrics(log(LOG, workload), workload).spot
     assert spot.guarantee_hit_rate == pytest.approx(2 / 3)  # one of three runs
     # 5400 s evicted: 0 periods of 2 h; 3660 s finished: 1; s2: 1
@@ -213,7 +183,7 @@ def test_wasted_cost_at_given_prices() -> None:
 
 @pytest.mark.parametrize("tasks", [(), (S1, S2, H1, H2)], ids=["no tasks", "nothing happened yet"])
 def test_an_empty_log_gives_zeros(tasks: tuple[Task, ...]) -> None:
-    workload = Workload(tasks, NODES)
+    workload = world(*tasks)
     m = compute_metrics(log([], workload), workload)
     assert (m.hp.tasks, m.hp.jct_mean, m.spot.jqt_p99, m.spot.eviction_rate) == (0, 0.0, 0.0, 0.0)
     assert m.allocation_rate == {"A100": 0.0, "T4": 0.0}
@@ -222,19 +192,19 @@ def test_an_empty_log_gives_zeros(tasks: tuple[Task, ...]) -> None:
 
 
 def test_only_hp_leaves_spot_at_zero() -> None:
-    workload = Workload((replace(H2, index=0),), NODES)
+    workload = world(replace(H2, index=0))
     rows = [r for r in LOG if r[2] == "h2"]
     m = compute_metrics(log(rows, workload), workload)
     assert (m.hp.tasks, m.spot.tasks, m.spot.runs, m.spot.guarantee_hit_rate) == (1, 0, 0, 0.0)
 
 
 def test_no_nodes_and_a_task_of_no_length_do_not_divide_by_zero() -> None:
-    task = replace(S2, index=0, duration=0.0)
+    task = replace(S2, index=0)
     rows: list[Row] = [
         (100.0, e, "s2", r, n, c)
         for e, r, n, c in [("submit", 0, "", ""), ("start", 1, "m0", "0:0.5"), ("finish", 1, "m0", "0:0.5")]
     ]
-    workload = Workload((task,), ())
+    workload = Workload((task,), (), durations=(0.0,))
     m = compute_metrics(log(rows, workload), workload)
     assert (m.spot.tasks, m.spot.slowdown_mean, m.allocation_rate, m.objective) == (1, 0.0, {}, 0.0)
 
@@ -298,101 +268,9 @@ def test_prices_go_by_the_longest_name_a_model_begins_with() -> None:
     assert default_prices()["A100"] > 0
 
 
-def scrambled(seed: int) -> tuple[Workload, list[Row]]:
-    """Eighty tasks, each on a node of its own, with evictions at random moments."""
-    rng = random.Random(seed)
-    tasks, nodes, rows = [], [], []
-    drawn = sorted(round(rng.uniform(0, 50_000), 3) for _ in range(80))
-    for i, submit in enumerate(drawn):
-        kind, gpus = Kind(rng.randint(0, 1)), rng.choice([0.25, 0.5, 1.0, 2.0, 8.0, 16.0])
-        model = rng.choice(["A100", "T4"])
-        duration, interval = round(rng.uniform(1, 20_000), 3), rng.choice([600.0, 1800.0, 3600.0])
-        task = Task(i, f"t{i}", "o", model, kind, 1, gpus, submit, duration, checkpoint_interval=interval)
-        tasks.append(task)
-        nodes.append(NodeSpec(i, f"n{i}", model, 16))
-        cards = f"0:{gpus}" if gpus < 1 else "+".join(map(str, range(int(gpus))))
-        rows.append((submit, "submit", task.name, 0, "", ""))
-        now, left, run = submit, duration, 1
-        rules = ExecutionRules()
-        while True:
-            now = round(now + rng.choice([0.0, rng.uniform(0, 4000)]), 3)
-            rows.append((now, "start", task.name, run, f"n{i}", cards))
-            need = rules.overhead(task, run) + left
-            if kind is Kind.SPOT and rng.random() < 0.5:
-                length = round(rng.uniform(0, need), 3)
-                now = round(now + length, 3)
-                left -= rules.saved(task, run, length)
-                rows.append((now, "evict", task.name, run, f"n{i}", cards))
-                run += 1
-            else:
-                rows.append((now + need, "finish", task.name, run, f"n{i}", cards))
-                break
-    return Workload(tuple(tasks), tuple(nodes)), sorted(rows, key=lambda r: r[0])
-
-
 @pytest.mark.skipif(not AUDITOR.exists(), reason="the outside auditor is not here")
 @pytest.mark.parametrize("window", [None, (100.0, 30_000.0)])
 @pytest.mark.parametrize("case", ["story", "scrambled"])
 def test_the_outside_auditor_agrees(tmp_path: Path, case: str, window: tuple[float, float] | None) -> None:
     workload, rows = (STORY, LOG) if case == "story" else scrambled(7)
-    events = log(rows, workload)
-    metrics = compute_metrics(events, workload, window=window)
-    audited = _audit(tmp_path, workload, events, metrics.to_dict(), window)
-    said = metrics.to_dict()
-    for name in ("hp", "spot"):
-        for key, value in audited[name].items():
-            assert said[name][key] == pytest.approx(value, rel=1e-6, abs=1e-6), (name, key)
-    assert said["allocation_rate"] == pytest.approx(audited["allocation_rate"], rel=1e-6)
-    assert said["useful_gpu_hours"] == pytest.approx(audited["useful_gpu_hours"], rel=1e-6)
-
-
-def _audit(
-    folder: Path,
-    workload: Workload,
-    events: pa.Table,
-    said: dict[str, Any],
-    window: tuple[float, float] | None,
-) -> dict[str, Any]:
-    _write(folder / "events.csv", events.column_names, [list(r.values()) for r in events.to_pylist()])
-    job_columns = (
-        "job_name organization gpu_model cpu_request gpu_request worker_num submit_time duration job_type"
-    )
-    _write(
-        folder / "jobs.csv",
-        [*job_columns.split(), "checkpoint_interval"],
-        [
-            [
-                t.name,
-                t.organization,
-                t.gpu_model,
-                0,
-                t.gpus_per_pod,
-                t.pods,
-                t.submit_time,
-                t.duration,
-                t.kind.label,
-                t.checkpoint_interval,
-            ]
-            for t in workload.tasks
-        ],
-    )
-    _write(
-        folder / "nodes.csv",
-        ["node_name", "gpu_model", "gpu_capacity_num", "cpu_num"],
-        [[n.name, n.gpu_model, n.gpus, 0] for n in workload.nodes],
-    )
-    (folder / "summary.json").write_text(json.dumps({"runs": [{"metrics": said}]}))
-    command = [sys.executable, str(AUDITOR), "--json", str(folder / "summary.json")]
-    for name in ("jobs", "nodes", "events"):
-        command += [f"--{name}", str(folder / f"{name}.csv")]
-    if window:
-        command += ["--window", f"{window[0]}:{window[1]}"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    answer: dict[str, Any] = json.loads(done.stdout)
-    return answer
-
-
-def _write(path: Path, header: list[str], rows: list[list[Any]]) -> None:
-    with path.open("w", newline="") as file:
-        csv.writer(file).writerows([header, *rows])
+    agrees_with_auditor(tmp_path, workload, rows, window)

@@ -56,6 +56,51 @@ def test_a_task_that_still_waits_after_its_eviction() -> None:
     assert last == TaskStep(90.0, "waited", 0.0, 2, ongoing=True)
 
 
+FAILED = "node n0 failed"
+TROUBLED = [
+    (0.0, "submit", "h1", 0, "", 16.0, ""),
+    (0.0, "start", "h1", 1, "n0", 8.0, ""),
+    (0.0, "start", "h1", 1, "n1", 8.0, ""),
+    (40.0, "lost", "h1", 1, "n0", 8.0, FAILED),
+    (40.0, "lost", "h1", 1, "n1", 8.0, FAILED),
+    (50.0, "submit", "s1", 0, "", 4.0, ""),
+    (70.0, "start", "h1", 2, "n1", 8.0, WAITED),
+    (70.0, "start", "h1", 2, "n2", 8.0, WAITED),
+    (80.0, "cancel", "s1", 0, "", 4.0, ""),
+    (90.0, "cancel", "h1", 2, "n1", 8.0, "by its owner"),
+    (90.0, "cancel", "h1", 2, "n2", 8.0, "by its owner"),
+]
+
+
+def test_a_gang_is_lost_runs_again_and_is_cancelled() -> None:
+    assert task_life(table(TROUBLED), "h1") == [
+        TaskStep(0.0, "submitted", gpus=16.0),
+        TaskStep(0.0, "ran", 40.0, 1, ("n0", "n1"), 16.0),
+        TaskStep(40.0, "lost", 0.0, 1, ("n0", "n1"), 16.0, FAILED),
+        TaskStep(40.0, "waited", 30.0, 2, gpus=16.0, reason=WAITED),
+        TaskStep(70.0, "ran", 20.0, 2, ("n1", "n2"), 16.0),
+        TaskStep(90.0, "cancelled", 0.0, 2, ("n1", "n2"), 16.0, "by its owner"),
+    ]
+
+
+def test_a_task_that_is_cancelled_while_it_waits() -> None:
+    assert task_life(table(TROUBLED), "s1") == [
+        TaskStep(50.0, "submitted", gpus=4.0),
+        TaskStep(50.0, "waited", 30.0, 1, gpus=4.0),
+        TaskStep(80.0, "cancelled", gpus=4.0),
+    ]
+    # After a lost run it waits for its second.
+    rows = [*TROUBLED[:5], (60.0, "cancel", "h1", 0, "", 16.0, "")]
+    assert task_life(table(rows), "h1")[-2:] == [
+        TaskStep(40.0, "waited", 20.0, 2, gpus=16.0),
+        TaskStep(60.0, "cancelled", gpus=16.0),
+    ]
+
+
+def test_a_task_that_still_waits_after_its_loss() -> None:
+    assert task_life(table(TROUBLED[:6]), "h1")[-1] == TaskStep(40.0, "waited", 10.0, 2, ongoing=True)
+
+
 def test_dictionary_encoded_text() -> None:
     events = table(GANG)
     for i, name in enumerate(events.column_names):

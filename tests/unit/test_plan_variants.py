@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from math import inf
+
 from builders import hp, nodes, spot, workload
+from gfs import NodeEvent
 from gfs.plans.variants import node_counts, with_nodes, with_spot, without_misfits
 
 
@@ -39,12 +42,23 @@ class TestNodes:
         cluster = workload(nodes(8), [])
         assert with_nodes(cluster, 0.9) == with_nodes(cluster, 1.1) == cluster
 
+    def test_what_happens_to_nodes_happens_to_those_that_are_left(self) -> None:
+        """Of ten nodes n5 goes; of eleven the new one, n5~2, never fails."""
+        events = [NodeEvent(float(i), f"n{i}", "cordon") for i in range(10)]
+        cluster = workload(nodes(*[8] * 10), [], events)
+        assert [event.node for event in with_nodes(cluster, 0.9).node_events] == [
+            f"n{i}" for i in range(10) if i != 5
+        ]
+        assert with_nodes(cluster, 1.1).node_events == tuple(events)
+
     def test_tasks_that_then_fit_nowhere_are_told(self) -> None:
         """A gang of ten pods needs all ten nodes: on nine it could never start."""
-        cluster = workload(nodes(*[8] * 10), [hp("big", gpus=8, pods=10), spot("s", at=5), hp("h", at=9)])
+        drafts = [hp("big", gpus=8, pods=10), spot("s", at=5, lasting=7, cancelled=8), hp("h", at=9, lasting=3)]
+        cluster = workload(nodes(*[8] * 10), drafts)
         left, misfits = without_misfits(with_nodes(cluster, 0.9))
         assert [task.name for task in misfits] == ["big"]
         assert [(task.name, task.index) for task in left.tasks] == [("s", 0), ("h", 1)]
+        assert (left.durations, left.cancel_times) == ((7, 3), (8, inf))
         assert without_misfits(cluster) == (cluster, [])
 
 
@@ -63,6 +77,13 @@ class TestSpotWork:
             ("z", 400),
         ]
         assert [task.index for task in twice.tasks] == list(range(6))
+
+    def test_copies_last_as_long_and_are_cancelled_as_soon(self) -> None:
+        """s2 comes at 300 and is cancelled after 50 s; its copy at 100 (as above) is so, too."""
+        drafts = [hp("h"), spot("s1", at=100, lasting=60), spot("s2", at=300, lasting=90, cancelled=350)]
+        twice = with_spot(workload(nodes(8), [*drafts, hp("z", at=400)]), 2)
+        assert twice.durations == (100, 60, 90, 60, 90, 100)
+        assert twice.cancel_times == (inf, inf, 150, inf, 350, inf)
 
     def test_half_and_one_and_a_half(self) -> None:
         assert [t.name for t in with_spot(self.base, 0.5).tasks] == ["h", "s2", "z"]

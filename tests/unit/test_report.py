@@ -39,15 +39,17 @@ class Outcome:
 
 def toy_workload(tasks: int = 120, nodes: int = 6, days: float = 2.0, seed: int = 1) -> Workload:
     rng = random.Random(seed)
-    made = []
+    made, durations = [], []
     for i, submit in enumerate(sorted(round(rng.uniform(0, days * 86_400)) for _ in range(tasks))):
         kind = Kind.SPOT if rng.random() < 0.35 else Kind.HP
         gpus, duration = (
             rng.choice([0.5, 1.0, 1.0, 2.0, 4.0, 8.0]),
             float(round(rng.lognormvariate(8.6, 1.1))),
         )
-        made.append(Task(i, f"t{i:05d}", f"team-{i % 11}", "A100", kind, 1, gpus, float(submit), duration))
-    return Workload(tuple(made), tuple(NodeSpec(i, f"n{i}", "A100", 8) for i in range(nodes)), "toy")
+        made.append(Task(i, f"t{i:05d}", f"team-{i % 11}", "A100", kind, 1, gpus, float(submit)))
+        durations.append(duration)
+    machines = tuple(NodeSpec(i, f"n{i}", "A100", 8) for i in range(nodes))
+    return Workload(tuple(made), machines, "toy", tuple(durations))
 
 
 def toy_run(workload: Workload, name: str, spot_share: float) -> Outcome:
@@ -57,7 +59,7 @@ def toy_run(workload: Workload, name: str, spot_share: float) -> Outcome:
     rows: list[tuple[float, str, Task, int, str]] = []
     queue: list[Task] = []
     running: dict[int, tuple[int, float]] = {}  # task -> node, start
-    left = {t.index: t.duration for t in workload.tasks}
+    left = dict(enumerate(workload.durations))
     number = dict.fromkeys(left, 0)
     heap = [(t.submit_time, 1, t.index, 0) for t in workload.tasks]
     heapq.heapify(heap)
@@ -236,9 +238,7 @@ def test_inspection_page(tmp_path: Path, workload: Workload) -> None:
 
 @pytest.mark.parametrize("kinds", [(), (Kind.HP,), (Kind.SPOT,)], ids=["no tasks", "only HP", "only spot"])
 def test_inspection_of_odd_traces(tmp_path: Path, workload: Workload, kinds: tuple[Kind, ...]) -> None:
-    kept = [t for t in workload.tasks if t.kind in kinds]
-    tasks = tuple(replace(t, index=i) for i, t in enumerate(kept))
-    seen = inspect(Workload(tasks, workload.nodes))
+    seen = inspect(workload.with_tasks(t for t in workload.tasks if t.kind in kinds))
     inspection_page(seen, tmp_path / "odd.html")
     assert_offline((tmp_path / "odd.html").read_text(encoding="utf-8"))
     assert printed(*inspection_tables(seen))
@@ -304,7 +304,7 @@ def test_best_rows() -> None:
 
 # One spot task of 4 of the 8 cards: waits 1800 s, runs from 0:30 to 1:30.
 WORLD = Workload(
-    (Task(0, "s", "o", "A100", Kind.SPOT, 1, 4.0, 0.0, 3600.0),), (NodeSpec(0, "n0", "A100", 8),), "one"
+    (Task(0, "s", "o", "A100", Kind.SPOT, 1, 4.0, 0.0),), (NodeSpec(0, "n0", "A100", 8),), "one", (3600.0,)
 )
 ONE_EVENTS = pa.table(
     {

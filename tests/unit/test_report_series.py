@@ -35,7 +35,7 @@ class Outcome:
 
 # One spot task of 4 of the 8 cards: waits 1800 s, runs from 0:30 to 1:30.
 WORLD = Workload(
-    (Task(0, "s", "o", "A100", Kind.SPOT, 1, 4.0, 0.0, 3600.0),), (NodeSpec(0, "n0", "A100", 8),), "one"
+    (Task(0, "s", "o", "A100", Kind.SPOT, 1, 4.0, 0.0),), (NodeSpec(0, "n0", "A100", 8),), "one", (3600.0,)
 )
 ONE_EVENTS = pa.table(
     {

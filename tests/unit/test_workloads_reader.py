@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+from math import inf
 from pathlib import Path
 
 import pyarrow as pa
@@ -59,7 +60,7 @@ def test_a_row_becomes_a_task_with_the_defaults_for_what_it_does_not_say(trace: 
     (task,) = read.workload.tasks
     assert (task.name, task.organization, task.gpu_model, task.kind) == ("a", "org", "A100", Kind.SPOT)
     assert (task.pods, task.gpus_per_pod, task.cards, task.gpus) == (3, 4.0, 4, 12.0)
-    assert (task.submit_time, task.duration, task.cpus_per_pod) == (12.5, 60.0, 8.0)
+    assert (task.submit_time, task.cpus_per_pod, read.workload.durations) == (12.5, 8.0, (60.0,))
     assert (task.guarantee_hours, task.checkpoint_interval) == (1.0, 3600.0)
     assert read.skipped == ()
     assert [(n.index, n.name, n.gpu_model, n.gpus, n.cpus) for n in read.workload.nodes] == [
@@ -81,6 +82,52 @@ def test_optional_columns_count_where_filled_in(trace: Trace) -> None:
     assert [(t.guarantee_hours, t.checkpoint_interval) for t in read.workload.tasks] == [(4, 600), (2, 90)]
 
 
+class TestCancelTime:
+    header = JOB_HEADER + ",cancel_time"
+
+    def test_a_blank_is_never(self, trace: Trace) -> None:
+        read = trace.read(
+            job(job_name="b", submit_time="10") + ",50",
+            job(job_name="c", submit_time="5") + ",",
+            job(job_name="a", submit_time="10") + ",10",  # in the instant of its submission
+            header=self.header,
+        )
+        assert [task.name for task in read.workload.tasks] == ["c", "a", "b"]
+        assert read.workload.cancel_times == (inf, 10.0, 50.0)
+
+    def test_nobody_who_cancels_is_no_column(self, trace: Trace) -> None:
+        assert trace.read(job(), header=JOB_HEADER).workload.cancel_times == ()
+        assert trace.read(job() + ",", header=self.header).workload.cancel_times == ()
+
+    @pytest.mark.parametrize(
+        ("value", "reason"),
+        [
+            ("99.5", "must not be before submit_time"),
+            ("-1", "must not be before submit_time"),
+            ("soon", "not a number"),
+            ("inf", "not a finite number"),
+            ("nan", "not a finite number"),
+        ],
+    )
+    def test_what_cannot_be(self, trace: Trace, value: str, reason: str) -> None:
+        with pytest.raises(BadRows) as caught:
+            trace.read(job() + ",", job(job_name="b", submit_time="100") + f",{value}", header=self.header)
+        assert caught.value.rows == (BadRow(str(trace.jobs), 3, "cancel_time", value, reason),)
+
+    def test_a_row_that_cannot_be_used_takes_its_cancellation_with_it(self, trace: Trace) -> None:
+        rows = (job() + ",70", job(job_name="b", duration="-1") + ",80", job(job_name="c", duration="5") + ",90")
+        work = trace.read(*rows, header=self.header, skip_bad_rows=True).workload
+        assert (work.durations, work.cancel_times) == ((60.0, 5.0), (70.0, 90.0))
+
+    def test_a_bad_submission_says_nothing_of_the_cancellation(self, trace: Trace) -> None:
+        assert trace.faults(job(submit_time="later") + ",0", header=self.header) == [(2, "submit_time", "later")]
+
+    def test_parquet(self, trace: Trace, tmp_path: Path) -> None:
+        file = parquet(tmp_path / "jobs.parquet", cancel_time=pa.array([None, 9.0]))
+        work = read_trace(file, trace.nodes).workload
+        assert ([task.name for task in work.tasks], work.cancel_times) == (["12", "7"], (9.0, inf))
+
+
 def test_tasks_are_ordered_by_submission_then_name(trace: Trace) -> None:
     rows = [("b", "5"), ("a10", "5"), ("z", "0"), ("a9", "5")]
     read = trace.read(*(job(job_name=name, submit_time=time) for name, time in rows))
@@ -97,7 +144,8 @@ def test_ids_stay_text_and_extra_columns_are_ignored(trace: Trace) -> None:
 def test_zero_duration_and_fractions_are_fine(trace: Trace) -> None:
     read = trace.read(job(duration="0"), job(job_name="b", gpu_request="0.3", worker_num="36"))
     # 12 cards, each holds floor(1 / 0.3) = 3 pods: 36 in all
-    assert [(t.duration, t.share) for t in read.workload.tasks] == [(0.0, 0), (60.0, 300_000)]
+    assert read.workload.durations == (0.0, 60.0)
+    assert [t.share for t in read.workload.tasks] == [0, 300_000]
 
 
 @pytest.mark.parametrize(

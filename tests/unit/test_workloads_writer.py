@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import errno
 import os
-from dataclasses import fields
+from dataclasses import fields, replace
+from math import inf
 from pathlib import Path
 
 import pytest
@@ -12,17 +13,20 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gfs.domain.errors import InputError
-from gfs.domain.node import NodeSpec
+from gfs.domain.node import NodeEvent, NodeSpec
 from gfs.domain.task import Kind, Task
 from gfs.domain.workload import Workload
-from gfs.workloads import generate, read_trace, write_trace
+from gfs.workloads import generate, read_trace, write_node_events, write_trace
 
 
 def as_rows(workload: Workload) -> list[tuple[object, ...]]:
-    return [tuple(getattr(task, field.name) for field in fields(Task)) for task in workload.tasks]
+    return [
+        (*(getattr(task, field.name) for field in fields(Task)), duration)
+        for task, duration in zip(workload.tasks, workload.durations, strict=True)
+    ]
 
 
-def small(name: str = "a", **changes) -> Workload:
+def small(name: str = "a", duration: float = 60.0, **changes) -> Workload:
     task = Task(
         0,
         name,
@@ -31,10 +35,10 @@ def small(name: str = "a", **changes) -> Workload:
         Kind.SPOT,
         2,
         0.25,
-        **({"submit_time": 1.5, "duration": 60.0} | changes),
+        **({"submit_time": 1.5} | changes),
         cpus_per_pod=4.0,
     )
-    return Workload((task,), (NodeSpec(0, "n,1", "A100", 8, 128.0),))
+    return Workload((task,), (NodeSpec(0, "n,1", "A100", 8, 128.0),), durations=(duration,))
 
 
 def test_the_files_read_as_expected(tmp_path: Path) -> None:
@@ -52,6 +56,33 @@ def test_optional_columns_are_written_where_a_task_differs_from_the_default(tmp_
     header, row = jobs.read_text().splitlines()
     assert header.endswith(",job_type,guarantee_hours")
     assert row.endswith(",Spot,4")
+
+
+def test_cancellations_are_written_if_somebody_cancels(tmp_path: Path) -> None:
+    two = Workload(
+        tuple(Task(i, f"t{i}", "org", "A100", Kind.HP, 1, 1.0, float(i)) for i in range(3)),
+        small().nodes,
+        durations=(60.0, 60.0, 60.0),
+        cancel_times=(inf, 30.0, 2.125),
+    )
+    jobs, nodes = write_trace(two, tmp_path)
+    header, *rows = jobs.read_text().splitlines()
+    assert header.endswith(",job_type,cancel_time")
+    assert [row.rpartition(",")[2] for row in rows] == ["", "30", "2.125"]
+    assert read_trace(jobs, nodes).workload.cancel_times == two.cancel_times
+    never = replace(two, cancel_times=(inf, inf, inf))
+    assert "cancel_time" not in write_trace(never, tmp_path)[0].read_text()
+
+
+def test_node_events_stand_beside_the_trace(tmp_path: Path) -> None:
+    events = (NodeEvent(30.0, "n,1", "fail"), NodeEvent(99.5, "n,1", "repair"))
+    jobs, nodes = write_trace(replace(small(), node_events=events), tmp_path)
+    file = tmp_path / "node_events.csv"
+    assert file.read_text() == 'time,node,event\n"30","n,1","fail"\n"99.5","n,1","repair"\n'
+    assert read_trace(jobs, nodes, node_events=file).workload.node_events == events
+    write_node_events((), file)
+    assert file.read_text() == "time,node,event\n"
+    assert read_trace(jobs, nodes, node_events=file).workload.node_events == ()
 
 
 def test_a_preset_comes_back_as_it_was(tmp_path: Path) -> None:

@@ -5,29 +5,39 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from gfs.assembly.parameters import Parameters
-from gfs.core.ledger import GuaranteeLedger
 from gfs.core.pool import Pool
-from gfs.core.ports import Observer
+from gfs.core.ports import Train, train_at_once
+from gfs.core.state import PoolState
 from gfs.forecasting.online import Stopwatch
 from gfs.policies.gfs.keeper import KeptCards
+from gfs.policies.queues import Asks, only_cards, with_resources
 
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """One pool, its books and the numbers a run was given."""
+    """The state of one pool, and the numbers a run was given. Nothing of the future: no tasks, no durations."""
 
-    pool: Pool
-    ledger: GuaranteeLedger
+    state: PoolState
     parameters: Parameters
     period: float
     """Seconds under evaluation: the T of the preemption cost."""
     guarantees: tuple[float, ...]
-    """The guarantee lengths in hours that occur."""
+    """The guarantees on offer, in hours."""
     seed: int = 0
     """For parts that draw lots."""
-    observers: list[Observer] = field(default_factory=list)
-    """Parts add themselves here if they want to see what happens in the pool."""
     stopwatch: Stopwatch = field(default_factory=Stopwatch)
     """Where forecasters note the time they take."""
     kept: KeptCards = field(default_factory=KeptCards)
     """Where it is counted what keeping cards for tasks costs."""
+    train: Train = train_at_once
+    """Who runs a forecaster's fit, and when."""
+
+    @property
+    def pool(self) -> Pool:
+        """Who holds which cards."""
+        return self.state.pool
+
+    @property
+    def asks(self) -> Asks:
+        """What counts of a task besides cards."""
+        return with_resources if self.pool.counts_resources else only_cards

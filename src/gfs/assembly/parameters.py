@@ -15,11 +15,10 @@ from gfs.domain.execution import ExecutionRules
 from gfs.files import read_toml
 
 QUOTAS = ("none", "fixed", "forecast", "weekly-peak", "open-loop", "adaptive")
-ADMISSIONS = ("guarantee", "likely")
 CHOICES = {
     "quota": ("", *QUOTAS),
     "aggregate": ("sum-of-peaks", "independent", "total"),
-    "admission": ADMISSIONS,
+    "resources": ("off", "on"),
 }
 """Parameters that are one of some words."""
 
@@ -63,12 +62,13 @@ class Parameters:
     forecaster: str = _text("orglinear", "who forecasts HP demand; gfs forecast evaluate compares them")
     history_hours: float = _number(24.0, "hours of demand seen before the forecaster takes over", 1.0)
     retrain_hours: float = _number(24.0, "hours between two trainings of the forecaster", 1e-2)
+    history_days: float = _number(
+        182.0, "days of demand that forecasters learn from; older ones are dropped", 28.0
+    )
     country: str = _text("", "whose public holidays count, such as CN (needs first_day); empty = none")
     first_day: str = _text("", "date of the day that time 0 begins, YYYY-MM-DD; empty = not known")
     patience: float = _number(43200.0, "seconds a spot task waits until cards are kept for it (gfs-plus)", 0.0)
-    admission: str = _text(
-        "guarantee", "hours the quota must hold for: a task's guarantee, or as it will likely run (gfs-plus)"
-    )
+    resources: str = _text("off", "on: CPUs, memory and pods of nodes limit what fits, not only cards")
     alpha: float = _number(0.5, "weight of useful GPU time in the objective", 0.0)
     beta: float = _number(0.5, "weight of wasted work in the preemption cost", 0.0)
     gamma: float = _number(0.8, "weight of the last hour in a node's eviction history", 0.0, 1.0)

@@ -14,18 +14,21 @@ from gfs.domain.task import Task
 from gfs.domain.workload import Workload
 
 TASK_COLUMNS = tuple(field.name for field in fields(Task) if field.init)
+BESIDES = tuple(field.name for field in fields(Workload) if field.name != "tasks")
+"""All else that a workload has: plain columns already."""
 
 
 def pack_workload(workload: Workload) -> bytes:
     """A workload by column: packed task by task it would take ten times as long, and longer to unpack."""
     columns = [[getattr(task, name) for task in workload.tasks] for name in TASK_COLUMNS]
-    return pickle.dumps((columns, workload.nodes, workload.name))
+    rest = {name: getattr(workload, name) for name in BESIDES}
+    return pickle.dumps((columns, rest))
 
 
 def unpack_workload(packed: bytes) -> Workload:
     """The workload that was packed."""
-    columns, nodes, name = pickle.loads(packed)
-    return Workload(tuple(map(Task, *columns)), nodes, name)
+    columns, rest = pickle.loads(packed)
+    return Workload(tuple(map(Task, *columns)), **rest)
 
 
 class PackedScheduler(NamedTuple):

@@ -11,12 +11,12 @@ from gfs.core.ports import Quota
 from gfs.domain.errors import InputError
 from gfs.domain.units import HOUR
 from gfs.forecasting.meter import DemandMeter
-from gfs.forecasting.online import OnlineForecaster
+from gfs.forecasting.online import ForecastMemory, OnlineForecaster
 from gfs.forecasting.registry import find_model
 from gfs.quota.adaptive import AdaptiveQuota
-from gfs.quota.feedback import EvictionFeedback, Feedback, NoFeedback, Rule
+from gfs.quota.feedback import EvictionFeedback, EvictionRates, Feedback, NoFeedback, Rule
 from gfs.quota.fixed import FixedQuota
-from gfs.quota.forecast import ForecastQuota
+from gfs.quota.forecast import ForecastQuota, QuotaMemory
 from gfs.quota.inventory import AGGREGATES
 from gfs.quota.unlimited import UnlimitedQuota
 from gfs.quota.waits import SpotWaits
@@ -33,7 +33,8 @@ def build_quota(context: Context, own: str) -> Quota:
 
 
 def _fixed(context: Context) -> Quota:
-    return FixedQuota(context.pool, context.parameters.quota_share, context.guarantees)
+    memory = context.state.remember("fixed quota", _no_limit)
+    return FixedQuota(context.pool, context.parameters.quota_share, context.guarantees, memory)
 
 
 def _forecast(context: Context) -> Quota:
@@ -53,39 +54,61 @@ def _open_loop(context: Context) -> Quota:
 
 def _adaptive(context: Context) -> Quota:
     """The level of a bound on the pool's total peak follows the share of broken guarantees."""
-    waits, guarantees = SpotWaits(), list(context.guarantees)
-    context.observers.append(waits)
-    demand = _demand(context, "orgquantile", guarantees)
+    guarantees = list(context.guarantees)
+    state = context.state
+    rates = (_rates(context, "of a week"), _rates(context, "lately"))
     return AdaptiveQuota(
-        context.pool, demand, context.ledger, waits, p=context.parameters.p, guarantees=guarantees
+        context.pool,
+        _demand(context, "orgquantile", guarantees),
+        rates,
+        _waits(context),
+        p=context.parameters.p,
+        guarantees=guarantees,
+        memory=state.remember("quota", QuotaMemory),
     )
 
 
 def _by_forecast(
     context: Context, forecaster: str, aggregate: str, feedback: Callable[[Context, SpotWaits], Feedback]
 ) -> Quota:
-    waits, guarantees = SpotWaits(), _guarantees(context)
-    context.observers.append(waits)
-    demand = _demand(context, forecaster, guarantees)
-    rule = AGGREGATES[aggregate]
-    return ForecastQuota(context.pool, demand, feedback(context, waits), aggregate=rule, guarantees=guarantees)
+    waits, guarantees = _waits(context), _guarantees(context)
+    return ForecastQuota(
+        context.pool,
+        _demand(context, forecaster, guarantees),
+        feedback(context, waits),
+        aggregate=AGGREGATES[aggregate],
+        guarantees=guarantees,
+        memory=context.state.remember("quota", QuotaMemory),
+    )
 
 
 def _guarantees(context: Context) -> list[float]:
     return sorted({*GUARANTEES, *context.guarantees})
 
 
+def _waits(context: Context) -> SpotWaits:
+    waits = context.state.remember("spot waits", SpotWaits)
+    context.state.listen(waits)
+    return waits
+
+
+def _rates(context: Context, name: str) -> EvictionRates:
+    state = context.state
+    return state.remember(f"eviction rates {name}", lambda: EvictionRates(state.ledger))
+
+
 def _demand(context: Context, forecaster: str, guarantees: list[float]) -> OnlineForecaster:
     """A forecaster that learns from what is seen in the pool."""
-    parameters, pool = context.parameters, context.pool
+    parameters, pool, state = context.parameters, context.pool, context.state
     if guarantees[-1] > FURTHEST:
         raise InputError(
             f"a guarantee of {guarantees[-1]:,g} hours: demand is forecast for {FURTHEST:g} hours at most."
             " Shorten it, or choose another quota: quota=fixed or quota=none"
         )
     day = date.fromisoformat(parameters.first_day) if parameters.first_day else None
-    meter, model = DemandMeter(pool.gpu_model, day), find_model(forecaster)
-    context.observers.append(meter)
+    model = find_model(forecaster)
+    meter = state.remember("demand", lambda: DemandMeter(pool.gpu_model, day, parameters.history_days))
+    state.listen(meter)
     return OnlineForecaster(
         meter,
         model.load(country=parameters.country),
@@ -96,17 +119,28 @@ def _demand(context: Context, forecaster: str, guarantees: list[float]) -> Onlin
         retrain=parameters.retrain_hours * HOUR,
         hourly=model.hourly,
         stopwatch=context.stopwatch,
+        memory=state.remember("forecaster", ForecastMemory),
+        train=context.train,
+        gpu_model=pool.gpu_model,
     )
 
 
 def _closed(context: Context, waits: SpotWaits) -> Feedback:
     parameters = context.parameters
     rule = Rule(1 - parameters.p, parameters.theta, parameters.eta_min, parameters.eta_max)
-    return EvictionFeedback(context.ledger, waits, rule)
+    return EvictionFeedback(_rates(context, "lately"), waits, rule, context.state.remember("eta", _no_eta))
 
 
 def _open(context: Context, waits: SpotWaits) -> Feedback:
-    return NoFeedback(context.ledger, waits)
+    return NoFeedback(_rates(context, "lately"), waits)
+
+
+def _no_limit() -> list[float]:
+    return []
+
+
+def _no_eta() -> dict[float, float]:
+    return {}
 
 
 _QUOTAS: dict[str, Callable[[Context], Quota]] = {

@@ -8,9 +8,9 @@ from typing import Generic, Protocol, TypeVar
 
 from gfs.assembly.context import Context
 from gfs.assembly.quotas import build_quota
-from gfs.core.ports import Admission, Observer, Placer, Policy, Preemptor, Queue
-from gfs.policies.admission import ByGuarantee
+from gfs.core.ports import Placer, Policy, Preemptor, Queue
 from gfs.policies.greedy import GreedyPolicy
+from gfs.policies.queues import Asks
 
 
 class Recipe(Protocol):
@@ -32,7 +32,7 @@ class Recipe(Protocol):
         ...
 
     def build(self, context: Context) -> Policy:
-        """The scheduler of one pool."""
+        """The scheduler of one pool, from its state: called again whenever its nodes have changed."""
         ...
 
 
@@ -42,7 +42,8 @@ class Composition:
 
     name: str
     summary: str
-    queue: Callable[[], Queue]
+    queue: Callable[[Asks], Queue]
+    """Made for each class; tasks that ask for the same besides cards fit or fail alike."""
     placer: Callable[[Context], Placer]
     preemptor: Callable[[Context], Preemptor]
     quota: str = "none"
@@ -51,10 +52,11 @@ class Composition:
     def build(self, context: Context) -> Policy:
         """The scheduler of one pool."""
         placer, preemptor = self.placer(context), self.preemptor(context)
-        return _serve(context, self.queue(), self.queue(), placer, preemptor, self.quota)
+        queues = self.queue(context.asks), self.queue(context.asks)
+        return _serve(context, *queues, placer, preemptor, self.quota)
 
 
-L = TypeVar("L", bound=Observer)
+L = TypeVar("L")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,46 +65,34 @@ class LearningComposition(Generic[L]):
 
     name: str
     summary: str
-    queue: Callable[[], Queue]
+    queue: Callable[[Asks], Queue]
+    """Made for each class; tasks that ask for the same besides cards fit or fail alike."""
     learner: Callable[[Context], L]
-    """Built once for each pool, and handed to the parts."""
+    """Built before the parts, and handed to them."""
     placer: Callable[[Context, L], Placer]
     preemptor: Callable[[Context, L], Preemptor]
     quota: str = "none"
     """The quota it has unless another one is asked for."""
-    spot_queue: Callable[[L, Admission], Queue] | None = None
+    spot_queue: Callable[[Context, L], Queue] | None = None
     """A queue of its own for spot tasks."""
-    admission: Callable[[Context], tuple[Admission, Context]] = lambda context: (ByGuarantee(), context)
-    """Which quotas count for a task, and what the quota is made from."""
 
     def build(self, context: Context) -> Policy:
         """The scheduler of one pool."""
         learner = self.learner(context)
-        context.observers.append(learner)
         placer, preemptor = self.placer(context, learner), self.preemptor(context, learner)
-        admission, for_quota = self.admission(context)
-        spot_queue = self.spot_queue(learner, admission) if self.spot_queue else self.queue()
-        return _serve(for_quota, self.queue(), spot_queue, placer, preemptor, self.quota, admission)
+        spot_queue = self.spot_queue(context, learner) if self.spot_queue else self.queue(context.asks)
+        return _serve(context, self.queue(context.asks), spot_queue, placer, preemptor, self.quota)
 
 
 def _serve(
-    context: Context,
-    hp_queue: Queue,
-    spot_queue: Queue,
-    placer: Placer,
-    preemptor: Preemptor,
-    quota: str,
-    admission: Admission | None = None,
+    context: Context, hp_queue: Queue, spot_queue: Queue, placer: Placer, preemptor: Preemptor, quota: str
 ) -> Policy:
     """The policy that serves tasks one by one with these parts."""
     return GreedyPolicy(
-        context.pool,
+        context.state,
         hp_queue=hp_queue,
         spot_queue=spot_queue,
         placer=placer,
         preemptor=preemptor,
         quota=build_quota(context, quota),
-        ledger=context.ledger,
-        rules=context.parameters.rules,
-        admission=admission,
     )

@@ -105,8 +105,12 @@ class RunResult:
             ("completion, mean (s)", f"{hp.jct_mean:,.1f}", f"{spot.jct_mean:,.1f}"),
             ("wait, mean (s)", f"{hp.jqt_mean:,.1f}", f"{spot.jqt_mean:,.1f}"),
             self._stopped_row(),
-            ("wasted GPU-hours", "0", f"{spot.wasted_gpu_hours:,.1f}"),
+            ("wasted GPU-hours", "" if hp.lost else "0", f"{spot.wasted_gpu_hours:,.1f}"),
             ("cards allocated", f"{self.metrics.allocation_rate_total:.1%}", ""),
         ]
+        if hp.lost or spot.lost:
+            rows.insert(-2, ("runs lost", f"{hp.lost:,}", f"{spot.lost:,}"))
+        if hp.cancelled or spot.cancelled:
+            rows.insert(2, ("cancelled", f"{hp.cancelled:,}", f"{spot.cancelled:,}"))
         body = "".join("<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>" for row in rows)
         return f"<table><caption>{self.scheduler}</caption>{body}</table>"

@@ -9,8 +9,8 @@ from dataclasses import replace
 from gfs.assembly.parameters import Parameters
 from gfs.assembly.recipes import Recipe
 from gfs.assembly.result import ForecastFigures, KeptFigures, RunResult, Window
-from gfs.assembly.schedulers import build_scheduler, find_scheduler, quota_in_force
-from gfs.domain.task import Task
+from gfs.assembly.schedulers import build_scheduler, check_fits_quota, find_scheduler, has_leases, quota_in_force
+from gfs.domain.task import Kind, Task
 from gfs.domain.units import HOUR
 from gfs.domain.workload import Workload
 from gfs.forecasting.online import Stopwatch
@@ -38,11 +38,13 @@ def run_simulation(
     """Run a workload through a scheduler to the end and work out the metrics from the event log."""
     recipe = find_scheduler(scheduler)
     log, quota_log, watch, kept = EventLog(workload), QuotaLog(), Stopwatch(time.process_time), KeptCards()
+    check_fits_quota(recipe, workload, parameters)
     built = build_scheduler(
         recipe,
-        workload,
+        workload.nodes,
         parameters,
-        period=_period(workload, window),
+        period=period_of(workload, window),
+        guarantees=guarantees_of(workload),
         seed=seed,
         check=check,
         on_tick=quota_log.note if record_quota else None,
@@ -63,7 +65,7 @@ def run_simulation(
         quota=quota,
         alpha=parameters.alpha,
         rules=rules,
-        leases=built.leases,
+        leases=has_leases(recipe),
     )
     return RunResult(
         scheduler=recipe.name,
@@ -102,7 +104,12 @@ def with_task_defaults(workload: Workload, parameters: Parameters) -> Workload:
     return replace(workload, tasks=tuple(changed(task) for task in workload.tasks))
 
 
-def _period(workload: Workload, window: Window) -> float:
+def guarantees_of(workload: Workload) -> set[float]:
+    """The guarantees that a trace's spot tasks ask for, in hours: what is on offer when it is simulated."""
+    return {task.guarantee_hours for task in workload.tasks if task.kind is Kind.SPOT}
+
+
+def period_of(workload: Workload, window: Window) -> float:
     """T of the preemption cost: the window, or from the first submission to the last."""
     tasks = workload.tasks
     if not tasks:

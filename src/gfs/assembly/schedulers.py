@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from math import ceil, inf
@@ -11,11 +12,9 @@ from gfs.assembly.context import Context
 from gfs.assembly.parameters import Parameters
 from gfs.assembly.plugins import Plugin, as_recipe, find_plugins
 from gfs.assembly.recipes import Recipe
-from gfs.core.ledger import GuaranteeLedger
-from gfs.core.observed import ObservedPolicy
-from gfs.core.pool import Pool
-from gfs.core.ports import Policy
+from gfs.core.ports import Policy, Train, train_at_once
 from gfs.core.scheduler import Scheduler, TickObserver
+from gfs.core.state import PoolState
 from gfs.domain.errors import InputError
 from gfs.domain.node import NodeSpec
 from gfs.domain.task import Kind
@@ -112,46 +111,52 @@ def _listed(plugin: Plugin, plugins: list[Plugin]) -> Listed:
 
 def build_scheduler(
     scheduler: str | Recipe,
-    workload: Workload,
+    nodes: Iterable[NodeSpec],
     parameters: Parameters,
     *,
     period: float,
+    guarantees: Iterable[float] = (),
+    look_back: float = inf,
     seed: int = 0,
     check: bool = False,
     on_tick: TickObserver | None = None,
     stopwatch: Stopwatch | None = None,
     kept: KeptCards | None = None,
+    train: Train = train_at_once,
 ) -> Scheduler:
-    """A scheduler for all pools of a cluster, ready to take events."""
+    """A scheduler for all pools of a cluster, ready to take events. It knows nodes, parameters and nothing else.
+
+    `guarantees`: those on offer, in hours; by default the parameters' own. `period`: the T of the preemption cost.
+    `look_back`: seconds that its F and G cover, all by default. `train`: who runs a forecaster's fit, and when.
+    """
     watch, kept = stopwatch or Stopwatch(), kept or KeptCards()
     recipe = find_scheduler(scheduler)
-    by_model: dict[str, list[NodeSpec]] = {}
-    for node in workload.nodes:
-        by_model.setdefault(node.gpu_model, []).append(node)
-    check_fits_quota(recipe, workload, parameters)
-    spot = [task for task in workload.tasks if task.kind is Kind.SPOT]
-    guarantees = tuple(sorted({task.guarantee_hours for task in spot} or {parameters.guarantee_hours}))
-    policies: dict[str, Policy] = {}
-    for model, specs in by_model.items():
-        pool = Pool(model, specs)
-        context = Context(
-            pool,
-            GuaranteeLedger(),
-            parameters,
-            max(period, HOUR),
-            guarantees,
-            seed=seed,
-            stopwatch=watch,
-            kept=kept,
+    offered = tuple(sorted(set(guarantees) or {parameters.guarantee_hours}))
+    rules, resources = parameters.rules, parameters.resources == "on"
+
+    def make_state(model: str, specs: Sequence[NodeSpec]) -> PoolState:
+        return PoolState(model, specs, rules=rules, resources=resources, look_back=look_back)
+
+    def build(state: PoolState) -> Policy:
+        return recipe.build(
+            Context(
+                state,
+                parameters,
+                max(period, HOUR),
+                offered,
+                seed=seed,
+                stopwatch=watch,
+                kept=kept,
+                train=train,
+            )
         )
-        policies[model] = build_policy(recipe, context)
-    return Scheduler(policies, check=check, on_tick=on_tick)
+
+    return Scheduler(nodes, make_state, build, check=check, on_tick=on_tick)
 
 
-def build_policy(recipe: Recipe, context: Context) -> Policy:
-    """The scheduler of one pool, with those parts of it looking on that learn from what happens there."""
-    policy = recipe.build(context)
-    return ObservedPolicy(policy, context.observers) if context.observers else policy
+def has_leases(recipe: Recipe) -> bool:
+    """Whether tasks hold leases: stopping at their end is then no eviction."""
+    return bool(getattr(recipe, "leases", False))
 
 
 def quota_in_force(recipe: Recipe, parameters: Parameters) -> str:

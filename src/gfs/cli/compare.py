@@ -10,7 +10,20 @@ import typer
 
 from gfs.cli.console import note, show
 from gfs.cli.names import parse_names
-from gfs.cli.options import RESULTS, RUN, Check, Config, Jobs, Json, Nodes, RunSeed, Settings, SkipBadRows, Window
+from gfs.cli.options import (
+    RESULTS,
+    RUN,
+    Check,
+    Config,
+    Jobs,
+    Json,
+    NodeEvents,
+    Nodes,
+    RunSeed,
+    Settings,
+    SkipBadRows,
+    Window,
+)
 from gfs.cli.outputs import STDOUT, Outputs
 
 if TYPE_CHECKING:
@@ -53,6 +66,7 @@ def compare(
             rich_help_panel=RUN,
         ),
     ] = None,
+    node_events: NodeEvents = None,
     skip_bad_rows: SkipBadRows = False,
     html: Annotated[
         Path | None,
@@ -79,11 +93,17 @@ def compare(
     from gfs.report.tables import comparison_table
 
     names = _names(schedulers)
-    with Outputs(*(path for path in (jobs, nodes, config) if path)) as outputs:
+    with Outputs(*(path for path in (jobs, nodes, node_events, config) if path)) as outputs:
         outputs.plan(html)
         outputs.plan(json)
         given = read_run_input(
-            jobs, nodes, config=config, settings=settings, window=window, skip_bad_rows=skip_bad_rows
+            jobs,
+            nodes,
+            node_events=node_events,
+            config=config,
+            settings=settings,
+            window=window,
+            skip_bad_rows=skip_bad_rows,
         )
         at_once = _workers(workers, given.workload, names)
         with bars(names, len(given.workload.tasks), in_turn=at_once == 1) as running:

@@ -37,7 +37,7 @@ def explain(
     ],
     json: Json = None,
 ) -> None:
-    """Tell the life of one task: when it waited, ran, was evicted and finished, and why.
+    """Tell the life of one task: when it waited, ran, was evicted, lost, cancelled or finished, and why.
 
     The event log is what gfs simulate --events FILE writes.
     """
@@ -99,6 +99,10 @@ def _table(steps: Sequence[TaskStep], title: str) -> Table:
             why = f"asks for {format_gpus(step.gpus)} GPU{'' if step.gpus == 1 else 's'}"
         elif step.what == "suspended":
             why = "its lease ended and was not renewed in this place; its progress is kept"
+        elif step.what == "cancelled":
+            why = why or "its owner withdrew it"
+        elif step.what == "lost":
+            why = why or "ended by no decision of the scheduler"
         elif step.ongoing:
             why = f"{why} (still so at the end of the log)".strip()
         where = nodes if step.what == "ran" else ""
@@ -116,13 +120,17 @@ def _in_short(steps: Sequence[TaskStep]) -> str:
     suspensions = sum(step.what == "suspended" for step in steps)
     words = [
         f"waited {short_seconds(waited)} in all",
-        f"ran {_times(runs)}",
+        f"ran {_times(runs)}" if runs else "never ran",
         f"was evicted {_times(evictions)}" if evictions else "was never evicted",
     ]
     if suspensions:
         words[-1] = f"was suspended {_times(suspensions)}"
-    if steps[-1].what == "finished":
-        words.append(f"finished {short_seconds(steps[-1].time - steps[0].time)} after it was submitted")
+    losses = sum(step.what == "lost" for step in steps)
+    if losses:
+        words.append(f"was lost {_times(losses)}")
+    if steps[-1].what in ("finished", "cancelled"):
+        ended = "finished" if steps[-1].what == "finished" else "was cancelled"
+        words.append(f"{ended} {short_seconds(steps[-1].time - steps[0].time)} after it was submitted")
     else:
         words.append("had not finished when the log ends")
     return f"It {', '.join(words[:-1])} and {words[-1]}."

@@ -26,6 +26,16 @@ Nodes = Annotated[
     Path,
     typer.Option("--nodes", metavar="FILE", readable=False, help="Nodes of the trace.", rich_help_panel=TRACE),
 ]
+NodeEvents = Annotated[
+    Path | None,
+    typer.Option(
+        "--node-events",
+        metavar="FILE",
+        readable=False,
+        help="What happens to nodes (time, node, event): failures, repairs, cordons.",
+        rich_help_panel=TRACE,
+    ),
+]
 SkipBadRows = Annotated[
     bool,
     typer.Option(

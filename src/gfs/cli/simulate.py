@@ -9,7 +9,20 @@ from typing import Annotated
 import typer
 
 from gfs.cli.console import note, show
-from gfs.cli.options import RESULTS, RUN, Check, Config, Jobs, Json, Nodes, RunSeed, Settings, SkipBadRows, Window
+from gfs.cli.options import (
+    RESULTS,
+    RUN,
+    Check,
+    Config,
+    Jobs,
+    Json,
+    NodeEvents,
+    Nodes,
+    RunSeed,
+    Settings,
+    SkipBadRows,
+    Window,
+)
 from gfs.cli.outputs import STDOUT, TABLES, Outputs
 
 EPILOG = """Examples:
@@ -33,6 +46,7 @@ def simulate(
     window: Window = None,
     seed: RunSeed = 0,
     check: Check = False,
+    node_events: NodeEvents = None,
     skip_bad_rows: SkipBadRows = False,
     events: Annotated[
         Path | None,
@@ -69,12 +83,18 @@ def simulate(
     from gfs.telemetry.tables import write_table
 
     find_scheduler(scheduler)
-    with Outputs(*(path for path in (jobs, nodes, config) if path)) as outputs:
+    with Outputs(*(path for path in (jobs, nodes, node_events, config) if path)) as outputs:
         outputs.plan(events, TABLES)
         outputs.plan(quota, TABLES)
         outputs.plan(json)
         given = read_run_input(
-            jobs, nodes, config=config, settings=settings, window=window, skip_bad_rows=skip_bad_rows
+            jobs,
+            nodes,
+            node_events=node_events,
+            config=config,
+            settings=settings,
+            window=window,
+            skip_bad_rows=skip_bad_rows,
         )
         with bars([scheduler], len(given.workload.tasks)) as running:
             result = run_simulation(

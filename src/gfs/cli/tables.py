@@ -66,6 +66,13 @@ def result_table(result: RunResult) -> Table:
         table.add_row("GPU-hours wasted", NOTHING, amount(spot.wasted_gpu_hours))
         if metrics.quota_use is not None:
             table.add_row("quota in use", NOTHING, percent(metrics.quota_use))
+    if hp.lost or spot.lost or hp.cancelled or spot.cancelled:
+        table.add_section()
+    if hp.lost or spot.lost:
+        table.add_row("runs lost to failures", amount(hp.lost), amount(spot.lost))
+        table.add_row("GPU-hours lost with them", amount(hp.lost_gpu_hours), amount(spot.lost_gpu_hours))
+    if hp.cancelled or spot.cancelled:
+        table.add_row("tasks cancelled", amount(hp.cancelled), amount(spot.cancelled))
     return table
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from gfs.cli.console import FAILED, note, say, show
-from gfs.cli.options import Jobs, Json, Nodes, SkipBadRows
+from gfs.cli.options import Jobs, Json, NodeEvents, Nodes, SkipBadRows
 from gfs.cli.outputs import STDOUT, Outputs
 from gfs.domain.errors import BadRows
 
@@ -19,7 +19,13 @@ EPILOG = """Example:
 gfs trace check --jobs jobs.csv --nodes nodes.csv"""
 
 
-def check(jobs: Jobs, nodes: Nodes, skip_bad_rows: SkipBadRows = False, json: Json = None) -> None:
+def check(
+    jobs: Jobs,
+    nodes: Nodes,
+    node_events: NodeEvents = None,
+    skip_bad_rows: SkipBadRows = False,
+    json: Json = None,
+) -> None:
     """Check a trace: OK and what it holds, or every value that cannot be used, with its row and the reason.
 
     Exit code 2 if there is one, unless --skip-bad-rows says that such rows may be
@@ -29,11 +35,11 @@ def check(jobs: Jobs, nodes: Nodes, skip_bad_rows: SkipBadRows = False, json: Js
     from gfs.cli.trace_input import rows_text, workload_text
     from gfs.workloads import read_trace
 
-    with Outputs(jobs, nodes) as outputs:
+    with Outputs(*(path for path in (jobs, nodes, node_events) if path)) as outputs:
         outputs.plan(json)
         workload: Workload | None = None
         try:
-            read = read_trace(jobs, nodes, skip_bad_rows=skip_bad_rows)
+            read = read_trace(jobs, nodes, node_events=node_events, skip_bad_rows=skip_bad_rows)
             workload, bad = read.workload, read.skipped
         except BadRows as error:
             bad = error.rows

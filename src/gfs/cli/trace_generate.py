@@ -39,6 +39,20 @@ def generate(
         float, typer.Option("--spot-scale", metavar="X", help="Spot work, as a multiple of the preset's own.")
     ] = 1.0,
     seed: Seed = 0,
+    mtbf_days: Annotated[
+        float | None,
+        typer.Option(
+            "--mtbf-days",
+            metavar="D",
+            help="Let nodes fail: mean days between two failures of a node. Writes node_events.csv, too.",
+        ),
+    ] = None,
+    mttr_hours: Annotated[
+        float | None,
+        typer.Option(
+            "--mttr-hours", metavar="H", help="Mean hours until a failed node is repaired; by default 4."
+        ),
+    ] = None,
 ) -> None:
     """Make up a trace with the statistics of published ones.
 
@@ -47,17 +61,32 @@ def generate(
     production: six pools of GPUs, more than 10,000 cards, 28 days.
     """
     from gfs.cli.trace_input import workload_text
-    from gfs.workloads import PRESETS, write_trace
+    from gfs.workloads import PRESETS, write_node_events, write_trace
     from gfs.workloads import generate as generate_workload
 
     if preset not in PRESETS:
         close = get_close_matches(preset, PRESETS, n=1, cutoff=0.4)
         hint = f"did you mean {close[0]}? " if close else ""
         raise InputError(f"unknown preset {preset!r}: {hint}there are {', '.join(PRESETS)}")
-    workload = generate_workload(preset, nodes=nodes, days=days, spot_scale=spot_scale, seed=seed)
+    if mttr_hours is not None and mtbf_days is None:
+        raise InputError("--mttr-hours is about nodes that fail: say how often with --mtbf-days, too")
+    workload = generate_workload(
+        preset,
+        nodes=nodes,
+        days=days,
+        spot_scale=spot_scale,
+        seed=seed,
+        mtbf_days=mtbf_days,
+        mttr_hours=4.0 if mttr_hours is None else mttr_hours,
+    )
     make_folder(out)
-    jobs_file, nodes_file = write_trace(workload, out)
+    written = {"--jobs": out / "jobs.csv", "--nodes": out / "nodes.csv"}
+    write_trace(workload, out)
+    if mtbf_days is not None:
+        written["--node-events"] = out / "node_events.csv"
+        if not workload.node_events:  # chance spared all nodes: a file that says so
+            write_node_events((), written["--node-events"])
     say(f"{preset}: {workload_text(workload)}")
-    say(f"wrote {jobs_file} and {nodes_file}")
-    files = f"--jobs {shlex.quote(str(jobs_file))} --nodes {shlex.quote(str(nodes_file))}"
-    say(f"next: gfs compare {files}")
+    *most, last = map(str, written.values())
+    say(f"wrote {', '.join(most)} and {last}")
+    say(f"next: gfs compare {' '.join(f'{option} {shlex.quote(str(path))}' for option, path in written.items())}")

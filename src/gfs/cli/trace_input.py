@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,6 +31,7 @@ def read_run_input(
     jobs: Path,
     nodes: Path,
     *,
+    node_events: Path | None,
     config: Path | None,
     settings: Sequence[str] | None,
     window: str | None,
@@ -42,14 +44,21 @@ def read_run_input(
     base = Parameters() if config is None else Parameters.from_toml(config)
     parameters = base.changed(parse_settings(settings or ()))
     span = parse_window(window)
-    workload = read_workload(jobs, nodes, skip_bad_rows=skip_bad_rows, parameters=parameters)
+    workload = read_workload(
+        jobs, nodes, node_events=node_events, skip_bad_rows=skip_bad_rows, parameters=parameters
+    )
     _require_tasks_inside(workload, span, window)
     _note_idle_defaults(workload, parameters)
     return RunInput(workload, parameters, span)
 
 
 def read_workload(
-    jobs: Path, nodes: Path, *, skip_bad_rows: bool, parameters: Parameters | None = None
+    jobs: Path,
+    nodes: Path,
+    *,
+    node_events: Path | None = None,
+    skip_bad_rows: bool,
+    parameters: Parameters | None = None,
 ) -> Workload:
     """Read a trace and remark on rows that were left out."""
     from gfs.assembly.parameters import Parameters
@@ -59,6 +68,7 @@ def read_workload(
     read = read_trace(
         jobs,
         nodes,
+        node_events=node_events,
         skip_bad_rows=skip_bad_rows,
         guarantee_hours=given.guarantee_hours,
         checkpoint_interval=given.checkpoint_interval,
@@ -93,7 +103,11 @@ def workload_text(workload: Workload) -> str:
     spot = sum(task.kind is Kind.SPOT for task in workload.tasks)
     pools = ", ".join(f"{cards:,} {model}" for model, cards in workload.capacity().items())
     hp = len(workload.tasks) - spot
-    return f"{hp:,} HP and {spot:,} spot tasks on {len(workload.nodes):,} nodes ({pools} cards)"
+    text = f"{hp:,} HP and {spot:,} spot tasks on {len(workload.nodes):,} nodes ({pools} cards)"
+    cancelled = sum(time != inf for time in workload.cancel_times)
+    failures = sum(event.event == "fail" for event in workload.node_events)
+    text += f", {cancelled:,} tasks cancelled" if cancelled else ""
+    return text + (f", {failures:,} node failures" if failures else "")
 
 
 def _require_tasks_inside(workload: Workload, window: Window, text: str | None) -> None:

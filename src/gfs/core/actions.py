@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import inf
 from typing import NamedTuple, TypeAlias
+
+from msgspec import Struct
 
 from gfs.core.reasons import Reason
 from gfs.core.run import Run
 from gfs.domain.task import Task
 
-SUBMIT, START, FINISH, EVICT = range(4)
+SUBMIT, START, FINISH, EVICT, LOST, CANCEL = range(6)
 
 Record: TypeAlias = tuple[float, int, Task, Run | None, Reason | None]
-"""(time, one of SUBMIT, START, FINISH, EVICT, task, run, reason). A plain tuple: there are millions of them."""
+"""(time, one of SUBMIT, START, FINISH, EVICT, LOST, CANCEL, task, run, reason). No run: a submission, or a
+cancellation of a task that waited. A plain tuple: there are millions of them."""
 
 
 class Eviction(NamedTuple):
@@ -24,16 +28,37 @@ class Eviction(NamedTuple):
     """A suspension: all its progress is kept, not only what was saved at checkpoints."""
 
 
-class Plan:
-    """What to do now: first the evictions, then the starts (each at its `run.start`, perhaps after a grace)."""
+class LostRun(NamedTuple):
+    """A run that ended because its node went; its task is queued again."""
 
-    __slots__ = ("evictions", "starts", "wake")
+    run: Run
+    why: str
 
-    def __init__(self) -> None:
-        self.evictions: list[Eviction] = []
-        self.starts: list[Run] = []
-        self.wake = inf
-        """When the policy wants to be asked again even if nothing happens."""
+    def text(self) -> str:
+        """Such as 'node n3 failed'."""
+        return self.why
+
+
+class Plan(Struct, eq=False):
+    """What to do now: first the evictions, then the starts.
+
+    A start that evictions were made for begins when those runs have left, as foreseen at its `start`.
+    """
+
+    evictions: list[Eviction] = []
+    starts: list[Run] = []
+    lost: Sequence[LostRun] = ()
+    """Runs that ended with their nodes: nothing to do, but good to know."""
+    wake: float = inf
+    """When the policy wants to be asked again even if nothing happens."""
+
+    def joined(self, other: Plan) -> Plan:
+        """This plan and another one, of another pool."""
+        if other is not NOTHING:
+            self.evictions += other.evictions
+            self.starts += other.starts
+            self.wake = min(self.wake, other.wake)
+        return self
 
 
 NOTHING = Plan()

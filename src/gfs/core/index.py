@@ -13,33 +13,40 @@ Views are for classes that rank the same buckets differently.
 from __future__ import annotations
 
 from bisect import bisect
-from collections.abc import Callable, Sequence
-from heapq import heappop, heappush
+from collections.abc import Callable, Iterator, Sequence
+from heapq import heappop, heappush, merge
+from itertools import chain, groupby
 
+from gfs.core.lazy_heap import LazyHeap
 from gfs.core.node import Node
+from gfs.core.pool import Pool
 from gfs.domain.task import Task
 
 Rank = int | None
 """Lower is better; None: not for this view."""
 
 
+def _rank(entry: tuple[int, Bucket]) -> int:
+    return entry[0]
+
+
 MANY = 32
 """A level with more buckets than this is looked through for empty ones."""
+MOST_BUCKETS = 4096
+"""With more buckets than this those without nodes are forgotten now and then."""
 
 
-class Bucket:
-    """Nodes that rank the same in every view."""
+class Bucket(LazyHeap[int]):
+    """Nodes that rank the same in every view, by position."""
 
-    __slots__ = ("count", "heap", "idle", "listed", "ranks", "room", "tied")
+    __slots__ = ("idle", "listed", "ranks", "room", "tied")
 
     def __init__(self, idle: int, room: int, ranks: tuple[Rank, ...]) -> None:
+        super().__init__()
         self.idle = idle
         self.room = room
         """Largest free part of a divided card in micro-cards; looked at only where no card is idle."""
         self.ranks = ranks
-        self.heap: list[int] = []
-        """Positions of its nodes, and of some that have left."""
-        self.count = 0
         self.listed = False
         """Whether it stands in its level, in each view that ranks it."""
         self.tied = False
@@ -60,9 +67,10 @@ class _Level:
 class NodeIndex:
     """The best node with at least so many idle cards, or with room for a fraction on a divided card."""
 
-    def __init__(self, nodes: Sequence[Node], *, views: int = 1, fullest_first: bool = True) -> None:
+    def __init__(self, pool: Pool, *, views: int = 1, fullest_first: bool = True) -> None:
         """`fullest_first`: a bucket with fewer idle cards ranks before every one with more, in all views."""
-        largest = max((node.total for node in nodes), default=0)
+        nodes, largest = pool.nodes, pool.sizes[-1]
+        self._pool = pool
         self._nodes = nodes
         self._fullest_first = fullest_first
         self._nowhere = Bucket(0, 0, (None,) * views)
@@ -74,6 +82,9 @@ class NodeIndex:
         self._views = [[level.views[view] for level in self._levels] for view in range(views)]
         """The same lists by view, then by idle cards."""
         self._serial = 0
+        self._most = MOST_BUCKETS
+        self._plain: list[Bucket] = []
+        """Buckets that the function which files nodes refers to for ever."""
 
     def bucket(self, idle: int, room: int, ranks: tuple[Rank, ...]) -> Bucket:
         """The bucket for nodes like this."""
@@ -84,28 +95,42 @@ class NodeIndex:
         key = (idle, room, ranks)
         known = self._buckets.get(key)
         if known is None:
+            if len(self._buckets) > self._most:
+                self._forget_empty()
             known = self._buckets[key] = Bucket(idle, room, ranks)
         return known
 
+    def _forget_empty(self) -> None:
+        """A long life sees many combinations of scores; those without nodes may come again as new buckets."""
+        kept = set(self._plain)
+        used = {key: bucket for key, bucket in self._buckets.items() if bucket.count or bucket in kept}
+        for level in self._levels:
+            gone = [b for entries in level.views for _, _, b in entries if not b.count and b not in kept]
+            self._delist(gone)
+        self._buckets = used
+        self._most = MOST_BUCKETS + 2 * len(used)
+
     def filer(
         self,
-        sizes: Sequence[int],
         plain: Callable[[int, int, int], Bucket],
         special: Callable[[Node], Bucket],
         marked: Sequence[int] = (),
+        at_once: bool = True,
     ) -> Callable[[Node], None]:
         """The function that files a node anew after a change.
 
         `plain(cards, idle, hp_cards)` is asked once for every such triple: nodes without divided cards differ
         in nothing else. Nodes with divided cards, and those whose entry in `marked` is not 0, go to `special`.
-        The function runs at every change of every node, so all it needs is bound to it.
+        The function runs at every change of every node, so all it needs is bound to it. It files all nodes
+        once; `at_once`: it is told of every change. Otherwise its owner calls it, before it asks anything.
         """
-        bucket_of, nowhere, enlist, compact = self._bucket_of, self._nowhere, self._list, self._compact
+        bucket_of, nowhere, enlist = self._bucket_of, self._nowhere, self._list
         marks = marked or [0] * len(bucket_of)
         table = [
             [[plain(size, idle, hp) for hp in range(size - idle + 1)] for idle in range(size + 1)]
-            for size in sizes
+            for size in self._pool.sizes
         ]
+        self._plain = [bucket for by_idle in table for by_hp in by_idle for bucket in by_hp]
 
         def file(node: Node) -> None:
             i = node.index
@@ -123,8 +148,12 @@ class NodeIndex:
                 if not bucket.listed:
                     enlist(bucket)
                 elif len(heap) > 4 * count + 64:
-                    compact(bucket)
+                    bucket.clear_out(bucket_of)
 
+        for node in self._nodes:
+            file(node)
+        if at_once:
+            self._pool.listeners.hear_nodes(file)
         return file
 
     def best(self, need: int, view: int = 0) -> Node | None:
@@ -148,7 +177,8 @@ class NodeIndex:
         It runs for every pod: where the first node it meets is the answer, it does without further calls.
         """
         nodes, bucket_of, best, fullest_first = self._nodes, self._bucket_of, self.best, self._fullest_first
-        levels = [self._views[view] for view in views]
+        tails = [[self._views[view][cards:] for cards in range(len(self._levels) + 1)] for view in views]
+        most = len(self._levels)
 
         def choose(task: Task) -> Node | None:
             cards, kind = task.cards, task.kind
@@ -156,7 +186,7 @@ class NodeIndex:
                 return self.best_for_share(task.share, views[kind])
             if not fullest_first:
                 return best(cards, views[kind])
-            for level in levels[kind][cards:]:
+            for level in tails[kind][cards if cards < most else most]:
                 for _, _, bucket in level:
                     if bucket.count:
                         if bucket.tied:
@@ -190,14 +220,27 @@ class NodeIndex:
                 return whole
         return self._nodes[self._first(best)]
 
+    def ranked(self, task: Task, view: int = 0) -> Iterator[Node]:
+        """Every node with cards for one more pod, best first: for tasks that ask for more than cards."""
+        levels = self._views[view]
+        entries: list[Iterator[tuple[int, Bucket]]] = []
+        if task.share:
+            entries.append((rank, bucket) for rank, _, bucket in levels[0] if bucket.room >= task.share)
+        entries += [((rank, bucket) for rank, _, bucket in level) for level in levels[max(task.cards, 1) :]]
+        if self._fullest_first:
+            in_turn: Iterator[tuple[int, Bucket]] = chain.from_iterable(entries)
+        else:
+            in_turn = merge(*entries, key=_rank)
+        for _, equals in groupby(
+            in_turn, key=lambda entry: (entry[1].idle if self._fullest_first else 0, entry[0])
+        ):
+            some = [bucket.rising(self._bucket_of) for _, bucket in equals if bucket.count]
+            for position in some[0] if len(some) == 1 else merge(*some):
+                yield self._nodes[position]
+
     def _first(self, bucket: Bucket) -> int:
         """The node of a non-empty bucket with the lowest position."""
-        heap, bucket_of = bucket.heap, self._bucket_of
-        node = heap[0]
-        while bucket_of[node] is not bucket:
-            heappop(heap)
-            node = heap[0]
-        return node
+        return bucket.first(self._bucket_of)
 
     def _before(self, bucket: Bucket, other: Bucket, view: int) -> bool:
         rank, other_rank = bucket.ranks[view], other.ranks[view]
@@ -247,8 +290,3 @@ class NodeIndex:
         if gone:
             for buckets in self._levels[gone[0].idle].views:
                 buckets[:] = [entry for entry in buckets if entry[2].listed]
-
-    def _compact(self, bucket: Bucket) -> None:
-        """Drop nodes that have left and nodes entered twice."""
-        bucket_of = self._bucket_of
-        bucket.heap[:] = sorted({node for node in bucket.heap if bucket_of[node] is bucket})

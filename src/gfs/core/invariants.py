@@ -5,15 +5,61 @@ from __future__ import annotations
 from gfs.core.node import Node
 from gfs.core.pool import Pool
 from gfs.core.run import Run
+from gfs.core.state import PoolState
 from gfs.domain.errors import InvariantError
 from gfs.domain.units import MICRO
+
+
+def check_state(state: PoolState) -> None:
+    """Compare every count of a pool with what its nodes hold, and these with what its runs say, card by card."""
+    pool = state.pool
+    check_pool(pool)
+    _expect(not state.runs.keys() & state.waiting.keys(), f"pool {pool.gpu_model}: a task runs and waits")
+    for index, run in state.runs.items():
+        _expect(run.alive and run.task.index == index, f"run {run} is over but still in the books")
+        _expect(run.pods == run.task.pods, f"run {run} has {run.pods} of {run.task.pods} pods")
+    fresh = type(pool)(pool.gpu_model)
+    held = [_held(node) for node in pool.nodes]
+    counts = (pool.idle, pool.idle_levels, pool.hp_free_levels, pool.capacity)
+    in_use = {hours: micro for hours, micro in pool.spot_in_use.items() if micro}
+    copies = {node: Node(node.spec) for node in pool.nodes}
+    for node, copy in copies.items():
+        copy.cordoned, copy.failed = node.cordoned, node.failed
+    runs = [_moved(run, copies) for run in (*state.runs.values(), *state.vacating)]
+    fresh.rebuild(list(copies.values()), runs)
+    check_pool(fresh)
+    _expect(
+        [_held(node) for node in fresh.nodes] == held, f"pool {pool.gpu_model}: nodes do not hold what runs say"
+    )
+    again = (fresh.idle, fresh.idle_levels, fresh.hp_free_levels, fresh.capacity)
+    _expect(again == counts, f"pool {pool.gpu_model}: counts {counts}, runs say {again}")
+    _expect(
+        fresh.spot_in_use == in_use, f"pool {pool.gpu_model}: spot in use {in_use}, runs say {fresh.spot_in_use}"
+    )
+
+
+def _held(node: Node) -> tuple[object, ...]:
+    """All that is kept of a node, resources rounded."""
+    resources = (round(free, 6) for free in (node.free_cpus, node.free_memory, node.free_pods))
+    shares = {card: tuple(used) for card, used in node.shares.items()}
+    counts = (node.idle, node.hp_cards, node.spot_cards, node.hp_free, node.room, node.hp_room)
+    return (node.closed, node.free, counts, shares, *(() if node.closed else resources))
+
+
+def _moved(run: Run, copies: dict[Node, Node]) -> Run:
+    return Run(
+        run.task,
+        run.number,
+        [(copies[node], mask, cards) for node, mask, cards in run.places],
+        run.start,
+        run.start,
+    )
 
 
 def check_pool(pool: Pool) -> None:
     """Compare every count of the pool with what its nodes hold, card by card."""
     idle_levels = [0] * len(pool.idle_levels)
     hp_free_levels = [0] * len(pool.hp_free_levels)
-    spot_in_use: dict[float, int] = {}
     runs: set[Run] = set()
     for node in pool.nodes:
         check_node(node)
@@ -21,20 +67,17 @@ def check_pool(pool: Pool) -> None:
         hp_free_levels[node.hp_free] += 1
         runs.update(node.spot)
     for run in runs:
-        hours = run.task.guarantee_hours
-        spot_in_use[hours] = spot_in_use.get(hours, 0) + run.task.micro
         _expect(run.alive, f"spot run {run} is over but still on a node")
         _expect(run.pods == run.task.pods, f"spot run {run} has {run.pods} pods")
     _expect(pool.idle == sum(node.idle for node in pool.nodes), f"pool {pool.gpu_model}: idle count is off")
     _expect(idle_levels == pool.idle_levels, f"pool {pool.gpu_model}: idle levels are off")
     _expect(hp_free_levels == pool.hp_free_levels, f"pool {pool.gpu_model}: HP-free levels are off")
-    held = {hours: micro for hours, micro in pool.spot_in_use.items() if micro}
-    _expect(held == spot_in_use, f"pool {pool.gpu_model}: spot in use {held}, nodes say {spot_in_use}")
 
 
 def check_node(node: Node) -> None:
     """No card over-committed, every count of the node right."""
     name = f"node {node.name}"
+    _expect(min(node.free_cpus, node.free_memory, node.free_pods) > -1e-6, f"{name}: more taken than there is")
     divided = 0
     for card, (hp, spot) in node.shares.items():
         divided |= 1 << card

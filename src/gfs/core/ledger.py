@@ -1,24 +1,32 @@
 """The books of promises: guarantee periods kept and runs evicted (F and G of the paper's eq. for the cost).
 
 Our reading: a spot run completes one period for every H hours it lasts, and a run that finishes
-inside a period has completed that one too, for its promise was kept.
+inside a period has completed that one too, for its promise was kept. A run that was lost or cancelled inside a
+period has neither kept nor broken it.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from math import ceil
+from math import ceil, inf
 
 from gfs.core.run import Run
 from gfs.domain.execution import PROGRESS_EPS
+from gfs.domain.units import DAY, HOUR
+
+MARK = 6 * HOUR
+"""Seconds between two marks of what the counts were: how finely the look back is cut."""
 
 
 class GuaranteeLedger:
     """Counts completed guarantee periods and evicted runs of one pool up to now."""
 
-    def __init__(self) -> None:
-        self.evicted = 0
-        """F: spot runs evicted so far."""
+    def __init__(self, look_back: float = inf) -> None:
+        """`look_back`: seconds that F and G cover. A simulation counts from its beginning, a cluster 30 days."""
+        self._look_back = look_back
+        self._marks: deque[tuple[float, int, int]] = deque()
+        """(time, evicted, completed) now and then; the first is the last one at least `look_back` ago."""
+        self._evicted = 0
         self._completed = 0
         self._by_guarantee: dict[float, list[int]] = {}
         """Guarantee in seconds -> runs evicted and periods completed so far."""
@@ -49,16 +57,31 @@ class GuaranteeLedger:
         """A spot run, still marked alive, is evicted: the period it was in is broken."""
         self._advance(now)
         del self._kept[run]
-        self.evicted += 1
+        self._evicted += 1
         self._by_guarantee[run.task.guarantee_seconds][0] += 1
 
-    def completed(self, now: float) -> int:
-        """G: guarantee periods completed by `now`."""
+    def forgotten(self, run: Run, now: float) -> None:
+        """A spot run, still marked alive, was lost or cancelled: the period it was in counts for nothing."""
         self._advance(now)
-        return self._completed
+        del self._kept[run]
+
+    def totals(self, now: float) -> tuple[int, int]:
+        """F and G: runs evicted and guarantee periods completed by `now`, as far as the ledger looks back."""
+        self._advance(now)
+        if self._look_back == inf:
+            return self._evicted, self._completed
+        marks = self._marks
+        if not marks or now - marks[-1][0] >= MARK:
+            marks.append((now, self._evicted, self._completed))
+        while len(marks) > 1 and marks[1][0] <= now - self._look_back:
+            marks.popleft()
+        first, evicted, completed = marks[0]
+        if first > now - self._look_back:
+            return self._evicted, self._completed
+        return self._evicted - evicted, self._completed - completed
 
     def counts(self, guarantee_seconds: float, now: float) -> tuple[int, int]:
-        """Runs evicted and periods completed by `now`, of tasks with at least this guarantee."""
+        """Runs evicted and periods completed by `now`, ever, of tasks with at least this guarantee."""
         self._advance(now)
         evicted = completed = 0
         for seconds, (broken, kept) in self._by_guarantee.items():
@@ -78,3 +101,7 @@ class GuaranteeLedger:
                     self._by_guarantee[seconds][1] += 1
                     self._kept[run] += 1
                     queue.append((end + seconds, run))
+
+
+LIVE_LOOK_BACK = 30 * DAY
+"""What a live cluster's ledger covers (SPEC 3): the T of the preemption cost is the same."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import TYPE_CHECKING, TypeAlias
 
 from gfs.domain.node import NodeSpec
@@ -17,21 +18,35 @@ the lowest; a fraction has a place of its own, with one card in the set and 0 he
 
 
 class Node:
-    """Per-card accounting of one node. Only its pool changes it."""
+    """Per-card accounting of one node. Only its pool changes it.
+
+    A node that takes no pods is *closed*: its accounting shows every card as held by HP, so that no scheduler
+    finds anything there, and what ends on it frees nothing. When it opens, the pool is built anew from its runs.
+    """
 
     __slots__ = (
-        "free", "hp_cards", "hp_free", "hp_room", "idle", "index",
-        "name", "room", "shares", "size_rank", "spec", "spot", "spot_cards", "total",
+        "closed", "cordoned", "failed", "free", "free_cpus", "free_memory", "free_pods", "hp_cards", "hp_free",
+        "hp_room", "idle", "index", "name", "room", "shares", "size_rank", "spec", "spot", "spot_cards", "total",
     )  # fmt: skip
 
-    def __init__(self, spec: NodeSpec, index: int, size_rank: int) -> None:
+    def __init__(self, spec: NodeSpec) -> None:
         self.spec = spec
         self.name = spec.name
-        self.index = index
+        self.cordoned = False
+        """Takes no new pods; what runs there goes on."""
+        self.failed = False
+        """Down: nothing runs there."""
+        self.index = -1
         """Position in the pool, in the order of the cluster's node list."""
-        self.total = spec.gpus
-        self.size_rank = size_rank
+        self.size_rank = 0
         """Which of the pool's distinct node sizes this is."""
+        self.clear()
+
+    def clear(self) -> None:
+        """As if nothing ran here."""
+        spec = self.spec
+        self.closed = False
+        self.total = spec.gpus
         self.free = (1 << spec.gpus) - 1
         """Set of wholly idle cards."""
         self.idle = spec.gpus
@@ -48,6 +63,26 @@ class Node:
         """Largest part of a card with an HP fraction on it that HP could have if every spot task went."""
         self.spot: dict[Run, int] = {}
         """Spot runs with pods here -> whole cards they hold here (0 for fractions only)."""
+        self.free_cpus = spec.cpus or inf
+        """Kept up to date only where resources count; infinite where the node does not say."""
+        self.free_memory = spec.memory or inf
+        self.free_pods = spec.pods or inf
+
+    def close(self) -> None:
+        """Show nothing that a pod could take: all cards look held by HP."""
+        self.closed = True
+        self.free = self.idle = self.spot_cards = self.hp_free = self.room = self.hp_room = 0
+        self.hp_cards = self.total
+        self.shares = {}
+        self.spot = {}
+
+    def __getstate__(self) -> tuple[NodeSpec, bool, bool]:
+        return self.spec, self.cordoned, self.failed
+
+    def __setstate__(self, facts: tuple[NodeSpec, bool, bool]) -> None:
+        spec, cordoned, failed = facts
+        Node.__init__(self, spec)
+        self.cordoned, self.failed = cordoned, failed
 
     def lowest_idle(self, count: int) -> int:
         """The `count` idle cards with the lowest numbers, as a set."""

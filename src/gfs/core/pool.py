@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
+from gfs.core.listeners import Listeners
 from gfs.core.node import Node, Place
 from gfs.core.run import Run
 from gfs.domain.node import NodeSpec
 from gfs.domain.task import Kind, Task
 from gfs.domain.units import MICRO
-
-
-def _ignore(node: Node) -> None:
-    """Nobody keeps an index yet."""
 
 
 def _highest(levels: list[int]) -> int:
@@ -22,32 +19,124 @@ def _highest(levels: list[int]) -> int:
     return level
 
 
-class Pool:
-    """State of one pool. Whoever keeps an index over its nodes hears of every change."""
+def admits(node: Node, task: Task) -> bool:
+    """Whether the task's node filter lets it use the node."""
+    return task.node_filter is None or node.spec.group in task.node_filter.groups
 
-    def __init__(self, gpu_model: str, specs: Sequence[NodeSpec]) -> None:
+
+class Pool:
+    """Who holds which cards. All of it follows from the nodes and the runs on them: `rebuild` makes it anew."""
+
+    def __init__(self, gpu_model: str, listeners: Listeners | None = None) -> None:
         self.gpu_model = gpu_model
-        self.sizes = sorted({spec.gpus for spec in specs})
-        self.nodes = [Node(spec, i, self.sizes.index(spec.gpus)) for i, spec in enumerate(specs)]
-        self.capacity = sum(spec.gpus for spec in specs)
+        self.listeners = listeners or Listeners()
+        """Told of every node that changed, at once, and of spot runs that take or leave their cards."""
+        self._changed = self.listeners.changed
+        self.nodes: list[Node] = []
+        """In the order of the cluster's node list, closed ones too."""
+        self.spot_in_use: dict[float, int] = {}
+        """Guarantee hours -> micro-cards held by spot tasks with that guarantee."""
+        self.rebuild([], ())
+
+    @classmethod
+    def of(cls, gpu_model: str, specs: Sequence[NodeSpec]) -> Pool:
+        """A pool of empty nodes."""
+        pool = cls(gpu_model)
+        pool.rebuild([Node(spec) for spec in specs], ())
+        return pool
+
+    def rebuild(self, nodes: list[Node], runs: Iterable[Run]) -> None:
+        """Start over with these nodes, on which these runs hold their cards. Listeners are not told."""
+        self.nodes = nodes
+        self.sizes = sorted({node.spec.gpus for node in nodes}) or [1]
+        """The different numbers of cards that nodes have."""
+        rank = {size: i for i, size in enumerate(self.sizes)}
+        for position, node in enumerate(nodes):
+            node.index, node.size_rank = position, rank[node.spec.gpus]
+            node.clear()
+        self.spot_in_use.clear()
+        self.divided: set[Node] = set()
+        """Nodes with divided cards."""
         largest = self.sizes[-1]
-        self.idle = self.capacity
-        """Wholly idle cards."""
         self.idle_levels = [0] * (largest + 1)
         """How many nodes have k wholly idle cards."""
         self.hp_free_levels = [0] * (largest + 1)
         """How many nodes have k cards without an HP pod."""
-        for node in self.nodes:
-            self.idle_levels[node.total] += 1
-            self.hp_free_levels[node.total] += 1
-        self.spot_in_use: dict[float, int] = {}
-        """Guarantee hours -> micro-cards held by spot tasks with that guarantee."""
-        self.on_change: Callable[[Node], None] = _ignore
-        """Told of every node that changed, at once: the placer keeps its index with it."""
-        self.divided: set[Node] = set()
-        """Nodes with divided cards."""
-        self.changed: set[Node] = set()
-        """Nodes that changed since the preemptor last caught up."""
+        self.idle = 0
+        """Wholly idle cards."""
+        for run in runs:
+            self._settle(run)
+        for node in nodes:
+            if node.cordoned or node.failed or node.hp_free < 0 or node.idle < 0:
+                self.divided.discard(node)
+                node.close()
+            self.idle_levels[node.idle] += 1
+            self.hp_free_levels[node.hp_free] += 1
+            self.idle += node.idle
+        self.capacity = sum(node.total for node in nodes if not node.closed)
+        """Cards on nodes that take pods."""
+
+    def _settle(self, run: Run) -> None:
+        """Note what a run holds, while the counts of the pool are not made yet."""
+        task = run.task
+        spot, share = task.kind, task.share
+        for node, mask, cards in run.places:
+            if cards:
+                node.free &= ~mask
+                node.idle -= cards
+                if spot:
+                    node.spot_cards += cards
+                else:
+                    node.hp_cards += cards
+                    node.hp_free -= cards
+            else:
+                self._settle_share(node, mask, share, spot)
+        if spot:
+            self._enter_spot(run)
+
+    def _settle_share(self, node: Node, mask: int, share: int, kind: Kind) -> None:
+        card = mask.bit_length() - 1
+        used = node.shares.get(card)
+        if used is None:
+            used = node.shares[card] = [0, 0]
+            self.divided.add(node)
+            node.free &= ~mask
+            node.idle -= 1
+        if used[kind] == 0:
+            if kind is Kind.SPOT:
+                node.spot_cards += 1
+            else:
+                node.hp_cards += 1
+                node.hp_free -= 1
+        used[kind] += share
+        node.refresh_rooms()
+
+    # -- more than cards ---------------------------------------------------------------------------
+
+    counts_resources = False
+    """Whether CPUs, memory and pods limit what a node takes (`ResourcePool`)."""
+
+    def plain(self, task: Task) -> bool:
+        """Whether only cards decide where a pod of the task fits: nearly always."""
+        return task.node_filter is None
+
+    def fits(self, node: Node, task: Task) -> bool:
+        """Whether a node with enough cards takes a pod of the task in all other respects."""
+        return admits(node, task)
+
+    def could_fit(self, node: Node, task: Task, gone: Iterable[Run]) -> bool:
+        """The same, once these spot runs have gone."""
+        return admits(node, task)
+
+    def most_pods(self, node: Node, task: Task, most: int) -> int:
+        """How many pods of the task the node takes, of so many that find cards there."""
+        return most if self.fits(node, task) else 0
+
+    def short_of(self, node: Node, task: Task) -> str:
+        """What keeps a pod from a node that has the cards, in words; nothing if it fits."""
+        if admits(node, task) or task.node_filter is None:
+            return ""
+        return f"not one of the nodes that the task asks for ({task.node_filter.rule or 'node filter'})"
 
     # -- questions ---------------------------------------------------------------------------------
 
@@ -119,13 +208,15 @@ class Pool:
             levels[free] -= 1
             node.hp_free = free = free - cards
             levels[free] += 1
-        self.changed.add(node)
-        self.on_change(node)
+        self._changed.add(node)
+        self.listeners.tell_node(node)
         return (node, mask, cards)
 
     def hold(self, place: Place, task: Task) -> None:
         """Take exactly the cards of `place`, which must be free."""
         node, mask, cards = place
+        if node.closed:
+            return
         if cards:
             node.free ^= mask
             self._move_idle(node, -cards)
@@ -136,8 +227,8 @@ class Pool:
                 self._move_hp_free(node, -cards)
         else:
             self._hold_share(node, mask, task.share, task.kind)
-        self.changed.add(node)
-        self.on_change(node)
+        self._changed.add(node)
+        self.listeners.tell_node(node)
 
     def release(self, places: Iterable[Place], task: Task) -> None:
         """Give back what the task holds."""
@@ -145,8 +236,10 @@ class Pool:
             self._release_shares(places, task)
             return
         spot, idle_levels, hp_free_levels = task.kind, self.idle_levels, self.hp_free_levels
-        changed, on_change = self.changed, self.on_change
+        changed, tell_node = self._changed, self.listeners.tell_node
         for node, mask, cards in places:
+            if node.closed:
+                continue
             node.free |= mask
             idle = node.idle
             idle_levels[idle] -= 1
@@ -162,21 +255,42 @@ class Pool:
                 node.hp_free = free = free + cards
                 hp_free_levels[free] += 1
             changed.add(node)
-            on_change(node)
+            tell_node(node)
 
     def register_spot(self, run: Run) -> None:
         """Note a spot run whose cards are held on its nodes and in the quota's books."""
-        task = run.task
-        for node, _, cards in run.places:
-            node.spot[run] = node.spot.get(run, 0) + cards
-        hours = task.guarantee_hours
-        self.spot_in_use[hours] = self.spot_in_use.get(hours, 0) + task.micro
+        self._enter_spot(run)
+        for tell in self.listeners.spot_held:
+            tell(run)
 
     def forget_spot(self, run: Run) -> None:
         """Undo `register_spot`."""
         for node, _, _ in run.places:
             node.spot.pop(run, None)
         self.spot_in_use[run.task.guarantee_hours] -= run.task.micro
+        for tell in self.listeners.spot_released:
+            tell(run)
+
+    def lift(self, run: Run) -> None:
+        """Take a run off all its nodes."""
+        if run.task.kind:
+            self.forget_spot(run)
+        self.release(run.places, run.task)
+
+    def put_back(self, run: Run) -> None:
+        """Undo `lift`: exactly the same cards, which must be free."""
+        for place in run.places:
+            self.hold(place, run.task)
+        if run.task.kind:
+            self.register_spot(run)
+
+    def _enter_spot(self, run: Run) -> None:
+        task = run.task
+        for node, _, cards in run.places:
+            if not node.closed:
+                node.spot[run] = node.spot.get(run, 0) + cards
+        hours = task.guarantee_hours
+        self.spot_in_use[hours] = self.spot_in_use.get(hours, 0) + task.micro
 
     # -- divided cards -----------------------------------------------------------------------------
 
@@ -207,6 +321,8 @@ class Pool:
     def _release_shares(self, places: Iterable[Place], task: Task) -> None:
         kind, share = task.kind, task.share
         for node, mask, _ in places:
+            if node.closed:
+                continue
             card = mask.bit_length() - 1
             used = node.shares[card]
             used[kind] -= share
@@ -223,8 +339,8 @@ class Pool:
                 node.free |= mask
                 self._move_idle(node, +1)
             node.refresh_rooms()
-            self.changed.add(node)
-            self.on_change(node)
+            self._changed.add(node)
+            self.listeners.tell_node(node)
 
     def _move_idle(self, node: Node, by: int) -> None:
         self.idle_levels[node.idle] -= 1

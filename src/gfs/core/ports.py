@@ -1,26 +1,30 @@
-"""The small interfaces that a scheduler is put together from. Variants are other parts behind these."""
+"""The small interfaces that a scheduler is put together from. Variants are other parts behind these.
+
+A part that must hear what happens is a `Listener` besides (`gfs.core.listeners`). What only some parts can do
+has an interface of its own here, and is used where a part has it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from math import nan
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from gfs.core.actions import Plan
 from gfs.core.node import Node
-from gfs.core.pool import Pool
 from gfs.core.reasons import Reason
 from gfs.core.run import Run
+from gfs.core.state import PoolState
 from gfs.domain.task import Task
 
 Attempt = Callable[[Task], bool]
 """Try to start a task now; say whether it started."""
 
-Lengths = tuple[float, ...]
-"""Hours ahead: a spot task may start if the quota for one of them has room for it."""
+TaskLimit = Callable[[float], float]
+"""Guarantee hours -> the most GPUs a task with this guarantee could start with."""
 
-TaskLimit = Callable[[Lengths], float]
-"""Lengths -> the most GPUs a task with these could start with."""
+
+# -- queues --------------------------------------------------------------------------------------------------
 
 
 class Queue(Protocol):
@@ -28,6 +32,10 @@ class Queue(Protocol):
 
     def push(self, task: Task) -> None:
         """Add a task."""
+        ...
+
+    def remove(self, task: Task) -> None:
+        """Take a task out that waits no longer."""
         ...
 
     def arrive(self, tasks: Sequence[Task], attempt: Attempt) -> None:
@@ -41,15 +49,17 @@ class Queue(Protocol):
         """
         ...
 
-    def ahead_of(self, task: Task) -> Task | None:
-        """The task this one is stuck behind, where order is strict."""
+
+@runtime_checkable
+class StrictOrder(Protocol):
+    """A queue in which nobody overtakes."""
+
+    def head(self) -> Task:
+        """Whoever is served next."""
         ...
 
-    def __iter__(self) -> Iterator[Task]:
-        """The waiting tasks."""
-        ...
 
-    def __len__(self) -> int: ...
+# -- placers -------------------------------------------------------------------------------------------------
 
 
 class Placer(Protocol):
@@ -59,23 +69,46 @@ class Placer(Protocol):
         """The node for one more pod of the task, or None."""
         ...
 
-    def evicted(self, node: Node, now: float) -> None:
-        """A spot task with pods on `node` has been evicted."""
-        ...
+
+@runtime_checkable
+class FillsUp(Protocol):
+    """A placer for which a node that was best for one pod may stay best for the task's next pods."""
 
     fills_up: bool
-    """Whether a node that was best for one pod stays best for the task's next pods as long as they fit."""
+    """Whether it does so as long as they fit."""
 
-    next_change: float
-    """When time alone next changes what it would choose (infinity: never)."""
 
-    def advance(self, now: float) -> bool:
-        """`next_change` has come; say whether a node became available by that."""
+@runtime_checkable
+class Ranks(Protocol):
+    """A placer that can name more than its first choice: for tasks that ask for more than cards."""
+
+    def ranked(self, task: Task) -> Iterator[Node]:
+        """The nodes with cards for one more pod of the task, best first."""
         ...
 
-    def closed(self, task: Task) -> int:
-        """How many nodes with room for a pod of the task it refuses at the moment."""
+
+@runtime_checkable
+class Refuses(Protocol):
+    """A placer that does not use every node with room."""
+
+    def closed(self, task: Task) -> tuple[int, str]:
+        """How many nodes with room for a pod it refuses now, and why: 'on loan to spot tasks'.
+
+        Nothing for why: the circuit breaker keeps them closed after recent evictions.
+        """
         ...
+
+
+@runtime_checkable
+class Reopens(Protocol):
+    """A placer that refuses nodes for some time."""
+
+    def reopened(self) -> bool:
+        """Whether a node has become available since the last time it was asked."""
+        ...
+
+
+# -- preemptors ----------------------------------------------------------------------------------------------
 
 
 class Victims(NamedTuple):
@@ -95,14 +128,6 @@ class Preemptor(Protocol):
         """The node and victims for one more pod of an HP task, or None if no eviction helps."""
         ...
 
-    def started(self, run: Run) -> None:
-        """A spot run now holds its cards."""
-        ...
-
-    def ended(self, run: Run) -> None:
-        """A spot run no longer holds its cards."""
-        ...
-
 
 @runtime_checkable
 class WholeGangs(Protocol):
@@ -113,16 +138,7 @@ class WholeGangs(Protocol):
         ...
 
 
-class Admission(Protocol):
-    """Which of the spot quotas must have room for a task to start."""
-
-    def lengths(self, task: Task) -> Lengths:
-        """The hours of these quotas, one of which will do; the same as long as the task waits."""
-        ...
-
-    def why(self, task: Task, hours: float) -> str:
-        """Why the quota for so many hours counts, to follow 'for 2 h'; nothing if they are its guarantee."""
-        ...
+# -- quotas --------------------------------------------------------------------------------------------------
 
 
 class QuotaRow(NamedTuple):
@@ -169,20 +185,35 @@ class Quota(Protocol):
         ...
 
 
-class Observer(Protocol):
-    """Sees what happens in a pool, for parts that learn from it."""
+class Training(NamedTuple):
+    """A forecaster's fit as a unit of work: the driver runs it when and where it likes. It can be pickled."""
 
-    def arrived(self, tasks: Sequence[Task], now: float) -> None:
-        """Tasks have been submitted; the pass that serves them comes next."""
+    gpu_model: str
+    """The pool it is for."""
+    fit: Callable[[], Any]
+    """The work itself; what it gives is the model."""
+    asked_at: float
+
+
+Train = Callable[[Training], Any]
+"""The driver's side: give the model at once (a simulation), or None now and a `Trained` event later."""
+
+
+def train_at_once(training: Training) -> Any:
+    """Run the work here and now: what a simulation does."""
+    return training.fit()
+
+
+@runtime_checkable
+class Learns(Protocol):
+    """A quota whose forecaster is fitted from time to time."""
+
+    def trained(self, model: Any, asked_at: float) -> None:
+        """The fit that was asked for at `asked_at` is done."""
         ...
 
-    def finished(self, run: Run, now: float) -> None:
-        """A run is done."""
-        ...
 
-    def decided(self, plan: Plan, now: float) -> None:
-        """These runs are evicted and these start, by a pass at `now`."""
-        ...
+# -- policies ------------------------------------------------------------------------------------------------
 
 
 class SolverFigures(NamedTuple):
@@ -195,37 +226,29 @@ class SolverFigures(NamedTuple):
     """How far the worst of these may be from the best value, as a share of it."""
 
 
+@runtime_checkable
+class Solves(Protocol):
+    """A policy that solves programs."""
+
+    @property
+    def solver(self) -> SolverFigures:
+        """How that went."""
+        ...
+
+
 class Policy(Protocol):
-    """A whole scheduler for one pool: sees everything that waits, returns what to do."""
+    """A whole scheduler for one pool, built from its state: sees everything that waits, returns what to do."""
 
-    pool: Pool
-
-    @property
-    def leases(self) -> bool:
-        """Whether it suspends tasks at the ends of leases instead of evicting them."""
-        ...
-
-    @property
-    def solver(self) -> SolverFigures | None:
-        """Where it solves programs: how that went."""
-        ...
-
-    def finish(self, run: Run, now: float) -> None:
-        """A run is done; its cards are free."""
-        ...
+    quota: Quota
 
     def decide(self, arrived: Sequence[Task], freed: bool, now: float) -> Plan:
-        """One scheduling pass. `freed`: something other than the arrivals may have made room."""
+        """One pass, made when a task has come or waits. `freed`: more than the arrivals may have a chance."""
         ...
 
-    def tick(self, now: float) -> None:
-        """The regular moment: quotas are reconsidered."""
+    def explain(self, task: Task) -> Reason:
+        """Why a task that waits does so now."""
         ...
 
-    def quota_rows(self) -> Sequence[QuotaRow]:
-        """The spot quota as it stands."""
-        ...
 
-    def waiting(self) -> Iterator[tuple[Task, Reason]]:
-        """Everything that waits and why it does now."""
-        ...
+Build = Callable[[PoolState], Policy]
+"""How the policy of a pool is built from its state: at the beginning, and whenever its nodes have changed."""

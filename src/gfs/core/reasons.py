@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple, Protocol
 
 from gfs.domain.task import Task
 from gfs.domain.units import format_gpus, format_seconds
@@ -13,15 +13,6 @@ class Reason(Protocol):
 
     def text(self) -> str:
         """Say it so that a person understands."""
-        ...
-
-
-@runtime_checkable
-class SaysWhyClosed(Protocol):
-    """A placer that refuses nodes with room for another reason than recent evictions."""
-
-    def why_closed(self, task: Task) -> str:
-        """What keeps the task from them, to follow 'the 3 nodes with room are': 'on loan to spot tasks'."""
         ...
 
 
@@ -42,9 +33,13 @@ class NoRoom(NamedTuple):
     """HP: pods that would fit if every spot task went."""
     why_closed: str = ""
     """What the placer says of the nodes it refuses; nothing: the circuit breaker keeps them closed."""
+    short: str = ""
+    """What else is short on the node with the cards that comes first: '8 idle cards on n12, but 14 of 96 ...'."""
 
     def text(self) -> str:
         """Say it so that a person understands."""
+        if self.short:
+            return f"pool {self.pool}: {self.short}"
         need = format_gpus(self.gpus_per_pod)
         idle = f"pool {self.pool}: {self.idle or 'no'} idle card{'s' * (self.idle > 1)}"
         if self.closed and self.slots >= self.pods:
@@ -86,21 +81,33 @@ class OverQuota(NamedTuple):
     in_use: float
     gpus: float
     hours: float
-    """How long the quota must hold for: the task's guarantee, unless something else is said."""
+    """The guarantee that the quota is for."""
     why: str = ""
     """What led to the quota."""
-    why_hours: str = ""
-    """What led to these hours, if it was not the guarantee."""
 
     def text(self) -> str:
         """Say it so that a person understands."""
         why = f": {self.why};" if self.why else ","
-        hours = f" ({self.why_hours})" if self.why_hours else ""
         return (
             f"pool {self.pool}: spot quota {format_gpus(round(self.quota, 2))} for"
-            f" {format_gpus(self.hours)} h{hours}{why} {format_gpus(self.in_use)} in use,"
+            f" {format_gpus(self.hours)} h{why} {format_gpus(self.in_use)} in use,"
             f" task asks {format_gpus(self.gpus)}"
         )
+
+
+class NoNode(NamedTuple):
+    """There is no node at all that the task could ever use."""
+
+    pool: str
+    closed: int = 0
+    """Nodes of this model that are closed: cordoned or failed."""
+
+    def text(self) -> str:
+        """Say it so that a person understands."""
+        if self.closed:
+            many = f"all {self.closed} nodes" if self.closed > 1 else "the only node"
+            return f"pool {self.pool}: {many} closed (cordoned or failed)"
+        return f"no node has GPU model {self.pool}"
 
 
 class Behind(NamedTuple):

@@ -2,35 +2,67 @@
 
 from __future__ import annotations
 
+from enum import Enum
+
+from msgspec import Struct
+
 from gfs.core.node import Node, Place
 from gfs.core.reasons import Reason
 from gfs.domain.execution import since_checkpoint
 from gfs.domain.task import Task
 
 
-class Run:
+class End(Enum):
+    """How a run ended that was not done."""
+
+    EVICTED = "evicted"
+    SUSPENDED = "suspended"
+    """Its lease was not renewed."""
+    LOST = "lost"
+    """By no decision of ours."""
+    START_FAILED = "start failed"
+    """It never began."""
+    CANCELLED = "cancelled"
+
+    @property
+    def waits_again(self) -> bool:
+        """Whether the task goes back to the queue."""
+        return self is not End.CANCELLED
+
+
+class Waiting(Struct, eq=False):
+    """A task in the queue."""
+
+    task: Task
+    number: int
+    """Which run its next one will be."""
+    since: float
+    """When it was queued: submitted, evicted or lost."""
+    reason: Reason | None = None
+    """Why it waits, as of the pass that left it waiting."""
+    suspended: bool = False
+    """Whether it lost a lease: then it pays another overhead."""
+
+
+class Run(Struct, eq=False):
     """All pods of one task, placed together."""
 
-    __slots__ = ("alive", "number", "places", "progress_from", "start", "task", "waited_for")
+    task: Task
+    number: int
+    """1 for the first run of the task."""
+    places: list[Place]
+    start: float
+    """When the pods begin to run: after the grace period if someone was evicted for them."""
+    progress_from: float
+    """When its progress begins to count: after the restart overhead, if it has any."""
+    waited: Waiting | None = None
+    """How its task had waited; None: not at all."""
+    alive: bool = True
 
-    def __init__(
-        self,
-        task: Task,
-        number: int,
-        places: list[Place],
-        start: float,
-        overhead: float,
-        waited_for: Reason | None = None,
-    ) -> None:
-        self.task = task
-        self.number = number
-        """1 for the first run of the task."""
-        self.places = places
-        self.start = start
-        """When the pods begin to run: after the grace period if someone was evicted for them."""
-        self.progress_from = start + overhead
-        self.waited_for = waited_for
-        self.alive = True
+    @property
+    def since(self) -> float:
+        """Since when its task had waited."""
+        return self.waited.since if self.waited is not None else self.start
 
     @property
     def nodes(self) -> list[Node]:
@@ -42,6 +74,11 @@ class Run:
         """Pods that have their cards."""
         cards = self.task.cards
         return sum(held // cards for _, _, held in self.places) if cards else len(self.places)
+
+    def pods_on(self, node: Node) -> int:
+        """Its pods on one node."""
+        cards = self.task.cards
+        return sum(held // cards if cards else 1 for where, _, held in self.places if where is node)
 
     def waste(self, now: float) -> float:
         """GPU-seconds that an eviction at `now` would throw away (the paper's theta)."""

@@ -1,43 +1,252 @@
-"""The scheduler: events in, actions out. Simulator and live cluster drive this same object."""
+"""The scheduler: events in, a plan out. Simulator and live cluster drive this same object.
+
+for now, events in driver.instants():
+    plan = scheduler.handle(now, events)
+    driver.apply(plan)
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
 
-from gfs.core.actions import Plan
-from gfs.core.invariants import check_pool
-from gfs.core.ports import Policy, SolverFigures
+from gfs.core.actions import NOTHING, LostRun, Plan
+from gfs.core.events import (
+    Cancelled,
+    Event,
+    EvictionDone,
+    Finished,
+    Lost,
+    NodeChange,
+    NodesChanged,
+    StartFailed,
+    Submitted,
+    Tick,
+    Trained,
+    Wake,
+    in_order,
+)
+from gfs.core.invariants import check_state
+from gfs.core.ports import Build, Learns, Policy, SolverFigures, Solves
 from gfs.core.reasons import Reason
-from gfs.core.run import Run
+from gfs.core.state import PoolState
+from gfs.domain.node import NodeSpec
 from gfs.domain.task import Task
 
-TickObserver = Callable[[float, Policy], None]
+MakeState = Callable[[str, Sequence[NodeSpec]], PoolState]
+"""GPU model and nodes -> the state of a new pool."""
+
+TickObserver = Callable[[float, PoolState, Policy], None]
+
+
+class PoolScheduler:
+    """One pool: its state, the policy built from it, and what has come up in the instant that is handled."""
+
+    __slots__ = ("_build", "arrived", "freed", "policy", "state", "submitted", "touched")
+
+    def __init__(self, state: PoolState, build: Build) -> None:
+        self.state = state
+        self._build = build
+        self.policy = build(state)
+        self.submitted = state.listeners.submitted
+        self.arrived: list[Task] = []
+        self.freed = False
+        self.touched = False
+
+    def rebuild(self) -> None:
+        """Nodes have changed, or a state was loaded: everything derived is built anew."""
+        self.state.rebuild()
+        self.policy = self._build(self.state)
+
+    def decide(self, now: float) -> Plan:
+        """One scheduling pass with what has come up."""
+        arrived, freed = self.arrived, self.freed
+        self.freed = self.touched = False
+        if arrived:
+            self.arrived = []
+        elif not self.state.waiting:
+            return NOTHING
+        return self.policy.decide(arrived, freed, now)
+
+
+_NO_POOL: PoolScheduler = object.__new__(PoolScheduler)
 
 
 class Scheduler:
-    """One policy per pool. Pure: the only clock is the `now` it is given, no I/O, no randomness."""
+    """One policy per pool. Pure: the only clock is the `now` it is given, no I/O, no global randomness."""
 
     def __init__(
         self,
-        policies: Mapping[str, Policy],
+        nodes: Iterable[NodeSpec],
+        make_state: MakeState,
+        build: Build,
         *,
         check: bool = False,
         on_tick: TickObserver | None = None,
     ) -> None:
-        self.policies = dict(policies)
-        self._only = next(iter(policies.values())) if len(policies) == 1 and not check else None
+        by_model: dict[str, list[NodeSpec]] = {}
+        for node in nodes:
+            by_model.setdefault(node.gpu_model, []).append(node)
+        self._make_state = make_state
+        self._build = build
         self._check = check
         self._on_tick = on_tick
+        self.pools = {model: PoolScheduler(make_state(model, some), build) for model, some in by_model.items()}
+        """By GPU model. A task for a model without nodes has an empty pool to wait in."""
+        self._in_turn = [self.pools[model] for model in sorted(self.pools)]
+        self._quick = not check
+        self._last, self._last_model = _NO_POOL, ""
+        self._withdrawn: set[int] = set()
+        self._lost: list[LostRun] = []
 
-    @property
-    def leases(self) -> bool:
-        """Whether tasks hold leases: stopping at their end is then no eviction."""
-        return any(policy.leases for policy in self.policies.values())
+    # -- one instant -------------------------------------------------------------------------------
+
+    def handle(self, now: float, events: Sequence[Event]) -> Plan:
+        """Take in what happened at one instant, in the order of SPEC 2 whatever the order given, and decide."""
+        if len(events) == 1 and self._quick:  # nearly always
+            event: Any = events[0]
+            kind = type(event)
+            if kind is Finished:
+                run = event.run
+                if not run.alive:
+                    return NOTHING
+                pool = self._last if run.task.gpu_model == self._last_model else self._find(run.task.gpu_model)
+                state = pool.state
+                state.finish(run, now)
+                if not state.overfull:
+                    return pool.policy.decide((), True, now) if state.waiting else NOTHING
+            elif kind is Submitted:
+                task = event.task
+                pool = self._last if task.gpu_model == self._last_model else self._find(task.gpu_model)
+                state = pool.state
+                if task.index in state.runs or (state.waiting and task.index in state.waiting):
+                    return NOTHING
+                if pool.submitted:
+                    for tell in pool.submitted:
+                        tell(task, now)
+                return pool.policy.decide((task,), False, now)
+            elif kind is Tick and len(self.pools) == 1:
+                self._tick(now)
+                return self._in_turn[0].decide(now)
+        return self._handle(now, in_order(events) if len(events) > 1 else events)
+
+    def _handle(self, now: float, events: Sequence[Event]) -> Plan:
+        for event in events:
+            self._take_in(event, now)
+        self._withdrawn.clear()
+        lost, self._lost = self._lost, []
+        return self._decide(now, lost)
+
+    def _take_in(self, event: Event, now: float) -> None:
+        """Note what an event says, in the state of its pool."""
+        match event:
+            case Finished(run) | Lost(run) | StartFailed(run):
+                pool = self._pool(run.task)
+                if run.alive:
+                    pool.freed = True
+                    if isinstance(event, Finished):
+                        pool.state.finish(run, now)
+                    elif isinstance(event, Lost):
+                        pool.state.lose(run, now)
+                    else:
+                        pool.state.fail_start(run, now)
+            case EvictionDone(run):
+                pool = self._pool(run.task)
+                pool.freed |= pool.state.eviction_done(run, now)
+            case Submitted(task):
+                self._submit(task, now)
+            case Tick():
+                self._tick(now)
+            case Cancelled(task):
+                pool = self._pool(task)
+                found = pool.state.cancel(task, now)
+                if found is None:
+                    self._withdrawn.add(task.index)
+                pool.freed |= found is not None and found is not True
+            case NodesChanged(changes):
+                self._change_nodes(changes, now)
+            case Trained(model, trained, asked_at):
+                if model in self.pools and isinstance(quota := self.pools[model].policy.quota, Learns):
+                    quota.trained(trained, asked_at)
+            case Wake():
+                for pool in self.pools.values():
+                    pool.touched = True
+
+    def _submit(self, task: Task, now: float) -> None:
+        pool = self._pool(task)
+        state, index = pool.state, task.index
+        if index in self._withdrawn or index in state.runs or index in state.waiting:
+            return
+        for tell in pool.submitted:
+            tell(task, now)
+        pool.arrived.append(task)
+
+    def _tick(self, now: float) -> None:
+        for pool in self.pools.values():
+            pool.freed = pool.touched = True
+            pool.policy.quota.tick(now)
+            if self._on_tick:
+                self._on_tick(now, pool.state, pool.policy)
+
+    def _change_nodes(self, changes: Iterable[NodeChange], now: float) -> None:
+        by_model: dict[str, list[NodeChange]] = {}
+        for change in changes:
+            by_model.setdefault(change.node.gpu_model, []).append(change)
+        for model, some in sorted(by_model.items()):
+            pool = self.pools.get(model) or self.add_pool(model)
+            lost, changed = pool.state.change_nodes(some, now)
+            self._lost += lost
+            if changed:
+                pool.rebuild()
+                pool.freed = pool.touched = True
+
+    def _decide(self, now: float, lost: Sequence[LostRun]) -> Plan:
+        plan = NOTHING
+        for pool in self._in_turn:
+            if pool.state.overfull and pool.state.stale:
+                pool.rebuild()
+                pool.freed = pool.touched = True
+            if not pool.touched:
+                continue
+            decided = pool.decide(now)
+            plan = decided if plan is NOTHING else plan.joined(decided)
+            if self._check:
+                check_state(pool.state)
+        if lost:
+            plan = Plan() if plan is NOTHING else plan
+            plan.lost = lost
+        return plan
+
+    def _find(self, model: str) -> PoolScheduler:
+        """The pool of a GPU model. The next one asked for is most likely the same."""
+        self._last, self._last_model = self.pools.get(model) or self.add_pool(model), model
+        return self._last
+
+    def _pool(self, task: Task) -> PoolScheduler:
+        """The pool that a task belongs to; something has come up there."""
+        pool = self._find(task.gpu_model)
+        pool.touched = True
+        return pool
+
+    def add_pool(self, model: str) -> PoolScheduler:
+        """A pool without nodes: tasks for it wait, until some come."""
+        pool = self.pools[model] = PoolScheduler(self._make_state(model, ()), self._build)
+        self._in_turn = [self.pools[each] for each in sorted(self.pools)]
+        return pool
+
+    # -- what can be asked -------------------------------------------------------------------------
+
+    def waiting(self) -> Iterator[tuple[Task, Reason]]:
+        """Every task that waits, HP first, and why it does now."""
+        for pool in self.pools.values():
+            queued = sorted(pool.state.waiting.values(), key=lambda each: each.task.kind)
+            for waiting in queued:
+                yield waiting.task, pool.policy.explain(waiting.task)
 
     @property
     def solver(self) -> SolverFigures | None:
         """Where programs are solved: how that went, all pools together."""
-        figures = [policy.solver for policy in self.policies.values() if policy.solver is not None]
+        figures = [pool.policy.solver for pool in self.pools.values() if isinstance(pool.policy, Solves)]
         if not figures:
             return None
         return SolverFigures(
@@ -45,71 +254,3 @@ class Scheduler:
             out_of_time=sum(each.out_of_time for each in figures),
             worst_gap=max(each.worst_gap for each in figures),
         )
-
-    def handle(
-        self,
-        now: float,
-        finished: Sequence[Run],
-        tick: bool,
-        arrived: Sequence[Task],
-        settled: Sequence[Run] = (),
-        woken: bool = False,
-    ) -> Plan:
-        """Take in all that happened at one instant and decide.
-
-        The order within an instant is that of the arguments, then one scheduling pass (SPEC 2). `settled`
-        are runs whose grace period has just ended: nothing changes by it, but it is a moment to decide.
-        `woken`: a moment that an earlier plan asked for has come.
-        """
-        policy = self._only
-        if policy is None:
-            return self._handle_pools(now, finished, tick, arrived, settled, woken)
-        # One pool: nearly every simulation.
-        for run in finished:
-            policy.finish(run, now)
-        if tick:
-            policy.tick(now)
-            if self._on_tick:
-                self._on_tick(now, policy)
-            return policy.decide(arrived, True, now)
-        return policy.decide(arrived, bool(finished), now)
-
-    def _handle_pools(
-        self,
-        now: float,
-        finished: Sequence[Run],
-        tick: bool,
-        arrived: Sequence[Task],
-        settled: Sequence[Run],
-        woken: bool,
-    ) -> Plan:
-        newcomers: dict[str, list[Task]] = {}
-        freed = set()
-        for run in finished:
-            self.policies[run.task.gpu_model].finish(run, now)
-            freed.add(run.task.gpu_model)
-        if tick:
-            for policy in self.policies.values():
-                policy.tick(now)
-                if self._on_tick:
-                    self._on_tick(now, policy)
-        for task in arrived:
-            newcomers.setdefault(task.gpu_model, []).append(task)
-        plan = Plan()
-        touched = (
-            set(self.policies) if tick or woken else freed | newcomers.keys() | {r.task.gpu_model for r in settled}
-        )
-        for model in sorted(touched):
-            policy = self.policies[model]
-            decided = policy.decide(newcomers.get(model, ()), tick or model in freed, now)
-            plan.evictions += decided.evictions
-            plan.starts += decided.starts
-            plan.wake = min(plan.wake, decided.wake)
-            if self._check:
-                check_pool(policy.pool)
-        return plan
-
-    def waiting(self) -> Iterator[tuple[Task, Reason]]:
-        """Every task that waits, and why."""
-        for policy in self.policies.values():
-            yield from policy.waiting()

@@ -1,6 +1,8 @@
 """A trial: place and evict as if, see everything that follows from it, then commit or roll back.
 
-A gang never half-starts and nothing is evicted in vain: all of it happens on a trial first.
+A gang never half-starts and nothing is evicted in vain: all of it happens on a trial first. Listeners that
+follow the cards are told on the trial, and told back when it is rolled back. A mark allows to undo only what
+came after it.
 """
 
 from __future__ import annotations
@@ -12,37 +14,41 @@ from gfs.core.pool import Pool
 from gfs.core.run import Run
 from gfs.domain.task import Task
 
+Undo = Callable[[], None]
+
 
 class Trial:
-    """Changes to a pool that can be undone. One task at a time."""
+    """Changes to a pool that can be undone."""
 
-    __slots__ = ("_task", "evicted", "places", "pods", "pool")
+    __slots__ = ("_log", "evicted", "places", "pods", "pool")
 
     def __init__(self, pool: Pool) -> None:
         self.pool = pool
         self.places: list[Place] = []
-        """What the task holds so far."""
+        """What has been placed so far."""
         self.pods = 0
         """Pods placed so far."""
         self.evicted: list[Run] = []
-        """Spot runs evicted so far."""
-        self._task: Task | None = None
+        """Runs taken off their cards so far."""
+        self._log: list[tuple[Task, int] | Run | Undo] = []
+        """What was done, in order: pods of a task placed, a run evicted, or how to undo something else."""
 
-    def place(self, node: Node, task: Task, pods: int = 1) -> None:
-        """Put pods of the task on `node`. All pods of a trial belong to one task."""
-        self._task = task
-        self.places.append(self.pool.occupy(node, task, pods))
+    def place(self, node: Node, task: Task, pods: int = 1) -> Place:
+        """Put pods of a task on `node`."""
+        place = self.pool.occupy(node, task, pods)
+        self.places.append(place)
         self.pods += pods
+        self._log.append((task, pods))
+        return place
 
     def fill(self, task: Task, choose: Callable[[Task], Node | None], *, up: bool = False) -> bool:
         """Place the pods still missing, each where `choose` says, until all are placed or it finds no node.
 
         `up`: a node once chosen is filled up with the task's pods before `choose` is asked again.
         """
-        self._task = task
-        places, occupy = self.places, self.pool.occupy
+        pool, cards = self.pool, task.cards if up else 0
+        plain, occupy, places, log = pool.plain(task), pool.occupy, self.places, self._log
         left = task.pods - self.pods
-        cards = task.cards if up else 0
         while left:
             node = choose(task)
             if node is None:
@@ -52,39 +58,51 @@ class Trial:
                 pods = node.idle // cards
                 if pods > left:
                     pods = left
+                if not plain:
+                    pods = pool.most_pods(node, task, pods)
             places.append(occupy(node, task, pods))
+            log.append((task, pods))
             left -= pods
         self.pods = task.pods - left
         return not left
 
     def evict(self, run: Run) -> None:
-        """Take a spot run off all its nodes: a victim is a whole task."""
-        pool = self.pool
-        pool.forget_spot(run)
-        pool.release(run.places, run.task)
+        """Take a run off all its nodes: a victim is a whole task."""
+        self.pool.lift(run)
         self.evicted.append(run)
+        self._log.append(run)
+
+    def note(self, undo: Undo) -> None:
+        """Something else has changed that belongs to the trial; this undoes it."""
+        self._log.append(undo)
+
+    def mark(self) -> int:
+        """A point that `rollback` can return to."""
+        return len(self._log)
 
     def commit(self) -> list[Place]:
-        """Keep everything; hand over what the task holds."""
+        """Keep everything; hand over what has been placed."""
         places = self.places
         self._clear()
         return places
 
-    def rollback(self) -> None:
-        """Undo everything: every card is where it was.
-
-        Cards of evicted runs can only have gone to pods of this trial, so once these are gone they are free.
-        """
-        pool = self.pool
-        if self._task is not None:
-            pool.release(self.places, self._task)
-        for run in self.evicted:
-            for place in run.places:
-                pool.hold(place, run.task)
-            pool.register_spot(run)
-        self._clear()
+    def rollback(self, mark: int = 0) -> None:
+        """Undo what came after the mark, last things first: every card is where it was."""
+        log, pool = self._log, self.pool
+        while len(log) > mark:
+            done = log.pop()
+            if isinstance(done, Run):
+                self.evicted.pop()
+                pool.put_back(done)
+            elif isinstance(done, tuple):
+                task, pods = done
+                self.pods -= pods
+                pool.release((self.places.pop(),), task)
+            else:
+                done()
 
     def _clear(self) -> None:
         self.places = []
         self.pods = 0
         self.evicted = []
+        self._log = []

@@ -36,8 +36,11 @@ class ExecutionRules:
     def saved(self, task: Task, run: int, length: float) -> float:
         """Progress that an evicted run of `length` seconds keeps: its whole checkpoint intervals."""
         progress = max(0.0, length - self.overhead(task, run))
-        if self.checkpoint_on_grace:
-            return progress
+        return progress if self.checkpoint_on_grace else self.saved_at_loss(task, progress)
+
+    def saved_at_loss(self, task: Task, progress: float) -> float:
+        """What is left of so much progress in a run that ends without warning: whole checkpoint intervals."""
+        progress = max(0.0, progress)
         return progress - since_checkpoint(0.0, task.checkpoint_interval, progress)
 
 

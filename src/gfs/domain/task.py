@@ -1,9 +1,14 @@
-"""A task: what a user submits (SPEC 1). Equal pods that start together or not at all."""
+"""A task: what a user submits (SPEC 1). Equal pods that start together or not at all.
+
+How long it will run is not here: no scheduler knows, so there is no field that one could read. A trace keeps
+durations beside its tasks (`gfs.domain.workload`).
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import IntEnum
+from typing import NamedTuple
 
 from gfs.domain.units import HOUR, MICRO, to_micro
 
@@ -22,12 +27,22 @@ class Kind(IntEnum):
         return "HP" if self is Kind.HP else "Spot"
 
 
+class NodeFilter(NamedTuple):
+    """Which nodes of its pool a task may use: labels and taints, resolved where they are read."""
+
+    groups: frozenset[str]
+    """The groups of nodes (`NodeSpec.group`) that will do."""
+    rule: str = ""
+    """What was asked for, in words: 'zone=a'."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Task:
     """`pods` equal pods, each wanting `gpus_per_pod` GPUs of one model on one node."""
 
     index: int
-    """Rank by (submit_time, name) in its workload: a unique key, and 'earlier submission, then id'."""
+    """A unique key that rises with submission: in a trace the rank by (submit_time, name). Earlier submission,
+    then id: whoever has the lower index came first."""
     name: str
     organization: str
     gpu_model: str
@@ -36,13 +51,15 @@ class Task:
     gpus_per_pod: float
     """A fraction of one card (< 1), or a whole number of cards."""
     submit_time: float
-    duration: float
-    """Seconds of useful work it needs."""
     cpus_per_pod: float = 0.0
     guarantee_hours: float = 1.0
     """Hours a spot run is promised undisturbed (H)."""
     checkpoint_interval: float = HOUR
     """Seconds of progress between two checkpoints."""
+    memory_per_pod: float = 0.0
+    """GiB."""
+    node_filter: NodeFilter | None = None
+    """None: any node of the pool."""
 
     cards: int = field(init=False)
     """Whole cards a pod takes; 0 for a fractional task."""

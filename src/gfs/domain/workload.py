@@ -1,15 +1,15 @@
-"""A workload: the tasks and the nodes of one cluster, checked and ready to be scheduled."""
+"""A workload: the tasks and the nodes of one cluster, and what no scheduler may know of them in advance."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass
-from itertools import islice
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from itertools import chain, islice
 from math import isfinite
 
 from gfs.domain.errors import InputError
-from gfs.domain.node import NodeSpec
+from gfs.domain.node import NODE_EVENTS, NodeEvent, NodeSpec
 from gfs.domain.task import Task
 from gfs.domain.units import MICRO
 
@@ -21,6 +21,18 @@ class Workload:
     tasks: tuple[Task, ...]
     nodes: tuple[NodeSpec, ...]
     name: str = "trace"
+    durations: tuple[float, ...] = ()
+    """Task index -> seconds of useful work it needs."""
+    cancel_times: tuple[float, ...] = ()
+    """Task index -> when its owner withdraws it, infinity for never; empty: nobody withdraws any."""
+    node_events: tuple[NodeEvent, ...] = ()
+    """What happens to nodes, in order of time."""
+
+    def __post_init__(self) -> None:
+        for name in ("durations", "cancel_times"):
+            given = len(getattr(self, name))
+            if given != len(self.tasks) and (given or name == "durations"):
+                raise InputError(f"a workload of {len(self.tasks)} tasks needs as many {name}, not {given}")
 
     def capacity(self) -> dict[str, int]:
         """Cards of each GPU model, models in order of first appearance."""
@@ -29,12 +41,53 @@ class Workload:
             total[node.gpu_model] += node.gpus
         return dict(total)
 
+    def with_tasks(self, tasks: Iterable[Task]) -> Workload:
+        """With these of its tasks, put in order and numbered anew.
+
+        Each still has the index it has here, perhaps another name or submission. Its duration goes with it, and so
+        does its cancellation, as long after the submission as before.
+        """
+        ordered = sorted(tasks, key=lambda task: (task.submit_time, task.name))
+        return replace(
+            self,
+            tasks=tuple(replace(task, index=i) for i, task in enumerate(ordered)),
+            durations=tuple(self.durations[task.index] for task in ordered),
+            cancel_times=tuple(map(self._cancel_time, ordered)) if self.cancel_times else (),
+        )
+
+    def _cancel_time(self, task: Task) -> float:
+        cancelled, submitted = self.cancel_times[task.index], self.tasks[task.index].submit_time
+        return cancelled if task.submit_time == submitted else task.submit_time + (cancelled - submitted)
+
 
 def check_workload(workload: Workload, shown: int = 5) -> None:
     """Hold a workload made in Python to the rules a trace file is held to."""
-    problems = list(islice(_problems(workload), shown))
+    problems = list(islice(chain(_problems(workload), _node_event_problems(workload)), shown))
     if problems:
         raise InputError("this workload cannot be scheduled: " + "; ".join(problems))
+
+
+def check_node_events(workload: Workload, shown: int = 5) -> None:
+    """Hold node events made in Python to the rules a file of them is held to."""
+    problems = list(islice(_node_event_problems(workload), shown))
+    if problems:
+        raise InputError("these node events cannot be used: " + "; ".join(problems))
+
+
+def _node_event_problems(workload: Workload) -> Iterator[str]:
+    names = {node.name for node in workload.nodes} if workload.node_events else set()
+    before = 0.0
+    for time, node, event in workload.node_events:
+        if node not in names:
+            yield f"a node event at {time:g} speaks of node {node!r}, which the workload does not have"
+        if event not in NODE_EVENTS:
+            yield f"node {node} has an event {event!r} at {time:g}: there are {', '.join(NODE_EVENTS)}"
+        if not (isfinite(time) and time >= 0):
+            yield f"node {node} has an event ({event}) at {time}: its time must be 0 or more"
+        elif time < before:
+            yield f"the node event of {node} at {time:g} is out of order: they go by time"
+        else:
+            before = time
 
 
 def _problems(workload: Workload) -> Iterator[str]:
@@ -56,8 +109,14 @@ def _problems(workload: Workload) -> Iterator[str]:
         if task.index != position or not before <= task.submit_time:
             yield f"task {task.name} is out of order: tasks and their index go by submit_time, then name"
         before = task.submit_time
-        if not (isfinite(task.submit_time) and isfinite(task.duration) and task.duration >= 0):
-            yield f"task {task.name} is submitted at {task.submit_time} and lasts {task.duration} s"
+        duration = workload.durations[position]
+        if not (isfinite(task.submit_time) and isfinite(duration) and duration >= 0):
+            yield f"task {task.name} is submitted at {task.submit_time} and lasts {duration} s"
+        if workload.cancel_times and not workload.cancel_times[position] >= task.submit_time:
+            yield (
+                f"task {task.name} is cancelled at {workload.cancel_times[position]}, before it is submitted"
+                f" at {task.submit_time}"
+            )
         if task.pods < 1 or task.micro < 1 or (task.gpus_per_pod > 1 and task.cards != task.gpus_per_pod):
             yield f"task {task.name} asks {task.pods} pods of {task.gpus_per_pod:g} GPUs"
         elif task.gpu_model not in sizes:

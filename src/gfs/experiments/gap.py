@@ -14,9 +14,8 @@ from gfs.assembly.parameters import Parameters
 from gfs.assembly.run import run_simulation
 from gfs.batch.job import Answer
 from gfs.batch.traces import Trace, load
-from gfs.core.ledger import GuaranteeLedger
-from gfs.core.pool import Pool
 from gfs.core.ports import Victims
+from gfs.core.state import PoolState
 from gfs.domain.task import Task
 from gfs.policies.gfs.exact_victims import least_weight
 from gfs.policies.gfs.gang_victims import GangPreemptor
@@ -32,9 +31,9 @@ EVERY = 5
 class SampledPreemptor(GangPreemptor):
     """Notes, for one gang in `EVERY`, what its victims weigh and what the best ones would."""
 
-    def __init__(self, pool: Pool, ledger: GuaranteeLedger, *, sample: Sample, **numbers: Any) -> None:
-        super().__init__(pool, ledger, **numbers)
-        self._nodes = pool.nodes
+    def __init__(self, state: PoolState, *, sample: Sample, **numbers: Any) -> None:
+        super().__init__(state, **numbers)
+        self._nodes = state.pool.nodes
         self._sample = sample
         self._decisions = 0
 

@@ -59,7 +59,7 @@ class TraceStatistics:
                 {"organization": d.organization, "gpus": np.round(d.gpus[week], 3).tolist()}
                 for d in seen.demand[:ORGANIZATIONS]
             ],
-            "running_percentiles": np.percentile(tasks.duration, (90, 99)).tolist(),
+            "running_percentiles": np.percentile(tasks.wanted, (90, 99)).tolist(),
             "whole_card_pods": _pod_share(seen, 1.0),
             "eight_card_pods": _pod_share(seen, 8.0),
         }

@@ -103,7 +103,7 @@ def pools(result: RunResult) -> dict[str, Any]:
     model = tasks.model[runs.task]
     inside = np.clip(runs.start + runs.length, first, last) - np.clip(runs.start, first, last)
     held = np.bincount(model, tasks.gpus[runs.task] * inside, len(tasks.models))
-    inside = np.clip(tasks.submit + tasks.duration, first, last) - tasks.submit
+    inside = np.clip(tasks.submit + tasks.wanted, first, last) - tasks.submit
     asked = np.bincount(tasks.model, tasks.gpus * inside, len(tasks.models))
     spot = tasks.spot[runs.task] & runs.ended
     ended = np.bincount(model[spot], minlength=len(tasks.models))
@@ -128,7 +128,7 @@ def _submissions(of: Prepared) -> tuple[float, float]:
     """
     submit = of.tasks.submit
     first, last = float(submit.min()), float(submit.max())
-    return first, last if last - first >= DAY else float((submit + of.tasks.duration).max())
+    return first, last if last - first >= DAY else float((submit + of.tasks.wanted).max())
 
 
 def quota(result: RunResult) -> dict[str, Any]:

@@ -6,27 +6,30 @@ of a history can end now, whatever the minute: the next hour to forecast is the 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import date
 
 import numpy as np
 
-from gfs.core.actions import Plan
-from gfs.core.run import Run
+from gfs.core.listeners import Listener
+from gfs.core.run import End, Run
 from gfs.domain.task import Task
-from gfs.domain.units import HOUR, MICRO
+from gfs.domain.units import DAY, HOUR, MICRO
 from gfs.forecasting.history import DemandHistory, Floats, SeriesKey
 
 STEP = 300.0
 """Seconds that one maximum is of."""
 STEPS = round(HOUR / STEP)
+SLACK = round(7 * DAY / STEP)
+"""Steps too many that are kept before old ones are dropped: once a week is often enough."""
 
 
-class DemandMeter:
+class DemandMeter(Listener):
     """HP demand of one pool, by organization."""
 
-    def __init__(self, gpu_model: str, first_day: date | None = None) -> None:
+    def __init__(self, gpu_model: str, first_day: date | None = None, days: float = 182.0) -> None:
+        """`days`: how long demand is remembered."""
         self._gpu_model = gpu_model
+        self._keep = round(days * DAY / STEP)
         self._first_day = first_day
         self._rows: dict[str, int] = {}
         self.keys: tuple[SeriesKey, ...] = ()
@@ -47,27 +50,32 @@ class DemandMeter:
 
     # -- what happens ------------------------------------------------------------------------------
 
-    def arrived(self, tasks: Sequence[Task], now: float) -> None:
-        """HP tasks want their GPUs from now on."""
+    def submitted(self, task: Task, now: float) -> None:
+        """An HP task wants its GPUs from now on, until it has finished or is cancelled."""
+        if task.kind:
+            return
         self._advance(now)
-        for task in tasks:
-            if not task.kind:
-                row = self._rows.get(task.organization)
-                if row is None:
-                    row = self._add(task.organization)
-                self._now[row] += task.micro
-                if self._now[row] > self._peak[row]:
-                    self._peak[row] = self._now[row]
+        row = self._rows.get(task.organization)
+        if row is None:
+            row = self._add(task.organization)
+        self._now[row] += task.micro
+        if self._now[row] > self._peak[row]:
+            self._peak[row] = self._now[row]
 
     def finished(self, run: Run, now: float) -> None:
-        """An HP task wants nothing any more."""
-        task = run.task
+        """A task that is done wants nothing any more."""
+        self.withdrawn(run.task, now)
+
+    def ended(self, run: Run, end: End, now: float) -> None:
+        """A task that waits again wants as much as before; one that is cancelled nothing."""
+        if not end.waits_again:
+            self.withdrawn(run.task, now)
+
+    def withdrawn(self, task: Task, now: float) -> None:
+        """A task wants nothing any more."""
         if not task.kind:
             self._advance(now)
             self._now[self._rows[task.organization]] -= task.micro
-
-    def decided(self, plan: Plan, now: float) -> None:
-        """HP tasks that start or are suspended want as much as before."""
 
     # -- what is known -----------------------------------------------------------------------------
 
@@ -106,7 +114,8 @@ class DemandMeter:
         if ended <= 0:
             return
         if self._steps + ended > self._hourly.shape[1]:
-            grown = np.zeros((len(self._hourly), 2 * (self._steps + ended)))
+            most = self._keep + SLACK + STEPS
+            grown = np.zeros((len(self._hourly), max(min(2 * (self._steps + ended), most), self._steps + ended)))
             grown[:, : self._steps] = self._hourly[:, : self._steps]
             self._hourly = grown
         rows = len(self.keys)
@@ -117,6 +126,17 @@ class DemandMeter:
                 maxima = self._recent[:rows].max(axis=1) / MICRO
             self._hourly[:rows, self._steps] = maxima
             self._steps += 1
+        if self._steps > self._keep + SLACK:
+            self._drop_old()
+
+    def _drop_old(self) -> None:
+        """Forget what is older than is to be kept, by whole hours."""
+        assert self._origin is not None
+        gone = (self._steps - self._keep) // STEPS * STEPS
+        self._hourly = self._hourly[:, gone : self._steps + SLACK + STEPS].copy()
+        self._origin += gone
+        self._steps -= gone
+        self._since = [since - gone for since in self._since]
 
     def _add(self, organization: str) -> int:
         row = self._rows[organization] = len(self._rows)

@@ -76,7 +76,7 @@ class SeasonalPredictor:
             source = np.where(source < history.first[:, None], history.hours - 1, source)
             values = np.take_along_axis(history.gpus, source, axis=1)
         rows = self.errors.rows_of(history.keys)
-        return ShiftedForecast(history.keys, values, lambda p: self.errors.quantile(p, back, rows))
+        return ShiftedForecast(history.keys, values, _PastQuantiles(self.errors, back, rows))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -128,6 +128,23 @@ class PastErrors:
         return self._sorted[back]
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _PastQuantiles:
+    """Quantiles of past errors for the hours of one forecast."""
+
+    errors: PastErrors
+    back: Ints
+    rows: Ints
+
+    def __call__(self, p: float) -> Floats:
+        return self.errors.quantile(p, self.back, self.rows)
+
+
+def _no_error(p: float) -> Floats:
+    """A forecast that is its own bound."""
+    return np.zeros(1)
+
+
 @dataclass(frozen=True, slots=True)
 class WeeklyPeakEstimator:
     """The highest value of the previous week: needs no fitting."""
@@ -146,7 +163,7 @@ class WeeklyPeakPredictor:
         """The same number for all hours; 0 without history."""
         peak = history.gpus[:, -WEEK_HOURS:].max(axis=1, initial=0.0)
         values = np.repeat(peak[:, None], hours, axis=1)
-        return ShiftedForecast(history.keys, values, lambda p: np.zeros(1))
+        return ShiftedForecast(history.keys, values, _no_error)
 
 
 PERSISTENCE = SeasonalEstimator("persistence", 1)

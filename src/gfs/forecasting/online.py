@@ -6,11 +6,12 @@ Before there is enough to learn from, a simple and cautious rule takes over, and
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
-from typing import NamedTuple, Protocol, runtime_checkable
+from dataclasses import dataclass, field
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
+from gfs.core.ports import Train, Training, train_at_once
 from gfs.domain.units import DAY, HOUR
 from gfs.forecasting.cautious import CAUTIOUS, cautious_bounds
 from gfs.forecasting.forecast import Estimator, Forecast, Predictor, TotalForecast
@@ -30,7 +31,8 @@ class Refits(Protocol):
         ...
 
 
-class DemandOutlook(NamedTuple):
+@dataclass(frozen=True, slots=True, eq=False)
+class DemandOutlook:
     """What a forecast says at one probability p."""
 
     organizations: tuple[str, ...]
@@ -39,11 +41,55 @@ class DemandOutlook(NamedTuple):
     """Organizations x hours."""
     upper: Floats
     """Organizations x hours."""
-    totals: Callable[[int, float | None], float]
+    p: float
+    forecast: Forecast | None = None
+    """What it was made from; None: its bounds are all there is."""
+    late: int = 0
+    """Hours by which the forecast is stretched: what begins in the middle of one hour reaches into another."""
+    _totals: dict[tuple[int, float], float] = field(default_factory=dict)
+    """What has been asked: an outlook may serve for an hour, and be asked the same at every tick."""
 
     def total_peak(self, hours: int, p: float | None = None) -> float:
         """What all organizations together stay at or below over so many hours; `p` in place of its own."""
-        return self.totals(hours, p)
+        asked = hours, self.p if p is None else p
+        if asked not in self._totals:
+            self._totals[asked] = self._total_peak(*asked)
+        return self._totals[asked]
+
+    def _total_peak(self, hours: int, p: float) -> float:
+        """The forecast's own bound of the total; of one that knows none, the sum of its series' peaks."""
+        forecast = self.forecast
+        if forecast is None:
+            return float(self.upper[:, :hours].max(axis=1).sum())
+        if isinstance(forecast, TotalForecast):
+            return forecast.total_peak_quantile(p, hours + self.late, range(len(forecast.keys)))
+        return float(forecast.peak_quantile(p, hours + self.late).sum())
+
+
+@dataclass(slots=True)
+class ForecastMemory:
+    """What a forecaster at work remembers: the fitted model, and the forecast of the hour."""
+
+    fitted: Predictor | None = None
+    fitted_at: float = 0.0
+    hour: int = -1
+    outlooks: tuple[DemandOutlook, ...] = ()
+    """Of a model that is asked once an hour: from the beginning of `hour`, and from the midst of it."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Fit:
+    """The work of learning from a history, perhaps starting from an earlier fit."""
+
+    estimator: Estimator
+    history: DemandHistory
+    earlier: Predictor | None
+
+    def __call__(self) -> Predictor:
+        """Learn."""
+        if self.earlier is not None and isinstance(self.estimator, Refits):
+            return self.estimator.refit(self.history, self.earlier)
+        return self.estimator.fit(self.history)
 
 
 class Stopwatch:
@@ -72,11 +118,14 @@ class OnlineForecaster:
         retrain: float = DAY,
         hourly: bool = False,
         stopwatch: Stopwatch | None = None,
+        memory: ForecastMemory | None = None,
+        train: Train = train_at_once,
+        gpu_model: str = "",
     ) -> None:
         """Bounds at `p` for `hours`; it learns from `least_hours` of history on, every `retrain` seconds.
 
         `hourly`: the model is asked when an hour begins. Until the next one its forecast is stretched by an hour:
-        what begins in the middle of one hour reaches into another.
+        what begins in the middle of one hour reaches into another. `train`: who runs a fit, and when.
         """
         self._meter = meter
         self._estimator = estimator
@@ -85,82 +134,61 @@ class OnlineForecaster:
         self._hours = hours
         self._least_hours = least_hours
         self._retrain = retrain
-        self._watch = stopwatch or Stopwatch()
-        self._fitted: Predictor | None = None
-        self._fitted_at = 0.0
         self._hourly = hourly
-        self._hour = -1
-        self._outlooks: tuple[DemandOutlook, ...] = ()
-        """Of a model that is asked once an hour: from the beginning of `_hour`, and from the midst of it."""
+        self._watch = stopwatch or Stopwatch()
+        self._memory = memory or ForecastMemory()
+        self._train = train
+        self._gpu_model = gpu_model
 
     def look(self, now: float) -> DemandOutlook:
-        """Demand from now on, by what is known now."""
-        watch = self._watch
+        """Demand from now on, by what is known now. It never waits for a fit: without one it is cautious."""
+        watch, memory = self._watch, self._memory
         began = watch.clock()
         history = self._meter.history(now)
-        if history.hours >= self._least_hours and history.keys:
-            if self._fitted is None or now - self._fitted_at >= self._retrain:
-                self._fit(history, now)
-                watch.training += watch.clock() - began
-                began = watch.clock()
-            outlook = self._forecast(history, now)
-        else:
-            outlook = self._cautious(history)
+        due = memory.fitted is None or now - memory.fitted_at >= self._retrain
+        if due and history.hours >= self._least_hours and history.keys:
+            fit = Fit(self._estimator, history, memory.fitted)
+            self.trained(self._train(Training(self._gpu_model, fit, now)), now)
+            watch.training += watch.clock() - began
+            began = watch.clock()
+        outlook = self._forecast(history, now) if memory.fitted is not None else self._cautious(history)
         watch.forecasting += watch.clock() - began
         watch.forecasts += 1
         return outlook
 
-    def _fit(self, history: DemandHistory, now: float) -> None:
-        estimator = self._estimator
-        if self._fitted is not None and isinstance(estimator, Refits):
-            self._fitted = estimator.refit(history, self._fitted)
-        else:
-            self._fitted = estimator.fit(history)
-        self._fitted_at = now
-        self._watch.fits += 1
+    def trained(self, model: Any, asked_at: float) -> None:
+        """A fit is done; None: it will come later."""
+        if model is not None and (self._memory.fitted is None or asked_at >= self._memory.fitted_at):
+            self._memory.fitted, self._memory.fitted_at = model, asked_at
+            self._watch.fits += 1
 
     def _forecast(self, history: DemandHistory, now: float) -> DemandOutlook:
-        assert self._fitted is not None
+        memory = self._memory
+        assert memory.fitted is not None
         if not self._hourly:
-            forecast = self._fitted.predict(history, self._hours)
+            forecast = memory.fitted.predict(history, self._hours)
             return self._outlook(forecast, forecast.mean(), forecast.quantile(self._p), late=0)
         hour, late = int(now // HOUR), int(now % HOUR > 0)
-        known = len(self._outlooks[0].organizations) if self._outlooks else 0
-        if self._hour != hour or known != len(history.keys):
-            forecast = self._fitted.predict(history, self._hours + 1)
+        known = len(memory.outlooks[0].organizations) if memory.outlooks else 0
+        if memory.hour != hour or known != len(history.keys):
+            forecast = memory.fitted.predict(history, self._hours + 1)
             mean, upper = forecast.mean(), forecast.quantile(self._p)
             higher, wider = (np.maximum(bounds[:, :-1], bounds[:, 1:]) for bounds in (mean, upper))
-            self._hour = hour
-            self._outlooks = (
+            memory.hour = hour
+            memory.outlooks = (
                 self._outlook(forecast, mean[:, :-1], upper[:, :-1], late=0),
                 self._outlook(forecast, higher, wider, late=1),
             )
-        return self._outlooks[late]
+        return memory.outlooks[late]
 
     def _outlook(self, forecast: Forecast, mean: Floats, upper: Floats, late: int) -> DemandOutlook:
         organizations = tuple(key.organization for key in forecast.keys)
-        totals = _totals(forecast, self._p, late)
-        return DemandOutlook(organizations, self._estimator.name, mean, upper, totals)
+        return DemandOutlook(organizations, self._estimator.name, mean, upper, self._p, forecast, late)
 
     def _cautious(self, history: DemandHistory) -> DemandOutlook:
         if not history.hours:
-            everything = np.full((1, self._hours), self._capacity)
-            return DemandOutlook(("all",), NOTHING_KNOWN, everything, everything, lambda hours, p: self._capacity)
+            everything = np.full((1, self._hours), float(self._capacity))
+            return DemandOutlook(("all",), NOTHING_KNOWN, everything, everything, self._p)
         bounds = cautious_bounds(history, self._hours, self._p)
         organizations = tuple(key.organization for key in history.keys)
-        peaks = np.maximum.accumulate(bounds, axis=1).sum(axis=0)
-        return DemandOutlook(organizations, CAUTIOUS, bounds, bounds, lambda hours, p: float(peaks[hours - 1]))
-
-
-def _totals(forecast: Forecast, usual: float, late: int) -> Callable[[int, float | None], float]:
-    """The forecast's own bound of the total; of one that knows none, the sum of its series' peaks."""
-    everyone = range(len(forecast.keys))
-
-    @cache  # an outlook may serve for an hour, and be asked the same at every tick
-    def total(hours: int, p: float | None) -> float:
-        level = usual if p is None else p
-        if isinstance(forecast, TotalForecast):
-            return forecast.total_peak_quantile(level, hours + late, everyone)
-        return float(forecast.peak_quantile(level, hours + late).sum())
-
-    return total
+        return DemandOutlook(organizations, CAUTIOUS, bounds, bounds, self._p)

@@ -1,8 +1,9 @@
 """Demand of a trace or of an event log: HP GPUs running or queued, per organization and GPU model (SPEC 5).
 
 Of a trace the queue is not known: demand is as if every task started when it was submitted. Of an event log it is
-known: a task wants its GPUs from submission to finish. Both end with the last hour that was over when the last
-task was submitted; after it demand only fades out because nothing more is known.
+known: a task wants its GPUs from submission to finish. One that is cancelled wants them until then. Both end with
+the last hour that was over when the last task was submitted; after it demand only fades out because nothing more
+is known.
 """
 
 from __future__ import annotations
@@ -30,17 +31,20 @@ def history_of_workload(workload: Workload, until: float | None = None) -> Deman
         raise InputError("there is no HP task in this trace: no demand to forecast")
     keys, series = _series((SeriesKey(task.organization, task.gpu_model) for task in tasks), len(tasks))
     begin = np.fromiter((task.submit_time for task in tasks), np.float64, len(tasks))
-    duration = np.fromiter((task.duration for task in tasks), np.float64, len(tasks))
+    end = begin + np.fromiter((workload.durations[task.index] for task in tasks), np.float64, len(tasks))
+    if workload.cancel_times:
+        cancel = np.fromiter((workload.cancel_times[task.index] for task in tasks), np.float64, len(tasks))
+        end = np.minimum(end, cancel)
     micro = np.fromiter((task.micro for task in tasks), np.int64, len(tasks))
     since, last = workload.tasks[0].submit_time, workload.tasks[-1].submit_time
-    spans = Spans(series, begin, begin + duration, micro)
+    spans = Spans(series, begin, end, micro)
     return history_of_spans(keys, spans, since, last if until is None else until)
 
 
 def history_of_events(events: pa.Table, until: float | None = None) -> DemandHistory:
     """HP demand of an event log (SPEC 8); `until` (seconds) in place of the last submission.
 
-    A task that has not finished wants its GPUs to the end.
+    A task that has neither finished nor been cancelled wants its GPUs to the end.
     """
     missing = [name for name in EVENT_COLUMNS if name not in events.column_names]
     if missing:
@@ -55,19 +59,20 @@ def history_of_events(events: pa.Table, until: float | None = None) -> DemandHis
     last = float(submitted.max()) if until is None else until
     begin: Floats = asked["time"].to_numpy()
     micro = np.rint(asked["gpus"].to_numpy() * MICRO).astype(np.int64)
-    spans = Spans(series, begin, np.maximum(_finishes(events, asked["task"], last), begin), micro)
+    spans = Spans(series, begin, np.maximum(_ends(events, asked["task"], last), begin), micro)
     return history_of_spans(keys, spans, float(submitted.min()), last)
 
 
-def _finishes(events: pa.Table, tasks: pa.ChunkedArray, otherwise: float) -> Floats:
-    """When each of these tasks finished (its last pod), or `otherwise`."""
-    done = events.filter(pc.equal(events["event"].cast(pa.string()), "finish"))
+def _ends(events: pa.Table, tasks: pa.ChunkedArray, otherwise: float) -> Floats:
+    """When each of these tasks finished (its last pod) or was cancelled, or `otherwise`."""
+    ended = pc.is_in(events["event"].cast(pa.string()), value_set=pa.array(["finish", "cancel"]))
+    done = events.filter(ended)
     names = tasks.cast(pa.string()).combine_chunks()
     rows = pc.index_in(done["task"].cast(pa.string()), value_set=names)
     ours = rows.is_valid()
-    finish = np.full(len(names), -np.inf)
-    np.maximum.at(finish, rows.filter(ours).to_numpy().astype(np.int64), done["time"].filter(ours).to_numpy())
-    return np.where(np.isfinite(finish), finish, otherwise)
+    end = np.full(len(names), -np.inf)
+    np.maximum.at(end, rows.filter(ours).to_numpy().astype(np.int64), done["time"].filter(ours).to_numpy())
+    return np.where(np.isfinite(end), end, otherwise)
 
 
 def _series(each: Iterable[SeriesKey], count: int) -> tuple[Sequence[SeriesKey], Ints]:

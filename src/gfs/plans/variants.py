@@ -31,7 +31,7 @@ def node_counts(workload: Workload, share: float) -> dict[str, tuple[int, int]]:
 
 
 def with_nodes(workload: Workload, share: float) -> Workload:
-    """On a share of the nodes; tasks stay, also those that fit nowhere any more."""
+    """On a share of the nodes; tasks stay, also those that fit nowhere any more. To twins nothing happens."""
     if share == 1:
         return workload
     gone: set[int] = set()
@@ -46,7 +46,12 @@ def with_nodes(workload: Workload, share: float) -> Workload:
         again = [*pool * times, *_spread(pool, more)]
         twins += [replace(node, name=_fresh(node.name, names)) for node in again]
     kept = [node for node in workload.nodes if node.index not in gone]
-    return replace(workload, nodes=tuple(replace(n, index=i) for i, n in enumerate([*kept, *twins])))
+    names_left = {node.name for node in kept}
+    return replace(
+        workload,
+        nodes=tuple(replace(n, index=i) for i, n in enumerate([*kept, *twins])),
+        node_events=tuple(event for event in workload.node_events if event.node in names_left),
+    )
 
 
 def with_spot(workload: Workload, scale: float) -> Workload:
@@ -68,7 +73,7 @@ def with_spot(workload: Workload, scale: float) -> Workload:
         for task in chosen:
             time = first + (task.submit_time - first + shift) % span if span else task.submit_time
             tasks.append(replace(task, name=_fresh(task.name, names), submit_time=time))
-    return _numbered(workload, tasks)
+    return workload.with_tasks(tasks)
 
 
 def without_misfits(workload: Workload) -> tuple[Workload, list[Task]]:
@@ -77,7 +82,7 @@ def without_misfits(workload: Workload) -> tuple[Workload, list[Task]]:
     if not misfits:
         return workload, []
     left_out = {task.index for task in misfits}
-    return _numbered(workload, [task for task in workload.tasks if task.index not in left_out]), misfits
+    return workload.with_tasks(task for task in workload.tasks if task.index not in left_out), misfits
 
 
 def tasks_span(workload: Workload) -> tuple[float, float]:
@@ -98,9 +103,3 @@ def _fresh(name: str, taken: set[str]) -> str:
         number += 1
     taken.add(f"{name}~{number}")
     return f"{name}~{number}"
-
-
-def _numbered(workload: Workload, tasks: Sequence[Task]) -> Workload:
-    """With these tasks, in order."""
-    ordered = sorted(tasks, key=lambda task: (task.submit_time, task.name))
-    return replace(workload, tasks=tuple(replace(task, index=i) for i, task in enumerate(ordered)))

@@ -8,21 +8,27 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from gfs.core.node import Node
+from gfs.core.pool import Pool
 from gfs.core.run import Run
 from gfs.domain.task import Task
 from gfs.domain.units import MICRO
 
 
-def could_hold(node: Node, task: Task) -> bool:
+def could_hold(pool: Pool, node: Node, task: Task) -> bool:
     """Whether the node could hold one pod of the HP task if all its spot tasks went."""
-    return node.hp_free >= task.cards if task.cards else node.hp_free > 0 or node.hp_room >= task.share
+    if not (node.hp_free >= task.cards if task.cards else node.hp_free > 0 or node.hp_room >= task.share):
+        return False
+    return pool.plain(task) or pool.could_fit(node, task, node.spot)
 
 
-def victims_on(node: Node, task: Task, spare_first: Iterable[Run]) -> list[Run]:
-    """The spot runs that cannot be spared, in the given order. The node must be one that could hold the pod."""
-    if task.cards and not node.shares:
+def victims_on(pool: Pool, node: Node, task: Task, spare_first: Iterable[Run]) -> list[Run]:
+    """The spot runs that cannot be spared, in the given order. The node must be one that could hold the pod.
+
+    Whatever is short must get free: cards, and where they count CPUs, memory and pods.
+    """
+    if not pool.counts_resources and task.cards and not node.shares:
         return _victims_whole(node, task.cards, spare_first)
-    return _victims_divided(node, task, spare_first)
+    return _victims_divided(pool, node, task, spare_first)
 
 
 def _victims_whole(node: Node, cards: int, spare_first: Iterable[Run]) -> list[Run]:
@@ -38,8 +44,9 @@ def _victims_whole(node: Node, cards: int, spare_first: Iterable[Run]) -> list[R
     return victims
 
 
-def _victims_divided(node: Node, task: Task, spare_first: Iterable[Run]) -> list[Run]:
-    """The same with cards that several pods share: a card is free only when its last holder goes."""
+def _victims_divided(pool: Pool, node: Node, task: Task, spare_first: Iterable[Run]) -> list[Run]:
+    """The same with cards that several pods share, which are free only when their last holder goes, and with
+    other resources that may be short."""
     used = {card: hp for card, (hp, _) in node.shares.items()}
     users: dict[int, dict[Run, int]] = {}
     for run in node.spot:
@@ -53,6 +60,8 @@ def _victims_divided(node: Node, task: Task, spare_first: Iterable[Run]) -> list
 
     def fits(kept: set[Run]) -> bool:
         """Whether the pod fits beside HP and the spot runs in `kept`."""
+        if not pool.could_fit(node, task, (run for run in node.spot if run not in kept)):
+            return False
         free = 0
         for card in range(node.total):
             load = used.get(card, 0) + sum(s for run, s in users.get(card, {}).items() if run in kept)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from gfs.core.index import NodeIndex
 from gfs.core.node import Node
 from gfs.core.pool import Pool
@@ -12,31 +14,20 @@ class FitPlacer:
     """The first node that suffices: by id, or among those with the fewest idle cards."""
 
     fills_up = True
-    next_change = float("inf")
 
     def __init__(self, pool: Pool, *, fullest_first: bool) -> None:
-        self._index = NodeIndex(pool.nodes, fullest_first=fullest_first)
+        self._index = NodeIndex(pool, fullest_first=fullest_first)
         bucket = self._index.bucket
-        pool.on_change = self._index.filer(
-            pool.sizes,
+        self._index.filer(
             plain=lambda size, idle, hp: bucket(idle, 0, (0,)),
             special=lambda node: bucket(node.idle, node.room, (0,)),
         )
-        for node in pool.nodes:
-            pool.on_change(node)
         self.choose = self._index.chooser((0, 0))
         """The node for one more pod of the task, or None."""
 
-    def evicted(self, node: Node, now: float) -> None:
-        """Eviction history does not matter here."""
-
-    def advance(self, now: float) -> bool:
-        """Time alone changes nothing."""
-        return False
-
-    def closed(self, task: Task) -> int:
-        """Every node is open."""
-        return 0
+    def ranked(self, task: Task) -> Iterator[Node]:
+        """The nodes with cards for one more pod of the task, best first."""
+        return self._index.ranked(task)
 
 
 def best_fit(pool: Pool) -> FitPlacer:

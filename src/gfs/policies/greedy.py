@@ -5,21 +5,32 @@ quota check (spot only) -> on idle cards -> by preemption (HP only) -> wait, wit
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from math import inf
 
 from gfs.core.actions import NOTHING, Eviction, Plan
-from gfs.core.ledger import GuaranteeLedger
-from gfs.core.node import Place
-from gfs.core.pool import Pool
-from gfs.core.ports import Admission, Lengths, Placer, Preemptor, Queue, Quota, QuotaRow, Victims, WholeGangs
-from gfs.core.reasons import Behind, EvictReason, NoRoom, OverQuota, Reason, SaysWhyClosed
-from gfs.core.run import Run
+from gfs.core.listeners import Listener
+from gfs.core.node import Node, Place
+from gfs.core.ports import (
+    FillsUp,
+    Placer,
+    Preemptor,
+    Queue,
+    Quota,
+    Refuses,
+    Reopens,
+    StrictOrder,
+    Victims,
+    WholeGangs,
+)
+from gfs.core.reasons import Behind, EvictReason, NoNode, NoRoom, OverQuota, Reason
+from gfs.core.run import End, Run
+from gfs.core.state import PoolState
 from gfs.core.trial import Trial
-from gfs.domain.execution import ExecutionRules, since_checkpoint
+from gfs.domain.execution import since_checkpoint
 from gfs.domain.task import Kind, Task
 from gfs.domain.units import MICRO
-from gfs.policies.admission import ByGuarantee
+from gfs.policies.choosing import Chooser
 
 PART_OF_A_CARD = 1 - 1 / MICRO
 """The largest fraction: where no card is idle, only fractions can still fit."""
@@ -27,225 +38,209 @@ ROUNDING = 1e-3
 """GPUs of slack where a limit is only meant to save hopeless tries."""
 
 
-def _unlimited(lengths: Lengths) -> float:
+def _unlimited(guarantee_hours: float) -> float:
     """HP tasks know no quota."""
     return inf
 
 
-class GreedyPolicy:
+class GreedyPolicy(Listener):
     """A queue per class, a placer, a preemptor and a quota, put together."""
-
-    leases = False
-    solver = None
 
     def __init__(
         self,
-        pool: Pool,
+        state: PoolState,
         *,
         hp_queue: Queue,
         spot_queue: Queue,
         placer: Placer,
         preemptor: Preemptor,
         quota: Quota,
-        ledger: GuaranteeLedger,
-        rules: ExecutionRules,
-        admission: Admission | None = None,
     ) -> None:
-        """`admission`: by the guarantee if nothing else is given."""
-        self.pool = pool
+        self.state = state
         self.quota = quota
-        self.ledger = ledger
+        self._pool = state.pool
+        self._cards_only = not state.pool.counts_resources
+        self._start = state.start
+        self._waiting = state.waiting
+        self._evictions = state.evictions
         self._queues = (hp_queue, spot_queue)
         self._placer = placer
-        self._choose = placer.choose
-        self._why_closed = placer.why_closed if isinstance(placer, SaysWhyClosed) else None
+        self._choose_by_cards = placer.choose
+        self._chooser = Chooser(state.pool, placer)
+        self._fills_up = isinstance(placer, FillsUp) and placer.fills_up
+        self._reopened = placer.reopened if isinstance(placer, Reopens) else lambda: False
         self._preemptor = preemptor
         self._gangs = preemptor if isinstance(preemptor, WholeGangs) else None
-        self._rules = rules
-        self._admission = admission or ByGuarantee()
-        self._lengths = self._admission.lengths
-        self._trial = Trial(pool)
-        self._reasons: dict[int, Reason] = {}
-        """Task index -> why it waits, for every task in the queues."""
-        self._evictions: dict[int, int] = {}
-        """Task index -> times evicted, for tasks that were."""
+        self._trial = Trial(state.pool)
+        self._returned: list[Task] = []
+        """Tasks whose runs ended before their time in this instant: why they wait is still to be said."""
         self._plan = Plan()
         self._now = 0.0
         self._attempts = (self._try_hp, self._try_spot)
+        for waiting in state.waiting.values():
+            self._queues[waiting.task.kind].push(waiting.task)
+            if waiting.reason is None:
+                self._returned.append(waiting.task)
+        self._passed_heard = state.listeners.passed
+        state.listen(self)
 
     # -- what happened -----------------------------------------------------------------------------
 
-    def finish(self, run: Run, now: float) -> None:
-        """A run is done; its cards are free."""
-        task = run.task
-        pool = self.pool
-        if task.kind:
-            self.ledger.finished(run, now)
-            pool.forget_spot(run)
-            self._preemptor.ended(run)
-        run.alive = False
-        pool.release(run.places, task)
+    def ended(self, run: Run, end: End, now: float) -> None:
+        """A task that was stopped waits again."""
+        if end.waits_again:
+            self._queues[run.task.kind].push(run.task)
+            self._returned.append(run.task)
 
-    def tick(self, now: float) -> None:
-        """The regular moment: the quota is reconsidered."""
-        self.quota.tick(now)
+    def withdrawn(self, task: Task, now: float) -> None:
+        """A task waits no longer."""
+        self._queues[task.kind].remove(task)
 
     # -- one pass ----------------------------------------------------------------------------------
 
     def decide(self, arrived: Sequence[Task], freed: bool, now: float) -> Plan:
         """HP first, then spot. Without room freed only the newcomers can have a chance."""
-        if not arrived and not self._reasons:
-            return NOTHING
-        if now >= self._placer.next_change:
-            freed = self._placer.advance(now) or freed
-        hopeful = freed and bool(self._reasons)  # someone waits, and may find room now
+        waiting = self._waiting
+        if now >= self._evictions.next_change:
+            self.state.age(now)
+            freed = self._reopened() or freed
+        hopeful = freed and bool(waiting)  # someone waits, and may find room now
         if not arrived and not hopeful:
             return NOTHING
         self._now = now
         self._plan = plan = Plan()
-        hp_queue, spot_queue = self._queues
-        if not self._reasons and len(arrived) == 1:  # nearly always
+        if not waiting and len(arrived) == 1:  # nearly always
             task = arrived[0]
             if self._attempts[task.kind](task):
                 if not plan.evictions:
-                    return plan
+                    return self._passed(plan) if self._passed_heard else plan
                 self._scan_spot()
             else:
-                self._queues[task.kind].push(task)
+                self._push(task)
         elif hopeful:
             for task in arrived:
-                self._queues[task.kind].push(task)
-            if hp_queue:
-                hp_queue.scan(self._try_hp, self.pool.largest_hp_gap() or PART_OF_A_CARD, _unlimited)
+                self._push(task)
+            self._queues[Kind.HP].scan(self._try_hp, self._pool.largest_hp_gap() or PART_OF_A_CARD, _unlimited)
             self._scan_spot()
         else:
-            hp = [task for task in arrived if not task.kind]
-            spot = [task for task in arrived if task.kind]
-            hp_queue.arrive(hp, self._try_hp)
-            if plan.evictions:
-                for task in spot:
-                    spot_queue.push(task)
-                self._scan_spot()
-            else:
-                spot_queue.arrive(spot, self._try_spot)
+            self._serve_newcomers(arrived)
         self._explain_waiting(arrived)
+        return self._passed(plan)
+
+    def _passed(self, plan: Plan) -> Plan:
+        for tell in self._passed_heard:
+            tell(self._now)
         return plan
 
+    def _push(self, task: Task) -> None:
+        self.state.queue(task, self._now)
+        self._queues[task.kind].push(task)
+
+    def _serve_newcomers(self, arrived: Sequence[Task]) -> None:
+        """Others wait and nothing has changed for them: only the newcomers have a chance."""
+        hp = [task for task in arrived if not task.kind]
+        spot = [task for task in arrived if task.kind]
+        for task in arrived:
+            self.state.queue(task, self._now)
+        self._queues[Kind.HP].arrive(hp, self._try_hp)
+        if self._plan.evictions:
+            for task in spot:
+                self._queues[Kind.SPOT].push(task)
+            self._scan_spot()
+        else:
+            self._queues[Kind.SPOT].arrive(spot, self._try_spot)
+
     def _scan_spot(self) -> None:
-        pod_limit = self.pool.largest_gap() or PART_OF_A_CARD
+        pod_limit = self._pool.largest_gap() or PART_OF_A_CARD
         self._queues[Kind.SPOT].scan(self._try_spot, pod_limit, self._headroom)
 
-    def _headroom(self, lengths: Lengths) -> float:
-        """GPUs that spot tasks with these lengths may still take, with a little slack for rounding."""
-        return max(map(self._room, lengths)) + ROUNDING
-
-    def _room(self, hours: float) -> float:
-        return self.quota.limit(hours) - self.pool.spot_held(hours) / MICRO
+    def _headroom(self, guarantee_hours: float) -> float:
+        """GPUs that spot tasks with this guarantee may still take, with a little slack for rounding."""
+        return self.quota.limit(guarantee_hours) - self._pool.spot_held(guarantee_hours) / MICRO + ROUNDING
 
     def _within_quota(self, task: Task) -> bool:
-        for hours in self._lengths(task):
-            if self.pool.spot_held(hours) + task.micro <= self.quota.limit(hours) * MICRO:
-                return True
-        return False
+        hours = task.guarantee_hours
+        return self._pool.spot_held(hours) + task.micro <= self.quota.limit(hours) * MICRO
+
+    # -- one task ----------------------------------------------------------------------------------
 
     def _try_spot(self, task: Task) -> bool:
-        pool = self.pool
         if not self._within_quota(task):
             return False
-        if task.pods == 1:
-            node = self._choose(task)
+        if task.pods == 1 and self._cards_only and task.node_filter is None:
+            node = self._choose_by_cards(task)
             if node is None:
                 return False
-            places = [pool.occupy(node, task)]
-        elif not (places := self._place_gang(task)):
+            places = [self._pool.occupy(node, task)]
+        elif not (places := self._place(task)):
             return False
-        run = self._start(task, places, self._now)
-        pool.register_spot(run)
-        self._preemptor.started(run)
-        self.ledger.started(run, self._now)
+        self._plan.starts.append(self._start(task, places, self._now))
         return True
 
     def _try_hp(self, task: Task) -> bool:
-        if task.pods == 1:
-            node = self._choose(task)
+        if task.pods == 1 and self._cards_only and task.node_filter is None:
+            node = self._choose_by_cards(task)
             if node is not None:
-                self._start(task, [self.pool.occupy(node, task)], self._now)
+                self._plan.starts.append(self._start(task, [self._pool.occupy(node, task)], self._now))
                 return True
-        elif places := self._place_gang(task):
-            self._start(task, places, self._now)
+        elif places := self._place(task):
+            self._plan.starts.append(self._start(task, places, self._now))
             return True
         if self._hp_slots(task) < task.pods:
             return False
         return self._place_by_preemption(task)
 
-    def _idle_slots(self, task: Task) -> int:
-        pool, cards = self.pool, task.cards
-        return pool.idle_slots(cards) if cards else pool.idle_share_slots(task.share)
-
-    def _hp_slots(self, task: Task) -> int:
-        pool, cards = self.pool, task.cards
-        return pool.hp_slots(cards) if cards else pool.hp_share_slots(task.share)
-
-    def _place_gang(self, task: Task) -> list[Place]:
+    def _place(self, task: Task) -> list[Place]:
         """All pods on idle cards, or none."""
         if self._idle_slots(task) < task.pods:
             return []
-        if self._trial.fill(task, self._choose, up=self._placer.fills_up):
+        if self._trial.fill(task, self._chooser_for(task), up=self._fills_up):
             return self._trial.commit()
         self._trial.rollback()
         return []
 
+    def _chooser_for(self, task: Task) -> Callable[[Task], Node | None]:
+        return self._choose_by_cards if self._pool.plain(task) else self._chooser.choose_fitting
+
     def _place_by_preemption(self, task: Task) -> bool:
-        trial, preemptor, now = self._trial, self._preemptor, self._now
+        trial, now, choose = self._trial, self._now, self._chooser_for(task)
         reasons: list[EvictReason] = []
-        while not trial.fill(task, self._choose, up=self._placer.fills_up):
-            victims = self._gangs.choose_gang(task, task.pods - trial.pods, now) if self._gangs else None
+        while not trial.fill(task, choose, up=self._fills_up):
+            victims = self._victims(task, task.pods - trial.pods)
             if victims is None:
-                victims = preemptor.choose(task, now)
-            if victims is None:
-                for run in trial.evicted:
-                    preemptor.started(run)
                 trial.rollback()
                 return False
             for run in victims.runs:
                 trial.evict(run)
-                preemptor.ended(run)
                 reasons.append(self._evict_reason(run, task, victims))
             if victims.node is not None:
                 trial.place(victims.node, task)
-        for run, reason in zip(trial.evicted, reasons, strict=True):
-            self._evict(run, reason)
-        self._start(task, trial.commit(), now + self._rules.grace_period)
+        evicted = trial.evicted
+        for run, reason in zip(evicted, reasons, strict=True):
+            self.state.evict(run, now)
+            self._plan.evictions.append(Eviction(run, reason))
+        self._plan.starts.append(self.state.start_after(task, trial.commit(), now, evicted))
         return True
 
-    # -- acting on a decision ----------------------------------------------------------------------
+    def _victims(self, task: Task, pods: int) -> Victims | None:
+        if self._gangs is not None and self._pool.plain(task):
+            victims = self._gangs.choose_gang(task, pods, self._now)
+            if victims is not None:
+                return victims
+        return self._preemptor.choose(task, self._now)
 
-    def _start(self, task: Task, places: list[Place], start: float) -> Run:
-        index = task.index
-        number, overhead, waited_for = 1, 0.0, None
-        if self._reasons:
-            waited_for = self._reasons.pop(index, None)
-        if index in self._evictions:
-            number += self._evictions[index]
-            overhead = self._rules.overhead(task, number)
-        run = Run(task, number, places, start, overhead, waited_for)
-        self._plan.starts.append(run)
-        return run
+    def _idle_slots(self, task: Task) -> int:
+        pool, cards = self._pool, task.cards
+        return pool.idle_slots(cards) if cards else pool.idle_share_slots(task.share)
 
-    def _evict(self, run: Run, reason: EvictReason) -> None:
-        task, now = run.task, self._now
-        self.ledger.broken(run, now)
-        run.alive = False
-        for node in run.nodes:
-            self._placer.evicted(node, now)
-        self._evictions[task.index] = self._evictions.get(task.index, 0) + 1
-        self._queues[Kind.SPOT].push(task)
-        self._plan.evictions.append(Eviction(run, reason))
+    def _hp_slots(self, task: Task) -> int:
+        pool, cards = self._pool, task.cards
+        return pool.hp_slots(cards) if cards else pool.hp_share_slots(task.share)
 
     def _evict_reason(self, run: Run, by: Task, victims: Victims) -> EvictReason:
         task = run.task
         lost = 0.0
-        if not self._rules.checkpoint_on_grace:
+        if not self.state.rules.checkpoint_on_grace:
             lost = since_checkpoint(run.progress_from, task.checkpoint_interval, self._now)
         node = victims.node or run.nodes[0]
         return EvictReason(by, node.name, victims.choice, lost, task.gpus)
@@ -253,24 +248,26 @@ class GreedyPolicy:
     # -- why tasks wait ----------------------------------------------------------------------------
 
     def _explain_waiting(self, arrived: Sequence[Task]) -> None:
-        """Note a reason for everything that entered the queues in this pass and is still there."""
-        plan = self._plan
-        started = {run.task.index for run in plan.starts}
-        for task in (*arrived, *(eviction.run.task for eviction in plan.evictions)):
-            if task.index not in started:
-                self._reasons[task.index] = self._explain(task)
+        """Note a reason for everything that entered the queues in this instant and is still there."""
+        for task in (*arrived, *self._returned):
+            waiting = self._waiting.get(task.index)
+            if waiting is not None and waiting.reason is None:
+                waiting.reason = self.explain(task)
+        self._returned.clear()
 
-    def _explain(self, task: Task) -> Reason:
-        pool = self.pool
-        ahead = self._queues[task.kind].ahead_of(task)
-        if ahead is not None:
-            return Behind(ahead)
+    def explain(self, task: Task) -> Reason:
+        """Why a task that waits does so now."""
+        pool = self._pool
+        if not pool.capacity:
+            return NoNode(pool.gpu_model, len(pool.nodes))
+        queue = self._queues[task.kind]
+        if isinstance(queue, StrictOrder) and (head := queue.head()) is not task:
+            return Behind(head)
         if task.kind and not self._within_quota(task):
-            hours = max(self._lengths(task), key=self._room)
+            hours = task.guarantee_hours
             held, limit = pool.spot_held(hours) / MICRO, self.quota.limit(hours)
-            why, why_hours = self.quota.why(hours), self._admission.why(task, hours)
-            return OverQuota(pool.gpu_model, limit, held, task.gpus, hours, why, why_hours)
-        placer = self._placer
+            return OverQuota(pool.gpu_model, limit, held, task.gpus, hours, self.quota.why(hours))
+        closed, why_closed = self._placer.closed(task) if isinstance(self._placer, Refuses) else (0, "")
         return NoRoom(
             pool=pool.gpu_model,
             pods=task.pods,
@@ -278,17 +275,8 @@ class GreedyPolicy:
             idle=pool.idle,
             gap=pool.largest_gap(),
             slots=self._idle_slots(task),
-            closed=placer.closed(task),
+            closed=closed,
             without_spot=None if task.kind else self._hp_slots(task),
-            why_closed=self._why_closed(task) if self._why_closed else "",
+            why_closed=why_closed,
+            short="" if pool.plain(task) or self._idle_slots(task) < task.pods else self._chooser.short(task),
         )
-
-    def waiting(self) -> Iterator[tuple[Task, Reason]]:
-        """Everything that waits and why it does now, HP first."""
-        for queue in self._queues:
-            for task in queue:
-                yield task, self._explain(task)
-
-    def quota_rows(self) -> Sequence[QuotaRow]:
-        """The spot quota as it stands."""
-        return self.quota.rows()

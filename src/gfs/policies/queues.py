@@ -1,18 +1,31 @@
 """The orders in which waiting tasks get their chance.
 
 Each queue keeps its tasks by per-pod size, so that a pass tries only what could fit: once a size has
-failed, what is as large or larger fails too, and a pass costs a few tries however long the queue is.
+failed, what is as large or larger and asks for the same fails too, and a pass costs a few tries however long the
+queue is. What a task asks for besides cards (`asks`) keeps it in a lane of its own.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from heapq import heapify, heappop, heappush
 
-from gfs.core.ports import Attempt, Lengths, TaskLimit
+from gfs.core.ports import Attempt, TaskLimit
 from gfs.domain.task import Task
-from gfs.policies.admission import guarantee
+
+Asks = Callable[[Task], Hashable]
+"""What a task asks for besides cards: tasks with the same answer fit or fail alike."""
+
+
+def only_cards(task: Task) -> Hashable:
+    """Nothing counts but cards, and the nodes that will do."""
+    return task.node_filter
+
+
+def with_resources(task: Task) -> Hashable:
+    """CPUs and memory count too."""
+    return task.cpus_per_pod, task.memory_per_pod, task.node_filter
 
 
 def _largest_first(task: Task) -> tuple[float, int, int]:
@@ -23,15 +36,15 @@ def _largest_first(task: Task) -> tuple[float, int, int]:
 class SizedQueue:
     """GFS (SPEC 3): more GPUs per pod first, then fewer pods, then earlier submission, then id.
 
-    A size that failed in a pass is not tried again in it for tasks that the same quotas hold for.
+    A size that failed in a pass is not tried again in it for tasks with the same guarantee that ask for the same.
     """
 
-    def __init__(self, lengths: Callable[[Task], Lengths] = guarantee) -> None:
-        self._lengths = lengths
+    def __init__(self, asks: Asks = only_cards) -> None:
+        self._asks = asks
         self._sizes: list[float] = []
         """Minus the GPUs per pod that occur, so largest first."""
-        self._lanes: dict[float, dict[Lengths, list[tuple[int, int, Task]]]] = {}
-        """-GPUs per pod -> lengths -> heap of (pods, index, task)."""
+        self._lanes: dict[float, dict[tuple[float, Hashable], list[tuple[int, int, Task]]]] = {}
+        """-GPUs per pod -> (guarantee hours, what else it asks) -> heap of (pods, index, task)."""
         self._length = 0
 
     def push(self, task: Task) -> None:
@@ -41,8 +54,17 @@ class SizedQueue:
         if lanes is None:
             lanes = self._lanes[size] = {}
             insort(self._sizes, size)
-        heappush(lanes.setdefault(self._lengths(task), []), (task.pods, task.index, task))
+        heappush(lanes.setdefault((task.guarantee_hours, self._asks(task)), []), (task.pods, task.index, task))
         self._length += 1
+
+    def remove(self, task: Task) -> None:
+        """Take a task out that waits no longer."""
+        lane = self._lanes[-task.gpus_per_pod][task.guarantee_hours, self._asks(task)]
+        lane.remove((task.pods, task.index, task))
+        heapify(lane)
+        self._length -= 1
+        if not lane:
+            self._drop_empty()
 
     def arrive(self, tasks: Sequence[Task], attempt: Attempt) -> None:
         """Newcomers: others of their size that wait do not fit, which says nothing about these."""
@@ -61,8 +83,8 @@ class SizedQueue:
             size = sizes[position]
             heads = [
                 lane
-                for lengths, lane in self._lanes[size].items()
-                if lane and lane[0][0] * -size <= task_limit(lengths)
+                for (hours, _), lane in self._lanes[size].items()
+                if lane and lane[0][0] * -size <= task_limit(hours)
             ]
             while heads:
                 lane = min(heads) if len(heads) > 1 else heads[0]
@@ -78,34 +100,28 @@ class SizedQueue:
 
     def _drop_empty(self) -> None:
         for size, lanes in list(self._lanes.items()):
-            for lengths in [lengths for lengths, lane in lanes.items() if not lane]:
-                del lanes[lengths]
+            for key in [key for key, lane in lanes.items() if not lane]:
+                del lanes[key]
             if not lanes:
                 del self._lanes[size]
                 self._sizes.remove(size)
-
-    def ahead_of(self, task: Task) -> Task | None:
-        """Nobody: each size goes by itself."""
-        return None
-
-    def __iter__(self) -> Iterator[Task]:
-        for size in self._sizes:
-            for entry in sorted(entry for lane in self._lanes[size].values() for entry in lane):
-                yield entry[2]
-
-    def __len__(self) -> int:
-        return self._length
 
 
 class HeadBlockingQueue:
     """First come, first served, and nobody overtakes: a head that does not fit blocks the rest (YARN-CS)."""
 
-    def __init__(self) -> None:
+    def __init__(self, asks: Asks = only_cards) -> None:
+        """What tasks ask for makes no difference: the head's turn comes first, whatever it is."""
         self._heap: list[tuple[int, Task]] = []
 
     def push(self, task: Task) -> None:
         """Add a task; one that comes back after an eviction keeps its place by submission."""
         heappush(self._heap, (task.index, task))
+
+    def remove(self, task: Task) -> None:
+        """Take a task out that waits no longer."""
+        self._heap.remove((task.index, task))
+        heapify(self._heap)
 
     def arrive(self, tasks: Sequence[Task], attempt: Attempt) -> None:
         """A newcomer gets a chance only if nobody waits."""
@@ -119,33 +135,38 @@ class HeadBlockingQueue:
         while heap and heap[0][1].gpus_per_pod <= pod_limit and attempt(heap[0][1]):
             heappop(heap)
 
-    def ahead_of(self, task: Task) -> Task | None:
-        """The head, unless the task is the head."""
-        head = self._heap[0][1]
-        return None if head is task else head
-
-    def __iter__(self) -> Iterator[Task]:
-        return (entry[1] for entry in sorted(self._heap))
-
-    def __len__(self) -> int:
-        return len(self._heap)
+    def head(self) -> Task:
+        """Whoever is served next."""
+        return self._heap[0][1]
 
 
 class FcfsQueue:
     """First come, first served, but a task that does not fit lets the next one try (static, FGD)."""
 
-    def __init__(self) -> None:
-        self._lanes: dict[tuple[float, int, float], list[tuple[int, Task]]] = {}
-        """(GPUs per pod, pods, guarantee hours) -> heap of (index, task): equals fail or fit alike."""
+    def __init__(self, asks: Asks = only_cards) -> None:
+        self._asks = asks
+        self._lanes: dict[tuple[float, int, float, Hashable], list[tuple[int, Task]]] = {}
+        """(GPUs per pod, pods, guarantee hours, what else) -> heap of (index, task): equals fail or fit alike."""
         self._guarantees: set[float] = set()
         self._length = 0
 
+    def _key(self, task: Task) -> tuple[float, int, float, Hashable]:
+        return task.gpus_per_pod, task.pods, task.guarantee_hours, self._asks(task)
+
     def push(self, task: Task) -> None:
         """Add a task."""
-        lane = self._lanes.setdefault((task.gpus_per_pod, task.pods, task.guarantee_hours), [])
-        heappush(lane, (task.index, task))
+        heappush(self._lanes.setdefault(self._key(task), []), (task.index, task))
         self._guarantees.add(task.guarantee_hours)
         self._length += 1
+
+    def remove(self, task: Task) -> None:
+        """Take a task out that waits no longer."""
+        lane = self._lanes[self._key(task)]
+        lane.remove((task.index, task))
+        heapify(lane)
+        self._length -= 1
+        if not lane:
+            del self._lanes[self._key(task)]
 
     def arrive(self, tasks: Sequence[Task], attempt: Attempt) -> None:
         """A newcomer may go while others wait for more room."""
@@ -157,17 +178,17 @@ class FcfsQueue:
         """Offer the waiting tasks by submission; once one has failed, nothing as large has to try."""
         if not self._length:
             return
-        limits = {hours: task_limit((hours,)) for hours in self._guarantees}
+        limits = {hours: task_limit(hours) for hours in self._guarantees}
         heads = [
             (lane[0][0], key)
             for key, lane in self._lanes.items()
             if key[0] <= pod_limit and key[0] * key[1] <= limits[key[2]]
         ]
         heapify(heads)
-        failed: list[tuple[float, int, float]] = []
+        failed: list[tuple[float, int, float, Hashable]] = []
         while heads:
-            size, pods, hours = key = heappop(heads)[1]
-            if any(size >= s and pods >= p and hours == h for s, p, h in failed):
+            size, pods, hours, asks = key = heappop(heads)[1]
+            if any(size >= s and pods >= p and hours == h and asks == a for s, p, h, a in failed):
                 continue
             lane = self._lanes[key]
             if attempt(lane[0][1]):
@@ -179,13 +200,3 @@ class FcfsQueue:
                     del self._lanes[key]
             else:
                 failed.append(key)
-
-    def ahead_of(self, task: Task) -> Task | None:
-        """Nobody: a task that does not fit is passed by."""
-        return None
-
-    def __iter__(self) -> Iterator[Task]:
-        return (entry[1] for entry in sorted(entry for lane in self._lanes.values() for entry in lane))
-
-    def __len__(self) -> int:
-        return self._length

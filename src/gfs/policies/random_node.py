@@ -7,7 +7,6 @@ from random import Random
 from gfs.core.node import Node
 from gfs.core.pool import Pool
 from gfs.core.ports import Victims
-from gfs.core.run import Run
 from gfs.domain.task import Task
 from gfs.policies.displace import could_hold, victims_on
 
@@ -18,9 +17,10 @@ DRAWS = 32
 class RandomPreemptor:
     """A node drawn from those that could hold the pod if their spot tasks went."""
 
-    def __init__(self, pool: Pool, seed: int) -> None:
-        self._nodes = pool.nodes
-        self._random = Random(seed)
+    def __init__(self, pool: Pool, random: Random) -> None:
+        """`random` is a fact: where its draws have come to is saved with the state."""
+        self._pool = pool
+        self._random = random
 
     def choose(self, task: Task, now: float) -> Victims | None:
         """A node by lot, and whoever is in the way there, by lot as well."""
@@ -29,20 +29,16 @@ class RandomPreemptor:
             return None
         spared_first = sorted(node.spot, key=lambda run: (run.task.index, run.number))
         self._random.shuffle(spared_first)
-        return Victims(node, victims_on(node, task, spared_first), "a node by lot")
+        return Victims(node, victims_on(self._pool, node, task, spared_first), "a node by lot")
 
     def _draw(self, task: Task) -> Node | None:
-        nodes, count = self._nodes, len(self._nodes)
+        nodes, count = self._pool.nodes, len(self._pool.nodes)
+        if not count:
+            return None
         for _ in range(DRAWS):
             node = nodes[self._random.randrange(count)]
-            if could_hold(node, task):
+            if could_hold(self._pool, node, task):
                 return node
         start = self._random.randrange(count)
         turned = (nodes[(start + i) % count] for i in range(count))
-        return next((node for node in turned if could_hold(node, task)), None)
-
-    def started(self, run: Run) -> None:
-        """Nothing to note."""
-
-    def ended(self, run: Run) -> None:
-        """Nothing to note."""
+        return next((node for node in turned if could_hold(self._pool, node, task)), None)

@@ -18,15 +18,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import ceil
+from typing import Any
 
-from gfs.core.ledger import GuaranteeLedger
 from gfs.core.pool import Pool
 from gfs.core.ports import QuotaRow
 from gfs.domain.units import DAY, format_clock
 from gfs.quota.allotments import Allotments
 from gfs.quota.feedback import EvictionRates
-from gfs.quota.forecast import Demand
-from gfs.quota.inventory import Outlook
+from gfs.quota.forecast import Demand, QuotaMemory
 from gfs.quota.waits import SpotWaits
 
 WINDOW = 7 * DAY
@@ -45,20 +44,23 @@ class AdaptiveQuota:
         self,
         pool: Pool,
         demand: Demand,
-        ledger: GuaranteeLedger,
+        rates: tuple[EvictionRates, EvictionRates],
         waits: SpotWaits,
         *,
         p: float,
         guarantees: Sequence[float],
+        memory: QuotaMemory | None = None,
     ) -> None:
+        """`rates`: over the last week, and over the last H hours."""
         self._demand = demand
-        self._rates, self._lately = EvictionRates(ledger), EvictionRates(ledger)
+        self._rates, self._lately = rates
         self._waits = waits
         self._p = p
-        self._allotments = Allotments(pool, guarantees)
-        self._levels = dict.fromkeys(guarantees, p)
-        self._outlook: Outlook | None = None
-        self._now = 0.0
+        self._memory = memory or QuotaMemory()
+        self._allotments = Allotments(pool, guarantees, self._memory.allotted)
+        self._levels = self._memory.levels
+        for hours in guarantees:
+            self._levels.setdefault(hours, p)
         self.limit = self._allotments.limit
         """Q_H of the last tick, 0 before the first one. Other guarantees count as the next longer one."""
 
@@ -75,7 +77,11 @@ class AdaptiveQuota:
             level = self._levels[hours]
             demand = outlook.total_peak(ceil(hours), level) if outlook and level >= LOWEST else 0.0
             self._allotments.allot(hours, demand, share=1.0, eta=level, eviction_rate=broken, longest_wait=wait)
-        self._outlook, self._now = outlook, now
+        self._memory.outlook, self._memory.now = outlook, now
+
+    def trained(self, model: Any, asked_at: float) -> None:
+        """The fit that was asked for at `asked_at` is done."""
+        self._demand.trained(model, asked_at)
 
     def _moved(self, level: float, broken: float, wait: float) -> float:
         """The level after a look at what happened."""
@@ -86,7 +92,7 @@ class AdaptiveQuota:
 
     def rows(self) -> Sequence[QuotaRow]:
         """The quotas of the last tick and what led to them; the level stands in place of eta."""
-        return self._allotments.rows(self._outlook)
+        return self._allotments.rows(self._memory.outlook)
 
     def why(self, guarantee_hours: float) -> str:
         """Such as 'forecast peak 2,104 from 14:00 at level 0.85, 12% of guarantees broken in a week'."""
@@ -96,5 +102,5 @@ class AdaptiveQuota:
         broken = f"{allotment.eviction_rate:.0%} of guarantees broken in a week"
         if not allotment.demand:
             return f"nothing is kept back, {broken}"
-        words = f"forecast peak {allotment.demand:,.0f} from {format_clock(self._now)}"
+        words = f"forecast peak {allotment.demand:,.0f} from {format_clock(self._memory.now)}"
         return f"{words} at level {allotment.eta:.2f}, {broken}"

@@ -58,11 +58,14 @@ class Feedback(Protocol):
 class EvictionFeedback:
     """The paper's rule, for every guarantee by itself: its tasks and those with a longer one."""
 
-    def __init__(self, ledger: GuaranteeLedger, waits: SpotWaits, rule: Rule) -> None:
-        self._rates = EvictionRates(ledger)
+    def __init__(
+        self, rates: EvictionRates, waits: SpotWaits, rule: Rule, eta: dict[float, float] | None = None
+    ) -> None:
+        """`eta`: by guarantee, as far as feedback has moved it."""
+        self._rates = rates
         self._waits = waits
         self._rule = rule
-        self._eta: dict[float, float] = {}
+        self._eta = {} if eta is None else eta
 
     def look(self, guarantee_hours: float, now: float) -> Signal:
         """The rates of the last H hours and the eta that follows."""
@@ -76,8 +79,8 @@ class EvictionFeedback:
 class NoFeedback:
     """Eta is 1, whatever happens; what happened is still worth a note."""
 
-    def __init__(self, ledger: GuaranteeLedger, waits: SpotWaits) -> None:
-        self._rates = EvictionRates(ledger)
+    def __init__(self, rates: EvictionRates, waits: SpotWaits) -> None:
+        self._rates = rates
         self._waits = waits
 
     def look(self, guarantee_hours: float, now: float) -> Signal:

@@ -11,21 +11,30 @@ from gfs.core.ports import QuotaRow
 class FixedQuota:
     """Spot tasks may hold `share` of the pool's cards together, whatever their guarantee."""
 
-    def __init__(self, pool: Pool, share: float, guarantees: Sequence[float] = (1.0,)) -> None:
-        # To a millionth of a card: 0.29 x 100 is 29 cards, not 28.999999999999996.
-        self._limit = round(share * pool.capacity, 6)
+    def __init__(
+        self, pool: Pool, share: float, guarantees: Sequence[float] = (1.0,), memory: list[float] | None = None
+    ) -> None:
+        """`memory`: the limit of the last tick, if there was one: between ticks it stays, whatever nodes do."""
+        self._pool = pool
+        self._share = share
         self._guarantees = tuple(sorted(guarantees))
+        self._memory = [] if memory is None else memory
+        if not self._memory:
+            self.tick(0.0)
 
     def limit(self, guarantee_hours: float) -> float:
         """The share of the pool."""
-        return self._limit
+        return self._memory[0]
 
     def tick(self, now: float) -> None:
-        """A fixed quota stays."""
+        """A fixed share of what there is: nodes may have come or gone."""
+        # To a millionth of a card: 0.29 x 100 is 29 cards, not 28.999999999999996.
+        self._memory[:] = [round(self._share * self._pool.capacity, 6)]
 
     def rows(self) -> Sequence[QuotaRow]:
-        """The same numbers at every tick."""
-        return [QuotaRow(hours, self._limit, 1.0, self._limit) for hours in self._guarantees]
+        """The same numbers for all guarantees."""
+        limit = self._memory[0]
+        return [QuotaRow(hours, limit, 1.0, limit) for hours in self._guarantees]
 
     def why(self, guarantee_hours: float) -> str:
         """Someone has set it."""

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
 
-from gfs.core.actions import Plan
-from gfs.core.run import Run
+from gfs.core.listeners import Listener
+from gfs.core.run import End, Run
 from gfs.domain.task import Task
 from gfs.domain.units import HOUR
 
 
-class SpotWaits:
+class SpotWaits(Listener):
     """Waits of spot tasks, those that last and those that have ended, by guarantee.
 
     A task waits from its submission or eviction to its start.
@@ -23,23 +22,29 @@ class SpotWaits:
         self._ended: dict[float, deque[tuple[float, float]]] = {}
         """Guarantee hours -> (start, wait), without those that a later and longer wait has made irrelevant."""
 
-    def arrived(self, tasks: Sequence[Task], now: float) -> None:
-        """Tasks have been submitted."""
-        for task in tasks:
-            if task.kind:
-                self._queue(task, now)
+    def submitted(self, task: Task, now: float) -> None:
+        """A task has come."""
+        if task.kind:
+            self._queue(task, now)
 
-    def finished(self, run: Run, now: float) -> None:
-        """A run that is done has not waited."""
+    def started(self, run: Run, now: float) -> None:
+        """Who starts waits no longer."""
+        if run.task.kind:
+            self._start(run.task, run.start)
 
-    def decided(self, plan: Plan, now: float) -> None:
-        """The evicted wait again, those who start no longer."""
-        for eviction in plan.evictions:
-            if eviction.run.task.kind:
-                self._queue(eviction.run.task, now)
-        for run in plan.starts:
-            if run.task.kind:
-                self._start(run.task, run.start)
+    def ended(self, run: Run, end: End, now: float) -> None:
+        """Who was stopped waits again; after a failed start as if it had not been tried."""
+        if not run.task.kind or not end.waits_again:
+            return
+        if end is End.START_FAILED:
+            self._take_back(run)
+        else:
+            self._queue(run.task, now)
+
+    def withdrawn(self, task: Task, now: float) -> None:
+        """Who is gone does not wait."""
+        if task.kind:
+            del self._since[task.guarantee_hours][task.index]
 
     def longest(self, guarantee_hours: float, now: float) -> float:
         """Seconds of the longest wait that lasts or ended in the last H hours, guarantees of at least H."""
@@ -73,3 +78,13 @@ class SpotWaits:
         while ended and ended[0][0] < start - hours * HOUR:
             ended.popleft()
         ended.append((start, wait))
+
+    def _take_back(self, run: Run) -> None:
+        """The wait that seemed to be over goes on."""
+        hours = run.task.guarantee_hours
+        ended = self._ended[hours]
+        if (run.start, run.start - run.since) in ended:
+            ended.remove((run.start, run.start - run.since))
+        waiting = self._since[hours]
+        waiting[run.task.index] = run.since
+        self._since[hours] = dict(sorted(waiting.items(), key=lambda entry: (entry[1], entry[0])))

@@ -6,7 +6,7 @@ Shared by the terminal table and the HTML table, so that both always say the sam
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from gfs.domain.units import DAY, HOUR
@@ -25,7 +25,8 @@ class Column:
     value: Callable[[Metrics], float | None]
     """The metric, or None where it has no meaning."""
     text: Callable[[float], str]
-    lower_is_better: bool
+    lower_is_better: bool | None
+    """None: neither is better, so none is marked."""
     help: str
 
 
@@ -96,9 +97,40 @@ COLUMNS: Final[tuple[Column, ...]] = (
     Column("used", "of cards", lambda m: m.allocation_rate_total, percent, False, "Cards allocated over time"),
 )
 
+LOST: Final = Column(
+    "lost",
+    "runs",
+    lambda m: m.hp.lost + m.spot.lost,
+    amount,
+    None,
+    "Runs that ended by no decision of the scheduler, such as by the failure of a node",
+)
+CANCELLED: Final = Column(
+    "cancelled",
+    "tasks",
+    lambda m: m.hp.cancelled + m.spot.cancelled,
+    amount,
+    None,
+    "Tasks that their owners withdrew before they had finished",
+)
+WASTED_WITH_LOSSES: Final = (
+    "GPU-hours lost to evictions, suspensions and failures: work since the last checkpoint, and restarts"
+)
+
+
+def columns_for(metrics: Sequence[Metrics]) -> tuple[Column, ...]:
+    """The columns that have something to show of these runs."""
+    more = tuple(column for column in (LOST, CANCELLED) if any(column.value(m) for m in metrics))
+    if LOST not in more:
+        return COLUMNS + more
+    usual = (replace(c, help=WASTED_WITH_LOSSES) if c.title == "wasted" else c for c in COLUMNS)
+    return (*usual, *more)
+
 
 def best_rows(metrics: Sequence[Metrics], column: Column) -> frozenset[int]:
     """Rows that hold the best value of a column; none when all read the same."""
+    if column.lower_is_better is None:
+        return frozenset()
     values = {i: v for i, m in enumerate(metrics) if (v := column.value(m)) is not None}
     if len({column.text(v) for v in values.values()}) < 2:
         return frozenset()

@@ -17,7 +17,7 @@ from gfs.report.charts import (
     wait_bars,
     wait_chart,
 )
-from gfs.report.columns import COLUMNS, amount, best_rows, cell, percent, short_seconds
+from gfs.report.columns import amount, best_rows, cell, columns_for, percent, short_seconds
 from gfs.report.page import Block, DataTable, Details, Figure, Section, Words, build_page, write_page
 from gfs.report.palette import scheduler_colours
 from gfs.report.series import Prepared, Result, TimeAxis
@@ -126,15 +126,23 @@ def _story(first: str, old: Metrics, second: str, new: Metrics) -> str:
         if not (old.leases or new.leases):
             evicted = f"{percent(new.spot.eviction_rate)} of their runs were evicted"
             parts.append(evicted + _instead(old.spot.eviction_rate, new.spot.eviction_rate, percent))
-            wasted = f"evictions cost {amount(new.spot.wasted_gpu_hours)} GPU-hours"
+            wasted = f"{_costs(old, new)} cost {amount(new.spot.wasted_gpu_hours)} GPU-hours"
             parts.append(wasted + _instead(old.spot.wasted_gpu_hours, new.spot.wasted_gpu_hours, amount))
     if new.hp.tasks:
         hp = f"HP tasks waited {short_seconds(new.hp.jqt_mean)}"
         parts.append(hp + _instead(old.hp.jqt_mean, new.hp.jqt_mean, short_seconds))
+    lost_before, lost = (m.hp.lost + m.spot.lost for m in (old, new))
+    if lost_before or lost:
+        parts.append(f"{amount(lost)} runs were lost to failures" + _instead(lost_before, lost, amount))
     cards = f"{percent(new.allocation_rate_total)} of the cards were in use"
     parts.append(cards + _instead(old.allocation_rate_total, new.allocation_rate_total, percent))
     text = "; ".join(parts)
     return f"With {second} in place of {first}: {text}."
+
+
+def _costs(*metrics: Metrics) -> str:
+    """What wasted GPU-hours."""
+    return "evictions and failures" if any(m.hp.lost or m.spot.lost for m in metrics) else "evictions"
 
 
 def _instead(old: float, new: float, text: Callable[[float], str]) -> str:
@@ -154,6 +162,8 @@ def _alone(result: Result) -> str:
             f"Spot tasks waited {short_seconds(m.spot.jqt_mean)}; {stopped}, "
             f"at a cost of {amount(m.spot.wasted_gpu_hours)} GPU-hours."
         )
+    if lost := m.hp.lost + m.spot.lost:
+        words.append(f"{amount(lost)} runs were lost to failures.")
     return f"With {result.scheduler}: {' '.join(words)}"
 
 
@@ -170,12 +180,13 @@ def _change(label: str, old: float, new: float, text: Callable[[float], str], *,
 
 def _table(results: Sequence[Result]) -> DataTable:
     metrics = [r.metrics for r in results]
-    best = {(i, j) for j, c in enumerate(COLUMNS, 1) for i in best_rows(metrics, c)}
+    columns = columns_for(metrics)
+    best = {(i, j) for j, c in enumerate(columns, 1) for i in best_rows(metrics, c)}
     return DataTable(
-        header=["scheduler", *(f"{c.title}, {c.subtitle}" for c in COLUMNS)],
-        rows=[[r.scheduler, *(cell(r.metrics, c) for c in COLUMNS)] for r in results],
+        header=["scheduler", *(f"{c.title}, {c.subtitle}" for c in columns)],
+        rows=[[r.scheduler, *(cell(r.metrics, c) for c in columns)] for r in results],
         best=frozenset(best),
-        hints=["", *(c.help for c in COLUMNS)],
+        hints=["", *(c.help for c in columns)],
         note="★ best of its column. Wait: all queuing of a task. JCT: submission to finish. "
         "Kept promises: spot runs not evicted within their guaranteed hours.",
     )

@@ -8,13 +8,26 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from gfs.report.columns import COLUMNS, amount, best_rows, in_one_unit, percent, short_seconds
+from gfs.report.columns import (
+    CANCELLED,
+    COLUMNS,
+    LOST,
+    Column,
+    amount,
+    best_rows,
+    cell,
+    in_one_unit,
+    percent,
+    short_seconds,
+)
 from gfs.telemetry.inspection import Inspection
 from gfs.telemetry.metrics import Metrics
 from gfs.telemetry.runs import Floats
 
 STAR = "*"
 REQUESTS = (1, 2, 4, 8, 16, 32, 64)
+REMARKS: tuple[tuple[str, Column], ...] = (("runs lost to failures", LOST), ("tasks cancelled", CANCELLED))
+"""Told below a comparison where there is something to tell: the table itself must fit 80 columns."""
 
 
 def comparison_table(
@@ -27,9 +40,12 @@ def comparison_table(
     table = narrow_table(title)
     captions = [f"{STAR} best of its column"] if len(rows) > 1 else []
     if quotas:
-        alike = len(set(quotas)) == 1
-        each = ", ".join(f"{name} {quota}" for (name, _), quota in zip(rows, quotas, strict=True))
-        captions.append(f"spot quota: {quotas[0] if alike else each}")
+        captions.append(f"spot quota: {_each(rows, quotas)}")
+    captions += [
+        f"{words}: {_each(rows, [cell(m, column) for _, m in rows])}"
+        for words, column in REMARKS
+        if any(column.value(m) for _, m in rows)
+    ]
     table.caption = "\n".join(captions)
     table.add_column("scheduler", style="bold", no_wrap=True)
     metrics = [m for _, m in rows]
@@ -44,6 +60,13 @@ def comparison_table(
     for i, (name, _) in enumerate(rows):
         table.add_row(Text(name), *(column_cells[i] for column_cells in cells))
     return table
+
+
+def _each(rows: Sequence[tuple[str, Metrics]], said: Sequence[str]) -> str:
+    """What is said of each scheduler, or once if it is the same of all."""
+    if len(set(said)) == 1:
+        return said[0]
+    return ", ".join(f"{name} {text}" for (name, _), text in zip(rows, said, strict=True))
 
 
 def marked(text: str, best: bool) -> Text:

@@ -1,7 +1,7 @@
 """The simulated cluster: a clock, what runs when it will finish, and the one loop.
 
-Arrivals come from the sorted workload, everything that begins or finishes from a heap of (time, sequence
-number, ...). All that falls on one instant goes to the scheduler together; its plan is carried out at once.
+Arrivals come from the sorted workload, everything else that is due from a heap of (time, sequence number, ...).
+All that falls on one instant goes to the scheduler together; its plan is carried out at once.
 """
 
 from __future__ import annotations
@@ -10,13 +10,27 @@ from collections.abc import Callable
 from heapq import heappop, heappush
 from itertools import count
 from math import floor, inf
+from typing import Any
 
-from gfs.core.actions import EVICT, FINISH, NOTHING, START, SUBMIT, Eviction, Record
+from gfs.core.actions import CANCEL, EVICT, FINISH, LOST, NOTHING, START, SUBMIT, Eviction, LostRun, Plan, Record
+from gfs.core.events import (
+    Cancelled,
+    Event,
+    EvictionDone,
+    Finished,
+    NodeChange,
+    NodeChangeKind,
+    NodesChanged,
+    Submitted,
+    Tick,
+    Wake,
+)
 from gfs.core.run import Run
 from gfs.core.scheduler import Scheduler
 from gfs.domain.errors import StuckError
 from gfs.domain.execution import ExecutionRules
 from gfs.domain.garbage import uncollected
+from gfs.domain.node import NodeEventKind
 from gfs.domain.task import Task
 from gfs.domain.units import DAY
 from gfs.domain.workload import Workload
@@ -24,15 +38,30 @@ from gfs.domain.workload import Workload
 PATIENCE = 14 * DAY
 """Simulated time without arrivals and without anything running after which what still waits is stuck."""
 
-Heap = list[tuple[float, int, Run | None, bool]]
-"""(time, sequence number, run, whether it begins rather than finishes then); no run: a moment asked for."""
+FINISHES, BEGINS, LEFT, WITHDRAWN, WOKEN, NODES = range(6)
+"""What is due: a run finishes or begins, an evicted one has left, a task is cancelled, a wake-up, nodes change."""
+
+Heap = list[tuple[float, int, int, Any]]
+"""(time, sequence number, what is due, the run, task or node changes it is due for)."""
 
 Progress = Callable[[int], None]
 """Told now and then how many tasks have finished."""
 
+CHANGES: dict[NodeEventKind, NodeChangeKind] = {
+    "fail": NodeChangeKind.FAILED,
+    "repair": NodeChangeKind.REPAIRED,
+    "cordon": NodeChangeKind.CORDONED,
+    "uncordon": NodeChangeKind.UNCORDONED,
+}
+
+AFTER_ALL = 1 << 60
+"""Added to the sequence number of a cancellation: what begins or finishes at the same instant comes first."""
+
+TICK, WAKE = Tick(), Wake()
+
 
 class Engine:
-    """Runs a workload through a scheduler until every task has finished."""
+    """Runs a workload through a scheduler until every task has finished or was cancelled."""
 
     def __init__(
         self,
@@ -44,113 +73,210 @@ class Engine:
         tick: float = 300.0,
         progress: Progress | None = None,
     ) -> None:
+        self.scheduler = scheduler
         self._workload = workload
-        self._scheduler = scheduler
         self._record = record
         self._rules = rules
         self._tick = tick
         self._progress = progress
+        self._heap: Heap = []
+        self._sequence = count(1)
         self._remaining: dict[int, float] = {}
-        """Task index -> work left in seconds, for tasks that were evicted."""
+        """Task index -> work left in seconds, for tasks that were stopped."""
+        self._nodes = {node.name: node for node in workload.nodes}
+        self.after_instant: Callable[[float], None] | None = None
+        """Called when an instant has been handled: a moment at which the whole state may be saved."""
 
     def run(self) -> None:
         """Simulate to the end."""
         with uncollected():  # to collect would cost a fifth of the time
             self._loop()
 
+    def swap(self, scheduler: Scheduler) -> None:
+        """Go on with another scheduler whose state was loaded from a snapshot of the present one."""
+        runs = {index: run for pool in scheduler.pools.values() for index, run in pool.state.runs.items()}
+        leaving = {
+            (run.task.index, run.number): run for pool in scheduler.pools.values() for run in pool.state.leaving
+        }
+        entries: Heap = []
+        for time, number, what, who in self._heap:
+            if isinstance(who, Run):
+                run = leaving.get((who.task.index, who.number)) if what == LEFT else runs.get(who.task.index)
+                if run is None or run.number != who.number:
+                    continue
+                who = run
+            entries.append((time, number, what, who))
+        self._heap[:] = entries  # still a heap: nothing but the last element of each entry has changed
+        self._heap.sort(key=lambda entry: entry[:2])
+        self.scheduler = scheduler
+
     def _loop(self) -> None:
-        tasks, tick, record, remaining = self._workload.tasks, self._tick, self._record, self._remaining
-        handle, sequence = self._scheduler.handle, count(1)
-        heap: Heap = []
-
-        def begin(run: Run) -> None:
-            """A run's pods start; it will finish when what is left of its work is done."""
-            task = run.task
-            left = task.duration if run.number == 1 else remaining[task.index]
-            record((run.start, START, task, run, run.waited_for))
-            heappush(heap, (run.progress_from + left, next(sequence), run, False))
-
-        total, following, done, last_moved = len(tasks), 0, 0, inf
+        work = self._workload
+        tasks, durations, cancel_times = work.tasks, work.durations, work.cancel_times
+        tick, record, heap, remaining, sequence = (
+            self._tick, self._record, self._heap, self._remaining, self._sequence,
+        )  # fmt: skip
+        total, following, over, last_moved = len(tasks), 0, 0, inf
+        handle, hook = self.scheduler.handle, self.after_instant
         next_arrival = tasks[0].submit_time if tasks else inf
         next_tick = _first_tick(next_arrival, tick)
-        nobody: list[Run] = []  # stand for empty lists in the many instants with one event; never added to
-        nothing: list[Task] = []
-        while done < total:
+        self._expect_node_events()
+        while over < total:
             now = next_arrival if next_arrival < next_tick else next_tick
-            finished, settled, arrived, woken = nobody, nobody, nothing, False
+            events: list[Event] = []
             if heap and heap[0][0] <= now:
                 now = heap[0][0]
-                finished, settled = [], []
                 while heap and heap[0][0] == now:
-                    _, _, run, begins = heappop(heap)
-                    if run is None:
-                        woken = True
-                    elif begins:
-                        begin(run)
-                        settled.append(run)
-                    elif run.alive:
-                        finished.append(run)
-                        record((now, FINISH, run.task, run, None))
-                        done += 1
+                    _, _, what, who = heappop(heap)
+                    if what:
+                        over += self._take_due(what, who, now, events)
+                    elif who.alive:  # a run finishes: nearly always
+                        record((now, FINISH, who.task, who, None))
+                        events.append(Finished(who))
+                        over += 1
                         last_moved = now
-            if next_arrival == inf and now > last_moved + max(PATIENCE, 2 * tick) and not _lives(heap):
-                raise self._stuck(total - done)
             if next_arrival == now:
-                arrived = []
                 while next_arrival == now:
                     task = tasks[following]
-                    arrived.append(task)
                     record((now, SUBMIT, task, None, None))
+                    events.append(Submitted(task))
+                    if cancel_times and cancel_times[following] < inf:
+                        over += self._cancel_later(task, cancel_times[following], now, events)
                     following += 1
                     next_arrival = tasks[following].submit_time if following < total else inf
                 last_moved = now
+            elif next_arrival == inf and self._is_stuck(now - last_moved):
+                raise self._stuck(total - over)
             if now == next_tick:
                 next_tick += tick
-                plan = handle(now, finished, True, arrived, settled, woken)
+                events.append(TICK)
                 if self._progress:
-                    self._progress(done)
-            elif finished or arrived or settled or woken:
-                plan = handle(now, finished, False, arrived, settled, woken)
-            else:
-                continue  # only the end of a run that was evicted before it came
-            if plan is NOTHING:
-                continue
-            for eviction in plan.evictions:
-                self._stop(now, eviction)
-            for run in plan.starts:
-                if run.start > now:
-                    heappush(heap, (run.start, next(sequence), run, True))
+                    self._progress(over)
+            if not events:
+                continue  # only the end of a run that was stopped before it came
+            plan = handle(now, events)
+            if plan is not NOTHING:
+                if plan.evictions or plan.lost or plan.wake != inf:
+                    self._carry_out(plan, now)
                 else:
-                    begin(run)
-            if plan.wake != inf:
-                heappush(heap, (plan.wake, next(sequence), None, True))
+                    for run in plan.starts:  # as `_begin` does, without its calls
+                        task, waited = run.task, run.waited
+                        left = durations[task.index] if run.number == 1 else remaining[task.index]
+                        record((now, START, task, run, waited.reason if waited is not None else None))
+                        heappush(heap, (run.progress_from + left, next(sequence), FINISHES, run))
+            if hook is not None:
+                hook(now)
+                handle = self.scheduler.handle
+
+    # -- what is due -------------------------------------------------------------------------------
+
+    def _take_due(self, what: int, who: Any, now: float, events: list[Event]) -> int:
+        """Something in the heap falls on this instant that is no finish; how many tasks are over by it."""
+        if what == WITHDRAWN:
+            return self._cancel(who, now, events)
+        if what == LEFT:
+            events.append(EvictionDone(who))
+        elif what == WOKEN:
+            events.append(WAKE)
+        elif what == NODES:
+            events.append(NodesChanged(who))
+        elif who.alive:
+            self._begin(who)
+        return 0
+
+    def _begin(self, run: Run) -> None:
+        """A run's pods start; it will finish when what is left of its work is done."""
+        task, waited = run.task, run.waited
+        left = self._workload.durations[task.index] if run.number == 1 else self._remaining[task.index]
+        self._record((run.start, START, task, run, waited.reason if waited is not None else None))
+        heappush(self._heap, (run.progress_from + left, next(self._sequence), FINISHES, run))
+
+    def _cancel_later(self, task: Task, at: float, now: float, events: list[Event]) -> int:
+        """A task will be withdrawn; how many are by now."""
+        if at <= now:
+            return self._cancel(task, now, events)
+        heappush(self._heap, (at, AFTER_ALL + next(self._sequence), WITHDRAWN, task))
+        return 0
+
+    def _cancel(self, task: Task, now: float, events: list[Event]) -> int:
+        """The owner of a task withdraws it, unless it is done; how many tasks are over by that."""
+        pool = self.scheduler.pools.get(task.gpu_model)
+        run = pool.state.runs.get(task.index) if pool else None
+        if run is not None and not run.alive:
+            return 0
+        waits = now == task.submit_time or (pool is not None and task.index in pool.state.waiting)
+        if run is None and not waits:
+            return 0
+        if any(isinstance(event, Finished) and event.run is run for event in events):
+            return 0  # it finishes at this very instant
+        began = run is not None and run.start <= now
+        self._record((now, CANCEL, task, run if began else None, None))
+        events.append(Cancelled(task))
+        return 1
+
+    def _expect_node_events(self) -> None:
+        """What happens to nodes is known in advance here; the scheduler hears of it when it happens."""
+        at: dict[float, list[NodeChange]] = {}
+        for event in self._workload.node_events:
+            at.setdefault(event.time, []).append(NodeChange(CHANGES[event.event], self._nodes[event.node]))
+        for time, changes in at.items():
+            heappush(self._heap, (time, next(self._sequence), NODES, changes))
+
+    # -- carrying out a plan -----------------------------------------------------------------------
+
+    def _carry_out(self, plan: Plan, now: float) -> None:
+        for lost in plan.lost:
+            self._lose(lost, now)
+        for eviction in plan.evictions:
+            self._stop(now, eviction)
+        for run in plan.starts:
+            if run.start > now:
+                heappush(self._heap, (run.start, next(self._sequence), BEGINS, run))
+            else:
+                self._begin(run)
+        if plan.wake != inf:
+            heappush(self._heap, (plan.wake, next(self._sequence), WOKEN, None))
 
     def _stop(self, now: float, eviction: Eviction) -> None:
         """An evicted run keeps what it had saved."""
         run, reason, keeps_progress = eviction
-        task = run.task
-        left = self._remaining.get(task.index, task.duration)
         if keeps_progress:
             saved = max(0.0, now - run.progress_from)
         else:
-            saved = self._rules.saved(task, run.number, now - run.start)
+            saved = self._rules.saved(run.task, run.number, now - run.start)
+            if self._rules.grace_period:
+                heappush(self._heap, (now + self._rules.grace_period, next(self._sequence), LEFT, run))
+        self._keep(run.task, saved)
+        self._record((now, EVICT, run.task, run, reason))
+
+    def _lose(self, lost: LostRun, now: float) -> None:
+        """A lost run keeps what its last checkpoint saved."""
+        run = lost.run
+        overhead = run.progress_from - run.start
+        self._keep(run.task, self._rules.saved_at_loss(run.task, now - run.start - overhead))
+        self._record((now, LOST, run.task, run, lost))
+
+    def _keep(self, task: Task, saved: float) -> None:
+        left = self._remaining.get(task.index, self._workload.durations[task.index])
         self._remaining[task.index] = left - saved
-        self._record((now, EVICT, task, run, reason))
+
+    # -- stuck -------------------------------------------------------------------------------------
+
+    def _is_stuck(self, still: float) -> bool:
+        """Whether nothing has moved for so long that it is too long, and nothing that is due will change that."""
+        if still <= max(PATIENCE, 2 * self._tick):
+            return False
+        return not any(what in (WITHDRAWN, NODES) or (who and who.alive) for _, _, what, who in self._heap)
 
     def _stuck(self, tasks: int) -> StuckError:
         lines = [f"{tasks} tasks can never start, though the cluster is empty. The first of them:"]
-        for task, reason in list(self._scheduler.waiting())[:5]:
+        for task, reason in list(self.scheduler.waiting())[:5]:
             lines.append(f"  {task.name}: {task.pods} pods x {task.gpus_per_pod:g} GPUs: {reason.text()}")
         lines.append(
             "Nothing has moved for days of simulated time. Take these tasks out of the trace or, where the spot"
             " quota is the reason, raise it (for example --set quota_share=0.5)."
         )
         return StuckError("\n".join(lines))
-
-
-def _lives(heap: Heap) -> bool:
-    """Whether a run in the heap will still begin or finish."""
-    return any(run is not None and run.alive for _, _, run, _ in heap)
 
 
 def _first_tick(start: float, tick: float) -> float:

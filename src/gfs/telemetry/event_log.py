@@ -12,14 +12,15 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from gfs.core.actions import SUBMIT, Record
+from gfs.core.actions import Record
 from gfs.core.run import Run
 from gfs.domain.garbage import uncollected
 from gfs.domain.units import MICRO
 from gfs.domain.workload import Workload
 from gfs.telemetry.tables import write_table
 
-EVENTS = ("submit", "start", "finish", "evict")
+EVENTS = ("submit", "start", "finish", "evict", "lost", "cancel")
+"""The words for SUBMIT, START, FINISH, EVICT, LOST, CANCEL."""
 
 SCHEMA = pa.schema(
     [
@@ -39,7 +40,7 @@ SCHEMA = pa.schema(
 
 
 class EventLog:
-    """One entry per task event; `table` spreads it to one row per pod."""
+    """One entry per task event; `table` spreads it to one row per pod, or one in all where nothing runs."""
 
     def __init__(self, workload: Workload) -> None:
         self._workload = workload
@@ -79,6 +80,7 @@ class EventLog:
 
         event = spread([entry[1] for entry in entries], np.int32)
         task = spread([entry[2].index for entry in entries], np.int32)
+        number = spread([run.number if run else 0 for _, _, _, run, _ in entries], np.int64)
         gpus = np.array([t.gpus_per_pod for t in tasks], dtype=np.float64)[task]
         whole = np.array([t.gpus for t in tasks], dtype=np.float64)[task]
         columns = [
@@ -88,10 +90,10 @@ class EventLog:
             _by_task([t.kind.label for t in tasks], task),
             _by_task([t.organization for t in tasks], task),
             _by_task([t.gpu_model for t in tasks], task),
-            pa.array(spread([run.number if run else 0 for _, _, _, run, _ in entries], np.int64)),
+            pa.array(number),
             _encoded(np.array(nodes, dtype=np.int32), node_words),
             _encoded(np.array(cards, dtype=np.int32), [_cards_text(*c) for c in card_words]),
-            pa.array(np.where(event == SUBMIT, whole, gpus)),
+            pa.array(np.where(number == 0, whole, gpus)),
             _encoded(spread(reasons, np.int32), reason_words),
         ]
         return pa.Table.from_arrays(columns, schema=SCHEMA)

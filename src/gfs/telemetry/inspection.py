@@ -1,7 +1,8 @@
 """What a trace asks for, before anything is scheduled: the views of the paper's section 2 on any trace.
 
 Requests, running times, demand of the organizations and load against capacity. Demand and load are what
-would run if every task started at once when it is submitted, averaged over each hour by exact integration.
+would run if every task started at once when it is submitted, averaged over each hour by exact integration; one
+that its owner cancels runs until then.
 Time 0 of a trace is taken as midnight.
 """
 
@@ -153,7 +154,7 @@ def inspect(workload: Workload, top_organizations: int = 8) -> Inspection:
     origin = floor(first / HOUR) * HOUR
     # After the last submission demand only fades out; that is worth seeing in a short trace alone.
     fade = DAY if last - first < DAY else HOUR - last % HOUR
-    until = min(float((tasks.submit + tasks.duration).max()), last + fade) if some else 0.0
+    until = min(float((tasks.submit + tasks.wanted).max()), last + fade) if some else 0.0
     hours = max(1, ceil((until - origin) / HOUR)) if some else 0
     width = HOUR * max(1, ceil(hours / MOST_BINS))
     bins = ceil(hours * HOUR / width)
@@ -175,7 +176,7 @@ def inspect(workload: Workload, top_organizations: int = 8) -> Inspection:
 def _pools(workload: Workload, tasks: TaskColumns, first: float, seconds: float) -> tuple[PoolSummary, ...]:
     models = len(tasks.models)
     # What runs on after the last submission is the load of a time the trace does not show.
-    work = tasks.gpus * np.minimum(tasks.duration, first + seconds - tasks.submit)
+    work = tasks.gpus * np.minimum(tasks.wanted, first + seconds - tasks.submit)
 
     def per_model(which: Bools, weights: Floats | None = None) -> list[float]:
         chosen = None if weights is None else weights[which]
@@ -209,7 +210,7 @@ def _pools(workload: Workload, tasks: TaskColumns, first: float, seconds: float)
 
 def _class_summary(tasks: TaskColumns, kind: Kind) -> ClassSummary:
     which = tasks.spot if kind is Kind.SPOT else ~tasks.spot
-    pods, gpus, duration = tasks.pods[which], tasks.gpus[which], tasks.duration[which]
+    pods, gpus, duration = tasks.pods[which], tasks.gpus[which], tasks.wanted[which]
     hour = (np.floor(tasks.submit[which] / HOUR) % 24).astype(np.int64)
     group = np.searchsorted(np.asarray([limit for _, limit in SIZES]), gpus - 1e-9)
     return ClassSummary(
@@ -255,7 +256,7 @@ def _demand(
     tasks: TaskColumns, origin: float, width: float, bins: int, top: int
 ) -> tuple[OrganizationDemand, ...]:
     names: Sequence[str] = tasks.organizations
-    hours = np.bincount(tasks.organization, tasks.gpus * tasks.duration, len(names)) / HOUR
+    hours = np.bincount(tasks.organization, tasks.gpus * tasks.wanted, len(names)) / HOUR
     order = np.argsort(-hours, kind="stable")  # equal ones in order of appearance
     kept = order if len(names) <= top + 1 else order[:top]  # a single rest keeps its own name
     rank = np.full(len(names), len(kept), np.int64)
@@ -276,7 +277,7 @@ def _asked(tasks: TaskColumns, group: Ints, groups: int, origin: float, width: f
     """GPUs asked for in each bin by each group of tasks, if every task started when it was submitted."""
     return time_average(
         tasks.submit,
-        tasks.submit + tasks.duration,
+        tasks.submit + tasks.wanted,
         tasks.gpus,
         origin=origin,
         width=width,

@@ -3,7 +3,8 @@
 A simulated and a live run go through the same code, and an outside program that reads the same log must
 find the same numbers. Counted are the tasks submitted inside the window; each runs to its end, wherever
 that is. A run that still lasts when the log ends takes cards (allocation) but has no outcome yet, so it
-enters nothing else.
+enters nothing else. A task that its owner cancels has no completion time; what its last run did is neither useful
+nor wasted.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from gfs.domain.units import HOUR
 from gfs.domain.workload import Workload
 from gfs.telemetry.metrics_life import TaskStep, task_life
 from gfs.telemetry.metrics_prices import default_prices, monthly_benefit, price_of
-from gfs.telemetry.runs import Bools, Floats, Ints, Runs, TaskColumns, categories, numbers, runs_table
+from gfs.telemetry.runs import Bools, Floats, Runs, TaskColumns, categories, numbers, runs_table
 
 __all__ = [
     "ClassMetrics",
@@ -62,6 +63,12 @@ class ClassMetrics:
     """JCT / duration, over tasks with a duration above 0."""
     suspensions: int
     """Runs of counted tasks that a lease's end stopped; they keep their progress."""
+    lost: int
+    """Runs of counted tasks that ended by no decision of the scheduler, such as by the failure of a node."""
+    lost_gpu_hours: float
+    """GPU-hours of progress that these losses threw away: since the last checkpoint."""
+    cancelled: int
+    """Counted tasks that their owners withdrew, running or waiting."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,13 +80,13 @@ class SpotMetrics(ClassMetrics):
     eviction_rate: float
     """Evictions / runs. Not reported (None in the summary) for a scheduler of leases: it evicts nobody."""
     wasted_gpu_hours: float
-    """Allocated minus useful, counted tasks of both classes (what evictions and suspensions cost)."""
+    """Allocated minus useful, counted tasks of both classes (what evictions, suspensions and losses cost)."""
     guarantee_periods: int
     """Guarantee periods completed: one per H hours a run lasts, and one for finishing inside a period."""
     evictions_per_guarantee_period: float
     """Evicted runs / (evicted runs + completed guarantee periods)."""
     guarantee_hit_rate: float
-    """Share of runs that were not evicted before their first H hours."""
+    """Share of runs that were not evicted before their first H hours; without those lost or cancelled before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,16 +148,22 @@ def compute_metrics(
     span = (first_submission if low is None else float(low), runs.last_event if high is None else float(high))
 
     over = runs.ended & counted[runs.task]
-    useful, wasted = useful_and_wasted(runs, tasks, rules or ExecutionRules())
+    rules = rules or ExecutionRules()
+    useful, wasted = useful_and_wasted(runs, tasks, rules)
     useful_hours = float(useful[over].sum()) / HOUR
     model_waste = np.bincount(tasks.model[runs.task[over]], wasted[over], len(tasks.models)) / HOUR
     rates, total_rate, cards = _allocation(runs, tasks, workload, span)
 
     jct, jqt, done = _task_times(runs, len(workload.tasks))
     done &= counted
-    suspensions = np.bincount(runs.task[runs.suspended], minlength=len(workload.tasks))
-    hp = _class_metrics(jct, jqt, tasks.duration, suspensions, done & ~tasks.spot)
-    spot = _class_metrics(jct, jqt, tasks.duration, suspensions, done & tasks.spot)
+    thrown_away = np.maximum(0.0, _progress(runs, tasks, rules) * tasks.gpus[runs.task] - useful)
+    hp, spot = (
+        ClassMetrics(
+            **_times(jct, jqt, tasks.duration, done & of_class),
+            **_interruptions(runs, thrown_away, done & of_class, counted & of_class),
+        )
+        for of_class in (~tasks.spot, tasks.spot)
+    )
     spot_over = over & tasks.spot[runs.task]
     eviction = _eviction_metrics(runs, tasks, spot_over, float(model_waste.sum()))
     capacity_hours = cards * (span[1] - span[0]) / HOUR
@@ -173,23 +186,35 @@ def compute_metrics(
 
 
 def useful_and_wasted(runs: Runs, tasks: TaskColumns, rules: ExecutionRules) -> tuple[Floats, Floats]:
-    """GPU-seconds each run kept and lost. An evicted run keeps its progress up to its last checkpoint.
+    """GPU-seconds each run kept and lost; neither of a run that its owner cancelled.
 
-    Runs are sorted by task and number, so the run after a suspended one is the next row.
+    An evicted or lost run keeps its progress up to its last checkpoint.
     """
     gpus = tasks.gpus[runs.task]
-    small = gpus <= rules.small_task_gpus
-    restart = np.where(small, rules.restart_overhead, rules.restart_overhead_large) * (runs.run > 1)
-    resumed = np.flatnonzero(runs.suspended[:-1] & (runs.task[1:] == runs.task[:-1])) + 1
-    restart[resumed] = rules.resume_overhead
-    progress = np.maximum(0.0, runs.length - restart)
+    progress = _progress(runs, tasks, rules)
     interval = tasks.checkpoint[runs.task]
     saved = progress.copy()  # an interval of 0 saves all the time
-    steps = runs.evicted & (interval > 0) & (not rules.checkpoint_on_grace)
+    evicted = runs.evicted & (not rules.checkpoint_on_grace)  # a lost run has no grace in which to save
+    steps = (evicted | runs.lost) & (interval > 0)
     saved[steps] = 0.0
     steps &= np.isfinite(interval)  # an endless interval never saves
     saved[steps] = np.floor((progress[steps] + EPS) / interval[steps]) * interval[steps]
-    return gpus * saved, gpus * (runs.length - saved)
+    useful, wasted = gpus * saved, gpus * (runs.length - saved)
+    useful[runs.cancelled] = wasted[runs.cancelled] = 0.0
+    return useful, wasted
+
+
+def _progress(runs: Runs, tasks: TaskColumns, rules: ExecutionRules) -> Floats:
+    """Seconds of work each run did: its length without the restart overhead.
+
+    Runs are sorted by task and number, so the run after a suspended one is the next row.
+    """
+    small = tasks.gpus[runs.task] <= rules.small_task_gpus
+    restart = np.where(small, rules.restart_overhead, rules.restart_overhead_large) * (runs.run > 1)
+    resumed = np.flatnonzero(runs.suspended[:-1] & (runs.task[1:] == runs.task[:-1])) + 1
+    restart[resumed] = rules.resume_overhead
+    progress: Floats = np.maximum(0.0, runs.length - restart)
+    return progress
 
 
 def _task_times(runs: Runs, tasks: int) -> tuple[Floats, Floats, Bools]:
@@ -203,36 +228,51 @@ def _task_times(runs: Runs, tasks: int) -> tuple[Floats, Floats, Bools]:
     return jct, jqt, done
 
 
-def _class_metrics(jct: Floats, jqt: Floats, duration: Floats, suspensions: Ints, which: Bools) -> ClassMetrics:
+def _times(jct: Floats, jqt: Floats, duration: Floats, which: Bools) -> dict[str, Any]:
+    """How long the tasks took that finished; 0 everywhere if none did."""
     if not which.any():
-        return ClassMetrics(0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0)
+        zeros = ("jct_mean", "jct_p99", "jqt_mean", "jqt_p99", "jqt_p50", "jqt_max", "slowdown_mean")
+        return {"tasks": 0, **dict.fromkeys(zeros, 0.0)}
     jqt, jct, duration = jqt[which], jct[which], duration[which]
     real = duration > 0
     p50, p99 = np.percentile(jqt, (50, 99))
-    return ClassMetrics(
-        tasks=len(jct),
-        jct_mean=float(jct.mean()),
-        jct_p99=float(np.percentile(jct, 99)),
-        jqt_mean=float(jqt.mean()),
-        jqt_p99=float(p99),
-        jqt_p50=float(p50),
-        jqt_max=float(jqt.max()),
-        slowdown_mean=float((jct[real] / duration[real]).mean()) if real.any() else 0.0,
-        suspensions=int(suspensions[which].sum()),
-    )
+    return {
+        "tasks": len(jct),
+        "jct_mean": float(jct.mean()),
+        "jct_p99": float(np.percentile(jct, 99)),
+        "jqt_mean": float(jqt.mean()),
+        "jqt_p99": float(p99),
+        "jqt_p50": float(p50),
+        "jqt_max": float(jqt.max()),
+        "slowdown_mean": float((jct[real] / duration[real]).mean()) if real.any() else 0.0,
+    }
+
+
+def _interruptions(runs: Runs, thrown_away: Floats, done: Bools, counted: Bools) -> dict[str, Any]:
+    """What ended the runs of these tasks other than finishing and evictions."""
+    cancelled = counted & np.isfinite(runs.withdrawn)
+    lost = runs.lost & counted[runs.task]
+    return {
+        "suspensions": int((runs.suspended & (done | cancelled)[runs.task]).sum()),
+        "lost": int(lost.sum()),
+        "lost_gpu_hours": float(thrown_away[lost].sum()) / HOUR,
+        "cancelled": int(cancelled.sum()),
+    }
 
 
 def _eviction_metrics(runs: Runs, tasks: TaskColumns, which: Bools, wasted_hours: float) -> dict[str, Any]:
-    length, evicted = runs.length[which], runs.evicted[which]
+    length, evicted, finished = runs.length[which], runs.evicted[which], runs.finished[which]
     stopped = evicted | runs.suspended[which]
     promised = np.maximum(tasks.guarantee[runs.task[which]], EPS)
     # A run completes a period for every H hours; one that finishes inside a period completes that one too.
     periods = np.where(
-        stopped,
-        np.floor((length + EPS) / promised),
+        finished,
         np.maximum(1.0, np.ceil((length - EPS) / promised)),
+        np.floor((length + EPS) / promised),
     )
-    broken = int((stopped & (length < promised - EPS)).sum())
+    short = length < promised - EPS
+    broken = int((stopped & short).sum())
+    judged = int((finished | stopped | ~short).sum())  # lost or cancelled in its first hours: says nothing
     evictions, completed = int(evicted.sum()), int(periods.sum())
     return {
         "runs": len(length),
@@ -241,7 +281,7 @@ def _eviction_metrics(runs: Runs, tasks: TaskColumns, which: Bools, wasted_hours
         "wasted_gpu_hours": wasted_hours,
         "guarantee_periods": completed,
         "evictions_per_guarantee_period": evictions / (evictions + completed) if evictions + completed else 0.0,
-        "guarantee_hit_rate": 1.0 - broken / len(length) if len(length) else 0.0,
+        "guarantee_hit_rate": 1.0 - broken / judged if judged else 0.0,
     }
 
 

@@ -1,4 +1,4 @@
-"""The life of one task: when it waited, ran, was evicted, and why."""
+"""The life of one task: when it waited, ran, was evicted or lost, and why."""
 
 from __future__ import annotations
 
@@ -13,6 +13,12 @@ from gfs.core.lease_reasons import LEASE_END
 from gfs.domain.errors import InputError
 from gfs.telemetry.runs import categories, numbers
 
+What = Literal["submitted", "waited", "ran", "evicted", "suspended", "lost", "cancelled", "finished"]
+"""What a task does or what happens to it."""
+
+_ENDS: dict[str, What] = {"finish": "finished", "evict": "evicted", "lost": "lost", "cancel": "cancelled"}
+"""Events that end a run; one that was cancelled while it waited ends no run."""
+
 
 @dataclass(frozen=True, slots=True)
 class TaskStep:
@@ -20,7 +26,7 @@ class TaskStep:
 
     time: float
     """When it began."""
-    what: Literal["submitted", "waited", "ran", "evicted", "suspended", "finished"]
+    what: What
     length: float = 0.0
     """Seconds it lasted: 0 for a moment; up to the end of the log if it still lasts."""
     run: int = 0
@@ -60,20 +66,26 @@ def task_life(events: pa.Table, task_name: str) -> list[TaskStep]:
                 steps.append(TaskStep(time - waited, "waited", waited, run, gpus=gpus, reason=reason))
             running[run] = TaskStep(time, "ran", 0.0, run, nodes, gpus, "" if waited > 0 else reason)
             since = None
-        elif event in ("finish", "evict"):
+        elif event == "cancel" and not run:
+            if since is not None and time > since:
+                steps.append(TaskStep(since, "waited", time - since, _next_run(steps), gpus=gpus))
+            steps.append(TaskStep(time, "cancelled", gpus=gpus, reason=reason))
+            since = None
+        elif event in _ENDS:
             began = running.pop(run, None)
             if began is not None:
                 steps.append(TaskStep(began.time, "ran", time - began.time, run, nodes, gpus, began.reason))
-            what: Literal["finished", "evicted", "suspended"] = "finished"
-            if event == "evict":
-                what = "suspended" if reason == LEASE_END else "evicted"
+            what = "suspended" if event == "evict" and reason == LEASE_END else _ENDS[event]
             steps.append(TaskStep(time, what, 0.0, run, nodes, gpus, reason))
-            since = time if event == "evict" else None
+            since = time if event in ("evict", "lost") else None
     steps += [replace(s, length=end_of_log - s.time, ongoing=True) for s in running.values()]
     if since is not None and not running:
-        next_run = max((s.run for s in steps), default=0) + 1
-        steps.append(TaskStep(since, "waited", end_of_log - since, next_run, ongoing=True))
+        steps.append(TaskStep(since, "waited", end_of_log - since, _next_run(steps), ongoing=True))
     return steps
+
+
+def _next_run(steps: list[TaskStep]) -> int:
+    return max((step.run for step in steps), default=0) + 1
 
 
 def _moments(rows: pa.Table) -> list[tuple[tuple[str, int], list[dict[str, Any]]]]:

@@ -7,6 +7,7 @@ from math import isnan
 import pyarrow as pa
 
 from gfs.core.ports import Policy
+from gfs.core.state import PoolState
 from gfs.domain.units import MICRO
 
 SCHEMA = pa.schema(
@@ -37,10 +38,10 @@ class QuotaLog:
     def __init__(self) -> None:
         self._rows: list[tuple[float | str | None, ...]] = []
 
-    def note(self, now: float, policy: Policy) -> None:
+    def note(self, now: float, state: PoolState, policy: Policy) -> None:
         """One row per guarantee length of the pool's quota."""
-        pool = policy.pool
-        for row in policy.quota_rows():
+        pool = state.pool
+        for row in policy.quota.rows():
             in_use = pool.spot_held(row.guarantee_hours) / MICRO
             *quota, demand, rate, wait, forecaster, organization, peak, hour, expected = row
             happened = (None,) * 3 if isnan(rate) else (demand, rate, wait)

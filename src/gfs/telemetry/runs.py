@@ -33,6 +33,9 @@ class TaskColumns:
     submit: Floats
     """Submission time the trace gives."""
     duration: Floats
+    """Seconds of useful work it needs."""
+    wanted: Floats
+    """Seconds it would run if it started at once: its duration, or less if it is cancelled before."""
     pods: Ints
     gpus_per_pod: Floats
     gpus: Floats
@@ -53,12 +56,17 @@ class TaskColumns:
     def of(cls, workload: Workload) -> TaskColumns:
         """Turn the tasks of a workload into columns."""
         tasks = workload.tasks
+        submit, duration = _floats(tasks, "submit_time"), np.array(workload.durations, np.float64)
+        wanted = duration
+        if workload.cancel_times:
+            wanted = np.minimum(duration, np.array(workload.cancel_times, np.float64) - submit)
         model, models = _codes((t.gpu_model for t in tasks), list(workload.capacity()))
         organization, organizations = _codes((t.organization for t in tasks), [])
         return cls(
             spot=np.fromiter((t.kind is Kind.SPOT for t in tasks), np.bool_, len(tasks)),
-            submit=_floats(tasks, "submit_time"),
-            duration=_floats(tasks, "duration"),
+            submit=submit,
+            duration=duration,
+            wanted=wanted,
             pods=np.fromiter((t.pods for t in tasks), np.int64, len(tasks)),
             gpus_per_pod=_floats(tasks, "gpus_per_pod"),
             gpus=_floats(tasks, "gpus"),
@@ -78,25 +86,31 @@ class Runs:
     task: Ints
     """Index of the task in the workload."""
     run: Ints
-    """1 for the first stay, 2 after the first eviction or suspension, and so on."""
+    """1 for the first stay, 2 after the first one was evicted, suspended or lost, and so on."""
     start: Floats
     end: Floats
     """NaN while the run still lasts."""
     evicted: Bools
     suspended: Bools
     """Stopped at the end of a lease: all progress kept."""
+    lost: Bools
+    """Ended by no decision of the scheduler, such as by the failure of a node; queued again."""
+    cancelled: Bools
+    """Ended because its owner withdrew the task."""
     finished: Bools
     wait: Floats
     """Seconds queued before this run: since submission, or since the run before was stopped."""
     submitted: Floats
     """Per task: time of its submission; NaN if the log has none."""
+    withdrawn: Floats
+    """Per task: when its owner cancelled it, running or waiting; NaN if nobody did."""
     first_event: float
     last_event: float
 
     @property
     def ended(self) -> Bools:
         """Runs that are over."""
-        return self.evicted | self.suspended | self.finished
+        return self.evicted | self.suspended | self.lost | self.cancelled | self.finished
 
     @property
     def length(self) -> Floats:
@@ -121,9 +135,10 @@ def runs_table(events: pa.Table, workload: Workload) -> Runs:
     def rows(name: str) -> Bools:
         return np.equal(event, event_names.index(name) if name in event_names else -1)
 
-    submitted = np.full(len(workload.tasks), np.nan)
-    submits = rows("submit")
+    submitted, withdrawn = (np.full(len(workload.tasks), np.nan) for _ in range(2))
+    submits, cancels = rows("submit"), rows("cancel")
     submitted[task[submits]] = time[submits]
+    withdrawn[task[cancels]] = time[cancels]
 
     # One number per (task, run), so that a single sort groups the pods of a gang.
     stride = int(run.max(initial=0)) + 1
@@ -134,10 +149,15 @@ def runs_table(events: pa.Table, workload: Workload) -> Runs:
     keys, first = np.unique(key[started], return_index=True)
     start = time[started][first]
     end = np.full(len(keys), np.nan)
-    was_evicted = np.zeros(len(keys), np.bool_)
-    was_suspended = np.zeros(len(keys), np.bool_)
-    was_finished = np.zeros(len(keys), np.bool_)
-    for mask, flag in ((finished, was_finished), (evicted, was_evicted), (suspended, was_suspended)):
+    ways = {
+        "finished": finished,
+        "evicted": evicted,
+        "suspended": suspended,
+        "lost": rows("lost"),
+        "cancelled": cancels & (run > 0),  # run 0: it only waited
+    }
+    ended_by = {way: np.zeros(len(keys), np.bool_) for way in ways}
+    for way, mask in ways.items():
         end_keys, first = np.unique(key[mask], return_index=True)
         at = np.searchsorted(keys, end_keys)
         known = np.isin(end_keys, keys, assume_unique=True)
@@ -145,7 +165,7 @@ def runs_table(events: pa.Table, workload: Workload) -> Runs:
             stray = workload.tasks[int(end_keys[~known][0]) // stride].name
             raise InputError(f"The event log ends a run of task {stray} that it never started: is it complete?")
         end[at] = time[mask][first]
-        flag[at] = True
+        ended_by[way][at] = True
 
     run_task, run_number = keys // stride, keys % stride
     since = submitted[run_task]
@@ -165,11 +185,10 @@ def runs_table(events: pa.Table, workload: Workload) -> Runs:
         run=run_number,
         start=start,
         end=end,
-        evicted=was_evicted,
-        suspended=was_suspended,
-        finished=was_finished,
         wait=start - since,
         submitted=submitted,
+        withdrawn=withdrawn,
+        **ended_by,
         first_event=float(time.min()) if len(time) else 0.0,
         last_event=float(time.max()) if len(time) else 0.0,
     )

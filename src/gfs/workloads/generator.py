@@ -17,12 +17,14 @@ import numpy as np
 
 from gfs.domain.errors import InputError
 from gfs.domain.garbage import uncollected
-from gfs.domain.node import NodeSpec
+from gfs.domain.node import NodeEvent, NodeSpec
 from gfs.domain.task import Kind, Task
+from gfs.domain.units import DAY, HOUR
 from gfs.domain.workload import Workload
 from gfs.workloads.calibration import figures
 from gfs.workloads.coupling import pair_durations, pick_long_tasks
 from gfs.workloads.durations import Floats
+from gfs.workloads.failures import check_failure_times, node_failures
 from gfs.workloads.levelling import level
 from gfs.workloads.longrunning import Intervals, cut, long_running
 from gfs.workloads.owners import owners
@@ -69,9 +71,17 @@ def generate(
     days: float | None = None,
     spot_scale: float = 1.0,
     seed: int = 0,
+    mtbf_days: float | None = None,
+    mttr_hours: float = 4.0,
 ) -> Workload:
-    """A workload after one of the `PRESETS`, at its own size or scaled to `nodes` nodes and `days` days."""
+    """A workload after one of the `PRESETS`, at its own size or scaled to `nodes` nodes and `days` days.
+
+    With `mtbf_days` nodes fail: each after so many days of service on average, for `mttr_hours` on average. The
+    tasks are the same with failures and without.
+    """
     _check(preset, nodes, days, spot_scale, seed)
+    if mtbf_days is not None:
+        check_failure_times(mtbf_days, mttr_hours)
     plan = preset_named(preset)
     groups = _scaled_groups(plan.pools, nodes)
     length = window_seconds(plan.days if days is None else days)
@@ -84,7 +94,14 @@ def generate(
         for kind, of_class, scale in ((Kind.HP, pool.hp, 1.0), (Kind.SPOT, pool.spot, spot_scale)):
             stream = _stream(seed, preset, pool.gpu_model, kind.label)
             drawn.append((pool.gpu_model, kind, _draw_class(pool, of_class, kind, scale, window, stream)))
-    return Workload(_tasks(drawn), _nodes(plan.pools, groups), preset)
+    tasks, durations = _tasks(drawn)
+    machines = _nodes(plan.pools, groups)
+    events: tuple[NodeEvent, ...] = ()
+    if mtbf_days is not None:
+        events = node_failures(
+            machines, length, mtbf_days * DAY, mttr_hours * HOUR, _stream(seed, preset, "node events")
+        )
+    return Workload(tasks, machines, preset, durations, node_events=events)
 
 
 def _check(name: str, nodes: int | None, days: float | None, spot_scale: float, seed: int) -> None:
@@ -182,8 +199,8 @@ def _nodes(pools: tuple[PoolPlan, ...], groups: list[list[tuple[int, int]]]) -> 
     return tuple(nodes)
 
 
-def _tasks(drawn: list[tuple[str, Kind, _Drawn]]) -> tuple[Task, ...]:
-    """Task objects in the order of submission. Names count the tasks of a class in that order: h1, s1."""
+def _tasks(drawn: list[tuple[str, Kind, _Drawn]]) -> tuple[tuple[Task, ...], tuple[float, ...]]:
+    """Tasks and their durations in the order of submission. Names count the tasks of a class: h1, s1."""
     rows: list[tuple[float, str, str, str, Kind, int, float, float, float]] = []
     for kind, letter in ((Kind.HP, "h"), (Kind.SPOT, "s")):
         of_kind = [
@@ -209,7 +226,8 @@ def _tasks(drawn: list[tuple[str, Kind, _Drawn]]) -> tuple[Task, ...]:
         ]
     rows.sort(key=lambda row: (row[0], row[1]))
     with uncollected():  # to collect takes half of the time
-        return tuple(
-            Task(i, name, owner, model, kind, pods, gpus, submit, duration, cpus)
-            for i, (submit, name, owner, model, kind, pods, gpus, duration, cpus) in enumerate(rows)
+        tasks = tuple(
+            Task(i, name, owner, model, kind, pods, gpus, submit, cpus)
+            for i, (submit, name, owner, model, kind, pods, gpus, _, cpus) in enumerate(rows)
         )
+    return tasks, tuple(row[7] for row in rows)

@@ -1,10 +1,11 @@
-"""Write a workload as the two CSV files of SPEC 8."""
+"""Write a workload as the CSV files of SPEC 8."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import fields
 from functools import partial
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +13,12 @@ import pyarrow as pa
 import pyarrow.csv as pacsv
 
 from gfs.domain.errors import InputError
+from gfs.domain.node import NodeEvent
 from gfs.domain.task import Task
 from gfs.domain.workload import Workload
 from gfs.files import write_atomically
-from gfs.workloads.readers.alibaba import JOB_COLUMNS, NODE_COLUMNS, OPTIONAL_JOB_COLUMNS
+from gfs.workloads.readers.alibaba import CANCEL_COLUMN, JOB_COLUMNS, NODE_COLUMNS, OPTIONAL_JOB_COLUMNS
+from gfs.workloads.readers.node_events import NODE_EVENT_COLUMNS
 
 TASK_DEFAULTS = {field.name: field.default for field in fields(Task) if field.name in OPTIONAL_JOB_COLUMNS}
 
@@ -23,7 +26,8 @@ TASK_DEFAULTS = {field.name: field.default for field in fields(Task) if field.na
 def write_trace(workload: Workload, out_dir: Path | str) -> tuple[Path, Path]:
     """Write `jobs.csv` and `nodes.csv` into `out_dir`, made if need be, and return their paths.
 
-    Each file appears complete or not at all. `read_trace` reads back the same tasks and nodes.
+    If anything happens to nodes, `node_events.csv` stands beside them. Each file appears complete or not at all.
+    `read_trace` reads back the same tasks, nodes and events.
     """
     folder = Path(out_dir)
     jobs, nodes = folder / "jobs.csv", folder / "nodes.csv"
@@ -33,7 +37,19 @@ def write_trace(workload: Workload, out_dir: Path | str) -> tuple[Path, Path]:
         raise InputError(f"{folder}: cannot be made ({_reason(error)}). Choose another directory.") from error
     for path, table in ((jobs, _jobs_table(workload)), (nodes, _nodes_table(workload))):
         write_atomically(path, partial(_write, table))
+    if workload.node_events:
+        write_node_events(workload.node_events, folder / "node_events.csv")
     return jobs, nodes
+
+
+def write_node_events(events: Sequence[NodeEvent], path: Path) -> None:
+    """Write what happens to nodes; without events the file has its header alone."""
+    columns = [
+        _numbers([event.time for event in events]),
+        pa.array([event.node for event in events], pa.string()),
+        pa.array([event.event for event in events], pa.string()),
+    ]
+    write_atomically(path, partial(_write, pa.Table.from_arrays(columns, names=list(NODE_EVENT_COLUMNS))))
 
 
 def _jobs_table(workload: Workload) -> pa.Table:
@@ -50,7 +66,7 @@ def _jobs_table(workload: Workload) -> pa.Table:
         _numbers([t.gpus_per_pod for t in tasks]),
         pa.array([t.pods for t in tasks], pa.int64()),
         _numbers([t.submit_time for t in tasks]),
-        _numbers([t.duration for t in tasks]),
+        _numbers(workload.durations),
         pa.array([t.kind.label for t in tasks], pa.string()),
     ]
     names = list(JOB_COLUMNS)
@@ -59,6 +75,9 @@ def _jobs_table(workload: Workload) -> pa.Table:
         if any(value != TASK_DEFAULTS[name] for value in values):
             columns.append(_numbers(values))
             names.append(name)
+    if any(time != inf for time in workload.cancel_times):
+        columns.append(pa.array(["" if t == inf else _number(t) for t in workload.cancel_times], pa.string()))
+        names.append(CANCEL_COLUMN)
     return pa.Table.from_arrays(columns, names=names)
 
 
@@ -79,7 +98,11 @@ def _numbers(values: Sequence[float]) -> Any:
     floats = [float(value) for value in values]
     if all(value.is_integer() and abs(value) < 2**53 for value in floats):
         return pa.array([int(value) for value in floats], pa.int64())
-    return pa.array([str(int(v)) if v.is_integer() and abs(v) < 2**53 else repr(v) for v in floats], pa.string())
+    return pa.array([_number(value) for value in floats], pa.string())
+
+
+def _number(value: float) -> str:
+    return str(int(value)) if value.is_integer() and abs(value) < 2**53 else repr(value)
 
 
 def _write(table: pa.Table, path: Path) -> None:

@@ -17,6 +17,8 @@ class ChronusRecipe:
     name: str = "chronus"
     summary: str = "leases given out in rounds: a program picks who holds the next ones, nobody is evicted"
     quota: str = "none"
+    leases: bool = True
+    """Tasks hold leases: to be stopped at the end of one is no eviction."""
 
     def build(self, context: Context) -> Policy:
         """The scheduler of one pool."""
@@ -24,10 +26,9 @@ class ChronusRecipe:
 
         parameters = context.parameters
         return ChronusPolicy(
-            context.pool,
+            context.state,
             placer=best_fit(context.pool),
             quota=build_quota(context, self.quota),
-            ledger=context.ledger,
             lease=(parameters.hp_lease, parameters.spot_lease),
             resume_overhead=parameters.resume_overhead,
             patience=parameters.lease_patience,

@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+from gfs.assembly.context import Context
 from gfs.assembly.recipes import LearningComposition
 from gfs.policies.fgd.fragmentation import RequestMix
 from gfs.policies.fgd.placement import FgdPlacer
 from gfs.policies.fgd.preemption import FgdPreemptor
 from gfs.policies.queues import FcfsQueue
 
+
+def _mix(context: Context) -> RequestMix:
+    largest = context.pool.sizes[-1]
+    mix = context.state.remember("request mix", lambda: RequestMix(largest))
+    mix.reach(largest)
+    context.state.listen(mix)
+    return mix
+
+
 FGD = LearningComposition(
     "fgd",
     "FGD: first come first served, every pod where fragmentation grows least",
     queue=FcfsQueue,
-    learner=lambda context: RequestMix(context.pool.sizes[-1]),
-    placer=lambda context, mix: FgdPlacer(context.pool, mix),
+    learner=_mix,
+    placer=lambda context, mix: FgdPlacer(context.state, mix),
     preemptor=lambda context, mix: FgdPreemptor(context.pool, mix),
 )

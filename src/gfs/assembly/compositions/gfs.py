@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from random import Random
 
 from gfs.assembly.context import Context
 from gfs.assembly.recipes import Composition
@@ -16,13 +17,13 @@ from gfs.policies.random_node import RandomPreemptor
 
 
 def _by_scores(context: Context) -> Placer:
-    return GfsPlacer(context.pool, gamma=context.parameters.gamma, m=context.parameters.m)
+    return GfsPlacer(context.state, gamma=context.parameters.gamma, m=context.parameters.m)
 
 
 def by_cost(context: Context, make: Callable[..., Preemptor] = GfsPreemptor) -> Preemptor:
     """A preemptor that goes by the paper's cost."""
     numbers = context.parameters
-    return make(context.pool, context.ledger, beta=numbers.beta, period=context.period)
+    return make(context.state, beta=numbers.beta, period=context.period)
 
 
 def _best_fit(context: Context) -> Placer:
@@ -30,7 +31,7 @@ def _best_fit(context: Context) -> Placer:
 
 
 def _by_lot(context: Context) -> Preemptor:
-    return RandomPreemptor(context.pool, context.seed)
+    return RandomPreemptor(context.pool, context.state.remember("random", lambda: Random(context.seed)))
 
 
 GFS = Composition(

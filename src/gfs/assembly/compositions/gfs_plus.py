@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from gfs.assembly.admissions import build_admission
 from gfs.assembly.compositions.gfs import by_cost
 from gfs.assembly.context import Context
 from gfs.assembly.recipes import LearningComposition
-from gfs.core.ports import Admission, Placer, Preemptor, Queue
+from gfs.core.ports import Placer, Preemptor, Queue
 from gfs.policies.gfs.gang_victims import GangPreemptor
 from gfs.policies.gfs.keeper import Keeper
 from gfs.policies.gfs.patient import KeepingPlacer, PatientQueue
@@ -14,19 +13,19 @@ from gfs.policies.queues import SizedQueue
 
 
 def _keeper(context: Context) -> Keeper:
-    return Keeper(context.pool, context.parameters.patience, context.kept)
+    return Keeper(context.state, context.parameters.patience, context.kept)
 
 
 def _placer(context: Context, keeper: Keeper) -> Placer:
-    return KeepingPlacer(context.pool, keeper, gamma=context.parameters.gamma, m=context.parameters.m)
+    return KeepingPlacer(context.state, keeper, gamma=context.parameters.gamma, m=context.parameters.m)
 
 
 def _preemptor(context: Context, keeper: Keeper) -> Preemptor:
     return by_cost(context, GangPreemptor)
 
 
-def _spot_queue(keeper: Keeper, admission: Admission) -> Queue:
-    return PatientQueue(keeper, admission.lengths)
+def _spot_queue(context: Context, keeper: Keeper) -> Queue:
+    return PatientQueue(keeper, context.asks)
 
 
 GFS_PLUS = LearningComposition(
@@ -38,5 +37,4 @@ GFS_PLUS = LearningComposition(
     preemptor=_preemptor,
     quota="adaptive",
     spot_queue=_spot_queue,
-    admission=build_admission,
 )

@@ -12,5 +12,5 @@ LYRA = Composition(
     "Lyra: spot tasks on whole nodes that HP lends, the cheapest node is taken back",
     queue=SizedQueue,
     placer=lambda context: LoanPlacer(context.pool),
-    preemptor=lambda context: ReclaimPreemptor(context.pool),
+    preemptor=lambda context: ReclaimPreemptor(context.state),
 )

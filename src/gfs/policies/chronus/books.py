@@ -6,25 +6,35 @@ A lease that ends is up for renewal together with all others that end in that ro
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from math import inf
 from typing import NamedTuple
 
 from gfs.core.node import Node
-from gfs.core.pool import Pool
-from gfs.core.run import Run
+from gfs.core.run import Run, Waiting
+from gfs.core.state import PoolState
 from gfs.domain.task import Kind, Task
 from gfs.policies.chronus.selection import Like, like
 
+QueueKey = tuple[Like, bool]
+"""Likeness, and whether the tasks have run before: then they pay for resuming."""
+
 
 @dataclass(slots=True)
-class Waiting:
-    """A task without a lease."""
+class LeaseMemory:
+    """What is remembered besides runs and waiting tasks."""
 
-    task: Task
-    number: int
-    """Which run its next one will be; above 1 it was suspended and pays for resuming."""
-    since: float
-    """When it was queued: submitted, or suspended."""
+    phase: dict[Run, int] = field(default_factory=dict)
+    """Run -> in which round, modulo the length of a lease, its leases end."""
+    order: tuple[dict[QueueKey, None], ...] = field(default_factory=lambda: ({}, {}))
+    """Class -> the queues there are, in the order in which they came up."""
+    newcomers: list[Task] = field(default_factory=list)
+    """Tasks that came since the last round."""
+    asked: float = -inf
+    """The round that a wake-up was asked for."""
+    solves: int = 0
+    stopped: int = 0
+    worst_gap: float = 0.0
 
 
 class Queue(NamedTuple):
@@ -45,33 +55,42 @@ class Queue(NamedTuple):
 class LeaseBooks:
     """The leases of one pool."""
 
-    def __init__(self, pool: Pool, hp_rounds: int) -> None:
+    def __init__(self, state: PoolState, memory: LeaseMemory, hp_rounds: int) -> None:
         """`hp_rounds`: how many rounds an HP lease lasts; a spot lease lasts one."""
-        self.on: list[dict[Run, int]] = [{} for _ in pool.nodes]
+        self._memory = memory
+        self.on: list[dict[Run, int]] = [{} for _ in state.pool.nodes]
         """Node -> runs with a lease there -> whole cards they hold there."""
-        self._queues: tuple[dict[tuple[Like, bool], Queue], ...] = ({}, {})
-        """Class -> (likeness, whether it was suspended) -> queue."""
-        self._pool = pool
         self._rounds = (hp_rounds, 1)
         self._ending: tuple[dict[int, dict[Run, None]], ...] = ({}, {})
         """Class -> round modulo the length of a lease -> runs whose leases end then."""
-        self._phase: dict[Run, int] = {}
+        self._queues: tuple[dict[QueueKey, Queue], ...] = ({}, {})
+        """Class -> likeness and whether it has run before -> queue."""
+        for run in state.runs.values():
+            self._ending[run.task.kind].setdefault(memory.phase[run], {})[run] = None
+            self.enter(run)
+        queued: dict[QueueKey, dict[int, Waiting]] = {}
+        for waiting in state.waiting.values():
+            queued.setdefault(_key(waiting), {})[waiting.task.index] = waiting
+        for kind in Kind:
+            for key in memory.order[kind]:
+                alike = queued[key]
+                self._queues[kind][key] = Queue(key[0], next(iter(alike.values())).task, alike)
 
     def open(self, run: Run, number: int) -> None:
         """A run takes a lease in round `number`; its cards are held already."""
         kind = run.task.kind
-        self._phase[run] = phase = number % self._rounds[kind]
+        self._memory.phase[run] = phase = number % self._rounds[kind]
         self._ending[kind].setdefault(phase, {})[run] = None
         self.enter(run)
 
     def close(self, run: Run) -> None:
-        """A run is done: its lease and its cards are given back."""
+        """A run is over: its lease and its cards are given back."""
         self.expire(run)
         self.leave(run)
 
     def expire(self, run: Run) -> None:
         """A run's lease is not renewed; its cards were taken from it already."""
-        kind, phase = run.task.kind, self._phase.pop(run)
+        kind, phase = run.task.kind, self._memory.phase.pop(run)
         del self._ending[kind][phase][run]
         if not self._ending[kind][phase]:
             del self._ending[kind][phase]
@@ -79,17 +98,15 @@ class LeaseBooks:
     def enter(self, run: Run) -> None:
         """Note the cards of a run on its nodes."""
         for node, _, cards in run.places:
-            here = self.on[node.index]
-            here[run] = here.get(run, 0) + cards
-        if run.task.kind:
-            self._pool.register_spot(run)
+            if not node.closed:
+                here = self.on[node.index]
+                here[run] = here.get(run, 0) + cards
 
     def leave(self, run: Run) -> None:
         """Undo `enter`."""
         for node, _, _ in run.places:
-            self.on[node.index].pop(run, None)
-        if run.task.kind:
-            self._pool.forget_spot(run)
+            if not node.closed:
+                self.on[node.index].pop(run, None)
 
     def ending(self, kind: Kind, number: int, now: float) -> list[Run]:
         """Runs of a class whose leases end in round `number`, which begins now: none of those it has started."""
@@ -102,21 +119,28 @@ class LeaseBooks:
 
     def queue(self, waiting: Waiting) -> None:
         """A task waits. Tasks must be queued in order of time."""
-        task = waiting.task
-        key = (like(task), waiting.number > 1)
+        task, key = waiting.task, _key(waiting)
         queues = self._queues[task.kind]
         if key not in queues:
             queues[key] = Queue(key[0], task, {})
+            self._memory.order[task.kind][key] = None
         queues[key].waiting[task.index] = waiting
 
     def unqueue(self, waiting: Waiting) -> None:
         """A task waits no longer."""
-        task = waiting.task
-        key = (like(task), waiting.number > 1)
+        task, key = waiting.task, _key(waiting)
         queue = self._queues[task.kind][key]
         del queue.waiting[task.index]
         if not queue.waiting:
             del self._queues[task.kind][key]
+            del self._memory.order[task.kind][key]
+
+    def find(self, task: Task) -> Waiting:
+        """The entry of a task that waits."""
+        alike = like(task)
+        queues = self._queues[task.kind]
+        both = (queues[key] for key in ((alike, False), (alike, True)) if key in queues)
+        return next(queue.waiting[task.index] for queue in both if task.index in queue.waiting)
 
     def queues(self, kind: Kind) -> list[Queue]:
         """The queues of a class."""
@@ -126,3 +150,7 @@ class LeaseBooks:
     def anybody_waits(self) -> bool:
         """Whether a task waits."""
         return any(self._queues)
+
+
+def _key(waiting: Waiting) -> QueueKey:
+    return like(waiting.task), waiting.number > 1

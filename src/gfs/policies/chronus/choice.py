@@ -15,10 +15,10 @@ from math import floor
 
 from gfs.core.pool import Pool
 from gfs.core.ports import Quota, SolverFigures
-from gfs.core.run import Run
+from gfs.core.run import Run, Waiting
 from gfs.domain.task import Kind
 from gfs.domain.units import MICRO
-from gfs.policies.chronus.books import LeaseBooks, Queue, Waiting
+from gfs.policies.chronus.books import LeaseBooks, LeaseMemory, Queue
 from gfs.policies.chronus.selection import Effort, Group, Like, Room, Selection, like, select
 
 LEAST_WORTH = 0.01
@@ -32,6 +32,7 @@ class LeaseChoice:
         self,
         pool: Pool,
         books: LeaseBooks,
+        memory: LeaseMemory,
         quota: Quota,
         *,
         resume: tuple[float, ...],
@@ -42,13 +43,12 @@ class LeaseChoice:
         """`resume`: what resuming costs, as a share of a lease of each class; `patience` in rounds."""
         self._pool = pool
         self._books = books
+        self._memory = memory
         self._quota = quota
         self._resume = resume
         self._patience = patience
         self._round = round_length
         self._seconds = seconds
-        self._solves = self._stopped = 0
-        self._worst_gap = 0.0
 
     def hopeful(self, kind: Kind, number: int, now: float, *, beside_hp: bool = False) -> list[Queue]:
         """Queues of a class whose tasks fit if all leases that could make way for them did, or all of spot."""
@@ -71,7 +71,8 @@ class LeaseChoice:
         free = [node.hp_free for node in pool.nodes]
         for run in ending:
             for node, _, cards in run.places:
-                free[node.index] += cards
+                if not node.closed:
+                    free[node.index] += cards
         levels = Counter(free)
         return cache(lambda size: sum(count * (level // size) for level, count in levels.items()))
 
@@ -162,14 +163,15 @@ class LeaseChoice:
 
     def _note(self, selection: Selection) -> None:
         if selection.effort is not Effort.NONE:
-            self._solves += 1
-            self._stopped += selection.effort is Effort.OUT_OF_TIME
-            self._worst_gap = max(self._worst_gap, selection.gap)
+            memory = self._memory
+            memory.solves += 1
+            memory.stopped += selection.effort is Effort.OUT_OF_TIME
+            memory.worst_gap = max(memory.worst_gap, selection.gap)
 
     @property
     def solver(self) -> SolverFigures:
         """How the programs went so far."""
-        return SolverFigures(self._solves, self._stopped, self._worst_gap)
+        return SolverFigures(self._memory.solves, self._memory.stopped, self._memory.worst_gap)
 
 
 def _fit(queues: list[Queue], slots: Callable[[int], int]) -> bool:

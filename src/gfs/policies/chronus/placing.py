@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 
 from gfs.core.node import Node, Place
-from gfs.core.pool import Pool
 from gfs.core.run import Run
+from gfs.core.trial import Trial
 from gfs.domain.task import Task
 from gfs.policies.chronus.books import LeaseBooks
 from gfs.policies.chronus.selection import Like, like
@@ -31,7 +31,8 @@ class Spare:
         """Nodes with such runs; those that hold the most cards there first."""
         for run in self._like:
             for node in run.nodes:
-                self.nodes.setdefault(node, []).append(run)
+                if not node.closed:
+                    self.nodes.setdefault(node, []).append(run)
         for node, runs in self.nodes.items():
             held = {run: _cards_on(run, node) for run in runs}
             runs.sort(key=lambda run: (-held[run], run.task.gpus, run.task.index))
@@ -74,31 +75,34 @@ class Spare:
 class Placing:
     """One round's placements. What it has stopped is off its cards, what it has placed is on them."""
 
-    def __init__(self, pool: Pool, books: LeaseBooks, choose: Callable[[Task], Node | None], spare: Spare) -> None:
+    def __init__(
+        self, trial: Trial, books: LeaseBooks, choose: Callable[[Task], Node | None], spare: Spare
+    ) -> None:
         self.stopped: dict[Run, None] = {}
         """Runs suspended to make room."""
         self.moved: dict[Run, list[Place]] = {}
         """Runs that go on elsewhere, and where."""
-        self._pool = pool
+        self._trial = trial
+        self._pool = trial.pool
         self._books = books
         self._choose = choose
         self._spare = spare
-        self._undo: list[Callable[[], None]] = []
 
     def place(self, task: Task, within_quota: Callable[[Task], bool]) -> list[Place] | None:
         """Cards for all pods of the task within the quota, or None with everything as it was."""
-        self._undo = []
         while not within_quota(task):
             run = next((run for run in self._spare.under(task) if run not in self.stopped), None)
             if run is None:
-                self._roll_back(0)
+                self._trial.rollback()
                 return None
             self._stop(run)
         places = self._fill(
             task, lambda task: self._choose(task) or self._make_room(task) or self._move_away(task, within_quota)
         )
         if places is None:
-            self._roll_back(0)
+            self._trial.rollback()
+        else:
+            self._trial.commit()
         return places
 
     def _fill(self, task: Task, find: Callable[[Task], Node | None]) -> list[Place] | None:
@@ -139,7 +143,7 @@ class Placing:
             if runs := self._leaving(node, task, [run for run in ending if run in here]):
                 options.append((len(runs), sum(run.task.gpus for run in runs), node.index, runs))
         for _, _, index, runs in sorted(options, key=lambda option: option[:3])[:MOST_TRIES]:
-            node, mark = self._pool.nodes[index], len(self._undo)
+            node, mark = self._pool.nodes[index], self._trial.mark()
             for run in runs:
                 self._take_off(run)
             # One pod takes its cards meanwhile, so that nobody moves back into its way.
@@ -148,7 +152,7 @@ class Placing:
             self._pool.release([held], task)
             if settled:
                 return node
-            self._roll_back(mark)
+            self._trial.rollback(mark)
         return None
 
     def _settle(self, run: Run, within_quota: Callable[[Task], bool]) -> bool:
@@ -157,12 +161,12 @@ class Placing:
         if places is None:
             return False
         self.moved[run] = places
-        self._undo.append(lambda: _forget(self.moved, run))
+        self._trial.note(lambda: _forget(self.moved, run))
         return True
 
     def _leaving(self, node: Node, task: Task, runs: list[Run]) -> list[Run]:
         """Of the given runs those that have to leave the node for one pod; none if that is not enough."""
-        if node.shares:
+        if node.shares or not self._pool.plain(task):
             return self._leaving_divided(node, task, runs)
         here = self._books.here(node)
         missing = (task.cards or 1) - node.idle
@@ -181,15 +185,15 @@ class Placing:
         return gone
 
     def _leaving_divided(self, node: Node, task: Task, runs: list[Run]) -> list[Run]:
-        """The same on divided cards, by trying: a card is free only when its last holder goes."""
-        mark, gone = len(self._undo), list[Run]()
+        """The same by trying: a divided card is free only when its last holder goes, and more may be short."""
+        mark, gone = self._trial.mark(), list[Run]()
         for run in runs:
-            if _fits(node, task):
+            if self._fits(node, task):
                 break
             self._take_off(run)
             gone.append(run)
-        enough = _fits(node, task)
-        self._roll_back(mark)
+        enough = self._fits(node, task)
+        self._trial.rollback(mark)
         if not enough:
             return []
         for run in list(gone):  # those with the most cards went first: perhaps the later ones suffice
@@ -200,45 +204,41 @@ class Placing:
 
     def _would_do(self, node: Node, task: Task, runs: list[Run]) -> bool:
         """Whether a pod fits on the node without these runs."""
-        mark = len(self._undo)
+        mark = self._trial.mark()
         for run in runs:
             self._take_off(run)
-        enough = _fits(node, task)
-        self._roll_back(mark)
+        enough = self._fits(node, task)
+        self._trial.rollback(mark)
         return enough
+
+    def _fits(self, node: Node, task: Task) -> bool:
+        if not (node.idle >= task.cards if task.cards else node.card_for_share(task.share) is not None):
+            return False
+        return self._pool.plain(task) or self._pool.fits(node, task)
 
     # -- changes that can be undone ----------------------------------------------------------------
 
     def _occupy(self, node: Node, task: Task, left: int) -> Place:
         """Put as many pods on the node as fit and are left."""
         pods = min(left, node.idle // task.cards) if task.cards else 1
-        place = self._pool.occupy(node, task, pods)
-        self._undo.append(lambda: self._pool.release([place], task))
-        return place
+        if not self._pool.plain(task):
+            pods = self._pool.most_pods(node, task, pods)
+        return self._trial.place(node, task, pods)
 
     def _take_off(self, run: Run) -> None:
+        self._trial.evict(run)
         self._books.leave(run)
-        self._pool.release(run.places, run.task)
-        self._undo.append(lambda: self._put_back(run))
-
-    def _put_back(self, run: Run) -> None:
-        for place in run.places:
-            self._pool.hold(place, run.task)
-        self._books.enter(run)
+        self._trial.note(lambda: self._books.enter(run))
 
     def _stop(self, run: Run) -> None:
         self._take_off(run)
         self._spare.change(run, -1)
         self.stopped[run] = None
-        self._undo.append(lambda: self._unstop(run))
+        self._trial.note(lambda: self._unstop(run))
 
     def _unstop(self, run: Run) -> None:
         self._spare.change(run, +1)
         _forget(self.stopped, run)
-
-    def _roll_back(self, mark: int) -> None:
-        while len(self._undo) > mark:
-            self._undo.pop()()
 
 
 def _forget(of: dict[Run, None] | dict[Run, list[Place]], run: Run) -> None:
@@ -251,7 +251,3 @@ def _pods(places: list[Place], task: Task) -> int:
 
 def _cards_on(run: Run, node: Node) -> int:
     return sum(cards for where, _, cards in run.places if where is node)
-
-
-def _fits(node: Node, task: Task) -> bool:
-    return node.idle >= task.cards if task.cards else node.card_for_share(task.share) is not None

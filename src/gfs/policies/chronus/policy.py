@@ -9,53 +9,55 @@ renewed is suspended with its progress kept and pays `resume_overhead` when it r
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from heapq import heappop, heappush
-from math import floor, inf
+from math import floor
 
 from gfs.core.actions import NOTHING, Eviction, Plan
 from gfs.core.lease_reasons import BetweenLeases, LeaseEnd, NoLease
-from gfs.core.ledger import GuaranteeLedger
+from gfs.core.listeners import Listener
 from gfs.core.node import Place
-from gfs.core.pool import Pool
-from gfs.core.ports import Placer, Quota, QuotaRow, SolverFigures
-from gfs.core.reasons import Reason
-from gfs.core.run import Run
+from gfs.core.ports import Placer, Quota, SolverFigures
+from gfs.core.reasons import NoNode, Reason
+from gfs.core.run import End, Run, Waiting
+from gfs.core.state import PoolState
+from gfs.core.trial import Trial
 from gfs.domain.task import Kind, Task
 from gfs.domain.units import MICRO
-from gfs.policies.chronus.books import LeaseBooks, Queue, Waiting
+from gfs.policies.choosing import Chooser
+from gfs.policies.chronus.books import LeaseBooks, LeaseMemory, Queue
 from gfs.policies.chronus.choice import LeaseChoice, all_in
 from gfs.policies.chronus.placing import Placing, Spare
 from gfs.policies.chronus.selection import Like, like
 
 
-class ChronusPolicy:
+class ChronusPolicy(Listener):
     """The leases of one pool."""
-
-    leases = True
 
     def __init__(
         self,
-        pool: Pool,
+        state: PoolState,
         *,
         placer: Placer,
         quota: Quota,
-        ledger: GuaranteeLedger,
         lease: tuple[float, float],
         resume_overhead: float,
         patience: float,
         solver_seconds: float,
     ) -> None:
         """`lease`: seconds of an HP and of a spot lease, the first a whole multiple of the second."""
-        self.pool = pool
+        self.state = state
         self.quota = quota
-        self.ledger = ledger
-        self._placer = placer
+        self._pool = state.pool
+        self._trial = Trial(state.pool)
+        self._chooser = Chooser(state.pool, placer)
         self._round = lease[Kind.SPOT]
-        self._books = LeaseBooks(pool, round(lease[Kind.HP] / self._round))
+        self._memory = state.remember("leases", LeaseMemory)
+        self._books = LeaseBooks(state, self._memory, round(lease[Kind.HP] / self._round))
         self._choice = LeaseChoice(
-            pool,
+            state.pool,
             self._books,
+            self._memory,
             quota,
             resume=tuple(resume_overhead / length for length in lease),
             patience=max(1, round(patience / self._round)),
@@ -63,48 +65,50 @@ class ChronusPolicy:
             seconds=solver_seconds,
         )
         self._resume_overhead = resume_overhead
-        self._reasons: dict[int, Reason] = {}
-        self._newcomers: list[Task] = []
-        """Tasks that came since the last round."""
-        self._asked = -inf
-        """The round that a wake-up was asked for."""
+        state.listen(self)
 
     # -- what happened -----------------------------------------------------------------------------
 
-    def finish(self, run: Run, now: float) -> None:
+    def finished(self, run: Run, now: float) -> None:
         """A run is done; its cards stay idle until the next round."""
-        if run.task.kind:
-            self.ledger.finished(run, now)
         self._books.close(run)
-        run.alive = False
-        self.pool.release(run.places, run.task)
 
-    def tick(self, now: float) -> None:
-        """The regular moment: the quota is reconsidered."""
-        self.quota.tick(now)
+    def ended(self, run: Run, end: End, now: float) -> None:
+        """A run is over before it was done."""
+        if end is End.SUSPENDED:
+            return  # by a decision of ours, which sees to the rest
+        self._books.close(run)
+        if end.waits_again:
+            self._books.queue(self.state.waiting[run.task.index])
+            self._memory.newcomers.append(run.task)
+
+    def withdrawn(self, task: Task, now: float) -> None:
+        """A task waits no longer."""
+        self._books.unqueue(self._books.find(task))
 
     # -- rounds ------------------------------------------------------------------------------------
 
     def decide(self, arrived: Sequence[Task], freed: bool, now: float) -> Plan:
         """Newcomers wait for the next round; where one begins, leases are given out."""
-        books = self._books
+        books, memory, waiting = self._books, self._memory, self.state.waiting
         for task in arrived:
-            books.queue(Waiting(task, 1, now))
+            self.state.queue(task, now)
+            books.queue(waiting[task.index])
         if not books.anybody_waits:
             return NOTHING
         number, begins = self._round_at(now)
         plan = Plan()
         if begins:
             self._give_out(plan, number, now)
-            self._explain([*self._newcomers, *arrived], plan)
-            self._newcomers.clear()
+            self._explain([*memory.newcomers, *arrived], plan)
+            memory.newcomers.clear()
         else:
-            self._newcomers += arrived
+            memory.newcomers += arrived
             wait = (number + 1) * self._round - now
             for task in arrived:
-                self._reasons[task.index] = BetweenLeases(wait)
-        if books.anybody_waits and self._asked <= number:
-            self._asked = number + 1
+                waiting[task.index].reason = BetweenLeases(wait)
+        if books.anybody_waits and memory.asked <= number:
+            memory.asked = number + 1
             plan.wake = (number + 1) * self._round
         return plan
 
@@ -134,7 +138,7 @@ class ChronusPolicy:
         self._backfill(plan, number, now)
 
     def _placing(self, ending: Iterable[Run], stops: Mapping[Like, int]) -> Placing:
-        return Placing(self.pool, self._books, self._placer.choose, Spare(ending, stops))
+        return Placing(self._trial, self._books, self._chooser.choose, Spare(ending, stops))
 
     def _serve_hp(
         self, plan: Plan, chosen: list[Waiting], stops: dict[Like, int], number: int, now: float
@@ -198,17 +202,15 @@ class ChronusPolicy:
 
     def _within_quota(self, task: Task) -> bool:
         hours = task.guarantee_hours
-        return not task.kind or self.pool.spot_held(hours) + task.micro <= self.quota.limit(hours) * MICRO
+        return not task.kind or self._pool.spot_held(hours) + task.micro <= self.quota.limit(hours) * MICRO
 
     # -- acting on a decision ----------------------------------------------------------------------
 
     def _start(self, plan: Plan, waiting: Waiting, places: list[Place], number: int, now: float) -> None:
         task = waiting.task
-        overhead = self._resume_overhead if waiting.number > 1 else 0.0
-        run = Run(task, waiting.number, places, now, overhead, self._reasons.pop(task.index, None))
+        overhead = self._resume_overhead if waiting.suspended else None
+        run = self.state.start(task, places, now, overhead)
         self._books.open(run, number)
-        if task.kind:
-            self.ledger.started(run, now)
         plan.starts.append(run)
 
     def _carry_out(self, plan: Plan, placing: Placing, number: int, now: float) -> None:
@@ -221,12 +223,10 @@ class ChronusPolicy:
         placing.moved.clear()
 
     def _suspend(self, plan: Plan, run: Run, now: float) -> Waiting:
-        if run.task.kind:
-            self.ledger.broken(run, now)
-        run.alive = False
         self._books.expire(run)
+        self.state.evict(run, now, suspended=True)
         plan.evictions.append(Eviction(run, LeaseEnd(), keeps_progress=True))
-        return Waiting(run.task, run.number + 1, now)
+        return self.state.waiting[run.task.index]
 
     @property
     def solver(self) -> SolverFigures:
@@ -237,25 +237,17 @@ class ChronusPolicy:
 
     def _explain(self, arrived: Sequence[Task], plan: Plan) -> None:
         """Note a reason for everything that this round has left without a lease."""
-        left = [*arrived, *(eviction.run.task for eviction in plan.evictions)]
-        started = {run.task.index for run in plan.starts}
-        for task in left:
-            if task.index not in started:
-                self._reasons[task.index] = self._no_lease(task)
+        for task in (*arrived, *(eviction.run.task for eviction in plan.evictions)):
+            waiting = self.state.waiting.get(task.index)
+            if waiting is not None:
+                waiting.reason = self.explain(task)
 
-    def _no_lease(self, task: Task) -> NoLease:
+    def explain(self, task: Task) -> Reason:
+        """Why a task that waits does so now."""
+        if not self._pool.capacity:
+            return NoNode(self._pool.gpu_model, len(self._pool.nodes))
         asked = sum(queue.gpus for queue in self._books.queues(task.kind))
-        return NoLease(task, self.pool.idle + self._choice.parts(), asked)
-
-    def waiting(self) -> Iterator[tuple[Task, Reason]]:
-        """Everything that waits and why, HP first."""
-        for kind in Kind:
-            for waiting in all_in(self._books.queues(kind)):
-                yield waiting.task, self._no_lease(waiting.task)
-
-    def quota_rows(self) -> Sequence[QuotaRow]:
-        """The spot quota as it stands."""
-        return self.quota.rows()
+        return NoLease(task, self._pool.idle + self._choice.parts(), asked)
 
 
 def _largest_first(waiting: Iterable[Waiting]) -> list[Waiting]:
@@ -274,4 +266,7 @@ def _as_large(task: Task, other: Task) -> bool:
         and task.gpus_per_pod >= other.gpus_per_pod
         and task.pods >= other.pods
         and task.guarantee_hours == other.guarantee_hours
+        and task.node_filter == other.node_filter
+        and task.cpus_per_pod >= other.cpus_per_pod
+        and task.memory_per_pod >= other.memory_per_pod
     )

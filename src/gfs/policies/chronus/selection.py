@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gfs.domain.task import Kind, Task
+from gfs.domain.task import Kind, NodeFilter, Task
 from gfs.domain.units import MICRO
 from gfs.policies.chronus.program import Floats, maximise
 
@@ -38,11 +38,12 @@ class Like(NamedTuple):
     gpus_per_pod: float
     pods: int
     guarantee_hours: float
+    node_filter: NodeFilter | None = None
 
 
 def like(task: Task) -> Like:
     """Tasks with the same answer are alike."""
-    return Like(task.kind, task.gpus_per_pod, task.pods, task.guarantee_hours)
+    return Like(task.kind, task.gpus_per_pod, task.pods, task.guarantee_hours, task.node_filter)
 
 
 class Group(NamedTuple):

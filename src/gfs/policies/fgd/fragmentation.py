@@ -16,16 +16,15 @@ under one mix, and this way they are compared exactly.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
-from gfs.core.actions import Plan
+from gfs.core.listeners import Listener
 from gfs.core.node import Node
-from gfs.core.run import Run
 from gfs.domain.task import Task
 from gfs.domain.units import MICRO
 
 
-class RequestMix:
+class RequestMix(Listener):
     """How many tasks of each per-pod size have arrived so far in a pool, HP and spot, each counted once."""
 
     def __init__(self, largest_node: int) -> None:
@@ -41,15 +40,15 @@ class RequestMix:
         self._at_least: list[int] = []
         """Position in `_shares` -> tasks seen that want this fraction or a larger one."""
 
-    def arrived(self, tasks: Sequence[Task], now: float) -> None:
-        """Tasks have been submitted: they belong to the mix from now on."""
-        self.learn(tasks)
+    def submitted(self, task: Task, now: float) -> None:
+        """A task has come: it belongs to the mix from now on, whatever becomes of it."""
+        self.learn((task,))
 
-    def finished(self, run: Run, now: float) -> None:
-        """What has arrived stays in the mix."""
-
-    def decided(self, plan: Plan, now: float) -> None:
-        """Who runs where does not change the mix."""
+    def reach(self, largest_node: int) -> None:
+        """The pool has larger nodes than before."""
+        for idle in range(len(self.of_idle), largest_node + 1):
+            more = sum(count for size, count in self.tasks.items() if size > idle * MICRO)
+            self.of_idle.append(idle * MICRO * more)
 
     def learn(self, arrived: Iterable[Task]) -> None:
         """Count tasks that have just arrived."""

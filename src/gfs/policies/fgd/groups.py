@@ -6,60 +6,47 @@ no order of groups is kept: a decision looks at every group once and at no other
 
 from __future__ import annotations
 
-from heapq import heappop, heappush
 from typing import Generic, TypeVar
 
+from gfs.core.lazy_heap import LazyHeap
+
 K = TypeVar("K")
-
-
-class Group:
-    """Nodes that a scheduler cannot tell apart."""
-
-    __slots__ = ("count", "heap")
-
-    def __init__(self) -> None:
-        self.count = 0
-        self.heap: list[int] = []
-        """Positions of its nodes, and of some that have left."""
 
 
 class Groups(Generic[K]):
     """Which nodes have which key. A node has one key or none."""
 
     def __init__(self, nodes: int) -> None:
-        self.groups: dict[K, Group] = {}
-        """Only groups that have nodes."""
-        self.keys: list[K | None] = [None] * nodes
+        self.groups: dict[K, LazyHeap[int]] = {}
+        """Key -> positions of the nodes that have it. Only groups that have nodes."""
+        self._keys: list[K | None] = [None] * nodes
         """Position of a node -> its key."""
+        self._home: list[LazyHeap[int] | None] = [None] * nodes
 
     def file(self, node: int, key: K | None) -> None:
         """Give the node at this position another key."""
-        keys, groups = self.keys, self.groups
-        old = keys[node]
+        old = self._keys[node]
         if old == key:
             return
-        keys[node] = key
+        self._keys[node] = key
         if old is not None:
-            group = groups[old]
+            group = self.groups[old]
             group.count -= 1
             if not group.count:
-                del groups[old]
+                del self.groups[old]
+        home = None
         if key is not None:
-            known = groups.get(key)
-            if known is None:
-                known = groups[key] = Group()
-            known.count += 1
-            heap = known.heap
-            heappush(heap, node)
-            if len(heap) > 4 * known.count + 64:
-                # Drop nodes that have left and nodes entered twice.
-                heap[:] = sorted({i for i in heap if keys[i] == key})
+            home = self.groups.get(key)
+            if home is None:
+                home = self.groups[key] = LazyHeap()
+        self._home[node] = home
+        if home is not None:
+            home.push(node, self._home)
 
     def first(self, key: K) -> int:
         """The lowest position of a node with this key; there must be one."""
-        keys, heap = self.keys, self.groups[key].heap
-        node = heap[0]
-        while keys[node] != key:
-            heappop(heap)
-            node = heap[0]
-        return node
+        return self.groups[key].first(self._home)
+
+    def key_of(self, node: int) -> K | None:
+        """The key of the node at this position."""
+        return self._keys[node]

@@ -8,11 +8,12 @@ So nodes are kept by idle cards, and for fractions also by their free parts; eac
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable
-from heapq import heappop, heappush
+from collections.abc import Iterator
 
+from gfs.core.lazy_heap import LazyHeap
+from gfs.core.listeners import Listener
 from gfs.core.node import Node
-from gfs.core.pool import Pool
+from gfs.core.state import PoolState
 from gfs.domain.task import Task
 from gfs.domain.units import MICRO
 from gfs.policies.fgd.fragmentation import RequestMix, free_parts
@@ -22,77 +23,73 @@ Free = tuple[int, tuple[int, ...]]
 """Idle cards, and the different free parts that the divided cards have, ascending."""
 
 
-class FgdPlacer:
+class FgdPlacer(Listener):
     """Nodes by what is free on them, updated change by change."""
 
     fills_up = False  # where F grows least for the first pod, it may grow more for the second
-    next_change = float("inf")
 
-    def __init__(self, pool: Pool, mix: RequestMix) -> None:
+    def __init__(self, state: PoolState, mix: RequestMix) -> None:
+        pool = state.pool
         self._nodes = pool.nodes
         self._mix = mix
         self._free: Groups[Free] = Groups(len(pool.nodes))
         """All nodes with something free: what a fraction asks for."""
         self._changed: set[Node] = set(pool.nodes)
         """Nodes that changed since a fraction last asked."""
-        self._idle_of = [-1] * len(pool.nodes)
-        """Position of a node -> its idle cards."""
-        self._by_idle: list[list[int]] = [[] for _ in pool.idle_levels]
-        """Idle cards -> heap of the positions of such nodes, and of some that have left."""
-        pool.on_change = self._filer(pool.idle_levels)
+        self._by_idle: list[LazyHeap[int]] = [LazyHeap() for _ in pool.idle_levels]
+        """Idle cards -> positions of the nodes that have so many."""
+        self._home: list[LazyHeap[int] | None] = [None] * len(pool.nodes)
+        """Position of a node -> where it stands."""
         for node in pool.nodes:
-            pool.on_change(node)
-        self.choose = self._chooser(pool.idle_levels)
+            self.node_changed(node)
+        state.listen(self)
+
+    def node_changed(self, node: Node) -> None:
+        """What is held on a node has changed."""
+        self._changed.add(node)
+        home, i = self._home, node.index
+        old, new = home[i], self._by_idle[node.idle]
+        if old is not new:
+            home[i] = new
+            if old is not None:
+                old.count -= 1
+            new.push(i, home)
+
+    def choose(self, task: Task) -> Node | None:
         """The node where one more pod of the task makes F grow least, or None."""
+        cards, by_idle, of_idle, home = task.cards, self._by_idle, self._mix.of_idle, self._home
+        if not cards:
+            return self._choose_for_share(task.share)
+        best, least, ties = 0, 0, False
+        for idle in range(cards, len(by_idle)):
+            if by_idle[idle].count:
+                growth = of_idle[idle - cards] - of_idle[idle]
+                if not best or growth < least:
+                    best, least, ties = idle, growth, False
+                elif growth == least:
+                    ties = True
+        if not ties:
+            return self._nodes[by_idle[best].first(home)] if best else None
+        equals = [
+            i for i in range(best, len(by_idle)) if by_idle[i].count and of_idle[i - cards] - of_idle[i] == least
+        ]
+        return self._nodes[min(by_idle[i].first(home) for i in equals)]
 
-    def _filer(self, levels: list[int]) -> Callable[[Node], None]:
-        """The function that notes a change of a node. It runs at every one, so all it needs is bound to it."""
-        changed, idle_of, by_idle = self._changed, self._idle_of, self._by_idle
-
-        def file(node: Node) -> None:
-            changed.add(node)
-            i, idle = node.index, node.idle
-            if idle_of[i] != idle:
-                idle_of[i] = idle
-                heap = by_idle[idle]
-                heappush(heap, i)
-                if len(heap) > 4 * levels[idle] + 64:
-                    # Drop nodes that have left and nodes entered twice.
-                    heap[:] = sorted({other for other in heap if idle_of[other] == idle})
-
-        return file
-
-    def _chooser(self, levels: list[int]) -> Callable[[Task], Node | None]:
-        """The function that chooses. It runs for every pod."""
-        nodes, idle_of, by_idle, of_idle = self._nodes, self._idle_of, self._by_idle, self._mix.of_idle
-        end = len(levels)
-
-        def first_with(idle: int) -> int:
-            heap = by_idle[idle]
-            i = heap[0]
-            while idle_of[i] != idle:
-                heappop(heap)
-                i = heap[0]
-            return i
-
-        def choose(task: Task) -> Node | None:
-            cards = task.cards
-            if not cards:
-                return self._choose_for_share(task.share)
-            best, least, ties = 0, 0, False
-            for idle in range(cards, end):
-                if levels[idle]:
-                    growth = of_idle[idle - cards] - of_idle[idle]
-                    if not best or growth < least:
-                        best, least, ties = idle, growth, False
-                    elif growth == least:
-                        ties = True
-            if not ties:
-                return nodes[first_with(best)] if best else None
-            equals = [i for i in range(best, end) if levels[i] and of_idle[i - cards] - of_idle[i] == least]
-            return nodes[min(map(first_with, equals))]
-
-        return choose
+    def ranked(self, task: Task) -> Iterator[Node]:
+        """The nodes with cards for one more pod of the task, best first."""
+        cards, share, of_idle, of_part = task.cards, task.share, self._mix.of_idle, self._mix.of_part
+        found: list[tuple[int, int]] = []
+        for node in self._nodes:
+            fitting = [part for part in free_parts(node) if share and part >= share]
+            if fitting:
+                growth = of_part(min(fitting) - share) - of_part(min(fitting))
+            elif node.idle >= max(cards, 1):
+                growth = of_idle[node.idle - max(cards, 1)] - of_idle[node.idle]
+                growth += of_part(MICRO - share) if share else 0
+            else:
+                continue
+            found.append((growth, node.index))
+        return (self._nodes[i] for _, i in sorted(found))
 
     def _choose_for_share(self, share: int) -> Node | None:
         self._refresh()
@@ -120,14 +117,3 @@ class FgdPlacer:
             parts = tuple(sorted({part for part in free_parts(node) if part})) if node.shares else ()
             self._free.file(node.index, (node.idle, parts) if node.idle or parts else None)
         self._changed.clear()
-
-    def evicted(self, node: Node, now: float) -> None:
-        """Eviction history does not matter here."""
-
-    def advance(self, now: float) -> bool:
-        """Time alone changes nothing."""
-        return False
-
-    def closed(self, task: Task) -> int:
-        """Every node is open."""
-        return 0

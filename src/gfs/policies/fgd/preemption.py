@@ -7,7 +7,7 @@ with divided cards each arrangement of fractions at most once: most are ruled ou
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cache
 
 from gfs.core.node import Node
@@ -16,7 +16,7 @@ from gfs.core.ports import Victims
 from gfs.core.run import Run
 from gfs.domain.task import Task
 from gfs.domain.units import MICRO
-from gfs.policies.displace import could_hold
+from gfs.policies.displace import could_hold, victims_on
 from gfs.policies.fgd.fragmentation import RequestMix, free_parts
 from gfs.policies.fgd.groups import Groups
 from gfs.policies.fgd.victims import DividedNode, Profile, fractions_on, latest_victims, ways
@@ -39,18 +39,17 @@ class FgdPreemptor:
         """Nodes with spot runs and without divided cards."""
         self._divided: Groups[DividedProfile] = Groups(len(pool.nodes))
         """Nodes with spot runs and divided cards."""
-        pool.changed.update(pool.nodes)
-
-    def started(self, run: Run) -> None:
-        """Nothing to note."""
-
-    def ended(self, run: Run) -> None:
-        """Nothing to note."""
+        self._changed = pool.listeners.feed()
+        """Nodes that changed since the last search."""
+        self._file(pool.nodes)
 
     def choose(self, task: Task, now: float) -> Victims | None:
         """The node where F grows least and its victims, or None if no eviction helps."""
-        self._refresh()
-        best = self._best_divided(task, self._best_plain(task))
+        if self._pool.plain(task):
+            self._refresh()
+            best = self._best_divided(task, self._best_plain(task))
+        else:
+            best = self._best_fitting(task)
         if best is None:
             return None
         _, _, i, runs = best
@@ -88,26 +87,40 @@ class FgdPreemptor:
         bounds = sorted(
             (_least_growth(profile, task, mix.of_idle, of_part), i)
             for i, profile in firsts
-            if could_hold(nodes[i], task)
+            if could_hold(self._pool, nodes[i], task)
         )
         for bound, i in bounds:
             if best is not None and (bound, 1, i) > best[:3]:
                 break  # the pod fits nowhere as it is, so there is at least one victim
             before = mix.fragmentation(nodes[i].idle, free_parts(nodes[i]))
-            after, runs = DividedNode(nodes[i]).one_by_one(task, mix)
+            after, runs = DividedNode(self._pool, nodes[i]).one_by_one(task, mix)
             option = (after - before, len(runs), i, runs)
             best = option if best is None else min(best, option)
         return best
 
+    def _best_fitting(self, task: Task) -> Option | None:
+        """For a task that asks for more than cards: every node by itself, later tasks going first."""
+        pool, mix = self._pool, self._mix
+        options: list[Option] = []
+        for node in pool.nodes:
+            if not node.spot or not could_hold(pool, node, task):
+                continue
+            runs = victims_on(pool, node, task, sorted(node.spot, key=lambda run: run.task.index))
+            before = mix.fragmentation(node.idle, free_parts(node))
+            options.append((DividedNode(pool, node).after(task, mix, runs) - before, len(runs), node.index, runs))
+        return min(options, key=lambda option: option[:3]) if options else None
+
     def _refresh(self) -> None:
         """Bring the profiles of the nodes that changed since the last search up to date."""
-        for node in self._pool.changed:
+        self._file(self._changed())
+
+    def _file(self, nodes: Iterable[Node]) -> None:
+        for node in nodes:
             i = node.index
             divided = bool(node.spot and node.shares)
             plain = bool(node.spot and not node.shares)
             self._plain.file(i, _profile(node) if plain else None)
             self._divided.file(i, _divided_profile(node) if divided else None)
-        self._pool.changed.clear()
 
 
 def _profile(node: Node) -> Profile:

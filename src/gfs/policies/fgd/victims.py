@@ -23,6 +23,7 @@ from functools import lru_cache
 from itertools import product
 
 from gfs.core.node import Node
+from gfs.core.pool import Pool
 from gfs.core.run import Run
 from gfs.domain.task import Task
 from gfs.domain.units import MICRO
@@ -86,7 +87,8 @@ def _later_first(run: Run) -> int:
 class DividedNode:
     """A node with divided cards as its spot runs go, on paper."""
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, pool: Pool, node: Node) -> None:
+        self._pool = pool
         self._node = node
         self._idle = node.idle
         self._free = dict(zip(node.shares, free_parts(node), strict=True))
@@ -102,15 +104,20 @@ class DividedNode:
             self._let_go(run)
             gone.append(run)
         if len(gone) > 1:
-            victims = victims_on(self._node, task, [*self._held, *reversed(gone)])
+            victims = victims_on(self._pool, self._node, task, [*self._held, *reversed(gone)])
             if len(victims) < len(gone):
-                after = DividedNode(self._node)
-                for run in victims:
-                    after._let_go(run)
-                placed = _placed(after._without(()), task)
-                assert placed is not None, "the victims make room"
-                gone = victims
+                return DividedNode(self._pool, self._node).after(task, mix, victims), sorted(
+                    victims, key=_later_first
+                )
         return mix.fragmentation(*placed), sorted(gone, key=_later_first)
+
+    def after(self, task: Task, mix: RequestMix, victims: Sequence[Run]) -> int:
+        """F once these victims have gone and the pod is in place."""
+        for run in victims:
+            self._let_go(run)
+        placed = _placed(self._without(()), task)
+        assert placed is not None, "the victims make room"
+        return mix.fragmentation(*placed)
 
     def _next(self, task: Task, mix: RequestMix) -> Run:
         """The run that goes next: criteria 1 to 3, and the others where these leave a choice."""

@@ -11,8 +11,10 @@ leave them alone and fill gaps as in the paper; once none is, apart is better ag
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from gfs.core.node import Node
-from gfs.core.pool import Pool
+from gfs.core.state import PoolState
 from gfs.domain.task import Kind, Task
 from gfs.policies.gfs.scoring import GfsPlacer
 
@@ -29,18 +31,24 @@ class ApartPlacer(GfsPlacer):
     packing_first = False
     views = (Kind.HP, Kind.SPOT, Kind.SPOT)
 
-    def __init__(self, pool: Pool, *, gamma: float = 0.8, m: float = 3.0) -> None:
-        super().__init__(pool, gamma=gamma, m=m)
-        self._pool = pool
+    def __init__(self, state: PoolState, *, gamma: float = 0.8, m: float = 3.0) -> None:
+        super().__init__(state, gamma=gamma, m=m)
+        self._pool = pool = state.pool
         self._largest = pool.sizes[-1]
         self._few = FEW * len(pool.nodes)
         self._away, self._gaps = self._index.chooser((HP, AWAY)), self._index.chooser((HP, GAPS))
         self.choose = self._choose
 
     def _choose(self, task: Task) -> Node | None:
-        if task.kind and 0 < self._pool.idle_slots(self._largest) <= self._few:
-            return self._gaps(task)
-        return self._away(task)
+        return self._gaps(task) if self._few_empty(task) else self._away(task)
+
+    def ranked(self, task: Task) -> Iterator[Node]:
+        """The nodes with cards for one more pod of the task, best first."""
+        view = HP if not task.kind else GAPS if self._few_empty(task) else AWAY
+        return self._index.ranked(task, view)
+
+    def _few_empty(self, task: Task) -> bool:
+        return bool(task.kind) and 0 < self._pool.idle_slots(self._largest) <= self._few
 
     def _compared(self, view: int, packing: int, hp: int, spot: int) -> tuple[int, int]:
         match view:

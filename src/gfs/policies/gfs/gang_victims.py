@@ -8,15 +8,16 @@ that they make room for, until all pods fit; then those that are not needed afte
 
 from __future__ import annotations
 
+from bisect import bisect_left, insort
 from heapq import heapify, heappop, heappush
 from math import inf
 from typing import NamedTuple
 
-from gfs.core.ledger import GuaranteeLedger
+from gfs.core.listeners import Listener
 from gfs.core.node import Node
-from gfs.core.pool import Pool
 from gfs.core.ports import Victims
 from gfs.core.run import Run
+from gfs.core.state import PoolState
 from gfs.domain.execution import since_checkpoint
 from gfs.domain.task import Task
 from gfs.policies.gfs.preemption import GfsPreemptor
@@ -38,30 +39,34 @@ class Weights(NamedTuple):
         return self.eviction + self.waste * run.waste(now)
 
 
-class GangPreemptor:
+class GangPreemptor(Listener):
     """The paper's preemptor for a pod, a choice for all of them together for a gang."""
 
-    def __init__(self, pool: Pool, ledger: GuaranteeLedger, *, beta: float = 0.5, period: float) -> None:
-        self._pool = pool
-        self._ledger = ledger
-        self._waste_weight = beta / (pool.capacity * period)
-        self._single = GfsPreemptor(pool, ledger, beta=beta, period=period)
-        self._runs: dict[float, dict[Run, None]] = {}
-        """GPUs -> the spot runs that hold so many."""
-        self.choose = self._single.choose
+    def __init__(self, state: PoolState, *, beta: float = 0.5, period: float) -> None:
+        self._ledger = state.ledger
+        self._waste_weight = beta / (max(state.pool.capacity, 1) * period)
+        self._single = GfsPreemptor(state, beta=beta, period=period)
+        self._runs: dict[float, list[tuple[int, Run]]] = {}
+        """GPUs -> (task index, spot run) of those that hold so many, sorted."""
+        for run in state.runs.values():
+            if run.task.kind:
+                self.spot_held(run)
+        state.listen(self)
 
-    def started(self, run: Run) -> None:
+    def spot_held(self, run: Run) -> None:
         """A spot run now holds its cards."""
-        self._runs.setdefault(run.task.gpus, {})[run] = None
-        self._single.started(run)
+        insort(self._runs.setdefault(run.task.gpus, []), (run.task.index, run))
 
-    def ended(self, run: Run) -> None:
+    def spot_released(self, run: Run) -> None:
         """A spot run no longer holds its cards."""
         alike = self._runs[run.task.gpus]
-        del alike[run]
+        del alike[bisect_left(alike, (run.task.index,))]
         if not alike:
             del self._runs[run.task.gpus]
-        self._single.ended(run)
+
+    def choose(self, task: Task, now: float) -> Victims | None:
+        """The node and victims for one more pod of an HP task, or None if no eviction helps."""
+        return self._single.choose(task, now)
 
     def choose_gang(self, task: Task, pods: int, now: float) -> Victims | None:
         """Victims for so many pods at once; None if this search finds none (then pod by pod may still do)."""
@@ -76,12 +81,12 @@ class GangPreemptor:
 
     def runs(self) -> list[Run]:
         """All spot runs, largest first."""
-        return [run for gpus in sorted(self._runs, reverse=True) for run in self._runs[gpus]]
+        return [run for gpus in sorted(self._runs, reverse=True) for _, run in self._runs[gpus]]
 
     def weights(self, now: float) -> Weights:
         """What a victim costs at the moment."""
-        broken = self._ledger.evicted
-        periods = broken + self._ledger.completed(now)
+        broken, kept = self._ledger.totals(now)
+        periods = broken + kept
         more = (broken + 1) / (periods + 1) - (broken / periods if periods else 0.0)
         return Weights(more, self._waste_weight)
 
@@ -89,7 +94,7 @@ class GangPreemptor:
         """The largest spot runs."""
         found: list[Run] = []
         for gpus in sorted(self._runs, reverse=True):
-            found += self._runs[gpus]
+            found += [run for _, run in self._runs[gpus]]
             if len(found) >= MOST_CANDIDATES:
                 break
         return found[:MOST_CANDIDATES]

@@ -8,13 +8,13 @@ use kept nodes like any others. What it costs, cards that stand idle on kept nod
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 
-from gfs.core.actions import Plan
+from gfs.core.listeners import Listener
 from gfs.core.node import Node
-from gfs.core.pool import Pool
-from gfs.core.run import Run
+from gfs.core.run import End, Run
+from gfs.core.state import PoolState
 from gfs.domain.task import Task
 from gfs.domain.units import MICRO, format_seconds
 
@@ -32,72 +32,129 @@ class KeptCards:
     """Cards idle on kept nodes x time, as seen at the looks."""
 
 
-class Keeper:
+@dataclass(slots=True)
+class Kept:
+    """What is remembered: who waits since when, for whom nodes are kept and which."""
+
+    since: dict[int, tuple[Task, float]] = field(default_factory=dict)
+    """Task index -> spot task and since when it waits; the first one waits longest."""
+    looked: float = float("-inf")
+    task: Task | None = None
+    nodes: dict[Node, None] = field(default_factory=dict)
+    started: bool = False
+    """Whether the task that nodes are kept for has started in the pass that goes on."""
+    quota_closed: bool = False
+    """Whether the quota is left to that task."""
+
+
+class Keeper(Listener):
     """Sees who waits, and says for whom nodes are kept and which."""
 
-    def __init__(self, pool: Pool, patience: float, cost: KeptCards) -> None:
-        self._pool = pool
+    def __init__(self, state: PoolState, patience: float, cost: KeptCards) -> None:
+        self._pool = state.pool
         self._patience = patience
         self._cost = cost
-        self._since: dict[int, tuple[Task, float]] = {}
-        """Task index -> spot task and since when it waits; the first one waits longest."""
-        self._looked = float("-inf")
-        self.task: Task | None = None
-        """For whom nodes are kept."""
-        self.nodes: dict[Node, None] = {}
-        """The nodes that are kept."""
+        self._kept = state.remember("kept nodes", Kept)
+        there = set(state.pool.nodes)
+        for node in [node for node in self._kept.nodes if node not in there]:
+            del self._kept.nodes[node]
         self.changed: Callable[[Node], None] = lambda node: None
         """Told of every node that is kept from now on, or no longer."""
+        state.listen(self)
+
+    @property
+    def task(self) -> Task | None:
+        """For whom nodes are kept."""
+        return self._kept.task
+
+    @property
+    def nodes(self) -> dict[Node, None]:
+        """The nodes that are kept."""
+        return self._kept.nodes
+
+    @property
+    def quota_closed(self) -> bool:
+        """Whether the quota is left to the task that nodes are kept for."""
+        return self._kept.quota_closed
+
+    @quota_closed.setter
+    def quota_closed(self, closed: bool) -> None:
+        self._kept.quota_closed = closed
 
     # -- what happens ------------------------------------------------------------------------------
 
-    def arrived(self, tasks: Sequence[Task], now: float) -> None:
-        """Tasks have been submitted."""
-        for task in tasks:
-            if task.kind:
-                self._since[task.index] = (task, now)
+    def submitted(self, task: Task, now: float) -> None:
+        """A task has come."""
+        if task.kind:
+            self._kept.since[task.index] = (task, now)
         self._look(now)
+
+    def started(self, run: Run, now: float) -> None:
+        """Who starts waits no longer."""
+        if run.task is self.task:
+            self._kept.started = True
+        elif run.task.kind:
+            del self._kept.since[run.task.index]
+
+    def ended(self, run: Run, end: End, now: float) -> None:
+        """Who was stopped waits again."""
+        task = run.task
+        if task.kind and end.waits_again:
+            self._queue(task, run.since if end is End.START_FAILED else now)
 
     def finished(self, run: Run, now: float) -> None:
-        """A run is done."""
+        """Time has passed."""
         self._look(now)
 
-    def decided(self, plan: Plan, now: float) -> None:
-        """The evicted wait again, those who start no longer."""
-        for eviction in plan.evictions:
-            self._since[eviction.run.task.index] = (eviction.run.task, now)
-        for run in plan.starts:
-            if run.task.kind:
-                del self._since[run.task.index]
-                if run.task is self.task:
-                    self._keep_for(None, {})
+    def withdrawn(self, task: Task, now: float) -> None:
+        """Who is gone does not wait, and needs no nodes."""
+        if task.kind:
+            del self._kept.since[task.index]
+        if task is self.task:
+            self._keep_for(None, {})
+
+    def passed(self, now: float) -> None:
+        """The nodes of a task that has started are given free when the pass is over."""
+        task = self.task
+        if self._kept.started and task is not None:
+            self._kept.started = False
+            del self._kept.since[task.index]
+            self._keep_for(None, {})
+
+    def _queue(self, task: Task, since: float) -> None:
+        waiting = self._kept.since
+        latest = next(reversed(waiting.values()))[1] if waiting else since
+        waiting[task.index] = (task, since)
+        if since < latest:  # it goes on with an earlier wait
+            self._kept.since = dict(sorted(waiting.items(), key=lambda entry: (entry[1][1], entry[0])))
 
     # -- what is kept ------------------------------------------------------------------------------
 
-    def spot_held(self, hours: float) -> float:
+    def held(self, hours: float) -> float:
         """GPUs of running spot tasks that count against a quota for so many hours."""
         return self._pool.spot_held(hours) / MICRO
 
     def why(self) -> str:
         """Such as 'kept for s17, which has waited 7.1 h'."""
         assert self.task is not None
-        waited = self._looked - self._since[self.task.index][1]
+        waited = self._kept.looked - self._kept.since[self.task.index][1]
         return f"kept for {self.task.name}, which has waited {format_seconds(waited)}"
 
     def _look(self, now: float) -> None:
-        if now - self._looked < LOOK:
+        kept = self._kept
+        if now - kept.looked < LOOK:
             return
-        if self.task is not None:
-            self._cost.gpu_seconds += (now - self._looked) * sum(node.idle for node in self.nodes)
-        self._looked = now
-        task = self.task or self._starving(now)
+        if kept.task is not None:
+            self._cost.gpu_seconds += (now - kept.looked) * sum(node.idle for node in kept.nodes)
+        kept.looked = now
+        task = kept.task or self._starving(now)
         if task is not None:
             nodes = self._nodes_for(task)
             self._keep_for(task if nodes else None, nodes)
 
     def _starving(self, now: float) -> Task | None:
         """The task that has waited longest, if that is too long and it asks for whole cards."""
-        for task, since in self._since.values():
+        for task, since in self._kept.since.values():
             if now - since <= self._patience:
                 break
             if task.cards:
@@ -106,8 +163,14 @@ class Keeper:
 
     def _nodes_for(self, task: Task) -> dict[Node, None]:
         """Nodes on which all its pods fit beside HP, none if there are not enough: fewest spot cards first."""
-        able = [node for node in self._pool.nodes if node.total - node.hp_cards >= task.cards]
-        able.sort(key=lambda node: (node not in self.nodes, node.total - node.hp_cards - node.idle, node.index))
+        kept = self._kept.nodes
+        able = [
+            node
+            for node in self._pool.nodes
+            if node.total - node.hp_cards >= task.cards
+            and (self._pool.plain(task) or self._pool.could_fit(node, task, node.spot))
+        ]
+        able.sort(key=lambda node: (node not in kept, node.total - node.hp_cards - node.idle, node.index))
         pods, chosen = 0, dict[Node, None]()
         for node in able:
             chosen[node] = None
@@ -117,9 +180,10 @@ class Keeper:
         return {}
 
     def _keep_for(self, task: Task | None, nodes: dict[Node, None]) -> None:
-        if task is not None and self.task is None:
+        kept = self._kept
+        if task is not None and kept.task is None:
             self._cost.tasks += 1
-        before, self.task, self.nodes = self.nodes, task, nodes
+        before, kept.task, kept.nodes = kept.nodes, task, nodes
         for node in (*before, *nodes):
             if (node in before) != (node in nodes):
                 self.changed(node)

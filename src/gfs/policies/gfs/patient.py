@@ -2,31 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from heapq import heapify
+from collections.abc import Iterator, Sequence
 
 from gfs.core.index import Bucket
 from gfs.core.node import Node
-from gfs.core.pool import Pool
-from gfs.core.ports import Attempt, Lengths, TaskLimit
+from gfs.core.ports import Attempt, TaskLimit
+from gfs.core.state import PoolState
 from gfs.domain.task import Task
 from gfs.policies.gfs.apart import ApartPlacer
 from gfs.policies.gfs.keeper import Keeper
-from gfs.policies.queues import SizedQueue
+from gfs.policies.queues import Asks, SizedQueue
 
 
 class PatientQueue(SizedQueue):
     """Serves the task that nodes are kept for first; while others hold too much quota for it, nobody else."""
 
-    def __init__(self, keeper: Keeper, lengths: Callable[[Task], Lengths]) -> None:
-        super().__init__(lengths)
+    def __init__(self, keeper: Keeper, asks: Asks) -> None:
+        super().__init__(asks)
         self._keeper = keeper
-        self._closed = False
-        """Whether the quota is left to the task that nodes are kept for."""
 
     def arrive(self, tasks: Sequence[Task], attempt: Attempt) -> None:
         """Newcomers get a chance unless the quota is kept."""
-        if self._closed and self._keeper.task is not None:
+        if self._keeper.quota_closed and self._keeper.task is not None:
             for task in tasks:
                 self.push(task)
         else:
@@ -34,36 +31,29 @@ class PatientQueue(SizedQueue):
 
     def scan(self, attempt: Attempt, pod_limit: float, task_limit: TaskLimit) -> None:
         """Offer the waiting tasks, the one that nodes are kept for first."""
-        task = self._keeper.task
-        self._closed = False
+        keeper = self._keeper
+        task = keeper.task
+        keeper.quota_closed = False
         if task is not None:
-            lengths = self._lengths(task)
-            over = task_limit(lengths) < task.gpus
+            hours = task.guarantee_hours
+            over = task_limit(hours) < task.gpus
             if attempt(task):
-                self._remove(task)
-            elif over and any(task.gpus <= task_limit((h,)) + self._keeper.spot_held(h) for h in lengths):
-                self._closed = True
+                self.remove(task)
+            elif over and task.gpus <= task_limit(hours) + keeper.held(hours):
+                keeper.quota_closed = True
                 return
         super().scan(attempt, pod_limit, task_limit)
-
-    def _remove(self, task: Task) -> None:
-        lane = self._lanes[-task.gpus_per_pod][self._lengths(task)]
-        lane.remove((task.pods, task.index, task))
-        heapify(lane)
-        self._length -= 1
-        if not lane:
-            self._drop_empty()
 
 
 class KeepingPlacer(ApartPlacer):
     """Keeps all spot tasks but one away from the nodes that are kept for that one."""
 
-    def __init__(self, pool: Pool, keeper: Keeper, *, gamma: float, m: float) -> None:
+    def __init__(self, state: PoolState, keeper: Keeper, *, gamma: float, m: float) -> None:
         self._keeper = keeper
-        super().__init__(pool, gamma=gamma, m=m)
+        super().__init__(state, gamma=gamma, m=m)
         self._anywhere = self.choose
         self.choose = self._choose_kept
-        keeper.changed = self._history_changed
+        keeper.changed = self._refile
 
     def _choose_kept(self, task: Task) -> Node | None:
         if task is self._keeper.task:
@@ -71,6 +61,12 @@ class KeepingPlacer(ApartPlacer):
                 if node.idle >= task.cards:
                     return node
         return self._anywhere(task)
+
+    def ranked(self, task: Task) -> Iterator[Node]:
+        """The nodes with cards for one more pod of the task, best first; those kept for it before all."""
+        if task is self._keeper.task:
+            yield from [node for node in self._keeper.nodes if node.idle >= task.cards]
+        yield from super().ranked(task)
 
     def _marked(self, node: Node) -> bool:
         return super()._marked(node) or node in self._keeper.nodes
@@ -81,13 +77,11 @@ class KeepingPlacer(ApartPlacer):
             return bucket
         return self._index.bucket(node.idle, node.room, tuple(self._without_spot(bucket.ranks)))
 
-    def closed(self, task: Task) -> int:
-        """Nodes with idle cards for a pod of this spot task that it is kept away from."""
-        if not task.kind or task is self._keeper.task:
-            return super().closed(task)
-        return super().closed(task) + sum(node.idle >= max(task.cards, 1) for node in self._keeper.nodes)
-
-    def why_closed(self, task: Task) -> str:
-        """Who the nodes are kept for; nothing if none are: then it is recent evictions."""
+    def closed(self, task: Task) -> tuple[int, str]:
+        """Nodes with idle cards for a pod of this spot task that it is kept away from, and for whom."""
         keeper = self._keeper
-        return keeper.why() if keeper.task is not None and task is not keeper.task else ""
+        why = keeper.why() if keeper.task is not None and task is not keeper.task else ""
+        tired, _ = super().closed(task)
+        if not task.kind or task is keeper.task:
+            return tired, why
+        return tired + sum(node.idle >= max(task.cards, 1) for node in keeper.nodes), why

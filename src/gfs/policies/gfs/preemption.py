@@ -10,11 +10,11 @@ no node left can be cheaper than the best one found.
 
 from __future__ import annotations
 
-from gfs.core.ledger import GuaranteeLedger
 from gfs.core.node import Node
 from gfs.core.pool import Pool
 from gfs.core.ports import Victims
 from gfs.core.run import Run
+from gfs.core.state import PoolState
 from gfs.domain.task import Task
 from gfs.policies.displace import could_hold, victims_on
 from gfs.policies.gfs.profiles import Groups, NodeProfiles, PodSize
@@ -30,24 +30,15 @@ FEW_NODES = 24
 class GfsPreemptor:
     """The cheapest node for one HP pod."""
 
-    def __init__(self, pool: Pool, ledger: GuaranteeLedger, *, beta: float = 0.5, period: float) -> None:
-        self._pool = pool
-        self._ledger = ledger
-        self._waste_weight = beta / (pool.capacity * period)
-        self._profiles = NodeProfiles(pool)
-
-    def started(self, run: Run) -> None:
-        """A spot run now holds its cards."""
-        self._profiles.keep_up()
-
-    def ended(self, run: Run) -> None:
-        """A spot run no longer holds its cards."""
-        self._profiles.keep_up()
+    def __init__(self, state: PoolState, *, beta: float = 0.5, period: float) -> None:
+        self._pool = state.pool
+        self._ledger = state.ledger
+        self._waste_weight = beta / (max(state.pool.capacity, 1) * period)
+        self._profiles = NodeProfiles(state.pool)
 
     def choose(self, task: Task, now: float) -> Victims | None:
         """The cheapest node and its victims, or None if no eviction helps."""
-        evicted, completed = self._ledger.evicted, self._ledger.completed(now)
-        search = _Search(task, now, evicted, completed, self._waste_weight)
+        search = _Search(self._pool, task, now, *self._ledger.totals(now), self._waste_weight)
         size = self._profiles.of_size(task.cards or 1)
         for victims in sorted(size.levels):
             if search.hopeless(victims, 0.0):
@@ -103,11 +94,12 @@ def _few(groups: Groups) -> bool:
 class _Search:
     """The best node found so far, and when to stop."""
 
-    __slots__ = ("_cost", "_evicted", "_periods", "_task", "_weight", "best", "now")
+    __slots__ = ("_cost", "_evicted", "_periods", "_pool", "_task", "_weight", "best", "now")
 
-    def __init__(self, task: Task, now: float, evicted: int, completed: int, weight: float) -> None:
+    def __init__(self, pool: Pool, task: Task, now: float, evicted: int, completed: int, weight: float) -> None:
         self.now = now
         self.best: tuple[Node, list[Run]] | None = None
+        self._pool = pool
         self._task = task
         self._evicted = evicted
         self._periods = evicted + completed
@@ -126,14 +118,14 @@ class _Search:
     def look_at(self, node: Node) -> None:
         """Work out the victims on the node and keep it if it is the cheapest so far."""
         task, now = self._task, self.now
-        if not could_hold(node, task):
+        if not could_hold(self._pool, node, task):
             return
         if len(node.spot) == 1:
             runs = list(node.spot)
             waste = runs[0].waste(now)
         else:
             by_waste = sorted((-run.waste(now), run.task.index, run) for run in node.spot)
-            runs = victims_on(node, task, [entry[2] for entry in by_waste])
+            runs = victims_on(self._pool, node, task, [entry[2] for entry in by_waste])
             gone = set(runs)
             waste = -sum(entry[0] for entry in by_waste if entry[2] in gone)
         cost = (self.cost(len(runs), waste), len(runs), node.index)

@@ -7,8 +7,8 @@ them the spot runs by waste: those that would do as the only victim, and all of 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from functools import cache
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
 
 from gfs.core.node import Node
 from gfs.core.pool import Pool
@@ -62,7 +62,7 @@ class PodSize:
         self.lone.put(node, tuple([run for run, held in node.spot.items() if held >= missing]))
 
 
-@cache
+@lru_cache(maxsize=1 << 16)
 def fewest_victims(profile: Profile, cards: int) -> int:
     """The least number of spot tasks that must go to free `cards` cards; 0 if it cannot be done.
 
@@ -80,13 +80,18 @@ class NodeProfiles:
     """The nodes of a pool by profile."""
 
     def __init__(self, pool: Pool) -> None:
-        self._nodes, self._changed = pool.nodes, pool.changed
+        self._recent = pool.listeners.changed
+        self._changed = pool.listeners.feed()
+        """Nodes that changed since the last search."""
+        pool.listeners.spot_held.append(self._keep_up)
+        pool.listeners.spot_released.append(self._keep_up)
         self._groups: dict[Profile, Group] = {}
         self.group_of: list[Group | None] = [None] * len(pool.nodes)
         """By position of the node; None: it has no spot task."""
         self._sizes: dict[int, PodSize] = {}
         """Cards of a pod -> what is known about such pods, for every size asked for so far."""
         self._runs: WasteOrder | None = None
+        self._look_at(node for node in pool.nodes if node.spot)
 
     def of_size(self, cards: int) -> PodSize:
         """All about pods of so many cards, as it stands."""
@@ -109,15 +114,18 @@ class NodeProfiles:
                     self._runs.put(node, tuple(node.spot))
         return self._runs
 
-    def keep_up(self) -> None:
+    def _keep_up(self, run: Run) -> None:
         """Now and then, so that no search finds very many nodes changed; not before there was a search at all."""
-        if len(self._changed) > MANY and self._sizes:
+        if len(self._recent) > MANY and self._sizes:
             self._catch_up()
 
     def _catch_up(self) -> None:
         """Look again at the nodes that changed since the last time."""
+        self._look_at(self._changed())
+
+    def _look_at(self, nodes: Iterable[Node]) -> None:
         group_of, sizes, runs = self.group_of, self._sizes.values(), self._runs
-        for node in self._changed:
+        for node in nodes:
             group = group_of[node.index]
             if group is None and not node.spot:
                 continue
@@ -130,7 +138,6 @@ class NodeProfiles:
                 size.note(node, group)
             if runs:
                 runs.put(node, tuple(node.spot))
-        self._changed.clear()
 
     def _join(self, node: Node, profile: Profile) -> Group:
         group = self._groups.get(profile)

@@ -10,17 +10,19 @@ platform's power function decides nothing.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from math import lcm, log
 
 from gfs.core.index import Bucket, NodeIndex, Rank
+from gfs.core.listeners import Listener
 from gfs.core.node import Node
-from gfs.core.pool import Pool
+from gfs.core.state import PoolState
 from gfs.domain.task import Kind, Task
-from gfs.policies.gfs.history import EvictionHistory
 
 SCORE3_STEPS = 10**9
+MOST_COMBINATIONS = 1 << 14
+"""Combinations of numbers whose bucket is remembered: a long life would see more and more of them."""
 
 
 def eviction_pressure(last_hour: int, last_day: int, gamma: float) -> float:
@@ -36,7 +38,7 @@ def score3(kind: Kind, pressure: float, m: float) -> float:
     return round(score, 9)
 
 
-class GfsPlacer:
+class GfsPlacer(Listener):
     """An index of buckets with equal scores, with a view per class, updated change by change."""
 
     fills_up = True  # a pod raises its node's score1 and score2
@@ -45,76 +47,67 @@ class GfsPlacer:
     views: tuple[Kind, ...] = tuple(Kind)
     """Orders in which nodes are kept, each for a class."""
 
-    def __init__(self, pool: Pool, *, gamma: float = 0.8, m: float = 3.0) -> None:
+    def __init__(self, state: PoolState, *, gamma: float = 0.8, m: float = 3.0) -> None:
+        pool = state.pool
         self._nodes = pool.nodes
         self._gamma, self._m = gamma, m
-        self._history = EvictionHistory(len(pool.nodes))
-        self.next_change = float("inf")
+        self._history = state.evictions
         self._ratios = sorted({Fraction(idle, size) for size in pool.sizes for idle in range(size + 1)})
         self._parts = lcm(*pool.sizes)
         self._bits = max(self._parts, len(self._ratios)).bit_length()
         fullest_first = self.packing_first and len(pool.sizes) == 1
-        self._index = NodeIndex(pool.nodes, views=len(self.views), fullest_first=fullest_first)
+        self._index = NodeIndex(pool, views=len(self.views), fullest_first=fullest_first)
         self._buckets: dict[tuple[int, ...], Bucket] = {}
         self._closed: set[int] = set()
-        self._marks = [False] * len(pool.nodes)
+        self._reopened = False
+        self._marks = [self._marked(node) for node in pool.nodes]
         """Nodes that differ from others in more than the cards that are held."""
         self._file = self._index.filer(
-            pool.sizes,
             plain=lambda size, idle, hp: self._bucket_for(size, idle, hp, size - idle - hp, 0, 0, 0),
             special=self._special_bucket,
             marked=self._marks,
         )
-        for node in pool.nodes:
-            self._file(node)
-        pool.on_change = self._file
+        self._closed = {i for i, marked in enumerate(self._marks) if marked and self._is_closed(self._nodes[i])}
+        state.listen(self)
         self.choose = self._index.chooser(tuple(Kind))
         """The top node by (score1, score2, score3, id) for one more pod of the task."""
 
-    def evicted(self, node: Node, now: float) -> None:
-        """Remember an eviction on `node`."""
-        self._history.record(node.index, now)
-        self.next_change = self._history.next_change
-        self._history_changed(node)
+    def ranked(self, task: Task) -> Iterator[Node]:
+        """The nodes with cards for one more pod of the task, best first."""
+        return self._index.ranked(task, task.kind)
 
-    def advance(self, now: float) -> bool:
-        """Forget evictions older than their windows; say whether a node reopened to spot tasks."""
-        closed_before = len(self._closed)
-        for node in self._history.advance(now):
-            self._history_changed(self._nodes[node])
-        self.next_change = self._history.next_change
-        return len(self._closed) < closed_before
-
-    def _history_changed(self, node: Node) -> None:
+    def evictions_changed(self, node: Node) -> None:
+        """A node's eviction history is another: it may close to spot tasks, or open again."""
         i = node.index
-        if self._is_closed(self._history.last_hour[i], self._history.last_day[i]):
+        if self._is_closed(node):
             self._closed.add(i)
-        else:
+        elif i in self._closed:
             self._closed.discard(i)
-        self._marks[i] = self._marked(node)
+            self._reopened = True
+        self._refile(node)
+
+    def reopened(self) -> bool:
+        """Whether a node has opened to spot tasks since the last time this was asked."""
+        reopened, self._reopened = self._reopened, False
+        return reopened
+
+    def _refile(self, node: Node) -> None:
+        self._marks[node.index] = self._marked(node)
         self._file(node)
 
     def _marked(self, node: Node) -> bool:
-        return self._history.last_day[node.index] > 0
+        return self._history.counts(node.name)[1] > 0
 
-    def closed(self, task: Task) -> int:
+    def closed(self, task: Task) -> tuple[int, str]:
         """Nodes with idle cards for a pod of this spot task that the circuit breaker keeps closed."""
         if not task.kind:
-            return 0
-        return sum(self._nodes[i].idle >= max(task.cards, 1) for i in self._closed)
+            return 0, ""
+        return sum(self._nodes[i].idle >= max(task.cards, 1) for i in self._closed), ""
 
     def _special_bucket(self, node: Node) -> Bucket:
         """The bucket of a node with an eviction history or divided cards."""
-        i, history = node.index, self._history
-        return self._bucket_for(
-            node.total,
-            node.idle,
-            node.hp_cards,
-            node.spot_cards,
-            history.last_hour[i],
-            history.last_day[i],
-            node.room,
-        )
+        evictions = self._history.counts(node.name)
+        return self._bucket_for(node.total, node.idle, node.hp_cards, node.spot_cards, *evictions, node.room)
 
     def _bucket_for(
         self, size: int, idle: int, hp_cards: int, spot_cards: int, last_hour: int, last_day: int, room: int
@@ -123,6 +116,8 @@ class GfsPlacer:
         key = (size, idle, hp_cards, spot_cards, last_hour, last_day, room)
         known = self._buckets.get(key)
         if known is None:
+            if len(self._buckets) > MOST_COMBINATIONS:
+                self._buckets.clear()
             packing = self._ratios.index(Fraction(idle, size))
             pressure = eviction_pressure(last_hour, last_day, self._gamma)
             ranks: list[Rank] = []
@@ -131,7 +126,7 @@ class GfsPlacer:
                 first, second = self._compared(view, packing, hp_cards * part, spot_cards * part)
                 unwelcome = round((1 - score3(kind, pressure, self._m)) * SCORE3_STEPS)
                 ranks.append((first << self._bits | second) << 32 | unwelcome)
-            if self._is_closed(last_hour, last_day):
+            if self._is_saturated(last_hour, last_day):
                 ranks = self._without_spot(ranks)
             known = self._buckets[key] = self._index.bucket(idle, room, tuple(ranks))
         return known
@@ -144,6 +139,9 @@ class GfsPlacer:
         """The ranks of a node that is closed to spot tasks."""
         return [None if kind else rank for kind, rank in zip(self.views, ranks, strict=True)]
 
-    def _is_closed(self, last_hour: int, last_day: int) -> bool:
+    def _is_closed(self, node: Node) -> bool:
         """The circuit breaker: a spot score of 0."""
+        return self._is_saturated(*self._history.counts(node.name))
+
+    def _is_saturated(self, last_hour: int, last_day: int) -> bool:
         return score3(Kind.SPOT, eviction_pressure(last_hour, last_day, self._gamma), self._m) == 0

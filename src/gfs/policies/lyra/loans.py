@@ -7,6 +7,8 @@ before the whole node has been returned.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from gfs.core.index import Bucket, NodeIndex, Rank
 from gfs.core.node import Node
 from gfs.core.pool import Pool
@@ -33,42 +35,31 @@ class LoanPlacer:
     """Best fit (the fewest idle cards that suffice, ties by node id) among the nodes of the task's class."""
 
     fills_up = True  # a pod leaves its node with fewer idle cards, and still of the task's class
-    next_change = float("inf")
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
-        self._index = NodeIndex(pool.nodes, views=len(Kind))
+        self._index = NodeIndex(pool, views=len(Kind))
         self._bucket = bucket = self._index.bucket
-        pool.on_change = self._index.filer(
-            pool.sizes,
+        self._index.filer(
             plain=lambda size, idle, hp: bucket(idle, 0, _ranks(hp, size - idle - hp)),
             special=self._divided_bucket,
         )
-        for node in pool.nodes:
-            pool.on_change(node)
         self.choose = self._index.chooser(tuple(Kind))
         """The node for one more pod of the task, or None."""
 
     def _divided_bucket(self, node: Node) -> Bucket:
         return self._bucket(node.idle, node.room, _ranks(node.hp_cards, node.spot_cards))
 
-    def evicted(self, node: Node, now: float) -> None:
-        """Eviction history does not matter here."""
+    def ranked(self, task: Task) -> Iterator[Node]:
+        """The nodes with cards for one more pod of the task, best first."""
+        return self._index.ranked(task, task.kind)
 
-    def advance(self, now: float) -> bool:
-        """Time alone changes nothing."""
-        return False
-
-    def closed(self, task: Task) -> int:
-        """Nodes with room for a pod of the task that belong to the other class."""
+    def closed(self, task: Task) -> tuple[int, str]:
+        """Nodes with room for a pod of the task that belong to the other class, and whose they are."""
         refused, least = REFUSED[task.kind], max(task.cards, 1)
         nodes = sum(self._bucket(idle, 0, refused).count for idle in range(least, self._pool.sizes[-1] + 1))
         if task.share:
             for node in self._pool.divided:
                 with_room = not node.idle and node.room >= task.share
                 nodes += with_room and _ranks(node.hp_cards, node.spot_cards) == refused
-        return nodes
-
-    def why_closed(self, task: Task) -> str:
-        """Whose these nodes are."""
-        return WHY_REFUSED[task.kind]
+        return nodes, WHY_REFUSED[task.kind]

@@ -15,23 +15,33 @@ a run; then every node on loan is entered anew.
 
 from __future__ import annotations
 
-from heapq import heapify, heappop, heappush
 from math import lcm
 
+from gfs.core.lazy_heap import LazyHeap
+from gfs.core.listeners import Listener
 from gfs.core.node import Node
-from gfs.core.pool import Pool
 from gfs.core.ports import Victims
 from gfs.core.run import Run
+from gfs.core.state import PoolState
 from gfs.domain.task import Task
+from gfs.policies.displace import could_hold
 
 Entry = tuple[int, int, int]
 """(preemption cost, victims, position of the node): the order in which nodes are taken back."""
 
 
-class ReclaimPreemptor:
+class _Home(dict[Entry, LazyHeap[Entry]]):
+    """Which entries count, and in which heap they are."""
+
+    def __missing__(self, entry: Entry) -> None:
+        return None
+
+
+class ReclaimPreemptor(Listener):
     """The cheapest node on loan that is large enough. It relies on `LoanPlacer`: such a node has no HP pod."""
 
-    def __init__(self, pool: Pool) -> None:
+    def __init__(self, state: PoolState) -> None:
+        pool = self._pool = state.pool
         self._nodes = pool.nodes
         self._parts = 1
         """A cost of 1 is so many units."""
@@ -41,11 +51,15 @@ class ReclaimPreemptor:
         """Nodes whose spot tasks have changed since the last question."""
         self._entry: list[Entry | None] = [None] * len(pool.nodes)
         """The entry that counts for a node; None: not on loan."""
-        self._heaps: dict[int, list[Entry]] = {size: [] for size in pool.sizes}
-        self._on_loan = dict.fromkeys(pool.sizes, 0)
-        """Cards of a node -> how many such nodes are on loan."""
+        self._on_loan: dict[int, LazyHeap[Entry]] = {size: LazyHeap() for size in pool.sizes}
+        """Cards of a node -> the entries of such nodes on loan."""
+        self._home = _Home()
+        for run in state.runs.values():
+            if run.task.kind:
+                self.spot_held(run)
+        state.listen(self)
 
-    def started(self, run: Run) -> None:
+    def spot_held(self, run: Run) -> None:
         """A spot run now holds its cards."""
         nodes = run.nodes
         self._span[run] = span = len(nodes)
@@ -54,7 +68,7 @@ class ReclaimPreemptor:
             self._parts = lcm(self._parts, span)
             self._stale.update(node for node in self._nodes if self._entry[node.index])
 
-    def ended(self, run: Run) -> None:
+    def spot_released(self, run: Run) -> None:
         """A spot run no longer holds its cards."""
         del self._span[run]
         self._stale.update(run.nodes)
@@ -63,13 +77,12 @@ class ReclaimPreemptor:
         """The cheapest node on loan that could hold the pod, and everyone on it."""
         self._refresh()
         best, candidates = None, 0
-        for size, heap in self._heaps.items():
-            if size >= task.cards:
-                candidates += self._on_loan[size]
-                while heap and self._entry[heap[0][2]] is not heap[0]:
-                    heappop(heap)
-                if heap and (best is None or heap[0] < best):
-                    best = heap[0]
+        for size, heap in self._on_loan.items():
+            if size >= task.cards and heap.count:
+                candidates += heap.count
+                first = self._first(heap, task)
+                if first is not None and (best is None or first < best):
+                    best = first
         if best is None:
             return None
         node = self._nodes[best[2]]
@@ -77,21 +90,29 @@ class ReclaimPreemptor:
         one = "only node on loan that suffices"
         return Victims(node, everyone, f"cheapest of {candidates} nodes on loan" if candidates > 1 else one)
 
+    def _first(self, heap: LazyHeap[Entry], task: Task) -> Entry | None:
+        """The cheapest entry of a node that takes the task."""
+        if self._pool.plain(task):
+            return heap.first(self._home)
+        rising = heap.rising(self._home)
+        return next((entry for entry in rising if could_hold(self._pool, self._nodes[entry[2]], task)), None)
+
     def _refresh(self) -> None:
         """Bring the entries of the stale nodes up to date."""
-        parts, spans, entries = self._parts, self._span, self._entry
+        parts, spans, entries, home = self._parts, self._span, self._entry, self._home
         for node in self._stale:
-            i, size = node.index, node.total
+            if node.closed:
+                continue
+            i, heap = node.index, self._on_loan[node.total]
             old, new = entries[i], None
             if node.spot:
                 new = (sum(parts // spans[run] for run in node.spot), len(node.spot), i)
             if new != old:
                 entries[i] = new
-                self._on_loan[size] += (new is not None) - (old is not None)
+                if old is not None:
+                    heap.count -= 1
+                    del home[old]
                 if new is not None:
-                    heappush(self._heaps[size], new)
+                    home[new] = heap
+                    heap.push(new, home)
         self._stale.clear()
-        for size, heap in self._heaps.items():
-            if len(heap) > 4 * self._on_loan[size] + 64:
-                heap[:] = [entry for entry in heap if entries[entry[2]] is entry]
-                heapify(heap)

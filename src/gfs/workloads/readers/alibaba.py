@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-import gc
 import math
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from gfs.domain.errors import BadRow, BadRows, InputError
-from gfs.domain.node import NodeSpec
+from gfs.domain.garbage import uncollected
+from gfs.domain.node import NodeEvent, NodeSpec
 from gfs.domain.task import Kind, Task
 from gfs.domain.units import HOUR, MICRO
 from gfs.domain.workload import Workload
 from gfs.workloads.readers.checks import Bools, Checks, Floats, gang_room
+from gfs.workloads.readers.node_events import read_node_events
 from gfs.workloads.readers.tables import Table, read_table
 
 JOB_COLUMNS = (
@@ -31,6 +33,8 @@ JOB_COLUMNS = (
     "job_type",
 )
 OPTIONAL_JOB_COLUMNS = ("guarantee_hours", "checkpoint_interval")
+CANCEL_COLUMN = "cancel_time"
+"""Optional: when the owner withdraws the task; blank for never."""
 NODE_COLUMNS = ("node_name", "gpu_model", "gpu_capacity_num", "cpu_num")
 
 _KINDS = {"HP": Kind.HP, "Spot": Kind.SPOT}
@@ -45,15 +49,24 @@ class TraceRead:
     """The values for which rows were left out; empty unless `skip_bad_rows` was given."""
 
 
+class _Jobs(NamedTuple):
+    """The usable rows of a jobs file, in the order of submission."""
+
+    tasks: tuple[Task, ...]
+    durations: tuple[float, ...]
+    cancel_times: tuple[float, ...]
+
+
 def read_trace(
     jobs: Path | str,
     nodes: Path | str,
     *,
+    node_events: Path | str | None = None,
     skip_bad_rows: bool = False,
     guarantee_hours: float = 1.0,
     checkpoint_interval: float = HOUR,
 ) -> TraceRead:
-    """Read and check a trace: CSV, gzipped CSV or Parquet.
+    """Read and check a trace: CSV, gzipped CSV or Parquet. `node_events`: what happens to nodes, if anything does.
 
     `guarantee_hours` (above 0; 1, 2 or 4 as a rule) and `checkpoint_interval` (seconds, above 0) are for
     tasks that do not say. Raises `BadRows` for rows that cannot be used, unless they are to be skipped, and
@@ -69,15 +82,22 @@ def read_trace(
     for spec in specs:
         pools.setdefault(spec.gpu_model, []).append(spec.gpus)
     nodes_known = skip_bad_rows or not bad_nodes  # what fits cannot be said before the nodes are right
-    job_table = read_table(jobs, JOB_COLUMNS, OPTIONAL_JOB_COLUMNS)
-    tasks, bad_jobs = _read_jobs(job_table, pools if nodes_known else None, guarantee_hours, checkpoint_interval)
-    bad = (*bad_nodes, *bad_jobs)
+    job_table = read_table(jobs, JOB_COLUMNS, (*OPTIONAL_JOB_COLUMNS, CANCEL_COLUMN))
+    read, bad_jobs = _read_jobs(job_table, pools if nodes_known else None, guarantee_hours, checkpoint_interval)
+    events: tuple[NodeEvent, ...] = ()
+    bad_events: tuple[BadRow, ...] = ()
+    if node_events is not None:
+        events, bad_events = read_node_events(node_events, specs if nodes_known else None)
+    bad = (*bad_nodes, *bad_jobs, *bad_events)
     if bad and not skip_bad_rows:
         raise BadRows(bad)
-    for what, rows, path in (("node", specs, nodes), ("job", tasks, jobs)):
+    for what, rows, path in (("node", specs, nodes), ("job", read.tasks, jobs)):
         if not rows:
             raise InputError(f"{path}: there is no usable {what} in this file.")
-    return TraceRead(Workload(tasks, specs), bad)
+    workload = Workload(
+        read.tasks, specs, durations=read.durations, cancel_times=read.cancel_times, node_events=events
+    )
+    return TraceRead(workload, bad)
 
 
 def _read_nodes(table: Table) -> tuple[tuple[NodeSpec, ...], tuple[BadRow, ...]]:
@@ -96,14 +116,15 @@ def _read_nodes(table: Table) -> tuple[tuple[NodeSpec, ...], tuple[BadRow, ...]]
 
 def _read_jobs(
     table: Table, pools: dict[str, list[int]] | None, guarantee_hours: float, checkpoint_interval: float
-) -> tuple[tuple[Task, ...], tuple[BadRow, ...]]:
-    """The usable tasks in the order of submission, and what is wrong with the other rows."""
+) -> tuple[_Jobs, tuple[BadRow, ...]]:
+    """The usable jobs, and what is wrong with the other rows."""
     checks = Checks(table)
     names, owners, models = (checks.text(name) for name in ("job_name", "organization", "gpu_model"))
     kinds = checks.text("job_type")
     cpus, gpus, pods, submit, duration = (checks.number(name) for name in JOB_COLUMNS[3:8])
     guarantee = checks.number("guarantee_hours", missing=guarantee_hours)
     interval = checks.number("checkpoint_interval", missing=checkpoint_interval)
+    cancel = checks.number(CANCEL_COLUMN, missing=math.inf)
     for name, values in (("cpu_request", cpus), ("submit_time", submit), ("duration", duration)):
         checks.reject(name, values < 0, "must not be negative")
     checks.reject("gpu_request", gpus < 0, "must not be negative")
@@ -115,21 +136,22 @@ def _read_jobs(
     checks.reject("worker_num", (pods < 1) | (pods != np.floor(pods)), "must be a whole number of 1 or more")
     checks.reject("guarantee_hours", guarantee <= 0, "must be above 0")
     checks.reject("checkpoint_interval", interval <= 0, "must be above 0")
+    checks.reject(CANCEL_COLUMN, (cancel < submit) & checks.fine("submit_time"), "must not be before submit_time")
     if not _KINDS.keys() >= set(kinds):
         unknown = np.fromiter((kind not in _KINDS for kind in kinds), bool, len(kinds))
         checks.reject("job_type", unknown, "must be HP or Spot")
     checks.reject_duplicates("job_name", names)
     if pools is not None:
         _check_fit(checks, models, gpus, pods, pools)
-    tasks = _build(
+    jobs = _build(
         checks.good,
         names,
         owners,
         models,
         kinds,
-        (cpus, gpus, pods, submit, duration, guarantee, interval),
+        (cpus, gpus, pods, submit, duration, guarantee, interval, cancel),
     )
-    return tasks, checks.bad_rows()
+    return jobs, checks.bad_rows()
 
 
 def _check_fit(checks: Checks, models: list[str], gpus: Floats, pods: Floats, pools: dict[str, list[int]]) -> None:
@@ -171,17 +193,15 @@ def _build(
     models: list[str],
     kinds: list[str],
     numbers: tuple[Floats, ...],
-) -> tuple[Task, ...]:
-    """Task objects of the good rows."""
+) -> _Jobs:
+    """Task objects of the good rows, and beside them what a scheduler may not know."""
     rows = np.flatnonzero(good)
     keys = pa.table({"submit": numbers[3][rows], "name": pa.array(names).take(pa.array(rows))})
     order = pc.sort_indices(keys, sort_keys=[("submit", "ascending"), ("name", "ascending")]).to_numpy()
     rows = rows[order]
-    cpus, gpus, pods, submit, duration, guarantee, interval = (column[rows].tolist() for column in numbers)
-    collecting = gc.isenabled()
-    gc.disable()  # nothing here is garbage, and looking for it takes half of the time
-    try:
-        return tuple(
+    cpus, gpus, pods, submit, duration, guarantee, interval, cancel = (c[rows].tolist() for c in numbers)
+    with uncollected():  # to collect takes half of the time
+        tasks = tuple(
             Task(
                 i,
                 names[row],
@@ -191,13 +211,12 @@ def _build(
                 int(pods[i]),
                 gpus[i],
                 submit[i],
-                duration[i],
                 cpus[i],
                 guarantee[i],
                 interval[i],
             )
             for i, row in enumerate(rows.tolist())
         )
-    finally:
-        if collecting:
-            gc.enable()
+    cancels = any(time != math.inf for time in cancel)
+    never = math.inf  # one object for all, not one a task
+    return _Jobs(tasks, tuple(duration), tuple(never if t == never else t for t in cancel) if cancels else ())

@@ -46,6 +46,7 @@ class Checks:
             return np.full(len(self._table), missing)
         values, present = self._table.numbers(column)
         values = values.copy()
+        blank: Bools = np.zeros(len(values), dtype=bool)
         if not present.all():
             texts = self._table.text(column)
             blank = ~present & np.fromiter((not text for text in texts), bool, len(texts))
@@ -53,12 +54,12 @@ class Checks:
                 self.reject(column, blank, "missing")
             self.reject(column, ~present & ~blank, "not a number")
             values[~present] = 1.0
-            if missing is not None:
-                values[blank] = missing
         infinite = ~np.isfinite(values)
         if infinite.any():
             self.reject(column, infinite, "not a finite number")
             values[infinite] = 1.0
+        if missing is not None:
+            values[blank] = missing
         return values
 
     def reject(self, column: str, which: Bools, reason: str | Callable[[int], str]) -> None:

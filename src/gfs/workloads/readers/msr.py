@@ -60,11 +60,11 @@ def read_msr(path: Path | str, *, seed: int = 0, spot_share: float = 0.2, load: 
             Kind.SPOT if _chance(seed, name) < spot_share else Kind.HP,
             *_pods(gpus),
             submit,
-            duration,
         )
-        for index, (submit, name, cluster, gpus, duration) in enumerate(jobs)
+        for index, (submit, name, cluster, gpus, _) in enumerate(jobs)
     )
-    return Workload(tasks, _nodes(tasks, load), "msr")
+    durations = tuple(job[4] for job in jobs)
+    return Workload(tasks, _nodes(tasks, durations, load), "msr", durations)
 
 
 def _files(path: Path) -> list[Path]:
@@ -111,9 +111,9 @@ def _pods(gpus: int) -> tuple[int, float]:
     return (1, float(gpus)) if gpus <= CARDS_A_NODE else (-(-gpus // CARDS_A_NODE), float(CARDS_A_NODE))
 
 
-def _nodes(tasks: tuple[Task, ...], load: float) -> tuple[NodeSpec, ...]:
+def _nodes(tasks: tuple[Task, ...], durations: tuple[float, ...], load: float) -> tuple[NodeSpec, ...]:
     """As many nodes as the load asks for."""
-    asked = sum(task.gpus * task.duration for task in tasks)
-    span = tasks[-1].submit_time - tasks[0].submit_time or max(task.duration for task in tasks) or 1.0
+    asked = sum(task.gpus * duration for task, duration in zip(tasks, durations, strict=True))
+    span = tasks[-1].submit_time - tasks[0].submit_time or max(durations) or 1.0
     count = max(math.ceil(asked / span / load / CARDS_A_NODE), max(task.pods for task in tasks))
     return tuple(NodeSpec(i, f"n{i}", GPU_MODEL, CARDS_A_NODE) for i in range(count))

@@ -1,0 +1,146 @@
+"""The whole state of a scheduler as one file: to stop, start again and go on as if nothing had happened.
+
+A file begins with a line that any program can read: what it is, the format's version, who wrote it, the length
+and the checksum of what follows. A file of another version, a damaged one or one of another scheduler is refused
+with a clear error and stays where it is; when it would be overwritten it is put aside first. What follows is a
+compressed pickle of facts (`PoolState.facts`), read by a reader that makes objects only of the packages it
+knows.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import pickle
+import zlib
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from gfs.core.scheduler import Scheduler
+from gfs.core.state import FACTS
+from gfs.domain.errors import InputError
+from gfs.files import write_bytes
+from gfs.version import __version__
+
+FORMAT = "gfs-state"
+VERSION = 1
+"""Raised whenever a fact is added, dropped or changes its meaning."""
+
+KNOWN_PACKAGES = frozenset({"gfs", "msgspec", "numpy", "collections", "datetime", "random", "fractions"})
+"""Where the objects in a state come from. `trusted` names further ones, for forecasters and plug-ins."""
+KNOWN_BUILTINS = frozenset(
+    {"set", "frozenset", "bytearray", "complex", "range", "slice", "object", "list", "dict"}
+)
+
+
+def save_state(scheduler: Scheduler, path: Path | str, *, now: float, name: str = "") -> int:
+    """Write the state of a scheduler; the bytes written. The file is complete or as it was before.
+
+    `name`: of the scheduler, so that nobody else's state is taken for its own.
+    """
+    path = Path(path)
+    facts = {model: pool.state.facts() for model, pool in scheduler.pools.items()}
+    payload = zlib.compress(pickle.dumps(facts, protocol=5), level=1)
+    header = {
+        "format": FORMAT,
+        "version": VERSION,
+        "written_by": __version__,
+        "scheduler": name,
+        "time": now,
+        "bytes": len(payload),
+        "sha256": hashlib.sha256(payload).hexdigest(),
+    }
+    _put_aside_if_foreign(path)
+    data = json.dumps(header).encode() + b"\n" + payload
+    write_bytes(path, data)
+    return len(data)
+
+
+def load_state(scheduler: Scheduler, path: Path | str, *, name: str = "", trusted: Iterable[str] = ()) -> float:
+    """Take over a saved state; the time it was saved at. `InputError`, and nothing changed, if that cannot be.
+
+    `trusted`: packages besides our own whose objects may be in it.
+    """
+    path = Path(path)
+    header, payload = _read(path)
+    if name and header.get("scheduler") not in ("", name):
+        raise InputError(f"{path}: is the state of scheduler {header['scheduler']!r}, not of {name!r}. {_KEPT}")
+    try:
+        facts = _Reader(io.BytesIO(zlib.decompress(payload)), trusted).load()
+    except Exception as error:  # a pickle can fail in many ways
+        raise InputError(f"{path}: the saved state cannot be read ({error}). {_KEPT}") from error
+    if not isinstance(facts, dict) or any(set(some) != set(FACTS) for some in facts.values()):
+        raise InputError(f"{path}: the saved state does not hold what it should. {_KEPT}")
+    for model, some in facts.items():
+        pool = scheduler.pools.get(model) or scheduler.add_pool(model)
+        pool.state.restore(some)
+        pool.rebuild()
+    return float(header["time"])
+
+
+_KEPT = "It was left as it is; name another file, or move it away to begin without a history."
+
+
+def _read(path: Path) -> tuple[dict[str, Any], bytes]:
+    """The header and what follows, checked."""
+    try:
+        with path.open("rb") as file:
+            line, payload = file.readline(1 << 16), file.read()
+    except FileNotFoundError:
+        raise InputError(f"{path}: no such file: there is no saved state.") from None
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror or error}).") from error
+    header = _header(line)
+    if header is None:
+        raise InputError(f"{path}: this is no saved state of GFS. {_KEPT}")
+    if header["version"] != VERSION:
+        raise InputError(
+            f"{path}: saved in format {header['version']} by GFS {header['written_by']}; this GFS reads format"
+            f" {VERSION}. {_KEPT}"
+        )
+    if len(payload) != header["bytes"] or hashlib.sha256(payload).hexdigest() != header["sha256"]:
+        raise InputError(
+            f"{path}: the saved state is damaged: {len(payload):,} of {header['bytes']:,} bytes, or"
+            f" others than were written. {_KEPT}"
+        )
+    return header, payload
+
+
+def _header(line: bytes) -> dict[str, Any] | None:
+    try:
+        header = json.loads(line)
+    except ValueError:
+        return None
+    needed = {"format", "version", "written_by", "scheduler", "time", "bytes", "sha256"}
+    if not isinstance(header, dict) or not needed <= header.keys() or header["format"] != FORMAT:
+        return None
+    return header
+
+
+def _put_aside_if_foreign(path: Path) -> None:
+    """What cannot be read by this version is kept under another name, not overwritten."""
+    if not path.exists():
+        return
+    try:
+        _read(path)
+    except InputError:
+        number = 1
+        while (aside := path.with_name(f"{path.name}.kept-{number}")).exists():
+            number += 1
+        path.rename(aside)
+
+
+class _Reader(pickle.Unpickler):
+    """Makes objects of known packages only: a state is data, not a program."""
+
+    def __init__(self, file: io.BytesIO, trusted: Iterable[str]) -> None:
+        super().__init__(file)
+        self._packages = KNOWN_PACKAGES | set(trusted)
+
+    def find_class(self, module: str, name: str) -> Any:
+        package = module.partition(".")[0]
+        if package not in self._packages and not (package == "builtins" and name in KNOWN_BUILTINS):
+            raise pickle.UnpicklingError(f"it holds an object of {module}.{name}, which has no place in a state")
+        return super().find_class(module, name)

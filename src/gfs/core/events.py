@@ -1,0 +1,122 @@
+"""What a driver tells the scheduler, simulated or live: typed events, handed over instant by instant.
+
+Within one instant the order is fixed, whatever the order given (SPEC 2): evicted runs that have left, runs that
+ended, tasks withdrawn, nodes that changed, a model handed back, the tick, arrivals; then one scheduling pass. An
+event about a run that is over, or about a task that is not there, says nothing new and is passed over: a live
+cluster may well tell things late or twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import Enum
+from typing import Any, NamedTuple, TypeAlias
+
+from msgspec import Struct
+
+from gfs.core.run import Run
+from gfs.domain.node import NodeSpec
+from gfs.domain.task import Task
+
+
+class Finished(Struct, frozen=True, eq=False, gc=False):
+    """A run has done its work."""
+
+    run: Run
+
+
+class Lost(Struct, frozen=True, eq=False, gc=False):
+    """A run ended by no decision of ours: its node failed, somebody deleted its pods. Its task is queued again."""
+
+    run: Run
+    why: str = "its pods are gone"
+
+
+class StartFailed(Struct, frozen=True, eq=False, gc=False):
+    """A planned start did not come about: its task is put back as if it had not been tried."""
+
+    run: Run
+
+
+class EvictionDone(Struct, frozen=True, eq=False, gc=False):
+    """An evicted run has left its cards: its grace period is over."""
+
+    run: Run
+
+
+class Cancelled(Struct, frozen=True, eq=False, gc=False):
+    """The owner of a task has withdrawn it, whether it waits or runs."""
+
+    task: Task
+
+
+class NodeChangeKind(Enum):
+    """What can happen to a node."""
+
+    ADDED = "added"
+    REMOVED = "removed"
+    FAILED = "failed"
+    REPAIRED = "repaired"
+    CORDONED = "cordoned"
+    UNCORDONED = "uncordoned"
+    RESIZED = "resized"
+    """It has other cards, CPUs, memory or labels than before."""
+
+
+class NodeChange(NamedTuple):
+    """One node, and what happened to it."""
+
+    kind: NodeChangeKind
+    node: NodeSpec
+    """Found by its name and GPU model; for a new or resized one, what it has now."""
+
+
+class NodesChanged(Struct, frozen=True, eq=False, gc=False):
+    """Nodes came, went, failed, were repaired, closed, opened or resized. Tell all of an instant in one event."""
+
+    changes: Sequence[NodeChange]
+
+
+class Trained(Struct, frozen=True, eq=False, gc=False):
+    """A forecaster's fit is done (`ports.Training`): the fitted model of a pool is handed back."""
+
+    gpu_model: str
+    model: Any
+    """What the work gave: the pool's forecaster knows what it is."""
+    asked_at: float
+    """When it was asked for."""
+
+
+class Tick(Struct, frozen=True, eq=False, gc=False):
+    """The regular moment: quotas are reconsidered."""
+
+
+class Submitted(Struct, frozen=True, eq=False, gc=False):
+    """A task has been submitted."""
+
+    task: Task
+
+
+class Wake(Struct, frozen=True, eq=False, gc=False):
+    """A moment that an earlier plan asked for has come."""
+
+
+Event: TypeAlias = (
+    Finished | Lost | StartFailed | EvictionDone | Cancelled | NodesChanged | Trained | Tick | Submitted | Wake
+)
+
+_ORDER: dict[type, int] = {
+    kind: rank
+    for rank, kind in enumerate(
+        (EvictionDone, Finished, Lost, StartFailed, Cancelled, NodesChanged, Trained, Tick, Submitted, Wake)
+    )
+}
+
+
+def in_order(events: Sequence[Event]) -> list[Event]:
+    """The events of one instant in the order of SPEC 2; those of one kind stay as given."""
+    return sorted(events, key=_rank)
+
+
+def _rank(event: Event) -> int:
+    return _ORDER[type(event)]

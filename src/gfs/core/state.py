@@ -1,0 +1,317 @@
+"""The state of one pool: every fact there is, and nothing that could be worked out from another.
+
+Nodes, runs with their places, waiting tasks, the ledger of guarantees, recent evictions, and what parts of a
+scheduler remember (demand history, feedback, fitted models: `remember`). Queues, node indexes and victim
+profiles are built from it and hear of every change (`listen`). It can be saved and loaded
+(`gfs.assembly.snapshot`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from math import inf
+from typing import Any, Literal, TypeVar
+
+from gfs.core.actions import LostRun
+from gfs.core.events import NodeChange, NodeChangeKind
+from gfs.core.history import EvictionHistory
+from gfs.core.ledger import GuaranteeLedger
+from gfs.core.listeners import Listener, Listeners
+from gfs.core.node import Node, Place
+from gfs.core.pool import Pool
+from gfs.core.resources import ResourcePool
+from gfs.core.run import End, Run, Waiting
+from gfs.domain.execution import ExecutionRules
+from gfs.domain.node import NodeSpec
+from gfs.domain.task import Task
+
+T = TypeVar("T")
+
+FACTS = ("nodes", "runs", "waiting", "leaving", "pending", "vacating", "ledger", "evictions", "memory")
+
+
+class PoolState:
+    """The facts of one pool, and the cards that they add up to."""
+
+    def __init__(
+        self,
+        gpu_model: str,
+        specs: Iterable[NodeSpec] = (),
+        *,
+        rules: ExecutionRules | None = None,
+        resources: bool = False,
+        look_back: float = inf,
+    ) -> None:
+        """`resources`: CPUs, memory and pods count. `look_back`: seconds that the ledger's F and G cover."""
+        self.gpu_model = gpu_model
+        self.rules = rules or ExecutionRules()
+        self.listeners = Listeners()
+        self._started, self._finished = self.listeners.started, self.listeners.finished
+        self.pool: Pool = (ResourcePool if resources else Pool)(gpu_model, self.listeners)
+        """Who holds which cards: derived from nodes and runs, kept up to date."""
+        self.nodes = [Node(spec) for spec in specs]
+        """In the order of the cluster's node list."""
+        self.runs: dict[int, Run] = {}
+        """Task index -> its run, in the order of starting."""
+        self.waiting: dict[int, Waiting] = {}
+        """Task index -> the task that waits, in the order of queuing."""
+        self.leaving: dict[Run, Run] = {}
+        """Evicted run that is still in its grace period -> the run that takes its place."""
+        self.pending: dict[Run, int] = {}
+        """Run that has not begun -> how many of its victims have not left yet."""
+        self.vacating: dict[Run, None] = {}
+        """Runs that are over before they began, on cards that evicted runs have not left yet."""
+        self.ledger = GuaranteeLedger(look_back)
+        self.evictions = EvictionHistory()
+        self.memory: dict[str, Any] = {}
+        self.rebuild()
+
+    # -- derived parts -----------------------------------------------------------------------------
+
+    def listen(self, listener: Listener) -> None:
+        """Let a part hear what happens, until nodes change."""
+        self.listeners.add(listener)
+
+    def remember(self, name: str, make: Callable[[], T]) -> T:
+        """What a part remembers under this name, made when first asked for. It is saved with the state."""
+        if name not in self.memory:
+            self.memory[name] = make()
+        kept: T = self.memory[name]
+        return kept
+
+    def rebuild(self) -> None:
+        """Work out anew who holds which cards. Listeners are dropped: what they keep is out of date."""
+        self.listeners.clear()
+        self._by_name = {node.name: node for node in self.nodes}
+        self.pool.rebuild(list(self.nodes), (*self.runs.values(), *self.vacating))
+        self.overfull = {node for node in self.nodes if node.closed and not node.cordoned and not node.failed}
+        """Nodes that hold more than they have left, and are closed until that is over."""
+
+    @property
+    def stale(self) -> bool:
+        """Whether a node that held more than it has left has room again: then `rebuild` is due."""
+        return any(self._held(node) <= node.spec.gpus for node in self.overfull)
+
+    # -- tasks and runs ----------------------------------------------------------------------------
+
+    def queue(self, task: Task, now: float) -> None:
+        """A newcomer waits."""
+        self.waiting[task.index] = Waiting(task, 1, now)
+
+    def start(self, task: Task, places: list[Place], start: float, overhead: float | None = None) -> Run:
+        """A task has its cards, and begins at `start`. `overhead` in place of the usual one of a restart."""
+        waiting = self.waiting.pop(task.index, None) if self.waiting else None
+        if waiting is None:
+            run = Run(task, 1, places, start, start)
+        else:
+            number = waiting.number
+            if overhead is None:
+                overhead = self.rules.overhead(task, number)
+            run = Run(task, number, places, start, start + overhead, waiting)
+        self.runs[task.index] = run
+        if task.kind:
+            self.pool.register_spot(run)
+            self.ledger.started(run, start)
+        if self._started:
+            for tell in self._started:
+                tell(run, start)
+        return run
+
+    def start_after(self, task: Task, places: list[Place], now: float, victims: Sequence[Run]) -> Run:
+        """The same for an HP task that begins when its victims have left."""
+        start = now + self.rules.grace_period
+        run = self.start(task, places, start)
+        if start > now:
+            self.leaving.update(dict.fromkeys(victims, run))
+            self.pending[run] = len(victims)
+        return run
+
+    def finish(self, run: Run, now: float) -> None:
+        """A run is done."""
+        task = run.task
+        if self._finished:
+            for tell in self._finished:
+                tell(run, now)
+        del self.runs[task.index]
+        if task.kind:
+            self.ledger.finished(run, now)
+            self.pool.forget_spot(run)
+        run.alive = False
+        self.pool.release(run.places, task)
+
+    def evict(self, run: Run, now: float, *, suspended: bool = False) -> None:
+        """A run that is off its cards already (by a trial) is stopped for good: its task waits again."""
+        task = run.task
+        if task.kind:
+            self.ledger.broken(run, now)
+        run.alive = False
+        del self.runs[task.index]
+        self.waiting[task.index] = Waiting(task, run.number + 1, now, suspended=suspended)
+        if not suspended:
+            for node in run.nodes:
+                self.evictions.record(node.name, now)
+                for tell_node in self.listeners.evictions_changed:
+                    tell_node(node)
+        for tell in self.listeners.ended:
+            tell(run, End.SUSPENDED if suspended else End.EVICTED, now)
+
+    def lose(self, run: Run, now: float) -> None:
+        """A run ended by no decision of ours; one that had not begun is a failed start."""
+        if run in self.pending:
+            self.fail_start(run, now)
+            return
+        self._drop(run, End.LOST, now)
+        self.waiting[run.task.index] = Waiting(run.task, run.number + 1, now)
+        self._tell_ended(run, End.LOST, now)
+
+    def fail_start(self, run: Run, now: float) -> None:
+        """A planned start did not come about: the task waits as before."""
+        self._drop(run, End.START_FAILED, now)
+        self.waiting[run.task.index] = run.waited or Waiting(run.task, 1, run.start)
+        self._tell_ended(run, End.START_FAILED, now)
+
+    def cancel(self, task: Task, now: float) -> Run | Literal[True] | None:
+        """A task is withdrawn: its run if it had one, True if it waited, None if it is not here."""
+        run = self.runs.get(task.index)
+        if run is not None:
+            self._drop(run, End.CANCELLED, now)
+            self._tell_ended(run, End.CANCELLED, now)
+            return run
+        if self.waiting.pop(task.index, None) is None:
+            return None
+        for tell in self.listeners.withdrawn:
+            tell(task, now)
+        return True
+
+    def _drop(self, run: Run, end: End, now: float) -> None:
+        """Take a run off its cards, unless victims of its own are still on them."""
+        task = run.task
+        del self.runs[task.index]
+        if task.kind:
+            self.ledger.forgotten(run, now)
+        run.alive = False
+        if run in self.pending:
+            self.vacating[run] = None
+        else:
+            self.pool.lift(run)
+
+    def _tell_ended(self, run: Run, end: End, now: float) -> None:
+        for tell in self.listeners.ended:
+            tell(run, end, now)
+
+    def eviction_done(self, run: Run, now: float) -> bool:
+        """An evicted run has left its cards; whether cards got idle by that."""
+        taker = self.leaving.pop(run, None)
+        if taker is None:
+            return False
+        self.pending[taker] -= 1
+        if self.pending[taker]:
+            return False
+        del self.pending[taker]
+        if taker in self.vacating:
+            del self.vacating[taker]
+            self.pool.release(taker.places, taker.task)
+            return True
+        if taker.start != now:  # the grace was longer or shorter than foreseen
+            taker.progress_from += now - taker.start
+            taker.start = now
+        return False
+
+    def age(self, now: float) -> None:
+        """Evictions of some time ago no longer count."""
+        for name in self.evictions.advance(now):
+            node = self._by_name.get(name)
+            if node is not None:
+                for tell in self.listeners.evictions_changed:
+                    tell(node)
+
+    # -- nodes -------------------------------------------------------------------------------------
+
+    def change_nodes(self, changes: Iterable[NodeChange], now: float) -> tuple[list[LostRun], bool]:
+        """Note what happened to nodes: the runs that were lost by it, and whether anything changed.
+
+        The cards are worked out anew by `rebuild`, which the caller owes if anything changed.
+        """
+        doomed: dict[Node, str] = {}
+        changed = False
+        for kind, spec in changes:
+            node = self._by_name.get(spec.name)
+            if node is not None:
+                changed = self._change_node(node, kind, spec, doomed) or changed
+            elif kind in (NodeChangeKind.ADDED, NodeChangeKind.RESIZED):
+                self._by_name[spec.name] = node = Node(spec)
+                self.nodes.append(node)
+                changed = True
+        lost = self._lose_on(doomed, now) if doomed else []
+        if changed:
+            self.nodes = sorted(self._by_name.values(), key=lambda each: (each.spec.index, each.name))
+        return lost, changed
+
+    def _change_node(self, node: Node, kind: NodeChangeKind, spec: NodeSpec, doomed: dict[Node, str]) -> bool:
+        match kind:
+            case NodeChangeKind.CORDONED | NodeChangeKind.UNCORDONED:
+                before, node.cordoned = node.cordoned, kind is NodeChangeKind.CORDONED
+                return node.cordoned != before
+            case NodeChangeKind.FAILED | NodeChangeKind.REPAIRED:
+                before, node.failed = node.failed, kind is NodeChangeKind.FAILED
+                if node.failed:
+                    doomed[node] = "failed"
+                return node.failed != before
+            case NodeChangeKind.REMOVED:
+                doomed[node] = "was removed"
+                del self._by_name[node.name]
+                return True
+            case _:
+                if spec == node.spec:
+                    return False
+                node.spec = spec
+                self._renumber(node)
+                return True
+
+    def _lose_on(self, doomed: dict[Node, str], now: float) -> list[LostRun]:
+        """Whatever has a pod on one of these nodes is lost whole; cards there are gone."""
+        lost: list[LostRun] = []
+        for run in list(self.runs.values()):
+            where = next((node for node, _, _ in run.places if node in doomed), None)
+            if where is not None:
+                began = run not in self.pending
+                self.lose(run, now)
+                if began:
+                    lost.append(LostRun(run, f"node {where.name} {doomed[where]}"))
+        for run in self.vacating:
+            run.places = [place for place in run.places if place[0] not in doomed]
+        return lost
+
+    def _held(self, node: Node) -> int:
+        """Cards of the node that are held, wholly or in part."""
+        mask = 0
+        for run in (*self.runs.values(), *self.vacating):
+            for where, cards, _ in run.places:
+                if where is node:
+                    mask |= cards
+        return mask.bit_count()
+
+    def _renumber(self, node: Node) -> None:
+        """Give what is held on the node the lowest cards: which card is which is the machine's own business."""
+        number: dict[int, int] = {}
+        for run in (*self.runs.values(), *self.vacating):
+            for i, (where, mask, cards) in enumerate(run.places):
+                if where is not node:
+                    continue
+                renamed = 0
+                for card in range(mask.bit_length()):
+                    if mask >> card & 1:
+                        renamed |= 1 << number.setdefault(card, len(number))
+                run.places[i] = (node, renamed, cards)
+
+    # -- saving ------------------------------------------------------------------------------------
+
+    def facts(self) -> dict[str, Any]:
+        """Everything that must be saved."""
+        return {name: getattr(self, name) for name in FACTS}
+
+    def restore(self, facts: dict[str, Any]) -> None:
+        """Take over saved facts; `rebuild` and the parts that listen come next."""
+        for name in FACTS:
+            setattr(self, name, facts[name])
+        self.rebuild()

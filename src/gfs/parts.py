@@ -1,0 +1,107 @@
+"""Everything a scheduler of your own is put together from: what a plug-in needs, in one place.
+
+    from gfs.parts import Composition, Context, NodeIndex, SizedQueue, GfsPreemptor
+
+A recipe (`Composition`, or an object of your own with `name`, `summary`, `quota` and `build(context)`) builds
+the policy of one pool from its state. It is called at the beginning, and again whenever the pool's nodes have
+changed: a part keeps what it can work out anew, and asks `state.remember(name, make)` for what it cannot. The
+guides show how: docs/guides/add-a-scheduler.md and docs/guides/write-a-part.md.
+"""
+
+from gfs.assembly.context import Context
+from gfs.assembly.quotas import build_quota
+from gfs.assembly.recipes import Composition, LearningComposition, Recipe
+from gfs.core.actions import NOTHING, Eviction, Plan
+from gfs.core.index import Bucket, NodeIndex, Rank
+from gfs.core.lazy_heap import LazyHeap
+from gfs.core.listeners import Listener
+from gfs.core.node import Node, Place
+from gfs.core.pool import Pool
+from gfs.core.ports import (
+    Attempt,
+    FillsUp,
+    Placer,
+    Policy,
+    Preemptor,
+    Queue,
+    Quota,
+    QuotaRow,
+    Ranks,
+    Refuses,
+    Reopens,
+    StrictOrder,
+    TaskLimit,
+    Victims,
+    WholeGangs,
+)
+from gfs.core.reasons import Reason
+from gfs.core.run import End, Run, Waiting
+from gfs.core.state import PoolState
+from gfs.core.trial import Trial
+from gfs.domain.task import Kind, NodeFilter, Task
+from gfs.policies.choosing import Chooser
+from gfs.policies.displace import could_hold, victims_on
+from gfs.policies.first_node import FirstNodePreemptor
+from gfs.policies.fit import best_fit, first_fit
+from gfs.policies.gfs.preemption import GfsPreemptor
+from gfs.policies.gfs.scoring import GfsPlacer
+from gfs.policies.greedy import GreedyPolicy
+from gfs.policies.queues import Asks, FcfsQueue, HeadBlockingQueue, SizedQueue
+from gfs.policies.random_node import RandomPreemptor
+
+__all__ = [
+    "NOTHING",
+    "Asks",
+    "Attempt",
+    "Bucket",
+    "Chooser",
+    "Composition",
+    "Context",
+    "End",
+    "Eviction",
+    "FcfsQueue",
+    "FillsUp",
+    "FirstNodePreemptor",
+    "GfsPlacer",
+    "GfsPreemptor",
+    "GreedyPolicy",
+    "HeadBlockingQueue",
+    "Kind",
+    "LazyHeap",
+    "LearningComposition",
+    "Listener",
+    "Node",
+    "NodeFilter",
+    "NodeIndex",
+    "Place",
+    "Placer",
+    "Plan",
+    "Policy",
+    "Pool",
+    "PoolState",
+    "Preemptor",
+    "Queue",
+    "Quota",
+    "QuotaRow",
+    "RandomPreemptor",
+    "Rank",
+    "Ranks",
+    "Reason",
+    "Recipe",
+    "Refuses",
+    "Reopens",
+    "Run",
+    "SizedQueue",
+    "StrictOrder",
+    "Task",
+    "TaskLimit",
+    "Trial",
+    "Victims",
+    "Waiting",
+    "WholeGangs",
+    "best_fit",
+    "build_quota",
+    "could_hold",
+    "first_fit",
+    "victims_on",
+]

@@ -1,0 +1,48 @@
+"""What happens to nodes while a trace goes on: one row an event, `time, node, event`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from difflib import get_close_matches
+from pathlib import Path
+
+import numpy as np
+
+from gfs.domain.errors import BadRow
+from gfs.domain.node import NODE_EVENTS, NodeEvent, NodeEventKind, NodeSpec
+from gfs.workloads.readers.checks import Checks
+from gfs.workloads.readers.tables import read_table
+
+NODE_EVENT_COLUMNS = ("time", "node", "event")
+
+_WORDS: dict[str, NodeEventKind] = {event: event for event in NODE_EVENTS}
+_CHOICE = f"{', '.join(NODE_EVENTS[:-1])} or {NODE_EVENTS[-1]}"
+
+
+def read_node_events(
+    path: Path | str, nodes: Sequence[NodeSpec] | None
+) -> tuple[tuple[NodeEvent, ...], tuple[BadRow, ...]]:
+    """The usable events of a file (CSV, gzipped CSV or Parquet), and what is wrong with the other rows.
+
+    Events go by time; those of one instant keep the order of the file. Without `nodes` any name will do.
+    """
+    checks = Checks(read_table(path, NODE_EVENT_COLUMNS))
+    times, names, events = checks.number("time"), checks.text("node"), checks.text("event")
+    checks.reject("time", times < 0, "must not be negative")
+    if nodes is not None:
+        known = {node.name for node in nodes}
+        unknown = np.fromiter((name not in known for name in names), bool, len(names))
+        checks.reject("node", unknown, "no node has this name")
+    wrong = np.fromiter((event not in _WORDS for event in events), bool, len(events))
+    checks.reject("event", wrong, lambda row: _unknown(events[row]))
+    rows = np.flatnonzero(checks.good)
+    rows = rows[np.argsort(times[rows], kind="stable")]
+    return tuple(
+        NodeEvent(time, names[row], _WORDS[events[row]])
+        for time, row in zip(times[rows].tolist(), rows.tolist(), strict=True)
+    ), checks.bad_rows()
+
+
+def _unknown(word: str) -> str:
+    near = get_close_matches(word.lower(), NODE_EVENTS, n=1)
+    return f"must be {_CHOICE}" + (f"; did you mean {near[0]}?" if near else "")

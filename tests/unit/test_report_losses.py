@@ -1,0 +1,121 @@
+"""Losses and cancellations on the screen and on the page: shown where there are some, and only there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from builders import hp, nodes, spot, workload
+from gfs.assembly.parameters import Parameters
+from gfs.assembly.result import RunResult
+from gfs.cli.tables import result_table
+from gfs.report.columns import COLUMNS, best_rows, cell, columns_for
+from gfs.report.comparison import comparison_page
+from gfs.report.tables import comparison_table
+from gfs.telemetry.metrics import Metrics, compute_metrics
+from logs import Row, log
+
+WORK = workload(nodes(8), [hp("h", gpus=4, lasting=5000), spot("s", lasting=100), spot("t", at=10)])
+CALM: list[Row] = [
+    (0.0, "submit", "h", 0, "", ""),
+    (0.0, "start", "h", 1, "n0", "0+1+2+3"),
+    (0.0, "submit", "s", 0, "", ""),
+    (0.0, "start", "s", 1, "n0", "4"),
+    (10.0, "submit", "t", 0, "", ""),
+    (10.0, "start", "t", 1, "n0", "5"),
+    (100.0, "finish", "s", 1, "n0", "4"),
+    (110.0, "finish", "t", 1, "n0", "5"),
+    (5000.0, "finish", "h", 1, "n0", "0+1+2+3"),
+]
+LOST: list[Row] = [  # h is lost after an hour and a quarter, s is cancelled
+    *CALM[:6],
+    (50.0, "cancel", "s", 1, "n0", "4"),
+    CALM[7],
+    (4500.0, "lost", "h", 1, "n0", "0+1+2+3"),
+    (4500.0, "start", "h", 2, "n0", "0+1+2+3"),
+    (5940.0, "finish", "h", 2, "n0", "0+1+2+3"),
+]
+
+
+def metrics(rows: list[Row]) -> Metrics:
+    return compute_metrics(log(rows, WORK), WORK)
+
+
+def result(rows: list[Row], scheduler: str = "gfs") -> RunResult:
+    return RunResult(
+        scheduler=scheduler,
+        metrics=metrics(rows),
+        events=log(rows, WORK),
+        quota=None,
+        quota_in_force="none",
+        parameters=Parameters(),
+        window=(None, None),
+        seed=0,
+        seconds=0.0,
+        workload=WORK,
+    )
+
+
+def printed(table: Any, width: int = 100) -> str:
+    console = Console(width=width, no_color=True)
+    with console.capture() as capture:
+        console.print(table)
+    return capture.get()
+
+
+def test_columns_appear_with_what_they_show() -> None:
+    assert columns_for([metrics(CALM)]) == COLUMNS
+    *usual, lost, cancelled = columns_for([metrics(CALM), metrics(LOST)])
+    assert [c.title for c in usual] == [c.title for c in COLUMNS]
+    assert [cell(metrics(rows), lost) for rows in (CALM, LOST)] == ["0", "1"]
+    assert [cell(metrics(rows), cancelled) for rows in (CALM, LOST)] == ["0", "1"]
+    # Who loses more is chance, and who cancels is the owner's affair: no star.
+    assert best_rows([metrics(CALM), metrics(LOST)], lost) == frozenset()
+
+
+def test_what_was_wasted_then_has_another_cause_too() -> None:
+    for rows, failures in ((CALM, False), (LOST, True)):
+        wasted = next(c for c in columns_for([metrics(rows)]) if c.title == "wasted")
+        assert ("failures" in wasted.help) == failures
+
+
+def test_the_comparison_in_the_terminal() -> None:
+    calm = printed(comparison_table([("gfs", metrics(CALM)), ("static", metrics(CALM))]))
+    troubled = printed(comparison_table([("gfs", metrics(CALM)), ("static", metrics(LOST))]))
+    assert "lost" not in calm
+    assert "cancelled" not in calm
+    assert "runs lost to failures: gfs 0, static 1" in troubled
+    assert "tasks cancelled: gfs 0, static 1" in troubled
+    alike = printed(comparison_table([("gfs", metrics(LOST)), ("static", metrics(LOST))]), width=80)
+    assert "runs lost to failures: 1" in [line.rstrip() for line in alike.splitlines()]
+    assert "…" not in alike
+
+
+def test_one_run_in_the_terminal() -> None:
+    assert "lost" not in printed(result_table(result(CALM)))
+    lines = [line.split() for line in printed(result_table(result(LOST))).splitlines()]
+    assert ["runs", "lost", "to", "failures", "1", "0"] in lines
+    assert ["GPU-hours", "lost", "with", "them", "1", "0"] in lines  # 4 GPUs x 900 s
+    assert ["tasks", "cancelled", "0", "1"] in lines
+
+
+def test_one_run_in_a_notebook() -> None:
+    calm, troubled = result(CALM)._repr_html_(), result(LOST)._repr_html_()
+    assert "lost" not in calm
+    assert "cancelled" not in calm
+    assert "<td>runs lost</td><td>1</td><td>0</td>" in troubled
+    assert "<td>cancelled</td><td>0</td><td>1</td>" in troubled
+
+
+@pytest.mark.parametrize("rows", [CALM, LOST], ids=["calm", "lost"])
+def test_the_page(tmp_path: Path, rows: list[Row]) -> None:
+    out = tmp_path / "page.html"
+    comparison_page([result(CALM, "static"), result(rows)], WORK, out)
+    page = out.read_text(encoding="utf-8")
+    for words in ("lost, runs", "cancelled, tasks", "1 runs were lost to failures instead of 0"):
+        assert (words in page) == (rows is LOST), words
+    comparison_page([result(rows)], WORK, out)
+    assert ("1 runs were lost to failures." in out.read_text(encoding="utf-8")) == (rows is LOST)
