@@ -11,9 +11,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from gfs import Kind, NodeSpec, Parameters, Task, Workload
+from gfs import Kind, NodeSpec, Parameters, Task
 from gfs.assembly.schedulers import build_scheduler
 from gfs.core.actions import Plan
+from gfs.core.events import EvictionDone, Finished, Submitted
 from gfs.core.run import Run
 from gfs.domain.units import DAY, HOUR, MICRO
 from gfs.workloads.presets import preset_named
@@ -34,11 +35,9 @@ class BusyCluster:
 
     def __init__(self, nodes: int, scheduler: str, seed: int) -> None:
         specs = tuple(NodeSpec(i, f"n{i}", MODEL, CARDS) for i in range(nodes))
-        self.scheduler = build_scheduler(
-            scheduler, Workload((), specs, "busy"), Parameters(quota="none"), period=PERIOD
-        )
-        self.policy = self.scheduler.policies[MODEL]
-        self.pool = self.policy.pool
+        self.scheduler = build_scheduler(scheduler, specs, Parameters(quota="none"), period=PERIOD)
+        self.state = self.scheduler.pools[MODEL].state
+        self.pool = self.state.pool
         self.now = 0.0
         self.evictions: list[tuple[float, int]] = []
         """(time, node) of every eviction."""
@@ -87,7 +86,7 @@ class BusyCluster:
     def submit(self, task: Task) -> Plan:
         """One arrival."""
         self.waiting.add(task)
-        return self.note(self.scheduler.handle(self.now, (), False, [task]))
+        return self.note(self.scheduler.handle(self.now, [Submitted(task)]))
 
     def pass_time(self) -> None:
         """To the next decision: a minute in the paper's cluster, the less the larger a cluster is."""
@@ -96,7 +95,7 @@ class BusyCluster:
     def finish(self, run: Run) -> None:
         """One finish; those that wait may start on its cards."""
         self._drop(run)
-        self.note(self.scheduler.handle(self.now, [run], False, ()))
+        self.note(self.scheduler.handle(self.now, [Finished(run)]))
 
     def note(self, plan: Plan) -> Plan:
         """Remember who runs after a plan."""
@@ -104,6 +103,8 @@ class BusyCluster:
             self._drop(eviction.run)
             self.waiting.add(eviction.run.task)
             self.evictions += [(self.now, node.index) for node in eviction.run.nodes]
+        if plan.evictions:  # nobody takes his time to leave here
+            self.scheduler.handle(self.now, [EvictionDone(eviction.run) for eviction in plan.evictions])
         for run in plan.starts:
             self.waiting.discard(run.task)
             self._position[run] = len(self.running)

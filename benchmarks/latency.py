@@ -17,8 +17,8 @@ from typing import Any
 
 from busy import PERIOD, BusyCluster
 from gfs import Kind, Task
+from gfs.core.events import Submitted
 from gfs.core.run import Run
-from gfs.policies.greedy import GreedyPolicy
 from machine import against, console, figures_table
 from naive import Decision, Holder, NaiveCluster
 
@@ -69,9 +69,9 @@ def _cell(cluster: BusyCluster, scheduler: str, kind: str, decisions: int, compa
                 before_cpu = time.thread_time_ns()
                 naive = copy.decide(task, cluster.now)
                 naive_cpu.append(time.thread_time_ns() - before_cpu)
-            arrived = [task]
+            arrived = [Submitted(task)]
             before, before_cpu = time.perf_counter_ns(), time.thread_time_ns()
-            plan = cluster.scheduler.handle(cluster.now, (), False, arrived)
+            plan = cluster.scheduler.handle(cluster.now, arrived)
             after_cpu, after = time.thread_time_ns(), time.perf_counter_ns()
             cluster.note(plan)
             run = next(run for run in plan.starts if run.task is task)
@@ -120,9 +120,7 @@ def _as_in_a_long_life() -> Iterator[None]:
 
 def copy_of(cluster: BusyCluster) -> NaiveCluster:
     """The cluster as it stands, for the naive scheduler."""
-    policy = cluster.policy
-    assert isinstance(policy, GreedyPolicy)
-    kept, evicted = policy.ledger.completed(cluster.now), policy.ledger.evicted
+    evicted, kept = cluster.state.ledger.totals(cluster.now)
     sizes = [node.total for node in cluster.pool.nodes]
     copy = NaiveCluster(sizes, evicted=evicted, kept=kept, period=PERIOD)
     copy.evictions = list(cluster.evictions)

@@ -1,8 +1,8 @@
 """Speed of GFS, as ratios against something measured in the same run.
 
-    make bench                                  # replay, scale, latency and the short curve: at most ten minutes
+    make bench                                  # all but the heavy points: some ten minutes
     make bench FULL=1                           # the whole curve and every scheduler as well
-    python benchmarks/run.py --only latency     # one of: replay, scale, latency, curve, schedulers
+    python benchmarks/run.py --only latency     # one of: replay, before, rebuild, year, ...
     python benchmarks/run.py --repeat 5 --out benchmarks/latest.json
 
 Simulations are the least of `--repeat` runs: noise only ever adds time. What is above its limit is marked.
@@ -20,21 +20,27 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 import curve
 import latency
+from before import before, show_before
 from machine import console, machine
 from picture import draw_curve
+from rebuild import rebuild, show_rebuild
 from replay import replay, show_replay
 from scale import scale, show_scale
 from schedulers import schedulers, show_schedulers
+from year import show_year, year
 
 Step = Callable[[], None]
 SHOW: dict[str, Callable[[Any], None]] = {
     "replay": show_replay,
+    "before": show_before,
+    "rebuild": show_rebuild,
+    "year": show_year,
     "scale": show_scale,
     "latency": latency.show_latency,
     "curve": curve.show_curve,
     "schedulers": show_schedulers,
 }
-QUICK = ("replay", "scale", "latency", "curve")
+QUICK = ("replay", "before", "rebuild", "year", "scale", "latency", "curve")
 
 
 def measure(name: str, repeat: int, full: bool, step: Step) -> Any:
@@ -42,6 +48,12 @@ def measure(name: str, repeat: int, full: bool, step: Step) -> Any:
     match name:
         case "replay":
             return replay(repeat)
+        case "before":
+            return before(repeat)
+        case "rebuild":
+            return rebuild(repeat)
+        case "year":
+            return year()
         case "scale":
             return scale(repeat)
         case "latency":

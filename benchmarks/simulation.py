@@ -30,7 +30,7 @@ class Measured(NamedTuple):
 def simulate(workload: gfs.Workload, scheduler: str, days: float) -> Measured:
     """Run one simulation with a fixed quota; its entries are dropped, so that the next finds memory."""
     parameters = gfs.Parameters(quota="fixed")
-    built = build_scheduler(scheduler, workload, parameters, period=days * DAY)
+    built = build_scheduler(scheduler, workload.nodes, parameters, period=days * DAY)
     entries: list[Record] = []
     engine = Engine(workload, built, entries.append, rules=parameters.rules)
     before = time.process_time()

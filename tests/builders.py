@@ -17,18 +17,20 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf, isfinite
 from typing import Any, NamedTuple
 
 import pyarrow.csv
 
-from gfs import Kind, NodeEvent, NodeSpec, Parameters, Task, Workload, simulate
+from gfs import Kind, NodeEvent, NodeFilter, NodeSpec, Parameters, Task, Workload, simulate
 from gfs.assembly.result import RunResult
 from gfs.assembly.run import run_simulation
 from gfs.core.node import Node
 from gfs.core.pool import Pool
 from gfs.core.run import Run
+from gfs.core.state import PoolState
+from gfs.core.trial import Trial
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,11 @@ class Draft:
     org: str = "lab"
     cancelled: float = inf
     """When its owner withdraws it."""
+    cpus: float = 0
+    """Per pod, like memory."""
+    memory: float = 0
+    only: tuple[str, ...] = ()
+    """Groups of nodes that will do; none: all."""
 
     def task(self, index: int = 0) -> Task:
         """The task itself, at this position of its workload."""
@@ -61,6 +68,9 @@ class Draft:
             submit_time=float(self.at),
             guarantee_hours=float(self.hours),
             checkpoint_interval=float(self.checkpoint),
+            cpus_per_pod=float(self.cpus),
+            memory_per_pod=float(self.memory),
+            node_filter=NodeFilter(frozenset(self.only), "zone=" + ",".join(self.only)) if self.only else None,
         )
 
 
@@ -84,7 +94,7 @@ def workload(
 ) -> Workload:
     """Put nodes and tasks together; tasks get their index by (submission, name)."""
     ordered = sorted(drafts, key=lambda draft: (draft.at, draft.name))
-    renumbered = [NodeSpec(i, n.name, n.gpu_model, n.gpus, n.cpus) for i, n in enumerate(machines)]
+    renumbered = [replace(node, index=i) for i, node in enumerate(machines)]
     cancels = tuple(float(draft.cancelled) for draft in ordered)
     return Workload(
         tuple(draft.task(i) for i, draft in enumerate(ordered)),
@@ -205,22 +215,29 @@ class Stage:
     """A pool arranged by hand, card by card, for tests of a single choice."""
 
     def __init__(self, *sizes: int) -> None:
-        self.pool = Pool("A100", nodes(*sizes))
+        self.state = PoolState("A100", nodes(*sizes))
         self._count = 0
+
+    @property
+    def pool(self) -> Pool:
+        """Who holds which cards."""
+        return self.state.pool
 
     def node(self, name: str) -> Node:
         """The node with this name."""
         return next(node for node in self.pool.nodes if node.name == name)
 
     def holds(self, name: str, draft: Draft, start: float = 0.0) -> Run:
-        """Put all pods of a task on one node; a spot task is registered as running since `start`."""
+        """Put all pods of a task on one node; it runs since `start`."""
         return self.spread([name] * draft.pods, draft, start)
 
     def spread(self, names: Sequence[str], draft: Draft, start: float = 0.0) -> Run:
         """Put the pods of a task on these nodes, one each."""
         task = draft.task(self._count)
         self._count += 1
-        run = Run(task, 1, [self.pool.occupy(self.node(name), task) for name in names], start, 0.0)
-        if task.kind is Kind.SPOT:
-            self.pool.register_spot(run)
-        return run
+        return self.state.start(task, [self.pool.occupy(self.node(name), task) for name in names], start)
+
+    def evicts(self, run: Run, now: float = 0.0) -> None:
+        """Stop a run as a policy does: on a trial first, then for good."""
+        Trial(self.pool).evict(run)
+        self.state.evict(run, now)

@@ -7,57 +7,43 @@ the first by position among equals. Queue and preemption are those of GFS.
 
 from __future__ import annotations
 
-import gfs
-from gfs.core.index import Bucket, NodeIndex
-from gfs.core.node import Node
-from gfs.core.pool import Pool
-from gfs.policies.gfs.preemption import GfsPreemptor
-from gfs.policies.queues import SizedQueue
+from collections.abc import Iterator
+
+from gfs.parts import Bucket, Composition, Context, GfsPreemptor, Kind, Node, NodeIndex, Pool, SizedQueue, Task
 
 
 class ApartPlacer:
     """The node with the fewest cards of the other class, then the fewest idle cards."""
 
     fills_up = True  # a pod leaves the other class as it was and makes its node fuller: it stays the best
-    next_change = float("inf")  # time alone changes nothing
 
     def __init__(self, pool: Pool) -> None:
         self._steps = pool.sizes[-1] + 1  # more than any count of idle cards
-        self._index = NodeIndex(pool.nodes, views=len(gfs.Kind), fullest_first=False)
-        pool.on_change = self._index.filer(
-            pool.sizes,
+        self._index = NodeIndex(pool, views=len(Kind), fullest_first=False)
+        self._index.filer(
             plain=lambda size, idle, hp: self._bucket(idle, 0, hp, size - idle - hp),
             special=lambda node: self._bucket(node.idle, node.room, node.hp_cards, node.spot_cards),
         )
-        for node in pool.nodes:
-            pool.on_change(node)
-        self.choose = self._index.chooser(tuple(gfs.Kind))
+        self.choose = self._index.chooser(tuple(Kind))
 
     def _bucket(self, idle: int, room: int, hp_cards: int, spot_cards: int) -> Bucket:
         """Nodes with these numbers are the same to us; one rank for HP, one for spot, the lowest is the best."""
         return self._index.bucket(idle, room, (spot_cards * self._steps + idle, hp_cards * self._steps + idle))
 
-    def evicted(self, node: Node, now: float) -> None:
-        """Past evictions do not matter here."""
-
-    def advance(self, now: float) -> bool:
-        """Time alone opens no node."""
-        return False
-
-    def closed(self, task: gfs.Task) -> int:
-        """No node is ever closed."""
-        return 0
+    def ranked(self, task: Task) -> Iterator[Node]:
+        """All nodes with cards for a pod, best first: for tasks that ask for more than cards."""
+        return self._index.ranked(task, task.kind)
 
 
-def _placer(context: gfs.Context) -> ApartPlacer:
+def _placer(context: Context) -> ApartPlacer:
     return ApartPlacer(context.pool)
 
 
-def _preemptor(context: gfs.Context) -> GfsPreemptor:
-    return GfsPreemptor(context.pool, context.ledger, beta=context.parameters.beta, period=context.period)
+def _preemptor(context: Context) -> GfsPreemptor:
+    return GfsPreemptor(context.state, beta=context.parameters.beta, period=context.period)
 
 
-APART = gfs.Composition(
+APART = Composition(
     "apart",
     "like gfs, but keeps the classes on different nodes first and packs second",
     queue=SizedQueue,

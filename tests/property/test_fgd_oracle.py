@@ -31,13 +31,10 @@ from builders import Draft, Stage
 from gfs import Kind, Parameters, Task, simulate
 from gfs.assembly.compositions.fgd import FGD
 from gfs.assembly.context import Context
-from gfs.assembly.schedulers import build_policy
+from gfs.assembly.schedulers import build_scheduler
 from gfs.core.actions import SUBMIT, Record
-from gfs.core.ledger import GuaranteeLedger
 from gfs.core.node import Node
-from gfs.core.pool import Pool
 from gfs.core.run import Run
-from gfs.core.scheduler import Scheduler
 from gfs.policies.fgd.fragmentation import RequestMix
 from gfs.policies.fgd.placement import FgdPlacer
 from gfs.policies.fgd.preemption import FgdPreemptor
@@ -244,7 +241,7 @@ def test_every_choice_is_that_of_looking_at_all_nodes(data: st.DataObject) -> No
     menu = data.draw(st.lists(st.sampled_from([g for g in SIZES if g <= max(sizes)]), min_size=1, max_size=4))
     stage, runs = Stage(*sizes), list[Run]()
     learnt, mix = RequestMix(max(sizes)), Counter[float]()
-    placer, preemptor = FgdPlacer(stage.pool, learnt), FgdPreemptor(stage.pool, learnt)
+    placer, preemptor = FgdPlacer(stage.state, learnt), FgdPreemptor(stage.pool, learnt)
     questions = [task for task in QUESTIONS if task.gpus_per_pod <= max(sizes)]
 
     for number in range(data.draw(st.integers(1, 25))):
@@ -266,9 +263,7 @@ def test_every_choice_is_that_of_looking_at_all_nodes(data: st.DataObject) -> No
                 runs.append(stage.spread([f"n{i}" for i in where], draft))
         elif what == "go" and runs:
             run = runs.pop(data.draw(st.integers(0, len(runs) - 1)))
-            if run.task.kind is Kind.SPOT:
-                stage.pool.forget_spot(run)
-            stage.pool.release(run.places, run.task)
+            stage.state.finish(run, 0.0)
         elif mix:
             cluster = cards_of(sizes, runs)
             for task in questions:
@@ -286,16 +281,14 @@ def test_every_choice_is_that_of_looking_at_all_nodes(data: st.DataObject) -> No
 def test_a_pool_that_lives_long_chooses_as_a_new_one() -> None:
     # 20,000 pods come and go on three nodes: whatever is kept of the past must not show.
     stage, mix = Stage(8, 8, 8), RequestMix(8)
-    placer, preemptor = FgdPlacer(stage.pool, mix), FgdPreemptor(stage.pool, mix)
+    placer, preemptor = FgdPlacer(stage.state, mix), FgdPreemptor(stage.pool, mix)
     mix.learn([Draft("a", Kind.HP, gpus).task() for gpus in (0.5, 1, 2, 8)])
     for number in range(20_000):
         run = stage.holds(f"n{number % 3}", Draft("t", Kind(number % 4 > 0), (0.5, 1, 2, 3, 4)[number % 5]))
         if number % 7 == 0:
             placer.choose(run.task)
             preemptor.choose(run.task, 0.0)
-        if run.task.kind is Kind.SPOT:
-            stage.pool.forget_spot(run)
-        stage.pool.release(run.places, run.task)
+        stage.state.finish(run, 0.0)
     for task in QUESTIONS:
         assert placer.choose(task) is stage.node("n0"), "all are empty"
         assert preemptor.choose(task, 0.0) is None, "nobody is there"
@@ -312,7 +305,7 @@ def test_the_mix_is_exactly_what_has_arrived_in_the_pool(case: Case) -> None:
 
     def watched(context: Context, mix: RequestMix) -> FgdPlacer:
         """A placer that looks at the mix before every choice: the task it is asked for must be in it already."""
-        placer, model = FgdPlacer(context.pool, mix), context.pool.gpu_model
+        placer, model = FgdPlacer(context.state, mix), context.pool.gpu_model
         mixes[model] = mix
         choose = placer.choose
 
@@ -328,12 +321,10 @@ def test_the_mix_is_exactly_what_has_arrived_in_the_pool(case: Case) -> None:
         if event == SUBMIT:
             arrived[task.gpu_model][micro(task.gpus_per_pod)] += 1
 
-    recipe, policies = replace(FGD, placer=watched), {}
-    for model in work.capacity():
-        pool = Pool(model, [node for node in work.nodes if node.gpu_model == model])
-        policies[model] = build_policy(recipe, Context(pool, GuaranteeLedger(), Parameters(), 3600.0, (1.0,)))
+    recipe = replace(FGD, name="watched", placer=watched)
+    scheduler = build_scheduler(recipe, work.nodes, Parameters(), period=3600.0)
     assert not any(mix.tasks for mix in mixes.values()), "nothing is known before the first arrival"
-    Engine(work, Scheduler(policies), note, rules=Parameters().rules).run()
+    Engine(work, scheduler, note, rules=Parameters().rules).run()
     for model, mix in mixes.items():
         assert mix.tasks == arrived[model], "each task counts once, however often it was evicted"
         assert sum(mix.tasks.values()) == sum(task.gpu_model == model for task in work.tasks)

@@ -160,7 +160,7 @@ class Scene:
         self.stage = Stage(*sizes)
         self.nodes = self.stage.pool.nodes
         self.placer = LoanPlacer(self.stage.pool)
-        self.preemptor = ReclaimPreemptor(self.stage.pool)
+        self.preemptor = ReclaimPreemptor(self.stage.state)
         self.runs: list[Run] = []
         self.questions = [task for task in QUESTIONS if task.gpus_per_pod <= max(sizes)]
 
@@ -180,22 +180,17 @@ class Scene:
         trial.rollback()
         if len(names) == draft.pods:
             self.runs.append(self.stage.spread(names, draft))
-            if draft.kind is Kind.SPOT:
-                self.preemptor.started(self.runs[-1])
 
     def go(self, run: Run) -> None:
         self.runs.remove(run)
-        if run.task.kind is Kind.SPOT:
-            self.stage.pool.forget_spot(run)
-            self.preemptor.ended(run)
-        self.stage.pool.release(run.places, run.task)
+        self.stage.state.finish(run, 0.0)
 
     def check_choices(self) -> None:
         for task in self.questions:
             with_room = [node for node in self.nodes if has_room(node, task)]
             allowed = self.allowed(task)
             assert self.placer.choose(task) is min(allowed, key=lambda n: (n.idle, n.index), default=None), task
-            assert self.placer.closed(task) == len(with_room) - len(allowed), task
+            assert self.placer.closed(task)[0] == len(with_room) - len(allowed), task
 
     def check_victims(self, task: Task) -> list[Run]:
         options = []
@@ -221,9 +216,6 @@ class Scene:
             for run in self.check_victims(task):
                 trial.evict(run)
                 self.runs.remove(run)
-                self.preemptor.ended(run)
-        for run in trial.evicted:
-            self.preemptor.started(run)
         trial.rollback()
         self.runs = before
 
@@ -258,7 +250,6 @@ def test_a_pool_that_lives_long_answers_as_a_new_one() -> None:
         names = [f"n{(number + i) % 7}" for i in range(span)]
         run = scene.stage.spread(names, Draft(f"g{number}", Kind.SPOT, pods=span))
         scene.runs.append(run)
-        scene.preemptor.started(run)
         if len(scene.runs) > 7:
             scene.go(scene.runs[number % 7])
         scene.check_victims(wish)

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 
 from builders import Draft, Stage
 from gfs import Kind, Task
-from gfs.core.node import Node
 from gfs.core.run import Run
 from gfs.policies.fit import best_fit, first_fit
 from gfs.policies.gfs.scoring import GfsPlacer
@@ -83,9 +82,9 @@ class Obvious:
 
 
 PLACERS = {
-    "gfs": (lambda pool: GfsPlacer(pool, gamma=GAMMA, m=M), Obvious.gfs),
-    "best fit": (best_fit, Obvious.best_fit),
-    "first fit": (first_fit, Obvious.first_fit),
+    "gfs": (lambda state: GfsPlacer(state, gamma=GAMMA, m=M), Obvious.gfs),
+    "best fit": (lambda state: best_fit(state.pool), Obvious.best_fit),
+    "first fit": (lambda state: first_fit(state.pool), Obvious.first_fit),
 }
 
 
@@ -96,7 +95,7 @@ def test_the_index_answers_like_a_scan(which: str, data: st.DataObject) -> None:
     sizes = data.draw(st.lists(st.sampled_from([1, 2, 4, 8]), min_size=1, max_size=6))
     stage, obvious = Stage(*sizes), Obvious(sizes)
     build, answer = PLACERS[which]
-    placer = build(stage.pool)
+    placer = build(stage.state)
     questions = [task for task in QUESTIONS if task.gpus_per_pod <= max(sizes)]
     runs: list[Run] = []
     now = 0.0
@@ -112,15 +111,12 @@ def test_the_index_answers_like_a_scan(which: str, data: st.DataObject) -> None:
     def go(evicted: bool) -> None:
         if runs:
             run = runs.pop(data.draw(st.integers(0, len(runs) - 1)))
-            if run.task.kind is Kind.SPOT:
-                stage.pool.forget_spot(run)
-            for place in run.places:
-                stage.pool.release([place], run.task)
             obvious.change(run, -1)
             if evicted and run.task.kind is Kind.SPOT:
-                node: Node = run.places[0][0]
-                placer.evicted(node, now)
-                obvious.evictions.append((node.index, now))
+                stage.evicts(run, now)
+                obvious.evictions.append((run.places[0][0].index, now))
+            else:
+                stage.state.finish(run, now)
 
     for number in range(data.draw(st.integers(1, 40))):
         what = data.draw(st.sampled_from(["come", "come", "come", "finish", "evict", "wait"]))
@@ -128,8 +124,7 @@ def test_the_index_answers_like_a_scan(which: str, data: st.DataObject) -> None:
             come(number)
         elif what == "wait":
             now += data.draw(st.sampled_from([1.0, 1799.5, 1800.0, 3600.0, 86400.0]))
-            if now >= placer.next_change:
-                placer.advance(now)
+            stage.state.age(now)
         else:
             go(evicted=what == "evict")
         for task in questions:
@@ -140,12 +135,10 @@ def test_the_index_answers_like_a_scan(which: str, data: st.DataObject) -> None:
 def test_a_pool_that_lives_long_answers_as_a_new_one() -> None:
     # 20,000 pods come and go on two nodes: whatever the index keeps of the past must not show, nor slow it down.
     stage = Stage(8, 8)
-    placer = GfsPlacer(stage.pool)
+    placer = GfsPlacer(stage.state)
     for number in range(20_000):
         run = stage.holds(f"n{number % 2}", Draft("t", Kind(number % 3 > 0), 1 + number % 4))
-        if run.task.kind is Kind.SPOT:
-            stage.pool.forget_spot(run)
-        stage.pool.release(run.places[:1], run.task)
-    fresh = GfsPlacer(Stage(8, 8).pool)
+        stage.state.finish(run, 0.0)
+    fresh = GfsPlacer(Stage(8, 8).state)
     for task in QUESTIONS:
         assert placer.choose(task).name == fresh.choose(task).name

@@ -26,7 +26,9 @@ def snapshot(pool: Pool) -> dict[str, Any]:
         for node in pool.nodes
     ]
     counts = {
-        name: _copied(value) for name, value in vars(pool).items() if name not in ("nodes", "changed", "on_change")
+        name: _copied(value)
+        for name, value in vars(pool).items()
+        if name not in ("nodes", "listeners", "_changed")
     }
     counts["spot_in_use"] = {hours: micro for hours, micro in pool.spot_in_use.items() if micro}
     return {"nodes": nodes, **counts}
@@ -78,7 +80,7 @@ def has_room(node: Node, draft: Draft) -> bool:
 @settings(max_examples=200)
 @given(stage=busy_stages(), data=st.data())
 def test_rollback_restores_every_field(stage: Stage, data: st.DataObject) -> None:
-    pool, placer = stage.pool, GfsPlacer(stage.pool)
+    pool, placer = stage.pool, GfsPlacer(stage.state)
     check_pool(pool)
     before = snapshot(pool)
     asked = [draft.task() for draft in LOOKED_AT if draft.gpus <= pool.sizes[-1]]

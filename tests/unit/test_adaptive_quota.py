@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -9,8 +11,10 @@ from hypothesis import strategies as st
 
 from builders import Stage, hp, nodes, play, spot
 from gfs.core.ledger import GuaranteeLedger
+from gfs.forecasting.history import SeriesKey
 from gfs.forecasting.online import DemandOutlook
 from gfs.quota.adaptive import AdaptiveQuota
+from gfs.quota.feedback import EvictionRates
 from gfs.quota.waits import SpotWaits
 
 TICK = 300.0
@@ -19,10 +23,16 @@ TICK = 300.0
 class Ahead:
     """Total demand of 10 GPUs for sure and 10 more at level 1, in proportion."""
 
+    keys = (SeriesKey("lab", "A100"),)
+
     def look(self, now: float) -> DemandOutlook:
         """The same at any time."""
         bounds = np.full((1, 4), 20.0)
-        return DemandOutlook(("lab",), "made up", bounds, bounds, lambda hours, p: 10 + 10 * (p or 0.9))
+        return DemandOutlook(("lab",), "made up", bounds, bounds, p=0.9, forecast=self)
+
+    def total_peak_quantile(self, p: float, hours: int, rows: Sequence[int]) -> float:
+        """The same however long."""
+        return 10 + 10 * p
 
 
 class Given(GuaranteeLedger):
@@ -39,8 +49,9 @@ class Given(GuaranteeLedger):
 def made(waits: bool) -> tuple[AdaptiveQuota, Given]:
     ledger, waiting = Given(), SpotWaits()
     if waits:
-        waiting.arrived([spot("s").task(0)], -1.0)
-    return AdaptiveQuota(Stage(32).pool, Ahead(), ledger, waiting, p=0.9, guarantees=(1,)), ledger
+        waiting.submitted(spot("s").task(0), -1.0)
+    rates = EvictionRates(ledger), EvictionRates(ledger)
+    return AdaptiveQuota(Stage(32).pool, Ahead(), rates, waiting, p=0.9, guarantees=(1,)), ledger
 
 
 def level(quota: AdaptiveQuota) -> float:

@@ -7,9 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from builders import hp, spot
-from gfs.core.actions import Eviction, Plan
 from gfs.core.ledger import GuaranteeLedger
-from gfs.core.run import Run
+from gfs.core.run import End, Run, Waiting
 from gfs.quota.feedback import EvictionFeedback, EvictionRates, NoFeedback, Rule
 from gfs.quota.waits import SpotWaits
 
@@ -111,37 +110,25 @@ def test_the_ledger_counts_by_guarantee() -> None:
     assert ledger.counts(2 * HOUR, 4.5 * HOUR) == (0, 1)  # b alone
     ledger.finished(long, 5 * HOUR)  # inside its second period: kept
     assert ledger.counts(4 * HOUR, 5 * HOUR) == (0, 2)
-    assert (ledger.evicted, ledger.completed(5 * HOUR)) == (1, 6)
+    assert ledger.totals(5 * HOUR) == (1, 6)
 
 
 # -- waits ---------------------------------------------------------------------------------------------
-
-
-def started(*runs: Run) -> Plan:
-    plan = Plan()
-    plan.starts.extend(runs)
-    return plan
-
-
-def evicted(run: Run) -> Plan:
-    plan = Plan()
-    plan.evictions.append(Eviction(run, None))  # type: ignore[arg-type]
-    return plan
 
 
 def test_the_longest_wait_lasts_or_ended_within_h_hours() -> None:
     waits = SpotWaits()
     a, b = (run_of(name, 1.0, 0.0, index) for index, name in enumerate("ab"))
     assert waits.longest(1.0, 0.0) == 0.0
-    waits.arrived([a.task], 0.0)
-    waits.arrived([b.task], 600.0)
+    waits.submitted(a.task, 0.0)
+    waits.submitted(b.task, 600.0)
     assert waits.longest(1.0, 1000.0) == 1000.0  # a
     a.start = 2000.0
-    waits.decided(started(a), 2000.0)
+    waits.started(a, 2000.0)
     assert waits.longest(1.0, 2100.0) == 2000.0  # a's wait has ended, not long ago
     assert waits.longest(1.0, 3000.0) == 2400.0  # b
     b.start = 3000.0
-    waits.decided(started(b), 3000.0)
+    waits.started(b, 3000.0)
     assert waits.longest(1.0, 3000.0 + HOUR) == 2400.0
     assert waits.longest(1.0, 3001.0 + HOUR) == 0.0  # both are forgotten
 
@@ -149,17 +136,44 @@ def test_the_longest_wait_lasts_or_ended_within_h_hours() -> None:
 def test_an_evicted_task_waits_anew() -> None:
     waits = SpotWaits()
     run = run_of("a", 1.0, 0.0, 0)
-    waits.arrived([run.task], 0.0)
-    waits.decided(started(run), 0.0)
-    waits.decided(evicted(run), 500.0)
+    waits.submitted(run.task, 0.0)
+    waits.started(run, 0.0)
+    waits.ended(run, End.EVICTED, 500.0)
     assert waits.longest(1.0, 800.0) == 300.0
+
+
+def test_after_a_failed_start_a_task_waits_as_if_it_had_not_been_tried() -> None:
+    waits = SpotWaits()
+    early, late = run_of("early", 1.0, 900.0, 0), run_of("late", 1.0, 0.0, 1)
+    waits.submitted(early.task, 0.0)
+    waits.submitted(late.task, 600.0)
+    early.waited = Waiting(early.task, 1, 0.0)
+    waits.started(early, 900.0)
+    assert waits.longest(1.0, 950.0) == 900.0  # its wait has ended, not long ago
+    waits.ended(early, End.START_FAILED, 960.0)
+    assert waits.longest(1.0, 1000.0) == 1000.0  # it goes on
+    waits.started(late, 1000.0)
+    assert waits.longest(1.0, 9000.0) == 9000.0
+
+
+def test_who_is_cancelled_waits_no_longer() -> None:
+    waits = SpotWaits()
+    a, b = run_of("a", 1.0, 100.0, 0), run_of("b", 1.0, 0.0, 1)
+    waits.submitted(a.task, 0.0)
+    waits.submitted(b.task, 50.0)
+    waits.started(a, 100.0)
+    waits.ended(a, End.CANCELLED, 200.0)
+    assert waits.longest(1.0, 250.0) == 200.0  # b
+    waits.withdrawn(b.task, 300.0)
+    assert waits.longest(1.0, 400.0) == 100.0  # what a waited, not long ago
 
 
 def test_waits_of_shorter_guarantees_do_not_open_the_quota_of_longer_ones() -> None:
     waits = SpotWaits()
-    waits.arrived([run_of("a", 1.0, 0.0, 0).task, run_of("b", 4.0, 0.0, 1).task], 0.0)
+    for index, (name, hours) in enumerate({"a": 1.0, "b": 4.0}.items()):
+        waits.submitted(run_of(name, hours, 0.0, index).task, 0.0)
     b = run_of("b", 4.0, 100.0, 1)
-    waits.decided(started(b), 100.0)
+    waits.started(b, 100.0)
     assert waits.longest(1.0, 5000.0) == 5000.0
     assert waits.longest(4.0, 5000.0) == 100.0
     assert waits.longest(1.0, 5000.0) == 5000.0
@@ -167,14 +181,14 @@ def test_waits_of_shorter_guarantees_do_not_open_the_quota_of_longer_ones() -> N
 
 def test_hp_waits_do_not_count() -> None:
     waits = SpotWaits()
-    waits.arrived([hp("h").task(0)], 0.0)
+    waits.submitted(hp("h").task(0), 0.0)
     assert waits.longest(1.0, 9e9) == 0.0
 
 
 def test_feedback_looks_at_both_and_remembers_eta() -> None:
     ledger, waits = Counts(), SpotWaits()
-    feedback = EvictionFeedback(ledger, waits, P90)
-    waits.arrived([run_of("a", 1.0, 0.0, 0).task], 0.0)
+    feedback = EvictionFeedback(EvictionRates(ledger), waits, P90)
+    waits.submitted(run_of("a", 1.0, 0.0, 0).task, 0.0)
     assert feedback.look(1.0, 3600.0) == (1.0, 0.0, 3600.0)
     assert feedback.look(1.0, 3900.0) == (1.5, 0.0, 3900.0)
     ledger.evicted_so_far = 1
@@ -186,4 +200,4 @@ def test_feedback_looks_at_both_and_remembers_eta() -> None:
 def test_without_feedback_eta_is_1_and_the_numbers_are_still_told() -> None:
     ledger, waits = Counts(), SpotWaits()
     ledger.evicted_so_far, ledger.completed_so_far = 3, 1
-    assert NoFeedback(ledger, waits).look(1.0, 0.0) == (1.0, 0.75, 0.0)
+    assert NoFeedback(EvictionRates(ledger), waits).look(1.0, 0.0) == (1.0, 0.75, 0.0)

@@ -36,7 +36,7 @@ def name_of(node: Node | None) -> str | None:
 
 
 def chosen(stage: Stage, draft: Draft, mix: RequestMix) -> str | None:
-    return name_of(FgdPlacer(stage.pool, mix).choose(draft.task()))
+    return name_of(FgdPlacer(stage.state, mix).choose(draft.task()))
 
 
 def displaced(stage: Stage, draft: Draft, mix: RequestMix) -> tuple[str, list[str]] | None:
@@ -151,7 +151,7 @@ def test_the_next_pod_of_a_gang_may_grow_f_less_elsewhere() -> None:
     stage = Stage(8, 8)
     stage.holds("n0", hp("a", gpus=5))
     stage.holds("n1", hp("b", gpus=3))
-    placer = FgdPlacer(stage.pool, PAPER)
+    placer = FgdPlacer(stage.state, PAPER)
     gang = hp("gang").task(9)
     where = []
     for _ in range(4):

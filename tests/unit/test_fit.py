@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from builders import Draft, Stage, hp, spot
+from gfs.core.ports import Refuses
 from gfs.policies.fit import FitPlacer, best_fit, first_fit
 
 
@@ -52,6 +53,6 @@ def test_class_and_history_do_not_matter() -> None:
     stage.holds("n0", spot("s", gpus=2))
     stage.holds("n1", hp("h", gpus=2))
     for placer in (best_fit(stage.pool), first_fit(stage.pool)):
-        placer.evicted(stage.node("n0"), now=0.0)
+        stage.evicts(stage.holds("n0", spot("victim")))
         assert chosen(placer, spot("x")) == chosen(placer, hp("x")) == "n0"
-        assert placer.closed(spot("x").task()) == 0
+        assert not isinstance(placer, Refuses), "it uses every node with room"

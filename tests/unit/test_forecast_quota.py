@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from builders import Stage, hp, nodes, play, spot
 from gfs import InputError
 from gfs.core.pool import Pool
+from gfs.forecasting.history import SeriesKey
 from gfs.forecasting.online import DemandOutlook
 from gfs.quota.feedback import Signal
 from gfs.quota.forecast import ForecastQuota
@@ -20,13 +21,25 @@ from gfs.quota.inventory import AGGREGATES, calibrated_total, independent, sum_o
 STEADY = Signal(1.0, 0.0, 0.0)
 
 
+class SevenAnHour:
+    """A forecast that knows the total by itself: 7 GPUs more with every hour."""
+
+    keys = (SeriesKey("org 0", "A100"),)
+
+    def total_peak_quantile(self, p: float, hours: int, rows: Sequence[int]) -> float:
+        """At any level."""
+        return 7.0 * hours
+
+
 def outlook(
-    upper: Sequence[Sequence[float]], mean: Sequence[Sequence[float]] | None = None, total: float = 7.0
+    upper: Sequence[Sequence[float]],
+    mean: Sequence[Sequence[float]] | None = None,
+    forecast: SevenAnHour | None = None,
 ) -> DemandOutlook:
     above = np.array(upper, dtype=float).reshape(len(upper), -1)
     below = np.array(upper if mean is None else mean, dtype=float).reshape(above.shape)
     organizations = tuple(f"org {i}" for i in range(len(upper)))
-    return DemandOutlook(organizations, "made up", below, above, lambda hours, p: total * hours)
+    return DemandOutlook(organizations, "made up", below, above, p=0.9, forecast=forecast)
 
 
 class Told:
@@ -63,11 +76,13 @@ def test_independent_organizations_add_means_and_variances() -> None:
 
 
 def test_a_forecaster_may_know_the_total_better() -> None:
-    assert calibrated_total(outlook([[10, 8, 12, 1], [5, 9, 2, 4]])) == [7, 14, 21, 28]
+    ahead = [[10, 8, 12, 1], [5, 9, 2, 4]]
+    assert calibrated_total(outlook(ahead, forecast=SevenAnHour())) == [7, 14, 21, 28]
+    assert calibrated_total(outlook(ahead)) == sum_of_peaks(outlook(ahead)), "one that knows only bounds"
 
 
 def test_a_pool_nobody_wants_needs_nothing() -> None:
-    nobody = DemandOutlook((), "made up", np.zeros((0, 4)), np.zeros((0, 4)), lambda hours, p: 0.0)
+    nobody = DemandOutlook((), "made up", np.zeros((0, 4)), np.zeros((0, 4)), p=0.9)
     assert sum_of_peaks(nobody) == independent(nobody) == [0, 0, 0, 0]
 
 

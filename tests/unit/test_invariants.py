@@ -8,7 +8,7 @@ import pytest
 
 from builders import Stage, hp, spot
 from gfs import InvariantError
-from gfs.core.invariants import check_pool
+from gfs.core.invariants import check_state
 
 
 def scene() -> Stage:
@@ -21,7 +21,7 @@ def scene() -> Stage:
 
 
 def test_a_sound_pool_passes() -> None:
-    check_pool(scene().pool)
+    check_state(scene().state)
 
 
 def overcommit(stage: Stage) -> None:
@@ -32,20 +32,12 @@ def lose_an_idle_card(stage: Stage) -> None:
     stage.node("n0").free = 0
 
 
-def miscount_idle(stage: Stage) -> None:
-    stage.pool.idle += 1
-
-
 def miscount_levels(stage: Stage) -> None:
     stage.pool.idle_levels[0] += 1
 
 
 def miscount_hp_levels(stage: Stage) -> None:
     stage.pool.hp_free_levels[4] += 1
-
-
-def miscount_hp(stage: Stage) -> None:
-    stage.node("n0").hp_cards += 1
 
 
 def miscount_spot(stage: Stage) -> None:
@@ -58,6 +50,14 @@ def miscount_hp_free(stage: Stage) -> None:
 
 def forget_quota(stage: Stage) -> None:
     stage.pool.spot_in_use[1.0] -= 1
+
+
+def let_a_task_run_and_wait(stage: Stage) -> None:
+    stage.state.queue(stage.gang.task, 0.0)
+
+
+def forget_a_run(stage: Stage) -> None:
+    del stage.state.runs[stage.gang.task.index]
 
 
 def leave_a_dead_run(stage: Stage) -> None:
@@ -73,13 +73,13 @@ def halve_a_gang(stage: Stage) -> None:
     [
         overcommit,
         lose_an_idle_card,
-        miscount_idle,
         miscount_levels,
         miscount_hp_levels,
-        miscount_hp,
         miscount_spot,
         miscount_hp_free,
         forget_quota,
+        let_a_task_run_and_wait,
+        forget_a_run,
         leave_a_dead_run,
         halve_a_gang,
     ],
@@ -88,4 +88,4 @@ def test_a_broken_book_is_found(break_it: Callable[[Stage], None]) -> None:
     stage = scene()
     break_it(stage)
     with pytest.raises(InvariantError, match="a bug in GFS"):
-        check_pool(stage.pool)
+        check_state(stage.state)

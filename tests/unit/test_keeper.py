@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from builders import Draft, Stage, Story, hp, nodes, play, spot
-from gfs.core.actions import Plan
 from gfs.policies.gfs.apart import ApartPlacer
 from gfs.policies.gfs.keeper import Keeper, KeptCards
 from gfs.policies.gfs.scoring import GfsPlacer
@@ -13,9 +12,8 @@ def test_hp_goes_beside_hp_and_spot_away_from_it() -> None:
     stage = Stage(8, 8, 8)
     stage.holds("n0", hp("h", gpus=2))
     stage.holds("n1", spot("s", gpus=6))
-    apart, packing = ApartPlacer(stage.pool), GfsPlacer(stage.pool)
+    apart, packing = ApartPlacer(stage.state), GfsPlacer(stage.state)
     assert packing.choose(hp("h2", gpus=1).task(9)) is stage.node("n1")  # the fullest node, whoever is on it
-    apart = ApartPlacer(stage.pool)
     assert apart.choose(hp("h2", gpus=1).task(9)) is stage.node("n0")
     assert apart.choose(spot("s2", gpus=2).task(9)) is stage.node("n1")  # no HP there, and fuller than n2
     assert apart.choose(spot("s2", gpus=4).task(9)) is stage.node("n2")
@@ -70,34 +68,39 @@ def test_while_the_quota_is_too_small_for_it_nobody_else_starts() -> None:
     assert story.started("gang")[0] < 16_000
 
 
+def later(keeper: Keeper, now: float) -> None:
+    """Something happens at this time: an HP task comes, and the keeper takes a look."""
+    keeper.submitted(hp("any").task(99), now)
+
+
 def test_nodes_with_fewest_spot_cards_are_kept() -> None:
     stage = Stage(8, 8, 8, 8)
     stage.holds("n0", hp("h", gpus=4))
     stage.holds("n1", spot("a", gpus=6))
     stage.holds("n2", spot("b", gpus=2))
-    keeper = Keeper(stage.pool, 3600.0, KeptCards())
+    keeper = Keeper(stage.state, 3600.0, KeptCards())
     changed: list[str] = []
     keeper.changed = lambda node: changed.append(node.name)
     task = spot("gang", gpus=8, pods=2).task(50)
-    keeper.arrived([task], 0.0)
-    keeper.arrived([], 3600.0)
+    keeper.submitted(task, 0.0)
+    later(keeper, 3600.0)
     assert keeper.task is None  # not longer than it
-    keeper.arrived([], 3900.0)
+    later(keeper, 3900.0)
     assert keeper.task is task
     assert [node.name for node in keeper.nodes] == changed == ["n3", "n2"]
     stage.holds("n3", hp("h2", gpus=1))
-    keeper.arrived([], 4200.0)
+    later(keeper, 4200.0)
     assert [node.name for node in keeper.nodes] == ["n2", "n1"]  # HP has come to n3
     assert changed[2:] == ["n3", "n1"]
-    keeper.decided(Plan(), 4300.0)
+    keeper.passed(4300.0)
     assert keeper.task is task
 
 
 def test_nothing_is_kept_for_whom_no_nodes_suffice() -> None:
     stage = Stage(8, 8)
     stage.holds("n0", hp("h", gpus=1))
-    keeper = Keeper(stage.pool, 3600.0, KeptCards())
-    keeper.arrived([spot("gang", gpus=8, pods=2).task(50)], 0.0)
-    keeper.arrived([], 7200.0)
+    keeper = Keeper(stage.state, 3600.0, KeptCards())
+    keeper.submitted(spot("gang", gpus=8, pods=2).task(50), 0.0)
+    later(keeper, 7200.0)
     assert keeper.task is None
     assert not keeper.nodes

@@ -10,6 +10,7 @@ import pytest
 
 import builders
 from builders import Draft, Stage, hp, nodes, spot
+from gfs import Kind
 from gfs.core.reasons import NoRoom
 from gfs.policies.lyra.loans import LoanPlacer
 from gfs.policies.lyra.reclaim import ReclaimPreemptor
@@ -124,10 +125,10 @@ class Reclaimed(NamedTuple):
 def reclaimed(sizes: Sequence[int], loans: dict[str, str], wish: Draft) -> Reclaimed | None:
     """What is taken back for one pod of `wish`. `loans`: task -> the nodes of its pods, one card each."""
     stage = Stage(*sizes)
-    preemptor = ReclaimPreemptor(stage.pool)
+    preemptor = ReclaimPreemptor(stage.state)
     for name, where in loans.items():
         names = where.split()
-        preemptor.started(stage.spread(names, spot(name, pods=len(names))))
+        stage.spread(names, spot(name, pods=len(names)))
     found = preemptor.choose(wish.task(), now=0.0)
     return found and Reclaimed(found.node.name, [run.task.name for run in found.runs], found.choice)
 
@@ -215,26 +216,22 @@ def test_only_nodes_on_loan_are_counted_and_only_large_ones() -> None:
 
 def test_costs_follow_what_comes_and_goes() -> None:
     stage = Stage(8, 8, 8)
-    preemptor = ReclaimPreemptor(stage.pool)
+    preemptor = ReclaimPreemptor(stage.state)
 
     def cheapest() -> tuple[str, int]:
         found = preemptor.choose(hp("h").task(), now=0.0)
         assert found is not None
         return found.node.name, len(found.runs)
 
-    preemptor.started(stage.spread(["n0"], spot("a")))
+    stage.spread(["n0"], spot("a"))
     assert cheapest() == ("n0", 1)
-    pair = stage.spread(["n1", "n2"], spot("pair", pods=2))
-    preemptor.started(pair)  # n1 and n2: 1/2 each, n0: 1
+    pair = stage.spread(["n1", "n2"], spot("pair", pods=2))  # n1 and n2: 1/2 each, n0: 1
     assert cheapest() == ("n1", 1)
-    trio = stage.spread(["n0", "n1", "n2"], spot("trio", pods=3))
-    preemptor.started(trio)  # n0: 1 + 1/3, n1 and n2: 1/2 + 1/3 = 5/6
+    stage.spread(["n0", "n1", "n2"], spot("trio", pods=3))  # n0: 1 + 1/3, n1 and n2: 1/2 + 1/3 = 5/6
     assert cheapest() == ("n1", 2)
-    stage.pool.forget_spot(pair)
-    stage.pool.release(pair.places, pair.task)
-    preemptor.ended(pair)  # n0: 1 + 1/3, n1 and n2: 1/3
+    stage.state.finish(pair, 10.0)  # n0: 1 + 1/3, n1 and n2: 1/3
     assert cheapest() == ("n1", 1)
-    preemptor.started(stage.spread(["n1"], spot("b")))  # n1: 1/3 + 1
+    stage.spread(["n1"], spot("b"))  # n1: 1/3 + 1
     assert cheapest() == ("n2", 1)
 
 
@@ -301,21 +298,18 @@ def test_costs_are_those_after_the_nodes_already_taken_back() -> None:
     # The first pod takes n3 back: p and q go. After:  n2: u = 1, n4: y = 1; n0 and n1 as before.
     # So the second pod takes n2; by the costs from before it would be n0.
     stage = Stage(*[4] * 5)
-    preemptor = ReclaimPreemptor(stage.pool)
+    preemptor = ReclaimPreemptor(stage.state)
     loans = {"v": "n0", "w": "n0 n1", "x": "n1", "u": "n2", "p": "n2 n3", "q": "n3 n4", "y": "n4"}
     runs = {}
     for name, where in loans.items():
         names = where.split()
         runs[name] = stage.spread(names, spot(name, pods=len(names)))
-        preemptor.started(runs[name])
     wish = hp("h", gpus=4, pods=2).task()
     first = preemptor.choose(wish, now=0.0)
     assert first is not None
     assert (first.node.name, list(first.runs)) == ("n3", [runs["p"], runs["q"]])
     for run in first.runs:
-        stage.pool.forget_spot(run)
-        stage.pool.release(run.places, run.task)
-        preemptor.ended(run)
+        stage.evicts(run)
     second = preemptor.choose(wish, now=0.0)
     assert second is not None
     assert (second.node.name, list(second.runs)) == ("n2", [runs["u"]])
@@ -394,7 +388,9 @@ def test_refused_nodes_are_counted_where_a_pod_would_fit() -> None:
     placer = LoanPlacer(stage.pool)
 
     def refused(draft: Draft) -> int:
-        return placer.closed(draft.task())
+        count, why = placer.closed(draft.task())
+        assert why == (LENT if draft.kind is Kind.HP else HP_HAS)
+        return count
 
     assert [refused(spot("x", gpus=g)) for g in (8, 7, 6, 1)] == [0, 1, 2, 2]
     assert [refused(spot("x", gpus=g)) for g in (0.5, 0.6)] == [3, 2]  # n0, n1 and, if it fits, n3

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from builders import hp, spot
-from gfs.core.run import Run
+from gfs.core.run import End, Run
 from gfs.domain.task import Task
 from gfs.forecasting.cautious import cautious_bounds
 from gfs.forecasting.history import DemandHistory, SeriesKey
@@ -28,8 +28,8 @@ def done(of: Task) -> Run:
 def test_a_task_wants_its_gpus_from_submission_to_finish() -> None:
     meter = DemandMeter("A100")
     a, b = task("a", 4), task("b", 2)
-    meter.arrived([a], 0.0)
-    meter.arrived([b], 10 * MINUTE)
+    meter.submitted(a, 0.0)
+    meter.submitted(b, 10 * MINUTE)
     meter.finished(done(a), 70 * MINUTE)
     known = meter.history(3 * HOUR)
     assert known.keys == (SeriesKey("lab", "A100"),)
@@ -40,16 +40,16 @@ def test_a_task_wants_its_gpus_from_submission_to_finish() -> None:
 def test_what_ends_when_another_begins_does_not_add_up() -> None:
     meter = DemandMeter("A100")
     a, b = task("a", 4), task("b", 4)
-    meter.arrived([a], 0.0)
+    meter.submitted(a, 0.0)
     meter.finished(done(a), 30 * MINUTE)
-    meter.arrived([b], 30 * MINUTE)
+    meter.submitted(b, 30 * MINUTE)
     assert meter.history(HOUR).gpus.tolist() == [[4]]
 
 
 def test_the_hours_end_now_whatever_the_minute() -> None:
     meter = DemandMeter("A100")
     a = task("a", 8)
-    meter.arrived([a], 20 * MINUTE)
+    meter.submitted(a, 20 * MINUTE)
     meter.finished(done(a), 40 * MINUTE)  # wanted from 0:20 to 0:40
     assert meter.history(60 * MINUTE).gpus.tolist() == [[8]]
     later = meter.history(95 * MINUTE)  # the hour from 0:35 to 1:35 saw it
@@ -60,8 +60,8 @@ def test_the_hours_end_now_whatever_the_minute() -> None:
 
 def test_only_full_steps_of_five_minutes_count() -> None:
     meter = DemandMeter("A100")
-    meter.arrived([task("a", 8)], 0.0)
-    meter.arrived([task("b", 8)], 301.0)
+    meter.submitted(task("a", 8), 0.0)
+    meter.submitted(task("b", 8), 301.0)
     assert meter.history(300.0).gpus.tolist() == [[8]]
     assert meter.history(599.0).gpus.tolist() == [[8]]
     assert meter.history(600.0).gpus.tolist() == [[16]]
@@ -69,7 +69,7 @@ def test_only_full_steps_of_five_minutes_count() -> None:
 
 def test_before_five_minutes_nothing_is_known() -> None:
     meter = DemandMeter("A100")
-    meter.arrived([task("a", 8)], 0.0)
+    meter.submitted(task("a", 8), 0.0)
     assert meter.history(0.0).hours == 0
     assert meter.level().tolist() == [8]
 
@@ -77,15 +77,47 @@ def test_before_five_minutes_nothing_is_known() -> None:
 def test_spot_tasks_are_no_demand() -> None:
     meter = DemandMeter("A100")
     s = spot("s", gpus=8).task(0)
-    meter.arrived([s], 0.0)
+    meter.submitted(s, 0.0)
     meter.finished(done(s), 10.0)
     assert meter.history(HOUR).keys == ()
 
 
+def test_a_task_that_is_withdrawn_or_cancelled_wants_nothing_any_more() -> None:
+    meter = DemandMeter("A100")
+    waits, runs = task("a", 4), task("b", 2)
+    meter.submitted(waits, 0.0)
+    meter.submitted(runs, 0.0)
+    meter.withdrawn(waits, 30 * MINUTE)
+    assert meter.level().tolist() == [2]
+    meter.ended(done(runs), End.CANCELLED, 40 * MINUTE)
+    assert meter.level().tolist() == [0]
+
+
+@pytest.mark.parametrize("end", [End.LOST, End.START_FAILED, End.SUSPENDED])
+def test_a_task_that_waits_again_wants_as_much_as_before(end: End) -> None:
+    meter = DemandMeter("A100")
+    stopped = task("a", 4)
+    meter.submitted(stopped, 0.0)
+    meter.ended(done(stopped), end, 30 * MINUTE)
+    assert meter.level().tolist() == [4]
+
+
+def test_what_is_older_than_it_remembers_is_dropped_by_whole_hours() -> None:
+    meter, whole = DemandMeter("A100", days=28), DemandMeter("A100")
+    for each in (meter, whole):
+        each.submitted(task("a", 3), 0.0)
+    for hour in range(24 * 60):
+        last, known = meter.history(hour * HOUR), whole.history(hour * HOUR)
+        assert last.end == known.end
+        assert (last.gpus == known.gpus[:, -last.hours :]).all() or not last.hours
+    assert 28 * 24 <= last.hours <= 35 * 24 + 1
+    assert known.hours == 24 * 60 - 1
+
+
 def test_an_organization_that_comes_later_begins_there() -> None:
     meter = DemandMeter("A100")
-    meter.arrived([task("a", org="old")], 0.0)
-    meter.arrived([task("b", 5, org="new")], 150 * MINUTE)
+    meter.submitted(task("a", org="old"), 0.0)
+    meter.submitted(task("b", 5, org="new"), 150 * MINUTE)
     known = meter.history(4 * HOUR)
     assert [key.organization for key in known.keys] == ["old", "new"]
     assert known.first.tolist() == [0, 2]
@@ -94,14 +126,14 @@ def test_an_organization_that_comes_later_begins_there() -> None:
 
 def test_a_silent_night_keeps_what_is_wanted() -> None:
     meter = DemandMeter("A100")
-    meter.arrived([task("a", 3)], 0.0)
+    meter.submitted(task("a", 3), 0.0)
     assert meter.history(500 * HOUR).gpus.tolist() == [[3.0] * 500]
 
 
 def test_many_organizations_and_a_long_time_fit() -> None:
     meter = DemandMeter("A100")
     for i in range(40):
-        meter.arrived([task("a", i + 1, org=f"org {i}")], 0.0)
+        meter.submitted(task("a", i + 1, org=f"org {i}"), 0.0)
     known = meter.history(400 * HOUR)
     assert known.gpus.shape == (40, 400)
     assert known.gpus[:, -1].tolist() == list(range(1, 41))
@@ -126,7 +158,7 @@ def test_it_is_the_maximum_of_the_hour_that_ends_now(spans: list[tuple[int, int,
     for when, begins, wanted in sorted(events, key=lambda event: event[:2]):
         if when < now:
             if begins:
-                meter.arrived([wanted], float(when))
+                meter.submitted(wanted, float(when))
             else:
                 meter.finished(done(wanted), float(when))
     known = meter.history(float(now))

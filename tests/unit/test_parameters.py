@@ -8,8 +8,8 @@ import pytest
 
 from builders import hp, nodes, play, spot
 from gfs import InputError, Parameters
-from gfs.assembly import admissions, quotas
-from gfs.assembly.parameters import CHOICES, QUOTAS, parse_settings
+from gfs.assembly import parameters, quotas
+from gfs.assembly.parameters import CHOICES, QUOTAS, TAKEN_OUT, parse_settings
 from gfs.quota.inventory import AGGREGATES
 
 
@@ -82,4 +82,43 @@ def test_nothing_may_be_endless(name: str) -> None:
 def test_the_words_a_parameter_may_have_are_those_that_there_is_a_part_for() -> None:
     assert set(QUOTAS) == set(quotas._QUOTAS)
     assert set(CHOICES["aggregate"]) == set(AGGREGATES)
-    assert set(CHOICES["admission"]) == set(admissions._ADMISSIONS)
+    assert set(CHOICES["resources"]) == {"off", "on"}
+
+
+# -- parameters that are gone ------------------------------------------------------------------------------
+
+
+def test_a_file_from_before_goes_on_working_and_is_told_so_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    parameters._say_once.cache_clear()
+    file = tmp_path / "p.toml"
+    file.write_text('admission = "guarantee"\n[parameters]\nm = 5\n')
+    assert Parameters.named_in_toml(file) == (Parameters(m=5.0), frozenset({"m"}))
+    assert Parameters.from_toml(file) == Parameters(m=5.0)
+    assert Parameters().changed(parse_settings(["admission=guarantee"])) == Parameters()
+    assert [(record.levelname, record.getMessage()) for record in caplog.records] == [
+        (
+            "WARNING",
+            "parameter admission was taken out in this version and is passed over: it is always guarantee now",
+        )
+    ]
+
+
+def test_what_is_gone_cannot_be_asked_for(tmp_path: Path) -> None:
+    says = "was taken out in this version; docs/concepts/gfs-plus.md says why. Leave the line out"
+    with pytest.raises(InputError) as refused:
+        Parameters().changed({"admission": "likely"})
+    assert str(refused.value) == f"admission = 'likely': {says}"
+    file = tmp_path / "p.toml"
+    file.write_text('admission = "likely"\n')
+    with pytest.raises(InputError) as refused:
+        Parameters.from_toml(file)
+    assert str(refused.value) == f"{file}: admission = 'likely': {says}"
+
+
+@pytest.mark.parametrize("name", TAKEN_OUT)
+def test_a_page_says_why_a_parameter_is_gone(name: str) -> None:
+    assert name not in Parameters().to_dict()
+    page = Path(__file__).parents[2] / TAKEN_OUT[name][1]
+    assert f"`{name}" in page.read_text()

@@ -14,11 +14,16 @@ from gfs.policies.gfs.scoring import GfsPlacer, score3
 
 
 def chosen(stage: Stage, draft: Draft, **parameters: float) -> str | None:
-    return name_of(GfsPlacer(stage.pool, **parameters).choose(draft.task()))
+    return name_of(GfsPlacer(stage.state, **parameters).choose(draft.task()))
 
 
 def name_of(node: Node | None) -> str | None:
     return node.name if node else None
+
+
+def evict_on(stage: Stage, node: str, now: float) -> None:
+    """A spot task is evicted from the node: it starts there and is stopped at once."""
+    stage.evicts(stage.holds(node, spot("victim"), start=now), now)
 
 
 # -- score1: packing --------------------------------------------------------------------------------------
@@ -113,8 +118,8 @@ def test_after_an_eviction_spot_shuns_the_node_and_hp_prefers_it() -> None:
     # One eviction just now: e = 0.8 x 1 + 0.2 x 1/24 = 0.80833; 0.01 x 3^e = 0.0243.
     # Spot: 1 - 0.0243 = 0.9757 on n0 against 1 - 0.01 = 0.99 on n1. HP: 0.0243 against 0.01.
     stage = Stage(8, 8)
-    placer = GfsPlacer(stage.pool)
-    placer.evicted(stage.node("n0"), now=0.0)
+    placer = GfsPlacer(stage.state)
+    evict_on(stage, "n0", now=0.0)
     assert name_of(placer.choose(spot("x").task())) == "n1"
     assert name_of(placer.choose(hp("x").task())) == "n0"
 
@@ -122,30 +127,30 @@ def test_after_an_eviction_spot_shuns_the_node_and_hp_prefers_it() -> None:
 def test_history_decides_only_where_packing_and_class_tie() -> None:
     stage = Stage(8, 8)
     stage.holds("n0", spot("s"))
-    placer = GfsPlacer(stage.pool)
-    placer.evicted(stage.node("n0"), now=0.0)
+    placer = GfsPlacer(stage.state)
+    evict_on(stage, "n0", now=0.0)
     assert name_of(placer.choose(spot("x").task())) == "n0"  # fuller, though it has a history
 
 
 def test_old_evictions_count_little_but_they_count() -> None:
     # After an hour: e = 0.2 x 1/24 = 0.00833, 0.01 x 3^e = 0.010092: still a little more than 0.01.
     stage = Stage(8, 8)
-    placer = GfsPlacer(stage.pool)
-    placer.evicted(stage.node("n0"), now=0.0)
-    placer.advance(HOUR)
+    placer = GfsPlacer(stage.state)
+    evict_on(stage, "n0", now=0.0)
+    stage.state.age(HOUR)
     assert name_of(placer.choose(spot("x").task())) == "n1"
-    placer.advance(DAY)  # all forgotten: the id decides again
+    stage.state.age(DAY)  # all forgotten: the id decides again
     assert name_of(placer.choose(spot("x").task())) == "n0"
 
 
 def test_two_old_evictions_weigh_less_than_one_fresh() -> None:
     # n0: two of 2 h ago: e = 0.2 x 2/24 = 0.0167. n1: one of now: e = 0.80833.
     stage = Stage(8, 8)
-    placer = GfsPlacer(stage.pool)
-    placer.evicted(stage.node("n0"), now=0.0)
-    placer.evicted(stage.node("n0"), now=0.0)
-    placer.advance(2 * HOUR)
-    placer.evicted(stage.node("n1"), now=2 * HOUR)
+    placer = GfsPlacer(stage.state)
+    evict_on(stage, "n0", now=0.0)
+    evict_on(stage, "n0", now=0.0)
+    stage.state.age(2 * HOUR)
+    evict_on(stage, "n1", now=2 * HOUR)
     assert name_of(placer.choose(spot("x").task())) == "n0"
     assert name_of(placer.choose(hp("x").task())) == "n1"
 
@@ -158,24 +163,24 @@ def test_the_breaker_closes_at_about_4_2_weighted_evictions() -> None:
     # five make 4.04, open; six make 4.85, closed.
     assert 5 * (0.8 + 0.2 / 24) < log(100, 3) < 6 * (0.8 + 0.2 / 24)
     stage = Stage(8)
-    placer = GfsPlacer(stage.pool)
+    placer = GfsPlacer(stage.state)
     for _ in range(5):
-        placer.evicted(stage.node("n0"), now=0.0)
+        evict_on(stage, "n0", now=0.0)
     assert name_of(placer.choose(spot("x").task())) == "n0"
-    assert placer.closed(spot("x").task()) == 0
-    placer.evicted(stage.node("n0"), now=0.0)
+    assert placer.closed(spot("x").task()) == (0, "")
+    evict_on(stage, "n0", now=0.0)
     assert placer.choose(spot("x").task()) is None
-    assert placer.closed(spot("x").task()) == 1
+    assert placer.closed(spot("x").task()) == (1, "")
     assert name_of(placer.choose(hp("x").task())) == "n0"  # HP may still go there
 
 
 def test_a_spot_score_of_exactly_zero_is_closed() -> None:
     # gamma = 1, m = 10, two evictions: e = 2, 0.01 x 10^2 = 1, 1 - 1 = 0.
     stage = Stage(8)
-    placer = GfsPlacer(stage.pool, gamma=1.0, m=10.0)
-    placer.evicted(stage.node("n0"), now=0.0)
+    placer = GfsPlacer(stage.state, gamma=1.0, m=10.0)
+    evict_on(stage, "n0", now=0.0)
     assert name_of(placer.choose(spot("x").task())) == "n0"
-    placer.evicted(stage.node("n0"), now=0.0)
+    evict_on(stage, "n0", now=0.0)
     assert placer.choose(spot("x").task()) is None
 
 
@@ -183,27 +188,31 @@ def test_the_breaker_opens_exactly_when_an_eviction_leaves_the_hour() -> None:
     # Six evictions, at 0, 10, ..., 50. At 3600 the first is an hour old: 5 fresh and 6 of the day make
     # 0.8 x 5 + 0.2 x 6/24 = 4.05 < 4.19.
     stage = Stage(8)
-    placer = GfsPlacer(stage.pool)
+    placer = GfsPlacer(stage.state)
     for when in range(0, 60, 10):
-        placer.evicted(stage.node("n0"), now=float(when))
-    assert placer.next_change == 3600.0
-    assert not placer.advance(3599.999)
+        evict_on(stage, "n0", now=float(when))
+    assert stage.state.evictions.next_change == 3600.0
+    stage.state.age(3599.999)
+    assert not placer.reopened()
     assert placer.choose(spot("x").task()) is None
-    assert placer.advance(3600.0), "a node has become available"
+    stage.state.age(3600.0)
+    assert placer.reopened(), "a node has become available"
+    assert not placer.reopened(), "said once"
     assert name_of(placer.choose(spot("x").task())) == "n0"
 
 
 def test_the_breaker_opens_exactly_when_an_eviction_leaves_the_day() -> None:
     # gamma = 0: only the day counts. m = 100: 0.01 x 100^(e24/24) is 1 from 24 evictions on.
     stage = Stage(8)
-    placer = GfsPlacer(stage.pool, gamma=0.0, m=100.0)
+    placer = GfsPlacer(stage.state, gamma=0.0, m=100.0)
     for when in range(24):
-        placer.evicted(stage.node("n0"), now=float(when))
-    placer.advance(HOUR + 100)
+        evict_on(stage, "n0", now=float(when))
+    stage.state.age(HOUR + 100)
     assert placer.choose(spot("x").task()) is None, "the hour does not matter here"
-    placer.advance(DAY - 0.001)
+    stage.state.age(DAY - 0.001)
     assert placer.choose(spot("x").task()) is None
-    assert placer.advance(DAY)
+    stage.state.age(DAY)
+    assert placer.reopened()
     assert name_of(placer.choose(spot("x").task())) == "n0"
 
 

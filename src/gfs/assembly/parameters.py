@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import date
 from difflib import get_close_matches
+from functools import cache
 from math import isfinite
 from pathlib import Path
 from typing import Any, Self
@@ -21,6 +23,8 @@ CHOICES = {
     "resources": ("off", "on"),
 }
 """Parameters that are one of some words."""
+TAKEN_OUT = {"admission": ("guarantee", "docs/concepts/gfs-plus.md")}
+"""Parameters of earlier versions: the value that asks for what always happens now, and where it says why."""
 
 
 def _number(default: float, meaning: str, least: float, most: float = float("inf")) -> Any:
@@ -119,6 +123,9 @@ class Parameters:
         types = {item.name: item for item in fields(self)}
         given: dict[str, Any] = {}
         for name, value in values.items():
+            if name in TAKEN_OUT:
+                _check_taken_out(name, str(value))
+                continue
             if name not in types:
                 raise InputError(f"unknown parameter {name!r}{_suggest(name, types)}")
             given[name] = _parsed(name, value, types[name].default)
@@ -139,7 +146,7 @@ class Parameters:
             raise InputError(f"{path}: 'parameters' must be a table of key = value lines")
         named = {**document, **values}
         try:
-            return cls().changed(named), frozenset(named)
+            return cls().changed(named), frozenset(named) - TAKEN_OUT.keys()
         except InputError as error:
             raise InputError(f"{path}: {error}") from error
 
@@ -147,6 +154,20 @@ class Parameters:
     def describe() -> list[tuple[str, str, str]]:
         """(name, default, meaning) of every parameter, for help texts."""
         return [(i.name, str(i.default) or "-", i.metadata["meaning"]) for i in fields(Parameters)]
+
+
+def _check_taken_out(name: str, value: str) -> None:
+    """A file from before may go on naming a parameter that is gone, but not ask for what is gone with it."""
+    remaining, page = TAKEN_OUT[name]
+    if value != remaining:
+        raise InputError(f"{name} = {value!r}: was taken out in this version; {page} says why. Leave the line out")
+    _say_once(f"parameter {name} was taken out in this version and is passed over: it is always {remaining} now")
+
+
+@cache
+def _say_once(warning: str) -> None:
+    """One line, however many runs are given the same."""
+    logging.getLogger("gfs").warning(warning)
 
 
 def _check_day(text: str) -> None:

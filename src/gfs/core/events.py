@@ -114,9 +114,15 @@ _ORDER: dict[type, int] = {
 
 
 def in_order(events: Sequence[Event]) -> list[Event]:
-    """The events of one instant in the order of SPEC 2; those of one kind stay as given."""
+    """The events of one instant in the order of SPEC 2; those of one kind by submission of their tasks.
+
+    Changes of nodes stay as given: tell all of an instant in one event.
+    """
     return sorted(events, key=_rank)
 
 
-def _rank(event: Event) -> int:
-    return _ORDER[type(event)]
+def _rank(event: Event) -> tuple[int, int]:
+    rank = _ORDER[type(event)]
+    if isinstance(event, Finished | Lost | StartFailed | EvictionDone):
+        return rank, event.run.task.index
+    return rank, event.task.index if isinstance(event, Submitted | Cancelled) else 0

@@ -127,7 +127,10 @@ class NodeIndex:
         bucket_of, nowhere, enlist = self._bucket_of, self._nowhere, self._list
         marks = marked or [0] * len(bucket_of)
         table = [
-            [[plain(size, idle, hp) for hp in range(size - idle + 1)] for idle in range(size + 1)]
+            [
+                [plain(size, idle, size - free) if free >= idle else nowhere for free in range(size + 1)]
+                for idle in range(size + 1)
+            ]
             for size in self._pool.sizes
         ]
         self._plain = [bucket for by_idle in table for by_hp in by_idle for bucket in by_hp]
@@ -135,7 +138,7 @@ class NodeIndex:
         def file(node: Node) -> None:
             i = node.index
             special_one = marks[i] or node.shares
-            bucket = special(node) if special_one else table[node.size_rank][node.idle][node.hp_cards]
+            bucket = special(node) if special_one else table[node.size_rank][node.idle][node.hp_free]
             old = bucket_of[i]
             if old is bucket:
                 return
@@ -177,8 +180,9 @@ class NodeIndex:
         It runs for every pod: where the first node it meets is the answer, it does without further calls.
         """
         nodes, bucket_of, best, fullest_first = self._nodes, self._bucket_of, self.best, self._fullest_first
-        tails = [[self._views[view][cards:] for cards in range(len(self._levels) + 1)] for view in views]
         most = len(self._levels)
+        hp_levels, spot_levels = ([self._views[view][cards:] for cards in range(most + 1)] for view in views)
+        """Cards -> the levels with at least so many idle ones."""
 
         def choose(task: Task) -> Node | None:
             cards, kind = task.cards, task.kind
@@ -186,7 +190,7 @@ class NodeIndex:
                 return self.best_for_share(task.share, views[kind])
             if not fullest_first:
                 return best(cards, views[kind])
-            for level in tails[kind][cards if cards < most else most]:
+            for level in (spot_levels if kind else hp_levels)[cards if cards < most else most]:
                 for _, _, bucket in level:
                     if bucket.count:
                         if bucket.tied:

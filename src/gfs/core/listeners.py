@@ -51,6 +51,10 @@ class Listener:
         """A scheduling pass is over."""
 
 
+    def dropped(self) -> None:
+        """Nodes have changed and everything derived is built anew: what this part keeps is out of date."""
+
+
 HAPPENINGS = tuple(name for name in vars(Listener) if not name.startswith("_"))
 
 
@@ -73,6 +77,7 @@ class Listeners:
     withdrawn: list[Callable[[Task, float], None]]
     evictions_changed: list[Callable[[Node], None]]
     passed: list[Callable[[float], None]]
+    dropped: list[Callable[[], None]]
 
     def __init__(self) -> None:
         for name in HAPPENINGS:
@@ -120,7 +125,9 @@ class Listeners:
         return take
 
     def clear(self) -> None:
-        """Nobody listens any more."""
+        """Nobody listens any more; who wants to know is told."""
+        for tell in self.dropped:
+            tell()
         for name in HAPPENINGS:
             getattr(self, name).clear()
         self.tell_node = _nobody

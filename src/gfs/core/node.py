@@ -17,6 +17,10 @@ holds whole. Pods of whole cards that were placed there together share a place, 
 the lowest; a fraction has a place of its own, with one card in the set and 0 held whole."""
 
 
+SLACK = 1e-9
+"""CPUs and GiB are added and taken away as floats: so little too much is rounding."""
+
+
 class Node:
     """Per-card accounting of one node. Only its pool changes it.
 
@@ -25,7 +29,7 @@ class Node:
     """
 
     __slots__ = (
-        "closed", "cordoned", "failed", "free", "free_cpus", "free_memory", "free_pods", "hp_cards", "hp_free",
+        "closed", "cordoned", "failed", "free", "free_cpus", "free_memory", "free_pods", "hp_free",
         "hp_room", "idle", "index", "name", "room", "shares", "size_rank", "spec", "spot", "spot_cards", "total",
     )  # fmt: skip
 
@@ -50,8 +54,6 @@ class Node:
         self.free = (1 << spec.gpus) - 1
         """Set of wholly idle cards."""
         self.idle = spec.gpus
-        self.hp_cards = 0
-        """Cards held, wholly or partly, by HP pods."""
         self.spot_cards = 0
         self.hp_free = spec.gpus
         """Cards without any HP pod: what HP could have if every spot task went."""
@@ -68,11 +70,20 @@ class Node:
         self.free_memory = spec.memory or inf
         self.free_pods = spec.pods or inf
 
+    @property
+    def hp_cards(self) -> int:
+        """Cards held, wholly or partly, by HP pods."""
+        return self.total - self.hp_free
+
+    @property
+    def short(self) -> bool:
+        """Whether it has fewer CPUs, less memory or fewer pods than were taken: it has got smaller."""
+        return min(self.free_cpus, self.free_memory, self.free_pods) < -SLACK
+
     def close(self) -> None:
         """Show nothing that a pod could take: all cards look held by HP."""
         self.closed = True
         self.free = self.idle = self.spot_cards = self.hp_free = self.room = self.hp_room = 0
-        self.hp_cards = self.total
         self.shares = {}
         self.spot = {}
 

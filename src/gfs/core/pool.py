@@ -62,17 +62,14 @@ class Pool:
         """How many nodes have k wholly idle cards."""
         self.hp_free_levels = [0] * (largest + 1)
         """How many nodes have k cards without an HP pod."""
-        self.idle = 0
-        """Wholly idle cards."""
         for run in runs:
             self._settle(run)
         for node in nodes:
-            if node.cordoned or node.failed or node.hp_free < 0 or node.idle < 0:
+            if node.cordoned or node.failed or node.hp_free < 0 or node.idle < 0 or node.short:
                 self.divided.discard(node)
                 node.close()
             self.idle_levels[node.idle] += 1
             self.hp_free_levels[node.hp_free] += 1
-            self.idle += node.idle
         self.capacity = sum(node.total for node in nodes if not node.closed)
         """Cards on nodes that take pods."""
 
@@ -87,7 +84,6 @@ class Pool:
                 if spot:
                     node.spot_cards += cards
                 else:
-                    node.hp_cards += cards
                     node.hp_free -= cards
             else:
                 self._settle_share(node, mask, share, spot)
@@ -106,7 +102,6 @@ class Pool:
             if kind is Kind.SPOT:
                 node.spot_cards += 1
             else:
-                node.hp_cards += 1
                 node.hp_free -= 1
         used[kind] += share
         node.refresh_rooms()
@@ -139,6 +134,11 @@ class Pool:
         return f"not one of the nodes that the task asks for ({task.node_filter.rule or 'node filter'})"
 
     # -- questions ---------------------------------------------------------------------------------
+
+    @property
+    def idle(self) -> int:
+        """Wholly idle cards."""
+        return sum(level * count for level, count in enumerate(self.idle_levels))
 
     def idle_slots(self, cards: int) -> int:
         """How many pods of `cards` whole cards fit on idle cards."""
@@ -199,11 +199,9 @@ class Pool:
         levels[idle] -= 1
         node.idle = idle = idle - cards
         levels[idle] += 1
-        self.idle -= cards
         if task.kind:
             node.spot_cards += cards
         else:
-            node.hp_cards += cards
             levels, free = self.hp_free_levels, node.hp_free
             levels[free] -= 1
             node.hp_free = free = free - cards
@@ -223,7 +221,6 @@ class Pool:
             if task.kind:
                 node.spot_cards += cards
             else:
-                node.hp_cards += cards
                 self._move_hp_free(node, -cards)
         else:
             self._hold_share(node, mask, task.share, task.kind)
@@ -245,11 +242,9 @@ class Pool:
             idle_levels[idle] -= 1
             node.idle = idle = idle + cards
             idle_levels[idle] += 1
-            self.idle += cards
             if spot:
                 node.spot_cards -= cards
             else:
-                node.hp_cards -= cards
                 free = node.hp_free
                 hp_free_levels[free] -= 1
                 node.hp_free = free = free + cards
@@ -313,7 +308,6 @@ class Pool:
             if kind is Kind.SPOT:
                 node.spot_cards += 1
             else:
-                node.hp_cards += 1
                 self._move_hp_free(node, -1)
         used[kind] += share
         node.refresh_rooms()
@@ -330,7 +324,6 @@ class Pool:
                 if kind is Kind.SPOT:
                     node.spot_cards -= 1
                 else:
-                    node.hp_cards -= 1
                     self._move_hp_free(node, +1)
             if used == [0, 0]:
                 del node.shares[card]
@@ -346,7 +339,6 @@ class Pool:
         self.idle_levels[node.idle] -= 1
         node.idle += by
         self.idle_levels[node.idle] += 1
-        self.idle += by
 
     def _move_hp_free(self, node: Node, by: int) -> None:
         self.hp_free_levels[node.hp_free] -= 1

@@ -8,14 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from math import floor, inf
 
-from gfs.core.node import Node, Place
+from gfs.core.node import SLACK, Node, Place
 from gfs.core.pool import Pool, admits
 from gfs.core.run import Run
 from gfs.domain.task import Task
-
-SLACK = 1e-9
-"""CPUs and GiB are added and taken away as floats: so little too much is rounding."""
-
 
 class ResourcePool(Pool):
     """Keeps count of what pods take of their nodes besides cards."""

@@ -96,7 +96,8 @@ class Scheduler:
         self._in_turn = [self.pools[model] for model in sorted(self.pools)]
         self._quick = not check
         self._last, self._last_model = _NO_POOL, ""
-        self._withdrawn: set[int] = set()
+        self._over: set[int] = set()
+        """Tasks done or withdrawn in the instant that is handled: to hear of them once more brings none back."""
         self._lost: list[LostRun] = []
 
     # -- one instant -------------------------------------------------------------------------------
@@ -112,8 +113,8 @@ class Scheduler:
                     return NOTHING
                 pool = self._last if run.task.gpu_model == self._last_model else self._find(run.task.gpu_model)
                 state = pool.state
-                state.finish(run, now)
                 if not state.overfull:
+                    state.finish(run, now)
                     return pool.policy.decide((), True, now) if state.waiting else NOTHING
             elif kind is Submitted:
                 task = event.task
@@ -121,11 +122,12 @@ class Scheduler:
                 state = pool.state
                 if task.index in state.runs or (state.waiting and task.index in state.waiting):
                     return NOTHING
-                if pool.submitted:
-                    for tell in pool.submitted:
-                        tell(task, now)
-                return pool.policy.decide((task,), False, now)
-            elif kind is Tick and len(self.pools) == 1:
+                if not state.overfull:
+                    if pool.submitted:
+                        for tell in pool.submitted:
+                            tell(task, now)
+                    return pool.policy.decide((task,), False, now)
+            elif kind is Tick and len(self.pools) == 1 and not self._in_turn[0].state.overfull:
                 self._tick(now)
                 return self._in_turn[0].decide(now)
         return self._handle(now, in_order(events) if len(events) > 1 else events)
@@ -133,7 +135,7 @@ class Scheduler:
     def _handle(self, now: float, events: Sequence[Event]) -> Plan:
         for event in events:
             self._take_in(event, now)
-        self._withdrawn.clear()
+        self._over.clear()
         lost, self._lost = self._lost, []
         return self._decide(now, lost)
 
@@ -145,6 +147,7 @@ class Scheduler:
                 if run.alive:
                     pool.freed = True
                     if isinstance(event, Finished):
+                        self._over.add(run.task.index)
                         pool.state.finish(run, now)
                     elif isinstance(event, Lost):
                         pool.state.lose(run, now)
@@ -159,10 +162,9 @@ class Scheduler:
                 self._tick(now)
             case Cancelled(task):
                 pool = self._pool(task)
-                found = pool.state.cancel(task, now)
-                if found is None:
-                    self._withdrawn.add(task.index)
-                pool.freed |= found is not None and found is not True
+                self._over.add(task.index)
+                # Who waited may have kept others waiting: as head of a strict queue, or with nodes kept for it.
+                pool.freed |= pool.state.cancel(task, now) is not None
             case NodesChanged(changes):
                 self._change_nodes(changes, now)
             case Trained(model, trained, asked_at):
@@ -175,7 +177,7 @@ class Scheduler:
     def _submit(self, task: Task, now: float) -> None:
         pool = self._pool(task)
         state, index = pool.state, task.index
-        if index in self._withdrawn or index in state.runs or index in state.waiting:
+        if index in self._over or index in state.runs or index in state.waiting:
             return
         for tell in pool.submitted:
             tell(task, now)
@@ -209,6 +211,11 @@ class Scheduler:
             if not pool.touched:
                 continue
             decided = pool.decide(now)
+            while pool.state.overfull and pool.state.stale:  # whoever had to go was on a node that held too much
+                pool.rebuild()
+                pool.freed = True
+                further = pool.decide(now)
+                decided = further if decided is NOTHING else decided.joined(further)
             plan = decided if plan is NOTHING else plan.joined(decided)
             if self._check:
                 check_state(pool.state)

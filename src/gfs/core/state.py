@@ -83,6 +83,9 @@ class PoolState:
         """Work out anew who holds which cards. Listeners are dropped: what they keep is out of date."""
         self.listeners.clear()
         self._by_name = {node.name: node for node in self.nodes}
+        runs = (*self.runs.values(), *self.vacating)
+        for node in {node for run in runs for node, mask, _ in run.places if mask >> node.spec.gpus}:
+            self._renumber(node)  # it has fewer cards than it had
         self.pool.rebuild(list(self.nodes), (*self.runs.values(), *self.vacating))
         self.overfull = {node for node in self.nodes if node.closed and not node.cordoned and not node.failed}
         """Nodes that hold more than they have left, and are closed until that is over."""
@@ -90,7 +93,7 @@ class PoolState:
     @property
     def stale(self) -> bool:
         """Whether a node that held more than it has left has room again: then `rebuild` is due."""
-        return any(self._held(node) <= node.spec.gpus for node in self.overfull)
+        return any(self._held(node) <= node.spec.gpus and not node.short for node in self.overfull)
 
     # -- tasks and runs ----------------------------------------------------------------------------
 
@@ -121,6 +124,8 @@ class PoolState:
         """The same for an HP task that begins when its victims have left."""
         start = now + self.rules.grace_period
         run = self.start(task, places, start)
+        if run.waited is None:  # a newcomer waits for its victims to leave, and since now
+            run.waited = Waiting(task, 1, now)
         if start > now:
             self.leaving.update(dict.fromkeys(victims, run))
             self.pending[run] = len(victims)
@@ -177,10 +182,11 @@ class PoolState:
             self._drop(run, End.CANCELLED, now)
             self._tell_ended(run, End.CANCELLED, now)
             return run
-        if self.waiting.pop(task.index, None) is None:
+        waited = self.waiting.pop(task.index, None)
+        if waited is None:
             return None
         for tell in self.listeners.withdrawn:
-            tell(task, now)
+            tell(waited.task, now)  # as it stands in the queues: after a restart the caller may have another copy
         return True
 
     def _drop(self, run: Run, end: End, now: float) -> None:
@@ -233,16 +239,22 @@ class PoolState:
         The cards are worked out anew by `rebuild`, which the caller owes if anything changed.
         """
         doomed: dict[Node, str] = {}
+        resized: dict[Node, None] = {}
         changed = False
         for kind, spec in changes:
             node = self._by_name.get(spec.name)
             if node is not None:
+                before = node.spec
                 changed = self._change_node(node, kind, spec, doomed) or changed
+                if node.spec is not before:
+                    resized[node] = None
             elif kind in (NodeChangeKind.ADDED, NodeChangeKind.RESIZED):
                 self._by_name[spec.name] = node = Node(spec)
                 self.nodes.append(node)
                 changed = True
         lost = self._lose_on(doomed, now) if doomed else []
+        for node in resized:  # after the losses, which give back cards by their old numbers
+            self._renumber(node)
         if changed:
             self.nodes = sorted(self._by_name.values(), key=lambda each: (each.spec.index, each.name))
         return lost, changed
@@ -265,7 +277,6 @@ class PoolState:
                 if spec == node.spec:
                     return False
                 node.spec = spec
-                self._renumber(node)
                 return True
 
     def _lose_on(self, doomed: dict[Node, str], now: float) -> list[LostRun]:

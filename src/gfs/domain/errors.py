@@ -4,6 +4,7 @@ GfsError                  anything below; the command line prints it and exits w
 ├── InputError            a file, row, option or parameter the user can correct
 │   └── BadRows           a trace with rows that cannot be used, listed one by one
 ├── StuckError            a simulation that can never finish: some task can never start
+├── StalePolicyError      a policy that was built before its pool's nodes changed: a bug of whoever kept it
 └── InvariantError        a broken promise of the scheduler found by `--check`: a bug in GFS
 """
 
@@ -46,6 +47,10 @@ class BadRows(InputError):  # noqa: N818 (it is what it is called)
 
 class StuckError(GfsError):
     """Nothing runs or arrives any more and time alone does not help, yet tasks still wait."""
+
+
+class StalePolicyError(GfsError):
+    """A policy was asked to decide after its pool's nodes had changed: build it again from the state."""
 
 
 class InvariantError(GfsError):

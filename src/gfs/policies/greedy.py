@@ -27,6 +27,7 @@ from gfs.core.reasons import Behind, EvictReason, NoNode, NoRoom, OverQuota, Rea
 from gfs.core.run import End, Run
 from gfs.core.state import PoolState
 from gfs.core.trial import Trial
+from gfs.domain.errors import StalePolicyError
 from gfs.domain.execution import since_checkpoint
 from gfs.domain.task import Kind, Task
 from gfs.domain.units import MICRO
@@ -76,7 +77,7 @@ class GreedyPolicy(Listener):
         """Tasks whose runs ended before their time in this instant: why they wait is still to be said."""
         self._plan = Plan()
         self._now = 0.0
-        self._attempts = (self._try_hp, self._try_spot)
+        self._stale = False
         for waiting in state.waiting.values():
             self._queues[waiting.task.kind].push(waiting.task)
             if waiting.reason is None:
@@ -92,6 +93,10 @@ class GreedyPolicy(Listener):
             self._queues[run.task.kind].push(run.task)
             self._returned.append(run.task)
 
+    def dropped(self) -> None:
+        """Nodes have changed: another policy takes over."""
+        self._stale = True
+
     def withdrawn(self, task: Task, now: float) -> None:
         """A task waits no longer."""
         self._queues[task.kind].remove(task)
@@ -101,6 +106,8 @@ class GreedyPolicy(Listener):
     def decide(self, arrived: Sequence[Task], freed: bool, now: float) -> Plan:
         """HP first, then spot. Without room freed only the newcomers can have a chance."""
         waiting = self._waiting
+        if self._stale:
+            raise StalePolicyError("nodes have changed since this policy was built: build it again from the state")
         if now >= self._evictions.next_change:
             self.state.age(now)
             freed = self._reopened() or freed
@@ -111,7 +118,7 @@ class GreedyPolicy(Listener):
         self._plan = plan = Plan()
         if not waiting and len(arrived) == 1:  # nearly always
             task = arrived[0]
-            if self._attempts[task.kind](task):
+            if self._try_spot(task) if task.kind else self._try_hp(task):
                 if not plan.evictions:
                     return self._passed(plan) if self._passed_heard else plan
                 self._scan_spot()
@@ -203,18 +210,14 @@ class GreedyPolicy(Listener):
         return self._choose_by_cards if self._pool.plain(task) else self._chooser.choose_fitting
 
     def _place_by_preemption(self, task: Task) -> bool:
-        trial, now, choose = self._trial, self._now, self._chooser_for(task)
-        reasons: list[EvictReason] = []
-        while not trial.fill(task, choose, up=self._fills_up):
-            victims = self._victims(task, task.pods - trial.pods)
-            if victims is None:
-                trial.rollback()
-                return False
-            for run in victims.runs:
-                trial.evict(run)
-                reasons.append(self._evict_reason(run, task, victims))
-            if victims.node is not None:
-                trial.place(victims.node, task)
+        """All pods, some on cards that victims leave; nobody is evicted unless all of them find a place."""
+        trial, now, plain = self._trial, self._now, self._pool.plain(task)
+        reasons = self._make_room(task, gangs=True)
+        if reasons is None and not plain and self._gangs is not None:
+            # Victims for the whole gang are chosen by cards alone: where more is short, pod by pod may still do.
+            reasons = self._make_room(task, gangs=False)
+        if reasons is None:
+            return False
         evicted = trial.evicted
         for run, reason in zip(evicted, reasons, strict=True):
             self.state.evict(run, now)
@@ -222,12 +225,31 @@ class GreedyPolicy(Listener):
         self._plan.starts.append(self.state.start_after(task, trial.commit(), now, evicted))
         return True
 
-    def _victims(self, task: Task, pods: int) -> Victims | None:
-        if self._gangs is not None and self._pool.plain(task):
-            victims = self._gangs.choose_gang(task, pods, self._now)
-            if victims is not None:
-                return victims
-        return self._preemptor.choose(task, self._now)
+    def _make_room(self, task: Task, *, gangs: bool) -> list[EvictReason] | None:
+        """Place all pods on the trial, evicting where need be; why each victim goes, or None with all undone."""
+        trial, choose, plain = self._trial, self._chooser_for(task), self._pool.plain(task)
+        reasons: list[EvictReason] = []
+        placed = -1  # pods when victims for all of them were last chosen
+        while not trial.fill(task, choose, up=self._fills_up):
+            victims = None
+            if gangs and self._gangs is not None and (plain or trial.pods > placed):
+                placed = trial.pods
+                victims = self._gangs.choose_gang(task, task.pods - placed, self._now)
+            elif gangs and self._gangs is not None:
+                trial.rollback()  # they were in vain: their cards do not help, for something else is short
+                return None
+            if victims is None:
+                placed = -1
+                victims = self._preemptor.choose(task, self._now)
+            if victims is None:
+                trial.rollback()
+                return None
+            for run in victims.runs:
+                trial.evict(run)
+                reasons.append(self._evict_reason(run, task, victims))
+            if victims.node is not None:
+                trial.place(victims.node, task)
+        return reasons
 
     def _idle_slots(self, task: Task) -> int:
         pool, cards = self._pool, task.cards

@@ -58,6 +58,7 @@ class LeaseBooks:
     def __init__(self, state: PoolState, memory: LeaseMemory, hp_rounds: int) -> None:
         """`hp_rounds`: how many rounds an HP lease lasts; a spot lease lasts one."""
         self._memory = memory
+        self._resources = state.pool.counts_resources
         self.on: list[dict[Run, int]] = [{} for _ in state.pool.nodes]
         """Node -> runs with a lease there -> whole cards they hold there."""
         self._rounds = (hp_rounds, 1)
@@ -70,11 +71,18 @@ class LeaseBooks:
             self.enter(run)
         queued: dict[QueueKey, dict[int, Waiting]] = {}
         for waiting in state.waiting.values():
-            queued.setdefault(_key(waiting), {})[waiting.task.index] = waiting
+            queued.setdefault(self._key(waiting), {})[waiting.task.index] = waiting
         for kind in Kind:
             for key in memory.order[kind]:
                 alike = queued[key]
                 self._queues[kind][key] = Queue(key[0], next(iter(alike.values())).task, alike)
+
+    def like(self, task: Task) -> Like:
+        """Tasks with the same answer are alike in all that counts here."""
+        return like(task, resources=self._resources)
+
+    def _key(self, waiting: Waiting) -> QueueKey:
+        return self.like(waiting.task), waiting.number > 1
 
     def open(self, run: Run, number: int) -> None:
         """A run takes a lease in round `number`; its cards are held already."""
@@ -119,7 +127,7 @@ class LeaseBooks:
 
     def queue(self, waiting: Waiting) -> None:
         """A task waits. Tasks must be queued in order of time."""
-        task, key = waiting.task, _key(waiting)
+        task, key = waiting.task, self._key(waiting)
         queues = self._queues[task.kind]
         if key not in queues:
             queues[key] = Queue(key[0], task, {})
@@ -128,7 +136,7 @@ class LeaseBooks:
 
     def unqueue(self, waiting: Waiting) -> None:
         """A task waits no longer."""
-        task, key = waiting.task, _key(waiting)
+        task, key = waiting.task, self._key(waiting)
         queue = self._queues[task.kind][key]
         del queue.waiting[task.index]
         if not queue.waiting:
@@ -137,7 +145,7 @@ class LeaseBooks:
 
     def find(self, task: Task) -> Waiting:
         """The entry of a task that waits."""
-        alike = like(task)
+        alike = self.like(task)
         queues = self._queues[task.kind]
         both = (queues[key] for key in ((alike, False), (alike, True)) if key in queues)
         return next(queue.waiting[task.index] for queue in both if task.index in queue.waiting)
@@ -150,7 +158,3 @@ class LeaseBooks:
     def anybody_waits(self) -> bool:
         """Whether a task waits."""
         return any(self._queues)
-
-
-def _key(waiting: Waiting) -> QueueKey:
-    return like(waiting.task), waiting.number > 1

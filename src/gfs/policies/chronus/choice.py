@@ -19,7 +19,7 @@ from gfs.core.run import Run, Waiting
 from gfs.domain.task import Kind
 from gfs.domain.units import MICRO
 from gfs.policies.chronus.books import LeaseBooks, LeaseMemory, Queue
-from gfs.policies.chronus.selection import Effort, Group, Like, Room, Selection, like, select
+from gfs.policies.chronus.selection import Effort, Group, Like, Room, Selection, select
 
 LEAST_WORTH = 0.01
 """Of a GPU in use, even where resuming takes longer than a lease."""
@@ -129,7 +129,7 @@ class LeaseChoice:
         resume = self._resume[kind]
         holders: dict[Like, list[Run]] = {}
         for run in running:
-            holders.setdefault(like(run.task), []).append(run)
+            holders.setdefault(self._books.like(run.task), []).append(run)
         groups = [Group(runs[0].task, len(runs), runs[0].task.gpus * (1 + resume)) for runs in holders.values()]
         waiting: list[list[Waiting]] = []
         gpus = max(0.0, room.slots(1) + room.parts)

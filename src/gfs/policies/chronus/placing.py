@@ -15,7 +15,7 @@ from gfs.core.run import Run
 from gfs.core.trial import Trial
 from gfs.domain.task import Task
 from gfs.policies.chronus.books import LeaseBooks
-from gfs.policies.chronus.selection import Like, like
+from gfs.policies.chronus.selection import Like
 
 MOST_TRIES = 8
 """Nodes that are tried for moving tasks away before a task has to wait."""
@@ -24,7 +24,7 @@ MOST_TRIES = 8
 class Spare:
     """Runs whose leases end now: how many of each likeness may stop; the others may be moved."""
 
-    def __init__(self, ending: Iterable[Run], stops: Mapping[Like, int]) -> None:
+    def __init__(self, ending: Iterable[Run], stops: Mapping[Like, int], like: Callable[[Task], Like]) -> None:
         self._like = {run: like(run.task) for run in ending}
         self._stops = {alike: count for alike, count in stops.items() if count}
         self.nodes: dict[Node, list[Run]] = {}

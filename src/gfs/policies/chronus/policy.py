@@ -22,13 +22,14 @@ from gfs.core.reasons import NoNode, Reason
 from gfs.core.run import End, Run, Waiting
 from gfs.core.state import PoolState
 from gfs.core.trial import Trial
+from gfs.domain.errors import StalePolicyError
 from gfs.domain.task import Kind, Task
 from gfs.domain.units import MICRO
 from gfs.policies.choosing import Chooser
 from gfs.policies.chronus.books import LeaseBooks, LeaseMemory, Queue
 from gfs.policies.chronus.choice import LeaseChoice, all_in
 from gfs.policies.chronus.placing import Placing, Spare
-from gfs.policies.chronus.selection import Like, like
+from gfs.policies.chronus.selection import Like
 
 
 class ChronusPolicy(Listener):
@@ -65,6 +66,7 @@ class ChronusPolicy(Listener):
             seconds=solver_seconds,
         )
         self._resume_overhead = resume_overhead
+        self._stale = False
         state.listen(self)
 
     # -- what happened -----------------------------------------------------------------------------
@@ -82,6 +84,10 @@ class ChronusPolicy(Listener):
             self._books.queue(self.state.waiting[run.task.index])
             self._memory.newcomers.append(run.task)
 
+    def dropped(self) -> None:
+        """Nodes have changed: another policy takes over."""
+        self._stale = True
+
     def withdrawn(self, task: Task, now: float) -> None:
         """A task waits no longer."""
         self._books.unqueue(self._books.find(task))
@@ -90,6 +96,8 @@ class ChronusPolicy(Listener):
 
     def decide(self, arrived: Sequence[Task], freed: bool, now: float) -> Plan:
         """Newcomers wait for the next round; where one begins, leases are given out."""
+        if self._stale:
+            raise StalePolicyError("nodes have changed since this policy was built: build it again from the state")
         books, memory, waiting = self._books, self._memory, self.state.waiting
         for task in arrived:
             self.state.queue(task, now)
@@ -138,7 +146,7 @@ class ChronusPolicy(Listener):
         self._backfill(plan, number, now)
 
     def _placing(self, ending: Iterable[Run], stops: Mapping[Like, int]) -> Placing:
-        return Placing(self._trial, self._books, self._chooser.choose, Spare(ending, stops))
+        return Placing(self._trial, self._books, self._chooser.choose, Spare(ending, stops, self._books.like))
 
     def _serve_hp(
         self, plan: Plan, chosen: list[Waiting], stops: dict[Like, int], number: int, now: float
@@ -149,7 +157,7 @@ class ChronusPolicy(Listener):
         self._try_all(plan, self._placing(ending, stops), chosen, number, now)
         if left := self._choice.hopeful(Kind.HP, number, now, beside_hp=True):
             spot = books.ending(Kind.SPOT, number, now)
-            placing = self._placing(spot, Counter(like(run.task) for run in spot))
+            placing = self._placing(spot, Counter(books.like(run.task) for run in spot))
             self._try_all(plan, placing, all_in(left), number, now)
 
     def _serve_spot(
@@ -158,7 +166,7 @@ class ChronusPolicy(Listener):
         """Cards for the chosen spot tasks."""
         moved = {run.task.index for run in plan.starts}
         gone = [eviction.run.task for eviction in plan.evictions if eviction.run.task.index not in moved]
-        stopped = Counter(map(like, gone))
+        stopped = Counter(map(self._books.like, gone))
         left = {alike: count - stopped[alike] for alike, count in stops.items() if count > stopped[alike]}
         placing = self._placing(self._books.ending(Kind.SPOT, number, now), left)
         self._try_all(plan, placing, chosen, number, now)
@@ -186,8 +194,9 @@ class ChronusPolicy(Listener):
         """Start those that find their cards, largest first; where one fails, so do those like it."""
         failed: set[Like] = set()
         for each in _largest_first(waiting):
-            if like(each.task) not in failed and not self._try(plan, placing, each, number, now):
-                failed.add(like(each.task))
+            alike = self._books.like(each.task)
+            if alike not in failed and not self._try(plan, placing, each, number, now):
+                failed.add(alike)
 
     def _try(self, plan: Plan, placing: Placing, waiting: Waiting, number: int, now: float) -> bool:
         """Start a task if it finds its cards within the quota."""

@@ -39,11 +39,15 @@ class Like(NamedTuple):
     pods: int
     guarantee_hours: float
     node_filter: NodeFilter | None = None
+    cpus_per_pod: float = 0.0
+    """0 where only cards count; the same for memory."""
+    memory_per_pod: float = 0.0
 
 
-def like(task: Task) -> Like:
-    """Tasks with the same answer are alike."""
-    return Like(task.kind, task.gpus_per_pod, task.pods, task.guarantee_hours, task.node_filter)
+def like(task: Task, *, resources: bool) -> Like:
+    """Tasks with the same answer are alike: where one finds no room, neither does another."""
+    alike = Like(task.kind, task.gpus_per_pod, task.pods, task.guarantee_hours, task.node_filter)
+    return alike._replace(cpus_per_pod=task.cpus_per_pod, memory_per_pod=task.memory_per_pod) if resources else alike
 
 
 class Group(NamedTuple):

@@ -45,10 +45,9 @@ class FgdPreemptor:
 
     def choose(self, task: Task, now: float) -> Victims | None:
         """The node where F grows least and its victims, or None if no eviction helps."""
-        if self._pool.plain(task):
-            self._refresh()
-            best = self._best_divided(task, self._best_plain(task))
-        else:
+        self._refresh()
+        best = self._best_divided(task, self._best_plain(task))
+        if not self._pool.plain(task) and (best is None or not self._fits(task, best)):
             best = self._best_fitting(task)
         if best is None:
             return None
@@ -97,6 +96,11 @@ class FgdPreemptor:
             option = (after - before, len(runs), i, runs)
             best = option if best is None else min(best, option)
         return best
+
+    def _fits(self, task: Task, option: Option) -> bool:
+        """Whether what was found by cards alone does for a task that asks for more."""
+        _, _, i, runs = option
+        return self._pool.could_fit(self._pool.nodes[i], task, runs)
 
     def _best_fitting(self, task: Task) -> Option | None:
         """For a task that asks for more than cards: every node by itself, later tasks going first."""

@@ -1,0 +1,119 @@
+"""A year through one scheduler object: a million tasks with a steady load, and what memory it takes.
+
+The driver is as small as can be: it keeps no log, so that what grows is the scheduler's own. Memory is that of the
+process, seen at the end of every month after a collection.
+"""
+
+from __future__ import annotations
+
+import gc
+import heapq
+import json
+import random
+import resource
+import sys
+import time
+from itertools import count
+from typing import Any
+
+from gfs import Kind, NodeSpec, Parameters, Task
+from gfs.assembly.schedulers import build_scheduler
+from gfs.core.events import EvictionDone, Finished, Submitted, Tick
+from gfs.core.ledger import LIVE_LOOK_BACK
+from gfs.domain.units import DAY, HOUR
+from machine import against, console, figures_table, in_own_process
+
+TASKS, DAYS, NODES = 1_000_000, 365, 60
+MEAN_RUN = 1.1 * HOUR
+"""A task asks for 2.75 GPUs on average, so that three quarters of the cards are in use."""
+GROWTH_LIMIT = 1.05
+"""Memory at the end of the year against that after the first month and a half."""
+QUOTAS = {"gfs": "open-loop", "gfs-plus": "adaptive", "lyra": "none"}
+SCHEDULERS = tuple(QUOTAS)
+
+
+def year() -> dict[str, Any]:
+    """Each scheduler in a process of its own."""
+    return {"tasks": TASKS, "limit": GROWTH_LIMIT, "runs": {n: in_own_process("year.py", n) for n in SCHEDULERS}}
+
+
+def live(name: str, tasks: int = TASKS, days: int = DAYS) -> dict[str, Any]:
+    """One year; the objects alive and the resident memory at the end of every month."""
+    specs = [NodeSpec(i, f"n{i}", "A100", 8, 96.0) for i in range(NODES)]
+    # The forecast without feedback: with it the quota may fall so low that spot tasks pile up, and that is no steady load.
+    parameters = Parameters(quota=QUOTAS[name], aggregate="independent", history_days=28.0, retrain_hours=168.0)
+    scheduler = build_scheduler(
+        name, specs, parameters, period=LIVE_LOOK_BACK, look_back=LIVE_LOOK_BACK, guarantees=(1.0, 2.0)
+    )
+    chance, sequence = random.Random(0), count()
+    gap, now, index, next_tick, month = days * DAY / tasks, 0.0, 0, 0.0, 1
+    heap: list[tuple[float, int, Any]] = []
+    blocks, resident = [], []
+    began = time.process_time()
+    while index < tasks:
+        arrival = index * gap
+        now = min(arrival, next_tick, heap[0][0] if heap else arrival)
+        events: list[Any] = []
+        while heap and heap[0][0] <= now:
+            event = heapq.heappop(heap)[2]
+            if isinstance(event, EvictionDone) or event.run.alive:
+                events.append(event)
+        if now == next_tick:
+            events.append(Tick())
+            next_tick += 300.0
+        if now == arrival:
+            events.append(Submitted(_task(index, now, chance)))
+            index += 1
+        plan = scheduler.handle(now, events)
+        for eviction in plan.evictions:
+            heapq.heappush(heap, (now + 30.0, next(sequence), EvictionDone(eviction.run)))
+        for run in plan.starts:
+            lasts = chance.expovariate(1 / MEAN_RUN)
+            heapq.heappush(heap, (run.progress_from + lasts, next(sequence), Finished(run)))
+        if now >= month * 30 * DAY:
+            month += 1
+            gc.collect()
+            blocks.append(sys.getallocatedblocks())
+            resident.append(round(_resident(), 1))
+    state = scheduler.pools["A100"].state
+    return {
+        "seconds": time.process_time() - began,
+        "blocks": blocks,
+        "resident_mib": resident,
+        "waiting": len(state.waiting),
+        "running": len(state.runs),
+    }
+
+
+def _task(index: int, now: float, chance: random.Random) -> Task:
+    kind = Kind.SPOT if chance.random() < 0.15 else Kind.HP
+    gpus = chance.choice([0.5, 1.0, 1.0, 1.0, 2.0, 4.0, 8.0])
+    pods = chance.choice([1, 1, 1, 1, 1, 1, 1, 1, 1, 2])
+    hours = chance.choice([1.0, 2.0])
+    organization = f"org-{chance.randrange(8)}"
+    return Task(index, f"t{index}", organization, "A100", kind, pods, gpus, now, guarantee_hours=hours)
+
+
+def _resident() -> float:
+    """MiB of this process in memory now."""
+    try:
+        with open("/proc/self/statm", encoding="ascii") as file:
+            return int(file.read().split()[1]) * resource.getpagesize() / 1024**2
+    except OSError:
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def show_year(figures: dict[str, Any]) -> None:
+    title = f"a year, {figures['tasks']:,} tasks through one scheduler object"
+    table = figures_table(title, "scheduler", "CPU-s", "MiB, month 1", "month 2", "month 6", "month 12")
+    for name, run in figures["runs"].items():
+        shown = [run["resident_mib"][month] for month in (0, 1, 5, -1)]
+        table.add_row(name, f"{run['seconds']:.0f}", *(f"{held:.0f}" for held in shown))
+    console.print(table)
+    for name, run in figures["runs"].items():
+        growth = run["resident_mib"][-1] / run["resident_mib"][1]
+        console.print(f"  {name}: end of the year against month 2 {against(growth, figures['limit'], digits=3)}")
+
+
+if __name__ == "__main__":
+    print(json.dumps(live(sys.argv[1], *map(int, sys.argv[2:]))))

@@ -1,0 +1,711 @@
+"""A cluster that does as it likes, for tests: it drives a scheduler by events and keeps books of its own.
+
+The world decides what happens: tasks come and go, runs finish and are lost, starts fail, evictions take as long
+as they take, nodes come, go, fail, close and change their size, things are told twice or late, and the scheduler is
+saved and loaded. Of every plan the world notes who holds which cards since when, in dictionaries and by counting,
+and holds the scheduler to that. A twin hears the same events in another order, is never restarted and checks
+itself: it must plan the same.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from math import ceil, floor, inf
+from pathlib import Path
+from random import Random
+from typing import Any, NamedTuple
+
+from gfs import SCHEDULERS, Kind, NodeSpec, Parameters, Task
+from gfs.assembly.schedulers import build_scheduler, has_leases
+from gfs.assembly.snapshot import load_state, save_state
+from gfs.core.actions import Plan
+from gfs.core.events import (
+    Cancelled,
+    Event,
+    EvictionDone,
+    Finished,
+    Lost,
+    NodeChange,
+    NodeChangeKind,
+    NodesChanged,
+    StartFailed,
+    Submitted,
+    Tick,
+    Wake,
+)
+from gfs.core.invariants import check_state
+from gfs.core.node import Place
+from gfs.core.run import Run
+from gfs.core.scheduler import Scheduler
+
+CARD = 1_000_000
+ORDER = (EvictionDone, Finished, Lost, StartFailed, Cancelled, NodesChanged, Tick, Submitted, Wake)
+"""What comes first within an instant (SPEC 2)."""
+WAITING, RUNNING, FINISHED, CANCELLED = "waiting", "running", "finished", "cancelled"
+
+
+class Wish(NamedTuple):
+    """A task as a test draws it."""
+
+    kind: Kind
+    gpus: float
+    pods: int
+    model: str
+    hours: float = 1.0
+    checkpoint: float = 3600.0
+    org: str = "lab"
+    cpus: float = 0.0
+
+
+class Move(NamedTuple):
+    """Something that the world does; `pick` and `more` choose among what there is."""
+
+    what: str
+    pick: int = 0
+    more: int = 0
+    wish: Wish | None = None
+
+    def __repr__(self) -> str:
+        return f"{self.what}({self.pick}, {self.more})" if self.wish is None else f"submit{tuple(self.wish)}"
+
+
+class Instant(NamedTuple):
+    """What happens at one moment, so long after the one before."""
+
+    after: float
+    moves: Sequence[Move]
+    restart: bool = False
+    """Whether the scheduler is saved and loaded when it is over."""
+
+
+@dataclass(eq=False)
+class Job:
+    """A task as the world sees it."""
+
+    task: Task
+    status: str
+    number: int
+    """Of its run, or of the next one."""
+    since: float
+    hold: Hold | None = None
+
+
+@dataclass(eq=False)
+class Hold:
+    """Cards that a run has, or will have once its victims have left."""
+
+    job: Job
+    run: Run
+    twin: Run
+    number: int
+    start: float
+    places: dict[str, list[tuple[int, int]]]
+    """Node -> (set of cards, how many of them are held whole), place by place."""
+    victims: set[Hold] = field(default_factory=set)
+    """Evicted for it and still there: it has not begun."""
+    leaving: bool = False
+    """Evicted, and not gone yet."""
+    over: bool = False
+
+    def cards(self, node: str) -> int:
+        """All its cards on a node, as a set."""
+        mask = 0
+        for cards, _ in self.places.get(node, ()):
+            mask |= cards
+        return mask
+
+    def load(self, node: str) -> Iterator[tuple[int, int]]:
+        """Its cards on a node and how much of each it has."""
+        share = self.job.task.share
+        for cards, _ in self.places.get(node, ()):
+            for card in range(cards.bit_length()):
+                if cards >> card & 1:
+                    yield card, share or CARD
+
+    def pods(self, node: str) -> int:
+        """Its pods on a node."""
+        cards = self.job.task.cards
+        return sum(whole // cards if cards else 1 for _, whole in self.places.get(node, ()))
+
+
+@dataclass(eq=False)
+class Machine:
+    """A node as the world sees it."""
+
+    spec: NodeSpec
+    cordoned: bool = False
+    failed: bool = False
+    resized: bool = False
+    """Whether it ever was: then its cards may have got other numbers."""
+
+
+def where(places: Iterable[Place]) -> dict[str, list[tuple[int, int]]]:
+    """Places by the names of their nodes."""
+    found: dict[str, list[tuple[int, int]]] = {}
+    for node, mask, cards in places:
+        found.setdefault(node.name, []).append((mask, cards))
+    return found
+
+
+def telling(plan: Plan) -> dict[str, Any]:
+    """All that a plan says, in values that can be compared."""
+    return {
+        "lost": [(lost.run.task.name, lost.run.number, lost.why) for lost in plan.lost],
+        "evictions": [(e.run.task.name, e.run.number, e.reason.text(), e.keeps_progress) for e in plan.evictions],
+        "starts": [
+            (
+                run.task.name,
+                run.number,
+                [(node.name, mask, cards) for node, mask, cards in run.places],
+                run.start,
+                run.progress_from,
+                run.since,
+            )
+            for run in plan.starts
+        ],
+        "wake": plan.wake,
+    }
+
+
+class World:
+    """Drives a scheduler and its twin, and keeps its own books."""
+
+    def __init__(
+        self,
+        scheduler: str,
+        nodes: Sequence[NodeSpec],
+        parameters: Parameters,
+        file: Path,
+        *,
+        seed: int = 0,
+        leftovers: bool = False,
+    ) -> None:
+        """`leftovers`: cards of a victim that its taker has no use for must stay empty too until it has left."""
+        self.name, self.parameters, self._file, self._leftovers = scheduler, parameters, file, leftovers
+        self._leases = has_leases(SCHEDULERS[scheduler])
+        self._resources = parameters.resources == "on"
+        self._nodes = nodes
+        self._random = Random(seed)
+        self.scheduler = self.build()
+        self.twin = self.build(check=True)
+        self.now = 0.0
+        self.machines = {node.name: Machine(node) for node in nodes}
+        self.jobs: dict[int, Job] = {}
+        self.holds: list[Hold] = []
+        """Of runs that go on or have not begun, of those that ended before their victims left, and of victims."""
+        self.past: list[Hold] = []
+        self.wakes: list[float] = []
+        self.evicted: Counter[float] = Counter()
+        self.kept: Counter[float] = Counter()
+        """Guarantee hours -> runs evicted, and periods that runs which are over have completed."""
+        self.counts: Counter[str] = Counter()
+        """What has come to pass, so that a test can see that it tests something."""
+
+    def build(self, check: bool = False) -> Scheduler:
+        """A fresh scheduler."""
+        return build_scheduler(
+            self.name, self._nodes, self.parameters, period=7200.0, guarantees=(0.125, 1.0, 2.0), check=check
+        )
+
+    # -- what happens ------------------------------------------------------------------------------
+
+    def play(self, instants: Iterable[Instant]) -> None:
+        """Let it all happen."""
+        for instant in instants:
+            then = self.now + instant.after
+            if instant.after < 0:  # on the grid of ticks and rounds
+                then = (floor(self.now / 300) + 1) * 300.0
+            self._sleep_until(then)
+            self.happen([*self._events(instant.moves), *self._due()])
+            if instant.restart:
+                self.restart()
+
+    def _sleep_until(self, then: float) -> None:
+        """Wake-ups that were asked for come in between."""
+        while self.wakes and min(self.wakes) < then:
+            self.now = min(self.wakes)
+            self.wakes = [time for time in self.wakes if time > self.now]
+            self.happen([Wake()])
+        self.now = then
+
+    def _due(self) -> list[Any]:
+        """A wake-up that was asked for just now."""
+        due = self.now in self.wakes
+        self.wakes = [time for time in self.wakes if time > self.now]
+        return [(Wake, None)] if due else []
+
+    def _events(self, moves: Sequence[Move]) -> list[Any]:
+        """What the moves come to. A run is named by its hold, for the twin has another one."""
+        events: list[Any] = []
+        changes: list[NodeChange] = []
+        ending: set[Hold] = set()
+        for what, pick, more, wish in moves:
+            match what:
+                case "submit":
+                    assert wish is not None
+                    events.append((Submitted, self._task(wish)))
+                case "node":
+                    changes += self._node_change(pick, more)
+                case "tick":
+                    events.append((Tick, None))
+                case "finish" | "lose" | "fail":
+                    begun = [hold for hold in self._going() if not hold.victims]
+                    fresh = [hold for hold in self._going() if hold.start >= self.now - 60 or hold.victims]
+                    some = {"finish": begun, "lose": self._going(), "fail": fresh}[what]
+                    if some:
+                        hold = some[pick % len(some)]
+                        kind = {"finish": Finished, "lose": Lost, "fail": StartFailed}[what]
+                        # Two stories about one run: whichever comes first in the order of events is believed.
+                        events.append((kind, hold))
+                        ending.add(hold)
+                case "left":
+                    gone = [hold for hold in self.holds if hold.leaving]
+                    events += [(EvictionDone, hold) for hold in gone[pick % 3 :: 1 + more % 3]]
+                case "cancel":
+                    if self.jobs:
+                        events.append((Cancelled, self._one(list(self.jobs.values()), pick).task))
+                case "echo":
+                    events += self._echo(pick, more)
+        if changes:
+            events.append((NodesChanged, changes))
+        return events
+
+    def _task(self, wish: Wish) -> Task:
+        index = len(self.jobs)
+        task = Task(
+            index,
+            f"t{index:02}",
+            wish.org,
+            wish.model,
+            wish.kind,
+            wish.pods,
+            float(wish.gpus),
+            self.now,
+            cpus_per_pod=wish.cpus,
+            guarantee_hours=wish.hours,
+            checkpoint_interval=wish.checkpoint,
+        )
+        self.jobs[index] = Job(task, "announced", 1, self.now)
+        return task
+
+    def _one(self, some: Sequence[Any], pick: int) -> Any:
+        """Rather one of the last."""
+        return some[-1 - pick % min(len(some), 8)]
+
+    def _going(self) -> list[Hold]:
+        return [hold for hold in self.holds if not hold.over]
+
+    def _node_change(self, pick: int, more: int) -> list[NodeChange]:
+        kinds = list(NodeChangeKind)
+        kind = kinds[pick % len(kinds)]
+        names = list(self.machines)
+        if kind is NodeChangeKind.ADDED or not names:
+            model = ("A100", "A100", "T4", "H20")[more % 4]
+            number = max((machine.spec.index for machine in self.machines.values()), default=-1) + 1
+            spec = NodeSpec(number, f"x{number}-{len(self.counts)}-{more}", model, (1, 2, 4, 8)[more // 4 % 4])
+            return [NodeChange(NodeChangeKind.ADDED, spec)]
+        spec = self.machines[names[more % len(names)]].spec
+        if kind is NodeChangeKind.RESIZED:
+            cpus = (spec.cpus, 8.0)[pick // 7 % 2] if self._resources else spec.cpus
+            spec = replace(spec, gpus=(1, 2, 3, 4, 8)[more // 8 % 5], cpus=cpus)
+        return [NodeChange(kind, spec)]
+
+    def _echo(self, pick: int, more: int) -> list[Any]:
+        """Something that was said before, or that is no longer so."""
+        events: list[Any] = []
+        if self.past:
+            kind = (Finished, Lost, StartFailed, EvictionDone)[more % 4]
+            hold = self._one(self.past, pick)
+            if kind is not EvictionDone or not hold.leaving:
+                events.append((kind, hold))
+        here = [job for job in self.jobs.values() if job.status in (WAITING, RUNNING)]
+        if here:
+            events.append((Submitted, self._one(here, pick).task))
+        return events
+
+    # -- one instant -------------------------------------------------------------------------------
+
+    def happen(self, told: Sequence[Any]) -> None:
+        """Tell the scheduler and its twin, and see what they make of it."""
+        told = [each if isinstance(each, tuple) else (type(each), None) for each in told]
+        if not told:
+            return
+        events = [_event(kind, who, twin=False) for kind, who in told]
+        others = [_event(kind, who, twin=True) for kind, who in told]
+        self._random.shuffle(others)
+        plan = self.scheduler.handle(self.now, events)
+        other = self.twin.handle(self.now, others)
+        assert telling(plan) == telling(other), f"at {self.now} after {[kind.__name__ for kind, _ in told]}"
+        doomed = self._take_in(told)
+        self._places_are_as_they_were()
+        self._note_plan(plan, other, doomed)
+        self.look()
+
+    def _take_in(self, told: Sequence[Any]) -> list[Hold]:
+        """Note in the books what happened, in the order of SPEC 2; the runs lost with their nodes."""
+        doomed: list[Hold] = []
+        for kind, who in sorted(told, key=lambda each: ORDER.index(each[0])):
+            if kind is EvictionDone and who.leaving:
+                self._leave(who)
+            elif kind is Finished and not who.over:
+                self._end(who, FINISHED)
+            elif kind is Lost and not who.over:
+                self._requeue(who, counts=not who.victims)
+            elif kind is StartFailed and not who.over:
+                self._requeue(who, counts=False)
+            elif kind is Cancelled:
+                job = self.jobs[who.index]
+                if job.status == RUNNING:
+                    assert job.hold is not None
+                    self._end(job.hold, CANCELLED)
+                elif job.status in (WAITING, "announced"):
+                    job.status = CANCELLED
+                    self.counts["cancelled early"] += 1
+            elif kind is NodesChanged:
+                doomed += self._change(who)
+            elif kind is Submitted and self.jobs[who.index].status == "announced":
+                self.jobs[who.index].status = WAITING
+        return doomed
+
+    def _end(self, hold: Hold, status: str) -> None:
+        """A run is over."""
+        job = hold.job
+        self.counts[status] += 1
+        if job.task.kind is Kind.SPOT:
+            length, seconds = self.now - hold.start, job.task.guarantee_seconds
+            periods = max(ceil((length - 1e-6) / seconds), 1) if status == FINISHED else floor(length / seconds)
+            self.kept[job.task.guarantee_hours] += periods
+        job.status, job.hold = status, None
+        hold.over = True
+        self.past.append(hold)
+        if not hold.victims:
+            self.holds.remove(hold)
+
+    def _requeue(self, hold: Hold, counts: bool) -> None:
+        """A run was lost (`counts`) or did not come about."""
+        self._end(hold, WAITING)
+        self.counts["lost" if counts else "failed"] += 1
+        if counts:
+            hold.job.number += 1
+            hold.job.since = self.now
+
+    def _leave(self, victim: Hold) -> None:
+        """A victim has gone; whoever takes its place begins when it was the last one."""
+        victim.leaving = False
+        self.holds.remove(victim)
+        for taker in [hold for hold in self.holds if victim in hold.victims]:
+            taker.victims.remove(victim)
+            if not taker.victims:
+                taker.start = self.now
+                if taker.over:
+                    self.holds.remove(taker)
+                else:
+                    self.counts["began late"] += 1
+                    self._begins(taker)
+
+    def _change(self, changes: Sequence[NodeChange]) -> list[Hold]:
+        doomed: set[str] = set()
+        for kind, spec in changes:
+            self.counts[kind.value] += 1
+            machine = self.machines.get(spec.name)
+            if machine is None:
+                if kind in (NodeChangeKind.ADDED, NodeChangeKind.RESIZED):
+                    self.machines[spec.name] = Machine(spec)
+            elif kind is NodeChangeKind.REMOVED:
+                doomed.add(spec.name)
+                del self.machines[spec.name]
+            elif kind in (NodeChangeKind.FAILED, NodeChangeKind.REPAIRED):
+                machine.failed = kind is NodeChangeKind.FAILED
+                if machine.failed:
+                    doomed.add(spec.name)
+            elif kind in (NodeChangeKind.CORDONED, NodeChangeKind.UNCORDONED):
+                machine.cordoned = kind is NodeChangeKind.CORDONED
+            else:
+                machine.spec, machine.resized = spec, True
+        lost = []
+        for hold in list(self.holds):
+            if hold.places.keys() & doomed and not hold.over:
+                if not hold.victims:
+                    lost.append(hold)
+                self._requeue(hold, counts=not hold.victims)
+        for hold in self.holds:
+            if hold.over:
+                hold.places = {node: places for node, places in hold.places.items() if node not in doomed}
+        return lost
+
+    def _note_plan(self, plan: Plan, other: Plan, doomed: Sequence[Hold]) -> None:
+        """What was decided goes into the books, if it may be."""
+        assert {id(lost.run) for lost in plan.lost} == {id(hold.run) for hold in doomed}
+        assert len(plan.lost) == len(doomed)
+        by: dict[str, set[Hold]] = defaultdict(set)
+        for eviction in plan.evictions:
+            job = self.jobs[eviction.run.task.index]
+            hold = job.hold
+            assert hold is not None, f"{eviction.run} does not run and is evicted"
+            assert hold.run is eviction.run
+            assert eviction.keeps_progress == self._leases, "only leases end, and only they end softly"
+            assert self._leases or job.task.kind is Kind.SPOT, f"HP task {job.task.name} is evicted"
+            self._requeue(hold, counts=True)
+            self.counts["evicted"] += 1
+            if job.task.kind is Kind.SPOT:
+                self.evicted[job.task.guarantee_hours] += 1
+            if not eviction.keeps_progress:
+                by[eviction.reason.by.name].add(hold)  # type: ignore[attr-defined]
+            if not eviction.keeps_progress and self.parameters.grace_period:
+                hold.leaving = True
+                self.holds.append(hold)
+        for run, twin in zip(plan.starts, other.starts, strict=True):
+            self._note_start(run, twin, by.pop(run.task.name, set()))
+        assert not by, f"evicted for {by}, and in vain"
+        if plan.wake != inf:
+            assert plan.wake > self.now
+            self.wakes.append(plan.wake)
+
+    def _note_start(self, run: Run, twin: Run, victims: set[Hold]) -> None:
+        task, job = run.task, self.jobs[run.task.index]
+        assert job.status == WAITING, f"{task.name} is {job.status} and starts"
+        assert run.number == job.number, f"{task.name}: run {run.number} instead of {job.number}"
+        assert run.since == job.since, f"{task.name} waits since {job.since}, not {run.since}"
+        waits = bool(victims) and self.parameters.grace_period > 0
+        assert run.start == self.now + (self.parameters.grace_period if waits else 0)
+        hold = Hold(job, run, twin, run.number, run.start, where(run.places), victims if waits else set())
+        job.status, job.hold = RUNNING, hold
+        self.holds.append(hold)
+        self.counts["planned" if waits else "started"] += 1
+        assert sum(hold.pods(node) for node in hold.places) == task.pods, f"{task.name}: a gang starts in part"
+        for node in hold.places:
+            machine = self.machines.get(node)
+            assert machine is not None, f"{task.name} starts on {node}, which is gone"
+            assert not machine.cordoned, f"{task.name} starts on {node}, which is cordoned"
+            assert not machine.failed, f"{task.name} starts on {node}, which has failed"
+            assert machine.spec.gpu_model == task.gpu_model
+            assert not self._closed(machine), f"{task.name} starts on {node}, which is overfull"
+            for mask, whole in hold.places[node]:
+                assert mask < 1 << machine.spec.gpus, f"{task.name}: cards {mask:b} of {machine.spec.gpus}"
+                assert mask.bit_count() == (whole or 1)
+        if not waits:
+            self._begins(hold)
+
+    def _begins(self, hold: Hold) -> None:
+        """Its pods start: whoever was on its cards must have gone.
+
+        Cards that someone waits for who is not there yet, or is no more, are his until then: `_load` counts them.
+        """
+        for node in hold.places if self._leftovers else ():
+            for other in self.holds:
+                if other.leaving and not self.machines[node].resized:
+                    both = other.cards(node) & hold.cards(node)
+                    assert not both, f"{hold.run} begins on {node}, which {other.run} has not left"
+
+    # -- what must be so after every instant -------------------------------------------------------
+
+    def look(self) -> None:
+        """Hold the scheduler to the books."""
+        for pool in self.scheduler.pools.values():
+            check_state(pool.state)
+        self._tasks_are_where_they_should_be()
+        self._places_are_as_they_were()
+        self._no_card_is_given_twice()
+        self._guarantees_are_counted()
+        if not self._leases and not self._resources:
+            self._no_hp_waits_in_vain()
+
+    def _tasks_are_where_they_should_be(self) -> None:
+        waiting = {index: job for index, job in self.jobs.items() if job.status == WAITING}
+        running = {index: job for index, job in self.jobs.items() if job.status == RUNNING}
+        pools = self.scheduler.pools
+        entries = {index: entry for pool in pools.values() for index, entry in pool.state.waiting.items()}
+        runs = {index: run for pool in pools.values() for index, run in pool.state.runs.items()}
+        assert entries.keys() == waiting.keys()
+        assert runs.keys() == running.keys()
+        for index, job in waiting.items():
+            assert entries[index].task is job.task or entries[index].task.name == job.task.name
+            assert (entries[index].number, entries[index].since) == (job.number, job.since), job.task.name
+        for index, job in running.items():
+            hold = job.hold
+            assert hold is not None
+            assert runs[index] is hold.run
+            assert (runs[index].number, runs[index].start) == (job.number, hold.start), job.task.name
+        for model, pool in pools.items():
+            here = [index for index, job in waiting.items() if job.task.gpu_model == model]
+            assert sorted(queued(pool.policy)) == sorted(here), "the queues do not hold those that wait"
+            assert {run.task.name for run in pool.state.leaving} == {
+                hold.job.task.name for hold in self.holds if hold.leaving and hold.job.task.gpu_model == model
+            }
+
+    def _places_are_as_they_were(self) -> None:
+        """Nobody is moved. Cards of a node that has another size may get other numbers, but not fewer or more."""
+        for hold in self.holds:
+            if hold.leaving:
+                continue
+            places = where(hold.run.places)
+            assert places.keys() == hold.places.keys(), f"{hold.run} was moved"
+            for node, here in places.items():
+                if self.machines[node].resized:
+                    before = hold.cards(node).bit_count()
+                    hold.places[node] = here
+                    assert hold.cards(node).bit_count() == before
+                else:
+                    assert hold.places[node] == here
+
+    def _load(self, node: str) -> Counter[int]:
+        """How much of each card is given to runs that go on, or that others have not made room for yet."""
+        load: Counter[int] = Counter()
+        for hold in self.holds:
+            if not hold.leaving:
+                for card, share in hold.load(node):
+                    load[card] += share
+        return load
+
+    def _used(self, node: str) -> int:
+        return len(self._load(node))
+
+    def _no_card_is_given_twice(self) -> None:
+        for node, machine in self.machines.items():
+            load = self._load(node)
+            over = {card: used for card, used in load.items() if used > CARD}
+            assert not over, f"{node}: cards {over}"
+            if not self._closed(machine):
+                assert max(load, default=0) < machine.spec.gpus, f"{node} has no card {max(load)}"
+
+    def _cpus_taken(self, node: str) -> float:
+        return sum(hold.pods(node) * hold.job.task.cpus_per_pod for hold in self.holds if not hold.leaving)
+
+    def _closed(self, machine: Machine) -> bool:
+        """Whether the node takes no pods: it is down, cordoned, or holds more than it has since it got smaller."""
+        spec = machine.spec
+        if machine.cordoned or machine.failed or self._used(spec.name) > spec.gpus:
+            return True
+        return self._resources and 0 < spec.cpus < self._cpus_taken(spec.name) - 1e-6
+
+    def _guarantees_are_counted(self) -> None:
+        """What was lost, cancelled or never began is no eviction and no kept guarantee."""
+        for hours in (0.125, 1.0, 2.0):
+            evicted = sum(count for each, count in self.evicted.items() if each >= hours)
+            kept = sum(count for each, count in self.kept.items() if each >= hours)
+            for hold in self._going():
+                task = hold.job.task
+                if task.kind is Kind.SPOT and task.guarantee_hours >= hours:
+                    kept += floor((self.now - hold.start) / task.guarantee_seconds)
+            counts = [pool.state.ledger.counts(hours * 3600, self.now) for pool in self.scheduler.pools.values()]
+            assert (sum(c[0] for c in counts), sum(c[1] for c in counts)) == (evicted, kept), f"{hours} h"
+
+    def _no_hp_waits_in_vain(self) -> None:
+        """No waiting HP task fits on idle cards and cards of spot tasks; where order is strict, no first one."""
+        waiting = [job.task for job in self.jobs.values() if job.status == WAITING and job.task.kind is Kind.HP]
+        if self.name == "yarn-cs":
+            waiting = list({task.gpu_model: task for task in reversed(waiting)}.values())
+        for task in waiting:
+            slots = 0
+            for name, machine in self.machines.items():
+                spec = machine.spec
+                if self._closed(machine) or spec.gpu_model != task.gpu_model:
+                    continue
+                load: Counter[int] = Counter()
+                for hold in self.holds:
+                    if not hold.leaving and hold.job.task.kind is Kind.HP:
+                        for card, share in hold.load(name):
+                            load[card] += share
+                rooms = [CARD - load[card] for card in range(spec.gpus)]
+                if task.cards:
+                    slots += rooms.count(CARD) // task.cards
+                else:
+                    slots += sum(room // task.share for room in rooms)
+            assert slots < task.pods, f"{task.name} waits in vain at {self.now}"
+
+    # -- restarts, and the end ---------------------------------------------------------------------
+
+    def restart(self) -> None:
+        """Save, load into a fresh scheduler, and go on with that one; as `Engine.swap` does."""
+        save_state(self.scheduler, self._file, now=self.now, name=self.name)
+        fresh = self.build()
+        assert load_state(fresh, self._file, name=self.name) == self.now
+        runs, leaving, vacating = {}, {}, []
+        for pool in fresh.pools.values():
+            runs.update(pool.state.runs)
+            leaving.update({(run.task.index, run.number): run for run in pool.state.leaving})
+            vacating += pool.state.vacating
+        for hold in self.holds:
+            if hold.leaving:
+                hold.run = leaving[hold.job.task.index, hold.number]
+            elif not hold.over:
+                hold.run = runs[hold.job.task.index]
+            else:
+                key = (hold.job.task.index, hold.places)
+                hold.run = next(run for run in vacating if (run.task.index, where(run.places)) == key)
+                vacating.remove(hold.run)
+        assert not vacating
+        self.scheduler = fresh
+        self.counts["restarted"] += 1
+        self.look()
+
+    def settle(self) -> None:
+        """All nodes open, all that was evicted leaves, all that runs finishes: who fits must have had its turn."""
+        self._sleep_until(self.now + 1)
+        opened = [
+            NodeChange(kind, machine.spec)
+            for machine in self.machines.values()
+            for kind in (NodeChangeKind.UNCORDONED, NodeChangeKind.REPAIRED)
+        ]
+        self.happen([(NodesChanged, opened)] if opened else [])
+        self.serve_all()
+        for job in self.jobs.values():
+            if job.status == WAITING:
+                fits = self.fits_when_empty(job.task)
+                assert not fits or self.name == "yarn-cs", f"{job.task.name} fits and never started"
+        hopeless = [job.task for job in self.jobs.values() if job.status == WAITING]
+        if hopeless and self.name == "yarn-cs":
+            self.happen([(Cancelled, task) for task in hopeless if not self.fits_when_empty(task)])
+            self.serve_all()
+            assert not any(job.status == WAITING for job in self.jobs.values())
+        assert not any(not hold.over for hold in self.holds)
+
+    def serve_all(self) -> None:
+        """Let everybody run and finish until nothing moves any more, a day longer than a node stays closed."""
+        quiet = 0
+        while quiet < 3:
+            before = self.counts["started"] + self.counts["planned"]
+            self._sleep_until((floor(self.now / 300) + 1) * 300.0 + (86400.0 if quiet == 1 else 0.0))
+            gone = [(EvictionDone, hold) for hold in self.holds if hold.leaving]
+            done = [(Finished, hold) for hold in self._going() if not hold.victims]
+            self.happen([(Tick, None), *gone, *done, *self._due()])
+            moved = self.counts["started"] + self.counts["planned"] > before or gone or done
+            quiet = 0 if moved else quiet + 1
+
+    def fits_when_empty(self, task: Task) -> bool:
+        """Whether all its pods fit on the empty nodes of its model."""
+        slots = 0
+        for machine in self.machines.values():
+            spec = machine.spec
+            if spec.gpu_model == task.gpu_model:
+                here = spec.gpus // task.cards if task.cards else spec.gpus * (CARD // task.share)
+                if self._resources and spec.cpus and task.cpus_per_pod:
+                    here = min(here, floor(spec.cpus / task.cpus_per_pod + 1e-9))
+                slots += here
+        return slots >= task.pods
+
+
+def _event(kind: type, who: Any, *, twin: bool) -> Event:
+    if kind in (Tick, Wake):
+        return kind()  # type: ignore[no-any-return]
+    if isinstance(who, Hold):
+        return kind(who.twin if twin else who.run)  # type: ignore[no-any-return]
+    return kind(who)  # type: ignore[no-any-return]
+
+
+def queued(policy: Any) -> list[int]:
+    """Indexes of all tasks in the queues of a policy, each as often as it stands there."""
+    if hasattr(policy, "_books"):
+        return [index for kind in Kind for queue in policy._books.queues(kind) for index in queue.waiting]
+    found: list[int] = []
+    for queue in policy._queues:
+        if hasattr(queue, "_heap"):
+            found += [entry[0] for entry in queue._heap]
+        else:
+            lanes: list[Any] = []
+            for lane in queue._lanes.values():
+                lanes += lane.values() if isinstance(lane, dict) else [lane]
+            found += [entry[-1].index for lane in lanes for entry in lane]
+    return found

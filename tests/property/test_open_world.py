@@ -1,0 +1,112 @@
+"""What every scheduler promises to a cluster that does as it likes, whoever drives it (SPEC 1-3).
+
+Not the simulator drives here but a small world of the test's own (`open_world`), which keeps its own books of
+cards and compares after every instant. A new entry in `gfs.SCHEDULERS` goes through all of this by itself.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+from open_world import Instant, Move, Wish, World
+
+from gfs import SCHEDULERS, Kind, NodeSpec, Parameters
+
+EXAMPLES = int(os.environ.get("GFS_OPEN_WORLD", "20"))
+"""Histories per scheduler and test; many more to look for trouble."""
+PHASES = tuple(Phase) if "GFS_SHRINK" in os.environ else (Phase.explicit, Phase.reuse, Phase.generate)
+"""To make a failing history small takes minutes: only if one asks for it."""
+
+every_scheduler = pytest.mark.parametrize("scheduler", sorted(SCHEDULERS))
+
+HAPPENINGS = ["finish", "finish", "lose", "fail", "left", "left", "cancel", "echo", "tick"]
+
+
+@dataclass(frozen=True)
+class Tale:
+    """A cluster, parameters, and what happens."""
+
+    nodes: list[NodeSpec]
+    numbers: dict[str, Any]
+    instants: list[Instant]
+
+    def __repr__(self) -> str:
+        nodes = [f"{node.name}: {node.gpus} x {node.gpu_model}, {node.cpus:g} CPUs" for node in self.nodes]
+        return "\n".join([f"{self.numbers}", *nodes, *map(str, self.instants)])
+
+    def cluster(self, scheduler: str, file: Path, **more: Any) -> World:
+        return World(scheduler, self.nodes, Parameters(solver_seconds=60.0, **{**self.numbers, **more}), file)
+
+
+@st.composite
+def submits(draw: st.DrawFn) -> Move:
+    return Move(
+        "submit",
+        wish=Wish(
+            kind=draw(st.sampled_from([Kind.HP, Kind.SPOT, Kind.SPOT])),
+            gpus=draw(st.sampled_from([1, 1, 2, 2, 4, 8, 0.5, 0.3, 0.6])),
+            pods=draw(st.sampled_from([1, 1, 1, 2, 3])),
+            model=draw(st.sampled_from(["A100"] * 5 + ["T4", "H20"])),
+            hours=draw(st.sampled_from([0.125, 1.0, 2.0])),
+            checkpoint=draw(st.sampled_from([60.0, 3600.0])),
+            org=draw(st.sampled_from(["lab", "shop"])),
+            cpus=draw(st.sampled_from([0.0, 0.0, 2.0, 8.0])),
+        ),
+    )
+
+
+@st.composite
+def tales(draw: st.DrawFn) -> Tale:
+    """A few nodes, many tasks at the beginning, then anything."""
+    picks = st.integers(0, 255)
+    others = st.tuples(st.sampled_from(HAPPENINGS), picks, picks).map(lambda drawn: Move(*drawn))
+    changes = st.tuples(st.just("node"), picks, picks).map(lambda drawn: Move(*drawn))
+    moves = st.lists(st.one_of(submits(), submits(), others, others, changes), max_size=6)
+    pauses = st.sampled_from([-1.0, -1.0, 1.0, 12.5, 30.0, 40.0, 300.0, 450.0, 3600.0, 0.0])
+    rest = st.tuples(pauses, moves, st.sampled_from([False, False, False, True]))
+    opening = Instant(0.0, draw(st.lists(submits(), min_size=4, max_size=10)))
+    kinds = st.tuples(
+        st.sampled_from(["A100"] * 4 + ["T4"]), st.sampled_from([1, 2, 4, 4, 8]), st.sampled_from([0.0, 8.0, 16.0])
+    )
+    return Tale(
+        [NodeSpec(i, f"n{i}", *kind) for i, kind in enumerate(draw(st.lists(kinds, max_size=5)))],
+        {
+            "quota": draw(st.sampled_from(["none", "none", "fixed", "weekly-peak"])),
+            "quota_share": draw(st.sampled_from([0.5, 1.0])),
+            "grace_period": draw(st.sampled_from([30.0, 30.0, 30.0, 0.0])),
+            "m": draw(st.sampled_from([3.0, 60.0])),
+            "patience": draw(st.sampled_from([43200.0, 0.0, 600.0])),
+            "resources": draw(st.sampled_from(["off", "off", "on"])),
+        },
+        [opening, *(Instant(*drawn) for drawn in draw(st.lists(rest, min_size=5, max_size=16)))],
+    )
+
+
+@pytest.fixture(scope="module")
+def file() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory() as folder:
+        yield Path(folder) / "state"
+
+
+@every_scheduler
+@settings(max_examples=EXAMPLES, phases=PHASES)
+@given(tale=tales())
+def test_keeps_its_books_whatever_happens(scheduler: str, file: Path, tale: Tale) -> None:
+    tale.cluster(scheduler, file).play(tale.instants)
+
+
+@every_scheduler
+@settings(max_examples=max(EXAMPLES // 2, 1), phases=PHASES)
+@given(tale=tales())
+def test_whoever_fits_gets_its_turn(scheduler: str, file: Path, tale: Tale) -> None:
+    world = tale.cluster(scheduler, file, quota="none")
+    world.play(tale.instants)
+    world.settle()
