@@ -1,10 +1,10 @@
 """A cluster that does as it likes, for tests: it drives a scheduler by events and keeps books of its own.
 
 The world decides what happens: tasks come and go, runs finish and are lost, starts fail, evictions take as long
-as they take, nodes come, go, fail, close and change their size, things are told twice or late, and the scheduler is
-saved and loaded. Of every plan the world notes who holds which cards since when, in dictionaries and by counting,
-and holds the scheduler to that. A twin hears the same events in another order, is never restarted and checks
-itself: it must plan the same.
+as they take, nodes come, go, fail, close and change their size, things are told twice or late, and the scheduler
+is saved and loaded. Of every plan the world notes who holds which cards since when, in dictionaries and by
+counting, and holds the scheduler to that. A twin hears the same events in another order, is never restarted and
+checks itself: it must plan the same.
 """
 
 from __future__ import annotations

@@ -113,12 +113,8 @@ def test_pools_do_not_disturb_each_other(scheduler: str, case: Case) -> None:
 
 def only(work: Workload, model: str) -> Workload:
     """One pool of a workload, as if there were no other."""
-    tasks = [task for task in work.tasks if task.gpu_model == model]
-    return Workload(
-        tuple(replace(task, index=i) for i, task in enumerate(tasks)),
-        tuple(node for node in work.nodes if node.gpu_model == model),
-        work.name,
-    )
+    nodes = tuple(node for node in work.nodes if node.gpu_model == model)
+    return replace(work.with_tasks(task for task in work.tasks if task.gpu_model == model), nodes=nodes)
 
 
 @every_scheduler
@@ -139,13 +135,8 @@ def test_only_differences_of_time_matter(scheduler: str, case: Case, shift: floa
 @given(case=cases(max_tasks=20))
 def test_a_workload_that_fits_at_once_never_waits(scheduler: str, case: Case) -> None:
     # At most 20 tasks x 5 pods of at most 8 cards: 100 nodes of 8 per model hold them all at once.
-    roomy = Workload(
-        case.work.tasks,
-        tuple(
-            NodeSpec(i, f"x{i}", model, 8)
-            for i, model in enumerate(m for m in case.work.capacity() for _ in range(100))
-        ),
-    )
+    models = [model for model in case.work.capacity() for _ in range(100)]
+    roomy = replace(case.work, nodes=tuple(NodeSpec(i, f"x{i}", model, 8) for i, model in enumerate(models)))
     rows = list(rows_of(run(replace(case, work=roomy), scheduler, quota="none").events.to_pydict()))
     submitted = {task.name: task.submit_time for task in roomy.tasks}
     # Where leases are given out in rounds, at once means when the next round begins.

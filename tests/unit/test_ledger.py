@@ -105,3 +105,18 @@ def test_what_is_older_than_the_look_back_counts_no_more() -> None:
     seen = [ledger.totals(now * HOUR) for now in range(6, 49, 6)]
     assert seen == [(1, 6), (1, 12), (1, 18), (1, 24), (0, 24), (0, 24), (0, 24), (0, 24)]
     assert ledger.counts(HOUR, 48 * HOUR) == (1, 48), "the counts for feedback know no look back"
+
+
+def test_a_ledger_that_is_asked_seldom_still_forgets_what_is_old() -> None:
+    # Evicted on day 0; starts go on every day, but nobody asks for F and G before day 100.
+    ledger = GuaranteeLedger(look_back=30 * 24 * HOUR)
+    victim = started(ledger)
+    ledger.broken(victim, HOUR / 2)
+    victim.alive = False
+    for day in range(1, 100):
+        run = started(ledger, name=f"day {day}", at=day * 24 * HOUR)
+        ledger.finished(run, day * 24 * HOUR + 60)
+        run.alive = False
+    evicted, kept = ledger.totals(100 * 24 * HOUR)
+    assert evicted == 0
+    assert 29 <= kept <= 31, "one a day, to a mark of six hours"

@@ -3,8 +3,7 @@
 A file begins with a line that any program can read: what it is, the format's version, who wrote it, the length
 and the checksum of what follows. A file of another version, a damaged one or one of another scheduler is refused
 with a clear error and stays where it is; when it would be overwritten it is put aside first. What follows is a
-compressed pickle of facts (`PoolState.facts`), read by a reader that makes objects only of the packages it
-knows.
+compressed pickle of facts (`PoolState.facts`), read by a reader that makes only objects it knows.
 """
 
 from __future__ import annotations
@@ -28,11 +27,39 @@ FORMAT = "gfs-state"
 VERSION = 1
 """Raised whenever a fact is added, dropped or changes its meaning."""
 
-KNOWN_PACKAGES = frozenset({"gfs", "msgspec", "numpy", "collections", "datetime", "random", "fractions"})
-"""Where the objects in a state come from. `trusted` names further ones, for forecasters and plug-ins."""
-KNOWN_BUILTINS = frozenset(
-    {"set", "frozenset", "bytearray", "complex", "range", "slice", "object", "list", "dict"}
+OURS = "gfs"
+"""Any class of ours may be in a state. Further packages must be named (`trusted`): forecasters', plug-ins'."""
+KNOWN = frozenset(
+    {
+        ("builtins", "bytearray"),
+        ("builtins", "complex"),
+        ("builtins", "frozenset"),
+        ("builtins", "object"),
+        ("builtins", "range"),
+        ("builtins", "set"),
+        ("builtins", "slice"),
+        ("collections", "Counter"),
+        ("collections", "OrderedDict"),
+        ("collections", "defaultdict"),
+        ("collections", "deque"),
+        ("datetime", "date"),
+        ("datetime", "datetime"),
+        ("datetime", "timedelta"),
+        ("datetime", "timezone"),
+        ("fractions", "Fraction"),
+        ("gfs.forecasting.naive", "_no_error"),
+        ("numpy", "dtype"),
+        ("numpy", "ndarray"),
+        ("numpy._core.multiarray", "_reconstruct"),
+        ("numpy._core.multiarray", "scalar"),
+        ("numpy._core.numeric", "_frombuffer"),
+        ("numpy.core.multiarray", "_reconstruct"),
+        ("numpy.core.multiarray", "scalar"),
+        ("numpy.core.numeric", "_frombuffer"),
+        ("random", "Random"),
+    }
 )
+"""What else there may be, one by one: a package as a whole holds functions that can do anything."""
 
 
 def save_state(scheduler: Scheduler, path: Path | str, *, now: float, name: str = "") -> int:
@@ -52,7 +79,7 @@ def save_state(scheduler: Scheduler, path: Path | str, *, now: float, name: str 
         "bytes": len(payload),
         "sha256": hashlib.sha256(payload).hexdigest(),
     }
-    _put_aside_if_foreign(path)
+    _put_aside_if_foreign(path, name)
     data = json.dumps(header).encode() + b"\n" + payload
     write_bytes(path, data)
     return len(data)
@@ -71,13 +98,17 @@ def load_state(scheduler: Scheduler, path: Path | str, *, name: str = "", truste
         facts = _Reader(io.BytesIO(zlib.decompress(payload)), trusted).load()
     except Exception as error:  # a pickle can fail in many ways
         raise InputError(f"{path}: the saved state cannot be read ({error}). {_KEPT}") from error
-    if not isinstance(facts, dict) or any(set(some) != set(FACTS) for some in facts.values()):
+    if not isinstance(facts, dict) or not all(_complete(some) for some in facts.values()):
         raise InputError(f"{path}: the saved state does not hold what it should. {_KEPT}")
     for model, some in facts.items():
         pool = scheduler.pools.get(model) or scheduler.add_pool(model)
         pool.state.restore(some)
         pool.rebuild()
     return float(header["time"])
+
+
+def _complete(facts: Any) -> bool:
+    return isinstance(facts, dict) and facts.keys() == set(FACTS)
 
 
 _KEPT = "It was left as it is; name another file, or move it away to begin without a history."
@@ -108,39 +139,48 @@ def _read(path: Path) -> tuple[dict[str, Any], bytes]:
     return header, payload
 
 
+_HEADER = {"version": int, "written_by": str, "scheduler": str, "time": int | float, "bytes": int, "sha256": str}
+"""What the first line says."""
+
+
 def _header(line: bytes) -> dict[str, Any] | None:
     try:
         header = json.loads(line)
     except ValueError:
         return None
-    needed = {"format", "version", "written_by", "scheduler", "time", "bytes", "sha256"}
-    if not isinstance(header, dict) or not needed <= header.keys() or header["format"] != FORMAT:
+    if not isinstance(header, dict) or header.get("format") != FORMAT:
         return None
-    return header
+    return header if all(isinstance(header.get(name), kind) for name, kind in _HEADER.items()) else None
 
 
-def _put_aside_if_foreign(path: Path) -> None:
-    """What cannot be read by this version is kept under another name, not overwritten."""
+def _put_aside_if_foreign(path: Path, name: str) -> None:
+    """What this scheduler cannot take for its own is kept under another name, not overwritten."""
     if not path.exists():
         return
     try:
-        _read(path)
+        if _read(path)[0]["scheduler"] in ("", name):
+            return
     except InputError:
-        number = 1
-        while (aside := path.with_name(f"{path.name}.kept-{number}")).exists():
-            number += 1
-        path.rename(aside)
+        pass
+    number = 1
+    while (aside := path.with_name(f"{path.name}.kept-{number}")).exists():
+        number += 1
+    path.rename(aside)
 
 
 class _Reader(pickle.Unpickler):
-    """Makes objects of known packages only: a state is data, not a program."""
+    """Makes only objects that belong into a state: it is data, not a program."""
 
     def __init__(self, file: io.BytesIO, trusted: Iterable[str]) -> None:
         super().__init__(file)
-        self._packages = KNOWN_PACKAGES | set(trusted)
+        self._trusted = frozenset(trusted)
 
     def find_class(self, module: str, name: str) -> Any:
         package = module.partition(".")[0]
-        if package not in self._packages and not (package == "builtins" and name in KNOWN_BUILTINS):
-            raise pickle.UnpicklingError(f"it holds an object of {module}.{name}, which has no place in a state")
-        return super().find_class(module, name)
+        if (module, name) in KNOWN or package in self._trusted:
+            return super().find_class(module, name)
+        if package == OURS and "." not in name:  # with a dot it could be anything that a module of ours imports
+            found = super().find_class(module, name)
+            if isinstance(found, type) and found.__module__ == module:
+                return found
+        raise pickle.UnpicklingError(f"it holds an object of {module}.{name}, which has no place in a state")

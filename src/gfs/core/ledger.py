@@ -70,12 +70,7 @@ class GuaranteeLedger:
         self._advance(now)
         if self._look_back == inf:
             return self._evicted, self._completed
-        marks = self._marks
-        if not marks or now - marks[-1][0] >= MARK:
-            marks.append((now, self._evicted, self._completed))
-        while len(marks) > 1 and marks[1][0] <= now - self._look_back:
-            marks.popleft()
-        first, evicted, completed = marks[0]
+        first, evicted, completed = self._marks[0]
         if first > now - self._look_back:
             return self._evicted, self._completed
         return self._evicted - evicted, self._completed - completed
@@ -101,6 +96,10 @@ class GuaranteeLedger:
                     self._by_guarantee[seconds][1] += 1
                     self._kept[run] += 1
                     queue.append((end + seconds, run))
+        if self._look_back < inf and (not self._marks or now - self._marks[-1][0] >= MARK):
+            self._marks.append((now, self._evicted, self._completed))
+            while len(self._marks) > 1 and self._marks[1][0] <= now - self._look_back:
+                self._marks.popleft()
 
 
 LIVE_LOOK_BACK = 30 * DAY

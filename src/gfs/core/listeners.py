@@ -50,7 +50,6 @@ class Listener:
     def passed(self, now: float) -> None:
         """A scheduling pass is over."""
 
-
     def dropped(self) -> None:
         """Nodes have changed and everything derived is built anew: what this part keeps is out of date."""
 

@@ -13,6 +13,7 @@ from gfs.core.pool import Pool, admits
 from gfs.core.run import Run
 from gfs.domain.task import Task
 
+
 class ResourcePool(Pool):
     """Keeps count of what pods take of their nodes besides cards."""
 

@@ -18,6 +18,8 @@ from gfs.forecasting.forecast import Estimator, Forecast, Predictor, TotalForeca
 from gfs.forecasting.history import DemandHistory, Floats
 from gfs.forecasting.meter import DemandMeter
 
+ASK_AGAIN = HOUR
+"""Seconds after which a fit that was asked for and has not come is asked for again."""
 NOTHING_KNOWN = "nothing known yet"
 """Named as the forecaster in the first minutes: all cards are kept back."""
 
@@ -72,6 +74,8 @@ class ForecastMemory:
 
     fitted: Predictor | None = None
     fitted_at: float = 0.0
+    asked_at: float = float("-inf")
+    """When a fit was last asked for: it may be under way somewhere."""
     hour: int = -1
     outlooks: tuple[DemandOutlook, ...] = ()
     """Of a model that is asked once an hour: from the beginning of `hour`, and from the midst of it."""
@@ -146,7 +150,9 @@ class OnlineForecaster:
         began = watch.clock()
         history = self._meter.history(now)
         due = memory.fitted is None or now - memory.fitted_at >= self._retrain
+        due = due and now - memory.asked_at >= min(self._retrain, ASK_AGAIN)
         if due and history.hours >= self._least_hours and history.keys:
+            memory.asked_at = now
             fit = Fit(self._estimator, history, memory.fitted)
             self.trained(self._train(Training(self._gpu_model, fit, now)), now)
             watch.training += watch.clock() - began

@@ -46,8 +46,8 @@ class Like(NamedTuple):
 
 def like(task: Task, *, resources: bool) -> Like:
     """Tasks with the same answer are alike: where one finds no room, neither does another."""
-    alike = Like(task.kind, task.gpus_per_pod, task.pods, task.guarantee_hours, task.node_filter)
-    return alike._replace(cpus_per_pod=task.cpus_per_pod, memory_per_pod=task.memory_per_pod) if resources else alike
+    cpus, memory = (task.cpus_per_pod, task.memory_per_pod) if resources else (0.0, 0.0)
+    return Like(task.kind, task.gpus_per_pod, task.pods, task.guarantee_hours, task.node_filter, cpus, memory)
 
 
 class Group(NamedTuple):

@@ -1,0 +1,478 @@
+"""A state that is saved and loaded goes on as if nothing had happened; a file that cannot be read is kept.
+
+The log of a run in which the scheduler was saved, thrown away and loaded at some instants must be the log of the
+undisturbed run, byte for byte, whatever has been remembered until then: leases, reservations, fitted forecasters.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import io
+import json
+import os
+import pickle
+import tempfile
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pyarrow.csv
+import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+from strategies import Case, cases
+from traces import five_busy_days
+
+from builders import hp, nodes, spot, workload
+from gfs import SCHEDULERS, Kind, NodeEvent, Parameters, Workload
+from gfs.assembly.run import guarantees_of, period_of
+from gfs.assembly.schedulers import build_scheduler
+from gfs.assembly.snapshot import FORMAT, VERSION, load_state, save_state
+from gfs.core.events import Finished, Submitted, Tick
+from gfs.core.scheduler import Scheduler
+from gfs.domain.errors import InputError
+from gfs.simulator.engine import Engine
+from gfs.telemetry.event_log import EventLog
+
+DAY = 86_400.0
+every_scheduler = pytest.mark.parametrize("scheduler", sorted(SCHEDULERS))
+
+
+@pytest.fixture(scope="module")
+def file() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory() as folder:
+        yield Path(folder) / "state"
+
+
+class Lived:
+    """One simulated run, with a save, a fresh scheduler and a load wherever `stop` says so."""
+
+    def __init__(
+        self, work: Workload, name: str, parameters: Parameters, file: Path, stop: Callable[[float, int], bool]
+    ) -> None:
+        self.log, self.stops, self.instants, self.most = EventLog(work), 0, 0, 0
+        period, guarantees = period_of(work, (None, None)), guarantees_of(work)
+
+        def fresh() -> Scheduler:
+            return build_scheduler(name, work.nodes, parameters, period=period, guarantees=guarantees)
+
+        def after(now: float) -> None:
+            self.instants += 1
+            if not stop(now, self.instants):
+                return
+            self.stops += 1
+            self.most = max(self.most, save_state(engine.scheduler, file, now=now, name=name))
+            other = fresh()
+            assert load_state(other, file, name=name) == now
+            engine.swap(other)
+
+        engine = Engine(work, fresh(), self.log.record, rules=parameters.rules, tick=parameters.tick)
+        engine.after_instant = after
+        engine.run()
+        self.scheduler = engine.scheduler
+        sink = io.BytesIO()
+        pyarrow.csv.write_csv(self.log.table(), sink)
+        self.bytes = sink.getvalue()
+
+
+def never(now: float, instant: int) -> bool:
+    return False
+
+
+# -- goes on as if nothing had happened ------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Restarted:
+    """A case, what happens to its nodes and tasks besides, and how often the scheduler is restarted."""
+
+    case: Case
+    often: int
+    seed: int
+
+    def stop(self) -> Callable[[float, int], bool]:
+        random = Random(self.seed)
+        return lambda now, instant: random.randrange(self.often) == 0
+
+
+@st.composite
+def restarted(draw: st.DrawFn) -> Restarted:
+    case = draw(cases(max_tasks=25))
+    names = [node.name for node in case.work.nodes]
+    events, at = [], 0.0
+    for _ in range(draw(st.integers(0, 4))):
+        at += draw(st.sampled_from([10.0, 290.0, 600.0]))
+        node, down = draw(st.sampled_from(names)), draw(st.booleans())
+        until = at + draw(st.sampled_from([20.0, 300.0, 1111.0]))
+        events += [
+            NodeEvent(at, node, "fail" if down else "cordon"),
+            NodeEvent(until, node, "repair" if down else "uncordon"),
+        ]
+    waits = st.sampled_from([float("inf"), float("inf"), 0.0, 35.0, 700.0])
+    cancels = tuple(task.submit_time + draw(waits) for task in case.work.tasks)
+    work = replace(case.work, node_events=tuple(sorted(events)), cancel_times=cancels)
+    return Restarted(replace(case, work=work), draw(st.sampled_from([1, 2, 5])), draw(st.integers(0, 99)))
+
+
+@every_scheduler
+@settings(max_examples=8, phases=(Phase.explicit, Phase.reuse, Phase.generate))
+@given(tale=restarted())
+def test_restarts_leave_no_trace_in_the_log(scheduler: str, file: Path, tale: Restarted) -> None:
+    work, parameters = tale.case.work, Parameters(**tale.case.parameters)
+    undisturbed = Lived(work, scheduler, parameters, file, never)
+    lived = Lived(work, scheduler, parameters, file, tale.stop())
+    assert lived.bytes == undisturbed.bytes
+    if tale.often == 1:
+        assert lived.stops == undisturbed.instants
+
+
+def busy_days(days: int, every: int) -> Workload:
+    """Some tasks of a busy cluster over days, on nodes that fail and are repaired."""
+    work = five_busy_days()
+    tasks = [task for task in work.tasks if task.submit_time < days * DAY]
+    work = work.with_tasks(task for task in tasks if task.index % every == 0)
+    down = [NodeEvent(at * 3600.0 + 7, work.nodes[at % 3].name, "fail") for at in range(5, 24 * days, 17)]
+    up = [event._replace(time=event.time + 5000, event="repair") for event in down]
+    return replace(work, node_events=tuple(sorted(down + up)))
+
+
+LOOPS = [
+    ("gfs", "forecast", "orglinear"),
+    ("gfs", "forecast", "orgquantile"),
+    ("gfs-p", "weekly-peak", ""),
+    ("gfs-plus", "adaptive", ""),
+    ("chronus", "open-loop", "seasonal-24"),
+    ("fgd", "open-loop", "persistence"),
+    ("static", "fixed", ""),
+    ("lyra", "adaptive", ""),
+]
+
+
+@pytest.mark.parametrize(("scheduler", "quota", "forecaster"), LOOPS)
+def test_what_was_learnt_is_kept(scheduler: str, quota: str, forecaster: str, tmp_path: Path) -> None:
+    work = busy_days(3, every=4)
+    numbers: dict[str, Any] = {"quota": quota, "history_hours": 8.0, "retrain_hours": 12.0, "patience": 7200.0}
+    parameters = Parameters(**numbers, **({"forecaster": forecaster} if forecaster else {}))
+    undisturbed = Lived(work, scheduler, parameters, tmp_path / "state", never)
+    often = max(undisturbed.instants // 12, 1)
+    lived = Lived(work, scheduler, parameters, tmp_path / "state", lambda now, instant: instant % often == 0)
+    assert lived.stops >= 10
+    assert lived.bytes == undisturbed.bytes
+    for pool in lived.scheduler.pools.values():
+        if "forecaster" in pool.state.memory:
+            assert pool.state.memory["forecaster"].fitted is not None, "nothing was learnt: the trace is too short"
+
+
+# -- the file --------------------------------------------------------------------------------------
+
+
+def busy(name: str = "gfs") -> Scheduler:
+    """A scheduler with something to lose."""
+    scheduler = build_scheduler(name, nodes(4, 4), Parameters(quota="none"), period=7200.0)
+    drafts = [spot("s1", gpus=4), spot("s2", gpus=2, pods=2), hp("h1", gpus=4), hp("h2", gpus=4, pods=2)]
+    scheduler.handle(0.0, [Submitted(draft.task(i)) for i, draft in enumerate(drafts)])
+    return scheduler
+
+
+def facts(scheduler: Scheduler) -> Any:
+    """Of a pool, who runs where and who waits."""
+    return {
+        model: (
+            [(run.task.name, run.number, [(n.name, m) for n, m, _ in run.places]) for run in pool.state.runs.values()],
+            [(each.task.name, each.number, each.since) for each in pool.state.waiting.values()],
+        )
+        for model, pool in scheduler.pools.items()
+    }
+
+
+@pytest.fixture
+def saved(tmp_path: Path) -> Path:
+    path = tmp_path / "gfs.state"
+    save_state(busy(), path, now=5.0, name="gfs")
+    return path
+
+
+def refused(path: Path, name: str = "gfs", **more: Any) -> str:
+    """What is said when a file is not taken; nothing has changed by that, neither here nor there."""
+    scheduler = busy(name)
+    before, content = facts(scheduler), path.read_bytes()
+    with pytest.raises(InputError) as error:
+        load_state(scheduler, path, name=name, **more)
+    assert facts(scheduler) == before
+    assert path.read_bytes() == content
+    return str(error.value)
+
+
+def says_what_to_do(words: str, path: Path) -> None:
+    assert words.startswith(f"{path}: ")
+    assert "left as it is" in words
+    assert "name another file, or move it away" in words
+
+
+def put_aside(path: Path) -> bytes:
+    """What is kept of a file that could not be read, once a state is saved to its name."""
+    save_state(busy(), path, now=9.0, name="gfs")
+    fresh = busy()
+    assert load_state(fresh, path, name="gfs") == 9.0
+    (kept,) = path.parent.glob(f"{path.name}.kept-*")
+    return kept.read_bytes()
+
+
+def test_a_state_comes_back_as_it_was(saved: Path) -> None:
+    other = build_scheduler("gfs", nodes(4, 4), Parameters(quota="none"), period=7200.0)
+    assert load_state(other, saved, name="gfs") == 5.0
+    assert facts(other) == facts(busy())
+    assert sorted(path.name for path in saved.parent.iterdir()) == ["gfs.state"]
+
+
+def test_saving_again_puts_nothing_aside(saved: Path) -> None:
+    save_state(busy(), saved, now=6.0, name="gfs")
+    assert [path.name for path in saved.parent.iterdir()] == ["gfs.state"]
+    assert load_state(busy(), saved, name="gfs") == 6.0
+
+
+@pytest.mark.parametrize("step", ["write", "fsync", "replace"])
+def test_a_full_disk_leaves_the_old_file(saved: Path, step: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    content = saved.read_bytes()
+
+    def full(*_: Any, **__: Any) -> Any:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    if step == "write":
+        opened = Path.open
+
+        def open_full(path: Path, mode: str = "r", *args: Any, **kwargs: Any) -> Any:
+            if "w" not in mode:
+                return opened(path, mode, *args, **kwargs)
+            handle = opened(path, mode, *args, **kwargs)
+            handle.write(b"half of a sta")
+            handle.close()
+            return full()
+
+        monkeypatch.setattr(Path, "open", open_full)
+    elif step == "fsync":
+        monkeypatch.setattr(os, "fsync", full)
+    else:
+        monkeypatch.setattr(Path, "replace", full)
+    with pytest.raises(InputError, match="No space left on device"):
+        save_state(busy(), saved, now=7.0, name="gfs")
+    monkeypatch.undo()
+    assert saved.read_bytes() == content
+    assert [path.name for path in saved.parent.iterdir()] == ["gfs.state"]
+    assert load_state(busy(), saved, name="gfs") == 5.0
+
+
+def test_a_crash_while_writing_leaves_the_old_file(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    content = saved.read_bytes()
+
+    def killed(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "fsync", killed)
+    with pytest.raises(KeyboardInterrupt):
+        save_state(busy(), saved, now=7.0, name="gfs")
+    assert saved.read_bytes() == content
+
+
+def test_no_file_is_no_mystery(tmp_path: Path) -> None:
+    path = tmp_path / "nothing"
+    with pytest.raises(InputError, match="no such file") as error:
+        load_state(busy(), path, name="gfs")
+    assert str(path) in str(error.value)
+
+
+def rewritten(path: Path, **changes: Any) -> None:
+    """The same file with another header."""
+    line, _, payload = path.read_bytes().partition(b"\n")
+    path.write_bytes(json.dumps({**json.loads(line), **changes}).encode() + b"\n" + payload)
+
+
+def test_another_version_is_refused_and_kept(saved: Path) -> None:
+    rewritten(saved, version=VERSION + 1, written_by="99.0")
+    words, content = refused(saved), saved.read_bytes()
+    says_what_to_do(words, saved)
+    assert f"saved in format {VERSION + 1} by GFS 99.0; this GFS reads format {VERSION}" in words
+    assert put_aside(saved) == content
+
+
+@pytest.mark.parametrize("position", [0.0, 0.3, 0.5, 0.9, 1.0])
+def test_a_flipped_byte_is_noticed(saved: Path, position: float) -> None:
+    content = bytearray(saved.read_bytes())
+    start = content.index(b"\n") + 1
+    content[start + round(position * (len(content) - start - 1))] ^= 0x10
+    saved.write_bytes(content)
+    words = refused(saved)
+    says_what_to_do(words, saved)
+    assert "damaged" in words
+    assert put_aside(saved) == bytes(content)
+
+
+@pytest.mark.parametrize("left", [0.0, 0.1, 0.9])
+def test_a_file_cut_short_is_noticed(saved: Path, left: float) -> None:
+    content = saved.read_bytes()
+    start = content.index(b"\n") + 1
+    content = content[: start + round(left * (len(content) - start))]
+    saved.write_bytes(content)
+    words = refused(saved)
+    says_what_to_do(words, saved)
+    assert "damaged" in words
+    assert put_aside(saved) == content
+
+
+@pytest.mark.parametrize("content", [b"", b"\n", b"hello\n", b"{}\n", b'{"format": "other"}\n', b"\x80\x05N.", b"[1]"])
+def test_a_file_of_somebody_else_is_refused_and_kept(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "notes"
+    path.write_bytes(content)
+    words = refused(path)
+    says_what_to_do(words, path)
+    assert "no saved state of GFS" in words
+    assert put_aside(path) == content
+
+
+@pytest.mark.parametrize(
+    "changes", [{"bytes": "many"}, {"sha256": 3}, {"version": [1]}, {"time": "noon"}, {"time": None}]
+)
+def test_a_header_with_odd_values_is_refused(saved: Path, changes: dict[str, Any]) -> None:
+    rewritten(saved, **changes)
+    says_what_to_do(refused(saved), saved)
+
+
+def test_two_files_put_aside_are_both_kept(saved: Path) -> None:
+    for number in range(3):
+        saved.write_bytes(b"notes %d" % number)
+        save_state(busy(), saved, now=9.0, name="gfs")
+    kept = sorted(path.read_bytes() for path in saved.parent.glob("gfs.state.kept-*"))
+    assert kept == [b"notes 0", b"notes 1", b"notes 2"]
+
+
+def test_the_state_of_another_scheduler_is_refused(saved: Path) -> None:
+    words = refused(saved, name="lyra")
+    says_what_to_do(words, saved)
+    assert "is the state of scheduler 'gfs', not of 'lyra'" in words
+    content = saved.read_bytes()
+    save_state(busy("lyra"), saved, now=9.0, name="lyra")
+    assert load_state(busy("lyra"), saved, name="lyra") == 9.0
+    (kept,) = saved.parent.glob("gfs.state.kept-*")
+    assert kept.read_bytes() == content
+
+
+# -- what a state may hold -------------------------------------------------------------------------
+
+
+def crafted(path: Path, content: bytes) -> None:
+    """A file with all the right words around this pickle."""
+    payload = zlib.compress(content)
+    header = {
+        "format": FORMAT,
+        "version": VERSION,
+        "written_by": "1",
+        "scheduler": "gfs",
+        "time": 0.0,
+        "bytes": len(payload),
+        "sha256": hashlib.sha256(payload).hexdigest(),
+    }
+    path.write_bytes(json.dumps(header).encode() + b"\n" + payload)
+
+
+def calling(module: str, name: str, *arguments: str) -> bytes:
+    """A pickle that calls a function when it is read."""
+    texts = b"".join(pickle.SHORT_BINUNICODE + bytes([len(text)]) + text.encode() for text in arguments)
+    found = b"".join(
+        pickle.SHORT_BINUNICODE + bytes([len(text)]) + text.encode() for text in (module, name)
+    )
+    return b"\x80\x04" + found + pickle.STACK_GLOBAL + pickle.MARK + texts + pickle.TUPLE + pickle.REDUCE + b"."
+
+
+@pytest.mark.parametrize(
+    ("module", "name"),
+    [
+        ("os", "system"),
+        ("posix", "system"),
+        ("subprocess", "getoutput"),
+        ("builtins", "eval"),
+        ("builtins", "exec"),
+        ("builtins", "getattr"),
+        ("gfs.files", "os.system"),  # a known package that has imported another one
+        ("gfs.assembly.snapshot", "pickle.loads"),
+        ("gfs.files", "os.path.os.system"),
+        ("gfs.files", "write_text"),  # of a known package, but not an object of a state
+        ("random", "_os.system"),
+        ("collections", "_sys.exit"),
+        ("numpy", "load"),
+        ("numpy", "os.system"),
+        ("numpy.f2py.diagnose", "run_command"),
+    ],
+)
+def test_a_state_is_data_and_no_program(tmp_path: Path, module: str, name: str) -> None:
+    path, trace = tmp_path / "state", tmp_path / "trace"
+    crafted(path, calling(module, name, f"touch {trace}"))
+    says_what_to_do(refused(path), path)
+    assert not trace.exists()
+
+
+def test_packages_of_plug_ins_are_trusted_by_name(saved: Path) -> None:
+    class Reduced:
+        def __reduce__(self) -> Any:
+            import decimal
+
+            return decimal.Decimal, ("1.5",)
+
+    scheduler = busy()
+    scheduler.pools["A100"].state.memory["mine"] = Reduced()
+    save_state(scheduler, saved, now=1.0, name="gfs")
+    assert "decimal.Decimal" in refused(saved)
+    assert load_state(busy(), saved, name="gfs", trusted=("decimal",)) == 1.0
+
+
+@pytest.mark.parametrize("content", [None, [], {"A100": None}, {"A100": {"nodes": []}}, "facts"])
+def test_a_state_without_its_facts_is_refused(tmp_path: Path, content: Any) -> None:
+    path = tmp_path / "state"
+    crafted(path, pickle.dumps(content))
+    says_what_to_do(refused(path), path)
+
+
+# -- size ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("scheduler", ["gfs", "gfs-plus", "chronus", "fgd"])
+def test_the_size_of_a_state_has_a_bound(scheduler: str, tmp_path: Path) -> None:
+    """What is saved grows with what there is, not with what there was.
+
+    Before compression a task takes at most 300 bytes (its 15 numbers and short texts, pickled as an object of
+    slots), a run or a waiting task that much again (places: 30 bytes for each of at most 8 pods), a node 100. An
+    entry of the ledger (due, kept), of the waits, of the leases and of the eviction history is at most 50, and
+    there are no more than two of each for a run that began in the last four hours, or was evicted in the last day.
+    What is learnt of demand is one number of 8 bytes for every five minutes and organization. This trace never has
+    more than 100 tasks running or waiting, 12 nodes and 16 rows of organizations: 100 x 600 + 12 x 100
+    + 400 x 50 + 16 x 4096 x 8 bytes of mostly zeros, which compress to a hundredth: below 100,000 bytes in all.
+    """
+    work = busy_days(5, every=3)
+    parameters = Parameters(quota="none" if scheduler == "chronus" else "weekly-peak", history_hours=200.0)
+    lived = Lived(work, scheduler, parameters, tmp_path / "state", lambda now, instant: instant % 300 == 0)
+    assert lived.stops > 5
+    assert lived.most < 100_000
+    last = save_state(lived.scheduler, tmp_path / "state", now=9e9)
+    assert last < 40_000, "all is over, and nearly nothing is left to say"
+    state = lived.scheduler
+    assert sum(len(pool.state.runs) + len(pool.state.waiting) for pool in state.pools.values()) == 0
+
+
+def test_nothing_of_the_past_is_kept_in_a_run() -> None:
+    """A run knows the wait before it, and that wait knows no earlier run: no chain that grows with every stop."""
+    scheduler = build_scheduler("gfs", nodes(4), Parameters(quota="none", grace_period=0.0), period=7200.0)
+    victim = spot("s", gpus=4).task(0)
+    scheduler.handle(0.0, [Submitted(victim)])
+    sizes = []
+    for turn in range(1, 40):
+        now = turn * DAY
+        task = replace(hp("h", gpus=4).task(turn), kind=Kind.HP)
+        plan = scheduler.handle(now, [Submitted(task)])
+        assert [eviction.run.task for eviction in plan.evictions] == [victim]
+        (run,) = plan.starts
+        scheduler.handle(now + 3600, [Finished(run), Tick()])
+        sizes.append(len(pickle.dumps(scheduler.pools["A100"].state.facts())))
+    assert max(sizes[10:]) < sizes[5] * 1.2

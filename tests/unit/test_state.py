@@ -1,0 +1,494 @@
+"""Worked stories of what happens to tasks, runs and nodes, told to a scheduler event by event (SPEC 1-3)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from builders import Draft, hp, nodes, spot
+from gfs import SCHEDULERS, Kind, NodeSpec, Parameters, Task
+from gfs.assembly.schedulers import build_scheduler
+from gfs.core.actions import Plan
+from gfs.core.events import (
+    Cancelled,
+    EvictionDone,
+    Finished,
+    Lost,
+    NodeChange,
+    NodeChangeKind,
+    NodesChanged,
+    StartFailed,
+    Submitted,
+    Tick,
+    Wake,
+)
+from gfs.core.invariants import check_state
+from gfs.core.ledger import LIVE_LOOK_BACK, GuaranteeLedger
+from gfs.core.run import Run
+from gfs.core.scheduler import Scheduler
+from gfs.core.state import PoolState
+from gfs.domain.units import DAY, HOUR
+from gfs.forecasting.meter import SLACK, STEP, DemandMeter
+
+every_scheduler = pytest.mark.parametrize("scheduler", sorted(SCHEDULERS))
+GREEDY = sorted(set(SCHEDULERS) - {"chronus"})
+every_greedy_scheduler = pytest.mark.parametrize("scheduler", GREEDY)
+
+
+class Live:
+    """A scheduler and the tasks it was told of, by name."""
+
+    def __init__(self, *sizes: int, scheduler: str = "gfs", model: str = "A100", **parameters: Any) -> None:
+        parameters.setdefault("quota", "none")
+        self.scheduler: Scheduler = build_scheduler(
+            scheduler, nodes(*sizes, model=model), Parameters(**parameters), period=7200.0, check=True
+        )
+        self.tasks: dict[str, Task] = {}
+
+    def task(self, draft: Draft) -> Task:
+        task = self.tasks[draft.name] = draft.task(len(self.tasks))
+        return task
+
+    def submit(self, now: float, *drafts: Draft) -> Plan:
+        return self.tell(now, *(Submitted(self.task(draft)) for draft in drafts))
+
+    def tell(self, now: float, *events: Any) -> Plan:
+        plan = self.scheduler.handle(now, list(events))
+        for pool in self.scheduler.pools.values():
+            check_state(pool.state)
+        return plan
+
+    def state(self, model: str = "A100") -> PoolState:
+        return self.scheduler.pools[model].state
+
+    def run(self, name: str) -> Run:
+        task = self.tasks[name]
+        return self.state(task.gpu_model).runs[task.index]
+
+    def waits(self) -> dict[str, str]:
+        return {task.name: reason.text() for task, reason in self.scheduler.waiting()}
+
+    def idle(self) -> int:
+        return self.state().pool.idle
+
+
+def started(plan: Plan) -> list[str]:
+    return [run.task.name for run in plan.starts]
+
+
+def evicted(plan: Plan) -> list[str]:
+    return [eviction.run.task.name for eviction in plan.evictions]
+
+
+# -- cancelled -----------------------------------------------------------------------------------------------
+
+
+@every_scheduler
+def test_a_task_cancelled_while_it_waits_leaves_no_trace(scheduler: str) -> None:
+    live = Live(4, scheduler=scheduler, quota="weekly-peak", patience=600.0)
+    live.submit(300, hp("h1", gpus=4, org="lab"), hp("h2", gpus=2, org="lab"), spot("s1", gpus=2), spot("s2", gpus=4))
+    live.tell(3000, Tick())
+    state = live.state()
+    assert state.memory["demand"].level().sum() == 6
+    live.tell(3010, *(Cancelled(live.tasks[name]) for name in ("h2", "s1", "s2")))
+    assert live.waits() == {}
+    assert not state.waiting
+    assert state.memory["demand"].level().sum() == 4
+    assert not any(state.memory["spot waits"]._since.values())
+    assert state.memory["spot waits"].longest(0.1, 4000.0) == 0
+    if scheduler == "gfs-plus":
+        assert not state.memory["kept nodes"].since
+        assert state.memory["kept nodes"].task is None
+    live.tell(3020, Finished(live.run("h1")))
+    plan = live.tell(3300, Tick())
+    assert not plan.starts
+    assert live.idle() == 4
+
+
+def test_nodes_kept_for_a_cancelled_task_are_given_free_at_once() -> None:
+    live = Live(4, 4, scheduler="gfs-plus", patience=600.0)
+    live.submit(0, hp("h1", gpus=2), spot("s1", gpus=2), spot("s2", gpus=2, pods=2), hp("h2", gpus=2), spot("big", gpus=4))
+    live.submit(1000, spot("s3", gpus=8))  # a look at who waits: nodes are kept for `big`
+    assert live.state().memory["kept nodes"].task is live.tasks["big"]
+    assert live.state().memory["kept nodes"].nodes
+    live.tell(1010, Finished(live.run("s1")))
+    plan = live.submit(1020, spot("s4", gpus=2))
+    assert started(plan) == []
+    assert "kept for big" in live.waits()["s4"]
+    plan = live.tell(1030, Cancelled(live.tasks["big"]))
+    assert live.state().memory["kept nodes"].task is None
+    assert not live.state().memory["kept nodes"].nodes
+    assert started(plan) == ["s4"]
+
+
+def test_a_cancelled_head_lets_the_next_one_try() -> None:
+    live = Live(4, scheduler="yarn-cs")
+    live.submit(0, hp("h1", gpus=2), hp("h2", gpus=4), hp("h3", gpus=2))
+    assert live.waits()["h3"] == "queued behind h2, which does not fit yet"
+    assert started(live.tell(1, Cancelled(live.tasks["h2"]))) == ["h3"]
+
+
+@every_greedy_scheduler
+def test_a_cancelled_run_gives_its_cards_back(scheduler: str) -> None:
+    live = Live(4, scheduler=scheduler)
+    live.submit(0, hp("h1", gpus=4), hp("h2", gpus=4))
+    plan = live.tell(10, Cancelled(live.tasks["h1"]))
+    assert started(plan) == ["h2"]
+    assert live.run("h2").since == 0
+    assert not live.tell(11, Finished(live.run("h2")), Cancelled(live.tasks["h1"])).starts
+    assert live.idle() == 4
+
+
+def test_cancelled_in_the_instant_of_submission_it_never_was() -> None:
+    live = Live(4)
+    task = live.task(hp("h"))
+    plan = live.tell(0, Cancelled(task), Submitted(task))
+    assert not plan.starts
+    assert live.waits() == {}
+
+
+def test_cancelled_as_it_finishes_it_has_finished() -> None:
+    live = Live(4)
+    live.submit(0, spot("s", gpus=4, hours=1))
+    live.tell(60, Cancelled(live.tasks["s"]), Finished(live.run("s")))
+    assert live.state().ledger.totals(60) == (0, 1)
+    assert live.idle() == 4
+
+
+def test_told_twice_in_one_instant_a_task_that_is_over_does_not_come_back() -> None:
+    live = Live(4)
+    live.submit(0, hp("h1", gpus=4), hp("h2", gpus=4))
+    plan = live.tell(
+        5,
+        Submitted(live.tasks["h1"]),
+        Submitted(live.tasks["h2"]),
+        Finished(live.run("h1")),
+        Cancelled(live.tasks["h2"]),
+    )
+    assert not plan.starts
+    assert live.waits() == {}
+    assert live.idle() == 4
+
+
+# -- in a grace period ---------------------------------------------------------------------------------------
+
+
+def preempting(scheduler: str = "gfs", **parameters: Any) -> tuple[Live, Run]:
+    """Spot task s has been evicted for h at 100, and has not left yet."""
+    live = Live(4, scheduler=scheduler, **parameters)
+    live.submit(0, spot("s", gpus=4))
+    victim = live.run("s")
+    plan = live.submit(100, hp("h", gpus=4))
+    assert (evicted(plan), started(plan)) == (["s"], ["h"])
+    assert live.run("h").start == 130
+    return live, victim
+
+
+@every_greedy_scheduler
+def test_an_hp_run_cancelled_in_its_grace_period_keeps_its_cards_until_they_are_left(scheduler: str) -> None:
+    live, victim = preempting(scheduler)
+    plan = live.tell(110, Cancelled(live.tasks["h"]))
+    assert not plan.starts, "the victim is still there"
+    assert live.idle() == 0
+    plan = live.submit(111, hp("h2", gpus=1))
+    assert not plan.starts
+    assert not plan.evictions, "nobody who has gone can go once more"
+    plan = live.tell(140, EvictionDone(victim))
+    assert sorted(started(plan)) == ["h2"] + ["s"] * 0
+    assert live.idle() == 3
+    assert not live.tell(141, EvictionDone(victim)).starts, "told twice"
+
+
+@every_greedy_scheduler
+@pytest.mark.parametrize("event", [Lost, StartFailed])
+def test_an_hp_run_that_fails_in_its_grace_period_was_not_tried(scheduler: str, event: type) -> None:
+    live, victim = preempting(scheduler)
+    plan = live.tell(110, event(live.run("h")))
+    assert not plan.starts
+    assert not plan.lost
+    waiting = live.state().waiting[live.tasks["h"].index]
+    assert (waiting.number, waiting.since) == (1, 100)
+    plan = live.tell(130, EvictionDone(victim))
+    assert started(plan) == ["h"]
+    assert (live.run("h").number, live.run("h").start, live.run("h").since) == (1, 130, 100)
+
+
+@pytest.mark.parametrize("left", [101.0, 130.0, 200.0])
+def test_the_real_length_of_an_eviction_moves_the_start(left: float) -> None:
+    live, victim = preempting()
+    live.tell(left, EvictionDone(victim))
+    run = live.run("h")
+    assert (run.start, run.progress_from) == (left, left)
+    assert not live.state().pending
+    assert not live.state().leaving
+
+
+def test_an_hp_run_begins_when_the_last_of_its_victims_has_left() -> None:
+    live = Live(4)
+    live.submit(0, spot("s1", gpus=2), spot("s2", gpus=2))
+    first, second = live.run("s1"), live.run("s2")
+    live.submit(100, hp("h", gpus=4))
+    live.tell(105, EvictionDone(first))
+    assert live.run("h").start == 130
+    live.tell(150, EvictionDone(second))
+    assert live.run("h").start == 150
+
+
+def test_a_restarted_run_begins_its_progress_an_overhead_after_its_start() -> None:
+    live = Live(4)
+    live.submit(0, hp("h", gpus=4))
+    live.tell(50, NodesChanged([NodeChange(NodeChangeKind.CORDONED, nodes(4)[0])]), Lost(live.run("h")))
+    live.submit(60, spot("s", gpus=4))
+    plan = live.tell(70, NodesChanged([NodeChange(NodeChangeKind.UNCORDONED, nodes(4)[0])]))
+    assert started(plan) == ["h"]
+    run = live.run("h")
+    assert (run.number, run.start, run.progress_from, run.since) == (2, 70, 110, 50)
+
+
+# -- lost, and never begun -----------------------------------------------------------------------------------
+
+
+@every_greedy_scheduler
+def test_a_lost_run_waits_by_its_submission(scheduler: str) -> None:
+    live = Live(4, scheduler=scheduler)
+    live.submit(0, hp("h1", gpus=4))
+    live.submit(10, hp("h2", gpus=4))
+    plan = live.tell(20, Lost(live.run("h1")))
+    assert started(plan) == ["h1"], "it was submitted first"
+    assert (live.run("h1").number, live.run("h1").since) == (2, 20)
+    assert not plan.lost, "whoever told it knows"
+
+
+@every_greedy_scheduler
+def test_a_failed_start_is_as_if_not_tried(scheduler: str) -> None:
+    live = Live(4, 4, scheduler=scheduler)
+    live.submit(0, spot("a", gpus=4), hp("b", gpus=4))
+    live.submit(5, spot("s", gpus=4))
+    live.submit(6, spot("t", gpus=4))
+    plan = live.tell(60, Finished(live.run("a")))
+    assert started(plan) == ["s"]
+    close = NodesChanged([NodeChange(NodeChangeKind.CORDONED, spec) for spec in nodes(4, 4)])
+    live.tell(61, StartFailed(live.run("s")), close)
+    waiting = live.state().waiting[live.tasks["s"].index]
+    assert (waiting.number, waiting.since) == (1, 5)
+    assert live.state().ledger.counts(0, 1e6) == (0, 1), "nobody was evicted, and only `a` has kept its promise"
+    opened = NodesChanged([NodeChange(NodeChangeKind.UNCORDONED, spec) for spec in nodes(4, 4)])
+    assert started(live.tell(70, opened)) == ["s"]
+    run = live.run("s")
+    assert (run.number, run.since, run.start, run.progress_from) == (1, 5, 70, 70)
+
+
+def test_a_spot_run_lost_after_a_second_has_kept_no_guarantee() -> None:
+    live = Live(4)
+    live.submit(0, spot("s", gpus=4, hours=1))
+    live.tell(1, Lost(live.run("s")))
+    assert live.state().ledger.totals(1) == (0, 0)
+    assert live.run("s").number == 2
+    assert live.state().ledger.totals(HOUR) == (0, 0), "the first run would have had its hour by now"
+    assert live.state().ledger.totals(HOUR + 1) == (0, 1), "the second one has"
+
+
+def test_a_spot_run_lost_in_its_third_hour_has_kept_two() -> None:
+    live = Live(4)
+    live.submit(0, spot("s", gpus=4, hours=1))
+    live.tell(2.5 * HOUR, Lost(live.run("s")))
+    assert live.state().ledger.totals(2.5 * HOUR) == (0, 2)
+
+
+def test_a_node_that_fails_takes_gangs_with_it_whole() -> None:
+    live = Live(4, 4)
+    live.submit(0, hp("h", gpus=4, pods=2))
+    plan = live.tell(10, NodesChanged([NodeChange(NodeChangeKind.FAILED, nodes(4, 4)[1])]))
+    assert [(lost.run.task.name, lost.text()) for lost in plan.lost] == [("h", "node n1 failed")]
+    assert live.idle() == 4
+    assert live.state().waiting[0].number == 2
+
+
+def test_resizing_and_failing_in_one_event() -> None:
+    """A gang on both nodes: one gets smaller, the other fails, all told at once."""
+    live = Live(4, 4)
+    live.submit(0, hp("a", gpus=1), hp("gang", gpus=0.5, pods=16))
+    first, second = nodes(4, 4)
+    live.submit(1, spot("s", gpus=1))
+    smaller = NodeSpec(first.index, first.name, first.gpu_model, 3)
+    live.tell(
+        2, NodesChanged([NodeChange(NodeChangeKind.RESIZED, smaller), NodeChange(NodeChangeKind.FAILED, second)])
+    )
+    assert live.state().pool.capacity in (0, 3)
+
+
+def test_a_node_that_got_smaller_opens_when_what_it_holds_fits_again() -> None:
+    live = Live(4)
+    live.submit(0, hp("h1", gpus=2), hp("h2", gpus=2), hp("h3", gpus=1))
+    spec = nodes(4)[0]
+    live.tell(1, NodesChanged([NodeChange(NodeChangeKind.RESIZED, NodeSpec(0, spec.name, spec.gpu_model, 3))]))
+    assert live.state().pool.capacity == 0
+    plan = live.tell(2, Finished(live.run("h1")))
+    assert started(plan) == ["h3"]
+    held = [mask for name in ("h2", "h3") for _, mask, _ in live.run(name).places]
+    assert sorted(mask.bit_count() for mask in held) == [1, 2]
+    assert held[0] | held[1] == 0b111, "cards that it still has"
+
+
+def test_where_a_node_holds_too_much_the_others_go_on() -> None:
+    live = Live(4, 4)
+    live.scheduler._quick = True
+    live.submit(0, hp("h1", gpus=4), hp("h2", gpus=4), hp("h3", gpus=4))
+    on = live.run("h1").places[0][0].spec
+    live.tell(1, NodesChanged([NodeChange(NodeChangeKind.RESIZED, NodeSpec(on.index, on.name, on.gpu_model, 2))]))
+    assert started(live.tell(2, Finished(live.run("h2")))) == ["h3"]
+
+
+# -- models and nodes ----------------------------------------------------------------------------------------
+
+
+@every_scheduler
+def test_a_task_for_a_model_without_nodes_waits_until_there_is_one(scheduler: str) -> None:
+    live = Live(8, scheduler=scheduler)
+    plan = live.submit(300, hp("h", gpus=4, model="H20"), spot("s", gpus=2, model="H20"))
+    assert not plan.starts
+    live.tell(600, Tick(), Wake())
+    assert live.waits() == dict.fromkeys(("h", "s"), "no node has GPU model H20")
+    assert live.idle() == 8
+    added = NodeSpec(7, "new", "H20", 8)
+    plan = live.tell(900, NodesChanged([NodeChange(NodeChangeKind.ADDED, added)]))
+    assert sorted(started(plan)) == ["h", "s"]
+    assert {node.name for run in plan.starts for node in run.nodes} == {"new"}
+    assert live.run("h").since == 300
+
+
+@every_scheduler
+def test_a_pool_without_nodes_can_be_asked_anything(scheduler: str) -> None:
+    live = Live(scheduler=scheduler)
+    live.tell(0, Tick(), Wake())
+    live.submit(1, hp("h", gpus=8, pods=3), hp("f", gpus=0.5), spot("s", gpus=4), spot("g", gpus=0.25, pods=2))
+    live.tell(300, Tick(), Wake())
+    assert set(live.waits().values()) == {"no node has GPU model A100"}
+    live.tell(310, Cancelled(live.tasks["h"]), Cancelled(live.tasks["g"]))
+    gone = NodeSpec(0, "n0", "A100", 8)
+    live.tell(320, *[NodesChanged([NodeChange(kind, gone)]) for kind in list(NodeChangeKind)[1:6]])
+    assert sorted(live.waits()) == ["f", "s"]
+
+
+@every_scheduler
+def test_all_nodes_removed_and_another_added(scheduler: str) -> None:
+    live = Live(4, scheduler=scheduler)
+    live.submit(0, hp("h", gpus=2), spot("s", gpus=2))
+    plan = live.tell(300, NodesChanged([NodeChange(NodeChangeKind.REMOVED, nodes(4)[0])]))
+    assert sorted(lost.text() for lost in plan.lost) == ["node n0 was removed"] * 2
+    assert set(live.waits().values()) == {"no node has GPU model A100"}
+    plan = live.tell(600, NodesChanged([NodeChange(NodeChangeKind.ADDED, NodeSpec(3, "n3", "A100", 4))]))
+    assert sorted((run.task.name, run.number) for run in plan.starts) == [("h", 2), ("s", 2)]
+
+
+def test_closed_nodes_are_named_as_the_reason() -> None:
+    live = Live(4, 4)
+    live.tell(0, NodesChanged([NodeChange(NodeChangeKind.CORDONED, spec) for spec in nodes(4, 4)]))
+    live.submit(1, hp("h"))
+    assert live.waits() == {"h": "pool A100: all 2 nodes closed (cordoned or failed)"}
+
+
+# -- order within an instant ---------------------------------------------------------------------------------
+
+
+def test_the_order_given_does_not_matter() -> None:
+    """Told in the worst order: the cards of the one who finishes go to the first of those who come."""
+    plans = []
+    for backwards in (False, True):
+        live = Live(4, 4, scheduler="static")
+        live.submit(0, hp("h0", gpus=4), hp("h1", gpus=4))
+        tasks = [live.task(hp(f"h{number}", gpus=4)) for number in range(2, 6)]
+        events = [
+            Finished(live.run("h0")),
+            Lost(live.run("h1")),
+            Cancelled(tasks[0]),
+            NodesChanged([NodeChange(NodeChangeKind.ADDED, NodeSpec(5, "n5", "A100", 4))]),
+            Tick(),
+            *(Submitted(task) for task in tasks),
+            Wake(),
+        ]
+        plans.append(started(live.tell(10, *(reversed(events) if backwards else events))))
+    assert plans[0] == plans[1] == ["h1", "h3", "h4"]
+
+
+def test_lost_runs_of_one_instant_are_queued_by_submission() -> None:
+    orders = []
+    for backwards in (False, True):
+        live = Live(4, 4, scheduler="chronus")
+        live.submit(0, hp("h0", gpus=4), hp("h1", gpus=4))
+        lost = [Lost(live.run("h0")), Lost(live.run("h1"))]
+        live.tell(10, *(reversed(lost) if backwards else lost))
+        orders.append(list(live.state().waiting))
+    assert orders == [[0, 1], [0, 1]]
+
+
+# -- what is remembered, and for how long --------------------------------------------------------------------
+
+
+def kept_and_broken(ledger: GuaranteeLedger, at: float) -> None:
+    """Within a second of `at` a spot run finishes and another one is evicted."""
+    task = spot("s", hours=1).task(0)
+    for stop in (ledger.finished, ledger.broken):
+        run = Run(task, 1, [], at, at)
+        ledger.started(run, at)
+        stop(run, at + 1)
+        run.alive = False
+
+
+def test_f_and_g_cover_thirty_days() -> None:
+    ledger = GuaranteeLedger(LIVE_LOOK_BACK)
+    for day in range(100):
+        kept_and_broken(ledger, day * DAY)
+        ledger.totals(day * DAY + 2)
+        if day in (0, 10, 29):
+            assert ledger.totals(day * DAY + 2) == (day + 1, day + 1)
+    evicted, completed = ledger.totals(99 * DAY + 2)
+    assert 30 <= evicted <= 31, "thirty days, and what came since the mark before them"
+    assert completed == evicted
+    assert ledger.counts(0, 99 * DAY + 2) == (100, 100), "the feedback counts by itself, from look to look"
+    assert ledger.totals(200 * DAY) == (0, 0)
+    assert len(ledger._marks) <= 30 * 4 + 2
+
+
+def test_without_a_look_back_f_and_g_cover_everything() -> None:
+    ledger = GuaranteeLedger()
+    for day in range(100):
+        kept_and_broken(ledger, day * DAY)
+    assert ledger.totals(1e9) == (100, 100)
+
+
+def test_a_ledger_asked_rarely_looks_back_no_further_than_it_must() -> None:
+    ledger = GuaranteeLedger(LIVE_LOOK_BACK)
+    kept_and_broken(ledger, 0)
+    assert ledger.totals(10) == (1, 1)
+    kept_and_broken(ledger, 50 * DAY)
+    assert ledger.totals(50 * DAY + 10) == (1, 1)
+
+
+@pytest.mark.parametrize("days", [28.0, 60.0])
+def test_demand_of_long_ago_is_dropped(days: float) -> None:
+    short, long = DemandMeter("A100", days=days), DemandMeter("A100", days=10_000.0)
+    for meter in (short, long):
+        for hour in range(24 * 200):
+            task = hp(f"h{hour}", gpus=1 + hour % 7, org=f"org{hour // (24 * 50)}").task(hour)
+            meter.submitted(task, hour * HOUR)
+            meter.withdrawn(task, hour * HOUR + 600)
+    now = 200 * DAY
+    kept, everything = short.history(now), long.history(now)
+    assert everything.hours == 24 * 200
+    assert days * 24 <= kept.hours <= days * 24 + 24 * 7 + 1
+    assert kept.keys == everything.keys
+    assert (kept.values == everything.values[:, -kept.hours :]).all(), "what is kept is what it was"
+    assert short._hourly.shape[1] <= days * DAY / STEP + 2 * SLACK + 24
+
+
+def test_a_meter_that_was_silent_for_longer_than_it_remembers() -> None:
+    meter = DemandMeter("A100", days=28.0)
+    task = hp("h", gpus=4).task(0)
+    meter.submitted(task, 0.0)
+    meter.withdrawn(task, 100 * DAY)
+    history = meter.history(400 * DAY)
+    assert history.hours <= 28 * 24 + 7 * 24 + 1
+    assert not history.values.any()
+    assert task.kind is Kind.HP
