@@ -40,7 +40,7 @@ def year() -> dict[str, Any]:
 def live(name: str, tasks: int = TASKS, days: int = DAYS) -> dict[str, Any]:
     """One year; the objects alive and the resident memory at the end of every month."""
     specs = [NodeSpec(i, f"n{i}", "A100", 8, 96.0) for i in range(NODES)]
-    # The forecast without feedback: with it the quota may fall so low that spot tasks pile up, and that is no steady load.
+    # The forecast without feedback: with it the quota may fall so low that spot tasks pile up: no steady load.
     parameters = Parameters(quota=QUOTAS[name], aggregate="independent", history_days=28.0, retrain_hours=168.0)
     scheduler = build_scheduler(
         name, specs, parameters, period=LIVE_LOOK_BACK, look_back=LIVE_LOOK_BACK, guarantees=(1.0, 2.0)

@@ -1,206 +1,404 @@
-"""More than cards: CPUs, memory and pods of nodes, and filters on nodes, under every scheduler."""
+"""CPUs, memory, pods per node and node filters: worked numbers for every scheduler (SPEC 1)."""
 
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
+from math import floor
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from builders import Draft, Story, event_bytes, hp, nodes, play, spot, workload
-from gfs import SCHEDULERS, NodeSpec, Workload, simulate
+from builders import csv_text
+from gfs import SCHEDULERS, Kind, NodeSpec, Parameters, Task, Workload, simulate
+from gfs.assembly.schedulers import build_scheduler
+from gfs.core.actions import Plan
+from gfs.core.events import Cancelled, EvictionDone, Finished, NodeChange, NodeChangeKind, NodesChanged, Submitted
+from gfs.core.invariants import check_state
+from gfs.core.run import Run
+from gfs.domain.task import NodeFilter
 
 every_scheduler = pytest.mark.parametrize("scheduler", sorted(SCHEDULERS))
-without_leases = pytest.mark.parametrize("scheduler", sorted(set(SCHEDULERS) - {"chronus"}))
+GREEDY = sorted(set(SCHEDULERS) - {"chronus"})
+every_greedy_scheduler = pytest.mark.parametrize("scheduler", GREEDY)
+on_and_off = pytest.mark.parametrize("resources", ["on", "off"])
+
+ZONE_B = NodeFilter(frozenset({"b"}), "zone=b")
 
 
-def machine(
-    name: str, cards: int = 8, cpus: float = 96, memory: float = 0, pods: int = 0, zone: str = ""
-) -> NodeSpec:
-    return NodeSpec(0, name, "A100", cards, cpus, memory, pods, zone)
+def node(name: str, gpus: int = 8, **has: Any) -> NodeSpec:
+    return NodeSpec(int(name[1:]), name, "A100", gpus, **has)
 
 
-def on(machines: list[NodeSpec], *drafts: Draft, scheduler: str = "gfs", **more: Any) -> Story:
-    """A story in which resources count and there is no quota."""
-    return play(machines, *drafts, scheduler=scheduler, resources="on", quota="none", **more)
+class Live:
+    """A scheduler in which resources count, unless it is told otherwise."""
+
+    def __init__(self, scheduler: str, *specs: NodeSpec, **parameters: Any) -> None:
+        numbers = {"resources": "on", "quota": "none", **parameters}
+        self.scheduler = build_scheduler(scheduler, specs, Parameters(**numbers), period=7200.0, check=True)
+        self.count = 0
+
+    def submit(self, now: float, kind: Kind, name: str, gpus: float = 1, pods: int = 1, **asks: Any) -> Plan:
+        task = Task(self.count, name, "lab", "A100", kind, pods, float(gpus), now, **asks)
+        self.count += 1
+        return self.tell(now, Submitted(task))
+
+    def hp(self, now: float, name: str, gpus: float = 1, pods: int = 1, **asks: Any) -> Plan:
+        return self.submit(now, Kind.HP, name, gpus, pods, **asks)
+
+    def spot(self, now: float, name: str, gpus: float = 1, pods: int = 1, **asks: Any) -> Plan:
+        return self.submit(now, Kind.SPOT, name, gpus, pods, **asks)
+
+    def tell(self, now: float, *events: Any) -> Plan:
+        plan = self.scheduler.handle(now, list(events))
+        for pool in self.scheduler.pools.values():
+            check_state(pool.state)
+        return plan
+
+    def give_up(self, now: float, name: str) -> None:
+        """A task is withdrawn: where order is strict it keeps others waiting."""
+        state = self.scheduler.pools["A100"].state
+        task = next(waiting.task for waiting in state.waiting.values() if waiting.task.name == name)
+        assert not self.tell(now, Cancelled(task)).starts
+
+    def run(self, name: str) -> Run:
+        return next(run for run in self.scheduler.pools["A100"].state.runs.values() if run.task.name == name)
+
+    def why(self, name: str) -> str:
+        return next(reason.text() for task, reason in self.scheduler.waiting() if task.name == name)
 
 
-# -- placing ---------------------------------------------------------------------------------------------------
+def on(plan: Plan) -> list[str]:
+    """The nodes of what starts, pod by pod."""
+    found = []
+    for run in plan.starts:
+        for where, _, cards in run.places:
+            found += [where.name] * (cards // run.task.cards if cards else 1)
+    return sorted(found)
+
+
+def evicted(plan: Plan) -> list[str]:
+    return [eviction.run.task.name for eviction in plan.evictions]
+
+
+# -- placement -----------------------------------------------------------------------------------------------
 
 
 @every_scheduler
-def test_a_node_with_cards_but_without_cpus_is_not_used(scheduler: str) -> None:
-    # n0 has 8 cards and 16 CPUs: after a pod of 12 CPUs, 4 are left, too few for another. n1 has room.
-    story = on(
-        [machine("n0", cpus=16), machine("n1", cpus=16)],
-        hp("a", cpus=12, lasting=5000),
-        hp("b", cpus=12, at=300, lasting=5000),
-        scheduler=scheduler,
-    )
-    assert sorted(story.on("a") + story.on("b")) == ["n0", "n1"]
+@pytest.mark.parametrize("kind", list(Kind))
+@pytest.mark.parametrize(
+    ("short", "ample", "asks"),
+    [
+        ({"cpus": 4.0}, {"cpus": 96.0}, {"cpus_per_pod": 8.0}),
+        ({"memory": 32.0}, {"memory": 1024.0}, {"memory_per_pod": 64.0}),
+        (
+            {"cpus": 96.0, "memory": 32.0},
+            {"cpus": 8.0, "memory": 64.0},
+            {"cpus_per_pod": 8.0, "memory_per_pod": 64.0},
+        ),
+        ({"cpus": 4.0}, {}, {"cpus_per_pod": 8.0}),
+    ],
+)
+@pytest.mark.parametrize("gpus", [1, 0.5])
+def test_a_node_with_cards_but_without_the_rest_is_not_used(
+    scheduler: str,
+    kind: Kind,
+    short: dict[str, float],
+    ample: dict[str, float],
+    asks: dict[str, float],
+    gpus: float,
+) -> None:
+    live = Live(scheduler, node("n0", **short), node("n1", **ample))
+    assert on(live.submit(0, kind, "t", gpus, **asks)) == ["n1"]
+    off = Live(scheduler, node("n0", **short), node("n1", **ample), resources="off")
+    assert on(off.submit(0, kind, "t", gpus, **asks)) == ["n0"], "off, only cards count"
 
 
 @every_scheduler
-@pytest.mark.parametrize(("asks", "what"), [({"memory": 300}, "memory"), ({}, "pods")])
-def test_memory_and_the_number_of_pods_limit_a_node_too(scheduler: str, asks: dict[str, float], what: str) -> None:
-    # 500 GiB hold one pod of 300; a node of one pod holds one.
-    machines = [machine(name, memory=500, pods=0 if what == "memory" else 1) for name in ("n0", "n1")]
-    drafts = [hp("a", lasting=5000, **asks), hp("b", at=300, lasting=5000, **asks)]
-    story = on(machines, *drafts, scheduler=scheduler)
-    assert sorted(story.on("a") + story.on("b")) == ["n0", "n1"]
+@pytest.mark.parametrize("gpus", [1, 0.25])
+def test_a_node_takes_so_many_pods_and_no_more(scheduler: str, gpus: float) -> None:
+    live = Live(scheduler, node("n0", pods=2), node("n1", pods=1))
+    assert on(live.hp(0, "a", gpus, pods=3)) == ["n0", "n0", "n1"]
+    assert not live.hp(300, "b", gpus).starts
+    done = live.tell(600, Finished(live.run("a")))
+    assert len(on(done)) == 1, "now there is room"
+
+
+@every_greedy_scheduler
+def test_fractions_of_one_card_take_cpus_each(scheduler: str) -> None:
+    live = Live(scheduler, node("n0", 1, cpus=10.0))
+    assert on(live.hp(0, "a", 0.25, cpus_per_pod=4.0)) == ["n0"]
+    assert on(live.hp(1, "b", 0.25, cpus_per_pod=4.0)) == ["n0"]
+    assert not live.hp(2, "c", 0.25, cpus_per_pod=4.0).starts
+    assert live.why("c") == "pool A100: no idle cards on n0, but 2 of 10 CPUs free, pod asks 4"
+    live.give_up(3, "c")
+    assert on(live.hp(4, "d", 0.25, cpus_per_pod=2.0)) == ["n0"]
+    live.hp(5, "e", 0.25, cpus_per_pod=4.0)
+    assert on(live.tell(6, Finished(live.run("a")))) == ["n0"]
 
 
 @every_scheduler
-def test_fractions_take_cpus_as_well(scheduler: str) -> None:
-    # Both halves would fit on one card, but 10 CPUs hold one pod of 6: the second waits until the first is done.
-    story = on(
-        [machine("n0", cards=1, cpus=10)],
-        hp("a", gpus=0.5, cpus=6, lasting=600),
-        hp("b", gpus=0.5, cpus=6, at=10, lasting=600),
-        scheduler=scheduler,
-    )
-    assert story.started("b")[0] >= story.finished("a")
+@pytest.mark.parametrize("kind", list(Kind))
+def test_a_gang_fills_a_node_only_as_far_as_its_cpus_go(scheduler: str, kind: Kind) -> None:
+    live = Live(scheduler, node("n0", cpus=16.0), node("n1", cpus=64.0))
+    assert on(live.submit(0, kind, "g", 2, pods=6, cpus_per_pod=8.0)) == ["n0"] * 2 + ["n1"] * 4
+    other = Live(scheduler, node("n0", cpus=16.0), node("n1", cpus=24.0))
+    assert not other.submit(0, kind, "g", 2, pods=6, cpus_per_pod=8.0).starts, "2 + 3 pods find CPUs"
+    assert not other.scheduler.pools["A100"].state.runs
 
 
 @every_scheduler
-def test_a_gang_fills_a_node_only_as_far_as_its_cpus_go(scheduler: str) -> None:
-    # Cards for 4 pods of 2 on each node, CPUs (50) for 2 pods of 24: four pods lie two and two.
-    story = on(
-        [machine("n0", cpus=50), machine("n1", cpus=50)], hp("g", gpus=2, pods=4, cpus=24), scheduler=scheduler
-    )
-    assert Counter(story.on("g")) == {"n0": 2, "n1": 2}
+def test_what_a_node_does_not_state_is_not_limited(scheduler: str) -> None:
+    live = Live(scheduler, node("n0"))
+    assert on(live.hp(0, "h", 1, pods=8, cpus_per_pod=1000.0, memory_per_pod=1e6)) == ["n0"] * 8
 
 
-def test_a_node_that_does_not_say_has_no_limit() -> None:
-    story = on(nodes(8), hp("a", gpus=1, cpus=1e6, memory=1e6), hp("b", cpus=1e6))
-    assert (story.started("a"), story.started("b")) == ([0], [0])
+@every_greedy_scheduler
+def test_a_node_with_fewer_cpus_than_before_takes_nobody_until_it_fits_again(scheduler: str) -> None:
+    live = Live(scheduler, node("n0", cpus=32.0))
+    live.hp(0, "a", 1, cpus_per_pod=8.0)
+    live.hp(1, "b", 1, cpus_per_pod=8.0)
+    live.tell(2, NodesChanged([NodeChange(NodeChangeKind.RESIZED, node("n0", cpus=12.0))]))
+    assert not live.hp(3, "c", 1).starts
+    assert on(live.tell(4, Finished(live.run("a")))) == ["n0"]
+    assert not live.hp(5, "d", 1, cpus_per_pod=8.0).starts
+    live.give_up(5, "d")
+    assert on(live.hp(6, "e", 1, cpus_per_pod=4.0)) == ["n0"]
 
 
-# -- victims ---------------------------------------------------------------------------------------------------
+# -- reasons -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("scheduler", ["gfs", "gfs-plus", "gfs-p", "static", "yarn-cs", "fgd"])
-def test_a_victim_must_free_what_is_short(scheduler: str) -> None:
-    # 8 cards: 2 + 2 held by spot, 4 idle; 96 CPUs: 80 held by `busy`, 4 by `idler`, 12 free. HP asks 1 card and
-    # 24 CPUs: the cards are there, 12 CPUs are missing. Only `busy` has them.
-    story = on(
-        [machine("n0")],
-        spot("busy", gpus=2, cpus=80, lasting=9000),
-        spot("idler", gpus=2, cpus=4, lasting=9000, at=1),
-        hp("h", gpus=1, cpus=24, at=100, lasting=50),
-        scheduler=scheduler,
-    )
-    assert story.victims() == ["busy"]
-    assert story.started("h") == [130]
+@every_greedy_scheduler
+def test_the_reason_says_what_is_short(scheduler: str) -> None:
+    live = Live(scheduler, node("n12", 16, cpus=96.0, memory=512.0))
+    live.hp(0, "a", 8, cpus_per_pod=82.0, memory_per_pod=500.0)
+    live.hp(1, "h", 8, cpus_per_pod=24.0)
+    assert live.why("h") == "pool A100: 8 idle cards on n12, but 14 of 96 CPUs free, pod asks 24"
+    live.give_up(1, "h")
+    live.hp(2, "m", 1, memory_per_pod=32.0)
+    assert live.why("m") == "pool A100: 8 idle cards on n12, but 12 of 512 GiB memory free, pod asks 32"
 
 
-@without_leases
+@every_greedy_scheduler
+def test_the_reason_says_that_a_node_takes_no_more_pods(scheduler: str) -> None:
+    live = Live(scheduler, node("n0", pods=1))
+    live.hp(0, "a")
+    live.hp(1, "h")
+    assert live.why("h") == "pool A100: 7 idle cards on n0, but 1 pods run there and it takes no more"
+
+
+@every_greedy_scheduler
+@on_and_off
+def test_the_reason_names_the_filter(scheduler: str, resources: str) -> None:
+    live = Live(scheduler, node("n0", group="a"), resources=resources)
+    live.hp(0, "h", node_filter=ZONE_B)
+    asked = "not one of the nodes that the task asks for (zone=b)"
+    assert live.why("h") == f"pool A100: 8 idle cards on n0, but {asked}"
+
+
+# -- victims -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("scheduler", sorted(set(GREEDY) - {"lyra"}))
+def test_the_victim_is_who_holds_what_is_short(scheduler: str) -> None:
+    live = Live(scheduler, node("n0", cpus=16.0))
+    live.spot(0, "cards", 4, cpus_per_pod=2.0)
+    live.spot(1, "cpus", 2, cpus_per_pod=12.0)
+    plan = live.hp(100, "h", 2, cpus_per_pod=8.0)
+    assert evicted(plan) == ["cpus"]
+    assert on(plan) == ["n0"]
+
+
+@every_greedy_scheduler
+def test_the_victim_of_two_nodes_is_where_it_helps(scheduler: str) -> None:
+    """n0 has idle cards and too few CPUs whoever goes; on n1 one must go."""
+    live = Live(scheduler, node("n0", cpus=8.0), node("n1", cpus=32.0))
+    live.spot(0, "s0", 8, cpus_per_pod=2.0)
+    live.spot(1, "s1", 8, cpus_per_pod=30.0)
+    assert live.run("s0").nodes[0].name == "n0"
+    plan = live.hp(100, "h", 1, cpus_per_pod=16.0)
+    assert (evicted(plan), on(plan)) == (["s1"], ["n1"])
+
+
+@every_greedy_scheduler
 def test_nobody_is_evicted_in_vain(scheduler: str) -> None:
-    # HP holds 90 of 96 CPUs: no eviction frees 24, though cards would get free.
-    story = on(
-        [machine("n0")],
-        hp("first", gpus=1, cpus=90, lasting=2000),
-        spot("s", gpus=1, cpus=1, lasting=9000, at=1),
-        hp("second", gpus=1, cpus=24, at=100, lasting=50),
-        scheduler=scheduler,
-    )
-    assert "s" not in story.victims() or scheduler == "lyra"
-    assert story.started("second")[0] >= 2000
+    live = Live(scheduler, node("n0", cpus=16.0), node("n1", cpus=16.0))
+    live.spot(0, "s0", 8, cpus_per_pod=12.0)
+    live.spot(1, "s1", 8, cpus_per_pod=12.0)
+    assert not evicted(live.hp(100, "too many CPUs", 2, cpus_per_pod=20.0))
+    live.give_up(100, "too many CPUs")
+    assert not evicted(live.hp(101, "too many pods", 2, pods=3, cpus_per_pod=9.0)), "one pod on each node at most"
+    live.give_up(101, "too many pods")
+    plan = live.hp(102, "just so", 2, pods=2, cpus_per_pod=9.0)
+    assert sorted(evicted(plan)) == ["s0", "s1"]
+    assert on(plan) == ["n0", "n1"]
 
 
-# -- filters ---------------------------------------------------------------------------------------------------
+@every_greedy_scheduler
+def test_where_pods_are_short_a_victim_makes_room_for_one(scheduler: str) -> None:
+    live = Live(scheduler, node("n0", pods=2))
+    live.spot(0, "s0", 1)
+    live.spot(1, "s1", 1)
+    plan = live.hp(100, "h", 1)
+    assert len(evicted(plan)) == (2 if scheduler == "lyra" else 1)
+    assert on(plan) == ["n0"]
 
 
-@every_scheduler
-@pytest.mark.parametrize("resources", ["off", "on"])
-def test_a_task_uses_only_the_nodes_it_may(scheduler: str, resources: str) -> None:
-    # Best fit and the paper's packing would both take n0, where a pod already lies.
-    machines = [machine("n0", zone="a"), machine("n1", zone="b")]
-    drafts = [hp("first", lasting=5000, only=("a",)), hp("picky", at=300, lasting=100, only=("b",))]
-    story = play(machines, *drafts, scheduler=scheduler, resources=resources, quota="none")
-    assert (story.on("first"), story.on("picky")) == (["n0"], ["n1"])
+@every_greedy_scheduler
+def test_cpus_are_held_until_the_victims_have_left(scheduler: str) -> None:
+    live = Live(scheduler, node("n0", cpus=16.0))
+    live.spot(0, "s", 2, cpus_per_pod=12.0)
+    victim = live.run("s")
+    live.hp(100, "h", 2, cpus_per_pod=8.0)
+    assert not live.hp(101, "h2", 1, cpus_per_pod=9.0).starts
+    live.tell(130, EvictionDone(victim))
+    assert on(live.tell(140, Finished(live.run("h")))) == ["n0"]
+    assert live.run("h2").start == 140
 
 
-@pytest.mark.parametrize("scheduler", ["gfs", "gfs-plus", "gfs-p", "static", "yarn-cs", "fgd", "lyra"])
-@pytest.mark.parametrize("resources", ["off", "on"])
-def test_victims_are_taken_where_the_task_may_go(scheduler: str, resources: str) -> None:
-    # Evicting `a` on n0 would cost least (it has just begun), but the HP task may only use zone b.
-    machines = [machine("n0", zone="a"), machine("n1", zone="b")]
-    drafts = [
-        spot("b", gpus=8, lasting=9000, only=("b",)),
-        spot("a", gpus=8, lasting=9000, at=900, only=("a",)),
-        hp("h", gpus=8, at=1000, lasting=50, only=("b",)),
-    ]
-    story = play(machines, *drafts, scheduler=scheduler, resources=resources, quota="none")
-    assert story.victims() == ["b"]
-    assert story.on("h") == ["n1"]
-
-
-# -- words -----------------------------------------------------------------------------------------------------
-
-
-def test_the_reason_names_what_is_short() -> None:
-    # 82 of 96 CPUs are held, so 14 are free; all 8 cards but one are idle.
-    story = on(
-        [machine("n12")],
-        hp("first", gpus=0.5, cpus=82, lasting=500),
-        spot("s", gpus=8, at=5, lasting=1, cpus=0),
-        hp("second", gpus=1, cpus=24, at=10, lasting=50),
-    )
-    assert story.why_waited("second") == "pool A100: 7 idle cards on n12, but 14 of 96 CPUs free, pod asks 24"
-
-
-def test_the_reason_names_the_filter() -> None:
-    story = on([machine("n0", zone="a"), machine("n1", cards=1, zone="b")],
-               hp("first", only=("b",), lasting=500), hp("second", only=("b",), at=10))  # fmt: skip
-    assert story.why_waited("second") == (
-        "pool A100: 8 idle cards on n0, but not one of the nodes that the task asks for (zone=b)"
-    )
-
-
-# -- on and off ------------------------------------------------------------------------------------------------
+# -- node filters --------------------------------------------------------------------------------------------
 
 
 @every_scheduler
-def test_where_nothing_but_cards_is_short_on_and_off_are_the_same(scheduler: str) -> None:
-    drafts = [spot(f"s{i}", gpus=g, pods=p, at=10 * i, lasting=4000, cpus=1)
-              for i, (g, p) in enumerate([(1, 1), (2, 2), (4, 1), (0.5, 1), (8, 1), (1, 3)])]  # fmt: skip
-    drafts += [hp(f"h{i}", gpus=g, pods=p, at=300 + 40 * i, lasting=900, cpus=1)
-               for i, (g, p) in enumerate([(8, 1), (2, 1), (0.25, 1), (8, 2), (1, 4)])]  # fmt: skip
-    work = workload([machine(f"n{i}", cpus=1000) for i in range(3)], drafts)
-    off, counted = (simulate(work, scheduler=scheduler, quota="none", resources=word) for word in ("off", "on"))
-    assert event_bytes(off) == event_bytes(counted)
+@on_and_off
+@pytest.mark.parametrize("kind", list(Kind))
+@pytest.mark.parametrize(("gpus", "pods"), [(1, 1), (8, 1), (4, 3), (0.5, 1), (0.5, 5)])
+def test_a_filter_is_respected_by_placement(
+    scheduler: str, resources: str, kind: Kind, gpus: float, pods: int
+) -> None:
+    specs = [node("n0", group="a"), node("n1", group="b"), node("n2", group="a"), node("n3", group="b")]
+    live = Live(scheduler, *specs, resources=resources)
+    plan = live.submit(0, kind, "t", gpus, pods=pods, node_filter=ZONE_B)
+    assert len(on(plan)) == pods
+    assert set(on(plan)) <= {"n1", "n3"}
+    other = Live(scheduler, *specs, resources=resources)
+    assert not other.submit(0, kind, "t", 8, pods=3, node_filter=ZONE_B).starts, "two such nodes, three pods"
+    other.give_up(0, "t")
+    assert on(other.submit(300, kind, "u", 8, pods=3))[:1] == ["n0"], "others do not mind"
+
+
+@every_greedy_scheduler
+@on_and_off
+def test_a_filter_is_respected_by_victims(scheduler: str, resources: str) -> None:
+    live = Live(scheduler, *(node(f"n{i}", group="b" if i == 2 else "a") for i in range(4)), resources=resources)
+    for number in range(4):
+        live.spot(number, f"s{number}", 8)
+    plan = live.hp(100, "h", 8, node_filter=ZONE_B)
+    assert evicted(plan) == ["s2"]
+    assert on(plan) == ["n2"]
+    plan = live.hp(200, "h2", 8, node_filter=ZONE_B)
+    assert not plan.evictions
+    assert not plan.starts
+    live.give_up(200, "h2")
+    assert len(evicted(live.hp(300, "h3", 8, pods=3))) == 3, "a task without a filter may have them"
+
+
+@every_greedy_scheduler
+@on_and_off
+def test_a_gang_with_a_filter_evicts_only_where_it_may_go(scheduler: str, resources: str) -> None:
+    """The gang that would be cheapest lies on nodes that do not count."""
+    specs = [node(f"n{i}", group="b" if i in (1, 3) else "a") for i in range(4)]
+    live = Live(scheduler, *specs, resources=resources)
+    live.spot(0, "wide", 8, pods=2, node_filter=NodeFilter(frozenset({"a"}), "zone=a"))
+    live.spot(1, "s1", 8, node_filter=ZONE_B)
+    live.spot(2, "s3", 8, node_filter=ZONE_B)
+    plan = live.hp(100, "h", 8, pods=2, node_filter=ZONE_B)
+    assert sorted(evicted(plan)) == ["s1", "s3"]
+    assert on(plan) == ["n1", "n3"]
+
+
+# -- random workloads ----------------------------------------------------------------------------------------
 
 
 @st.composite
-def crowded(draw: st.DrawFn) -> Workload:
-    """Few nodes on which CPUs run out before cards do."""
-    machines = [machine(f"n{i}", cards=draw(st.sampled_from([1, 4, 8])), cpus=draw(st.sampled_from([8, 16, 32])))
-                for i in range(draw(st.integers(1, 3)))]  # fmt: skip
-    drafts = []
-    for i in range(draw(st.integers(3, 14))):
-        largest = max(node.gpus for node in machines)
-        gpus = draw(st.sampled_from([g for g in (0.5, 1, 2, 4) if g <= largest]))
-        make = draw(st.sampled_from([hp, spot, spot]))
-        able = [node for node in machines if node.gpus >= gpus]
-        cpus = draw(st.sampled_from([c for c in (1, 4, 8, 16, 32) if c <= max(node.cpus for node in able)]))
-        drafts.append(make(f"t{i:02}", gpus=gpus, cpus=cpus, at=draw(st.sampled_from([0, 60, 300, 600])),
-                           lasting=draw(st.sampled_from([50, 600, 4000]))))  # fmt: skip
-    return workload(machines, drafts)
+def workloads(draw: st.DrawFn) -> Workload:
+    """Few nodes with few CPUs and pods, many tasks; every task fits an empty cluster."""
+    specs = [
+        NodeSpec(
+            i,
+            f"n{i}",
+            "A100",
+            draw(st.sampled_from([2, 4, 8])),
+            draw(st.sampled_from([0.0, 8.0, 12.0, 30.0])),
+            draw(st.sampled_from([0.0, 64.0])),
+            draw(st.sampled_from([0, 0, 3])),
+            draw(st.sampled_from(["a", "b"])),
+        )
+        for i in range(draw(st.integers(1, 4)))
+    ]
+    tasks, durations = [], []
+    times = sorted(draw(st.lists(st.sampled_from([0.0, 10.0, 300.0, 620.0, 900.0]), min_size=8, max_size=20)))
+    for i, at in enumerate(times):
+        asked = draw(st.sampled_from([None, None, None, NodeFilter(frozenset({specs[0].group}), "its group")]))
+        kind = draw(st.sampled_from([Kind.HP, Kind.SPOT, Kind.SPOT]))
+        gpus = draw(st.sampled_from([0.5, 0.3, 1.0, 2.0, 4.0]))
+        task = Task(
+            i, f"t{i:02}", "lab", "A100", kind, 1, gpus, at,
+            cpus_per_pod=draw(st.sampled_from([0.0, 0.7, 2.0, 5.0, 8.0])),
+            memory_per_pod=draw(st.sampled_from([0.0, 0.0, 30.0])),
+            node_filter=asked,
+        )  # fmt: skip
+        if not slots(specs, task):
+            task = replace(task, gpus_per_pod=1.0, cpus_per_pod=2.0, memory_per_pod=0.0)
+        task = replace(task, pods=min(draw(st.sampled_from([1, 1, 2, 4])), slots(specs, task)))
+        tasks.append(task)
+        durations.append(draw(st.sampled_from([0.0, 50.0, 400.0, 2000.0])))
+    return Workload(tuple(tasks), tuple(specs), "story", durations=tuple(durations))
+
+
+def slots(specs: list[NodeSpec], task: Task) -> int:
+    """Pods of a task that the empty nodes take."""
+    found = 0
+    for spec in specs:
+        if task.node_filter is not None and spec.group not in task.node_filter.groups:
+            continue
+        here = spec.gpus // task.cards if task.cards else spec.gpus * floor(1_000_000 / task.share)
+        if spec.cpus and task.cpus_per_pod:
+            here = min(here, floor(spec.cpus / task.cpus_per_pod))
+        if spec.memory and task.memory_per_pod:
+            here = min(here, floor(spec.memory / task.memory_per_pod))
+        found += min(here, spec.pods) if spec.pods else here
+    return found
 
 
 @every_scheduler
-@settings(max_examples=12, deadline=None)
-@given(work=crowded())
-def test_no_node_gives_more_cpus_than_it_has(scheduler: str, work: Workload) -> None:
-    story = Story(simulate(work, scheduler=scheduler, quota="none", resources="on", check=True))
-    has = {node.name: node.cpus for node in work.nodes}
-    asks = {task.name: task.cpus_per_pod for task in work.tasks}
-    used: Counter[str] = Counter()
-    for line in story.lines:
-        if line.event != "submit":
-            used[line.node] += asks[line.task] if line.event == "start" else -asks[line.task]  # type: ignore[assignment]
-            assert used[line.node] <= has[line.node], f"{line.node} at {line.time}"
-    assert sum(line.event == "finish" for line in story.lines) == len(work.tasks)
+@settings(max_examples=10, phases=(Phase.explicit, Phase.reuse, Phase.generate))
+@given(work=workloads())
+def test_no_node_is_over_committed(scheduler: str, work: Workload) -> None:
+    result = simulate(work, scheduler=scheduler, check=True, resources="on", quota="none")
+    specs, tasks = {spec.name: spec for spec in work.nodes}, {task.name: task for task in work.tasks}
+    taken: Counter[tuple[str, str]] = Counter()
+    columns = result.events.to_pydict()
+    for event, name, where in zip(columns["event"], columns["task"], columns["node"], strict=True):
+        sign = {"start": 1, "finish": -1, "evict": -1}.get(event)
+        if sign is None:
+            continue
+        task, spec = tasks[name], specs[where]
+        assert task.node_filter is None or spec.group in task.node_filter.groups
+        for what, amount, most in (
+            ("CPUs", task.cpus_per_pod, spec.cpus),
+            ("memory", task.memory_per_pod, spec.memory),
+            ("pods", 1, spec.pods),
+        ):
+            taken[where, what] += sign * amount  # type: ignore[assignment]
+            assert taken[where, what] >= -1e-6, f"{where}: {what}"
+            assert not most or taken[where, what] <= most + 1e-6, f"{name} is too much for {where}: {what}"
+    assert all(abs(left) < 1e-6 for left in taken.values())
+    assert sum(event == "finish" for event in columns["event"]) == sum(task.pods for task in work.tasks)
+
+
+@every_scheduler
+@settings(max_examples=4, phases=(Phase.explicit, Phase.reuse, Phase.generate))
+@given(work=workloads())
+def test_off_they_change_nothing(scheduler: str, work: Workload) -> None:
+    bare = replace(
+        work,
+        nodes=tuple(replace(spec, cpus=0.0, memory=0.0, pods=0) for spec in work.nodes),
+        tasks=tuple(replace(task, cpus_per_pod=0.0, memory_per_pod=0.0) for task in work.tasks),
+    )
+    with_numbers = simulate(work, scheduler=scheduler, check=True, quota="none")
+    without = simulate(bare, scheduler=scheduler, check=True, quota="none")
+    assert csv_text(with_numbers) == csv_text(without)
