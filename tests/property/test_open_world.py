@@ -129,7 +129,7 @@ def test_nobody_begins_on_cards_that_a_victim_has_not_left(scheduler: str, file:
     world.play([Instant(5.0, [Move("submit", wish=small)])])
 
 
-@pytest.mark.parametrize("scheduler", ["gfs", "chronus"])
+@pytest.mark.parametrize("scheduler", ["gfs"])
 def test_all_of_it_comes_to_pass(scheduler: str, file: Path) -> None:
     """The histories above are worth something: in some dozens of them everything happens."""
     happened: Counter[str] = Counter()
