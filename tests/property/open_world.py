@@ -180,10 +180,8 @@ class World:
         file: Path,
         *,
         seed: int = 0,
-        leftovers: bool = False,
     ) -> None:
-        """`leftovers`: cards of a victim that its taker has no use for must stay empty too until it has left."""
-        self.name, self.parameters, self._file, self._leftovers = scheduler, parameters, file, leftovers
+        self.name, self.parameters, self._file = scheduler, parameters, file
         self._leases = has_leases(SCHEDULERS[scheduler])
         self._resources = parameters.resources == "on"
         self._nodes = nodes
@@ -485,19 +483,6 @@ class World:
             for mask, whole in hold.places[node]:
                 assert mask < 1 << machine.spec.gpus, f"{task.name}: cards {mask:b} of {machine.spec.gpus}"
                 assert mask.bit_count() == (whole or 1)
-        if not waits:
-            self._begins(hold)
-
-    def _begins(self, hold: Hold) -> None:
-        """Its pods start: whoever was on its cards must have gone.
-
-        Cards that someone waits for who is not there yet, or is no more, are his until then: `_load` counts them.
-        """
-        for node in hold.places if self._leftovers else ():
-            for other in self.holds:
-                if other.leaving and not self.machines[node].resized:
-                    both = other.cards(node) & hold.cards(node)
-                    assert not both, f"{hold.run} begins on {node}, which {other.run} has not left"
 
     # -- what must be so after every instant -------------------------------------------------------
 

@@ -223,6 +223,22 @@ class PoolState:
             taker.start = now
         return False
 
+    def in_the_way(self, run: Run) -> list[Run]:
+        """Evicted runs that have not left cards which this run was given.
+
+        The rest of a victim's cards, which its taker has no use for, are given out at once, for a victim stops at
+        the start of its grace period (SPEC 2). Real pods take their time: a driver that starts pods for real waits
+        until nobody is in the way.
+        """
+        mine = {node: 0 for node, _, _ in run.places}
+        for node, mask, _ in run.places:
+            mine[node] |= mask
+        return [
+            victim
+            for victim in self.leaving
+            if any(node in mine and mask & mine[node] for node, mask, _ in victim.places)
+        ]
+
     def age(self, now: float) -> None:
         """Evictions of some time ago no longer count."""
         for name in self.evictions.advance(now):
