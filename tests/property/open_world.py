@@ -401,7 +401,6 @@ class World:
                     self.holds.remove(taker)
                 else:
                     self.counts["began late"] += 1
-                    self._begins(taker)
 
     def _change(self, changes: Sequence[NodeChange]) -> list[Hold]:
         doomed: set[str] = set()
