@@ -16,6 +16,7 @@ class Chooser:
     def __init__(self, pool: Pool, placer: Placer) -> None:
         self._pool = pool
         self._placer = placer
+        self._ranks = placer if isinstance(placer, Ranks) else None
 
     def choose(self, task: Task) -> Node | None:
         """The node for one more pod of the task, or None."""
@@ -28,8 +29,8 @@ class Chooser:
 
     def ranked(self, task: Task) -> Iterator[Node]:
         """The nodes with cards for a pod, best first; fullest first if the placer names only its first choice."""
-        if isinstance(self._placer, Ranks):
-            return self._placer.ranked(task)
+        if self._ranks is not None:
+            return self._ranks.ranked(task)
         least, share = max(task.cards, 1), task.share
         able = [node for node in self._pool.nodes if node.idle >= least or (share and node.room >= share)]
         return iter(sorted(able, key=lambda node: (node.idle, node.index)))

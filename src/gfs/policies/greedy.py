@@ -65,7 +65,9 @@ class GreedyPolicy(Listener):
         self._waiting = state.waiting
         self._evictions = state.evictions
         self._queues = (hp_queue, spot_queue)
-        self._placer = placer
+        # What parts can do besides is looked up once: to ask a protocol takes longer than many a decision.
+        self._strict = tuple(queue if isinstance(queue, StrictOrder) else None for queue in self._queues)
+        self._refuses = placer if isinstance(placer, Refuses) else None
         self._choose_by_cards = placer.choose
         self._chooser = Chooser(state.pool, placer)
         self._fills_up = isinstance(placer, FillsUp) and placer.fills_up
@@ -282,14 +284,14 @@ class GreedyPolicy(Listener):
         pool = self._pool
         if not pool.capacity:
             return NoNode(pool.gpu_model, len(pool.nodes))
-        queue = self._queues[task.kind]
-        if isinstance(queue, StrictOrder) and (head := queue.head()) is not task:
+        strict = self._strict[task.kind]
+        if strict is not None and (head := strict.head()) is not task:
             return Behind(head)
         if task.kind and not self._within_quota(task):
             hours = task.guarantee_hours
             held, limit = pool.spot_held(hours) / MICRO, self.quota.limit(hours)
             return OverQuota(pool.gpu_model, limit, held, task.gpus, hours, self.quota.why(hours))
-        closed, why_closed = self._placer.closed(task) if isinstance(self._placer, Refuses) else (0, "")
+        closed, why_closed = self._refuses.closed(task) if self._refuses is not None else (0, "")
         return NoRoom(
             pool=pool.gpu_model,
             pods=task.pods,
