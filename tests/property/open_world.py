@@ -22,10 +22,12 @@ from gfs.assembly.schedulers import build_scheduler, has_leases
 from gfs.assembly.snapshot import load_state, save_state
 from gfs.core.actions import Plan
 from gfs.core.events import (
+    Adopted,
     Cancelled,
     Event,
     EvictionDone,
     Finished,
+    FoundRun,
     Lost,
     NodeChange,
     NodeChangeKind,
@@ -624,6 +626,37 @@ class World:
         self.scheduler = fresh
         self.counts["restarted"] += 1
         self.look()
+
+    def begin_again(self) -> None:
+        """A fresh scheduler that remembers nothing is told what there is: it must know who holds what."""
+        self._sleep_until(self.now + 1)
+        self.happen([(EvictionDone, hold) for hold in self.holds if hold.leaving])
+        fresh = build_scheduler(self.name, (), self.parameters, period=7200.0, guarantees=(0.125, 1.0, 2.0))
+        changes = [NodeChange(NodeChangeKind.ADDED, machine.spec) for machine in self.machines.values()]
+        for machine in self.machines.values():
+            changes += [NodeChange(NodeChangeKind.CORDONED, machine.spec)] * machine.cordoned
+            changes += [NodeChange(NodeChangeKind.FAILED, machine.spec)] * machine.failed
+        found = [
+            FoundRun(hold.job.task, [(node, hold.pods(node)) for node in hold.places], hold.start, hold.number)
+            for hold in self._going()
+        ]
+        waiting = [Submitted(job.task) for job in self.jobs.values() if job.status == WAITING]
+        plan = fresh.handle(self.now, [*waiting, Adopted(found), NodesChanged(changes)])
+        assert not plan.lost
+        runs = {index: run for pool in fresh.pools.values() for index, run in pool.state.runs.items()}
+        evicted = {eviction.run.task.index for eviction in plan.evictions}
+        for hold in self._going():
+            index = hold.job.task.index
+            if index not in evicted:
+                pods = {node.name: runs[index].pods_on(node) for node in runs[index].nodes}
+                assert pods == {node: hold.pods(node) for node in hold.places}
+                assert (runs[index].number, runs[index].start) == (hold.number, hold.start)
+        for pool in fresh.pools.values():
+            check_state(pool.state)
+        done = [Finished(run) for run in runs.values() if run.start <= self.now]
+        fresh.handle(self.now + 600, [*done, Tick()])
+        for pool in fresh.pools.values():
+            check_state(pool.state)
 
     def settle(self) -> None:
         """All nodes open, all that was evicted leaves, all that runs finishes: who fits must have had its turn."""

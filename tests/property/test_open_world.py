@@ -115,6 +115,15 @@ def test_whoever_fits_gets_its_turn(scheduler: str, file: Path, tale: Tale) -> N
     world.settle()
 
 
+@every_scheduler
+@settings(max_examples=max(EXAMPLES // 2, 1), phases=PHASES)
+@given(tale=tales())
+def test_a_scheduler_without_a_memory_takes_over_what_runs(scheduler: str, file: Path, tale: Tale) -> None:
+    world = tale.cluster(scheduler, file)
+    world.play(tale.instants)
+    world.begin_again()
+
+
 @pytest.mark.parametrize("scheduler", sorted(set(SCHEDULERS) - {"chronus"}))
 def test_a_driver_can_tell_who_has_not_left_the_cards_of_a_start(scheduler: str) -> None:
     """A spot task of two nodes is evicted for one node; another HP task is given the rest before it has left."""

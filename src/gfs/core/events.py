@@ -1,9 +1,9 @@
 """What a driver tells the scheduler, simulated or live: typed events, handed over instant by instant.
 
 Within one instant the order is fixed, whatever the order given (SPEC 2): evicted runs that have left, runs that
-ended, tasks withdrawn, nodes that changed, a model handed back, the tick, arrivals; then one scheduling pass. An
-event about a run that is over, or about a task that is not there, says nothing new and is passed over: a live
-cluster may well tell things late or twice.
+ended, tasks withdrawn, nodes that changed, runs adopted, a model handed back, the tick, arrivals; then one
+scheduling pass. An event about a run that is over, or about a task that is not there, says nothing new and is
+passed over: a live cluster may well tell things late or twice.
 """
 
 from __future__ import annotations
@@ -77,6 +77,23 @@ class NodesChanged(Struct, frozen=True, eq=False, gc=False):
     changes: Sequence[NodeChange]
 
 
+class FoundRun(NamedTuple):
+    """Pods of a task that run already, though nobody here started them: the scheduler was restarted."""
+
+    task: Task
+    pods: Sequence[tuple[str, int]]
+    """Where: the name of a node, and how many of the task's pods are there."""
+    start: float
+    number: int = 1
+    """1 for the first run of the task."""
+
+
+class Adopted(Struct, frozen=True, eq=False, gc=False):
+    """Runs were found that the state does not know: they are taken over. Tell all of an instant in one event."""
+
+    runs: Sequence[FoundRun]
+
+
 class Trained(Struct, frozen=True, eq=False, gc=False):
     """A forecaster's fit is done (`ports.Training`): the fitted model of a pool is handed back."""
 
@@ -102,13 +119,35 @@ class Wake(Struct, frozen=True, eq=False, gc=False):
 
 
 Event: TypeAlias = (
-    Finished | Lost | StartFailed | EvictionDone | Cancelled | NodesChanged | Trained | Tick | Submitted | Wake
+    Finished
+    | Lost
+    | StartFailed
+    | EvictionDone
+    | Cancelled
+    | NodesChanged
+    | Adopted
+    | Trained
+    | Tick
+    | Submitted
+    | Wake
 )
 
 _ORDER: dict[type, int] = {
     kind: rank
     for rank, kind in enumerate(
-        (EvictionDone, Finished, Lost, StartFailed, Cancelled, NodesChanged, Trained, Tick, Submitted, Wake)
+        (
+            EvictionDone,
+            Finished,
+            Lost,
+            StartFailed,
+            Cancelled,
+            NodesChanged,
+            Adopted,
+            Trained,
+            Tick,
+            Submitted,
+            Wake,
+        )
     )
 }
 

@@ -8,7 +8,8 @@ period has neither kept nor broken it.
 from __future__ import annotations
 
 from collections import deque
-from math import ceil, inf
+from collections.abc import Iterable
+from math import ceil, floor, inf
 
 from gfs.core.run import Run
 from gfs.domain.execution import PROGRESS_EPS
@@ -43,6 +44,17 @@ class GuaranteeLedger:
             self._due[seconds] = deque()
             self._by_guarantee[seconds] = [0, 0]
         self._due[seconds].append((run.start + seconds, run))
+
+    def adopted(self, runs: Iterable[Run], now: float) -> None:
+        """Spot runs that nobody here started: what they had completed by now was not seen and does not count."""
+        self._advance(now)
+        for run in runs:
+            seconds = run.task.guarantee_seconds
+            self._kept[run] = periods = max(floor((now - run.start) / seconds), 0)
+            self._by_guarantee.setdefault(seconds, [0, 0])
+            self._due.setdefault(seconds, deque()).append((run.start + (periods + 1) * seconds, run))
+        for seconds, due in self._due.items():
+            self._due[seconds] = deque(sorted(due, key=lambda entry: entry[0]))
 
     def finished(self, run: Run, now: float) -> None:
         """A spot run, still marked alive, is done: the period it was in counts as kept."""

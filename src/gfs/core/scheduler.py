@@ -12,10 +12,12 @@ from typing import Any
 
 from gfs.core.actions import NOTHING, LostRun, Plan
 from gfs.core.events import (
+    Adopted,
     Cancelled,
     Event,
     EvictionDone,
     Finished,
+    FoundRun,
     Lost,
     NodeChange,
     NodesChanged,
@@ -167,6 +169,8 @@ class Scheduler:
                 pool.freed |= pool.state.cancel(task, now) is not None
             case NodesChanged(changes):
                 self._change_nodes(changes, now)
+            case Adopted(runs):
+                self._adopt(runs, now)
             case Trained(model, trained, asked_at):
                 if model in self.pools and isinstance(quota := self.pools[model].policy.quota, Learns):
                     quota.trained(trained, asked_at)
@@ -202,16 +206,29 @@ class Scheduler:
                 pool.rebuild()
                 pool.freed = pool.touched = True
 
+    def _adopt(self, runs: Iterable[FoundRun], now: float) -> None:
+        by_model: dict[str, list[FoundRun]] = {}
+        for found in runs:
+            if found.task.index not in self._over:
+                by_model.setdefault(found.task.gpu_model, []).append(found)
+        for model, some in sorted(by_model.items()):
+            pool = self._find(model)
+            self._lost += pool.state.adopt(some, now)
+            pool.rebuild()
+            pool.freed = pool.touched = True
+
     def _decide(self, now: float, lost: Sequence[LostRun]) -> Plan:
         plan = NOTHING
         for pool in self._in_turn:
-            if pool.state.overfull and pool.state.stale:
+            if pool.state.overfull and pool.state.is_stale():
                 pool.rebuild()
                 pool.freed = pool.touched = True
             if not pool.touched:
                 continue
             decided = pool.decide(now)
-            while pool.state.overfull and pool.state.stale:  # whoever had to go was on a node that held too much
+            while (
+                pool.state.overfull and pool.state.is_stale()
+            ):  # whoever had to go was on a node that held too much
                 pool.rebuild()
                 pool.freed = True
                 further = pool.decide(now)

@@ -8,12 +8,12 @@ profiles are built from it and hear of every change (`listen`). It can be saved 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from math import inf
 from typing import Any, Literal, TypeVar
 
 from gfs.core.actions import LostRun
-from gfs.core.events import NodeChange, NodeChangeKind
+from gfs.core.events import FoundRun, NodeChange, NodeChangeKind
 from gfs.core.history import EvictionHistory
 from gfs.core.ledger import GuaranteeLedger
 from gfs.core.listeners import Listener, Listeners
@@ -24,6 +24,7 @@ from gfs.core.run import End, Run, Waiting
 from gfs.domain.execution import ExecutionRules
 from gfs.domain.node import NodeSpec
 from gfs.domain.task import Task
+from gfs.domain.units import MICRO
 
 T = TypeVar("T")
 
@@ -89,11 +90,20 @@ class PoolState:
         self.pool.rebuild(list(self.nodes), (*self.runs.values(), *self.vacating))
         self.overfull = {node for node in self.nodes if node.closed and not node.cordoned and not node.failed}
         """Nodes that hold more than they have left, and are closed until that is over."""
+        self._left_overfull = False
+        """Whether a run has left such a node since `is_stale` was last asked."""
 
-    @property
-    def stale(self) -> bool:
+    def is_stale(self) -> bool:
         """Whether a node that held more than it has left has room again: then `rebuild` is due."""
-        return any(self._held(node) <= node.spec.gpus and not node.short for node in self.overfull)
+        if not self._left_overfull:
+            return False
+        self._left_overfull = False
+        load = self._load(self.overfull)
+        return any(len(load[node]) <= node.spec.gpus and not node.short for node in self.overfull)
+
+    def _note_left(self, run: Run) -> None:
+        """A run gave back its cards: was one of its nodes overfull?"""
+        self._left_overfull = self._left_overfull or any(node in self.overfull for node, _, _ in run.places)
 
     # -- tasks and runs ----------------------------------------------------------------------------
 
@@ -131,6 +141,40 @@ class PoolState:
             self.pending[run] = len(victims)
         return run
 
+    def adopt(self, found: Collection[FoundRun], now: float) -> list[LostRun]:
+        """Take over runs that nobody here started; `rebuild` is due after it. Those that are known are passed over.
+
+        Which cards a run holds is the machine's own business: here they are the lowest that nobody else has. A run
+        with pods on a node that is not there is lost.
+        """
+        lost: list[LostRun] = []
+        adopted: list[Run] = []
+        load = self._load({node for _, pods, *_ in found for name, _ in pods if (node := self._by_name.get(name))})
+        for task, pods, start, number in sorted(found, key=lambda each: (each.start, each.task.index)):
+            if task.index in self.runs:
+                continue
+            if task.index in self.waiting:
+                number = max(number, self.waiting[task.index].number)
+                self.cancel(task, now)
+            for tell in self.listeners.submitted:
+                tell(task, now)
+            run = Run(task, number, [], start, start + self.rules.overhead(task, number))
+            missing = next((name for name, _ in pods if name not in self._by_name), None)
+            if missing is not None:
+                run.alive = False
+                self.waiting[task.index] = Waiting(task, number + 1, now)
+                lost.append(LostRun(run, f"node {missing} is not there"))
+                continue
+            for name, here in pods:
+                node = self._by_name[name]
+                run.places += [_lowest(node, task, load[node]) for _ in range(here)]
+            self.runs[task.index] = run
+            adopted.append(run)
+            for tell_started in self._started:
+                tell_started(run, now)
+        self.ledger.adopted((run for run in adopted if run.task.kind), now)
+        return lost
+
     def finish(self, run: Run, now: float) -> None:
         """A run is done."""
         task = run.task
@@ -142,6 +186,8 @@ class PoolState:
             self.ledger.finished(run, now)
             self.pool.forget_spot(run)
         run.alive = False
+        if self.overfull:
+            self._note_left(run)
         self.pool.release(run.places, task)
 
     def evict(self, run: Run, now: float, *, suspended: bool = False) -> None:
@@ -151,6 +197,7 @@ class PoolState:
             self.ledger.broken(run, now)
         run.alive = False
         del self.runs[task.index]
+        self._note_left(run)
         self.waiting[task.index] = Waiting(task, run.number + 1, now, suspended=suspended)
         if not suspended:
             for node in run.nodes:
@@ -172,7 +219,7 @@ class PoolState:
     def fail_start(self, run: Run, now: float) -> None:
         """A planned start did not come about: the task waits as before."""
         self._drop(run, End.START_FAILED, now)
-        self.waiting[run.task.index] = run.waited or Waiting(run.task, 1, run.start)
+        self.waiting[run.task.index] = run.waited or Waiting(run.task, run.number, run.start)
         self._tell_ended(run, End.START_FAILED, now)
 
     def cancel(self, task: Task, now: float) -> Run | Literal[True] | None:
@@ -199,6 +246,7 @@ class PoolState:
         if run in self.pending:
             self.vacating[run] = None
         else:
+            self._note_left(run)
             self.pool.lift(run)
 
     def _tell_ended(self, run: Run, end: End, now: float) -> None:
@@ -216,6 +264,7 @@ class PoolState:
         del self.pending[taker]
         if taker in self.vacating:
             del self.vacating[taker]
+            self._note_left(taker)
             self.pool.release(taker.places, taker.task)
             return True
         if taker.start != now:  # the grace was longer or shorter than foreseen
@@ -309,14 +358,16 @@ class PoolState:
             run.places = [place for place in run.places if place[0] not in doomed]
         return lost
 
-    def _held(self, node: Node) -> int:
-        """Cards of the node that are held, wholly or in part."""
-        mask = 0
+    def _load(self, nodes: Collection[Node]) -> dict[Node, dict[int, int]]:
+        """Nodes -> their cards that are held -> micro-cards held of each."""
+        load: dict[Node, dict[int, int]] = {node: {} for node in nodes}
         for run in (*self.runs.values(), *self.vacating):
-            for where, cards, _ in run.places:
-                if where is node:
-                    mask |= cards
-        return mask.bit_count()
+            for node, mask, _ in run.places:
+                if node in load:
+                    for card in range(mask.bit_length()):
+                        if mask >> card & 1:
+                            load[node][card] = load[node].get(card, 0) + (run.task.share or MICRO)
+        return load
 
     def _renumber(self, node: Node) -> None:
         """Give what is held on the node the lowest cards: which card is which is the machine's own business."""
@@ -342,3 +393,14 @@ class PoolState:
         for name in FACTS:
             setattr(self, name, facts[name])
         self.rebuild()
+
+
+def _lowest(node: Node, task: Task, load: dict[int, int]) -> Place:
+    """The lowest cards with room for one pod, more than the node has if need be; they are taken."""
+    asked, mask, card = task.share or MICRO, 0, 0
+    while mask.bit_count() < max(task.cards, 1):
+        if load.get(card, 0) + asked <= MICRO:
+            load[card] = load.get(card, 0) + asked
+            mask |= 1 << card
+        card += 1
+    return node, mask, task.cards

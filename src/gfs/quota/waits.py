@@ -71,7 +71,7 @@ class SpotWaits(Listener):
 
     def _start(self, task: Task, start: float) -> None:
         hours = task.guarantee_hours
-        wait = start - self._since[hours].pop(task.index)
+        wait = max(start - self._since[hours].pop(task.index), 0.0)  # one that was adopted began before it came
         ended = self._ended[hours]
         while ended and ended[-1][1] <= wait:
             ended.pop()

@@ -67,11 +67,14 @@ class LeaseBooks:
         self._queues: tuple[dict[QueueKey, Queue], ...] = ({}, {})
         """Class -> likeness and whether it has run before -> queue."""
         for run in state.runs.values():
-            self._ending[run.task.kind].setdefault(memory.phase[run], {})[run] = None
+            phase = memory.phase.setdefault(run, 0)  # a run that was adopted: its lease is up with the next ones
+            self._ending[run.task.kind].setdefault(phase, {})[run] = None
             self.enter(run)
         queued: dict[QueueKey, dict[int, Waiting]] = {}
         for waiting in state.waiting.values():
             queued.setdefault(self._key(waiting), {})[waiting.task.index] = waiting
+        for key, alike in queued.items():  # one that was adopted and lost at once is not in the order yet
+            memory.order[next(iter(alike.values())).task.kind].setdefault(key)
         for kind in Kind:
             for key in memory.order[kind]:
                 alike = queued[key]
