@@ -109,8 +109,8 @@ def test_a_node_told_of_in_the_same_instant_is_there() -> None:
 
 
 def test_periods_before_the_adoption_do_not_count() -> None:
-    """H = 1 h. One run is 90 minutes old when it is adopted, another 30: at two hours the first completes its third
-    hour and the second its second; of what was seen that is two periods of the first and two of the second."""
+    """H = 1 h. One run is 90 minutes old when it is adopted, another 30: half an hour later
+    each completes a period, and an hour after that once more."""
     live = Live(8)
     old, young = live.task(spot("old", gpus=1)), live.task(spot("young", gpus=1))
     live.tell(0, Adopted([FoundRun(old, [("n0", 1)], -1.5 * HOUR), FoundRun(young, [("n0", 1)], -0.5 * HOUR)]))

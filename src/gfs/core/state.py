@@ -142,7 +142,7 @@ class PoolState:
         return run
 
     def adopt(self, found: Collection[FoundRun], now: float) -> list[LostRun]:
-        """Take over runs that nobody here started; `rebuild` is due after it. Those that are known are passed over.
+        """Take over runs that nobody here started, but for those known already; `rebuild` is due after it.
 
         Which cards a run holds is the machine's own business: here they are the lowest that nobody else has. A run
         with pods on a node that is not there is lost.
