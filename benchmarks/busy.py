@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from gfs import Kind, NodeSpec, Parameters, Task
+from gfs import NodeSpec, Parameters, Priority, Task
 from gfs.assembly.schedulers import build_scheduler
 from gfs.core.actions import Plan
 from gfs.core.events import EvictionDone, Finished, Submitted
@@ -50,8 +50,8 @@ class BusyCluster:
         self._drawn = 0
         pool, rng = preset_named("paper").pools[0], np.random.default_rng(seed)
         self._requests = {
-            Kind.HP: self._draws(pool.hp.mix, rng),
-            Kind.SPOT: self._draws(pool.spot.mix, rng),
+            Priority.HP: self._draws(pool.hp.mix, rng),
+            Priority.SPOT: self._draws(pool.spot.mix, rng),
         }
 
     # -- tasks -------------------------------------------------------------------------------------
@@ -61,13 +61,13 @@ class BusyCluster:
             drawn = draw_requests(mix, 4096, self.pool.capacity, rng)  # type: ignore[arg-type]
             yield from zip(drawn.pods.tolist(), drawn.gpus_per_pod.tolist(), strict=True)
 
-    def draw(self, kind: Kind) -> Task:
+    def draw(self, priority: Priority) -> Task:
         """A task with a request of the paper's mix."""
-        return self._task(kind, *next(self._requests[kind]))
+        return self._task(priority, *next(self._requests[priority]))
 
-    def _task(self, kind: Kind, pods: int, gpus: float) -> Task:
+    def _task(self, priority: Priority, pods: int, gpus: float) -> Task:
         self._drawn += 1
-        return Task(self._drawn, f"t{self._drawn}", "lab", MODEL, kind, pods, gpus, self.now)
+        return Task(self._drawn, f"t{self._drawn}", "lab", MODEL, priority, pods, gpus, self.now)
 
     def has_room(self, task: Task) -> bool:
         """Whether all pods fit on idle cards."""
@@ -143,19 +143,19 @@ class BusyCluster:
                 self._close_whole_nodes()
         while pool.idle > wanted + CARDS:
             if not self._starts(self._task(self._lacking(), 1, 1.0)):
-                self._starts(self._task(Kind.HP, 1, 1.0))
+                self._starts(self._task(Priority.HP, 1, 1.0))
 
     def _close_whole_nodes(self) -> None:
         while self.pool.idle_levels[CARDS]:
             self.now += FILLING * CARDS / self.pool.capacity
-            if self.waiting or not self._starts(self._task(Kind.SPOT, 1, float(CARDS))):
+            if self.waiting or not self._starts(self._task(Priority.SPOT, 1, float(CARDS))):
                 # Those who wait do not fit, or the node is closed to spot tasks after evictions.
-                plan = self.submit(self._task(Kind.HP, 1, float(CARDS)))
-                self._stopgaps += [run for run in plan.starts if not run.task.kind]
+                plan = self.submit(self._task(Priority.HP, 1, float(CARDS)))
+                self._stopgaps += [run for run in plan.starts if not run.task.is_spot]
 
-    def _lacking(self) -> Kind:
+    def _lacking(self) -> Priority:
         held = self.pool.capacity - self.pool.idle
-        return Kind.SPOT if self.pool.spot_held(0.0) < SPOT / FULL * held * MICRO else Kind.HP
+        return Priority.SPOT if self.pool.spot_held(0.0) < SPOT / FULL * held * MICRO else Priority.HP
 
     def _starts(self, task: Task) -> bool:
         """Submit it if there is room; whether it starts."""

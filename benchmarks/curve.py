@@ -97,9 +97,7 @@ def show_curve(points: list[dict[str, Any]]) -> None:
             for part in ("simulation", "end_to_end"):
                 ratio = ten[f"{part}_seconds"] / one[f"{part}_seconds"]
                 said = against(ratio, TENFOLD_LIMIT)
-                console.print(
-                    f"10 x the nodes and tasks, {quota} quota, {part.replace('_', ' ')}: {said} x the time"
-                )
+                console.print(f"10 x the nodes and tasks, {quota} quota, {part.replace('_', ' ')}: {said} x the time")
     if fleet := by_point.get(Point("fleet", 12_500, "forecast")):
         seconds = against(fleet["end_to_end_seconds"], FLEET_SECONDS, " CPU-s", 0)
         memory = against(fleet["peak_memory_mib"], FLEET_MEMORY, " MiB", 0)

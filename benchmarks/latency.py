@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from busy import PERIOD, BusyCluster
-from gfs import Kind, Task
+from gfs import Priority, Task
 from gfs.core.events import Submitted
 from gfs.core.run import Run
 from machine import against, console, figures_table
@@ -100,7 +100,7 @@ def arriving(cluster: BusyCluster, kind: str) -> Iterator[Task]:
     while True:
         if kind == "victims":
             cluster.make_gaps()
-        task = cluster.draw(Kind.HP)
+        task = cluster.draw(Priority.HP)
         if cluster.has_room(task) == (kind == "room") and cluster.could_have_room(task):
             cluster.pass_time()
             yield task

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from gfs import Kind, Task
+from gfs import Task
 
 CARD = 1_000_000
 GAMMA, M, BETA = 0.8, 3.0, 0.5
@@ -79,7 +79,7 @@ class NaiveCluster:
         for i, node in enumerate(self.nodes):
             if _fits(node, task):
                 idle = sum(not card for card in node)
-                own = sum(any(holder.task.kind is Kind.HP for holder, _ in card) for card in node)
+                own = sum(any(not holder.task.is_spot for holder, _ in card) for card in node)
                 heat = min(0.01 * M ** pressures.get(i, 0.0), 1.0)
                 score = (1 - idle / len(node), own / len(node), round(heat, 9))
                 if best is None or score > best_score:
@@ -97,7 +97,7 @@ class NaiveCluster:
     def _cheapest_node(self, task: Task, now: float) -> tuple[int, list[Holder]] | None:
         best = None
         for i, node in enumerate(self.nodes):
-            spot = list({h: None for card in node for h, _ in card if h.task.kind is Kind.SPOT})
+            spot = list({h: None for card in node for h, _ in card if h.task.is_spot})
             if not spot or not _fits(node, task, spot):
                 continue
             gone = list(spot)

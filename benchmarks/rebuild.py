@@ -7,7 +7,7 @@ import random
 import time
 from typing import Any
 
-from gfs import Kind, NodeSpec, Parameters, Task
+from gfs import NodeSpec, Parameters, Priority, Task
 from gfs.assembly.schedulers import build_scheduler
 from gfs.core.events import NodeChange, NodeChangeKind, NodesChanged, Submitted
 from gfs.domain.units import DAY
@@ -30,7 +30,7 @@ def _rebuild(name: str, repeat: int) -> float:
     chance = random.Random(0)
     arrivals = []
     for index in range(RUNS):
-        kind = Kind.SPOT if chance.random() < 0.3 else Kind.HP
+        kind = Priority.SPOT if chance.random() < 0.3 else Priority.HP
         arrivals.append(
             Submitted(Task(index, f"t{index}", "lab", "A100", kind, 1, chance.choice([1.0, 2.0, 4.0]), 0.0))
         )

@@ -16,7 +16,7 @@ import time
 from itertools import count
 from typing import Any
 
-from gfs import Kind, NodeSpec, Parameters, Task
+from gfs import NodeSpec, Parameters, Priority, Task
 from gfs.assembly.schedulers import build_scheduler
 from gfs.core.events import EvictionDone, Finished, Submitted, Tick
 from gfs.core.ledger import LIVE_LOOK_BACK
@@ -86,7 +86,7 @@ def live(name: str, tasks: int = TASKS, days: int = DAYS) -> dict[str, Any]:
 
 
 def _task(index: int, now: float, chance: random.Random) -> Task:
-    kind = Kind.SPOT if chance.random() < 0.15 else Kind.HP
+    kind = Priority.SPOT if chance.random() < 0.15 else Priority.HP
     gpus = chance.choice([0.5, 1.0, 1.0, 1.0, 2.0, 4.0, 8.0])
     pods = chance.choice([1, 1, 1, 1, 1, 1, 1, 1, 1, 2])
     hours = chance.choice([1.0, 2.0])

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 
 import pyarrow.csv
 
-from gfs import Kind, NodeEvent, NodeFilter, NodeSpec, Parameters, Task, Workload, simulate
+from gfs import NodeEvent, NodeFilter, NodeSpec, Parameters, Priority, Task, Workload, simulate
 from gfs.assembly.result import RunResult
 from gfs.assembly.run import run_simulation
 from gfs.core.node import Node
@@ -38,7 +38,7 @@ class Draft:
     """A task before it has its place in a workload."""
 
     name: str
-    kind: Kind
+    priority: Priority
     gpus: float = 1
     pods: int = 1
     at: float = 0
@@ -62,7 +62,7 @@ class Draft:
             name=self.name,
             organization=self.org,
             gpu_model=self.model,
-            kind=self.kind,
+            priority=self.priority,
             pods=self.pods,
             gpus_per_pod=float(self.gpus),
             submit_time=float(self.at),
@@ -76,12 +76,12 @@ class Draft:
 
 def hp(name: str, **wishes: Any) -> Draft:
     """A high-priority task: one GPU at time 0 for 100 s unless it says otherwise."""
-    return Draft(name, Kind.HP, **wishes)
+    return Draft(name, Priority.HP, **wishes)
 
 
 def spot(name: str, **wishes: Any) -> Draft:
     """A spot task: one GPU at time 0 for 100 s, guarantee 1 h, checkpoint every hour unless it says otherwise."""
-    return Draft(name, Kind.SPOT, **wishes)
+    return Draft(name, Priority.SPOT, **wishes)
 
 
 def nodes(*sizes: int, model: str = "A100", prefix: str = "n", first: int = 0) -> list[NodeSpec]:
@@ -89,9 +89,7 @@ def nodes(*sizes: int, model: str = "A100", prefix: str = "n", first: int = 0) -
     return [NodeSpec(first + i, f"{prefix}{i}", model, size) for i, size in enumerate(sizes)]
 
 
-def workload(
-    machines: Iterable[NodeSpec], drafts: Iterable[Draft], node_events: Iterable[NodeEvent] = ()
-) -> Workload:
+def workload(machines: Iterable[NodeSpec], drafts: Iterable[Draft], node_events: Iterable[NodeEvent] = ()) -> Workload:
     """Put nodes and tasks together; tasks get their index by (submission, name)."""
     ordered = sorted(drafts, key=lambda draft: (draft.at, draft.name))
     renumbered = [replace(node, index=i) for i, node in enumerate(machines)]

@@ -16,7 +16,7 @@ import pytest
 
 from gfs.domain.execution import ExecutionRules
 from gfs.domain.node import NodeSpec
-from gfs.domain.task import Kind, Task
+from gfs.domain.task import Priority, Task
 from gfs.domain.workload import Workload
 from gfs.telemetry.metrics import compute_metrics
 
@@ -34,14 +34,14 @@ def log(
     `reasons` by number of the row, from 0.
     """
     tasks = {t.name: t for t in workload.tasks}
-    stranger = Task(0, "stranger", "lab", "A100", Kind.SPOT, 1, 1.0, 0.0)
+    stranger = Task(0, "stranger", "lab", "A100", Priority.SPOT, 1, 1.0, 0.0)
     owner = [tasks.get(r[2], stranger) for r in rows]
     table = pa.table(
         {
             "time": pa.array([r[0] for r in rows], pa.float64()),
             "event": pa.array([r[1] for r in rows], pa.string()),
             "task": pa.array([r[2] for r in rows], pa.string()),
-            "kind": pa.array([t.kind.label for t in owner], pa.string()),
+            "kind": pa.array([t.priority.label for t in owner], pa.string()),
             "organization": pa.array([t.organization for t in owner], pa.string()),
             "gpu_model": pa.array([t.gpu_model for t in owner], pa.string()),
             "run": pa.array([r[3] for r in rows], pa.int64()),
@@ -72,7 +72,7 @@ def scrambled(seed: int, *, troubled: bool = False) -> tuple[Workload, list[Row]
     durations: list[float] = []
     drawn = sorted(round(rng.uniform(0, 50_000), 3) for _ in range(80))
     for i, submit in enumerate(drawn):
-        kind, gpus = Kind(rng.randint(0, 1)), rng.choice([0.25, 0.5, 1.0, 2.0, 8.0, 16.0])
+        kind, gpus = Priority(rng.randint(0, 1)), rng.choice([0.25, 0.5, 1.0, 2.0, 8.0, 16.0])
         model = rng.choice(["A100", "T4"])
         duration, interval = round(rng.uniform(1, 20_000), 3), rng.choice([600.0, 1800.0, 3600.0])
         task = Task(i, f"t{i}", "o", model, kind, 1, gpus, submit, checkpoint_interval=interval)
@@ -91,7 +91,7 @@ def scrambled(seed: int, *, troubled: bool = False) -> tuple[Workload, list[Row]
             rows.append((now, "start", task.name, run, f"n{i}", cards))
             need = rules.overhead(task, run) + left
             ends = ["lost", "cancel", "finish"] if troubled else ["finish"]
-            end = "evict" if kind is Kind.SPOT and rng.random() < 0.5 else rng.choice(ends)
+            end = "evict" if kind is Priority.SPOT and rng.random() < 0.5 else rng.choice(ends)
             if end != "finish":
                 length = round(rng.uniform(0, need), 3)
                 now = round(now + length, 3)
@@ -129,9 +129,7 @@ def _audit(
     window: tuple[float, float] | None,
 ) -> dict[str, Any]:
     _write(folder / "events.csv", events.column_names, [list(r.values()) for r in events.to_pylist()])
-    job_columns = (
-        "job_name organization gpu_model cpu_request gpu_request worker_num submit_time duration job_type"
-    )
+    job_columns = "job_name organization gpu_model cpu_request gpu_request worker_num submit_time duration job_type"
     _write(
         folder / "jobs.csv",
         [*job_columns.split(), "checkpoint_interval"],
@@ -145,7 +143,7 @@ def _audit(
                 t.pods,
                 t.submit_time,
                 workload.durations[t.index],
-                t.kind.label,
+                t.priority.label,
                 t.checkpoint_interval,
             ]
             for t in workload.tasks

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gfs.parts import Bucket, Composition, Context, GfsPreemptor, Kind, Node, NodeIndex, Pool, SizedQueue, Task
+from gfs.parts import Bucket, Composition, Context, GfsPreemptor, Node, NodeIndex, Pool, Priority, SizedQueue, Task
 
 
 class ApartPlacer:
@@ -19,12 +19,12 @@ class ApartPlacer:
 
     def __init__(self, pool: Pool) -> None:
         self._steps = pool.sizes[-1] + 1  # more than any count of idle cards
-        self._index = NodeIndex(pool, views=len(Kind), fullest_first=False)
+        self._index = NodeIndex(pool, views=len(Priority), fullest_first=False)
         self._index.filer(
             plain=lambda size, idle, hp: self._bucket(idle, 0, hp, size - idle - hp),
             special=lambda node: self._bucket(node.idle, node.room, node.hp_cards, node.spot_cards),
         )
-        self.choose = self._index.chooser(tuple(Kind))
+        self.choose = self._index.chooser(tuple(Priority))
 
     def _bucket(self, idle: int, room: int, hp_cards: int, spot_cards: int) -> Bucket:
         """Nodes with these numbers are the same to us; one rank for HP, one for spot, the lowest is the best."""
@@ -32,7 +32,7 @@ class ApartPlacer:
 
     def ranked(self, task: Task) -> Iterator[Node]:
         """All nodes with cards for a pod, best first: for tasks that ask for more than cards."""
-        return self._index.ranked(task, task.kind)
+        return self._index.ranked(task, task.priority)
 
 
 def _placer(context: Context) -> ApartPlacer:

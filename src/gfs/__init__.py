@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from gfs.assembly.schedulers import SCHEDULERS, schedulers
     from gfs.domain.errors import BadRow, BadRows, GfsError, InputError, InvariantError, StuckError
     from gfs.domain.node import NodeEvent, NodeSpec
-    from gfs.domain.task import Kind, NodeFilter, Task
+    from gfs.domain.task import NodeFilter, Priority, Task
     from gfs.domain.workload import Workload
 
 __all__ = [
@@ -35,11 +35,11 @@ __all__ = [
     "GfsError",
     "InputError",
     "InvariantError",
-    "Kind",
     "NodeEvent",
     "NodeFilter",
     "NodeSpec",
     "Parameters",
+    "Priority",
     "Recipe",
     "RunResult",
     "StuckError",
@@ -62,7 +62,7 @@ if not TYPE_CHECKING:  # a type checker should complain about unknown names, so 
         "gfs.assembly.schedulers": ("SCHEDULERS", "schedulers"),
         "gfs.domain.errors": ("BadRow", "BadRows", "GfsError", "InputError", "InvariantError", "StuckError"),
         "gfs.domain.node": ("NodeEvent", "NodeSpec"),
-        "gfs.domain.task": ("Kind", "NodeFilter", "Task"),
+        "gfs.domain.task": ("Priority", "NodeFilter", "Task"),
         "gfs.domain.workload": ("Workload",),
     }
     _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}

@@ -47,9 +47,7 @@ def write_atomically(path: Path, write: Callable[[Path], None]) -> None:
         temporary.chmod(0o644)
         temporary.replace(path)
     except OSError as error:
-        raise InputError(
-            f"{path}: cannot be written: {error.strerror or error}; nothing was left behind"
-        ) from error
+        raise InputError(f"{path}: cannot be written: {error.strerror or error}; nothing was left behind") from error
     finally:
         temporary.unlink(missing_ok=True)
 

@@ -38,7 +38,7 @@ from gfs.core.reasons import Reason
 from gfs.core.run import End, Run, Waiting
 from gfs.core.state import PoolState
 from gfs.core.trial import Trial
-from gfs.domain.task import Kind, NodeFilter, Task
+from gfs.domain.task import NodeFilter, Priority, Task
 from gfs.policies.choosing import Chooser
 from gfs.policies.displace import could_hold, victims_on
 from gfs.policies.first_node import FirstNodePreemptor
@@ -66,7 +66,6 @@ __all__ = [
     "GfsPreemptor",
     "GreedyPolicy",
     "HeadBlockingQueue",
-    "Kind",
     "LazyHeap",
     "LearningComposition",
     "Listener",
@@ -80,6 +79,7 @@ __all__ = [
     "Pool",
     "PoolState",
     "Preemptor",
+    "Priority",
     "Queue",
     "Quota",
     "QuotaRow",

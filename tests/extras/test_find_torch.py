@@ -41,9 +41,7 @@ def test_nothing_is_fetched_once_it_is_known_to_be_for_gpus() -> None:
 
 
 def test_a_large_file_is_not_fetched_to_look_into_it() -> None:
-    assert objection(no_further_than("Collecting torch==2.13.0", LARGE)) == (
-        "the one offered is a file of 526.6 MB"
-    )
+    assert objection(no_further_than("Collecting torch==2.13.0", LARGE)) == ("the one offered is a file of 526.6 MB")
 
 
 def test_the_last_word_of_a_pip_that_fails() -> None:

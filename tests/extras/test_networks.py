@@ -79,9 +79,7 @@ def ask_library(predictor: NeuralPredictor, history: DemandHistory) -> Floats:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_direct_path_says_what_the_library_says(
-    name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_the_direct_path_says_what_the_library_says(name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)  # Lightning may write what it likes
 
     def evenly(high: int, size: tuple[int, ...], **_: Any) -> torch.Tensor:

@@ -90,9 +90,7 @@ class Twin(torch.nn.Module):
         trend = functional.avg_pool1d(padded, self.kernel, stride=1)[:, 0]
         codes = torch.from_numpy(batch.attributes)
         tokens = torch.stack([table(codes[:, i]) for i, table in enumerate(self.attributes)], dim=1)
-        attended = functional.scaled_dot_product_attention(
-            self.query(tokens), self.key(tokens), self.value(tokens)
-        )
+        attended = functional.scaled_dot_product_attention(self.query(tokens), self.key(tokens), self.value(tokens))
         dates = torch.from_numpy(batch.calendar)
         calendar = [table(dates[:, i]) for i, table in enumerate(self.calendar)]
         context = torch.cat([attended.flatten(1), *calendar], dim=1)

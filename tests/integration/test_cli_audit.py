@@ -51,9 +51,7 @@ def audit(
 ) -> dict[str, Any]:
     """Simulate a trace, then let the auditor look at everything that was written. Gives the metrics."""
     files = ("--jobs", str(trace / "jobs.csv"), "--nodes", str(trace / "nodes.csv"))
-    written = {
-        name: str(out / f"{name}.{'json' if name == 'json' else 'csv'}") for name in ("events", "json", "quota")
-    }
+    written = {name: str(out / f"{name}.{'json' if name == 'json' else 'csv'}") for name in ("events", "json", "quota")}
     results = [word for name, path in written.items() for word in (f"--{name}", path)]
     span = ("--window", window) if window else ()
     if node_events is not None:
@@ -136,9 +134,7 @@ TROUBLE: dict[str, Callable[[], gfs.Workload]] = {
     "failures": lambda: gfs.generate("demo", mtbf_days=3, mttr_hours=6),
     "cordons": lambda: cordons(gfs.generate("demo")),
     "cancellations": lambda: withdrawn(gfs.generate("demo")),
-    "all of it, six pools": lambda: withdrawn(
-        gfs.generate("production", nodes=120, days=2, mtbf_days=3, mttr_hours=2)
-    ),
+    "all of it, six pools": lambda: withdrawn(gfs.generate("production", nodes=120, days=2, mtbf_days=3, mttr_hours=2)),
 }
 """What no scheduler can know in advance."""
 
@@ -179,9 +175,7 @@ def test_trouble_with_a_window_a_quota_and_other_checkpoints(scheduler: str, tmp
 
 @pytest.mark.parametrize("setting", SETTINGS)
 @pytest.mark.parametrize("scheduler", gfs.SCHEDULERS)
-def test_every_scheduler_on_microsoft_clusters(
-    cluster: Path, scheduler: str, setting: str, tmp_path: Path
-) -> None:
+def test_every_scheduler_on_microsoft_clusters(cluster: Path, scheduler: str, setting: str, tmp_path: Path) -> None:
     # These clusters are small beside their gangs: the largest spot task asks for half of all cards.
     audit(cluster, tmp_path, scheduler, "--set", "quota_share=0.5", *SETTINGS[setting])
 

@@ -259,8 +259,7 @@ class TestExplain:
             (
                 "c",
                 [("6,000", "ran", ""), ("6,600", "cancelled", "its owner withdrew it")],
-                "It waited 0 s in all, ran once, was never evicted and was cancelled 10 min after it was"
-                " submitted.",
+                "It waited 0 s in all, ran once, was never evicted and was cancelled 10 min after it was submitted.",
             ),
         ],
     )
@@ -329,10 +328,7 @@ class TestNodeEvents:
         cancels = tuple(t.submit_time + 60 if t.index % 5 == 0 else float("inf") for t in work.tasks)
         write_trace(replace(work, cancel_times=cancels), "cancels")
         words = ("--jobs", "cancels/jobs.csv", "--nodes", "cancels/nodes.csv")
-        assert (
-            f"{sum(time < float('inf') for time in cancels)} tasks cancelled"
-            in run("trace", "check", *words).stdout
-        )
+        assert f"{sum(time < float('inf') for time in cancels)} tasks cancelled" in run("trace", "check", *words).stdout
         result = run("simulate", *words, "--events", "e.csv", "--json", "s.json", "--check")
         metrics = loaded("s.json")["runs"][0]["metrics"]
         cancelled = {row["task"] for row in rows("e.csv") if row["event"] == "cancel"}
@@ -410,9 +406,7 @@ class TestTrace:
     def test_convert_reads_the_microsoft_format(self) -> None:
         jobs = "".join(f"id{i},{i * 60},{600 + i},{1 + i % 9}\n" for i in range(200))
         Path("cluster01.csv").write_text("job_id,submission_time,duration,num_gpu\n" + jobs)
-        result = run(
-            "trace", "convert", "--msr", "cluster01.csv", "--out", "m", "--spot-share", "0.5", "--load", "0.5"
-        )
+        result = run("trace", "convert", "--msr", "cluster01.csv", "--out", "m", "--spot-share", "0.5", "--load", "0.5")
         assert "spot tasks on" in result.stdout
         run("simulate", "--jobs", "m/jobs.csv", "--nodes", "m/nodes.csv")
 

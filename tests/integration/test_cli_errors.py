@@ -200,9 +200,7 @@ class TestNodeEvents:
         said = refused(*command, *TRACE, "--node-events", "e.csv")
         assert "e.csv: row 3, time = '': missing" in said
         assert "e.csv: row 4, node = 'n77': no node has this name" in said
-        assert (
-            "e.csv: row 5, event = 'failed': must be fail, repair, cordon or uncordon; did you mean fail?" in said
-        )
+        assert "e.csv: row 5, event = 'failed': must be fail, repair, cordon or uncordon; did you mean fail?" in said
         assert "--skip-bad-rows" in said
 
     def test_no_such_file(self) -> None:

@@ -120,9 +120,7 @@ class TestPredict:
         assert "ads on A10" not in result.stdout
 
     def test_a_forecaster_that_knows_no_sums(self) -> None:
-        assert (
-            "persistence knows no bound of a sum" in run("--series", "demand.csv", "--model", "persistence").stdout
-        )
+        assert "persistence knows no bound of a sum" in run("--series", "demand.csv", "--model", "persistence").stdout
         assert said("--model", "persistence")["totals"][0]["peak"] is None
 
     def test_dates(self) -> None:
@@ -202,9 +200,7 @@ class TestRefused:
 class TestPages:
     def test_the_guide_shows_what_is_printed(self) -> None:
         """The table: its words exactly, its figures to a tenth."""
-        guide = (Path(__file__).resolve().parents[2] / "docs/guides/forecast-demand.md").read_text(
-            encoding="utf-8"
-        )
+        guide = (Path(__file__).resolve().parents[2] / "docs/guides/forecast-demand.md").read_text(encoding="utf-8")
         blocks = re.findall(r"```console\n(.*?)```", guide, re.DOTALL)
         shown = next(block for block in blocks if "GPUs wanted" in block)
         for line in shown.splitlines():

@@ -9,7 +9,7 @@ from math import floor, isclose
 
 from oracle import CARD, Row
 
-from gfs import Kind, Task, Workload
+from gfs import Task, Workload
 
 Place = tuple[str, tuple[int, ...], int]
 """node, cards, micro-cards of a fraction (0: whole cards)"""
@@ -92,7 +92,7 @@ class Audit:
 
     def hp_is_never_evicted(self) -> None:
         evicted = {row[2] for row in self.rows if row[1] == "evict"}
-        assert all(self.tasks[name].kind is Kind.SPOT for name in evicted)
+        assert all(self.tasks[name].is_spot for name in evicted)
 
     def work_is_conserved(self, on_grace: bool = False) -> None:
         """Saved progress of all runs adds up to the duration (SPEC 2)."""
@@ -117,7 +117,7 @@ class Audit:
     def nobody_stops_inside_a_lease(self, hp_lease: float, spot_lease: float) -> None:
         """Runs begin where a round begins, and are stopped only where a lease of theirs ends."""
         for name, runs in self.runs.items():
-            lease = spot_lease if self.tasks[name].kind is Kind.SPOT else hp_lease
+            lease = spot_lease if self.tasks[name].is_spot else hp_lease
             for lived in runs.values():
                 assert lived.start % spot_lease == 0, f"{name} starts at {lived.start}"
                 whole_leases = lived.end > lived.start and (lived.end - lived.start) % lease == 0
@@ -125,7 +125,7 @@ class Audit:
 
     def no_hp_waits_in_vain_for_a_lease(self, round_length: float) -> None:
         """Where a round has begun, no waiting HP task fits beside the leases of the other HP tasks."""
-        hp = [task for task in self.work.tasks if task.kind is Kind.HP]
+        hp = [task for task in self.work.tasks if not task.is_spot]
         # A task of no length has its cards and gives them back within one instant, in which nobody may stop the
         # leases that have begun beside it.
         fleeting = {self.runs[task.name][1].start for task in hp if not self.work.durations[task.index]}
@@ -149,7 +149,7 @@ class Audit:
         in_use: dict[str, int] = {}
         for _, event, name, _, _, _, micro in self.rows:
             task = self.tasks[name]
-            if task.kind is not Kind.SPOT or event == "submit":
+            if not task.is_spot or event == "submit":
                 continue
             pod = micro or int(task.gpus_per_pod) * CARD
             in_use[name] = in_use.get(name, 0) + (pod if event == "start" else -pod)
@@ -167,7 +167,7 @@ class Audit:
 
         `decided` says when HP tasks that evicted someone got their cards, a grace period before they start.
         """
-        hp = [task for task in self.work.tasks if task.kind is Kind.HP]
+        hp = [task for task in self.work.tasks if not task.is_spot]
         got = {task.name: decided.get(task.name, self.runs[task.name][1].start) for task in hp}
         for now in sorted({row[0] for row in self.rows}):
             waiting = [task for task in hp if task.submit_time <= now < got[task.name]]

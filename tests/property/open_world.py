@@ -17,7 +17,7 @@ from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
 
-from gfs import SCHEDULERS, Kind, NodeSpec, Parameters, Task
+from gfs import SCHEDULERS, NodeSpec, Parameters, Priority, Task
 from gfs.assembly.schedulers import build_scheduler, has_leases
 from gfs.assembly.snapshot import load_state, save_state
 from gfs.core.actions import Plan
@@ -51,7 +51,7 @@ WAITING, RUNNING, FINISHED, CANCELLED = "waiting", "running", "finished", "cance
 class Wish(NamedTuple):
     """A task as a test draws it."""
 
-    kind: Kind
+    priority: Priority
     gpus: float
     pods: int
     model: str
@@ -279,7 +279,7 @@ class World:
             f"t{index:02}",
             wish.org,
             wish.model,
-            wish.kind,
+            wish.priority,
             wish.pods,
             float(wish.gpus),
             self.now,
@@ -373,7 +373,7 @@ class World:
         """A run is over."""
         job = hold.job
         self.counts[status] += 1
-        if job.task.kind is Kind.SPOT:
+        if job.task.is_spot:
             length, seconds = self.now - hold.start, job.task.guarantee_seconds
             periods = max(ceil((length - 1e-6) / seconds), 1) if status == FINISHED else floor(length / seconds)
             self.kept[job.task.guarantee_hours] += periods
@@ -445,10 +445,10 @@ class World:
             assert hold is not None, f"{eviction.run} does not run and is evicted"
             assert hold.run is eviction.run
             assert eviction.keeps_progress == self._leases, "only leases end, and only they end softly"
-            assert self._leases or job.task.kind is Kind.SPOT, f"HP task {job.task.name} is evicted"
+            assert self._leases or job.task.is_spot, f"HP task {job.task.name} is evicted"
             self._requeue(hold, counts=True)
             self.counts["evicted"] += 1
-            if job.task.kind is Kind.SPOT:
+            if job.task.is_spot:
                 self.evicted[job.task.guarantee_hours] += 1
             if not eviction.keeps_progress:
                 by[eviction.reason.by.name].add(hold)  # type: ignore[attr-defined]
@@ -573,14 +573,14 @@ class World:
             kept = sum(count for each, count in self.kept.items() if each >= hours)
             for hold in self._going():
                 task = hold.job.task
-                if task.kind is Kind.SPOT and task.guarantee_hours >= hours:
+                if task.is_spot and task.guarantee_hours >= hours:
                     kept += floor((self.now - hold.start) / task.guarantee_seconds)
             counts = [pool.state.ledger.counts(hours * 3600, self.now) for pool in self.scheduler.pools.values()]
             assert (sum(c[0] for c in counts), sum(c[1] for c in counts)) == (evicted, kept), f"{hours} h"
 
     def _no_hp_waits_in_vain(self) -> None:
         """No waiting HP task fits on idle cards and cards of spot tasks; where order is strict, no first one."""
-        waiting = [job.task for job in self.jobs.values() if job.status == WAITING and job.task.kind is Kind.HP]
+        waiting = [job.task for job in self.jobs.values() if job.status == WAITING and not job.task.is_spot]
         if self.name == "yarn-cs":
             waiting = list({task.gpu_model: task for task in reversed(waiting)}.values())
         for task in waiting:
@@ -591,7 +591,7 @@ class World:
                     continue
                 load: Counter[int] = Counter()
                 for hold in self.holds:
-                    if not hold.leaving and hold.job.task.kind is Kind.HP:
+                    if not hold.leaving and not hold.job.task.is_spot:
                         for card, share in hold.load(name):
                             load[card] += share
                 rooms = [CARD - load[card] for card in range(spec.gpus)]
@@ -715,7 +715,7 @@ def _event(kind: type, who: Any, *, twin: bool) -> Event:
 def queued(policy: Any) -> list[int]:
     """Indexes of all tasks in the queues of a policy, each as often as it stands there."""
     if hasattr(policy, "_books"):
-        return [index for kind in Kind for queue in policy._books.queues(kind) for index in queue.waiting]
+        return [index for priority in Priority for queue in policy._books.queues(priority) for index in queue.waiting]
     found: list[int] = []
     for queue in policy._queues:
         if hasattr(queue, "_heap"):

@@ -28,7 +28,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from math import floor, inf
 
-from gfs import Kind, Task, Workload
+from gfs import Priority, Task, Workload
 
 CARD = 1_000_000
 
@@ -93,8 +93,8 @@ def fits(node: Cards, task: Task) -> bool:
     return len(idle_cards(node)) >= task.gpus_per_pod
 
 
-def cards_held(node: Cards, kind: Kind) -> int:
-    return sum(any(stay.task.kind is kind for stay, _ in card) for card in node)
+def cards_held(node: Cards, priority: Priority) -> int:
+    return sum(any(stay.task.priority is priority for stay, _ in card) for card in node)
 
 
 def without(node: Cards, gone: list[Stay]) -> Cards:
@@ -166,26 +166,26 @@ class OraclePool:
     # -- one pass -------------------------------------------------------------------------------
 
     def decide(self, now: float) -> None:
-        for kind in (Kind.HP, Kind.SPOT):
-            for task in self.in_order(kind):
+        for priority in (Priority.HP, Priority.SPOT):
+            for task in self.in_order(priority):
                 if not self.attempt(task, now) and self.set.scheduler == "yarn-cs":
                     break
 
-    def in_order(self, kind: Kind) -> list[Task]:
-        queue = [task for task in self.waiting if task.kind is kind]
+    def in_order(self, priority: Priority) -> list[Task]:
+        queue = [task for task in self.waiting if task.priority is priority]
         if self.set.scheduler == "gfs":
             return sorted(queue, key=lambda task: (-task.gpus_per_pod, task.pods, task.index))
         return sorted(queue, key=lambda task: task.index)
 
     def attempt(self, task: Task, now: float) -> bool:
-        if task.kind is Kind.SPOT and not self.admitted(task):
+        if task.is_spot and not self.admitted(task):
             self.seen["over quota"] += 1
             return False
         before = [[list(card) for card in node] for node in self.cluster]
         stay, victims = Stay(task, self.runs[task.index] + 1), []
         for _ in range(task.pods):
             node = self.best_node(task, now)
-            if node is None and task.kind is Kind.HP:
+            if node is None and not task.is_spot:
                 chosen = self.whom_to_evict(task, now)
                 if chosen is not None:
                     node, gone = chosen
@@ -216,9 +216,7 @@ class OraclePool:
         in_use = sum(
             stay.task.pods * (need(stay.task) or stay.task.gpus_per_pod * CARD)
             for stay in self.stays
-            if stay.outcome == "running"
-            and stay.task.kind is Kind.SPOT
-            and stay.task.guarantee_hours >= task.guarantee_hours
+            if stay.outcome == "running" and stay.task.is_spot and stay.task.guarantee_hours >= task.guarantee_hours
         )
         asked = task.pods * (need(task) or task.gpus_per_pod * CARD)
         return in_use + asked <= self.set.quota_share * self.capacity * CARD + 1e-3
@@ -267,32 +265,32 @@ class OraclePool:
             return min(fitting, default=None)
         if self.set.scheduler == "yarn-cs":
             return min(fitting, key=lambda i: (len(idle_cards(self.cluster[i])), i), default=None)
-        if task.kind is Kind.SPOT:
-            closed = [i for i in fitting if self.history_score(i, Kind.SPOT, now) <= 0]
+        if task.is_spot:
+            closed = [i for i in fitting if self.history_score(i, Priority.SPOT, now) <= 0]
             self.seen["breaker closed a node"] += bool(closed)
             fitting = [i for i in fitting if i not in closed]
-        return min(fitting, key=lambda i: self.preference(i, task.kind, now), default=None)
+        return min(fitting, key=lambda i: self.preference(i, task.priority, now), default=None)
 
-    def preference(self, i: int, kind: Kind, now: float) -> tuple[Fraction, Fraction, float, int]:
+    def preference(self, i: int, priority: Priority, now: float) -> tuple[Fraction, Fraction, float, int]:
         node = self.cluster[i]
         packing = 1 - Fraction(len(idle_cards(node)), len(node))
-        together = Fraction(cards_held(node, kind), len(node))
-        return (-packing, -together, -round(self.history_score(i, kind, now), 9), i)
+        together = Fraction(cards_held(node, priority), len(node))
+        return (-packing, -together, -round(self.history_score(i, priority, now), 9), i)
 
-    def history_score(self, i: int, kind: Kind, now: float) -> float:
+    def history_score(self, i: int, priority: Priority, now: float) -> float:
         ages = [now - when for when, node in self.evictions if node == i]
         last_hour = sum(age < 3600 for age in ages)
         last_day = sum(age < 86400 for age in ages)
         e = self.set.gamma * last_hour + (1 - self.set.gamma) * last_day / 24
         heat = 0.01 * self.set.m**e
-        return max(1 - heat, 0.0) if kind is Kind.SPOT else min(heat, 1.0)
+        return max(1 - heat, 0.0) if priority is Priority.SPOT else min(heat, 1.0)
 
     # -- choosing victims -----------------------------------------------------------------------
 
     def whom_to_evict(self, task: Task, now: float) -> tuple[int, list[Stay]] | None:
         options = []
         for i, node in enumerate(self.cluster):
-            spot = {stay: None for card in node for stay, _ in card if stay.task.kind is Kind.SPOT}
+            spot = {stay: None for card in node for stay, _ in card if stay.task.is_spot}
             if not fits(without(node, list(spot)), task):
                 continue
             if self.set.scheduler != "gfs":
@@ -331,7 +329,7 @@ class OraclePool:
         """Guarantee periods completed by now: one per H hours, and the one a finished run was in."""
         total = 0
         for stay in self.stays:
-            if stay.task.kind is Kind.SPOT:
+            if stay.task.is_spot:
                 promised = stay.task.guarantee_hours * 3600
                 length = min(stay.stopped, now) - stay.start
                 total += int(length // promised)

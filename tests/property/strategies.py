@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from builders import Draft, workload
-from gfs import Kind, NodeSpec, Workload
+from gfs import NodeSpec, Priority, Workload
 
 CARD = 1_000_000
 
@@ -25,7 +25,7 @@ class Case:
         lines = [f"parameters: {self.parameters}"]
         lines += [f"node {n.name}: {n.gpus} x {n.gpu_model}" for n in self.work.nodes]
         lines += [
-            f"{t.kind.label} {t.name}: {t.pods} x {t.gpus_per_pod} {t.gpu_model} at {t.submit_time}"
+            f"{t.priority.label} {t.name}: {t.pods} x {t.gpus_per_pod} {t.gpu_model} at {t.submit_time}"
             f" for {self.work.durations[t.index]}"
             f" H={t.guarantee_hours} checkpoint={t.checkpoint_interval}"
             for t in self.work.tasks
@@ -64,7 +64,7 @@ def workloads(draw: st.DrawFn, max_tasks: int = 40, models: int = 2) -> Workload
         pods = min(draw(st.sampled_from([1, 1, 1, 2, 2, 3, 5])), slots(sizes, gpus))
         if draw(st.integers(0, 4)) < 3:
             wishes: dict[str, Any] = {
-                "kind": Kind.SPOT,
+                "kind": Priority.SPOT,
                 "at": draw(st.sampled_from(instants)) / draw(st.sampled_from([1, 4])),
                 "lasting": draw(st.sampled_from([0, 50, 500, 1000, 4000.5, 7200])),
                 "hours": draw(st.sampled_from([0.125, 1, 2, 4])),
@@ -72,7 +72,7 @@ def workloads(draw: st.DrawFn, max_tasks: int = 40, models: int = 2) -> Workload
             }
         else:
             wishes = {
-                "kind": Kind.HP,
+                "kind": Priority.HP,
                 "at": draw(st.sampled_from(instants)),
                 "lasting": draw(st.sampled_from([0, 10, 100, 299.75, 900])),
             }
@@ -83,7 +83,7 @@ def workloads(draw: st.DrawFn, max_tasks: int = 40, models: int = 2) -> Workload
 def least_share(work: Workload) -> float:
     """The smallest share of a pool, in sixteenths, that still admits the largest spot task."""
     capacity = work.capacity()
-    asked = [task.gpus / capacity[task.gpu_model] for task in work.tasks if task.kind is Kind.SPOT]
+    asked = [task.gpus / capacity[task.gpu_model] for task in work.tasks if task.is_spot]
     return min(1.0, ceil(16 * max(asked, default=0.0)) / 16)
 
 
@@ -122,7 +122,7 @@ def contests(draw: st.DrawFn) -> Case:
     drafts = [
         Draft(
             f"s{number:02}",
-            Kind.SPOT,
+            Priority.SPOT,
             gpus=draw(st.sampled_from([1, 1, 2, size])),
             at=draw(st.sampled_from([0, 0, 100, 150, 400, 700])),
             lasting=draw(st.sampled_from([300, 2500, 5000])),
@@ -134,7 +134,7 @@ def contests(draw: st.DrawFn) -> Case:
     drafts += [
         Draft(
             f"h{number}",
-            Kind.HP,
+            Priority.HP,
             gpus=draw(st.sampled_from([size, 2])),
             at=draw(st.sampled_from([500, 777, 1000, 1250, 1600])) + 300 * number,
             lasting=draw(st.sampled_from([20, 200])),

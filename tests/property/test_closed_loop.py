@@ -10,7 +10,7 @@ from audit import Audit
 from oracle import rows_of
 from traces import five_busy_days
 
-from gfs import Kind, Workload
+from gfs import Workload
 from gfs.assembly.parameters import Parameters
 from gfs.assembly.result import RunResult
 from gfs.assembly.run import run_simulation
@@ -84,7 +84,7 @@ def test_the_quota_is_kept_and_the_log_holds(scheduler: str, quota: str) -> None
         times.append(row["time"])
         values.append(row["quota"])
     assert set(limits) == {1.0, 2.0, 4.0}
-    guarantee = {task.name: task.guarantee_hours for task in work.tasks if task.kind is Kind.SPOT}
+    guarantee = {task.name: task.guarantee_hours for task in work.tasks if task.is_spot}
     size = {task.name: task.micro for task in work.tasks}
     held: dict[str, int] = {}
     binding = 0

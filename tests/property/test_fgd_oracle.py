@@ -28,7 +28,7 @@ from oracle import (
 from strategies import Case, cases
 
 from builders import Draft, Stage
-from gfs import Kind, Parameters, Task, simulate
+from gfs import Parameters, Priority, Task, simulate
 from gfs.assembly.compositions.fgd import FGD
 from gfs.assembly.context import Context
 from gfs.assembly.schedulers import build_scheduler
@@ -86,13 +86,11 @@ def best_node(cluster: Sequence[Cards], task: Task, mix: Mix) -> int | None:
         before = expected_fragmentation(cluster[i], mix)
         return expected_fragmentation(with_pod(cluster[i], task), mix) - before
 
-    return min(
-        (i for i, node in enumerate(cluster) if fits(node, task)), key=lambda i: (growth(i), i), default=None
-    )
+    return min((i for i, node in enumerate(cluster) if fits(node, task)), key=lambda i: (growth(i), i), default=None)
 
 
 def spot_on(node: Cards) -> list[Any]:
-    return list(dict.fromkeys(run for card in node for run, _ in card if run.task.kind is Kind.SPOT))
+    return list(dict.fromkeys(run for card in node for run, _ in card if run.task.is_spot))
 
 
 def best_victims(cluster: Sequence[Cards], task: Task, mix: Mix) -> tuple[int, list[Any]] | None:
@@ -145,8 +143,8 @@ def one_by_one(node: Cards, task: Task, mix: Mix) -> list[Any]:
                 for other, size in card:
                     by_run[other] += size
                 if run in by_run:
-                    hp = sum(size for other, size in by_run.items() if other.task.kind is Kind.HP)
-                    beside.append((hp, sorted(s for other, s in by_run.items() if other.task.kind is Kind.SPOT)))
+                    hp = sum(size for other, size in by_run.items() if not other.task.is_spot)
+                    beside.append((hp, sorted(s for other, s in by_run.items() if other.task.is_spot)))
             fragmentation = expected_fragmentation(with_pod(after, task) if helps else after, mix)
             return (not helps, fragmentation, -held, sorted(beside), -run.task.index)
 
@@ -220,7 +218,7 @@ def test_fgd_does_what_the_obvious_one_does() -> None:
 # -- single choices ----------------------------------------------------------------------------------------
 
 SIZES = [0.2, 0.25, 0.25, 0.3, 0.5, 0.5, 0.75, 1, 1, 1, 2, 2, 3, 4, 8]
-QUESTIONS = [Draft("x", Kind.HP, gpus).task(10_000) for gpus in (0.2, 0.25, 0.3, 0.5, 0.8, 1, 2, 3, 4, 6, 8)]
+QUESTIONS = [Draft("x", Priority.HP, gpus).task(10_000) for gpus in (0.2, 0.25, 0.3, 0.5, 0.8, 1, 2, 3, 4, 6, 8)]
 
 
 def cards_of(sizes: Sequence[int], runs: Sequence[Run]) -> list[Any]:
@@ -247,10 +245,8 @@ def test_every_choice_is_that_of_looking_at_all_nodes(data: st.DataObject) -> No
     for number in range(data.draw(st.integers(1, 25))):
         what = data.draw(st.sampled_from(["come", "come", "come", "come", "go", "ask"]))
         if what == "come":
-            kind = data.draw(st.sampled_from([Kind.SPOT, Kind.SPOT, Kind.SPOT, Kind.HP]))
-            draft = Draft(
-                f"t{number}", kind, data.draw(st.sampled_from(menu)), data.draw(st.sampled_from([1, 1, 2]))
-            )
+            kind = data.draw(st.sampled_from([Priority.SPOT, Priority.SPOT, Priority.SPOT, Priority.HP]))
+            draft = Draft(f"t{number}", kind, data.draw(st.sampled_from(menu)), data.draw(st.sampled_from([1, 1, 2])))
             learnt.learn([draft.task()])
             mix[float(draft.gpus)] += 1
             cluster, where = cards_of(sizes, runs), []
@@ -273,18 +269,16 @@ def test_every_choice_is_that_of_looking_at_all_nodes(data: st.DataObject) -> No
                     chosen = preemptor.choose(task, 0.0)
                     expected = best_victims(cluster, task, mix)
                     found = chosen and (chosen.node.index, sorted(run.task.name for run in chosen.runs))
-                    assert found == (expected and (expected[0], sorted(run.task.name for run in expected[1]))), (
-                        task
-                    )
+                    assert found == (expected and (expected[0], sorted(run.task.name for run in expected[1]))), task
 
 
 def test_a_pool_that_lives_long_chooses_as_a_new_one() -> None:
     # 20,000 pods come and go on three nodes: whatever is kept of the past must not show.
     stage, mix = Stage(8, 8, 8), RequestMix(8)
     placer, preemptor = FgdPlacer(stage.state, mix), FgdPreemptor(stage.pool, mix)
-    mix.learn([Draft("a", Kind.HP, gpus).task() for gpus in (0.5, 1, 2, 8)])
+    mix.learn([Draft("a", Priority.HP, gpus).task() for gpus in (0.5, 1, 2, 8)])
     for number in range(20_000):
-        run = stage.holds(f"n{number % 3}", Draft("t", Kind(number % 4 > 0), (0.5, 1, 2, 3, 4)[number % 5]))
+        run = stage.holds(f"n{number % 3}", Draft("t", Priority(number % 4 > 0), (0.5, 1, 2, 3, 4)[number % 5]))
         if number % 7 == 0:
             placer.choose(run.task)
             preemptor.choose(run.task, 0.0)
@@ -339,10 +333,10 @@ def test_the_mix_is_exactly_what_has_arrived_in_the_pool(case: Case) -> None:
 )
 def test_f_is_its_definition(pieces: int, requests: list[float], idle: int, parts: list[float]) -> None:
     mix = RequestMix(11)
-    tasks = [Draft("x", Kind.SPOT, gpus).task() for gpus in requests]
+    tasks = [Draft("x", Priority.SPOT, gpus).task() for gpus in requests]
     for piece in range(pieces):
         mix.learn(tasks[piece::pieces])
-    filler = [Draft("y", Kind.HP, 1 - part).task() for part in parts]
+    filler = [Draft("y", Priority.HP, 1 - part).task() for part in parts]
     node: Cards = [[] for _ in range(idle)] + [[(Stay(task, 1), need(task))] for task in filler]
     parts_left = [CARD - need(task) for task in filler]
     assert mix.fragmentation(idle, parts_left) == expected_fragmentation(node, Counter(requests))

@@ -12,7 +12,7 @@ from oracle import OraclePool, Settings, Stay, fits, idle_cards, in_canonical_or
 from strategies import Case, cases
 
 from builders import Draft, Stage, workload
-from gfs import Kind, NodeSpec, Task, simulate
+from gfs import NodeSpec, Priority, Task, simulate
 from gfs.core.node import Node
 from gfs.core.run import Run
 from gfs.core.trial import Trial
@@ -25,25 +25,25 @@ from gfs.policies.lyra.reclaim import ReclaimPreemptor
 class ObviousLyra(OraclePool):
     """The rules of SPEC 6, word for word, over all cards of all nodes."""
 
-    def in_order(self, kind: Kind) -> list[Task]:
-        queue = [task for task in self.waiting if task.kind is kind]
+    def in_order(self, priority: Priority) -> list[Task]:
+        queue = [task for task in self.waiting if task.priority is priority]
         return sorted(queue, key=lambda task: (-task.gpus_per_pod, task.pods, task.index))
 
-    def holders(self, i: int, kind: Kind) -> list[Stay]:
-        found = {stay: None for card in self.cluster[i] for stay, _ in card if stay.task.kind is kind}
+    def holders(self, i: int, priority: Priority) -> list[Stay]:
+        found = {stay: None for card in self.cluster[i] for stay, _ in card if stay.task.priority is priority}
         return list(found)
 
     def best_node(self, task: Task, now: float) -> int | None:
         fitting = [i for i, node in enumerate(self.cluster) if fits(node, task)]
-        other = Kind.SPOT if task.kind is Kind.HP else Kind.HP
+        other = Priority.SPOT if not task.is_spot else Priority.HP
         allowed = [i for i in fitting if not self.holders(i, other)]
-        self.seen[f"{task.kind.label} kept off a node with room"] += len(allowed) < len(fitting)
+        self.seen[f"{task.priority.label} kept off a node with room"] += len(allowed) < len(fitting)
         return min(allowed, key=lambda i: (len(idle_cards(self.cluster[i])), i), default=None)
 
     def whom_to_evict(self, task: Task, now: float) -> tuple[int, list[Stay]] | None:
         options = []
         for i, node in enumerate(self.cluster):
-            gone = self.holders(i, Kind.SPOT)
+            gone = self.holders(i, Priority.SPOT)
             if gone and fits(without(node, gone), task):
                 spans = [len({where for where, _, _ in stay.pods}) for stay in gone]
                 options.append((sum(Fraction(1, span) for span in spans), len(gone), i))
@@ -53,7 +53,7 @@ class ObviousLyra(OraclePool):
         self.seen["several nodes to choose from"] += len(options) > 1
         self.seen["costs tie"] += [option[0] for option in options].count(cost) > 1
         self.seen["fewer victims would have cost more"] += victims > min(option[1] for option in options)
-        return i, self.holders(i, Kind.SPOT)
+        return i, self.holders(i, Priority.SPOT)
 
 
 def compare(case: Case) -> Counter[str]:
@@ -80,12 +80,12 @@ def contests(draw: st.DrawFn) -> Case:
     wide = [(3, width), *[(3, 1)] * singles]
     narrow = [(1, draw(st.sampled_from([width, width, 3, 2, 1]))) for _ in range(draw(st.integers(1, 2)))]
     drafts = [
-        Draft(f"s{number}", Kind.SPOT, gpus, pods, at=number, lasting=9000)
+        Draft(f"s{number}", Priority.SPOT, gpus, pods, at=number, lasting=9000)
         for number, (gpus, pods) in enumerate(wide + narrow)
     ]
     for number in range(draw(st.integers(1, 4))):
         gpus, pods = draw(st.sampled_from([(4, 1), (1, 1), (4, 2), (3, 3), (0.5, 1)]))
-        drafts.append(Draft(f"h{number}", Kind.HP, gpus, pods, at=600 + 100 * number, lasting=500))
+        drafts.append(Draft(f"h{number}", Priority.HP, gpus, pods, at=600 + 100 * number, lasting=500))
     settled = {"quota": "none", "quota_share": 1.0, "checkpoint_on_grace": False, "grace_period": 30.0}
     return Case(workload(machines, drafts), settled)
 
@@ -130,7 +130,7 @@ def test_the_cheapest_node_is_found_where_cost_and_victims_pull_apart() -> None:
 @settings(max_examples=60)
 @given(case=cases(max_tasks=30))
 def test_no_node_ever_holds_pods_of_both_classes(case: Case) -> None:
-    kinds = {task.name: task.kind for task in case.work.tasks}
+    kinds = {task.name: task.priority for task in case.work.tasks}
     result = simulate(case.work, scheduler="lyra", check=True, **case.parameters)
     pods: dict[str, list[int]] = defaultdict(lambda: [0, 0])
     for time, event, task, _, node, _, _ in rows_of(result.events.to_pydict()):
@@ -142,15 +142,17 @@ def test_no_node_ever_holds_pods_of_both_classes(case: Case) -> None:
 # -- single choices ---------------------------------------------------------------------------------------
 
 SIZES = [0.1, 0.3, 1 / 3, 0.5, 0.75, 1, 1, 2, 3, 4, 8]
-QUESTIONS = [Draft("x", kind, gpus).task() for kind in Kind for gpus in (0.05, 0.3, 0.5, 0.8, 1, 2, 3, 4, 8)]
+QUESTIONS = [
+    Draft("x", priority, gpus).task() for priority in Priority for gpus in (0.05, 0.3, 0.5, 0.8, 1, 2, 3, 4, 8)
+]
 
 
 def has_room(node: Node, task: Task) -> bool:
     return node.idle >= task.cards if task.cards else node.card_for_share(task.share) is not None
 
 
-def holds(node: Node, runs: list[Run], kind: Kind) -> list[Run]:
-    return [run for run in runs if run.task.kind is kind and any(where is node for where, _, _ in run.places)]
+def holds(node: Node, runs: list[Run], priority: Priority) -> list[Run]:
+    return [run for run in runs if run.task.priority is priority and any(where is node for where, _, _ in run.places)]
 
 
 class Scene:
@@ -165,7 +167,7 @@ class Scene:
         self.questions = [task for task in QUESTIONS if task.gpus_per_pod <= max(sizes)]
 
     def allowed(self, task: Task) -> list[Node]:
-        other = Kind.SPOT if task.kind is Kind.HP else Kind.HP
+        other = Priority.SPOT if not task.is_spot else Priority.HP
         return [node for node in self.nodes if has_room(node, task) and not holds(node, self.runs, other)]
 
     def come(self, draft: Draft, data: st.DataObject) -> None:
@@ -195,7 +197,7 @@ class Scene:
     def check_victims(self, task: Task) -> list[Run]:
         options = []
         for node in self.nodes:
-            everyone = holds(node, self.runs, Kind.SPOT)
+            everyone = holds(node, self.runs, Priority.SPOT)
             if everyone and node.total >= task.gpus_per_pod:
                 cost = sum(Fraction(1, len({where for where, _, _ in run.places})) for run in everyone)
                 options.append((cost, len(everyone), node.index))
@@ -204,7 +206,7 @@ class Scene:
             assert not options
             return []
         assert found.node.index == min(options)[2]
-        assert set(found.runs) == set(holds(found.node, self.runs, Kind.SPOT))
+        assert set(found.runs) == set(holds(found.node, self.runs, Priority.SPOT))
         if len(options) > 1:
             assert found.choice == f"cheapest of {len(options)} nodes on loan"
         return list(found.runs)
@@ -227,13 +229,13 @@ def test_every_single_choice_is_that_of_a_scan(data: st.DataObject) -> None:
     for number in range(data.draw(st.integers(1, 30))):
         what = data.draw(st.sampled_from(["come", "come", "come", "come", "go", "try"]))
         if what == "come":
-            kind = data.draw(st.sampled_from([Kind.HP, Kind.SPOT, Kind.SPOT]))
+            priority = data.draw(st.sampled_from([Priority.HP, Priority.SPOT, Priority.SPOT]))
             gpus, pods = data.draw(st.sampled_from(SIZES)), data.draw(st.sampled_from([1, 1, 2, 3, 4, 6]))
-            scene.come(Draft(f"t{number}", kind, gpus, pods), data)
+            scene.come(Draft(f"t{number}", priority, gpus, pods), data)
         elif what == "go" and scene.runs:
             scene.go(data.draw(st.sampled_from(scene.runs)))
         elif what == "try":
-            hp = [task for task in scene.questions if task.kind is Kind.HP]
+            hp = [task for task in scene.questions if not task.is_spot]
             scene.try_a_gang(data.draw(st.sampled_from(hp)), data.draw(st.integers(1, 3)))
         scene.check_choices()
         if data.draw(st.booleans()):  # often enough that nodes change more than once between two questions
@@ -244,11 +246,11 @@ def test_every_single_choice_is_that_of_a_scan(data: st.DataObject) -> None:
 def test_a_pool_that_lives_long_answers_as_a_new_one() -> None:
     # 6,000 gangs come and go on 7 nodes, each of another span: what the heaps keep of the past must not show.
     scene = Scene([8] * 7)
-    wish = Draft("h", Kind.HP, 8).task()
+    wish = Draft("h", Priority.HP, 8).task()
     for number in range(6_000):
         span = 1 + number % 7
         names = [f"n{(number + i) % 7}" for i in range(span)]
-        run = scene.stage.spread(names, Draft(f"g{number}", Kind.SPOT, pods=span))
+        run = scene.stage.spread(names, Draft(f"g{number}", Priority.SPOT, pods=span))
         scene.runs.append(run)
         if len(scene.runs) > 7:
             scene.go(scene.runs[number % 7])

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from builders import Draft, Stage
-from gfs import Kind, Task
+from gfs import Priority, Task
 from gfs.core.run import Run
 from gfs.policies.fit import best_fit, first_fit
 from gfs.policies.gfs.scoring import GfsPlacer
@@ -21,14 +21,16 @@ from gfs.policies.gfs.scoring import GfsPlacer
 CARD = 1_000_000
 GAMMA, M = 0.5, 30.0
 SIZES = [0.1, 0.3, 1 / 3, 0.5, 0.75, 1, 1, 2, 3, 4, 8]
-QUESTIONS = [Draft("x", kind, gpus).task() for kind in Kind for gpus in (0.05, 0.3, 0.5, 0.8, 1, 2, 3, 4, 8)]
+QUESTIONS = [
+    Draft("x", priority, gpus).task() for priority in Priority for gpus in (0.05, 0.3, 0.5, 0.8, 1, 2, 3, 4, 8)
+]
 
 
 class Obvious:
     """The cards of every node as plain lists, and answers by scan."""
 
     def __init__(self, sizes: list[int]) -> None:
-        self.cards: list[list[list[tuple[Kind, int]]]] = [[[] for _ in range(size)] for size in sizes]
+        self.cards: list[list[list[tuple[Priority, int]]]] = [[[] for _ in range(size)] for size in sizes]
         self.evictions: list[tuple[int, float]] = []
 
     def change(self, run: Run, sign: int) -> None:
@@ -36,14 +38,14 @@ class Obvious:
         for node, mask, _ in run.places:
             for number, card in enumerate(self.cards[node.index]):
                 if mask >> number & 1:
-                    entry = (run.task.kind, share or CARD)
+                    entry = (run.task.priority, share or CARD)
                     if sign > 0:
                         card.append(entry)
                     else:
                         card.remove(entry)
 
     def fitting(self, task: Task) -> list[int]:
-        def fits(cards: list[list[tuple[Kind, int]]]) -> bool:
+        def fits(cards: list[list[tuple[Priority, int]]]) -> bool:
             if task.gpus_per_pod < 1:
                 return any(CARD - sum(m for _, m in card) >= round(task.gpus_per_pod * CARD) for card in cards)
             return self.idle(cards) >= task.gpus_per_pod
@@ -51,7 +53,7 @@ class Obvious:
         return [node for node, cards in enumerate(self.cards) if fits(cards)]
 
     @staticmethod
-    def idle(cards: list[list[tuple[Kind, int]]]) -> int:
+    def idle(cards: list[list[tuple[Priority, int]]]) -> int:
         return sum(not card for card in cards)
 
     def first_fit(self, task: Task, now: float) -> int | None:
@@ -63,7 +65,7 @@ class Obvious:
     def gfs(self, task: Task, now: float) -> int | None:
         def scores(i: int) -> tuple[Any, ...]:
             cards = self.cards[i]
-            own = sum(any(kind is task.kind for kind, _ in card) for card in cards)
+            own = sum(any(priority is task.priority for priority, _ in card) for card in cards)
             return (
                 Fraction(self.idle(cards), len(cards)),
                 -Fraction(own, len(cards)),
@@ -71,14 +73,14 @@ class Obvious:
                 i,
             )
 
-        open_nodes = [i for i in self.fitting(task) if task.kind is Kind.HP or self.score3(i, task, now) > 0]
+        open_nodes = [i for i in self.fitting(task) if not task.is_spot or self.score3(i, task, now) > 0]
         return min(open_nodes, key=scores, default=None)
 
     def score3(self, i: int, task: Task, now: float) -> float:
         ages = [now - when for node, when in self.evictions if node == i]
         e = GAMMA * sum(age < 3600 for age in ages) + (1 - GAMMA) * sum(age < 86400 for age in ages) / 24
         heat = 0.01 * M**e
-        return round(max(1 - heat, 0.0) if task.kind is Kind.SPOT else min(heat, 1.0), 9)
+        return round(max(1 - heat, 0.0) if task.is_spot else min(heat, 1.0), 9)
 
 
 PLACERS = {
@@ -101,7 +103,7 @@ def test_the_index_answers_like_a_scan(which: str, data: st.DataObject) -> None:
     now = 0.0
 
     def come(number: int) -> None:
-        draft = Draft(f"t{number}", data.draw(st.sampled_from(list(Kind))), data.draw(st.sampled_from(SIZES)))
+        draft = Draft(f"t{number}", data.draw(st.sampled_from(list(Priority))), data.draw(st.sampled_from(SIZES)))
         fitting = obvious.fitting(draft.task())
         if fitting:
             run = stage.holds(f"n{data.draw(st.sampled_from(fitting))}", draft, now)
@@ -112,7 +114,7 @@ def test_the_index_answers_like_a_scan(which: str, data: st.DataObject) -> None:
         if runs:
             run = runs.pop(data.draw(st.integers(0, len(runs) - 1)))
             obvious.change(run, -1)
-            if evicted and run.task.kind is Kind.SPOT:
+            if evicted and run.task.is_spot:
                 stage.evicts(run, now)
                 obvious.evictions.append((run.places[0][0].index, now))
             else:
@@ -137,7 +139,7 @@ def test_a_pool_that_lives_long_answers_as_a_new_one() -> None:
     stage = Stage(8, 8)
     placer = GfsPlacer(stage.state)
     for number in range(20_000):
-        run = stage.holds(f"n{number % 2}", Draft("t", Kind(number % 3 > 0), 1 + number % 4))
+        run = stage.holds(f"n{number % 2}", Draft("t", Priority(number % 3 > 0), 1 + number % 4))
         stage.state.finish(run, 0.0)
     fresh = GfsPlacer(Stage(8, 8).state)
     for task in QUESTIONS:

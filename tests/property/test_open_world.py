@@ -19,7 +19,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from open_world import Instant, Move, Wish, World
 
-from gfs import SCHEDULERS, Kind, NodeSpec, Parameters, Task
+from gfs import SCHEDULERS, NodeSpec, Parameters, Priority, Task
 from gfs.assembly.schedulers import build_scheduler
 from gfs.core.events import EvictionDone, NodeChangeKind, Submitted
 
@@ -54,7 +54,7 @@ def submits(draw: st.DrawFn) -> Move:
     return Move(
         "submit",
         wish=Wish(
-            kind=draw(st.sampled_from([Kind.HP, Kind.SPOT, Kind.SPOT])),
+            priority=draw(st.sampled_from([Priority.HP, Priority.SPOT, Priority.SPOT])),
             gpus=draw(st.sampled_from([1, 1, 2, 2, 4, 8, 0.5, 0.3, 0.6])),
             pods=draw(st.sampled_from([1, 1, 1, 2, 3])),
             model=draw(st.sampled_from(["A100"] * 5 + ["T4", "H20"])),
@@ -133,7 +133,7 @@ def test_a_driver_can_tell_who_has_not_left_the_cards_of_a_start(scheduler: str)
     wide, half, small = (
         Task(i, name, "lab", "A100", kind, pods, gpus, 0.0)
         for i, (name, kind, pods, gpus) in enumerate(
-            [("wide", Kind.SPOT, 2, 4.0), ("half", Kind.HP, 1, 4.0), ("small", Kind.HP, 1, 2.0)]
+            [("wide", Priority.SPOT, 2, 4.0), ("half", Priority.HP, 1, 4.0), ("small", Priority.HP, 1, 2.0)]
         )
     )
     cluster.handle(0.0, [Submitted(wide)])

@@ -28,7 +28,7 @@ from strategies import Case, cases
 from traces import five_busy_days
 
 from builders import hp, nodes, spot
-from gfs import SCHEDULERS, Kind, NodeEvent, Parameters, Workload
+from gfs import SCHEDULERS, NodeEvent, Parameters, Priority, Workload
 from gfs.assembly.run import guarantees_of, period_of
 from gfs.assembly.schedulers import build_scheduler
 from gfs.assembly.snapshot import FORMAT, VERSION, load_state, save_state
@@ -182,10 +182,7 @@ def facts(scheduler: Scheduler) -> Any:
     """Of a pool, who runs where and who waits."""
     return {
         model: (
-            [
-                (run.task.name, run.number, [(n.name, m) for n, m, _ in run.places])
-                for run in pool.state.runs.values()
-            ],
+            [(run.task.name, run.number, [(n.name, m) for n, m, _ in run.places]) for run in pool.state.runs.values()],
             [(each.task.name, each.number, each.since) for each in pool.state.waiting.values()],
         )
         for model, pool in scheduler.pools.items()
@@ -326,9 +323,7 @@ def test_a_file_cut_short_is_noticed(saved: Path, left: float) -> None:
     assert put_aside(saved) == content
 
 
-@pytest.mark.parametrize(
-    "content", [b"", b"\n", b"hello\n", b"{}\n", b'{"format": "other"}\n', b"\x80\x05N.", b"[1]"]
-)
+@pytest.mark.parametrize("content", [b"", b"\n", b"hello\n", b"{}\n", b'{"format": "other"}\n', b"\x80\x05N.", b"[1]"])
 def test_a_file_of_somebody_else_is_refused_and_kept(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "notes"
     path.write_bytes(content)
@@ -472,7 +467,7 @@ def test_nothing_of_the_past_is_kept_in_a_run() -> None:
     sizes = []
     for turn in range(1, 40):
         now = turn * DAY
-        task = replace(hp("h", gpus=4).task(turn), kind=Kind.HP)
+        task = replace(hp("h", gpus=4).task(turn), priority=Priority.HP)
         plan = scheduler.handle(now, [Submitted(task)])
         assert [eviction.run.task for eviction in plan.evictions] == [victim]
         (run,) = plan.starts

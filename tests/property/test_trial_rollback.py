@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from builders import Draft, Stage
-from gfs import Kind
+from gfs import Priority
 from gfs.core.invariants import check_pool
 from gfs.core.node import Node
 from gfs.core.pool import Pool
@@ -16,19 +16,16 @@ from gfs.core.trial import Trial
 from gfs.policies.gfs.scoring import GfsPlacer
 
 SIZES = [0.1, 0.3, 1 / 3, 0.5, 0.9, 1, 1, 2, 4, 8]
-LOOKED_AT = [Draft("x", kind, gpus) for kind in Kind for gpus in (0.2, 0.5, 1, 2, 4, 8)]
+LOOKED_AT = [Draft("x", priority, gpus) for priority in Priority for gpus in (0.2, 0.5, 1, 2, 4, 8)]
 
 
 def snapshot(pool: Pool) -> dict[str, Any]:
     """Every count of a pool and its nodes, by value."""
     nodes = [
-        {name: _copied(getattr(node, name)) for name in Node.__slots__ if name not in ("spec",)}
-        for node in pool.nodes
+        {name: _copied(getattr(node, name)) for name in Node.__slots__ if name not in ("spec",)} for node in pool.nodes
     ]
     counts = {
-        name: _copied(value)
-        for name, value in vars(pool).items()
-        if name not in ("nodes", "listeners", "_changed")
+        name: _copied(value) for name, value in vars(pool).items() if name not in ("nodes", "listeners", "_changed")
     }
     counts["spot_in_use"] = {hours: micro for hours, micro in pool.spot_in_use.items() if micro}
     return {"nodes": nodes, **counts}
@@ -49,7 +46,7 @@ def busy_stages(draw: st.DrawFn) -> Stage:
     for number in range(draw(st.integers(0, 14))):
         draft = Draft(
             f"t{number}",
-            draw(st.sampled_from(list(Kind))),
+            draw(st.sampled_from(list(Priority))),
             draw(st.sampled_from(SIZES)),
             draw(st.integers(1, 3)),
             hours=draw(st.sampled_from([1, 2])),
@@ -66,7 +63,7 @@ def busy_stages(draw: st.DrawFn) -> Stage:
         trial.rollback()
         if len(names) == draft.pods:
             run = stage.spread(names, draft)
-            if run.task.kind is Kind.SPOT:
+            if run.task.is_spot:
                 stage.runs.append(run)
     return stage
 
@@ -85,7 +82,7 @@ def test_rollback_restores_every_field(stage: Stage, data: st.DataObject) -> Non
     before = snapshot(pool)
     asked = [draft.task() for draft in LOOKED_AT if draft.gpus <= pool.sizes[-1]]
     chosen_before = [placer.choose(wish) for wish in asked]
-    tried = Draft("h", Kind.HP, data.draw(st.sampled_from(SIZES)), pods=8)
+    tried = Draft("h", Priority.HP, data.draw(st.sampled_from(SIZES)), pods=8)
     trial, task, victims = Trial(pool), tried.task(99), list(stage.runs)
     for _ in range(data.draw(st.integers(1, 8))):
         options = [node for node in pool.nodes if has_room(node, tried)]

@@ -20,7 +20,7 @@ import numpy as np
 import pytest
 
 from builders import nodes
-from gfs import Kind, Parameters, Task
+from gfs import Parameters, Priority, Task
 from gfs.assembly.schedulers import build_scheduler
 from gfs.core.events import (
     Cancelled,
@@ -90,9 +90,7 @@ class Life:
 
     def __init__(self, scheduler: str, quota: str) -> None:
         # Whom the quota never lets start would wait for ever, and rightly be kept: such tasks are withdrawn.
-        numbers = Parameters(
-            quota=quota, quota_share=0.5, history_days=28.0, history_hours=1000.0, patience=7200.0
-        )
+        numbers = Parameters(quota=quota, quota_share=0.5, history_days=28.0, history_hours=1000.0, patience=7200.0)
         self.scheduler: Scheduler = build_scheduler(
             scheduler, nodes(8, 8, 4, 4), numbers, period=7200.0, guarantees=(1.0, 2.0), look_back=30 * DAY
         )
@@ -148,7 +146,7 @@ class Life:
         events: list[Any] = []
         random, now = self.random, hour * HOUR
         for _ in range(2 if hour % 24 < 12 else 1):
-            kind = Kind.HP if random.random() < (0.6 if hour % 24 < 12 else 0.1) else Kind.SPOT
+            kind = Priority.HP if random.random() < (0.6 if hour % 24 < 12 else 0.1) else Priority.SPOT
             task = Task(
                 self.tasks, f"t{self.tasks}", random.choice(["lab", "shop"]), "A100", kind,
                 random.choice([1, 1, 2]), random.choice([0.5, 1.0, 2.0, 4.0, 8.0]), now,

@@ -126,9 +126,7 @@ def test_a_renewed_task_is_moved_where_the_cards_would_do_but_lie_apart() -> Non
 
 def test_a_lease_in_nobodys_way_goes_on_even_if_its_like_may_stop() -> None:
     # Four spot tasks of 2; an HP task of 2 needs one of them gone, not more.
-    story = chronus(
-        [8], *(spot(f"s{i}", gpus=2, lasting=1000) for i in range(4)), hp("h", at=10, gpus=2, lasting=100)
-    )
+    story = chronus([8], *(spot(f"s{i}", gpus=2, lasting=1000) for i in range(4)), hp("h", at=10, gpus=2, lasting=100))
     assert len(story.victims()) == 1
 
 
@@ -275,9 +273,7 @@ def test_the_life_of_a_suspended_task() -> None:
         ("ran", 600.0, 820.0),
         ("finished", 1420.0, 0.0),
     ]
-    assert (
-        story.why_waited("s", run=2) == "no lease in this round: waiting Spot tasks asked for 8 GPUs, 0 were left"
-    )
+    assert story.why_waited("s", run=2) == "no lease in this round: waiting Spot tasks asked for 8 GPUs, 0 were left"
 
 
 def test_a_task_that_can_never_get_a_lease_is_reported_as_stuck() -> None:
@@ -312,6 +308,4 @@ def test_the_solver_is_reported() -> None:
     late = chronus([10], *drafts, solver_seconds=1e-9)
     assert late.result.summary()["solver"]["out_of_time"] == 1
     assert late.result.summary()["solver"]["worst_gap"] > 0
-    assert late.started("a6") == [0.0], (
-        "without a solution: what is worth most per GPU, then by submission and name"
-    )
+    assert late.started("a6") == [0.0], "without a solution: what is worth most per GPU, then by submission and name"

@@ -99,9 +99,7 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("groups", "space", "counts", "effort"), [c[1:] for c in CASES], ids=[c[0] for c in CASES]
-)
+@pytest.mark.parametrize(("groups", "space", "counts", "effort"), [c[1:] for c in CASES], ids=[c[0] for c in CASES])
 def test_the_best_set(groups: Sequence[Group], space: Room, counts: list[int], effort: Effort) -> None:
     found = select(groups, space, seconds=10.0)
     assert found.counts == counts

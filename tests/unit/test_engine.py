@@ -38,9 +38,7 @@ def test_hp_on_idle_cards_needs_no_grace() -> None:
 )
 def test_a_restart_costs_40_s_up_to_8_gpus_and_60_s_above(gpus: float, pods: int, overhead: float) -> None:
     # Evicted at 100 without a checkpoint; h runs 130 to 140, then s needs its overhead and all 500 s.
-    story = play(
-        nodes(8, 8), spot("s", gpus=gpus, pods=pods, lasting=500), hp("h", gpus=8, pods=2, at=100, lasting=10)
-    )
+    story = play(nodes(8, 8), spot("s", gpus=gpus, pods=pods, lasting=500), hp("h", gpus=8, pods=2, at=100, lasting=10))
     assert story.spans("s") == [(0.0, 100.0), (140.0, 140.0 + overhead + 500.0)]
 
 

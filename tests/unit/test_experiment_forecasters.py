@@ -208,9 +208,7 @@ class TestExhibit:
         assert not exhibit.blocks
 
     def test_a_short_trace_is_too_short(self, tmp_path: Path) -> None:
-        setup = Setup(
-            quick=True, given=trace(tmp_path, "a,lab,A100,4,1,1,0,100,HP", "b,lab,A100,4,1,1,36000,9,HP")
-        )
+        setup = Setup(quick=True, given=trace(tmp_path, "a,lab,A100,4,1,1,0,100,HP", "b,lab,A100,4,1,1,36000,9,HP"))
         exhibit = shown(setup, answered(setup))
         assert exhibit.missing[0].startswith("10 hours of demand are too few")
 

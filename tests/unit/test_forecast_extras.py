@@ -33,9 +33,7 @@ def test_the_baselines_of_the_paper_and_the_ceiling_are_there() -> None:
 def test_it_says_what_to_install(name: str, extra: str) -> None:
     with pytest.raises(InputError) as raised:
         MODELS[name].load()
-    assert str(raised.value) == (
-        f"forecaster {name} needs packages that are not installed: pip install 'gfs[{extra}]'"
-    )
+    assert str(raised.value) == (f"forecaster {name} needs packages that are not installed: pip install 'gfs[{extra}]'")
 
 
 @pytest.mark.parametrize(("name", "extra"), NEED_EXTRA.items())

@@ -100,9 +100,7 @@ class TestLong:
         assert (row, column, value) == (2, "time", "1712000000")
         assert "too large for the number of an hour" in reason
 
-    @pytest.mark.parametrize(
-        ("text", "reason"), [("7", "not a timestamp"), ("", "missing"), ("noon", "not a time")]
-    )
+    @pytest.mark.parametrize(("text", "reason"), [("7", "not a timestamp"), ("", "missing"), ("noon", "not a time")])
     def test_among_timestamps_all_must_be_some(self, file: Path, text: str, reason: str) -> None:
         ((row, column, value, said),) = refused(file, f"{HEADER}2024-04-01T00,o,A,1\n{text},o,A,1\n")
         assert (row, column, value) == (3, "time", text)

@@ -214,9 +214,7 @@ class TestPage:
     def test_only_the_largest_of_very_many(self, tmp_path: Path) -> None:
         keys = tuple(SeriesKey(f"org-{i:03d}", "A100") for i in range(MOST_SERIES + 3))
         many = NormalForecast(keys, np.ones((len(keys), 2)), np.ones((len(keys), 2)))
-        prediction_page(
-            Prediction.of("x", history(keys=keys), many, (0.9,)), "</script><b>", tmp_path / "next.html"
-        )
+        prediction_page(Prediction.of("x", history(keys=keys), many, (0.9,)), "</script><b>", tmp_path / "next.html")
         page = (tmp_path / "next.html").read_text(encoding="utf-8")
         assert "3 smaller ones are left out" in page
         assert "</script><b>" not in page

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from gfs.domain.errors import InputError
-from gfs.domain.task import Kind, Task
+from gfs.domain.task import Priority, Task
 from gfs.domain.workload import Workload
 from gfs.workloads import PRESETS, generate, read_trace, write_trace
 from gfs.workloads.calibration import figures
@@ -32,8 +32,8 @@ class Columns:
     pods: np.ndarray
 
     @classmethod
-    def of(cls, workload: Workload, kind: Kind, model: str | None = None) -> Columns:
-        tasks = [t for t in workload.tasks if t.kind is kind and model in (None, t.gpu_model)]
+    def of(cls, workload: Workload, priority: Priority, model: str | None = None) -> Columns:
+        tasks = [t for t in workload.tasks if t.priority is priority and model in (None, t.gpu_model)]
         lasting = workload.durations
         rows = [(t.submit_time, lasting[t.index], t.gpus_per_pod, t.pods) for t in tasks]
         return cls(*np.array(rows).reshape(-1, 4).T)
@@ -55,12 +55,12 @@ class Columns:
         return np.cumsum(change)[: int(days * DAY / step)]
 
 
-def as_rows(workload: Workload, kind: Kind) -> list[tuple[object, ...]]:
+def as_rows(workload: Workload, priority: Priority) -> list[tuple[object, ...]]:
     names = [field.name for field in fields(Task) if field.name != "index"]
     return [
         (*(getattr(t, name) for name in names), workload.durations[t.index])
         for t in workload.tasks
-        if t.kind is kind
+        if t.priority is priority
     ]
 
 
@@ -71,12 +71,12 @@ def paper() -> Workload:
 
 @pytest.fixture(scope="module")
 def hp(paper: Workload) -> Columns:
-    return Columns.of(paper, Kind.HP)
+    return Columns.of(paper, Priority.HP)
 
 
 @pytest.fixture(scope="module")
 def spot(paper: Workload) -> Columns:
-    return Columns.of(paper, Kind.SPOT)
+    return Columns.of(paper, Priority.SPOT)
 
 
 def test_paper_has_the_size_of_the_paper(paper: Workload, hp: Columns, spot: Columns) -> None:
@@ -87,10 +87,10 @@ def test_paper_has_the_size_of_the_paper(paper: Workload, hp: Columns, spot: Col
     assert max(t.submit_time for t in paper.tasks) < 91 * DAY
 
 
-@pytest.mark.parametrize("kind", list(Kind))
-def test_paper_request_mix_within_half_a_point(paper: Workload, kind: Kind) -> None:
-    published = figures()["paper_simulation"]["request_mix_percent"][kind.label]
-    found = Columns.of(paper, kind)
+@pytest.mark.parametrize("priority", list(Priority))
+def test_paper_request_mix_within_half_a_point(paper: Workload, priority: Priority) -> None:
+    published = figures()["paper_simulation"]["request_mix_percent"][priority.label]
+    found = Columns.of(paper, priority)
     assert 100 * np.mean(found.size < 1) == pytest.approx(published["<1"], abs=0.5)
     for size in (1, 2, 4, 8):
         assert 100 * np.mean(found.size == size) == pytest.approx(published[str(size)], abs=0.5)
@@ -139,7 +139,7 @@ def test_paper_rhythm_of_the_day(paper: Workload, hp: Columns) -> None:
     assert np.abs(found - published / published.sum()).max() < 0.004
     assert set(np.argsort(found)[-6:]) <= {10, 11, 14, 15, 16, 17}
     # demand of both classes swings between 0.88 and 1.12 of its mean in the trace, low in the morning
-    demand = hp.demand(91, 3600) + Columns.of(paper, Kind.SPOT).demand(91, 3600)
+    demand = hp.demand(91, 3600) + Columns.of(paper, Priority.SPOT).demand(91, 3600)
     by_hour = demand.reshape(-1, 24).mean(axis=0) / demand.mean()
     assert by_hour.min() == pytest.approx(0.88, abs=0.05)
     assert by_hour.max() == pytest.approx(1.12, abs=0.05)
@@ -158,9 +158,9 @@ def test_paper_organizations_have_rhythms_of_their_own(paper: Workload) -> None:
     assert nights[-1] > 1.5 * nights[0]
 
 
-@pytest.mark.parametrize(("kind", "share"), [(Kind.HP, 1 / 4), (Kind.SPOT, 1 / 8)])
-def test_paper_gang_sizes_as_published(paper: Workload, kind: Kind, share: float) -> None:
-    found = Columns.of(paper, kind)
+@pytest.mark.parametrize(("priority", "share"), [(Priority.HP, 1 / 4), (Priority.SPOT, 1 / 8)])
+def test_paper_gang_sizes_as_published(paper: Workload, priority: Priority, share: float) -> None:
+    found = Columns.of(paper, priority)
     assert found.gpus.max() <= 2296 * share
     gangs = found.pods[found.pods > 1]
     table = np.array(figures()["gangs"]["jobs_by_pods"])
@@ -181,18 +181,18 @@ def test_spot_scale_multiplies_spot_and_leaves_hp_alone() -> None:
     base = generate("paper", nodes=57)
     for scale in (2, 4):
         more = generate("paper", nodes=57, spot_scale=scale)
-        assert as_rows(more, Kind.HP) == as_rows(base, Kind.HP)
-        found = Columns.of(more, Kind.SPOT)
-        assert len(found.submit) == pytest.approx(scale * len(as_rows(base, Kind.SPOT)), abs=scale)
+        assert as_rows(more, Priority.HP) == as_rows(base, Priority.HP)
+        found = Columns.of(more, Priority.SPOT)
+        assert len(found.submit) == pytest.approx(scale * len(as_rows(base, Priority.SPOT)), abs=scale)
         assert found.load(57 * 8, 91) == pytest.approx(0.07 * scale, abs=0.004)
         assert found.duration.mean() == pytest.approx(10_100, rel=0.01)
-    assert as_rows(generate("paper", nodes=57, spot_scale=0), Kind.SPOT) == []
+    assert as_rows(generate("paper", nodes=57, spot_scale=0), Priority.SPOT) == []
 
 
 @pytest.mark.parametrize(("nodes", "days"), [(29, 91), (287, 7), (100, 28), (1000, 3), (40, 182)])
 def test_nodes_and_days_scale_the_tasks_and_keep_the_load(nodes: int, days: float) -> None:
     workload = generate("paper", nodes=nodes, days=days)
-    hp, spot = Columns.of(workload, Kind.HP), Columns.of(workload, Kind.SPOT)
+    hp, spot = Columns.of(workload, Priority.HP), Columns.of(workload, Priority.SPOT)
     assert len(workload.nodes) == nodes
     assert hp.load(nodes * 8, days) == pytest.approx(0.575, abs=0.02)
     assert spot.load(nodes * 8, days) == pytest.approx(0.07, abs=0.01)
@@ -209,16 +209,16 @@ def test_production_has_the_published_pools() -> None:
     published = figures()["nodes"]["groups"]
     assert groups == {(model, gpus): count for model, kinds in published.items() for count, gpus in kinds}
     assert sum(n.gpus for n in workload.nodes) == 10_412
-    hp = Columns.of(workload, Kind.HP)
+    hp = Columns.of(workload, Priority.HP)
     assert np.quantile(hp.duration, 0.9) == pytest.approx(58_770, rel=0.02)
     assert np.median(hp.duration) == pytest.approx(1101, rel=0.02)
     for model, cards in workload.capacity().items():
-        pool = Columns.of(workload, Kind.HP, model)
+        pool = Columns.of(workload, Priority.HP, model)
         rate = figures()["allocation_rate_before"]["rate"].get(model)
         wanted = rate or figures()["trace_totals"]["demand_over_capacity_by_model"][model]
         assert pool.load(cards, 28) == pytest.approx(wanted, abs=0.03), model
         assert (pool.demand(28, 300) / cards).max() <= 1.0, model
-        jobs = len(pool.submit) + len(Columns.of(workload, Kind.SPOT, model).submit)
+        jobs = len(pool.submit) + len(Columns.of(workload, Priority.SPOT, model).submit)
         assert jobs == pytest.approx(figures()["trace_totals"]["jobs_by_model"][model] * 28 / 184, abs=2)
 
 
@@ -227,7 +227,7 @@ def test_demo_is_small_and_busy() -> None:
     assert len(workload.nodes) == 32
     assert len(workload.tasks) == 7200
     cards = sum(workload.capacity().values())
-    assert sum(Columns.of(workload, kind).load(cards, 7) for kind in Kind) > 0.7
+    assert sum(Columns.of(workload, priority).load(cards, 7) for priority in Priority) > 0.7
 
 
 @pytest.mark.parametrize("name", sorted(PRESETS))
@@ -271,9 +271,7 @@ def test_long_tasks_are_a_steady_load() -> None:
     tasks = long_running(4000, 10_000, 200_000, horizon, np.random.default_rng(1))
     assert tasks.duration.mean() == pytest.approx(200_000, rel=0.01)
     assert (tasks.submit + tasks.duration).max() <= horizon
-    running = [
-        np.sum((tasks.submit <= t) & (tasks.submit + tasks.duration > t)) for t in range(0, 1_000_000, 50_000)
-    ]
+    running = [np.sum((tasks.submit <= t) & (tasks.submit + tasks.duration > t)) for t in range(0, 1_000_000, 50_000)]
     assert min(running) > 0.94 * np.mean(running)
     assert max(running) < 1.06 * np.mean(running)
 

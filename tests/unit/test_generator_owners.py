@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gfs.domain.task import Kind
+from gfs.domain.task import Priority
 from gfs.domain.workload import Workload
 from gfs.workloads import PRESETS, generate
 from gfs.workloads.calibration import figures
@@ -28,11 +28,11 @@ class Job:
     duration: float
 
 
-def of_owner(workload: Workload, kind: Kind = Kind.HP, model: str = "A100") -> dict[str, list[Job]]:
+def of_owner(workload: Workload, priority: Priority = Priority.HP, model: str = "A100") -> dict[str, list[Job]]:
     """Tasks of a class in a pool by organization."""
     found: dict[str, list[Job]] = {}
     for task, duration in zip(workload.tasks, workload.durations, strict=True):
-        if task.kind is kind and task.gpu_model == model:
+        if task.priority is priority and task.gpu_model == model:
             found.setdefault(task.organization, []).append(Job(task.gpus, task.submit_time, duration))
     return found
 
@@ -41,9 +41,9 @@ def work(tasks: list[Job]) -> float:
     return sum(t.gpus * t.duration for t in tasks)
 
 
-def shares(workload: Workload, kind: Kind = Kind.HP, model: str = "A100") -> dict[str, float]:
+def shares(workload: Workload, priority: Priority = Priority.HP, model: str = "A100") -> dict[str, float]:
     """Share of the GPU time by organization."""
-    found = {owner: work(tasks) for owner, tasks in of_owner(workload, kind, model).items()}
+    found = {owner: work(tasks) for owner, tasks in of_owner(workload, priority, model).items()}
     return {owner: amount / sum(found.values()) for owner, amount in found.items()}
 
 
@@ -131,10 +131,10 @@ def test_demand_of_organizations_without_large_gangs_is_steady(paper: Workload) 
 
 
 def test_spot_tasks_have_owners_in_the_same_way(paper: Workload) -> None:
-    found = shares(paper, Kind.SPOT)
+    found = shares(paper, Priority.SPOT)
     for owner in ("org-57", "org-66", "org-67", "org-37"):
         assert found[owner] == pytest.approx(published()[owner], rel=0.05), owner
-    sizes = {owner: gpus_per_job(tasks) for owner, tasks in of_owner(paper, Kind.SPOT).items()}
+    sizes = {owner: gpus_per_job(tasks) for owner, tasks in of_owner(paper, Priority.SPOT).items()}
     assert sizes["org-57"] > 3 * sizes["org-66"]
 
 

@@ -13,14 +13,14 @@ import numpy as np
 import pytest
 
 from gfs.domain.node import NodeSpec
-from gfs.domain.task import Kind, Task
+from gfs.domain.task import Priority, Task
 from gfs.domain.workload import Workload
 from gfs.telemetry.inspection import OTHERS, inspect
 from gfs.telemetry.metrics_binning import time_average
 
-A = Task(0, "a", "x", "A100", Kind.HP, 1, 8.0, 1800.0)
-B = Task(1, "b", "y", "A100", Kind.SPOT, 2, 2.0, 3600.0)
-C = Task(2, "c", "x", "T4", Kind.HP, 1, 0.5, 7200.0)
+A = Task(0, "a", "x", "A100", Priority.HP, 1, 8.0, 1800.0)
+B = Task(1, "b", "y", "A100", Priority.SPOT, 2, 2.0, 3600.0)
+C = Task(2, "c", "x", "T4", Priority.HP, 1, 0.5, 7200.0)
 RUNS = {"a": 3600.0, "b": 900.0, "c": 7200.0}
 NODES = (
     NodeSpec(0, "n0", "A100", 8),

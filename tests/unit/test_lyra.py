@@ -10,7 +10,6 @@ import pytest
 
 import builders
 from builders import Draft, Stage, hp, nodes, spot
-from gfs import Kind
 from gfs.core.reasons import NoRoom
 from gfs.policies.lyra.loans import LoanPlacer
 from gfs.policies.lyra.reclaim import ReclaimPreemptor
@@ -167,9 +166,7 @@ def reclaimed(sizes: Sequence[int], loans: dict[str, str], wish: Draft) -> Recla
         ("a node is returned whole", (8,), {"s1": "n0", "s2": "n0"}, "n0", "s1 s2"),
     ],
 )
-def test_the_cheapest_node(
-    why: str, sizes: tuple[int, ...], loans: dict[str, str], node: str, victims: str
-) -> None:
+def test_the_cheapest_node(why: str, sizes: tuple[int, ...], loans: dict[str, str], node: str, victims: str) -> None:
     found = reclaimed(sizes, loans, hp("h", gpus=2))
     assert found is not None
     assert (found.node, found.victims) == (node, victims.split()), why
@@ -389,7 +386,7 @@ def test_refused_nodes_are_counted_where_a_pod_would_fit() -> None:
 
     def refused(draft: Draft) -> int:
         count, why = placer.closed(draft.task())
-        assert why == (LENT if draft.kind is Kind.HP else HP_HAS)
+        assert why == (HP_HAS if draft.priority is Priority.SPOT else LENT)
         return count
 
     assert [refused(spot("x", gpus=g)) for g in (8, 7, 6, 1)] == [0, 1, 2, 2]
@@ -401,9 +398,7 @@ def test_refused_nodes_are_counted_where_a_pod_would_fit() -> None:
 def test_a_spot_task_is_told_whose_the_idle_cards_are() -> None:
     story = play(nodes(8, 8), hp("a", gpus=6), hp("b", gpus=5), spot("s", gpus=2, at=10), spot("t", gpus=3, at=11))
     # 2 idle on n0, 3 on n1.
-    assert story.why_waited("s") == (
-        "pool A100: 5 idle cards, but the 2 nodes with room are in use by HP, not on loan"
-    )
+    assert story.why_waited("s") == ("pool A100: 5 idle cards, but the 2 nodes with room are in use by HP, not on loan")
     assert story.why_waited("t") == "pool A100: 5 idle cards, but the node with room is in use by HP, not on loan"
 
 

@@ -22,16 +22,16 @@ import pytest
 from gfs.domain.errors import InputError
 from gfs.domain.execution import ExecutionRules
 from gfs.domain.node import NodeSpec
-from gfs.domain.task import Kind, Task
+from gfs.domain.task import Priority, Task
 from gfs.domain.workload import Workload
 from gfs.telemetry.metrics import compute_metrics, default_prices, monthly_benefit, runs_table
 from gfs.telemetry.metrics_prices import price_of
 from logs import AUDITOR, Row, agrees_with_auditor, log, scrambled
 
-S1 = Task(0, "s1", "lab", "A100", Kind.SPOT, 2, 8.0, 0.0)
-S2 = Task(1, "s2", "lab", "T4", Kind.SPOT, 1, 0.5, 100.0)
-H1 = Task(2, "h1", "ads", "A100", Kind.HP, 1, 8.0, 5400.0)
-H2 = Task(3, "h2", "ads", "T4", Kind.HP, 1, 2.0, 12000.0)
+S1 = Task(0, "s1", "lab", "A100", Priority.SPOT, 2, 8.0, 0.0)
+S2 = Task(1, "s2", "lab", "T4", Priority.SPOT, 1, 0.5, 100.0)
+H1 = Task(2, "h1", "ads", "A100", Priority.HP, 1, 8.0, 5400.0)
+H2 = Task(3, "h2", "ads", "T4", Priority.HP, 1, 2.0, 12000.0)
 WORK = {"s1": 7200.0, "s2": 1000.0, "h1": 3600.0, "h2": 690.0}
 NODES = (NodeSpec(0, "n0", "A100", 8), NodeSpec(1, "n1", "A100", 8), NodeSpec(2, "m0", "T4", 4))
 

@@ -245,7 +245,7 @@ def test_the_outside_auditor_agrees(tmp_path: Path, case: str | int, window: tup
 
 def test_the_logs_by_lot_have_all_that_can_happen() -> None:
     work, rows = scrambled(0, troubled=True)
-    kinds = {task.name: task.kind.label for task in work.tasks}
+    kinds = {task.name: task.priority.label for task in work.tasks}
     assert {(kinds[task], event, bool(run)) for _, event, task, run, _, _ in rows} >= {
         ("HP", "lost", True),
         ("Spot", "lost", True),

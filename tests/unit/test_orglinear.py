@@ -152,9 +152,7 @@ def test_a_daily_swing_is_learnt() -> None:
     predictor = estimator.fit(history(demand[:-48]))
     errors, persistence = [], []
     for hour in range(24 * 38, 24 * 40 - 4):
-        errors.append(
-            np.abs(predictor.predict(history(demand[:hour]), 4).mean()[0] - demand[hour : hour + 4]).mean()
-        )
+        errors.append(np.abs(predictor.predict(history(demand[:hour]), 4).mean()[0] - demand[hour : hour + 4]).mean())
         persistence.append(np.abs(demand[hour - 1] - demand[hour : hour + 4]).mean())
     assert np.mean(errors) < 0.4 * np.mean(persistence)
 

@@ -63,9 +63,7 @@ def test_it_knows_the_day_better_than_the_last_value(history: DemandHistory, fit
     assert 0.88 < np.mean(totals) < 0.995
 
 
-def test_the_bound_of_a_sum_is_below_the_sum_of_bounds(
-    history: DemandHistory, fitted: OrgQuantilePredictor
-) -> None:
+def test_the_bound_of_a_sum_is_below_the_sum_of_bounds(history: DemandHistory, fitted: OrgQuantilePredictor) -> None:
     forecast = fitted.predict(history.until(1300), 4)
     assert forecast.total_peak_quantile(0.95, 4, [0, 1, 2]) < forecast.peak_quantile(0.95, 4).sum()
     assert forecast.total_peak_quantile(0.95, 4, []) == 0

@@ -39,9 +39,7 @@ def working_days(hours: int, seed: int) -> DemandHistory:
         jobs = np.zeros(hours)
         for begin in rng.integers(0, hours, hours // 12):
             jobs[begin : begin + rng.geometric(1 / 6)] += size * rng.exponential(0.1)
-        rows.append(
-            np.round(size * (0.6 + 0.4 * ((day >= 9) & (day < 22))) + jobs + rng.normal(0, 0.02 * size, hours))
-        )
+        rows.append(np.round(size * (0.6 + 0.4 * ((day >= 9) & (day < 22))) + jobs + rng.normal(0, 0.02 * size, hours)))
     return history(np.stack(rows))
 
 
@@ -61,9 +59,7 @@ class Losses:
 def losses(known: DemandHistory, days: int, p: float) -> Losses:
     """After learning from so many days."""
     begin = days * 24
-    predictors: list[Predictor] = [
-        model.fit(known.until(begin)) for model in (OrgQuantileEstimator(), PERSISTENCE)
-    ]
+    predictors: list[Predictor] = [model.fit(known.until(begin)) for model in (OrgQuantileEstimator(), PERSISTENCE)]
     loss = np.zeros((3, len(known.keys)))
     for origin in range(begin, begin + ROLLED):
         now, came = known.until(origin), known.gpus[:, origin : origin + 4]

@@ -67,9 +67,7 @@ def test_settings_are_key_value_pairs() -> None:
 
 def test_guarantee_and_checkpoint_reach_tasks_that_do_not_say_their_own() -> None:
     # checkpoint_interval=100 for tasks at the usual hour: 250 s of progress, 200 saved: 290 + 40 + 300.
-    story = play(
-        nodes(8), spot("s", gpus=8, lasting=500), hp("h", gpus=8, at=250, lasting=10), checkpoint_interval=100
-    )
+    story = play(nodes(8), spot("s", gpus=8, lasting=500), hp("h", gpus=8, at=250, lasting=10), checkpoint_interval=100)
     assert story.spans("s")[1] == (290.0, 630.0)
 
 

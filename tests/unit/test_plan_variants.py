@@ -46,9 +46,7 @@ class TestNodes:
         """Of ten nodes n5 goes; of eleven the new one, n5~2, never fails."""
         events = [NodeEvent(float(i), f"n{i}", "cordon") for i in range(10)]
         cluster = workload(nodes(*[8] * 10), [], events)
-        assert [event.node for event in with_nodes(cluster, 0.9).node_events] == [
-            f"n{i}" for i in range(10) if i != 5
-        ]
+        assert [event.node for event in with_nodes(cluster, 0.9).node_events] == [f"n{i}" for i in range(10) if i != 5]
         assert with_nodes(cluster, 1.1).node_events == tuple(events)
 
     def test_tasks_that_then_fit_nowhere_are_told(self) -> None:

@@ -220,9 +220,7 @@ class Fake:
 
 class TestPlan:
     def plan(self, fake: Fake, **limits: Any) -> Plan:
-        return make_plan(
-            replace(question(**limits), pools={0.9: {"A100": (20, 18)}, 1.1: {"A100": (20, 22)}}), fake
-        )
+        return make_plan(replace(question(**limits), pools={0.9: {"A100": (20, 18)}, 1.1: {"A100": (20, 22)}}), fake)
 
     def test_every_run_is_asked_for_once(self) -> None:
         fake = Fake()
@@ -251,9 +249,7 @@ class TestPlan:
         """The fewest: p = 0.99 and eta up to 1.5 give 20 x 0.01 x 1.5 = 30%; a quarter of the spot work 7.5%."""
         made = self.plan(Fake(evicted=20))
         words = answer(made)
-        assert words.startswith(
-            f"None of the {len(made.settings)} settings tried keeps evictions at or below 5.00%"
-        )
+        assert words.startswith(f"None of the {len(made.settings)} settings tried keeps evictions at or below 5.00%")
         assert "misses the target by 25 points" in words
         assert "Not even 0.25 times this spot work can be sold" in words
         assert made.largest is None
@@ -271,9 +267,7 @@ class TestPlan:
 
         class OneTask(Fake):
             def one(self, run: PlanRun) -> Answer:
-                return (
-                    figures(0.0, 0.0, spot_runs=0) if run.spot_scale < 0.5 else figures(0.0, 7200.0, spot_runs=1)
-                )
+                return figures(0.0, 0.0, spot_runs=0) if run.spot_scale < 0.5 else figures(0.0, 7200.0, spot_runs=1)
 
         made = self.plan(OneTask())
         assert [o.run.spot_scale for o in made.demand] == [0.25, 0.5, 1.0]
@@ -282,9 +276,7 @@ class TestPlan:
     def test_one_setting_alone_is_called_that(self) -> None:
         one = replace(question(), levers=Levers((None,), (None,), (None,)), base=(("guarantee_hours", 2.0),))
         words = answer(make_plan(one, Fake(evicted=0.01)))
-        assert words.startswith(
-            "Only one setting was tried, as given: 4.00% of spot runs (40 of 1,000) are evicted"
-        )
+        assert words.startswith("Only one setting was tried, as given: 4.00% of spot runs (40 of 1,000) are evicted")
         assert "of their runs with the guarantee of 2 h kept." in words
         missed = answer(make_plan(one, Fake(evicted=0.1)))
         assert missed.startswith("The only setting tried, as given, does not keep evictions at or below 5.00%")
@@ -300,9 +292,7 @@ class TestPlan:
         words = answer(self.plan(Fake(evicted=0), target=0.0))
         assert "0.0% of spot runs (0 of 1,000) are evicted" in words
         assert "at least 4 times the spot work could be sold" in words
-        assert (
-            "With no quota the target is kept as well and waits are shorter: here it takes no forecast." in words
-        )
+        assert "With no quota the target is kept as well and waits are shorter: here it takes no forecast." in words
 
     def test_a_wait_beyond_the_limit_is_not_sold(self) -> None:
         """225 s are more than 200; half of the spot work waits 112.5 s, three quarters 169 s."""
@@ -315,9 +305,7 @@ class TestPlan:
             def one(self, run: PlanRun) -> Answer:
                 return {**super().one(run), "first_half_eviction_rate": 0.05, "second_half_eviction_rate": 0.06}
 
-        words = (
-            "5.00% were evicted in its first half, 6.00% in its second; its second half alone misses the target."
-        )
+        words = "5.00% were evicted in its first half, 6.00% in its second; its second half alone misses the target."
         assert answer(self.plan(Uneven())).endswith(words)  # 5% is not beyond 5%
 
     def test_a_cluster_too_small_for_ten_percent(self) -> None:
@@ -330,9 +318,8 @@ class TestPlan:
             def one(self, run: PlanRun) -> Answer:
                 return figures(0.0, 0.0)
 
-        assert (
-            "All settings come to the same on this trace, so keep the usual ones, p = 0.9, guarantee 1 h,"
-            in answer(make_plan(question(), Alike()))
+        assert "All settings come to the same on this trace, so keep the usual ones, p = 0.9, guarantee 1 h," in answer(
+            make_plan(question(), Alike())
         )
 
     def test_leases_have_no_eviction_rate(self) -> None:

@@ -223,17 +223,11 @@ class TestGivenAsAnObject:
 
     def test_may_not_pass_for_a_built_in_one(self) -> None:
         assert find_scheduler(gfs.SCHEDULERS["gfs"]) is gfs.SCHEDULERS["gfs"]
-        assert (
-            refusal(replace(self.mine, name="gfs"))
-            == "there is a built-in scheduler 'gfs': give yours another name"
-        )
+        assert refusal(replace(self.mine, name="gfs")) == "there is a built-in scheduler 'gfs': give yours another name"
 
     def test_must_be_a_recipe(self) -> None:
         assert refusal(3).startswith("this scheduler cannot be used: an object of type int is no recipe")
-        assert (
-            refusal(gfs.Composition)
-            == "this scheduler cannot be used: Composition is a class: give an object of it"
-        )
+        assert refusal(gfs.Composition) == "this scheduler cannot be used: Composition is a class: give an object of it"
 
     def test_goes_to_a_worker_only_if_it_can_be_pickled(self) -> None:
         with pytest.raises(gfs.InputError) as refused:  # because of the lambda

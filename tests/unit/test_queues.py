@@ -7,16 +7,14 @@ Most cases share one scene: a node of 8 cards is busy with an HP task until 100,
 from __future__ import annotations
 
 from builders import hp, nodes, play, spot
-from gfs import Kind, Task
+from gfs import Priority, Task
 from gfs.policies.queues import SizedQueue
 
 BUSY = hp("busy", gpus=8, lasting=100)
 
 
 def test_more_gpus_per_pod_go_first_however_late_they_came() -> None:
-    story = play(
-        nodes(8), BUSY, spot("one", gpus=1, at=10), spot("two", gpus=2, at=20), spot("four", gpus=4, at=30)
-    )
+    story = play(nodes(8), BUSY, spot("one", gpus=1, at=10), spot("two", gpus=2, at=20), spot("four", gpus=4, at=30))
     assert story.where("four") == ["n0/0+1+2+3"]
     assert story.where("two") == ["n0/4+5"]
     assert story.where("one") == ["n0/6"]
@@ -199,7 +197,7 @@ def test_static_a_large_gang_that_fails_lets_a_small_one_of_that_size_go() -> No
 def test_sizes_that_have_left_are_forgotten() -> None:
     queue = SizedQueue()
     for i in range(50):
-        queue.push(Task(i, f"t{i}", "o", "A100", Kind.SPOT, 1, (i + 1) / 100, 0.0, 1.0))
+        queue.push(Task(i, f"t{i}", "o", "A100", Priority.SPOT, 1, (i + 1) / 100, 0.0, 1.0))
     queue.scan(lambda task: True, 8, lambda hours: 1e9)
     assert queue._length == 0
     assert queue._sizes == []

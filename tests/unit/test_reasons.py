@@ -41,9 +41,7 @@ def test_words(reason: NoRoom | OverQuota | Behind | EvictReason, text: str) -> 
 
 
 def test_the_largest_gap_is_named() -> None:
-    story = play(
-        nodes(8, 8), hp("a", gpus=2, lasting=50), hp("b", gpus=8, at=1, lasting=50), hp("h", gpus=8, at=10)
-    )
+    story = play(nodes(8, 8), hp("a", gpus=2, lasting=50), hp("b", gpus=8, at=1, lasting=50), hp("h", gpus=8, at=10))
     assert story.why_waited("h") == "pool A100: 6 idle cards but no node has 8; largest gap 6"
 
 
@@ -113,7 +111,5 @@ def test_a_task_kept_out_by_closed_nodes_alone_is_told_so() -> None:
 
 def test_what_an_eviction_lost_agrees_with_what_was_saved_at_decimal_times() -> None:
     # 22720.6 - 8320.6 = 8 x 1800 s: the eighth checkpoint has just been taken, nothing is lost.
-    story = play(
-        nodes(8), spot("s", gpus=8, at=8320.6, lasting=50000, checkpoint=1800), hp("h", gpus=8, at=22720.6)
-    )
+    story = play(nodes(8), spot("s", gpus=8, at=8320.6, lasting=50000, checkpoint=1800), hp("h", gpus=8, at=22720.6))
     assert "lost 0 s" in story.why_evicted("s")

@@ -16,7 +16,7 @@ from rich.console import Console
 
 from gfs.domain.errors import InputError
 from gfs.domain.node import NodeSpec
-from gfs.domain.task import Kind, Task
+from gfs.domain.task import Priority, Task
 from gfs.domain.workload import Workload
 from gfs.report.columns import COLUMNS, amount, best_rows, in_one_unit, percent, short_seconds
 from gfs.report.comparison import comparison_page
@@ -41,7 +41,7 @@ def toy_workload(tasks: int = 120, nodes: int = 6, days: float = 2.0, seed: int 
     rng = random.Random(seed)
     made, durations = [], []
     for i, submit in enumerate(sorted(round(rng.uniform(0, days * 86_400)) for _ in range(tasks))):
-        kind = Kind.SPOT if rng.random() < 0.35 else Kind.HP
+        kind = Priority.SPOT if rng.random() < 0.35 else Priority.HP
         gpus, duration = (
             rng.choice([0.5, 1.0, 1.0, 2.0, 4.0, 8.0]),
             float(round(rng.lognormvariate(8.6, 1.1))),
@@ -68,7 +68,7 @@ def toy_run(workload: Workload, name: str, spot_share: float) -> Outcome:
         nonlocal spot_used
         node, start = running.pop(task.index)
         free[node] += task.gpus
-        spot_used -= task.gpus * (task.kind is Kind.SPOT)
+        spot_used -= task.gpus * (task.is_spot)
         rows.append((now, event, task, number[task.index], f"n{node}"))
         if event == "evict":
             overhead = 0.0 if number[task.index] == 1 else 40.0
@@ -83,14 +83,14 @@ def toy_run(workload: Workload, name: str, spot_share: float) -> Outcome:
             queue.append(task)
         elif index in running and number[index] == run:
             stop(now, task, "finish")
-        for want in sorted(queue, key=lambda t: (t.kind, t.index)):
-            if want.kind is Kind.SPOT and spot_used + want.gpus > cap:
+        for want in sorted(queue, key=lambda t: (t.priority, t.index)):
+            if want.is_spot and spot_used + want.gpus > cap:
                 continue
             node = next((i for i, f in enumerate(free) if f >= want.gpus), None)
-            if node is None and want.kind is Kind.HP:
+            if node is None and not want.is_spot:
                 for i in range(len(free)):
                     spot = [workload.tasks[t] for t, (n, _) in running.items() if n == i]
-                    victims = [t for t in spot if t.kind is Kind.SPOT]
+                    victims = [t for t in spot if t.is_spot]
                     if free[i] + sum(t.gpus for t in victims) >= want.gpus:
                         for victim in victims:
                             stop(now, victim, "evict")
@@ -101,7 +101,7 @@ def toy_run(workload: Workload, name: str, spot_share: float) -> Outcome:
             queue.remove(want)
             number[want.index] += 1
             free[node] -= want.gpus
-            spot_used += want.gpus * (want.kind is Kind.SPOT)
+            spot_used += want.gpus * (want.is_spot)
             running[want.index] = (node, now)
             rows.append((now, "start", want, number[want.index], f"n{node}"))
             end = now + left[want.index] + (40.0 if number[want.index] > 1 else 0.0)
@@ -236,9 +236,9 @@ def test_inspection_page(tmp_path: Path, workload: Workload) -> None:
     assert figures[4]["data"][-1]["name"] == "others"
 
 
-@pytest.mark.parametrize("kinds", [(), (Kind.HP,), (Kind.SPOT,)], ids=["no tasks", "only HP", "only spot"])
-def test_inspection_of_odd_traces(tmp_path: Path, workload: Workload, kinds: tuple[Kind, ...]) -> None:
-    seen = inspect(workload.with_tasks(t for t in workload.tasks if t.kind in kinds))
+@pytest.mark.parametrize("kinds", [(), (Priority.HP,), (Priority.SPOT,)], ids=["no tasks", "only HP", "only spot"])
+def test_inspection_of_odd_traces(tmp_path: Path, workload: Workload, kinds: tuple[Priority, ...]) -> None:
+    seen = inspect(workload.with_tasks(t for t in workload.tasks if t.priority in kinds))
     inspection_page(seen, tmp_path / "odd.html")
     assert_offline((tmp_path / "odd.html").read_text(encoding="utf-8"))
     assert printed(*inspection_tables(seen))
@@ -254,9 +254,7 @@ def printed(*tables: Any, width: int = 140) -> str:
 def test_comparison_table_says_which_quota_was_in_force(outcomes: list[Outcome]) -> None:
     rows = [(o.scheduler, o.metrics) for o in outcomes]
     each = [f"fixed {i}%" for i in range(len(rows))]
-    assert f"spot quota: {rows[0][0]} fixed 0%, {rows[1][0]} fixed 1%" in printed(
-        comparison_table(rows, None, each)
-    )
+    assert f"spot quota: {rows[0][0]} fixed 0%, {rows[1][0]} fixed 1%" in printed(comparison_table(rows, None, each))
     assert "spot quota: none" in printed(comparison_table(rows, None, ["none"] * len(rows)))
 
 
@@ -304,7 +302,7 @@ def test_best_rows() -> None:
 
 # One spot task of 4 of the 8 cards: waits 1800 s, runs from 0:30 to 1:30.
 WORLD = Workload(
-    (Task(0, "s", "o", "A100", Kind.SPOT, 1, 4.0, 0.0),), (NodeSpec(0, "n0", "A100", 8),), "one", (3600.0,)
+    (Task(0, "s", "o", "A100", Priority.SPOT, 1, 4.0, 0.0),), (NodeSpec(0, "n0", "A100", 8),), "one", (3600.0,)
 )
 ONE_EVENTS = pa.table(
     {

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from gfs.domain.node import NodeSpec
-from gfs.domain.task import Kind, Task
+from gfs.domain.task import Priority, Task
 from gfs.domain.workload import Workload
 from gfs.report.series import (
     Prepared,
@@ -35,7 +35,7 @@ class Outcome:
 
 # One spot task of 4 of the 8 cards: waits 1800 s, runs from 0:30 to 1:30.
 WORLD = Workload(
-    (Task(0, "s", "o", "A100", Kind.SPOT, 1, 4.0, 0.0),), (NodeSpec(0, "n0", "A100", 8),), "one", (3600.0,)
+    (Task(0, "s", "o", "A100", Priority.SPOT, 1, 4.0, 0.0),), (NodeSpec(0, "n0", "A100", 8),), "one", (3600.0,)
 )
 ONE_EVENTS = pa.table(
     {
@@ -89,9 +89,7 @@ def test_many_nodes_share_rows() -> None:
     wide = Workload((), tuple(NodeSpec(i, f"n{i}", "A100" if i < 150 else "T4", 8) for i in range(200)))
     nothing = ONE_EVENTS.slice(0, 0)
     result = Outcome("x", compute_metrics(nothing, wide), nothing)
-    labels, heat = node_heat(
-        Prepared.of(result, wide, TaskColumns.of(wide)), nothing, wide, TimeAxis(0.0, 3600.0, 2)
-    )
+    labels, heat = node_heat(Prepared.of(result, wide, TaskColumns.of(wide)), nothing, wide, TimeAxis(0.0, 3600.0, 2))
     assert len(labels) == 67  # three nodes a row: 50 rows of A100, 17 of T4
     assert (labels[0], labels[50]) == ("A100 n0 …", "T4 n150 …")
     assert heat.shape == (67, 2)

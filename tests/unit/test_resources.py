@@ -12,7 +12,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from builders import csv_text
-from gfs import SCHEDULERS, Kind, NodeSpec, Parameters, Task, Workload, simulate
+from gfs import SCHEDULERS, NodeSpec, Parameters, Priority, Task, Workload, simulate
 from gfs.assembly.schedulers import build_scheduler
 from gfs.core.actions import Plan
 from gfs.core.events import Cancelled, EvictionDone, Finished, NodeChange, NodeChangeKind, NodesChanged, Submitted
@@ -40,16 +40,16 @@ class Live:
         self.scheduler = build_scheduler(scheduler, specs, Parameters(**numbers), period=7200.0, check=True)
         self.count = 0
 
-    def submit(self, now: float, kind: Kind, name: str, gpus: float = 1, pods: int = 1, **asks: Any) -> Plan:
-        task = Task(self.count, name, "lab", "A100", kind, pods, float(gpus), now, **asks)
+    def submit(self, now: float, priority: Priority, name: str, gpus: float = 1, pods: int = 1, **asks: Any) -> Plan:
+        task = Task(self.count, name, "lab", "A100", priority, pods, float(gpus), now, **asks)
         self.count += 1
         return self.tell(now, Submitted(task))
 
     def hp(self, now: float, name: str, gpus: float = 1, pods: int = 1, **asks: Any) -> Plan:
-        return self.submit(now, Kind.HP, name, gpus, pods, **asks)
+        return self.submit(now, Priority.HP, name, gpus, pods, **asks)
 
     def spot(self, now: float, name: str, gpus: float = 1, pods: int = 1, **asks: Any) -> Plan:
-        return self.submit(now, Kind.SPOT, name, gpus, pods, **asks)
+        return self.submit(now, Priority.SPOT, name, gpus, pods, **asks)
 
     def tell(self, now: float, *events: Any) -> Plan:
         plan = self.scheduler.handle(now, list(events))
@@ -87,7 +87,7 @@ def evicted(plan: Plan) -> list[str]:
 
 
 @every_scheduler
-@pytest.mark.parametrize("kind", list(Kind))
+@pytest.mark.parametrize("priority", list(Priority))
 @pytest.mark.parametrize(
     ("short", "ample", "asks"),
     [
@@ -104,16 +104,16 @@ def evicted(plan: Plan) -> list[str]:
 @pytest.mark.parametrize("gpus", [1, 0.5])
 def test_a_node_with_cards_but_without_the_rest_is_not_used(
     scheduler: str,
-    kind: Kind,
+    priority: Priority,
     short: dict[str, float],
     ample: dict[str, float],
     asks: dict[str, float],
     gpus: float,
 ) -> None:
     live = Live(scheduler, node("n0", **short), node("n1", **ample))
-    assert on(live.submit(0, kind, "t", gpus, **asks)) == ["n1"]
+    assert on(live.submit(0, priority, "t", gpus, **asks)) == ["n1"]
     off = Live(scheduler, node("n0", **short), node("n1", **ample), resources="off")
-    assert on(off.submit(0, kind, "t", gpus, **asks)) == ["n0"], "off, only cards count"
+    assert on(off.submit(0, priority, "t", gpus, **asks)) == ["n0"], "off, only cards count"
 
 
 @every_scheduler
@@ -140,12 +140,12 @@ def test_fractions_of_one_card_take_cpus_each(scheduler: str) -> None:
 
 
 @every_scheduler
-@pytest.mark.parametrize("kind", list(Kind))
-def test_a_gang_fills_a_node_only_as_far_as_its_cpus_go(scheduler: str, kind: Kind) -> None:
+@pytest.mark.parametrize("priority", list(Priority))
+def test_a_gang_fills_a_node_only_as_far_as_its_cpus_go(scheduler: str, priority: Priority) -> None:
     live = Live(scheduler, node("n0", cpus=16.0), node("n1", cpus=64.0))
-    assert on(live.submit(0, kind, "g", 2, pods=6, cpus_per_pod=8.0)) == ["n0"] * 2 + ["n1"] * 4
+    assert on(live.submit(0, priority, "g", 2, pods=6, cpus_per_pod=8.0)) == ["n0"] * 2 + ["n1"] * 4
     other = Live(scheduler, node("n0", cpus=16.0), node("n1", cpus=24.0))
-    assert not other.submit(0, kind, "g", 2, pods=6, cpus_per_pod=8.0).starts, "2 + 3 pods find CPUs"
+    assert not other.submit(0, priority, "g", 2, pods=6, cpus_per_pod=8.0).starts, "2 + 3 pods find CPUs"
     assert not other.scheduler.pools["A100"].state.runs
 
 
@@ -264,20 +264,20 @@ def test_cpus_are_held_until_the_victims_have_left(scheduler: str) -> None:
 
 @every_scheduler
 @on_and_off
-@pytest.mark.parametrize("kind", list(Kind))
+@pytest.mark.parametrize("priority", list(Priority))
 @pytest.mark.parametrize(("gpus", "pods"), [(1, 1), (8, 1), (4, 3), (0.5, 1), (0.5, 5)])
 def test_a_filter_is_respected_by_placement(
-    scheduler: str, resources: str, kind: Kind, gpus: float, pods: int
+    scheduler: str, resources: str, priority: Priority, gpus: float, pods: int
 ) -> None:
     specs = [node("n0", group="a"), node("n1", group="b"), node("n2", group="a"), node("n3", group="b")]
     live = Live(scheduler, *specs, resources=resources)
-    plan = live.submit(0, kind, "t", gpus, pods=pods, node_filter=ZONE_B)
+    plan = live.submit(0, priority, "t", gpus, pods=pods, node_filter=ZONE_B)
     assert len(on(plan)) == pods
     assert set(on(plan)) <= {"n1", "n3"}
     other = Live(scheduler, *specs, resources=resources)
-    assert not other.submit(0, kind, "t", 8, pods=3, node_filter=ZONE_B).starts, "two such nodes, three pods"
+    assert not other.submit(0, priority, "t", 8, pods=3, node_filter=ZONE_B).starts, "two such nodes, three pods"
     other.give_up(0, "t")
-    assert on(other.submit(300, kind, "u", 8, pods=3))[:1] == ["n0"], "others do not mind"
+    assert on(other.submit(300, priority, "u", 8, pods=3))[:1] == ["n0"], "others do not mind"
 
 
 @every_greedy_scheduler
@@ -333,10 +333,10 @@ def workloads(draw: st.DrawFn) -> Workload:
     times = sorted(draw(st.lists(st.sampled_from([0.0, 10.0, 300.0, 620.0, 900.0]), min_size=8, max_size=20)))
     for i, at in enumerate(times):
         asked = draw(st.sampled_from([None, None, None, NodeFilter(frozenset({specs[0].group}), "its group")]))
-        kind = draw(st.sampled_from([Kind.HP, Kind.SPOT, Kind.SPOT]))
+        priority = draw(st.sampled_from([Priority.HP, Priority.SPOT, Priority.SPOT]))
         gpus = draw(st.sampled_from([0.5, 0.3, 1.0, 2.0, 4.0]))
         task = Task(
-            i, f"t{i:02}", "lab", "A100", kind, 1, gpus, at,
+            i, f"t{i:02}", "lab", "A100", priority, 1, gpus, at,
             cpus_per_pod=draw(st.sampled_from([0.0, 0.7, 2.0, 5.0, 8.0])),
             memory_per_pod=draw(st.sampled_from([0.0, 0.0, 30.0])),
             node_filter=asked,

@@ -31,9 +31,7 @@ def test_registry_names_agree(name: str) -> None:
 
 def test_a_task_of_one_pool_never_touches_another() -> None:
     machines = [*nodes(4), *nodes(4, model="T4", prefix="t")]
-    story = play(
-        machines, spot("a", gpus=4, lasting=500), hp("h", gpus=4, at=100, model="T4"), hp("i", gpus=4, at=110)
-    )
+    story = play(machines, spot("a", gpus=4, lasting=500), hp("h", gpus=4, at=100, model="T4"), hp("i", gpus=4, at=110))
     assert story.on("h") == ["t0"]
     assert story.started("h") == [100.0]
     assert story.evicted("a") == [110.0]

@@ -7,7 +7,7 @@ from math import log
 import pytest
 
 from builders import Draft, Stage, hp, nodes, play, spot
-from gfs import Kind
+from gfs import Priority
 from gfs.core.node import Node
 from gfs.domain.units import DAY, HOUR
 from gfs.policies.gfs.scoring import GfsPlacer, score3
@@ -316,6 +316,6 @@ def test_only_whole_pods_fit_on_a_node_whatever_its_size(sizes: tuple[int, ...],
 
 def test_a_node_that_lost_hundreds_of_tasks_at_once_is_just_closed() -> None:
     # 800 evictions within the hour: e = 0.8 x 800 + 0.2 x 800/24 = 646.7, and 3^646.7 is beyond any float.
-    assert score3(Kind.SPOT, 646.7, 3.0) == 0.0
-    assert score3(Kind.HP, 646.7, 3.0) == 1.0
-    assert score3(Kind.SPOT, 2.0, 1e200) == 0.0
+    assert score3(Priority.SPOT, 646.7, 3.0) == 0.0
+    assert score3(Priority.HP, 646.7, 3.0) == 1.0
+    assert score3(Priority.SPOT, 2.0, 1e200) == 0.0

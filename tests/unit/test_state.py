@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from builders import Draft, hp, nodes, spot
-from gfs import SCHEDULERS, Kind, NodeSpec, Parameters, Task
+from gfs import SCHEDULERS, NodeSpec, Parameters, Task
 from gfs.assembly.schedulers import build_scheduler
 from gfs.core.actions import Plan
 from gfs.core.events import (
@@ -312,9 +312,7 @@ def test_resizing_and_failing_in_one_event() -> None:
     first, second = nodes(4, 4)
     live.submit(1, spot("s", gpus=1))
     smaller = NodeSpec(first.index, first.name, first.gpu_model, 3)
-    live.tell(
-        2, NodesChanged([NodeChange(NodeChangeKind.RESIZED, smaller), NodeChange(NodeChangeKind.FAILED, second)])
-    )
+    live.tell(2, NodesChanged([NodeChange(NodeChangeKind.RESIZED, smaller), NodeChange(NodeChangeKind.FAILED, second)]))
     assert live.state().pool.capacity in (0, 3)
 
 
@@ -487,4 +485,4 @@ def test_a_meter_that_was_silent_for_longer_than_it_remembers() -> None:
     history = meter.history(400 * DAY)
     assert history.hours <= 28 * 24 + 7 * 24 + 1
     assert not history.gpus.any()
-    assert task.kind is Kind.HP
+    assert not task.is_spot

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from gfs.domain.errors import BadRows, InputError
-from gfs.domain.task import Kind
 from gfs.workloads import read_msr
 
 HEADER = "job_id,submission_time,duration,num_gpu\n"
@@ -45,7 +44,7 @@ def test_the_class_depends_on_seed_and_job_only(tmp_path: Path) -> None:
 
     def spot(lines: list[str], **options) -> set[str]:
         file.write_text(HEADER + "".join(lines))
-        return {t.name for t in read_msr(file, **options).tasks if t.kind is Kind.SPOT}
+        return {t.name for t in read_msr(file, **options).tasks if t.is_spot}
 
     usual = spot(rows)
     assert 0.17 < len(usual) / 2000 < 0.23

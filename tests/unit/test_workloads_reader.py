@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from gfs.domain.errors import BadRow, BadRows, InputError
-from gfs.domain.task import Kind
+from gfs.domain.task import Priority
 from gfs.workloads import read_trace
 
 JOB_HEADER = "job_name,organization,gpu_model,cpu_request,gpu_request,worker_num,submit_time,duration,job_type"
@@ -58,7 +58,7 @@ def trace(tmp_path: Path) -> Trace:
 def test_a_row_becomes_a_task_with_the_defaults_for_what_it_does_not_say(trace: Trace) -> None:
     read = trace.read(job(gpu_request="4.0", worker_num="3.0", submit_time="12.5", job_type="Spot"))
     (task,) = read.workload.tasks
-    assert (task.name, task.organization, task.gpu_model, task.kind) == ("a", "org", "A100", Kind.SPOT)
+    assert (task.name, task.organization, task.gpu_model, task.priority) == ("a", "org", "A100", Priority.SPOT)
     assert (task.pods, task.gpus_per_pod, task.cards, task.gpus) == (3, 4.0, 4, 12.0)
     assert (task.submit_time, task.cpus_per_pod, read.workload.durations) == (12.5, 8.0, (60.0,))
     assert (task.guarantee_hours, task.checkpoint_interval) == (1.0, 3600.0)
@@ -315,7 +315,7 @@ def test_windows_line_ends_byte_order_mark_blanks_and_gzip(trace: Trace, tmp_pat
     spaced = job().replace(",", " , ")
     packed.write_bytes(gzip.compress(f"\ufeff{JOB_HEADER}\r\n{spaced}\r\n".encode()))
     (task,) = read_trace(packed, trace.nodes).workload.tasks
-    assert (task.name, task.gpu_model, task.kind) == ("a", "A100", Kind.HP)
+    assert (task.name, task.gpu_model, task.priority) == ("a", "A100", Priority.HP)
 
 
 def parquet(path: Path, **changes: pa.Array) -> Path:
@@ -348,9 +348,7 @@ def test_parquet_ids_stored_as_floats_are_whole_numbers(trace: Trace, tmp_path: 
 
 
 def test_parquet_missing_values_are_bad_rows(trace: Trace, tmp_path: Path) -> None:
-    file = parquet(
-        tmp_path / "jobs.parquet", duration=pa.array([None, float("nan")]), job_name=pa.array(["a", None])
-    )
+    file = parquet(tmp_path / "jobs.parquet", duration=pa.array([None, float("nan")]), job_name=pa.array(["a", None]))
     with pytest.raises(BadRows) as caught:
         read_trace(file, trace.nodes)
     assert caught.value.rows == (

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from gfs.domain.errors import InputError
 from gfs.domain.node import NodeEvent, NodeSpec
-from gfs.domain.task import Kind, Task
+from gfs.domain.task import Priority, Task
 from gfs.domain.workload import Workload
 from gfs.workloads import generate, read_trace, write_node_events, write_trace
 
@@ -32,7 +32,7 @@ def small(name: str = "a", duration: float = 60.0, **changes) -> Workload:
         name,
         "org",
         "A100",
-        Kind.SPOT,
+        Priority.SPOT,
         2,
         0.25,
         **({"submit_time": 1.5} | changes),
@@ -60,7 +60,7 @@ def test_optional_columns_are_written_where_a_task_differs_from_the_default(tmp_
 
 def test_cancellations_are_written_if_somebody_cancels(tmp_path: Path) -> None:
     two = Workload(
-        tuple(Task(i, f"t{i}", "org", "A100", Kind.HP, 1, 1.0, float(i)) for i in range(3)),
+        tuple(Task(i, f"t{i}", "org", "A100", Priority.HP, 1, 1.0, float(i)) for i in range(3)),
         small().nodes,
         durations=(60.0, 60.0, 60.0),
         cancel_times=(inf, 30.0, 2.125),

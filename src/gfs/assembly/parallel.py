@@ -111,9 +111,7 @@ _shared: dict[str, Any] = {}
 """What every run of a worker needs: sent once per worker, not once per run."""
 
 
-def _set_up(
-    workload: bytes, parameters: Parameters, window: Window, options: dict[str, Any], messages: Any
-) -> None:
+def _set_up(workload: bytes, parameters: Parameters, window: Window, options: dict[str, Any], messages: Any) -> None:
     _shared.update(
         workload=unpack_workload(workload),
         parameters=parameters,

@@ -66,9 +66,7 @@ class Parameters:
     forecaster: str = _text("orglinear", "who forecasts HP demand; gfs forecast evaluate compares them")
     history_hours: float = _number(24.0, "hours of demand seen before the forecaster takes over", 1.0)
     retrain_hours: float = _number(24.0, "hours between two trainings of the forecaster", 1e-2)
-    history_days: float = _number(
-        182.0, "days of demand that forecasters learn from; older ones are dropped", 28.0
-    )
+    history_days: float = _number(182.0, "days of demand that forecasters learn from; older ones are dropped", 28.0)
     country: str = _text("", "whose public holidays count, such as CN (needs first_day); empty = none")
     first_day: str = _text("", "date of the day that time 0 begins, YYYY-MM-DD; empty = not known")
     patience: float = _number(43200.0, "seconds a spot task waits until cards are kept for it (gfs-plus)", 0.0)

@@ -10,7 +10,7 @@ from gfs.assembly.parameters import Parameters
 from gfs.assembly.recipes import Recipe
 from gfs.assembly.result import ForecastFigures, KeptFigures, RunResult, Window
 from gfs.assembly.schedulers import build_scheduler, check_fits_quota, find_scheduler, has_leases, quota_in_force
-from gfs.domain.task import Kind, Task
+from gfs.domain.task import Task
 from gfs.domain.units import HOUR
 from gfs.domain.workload import Workload
 from gfs.forecasting.online import Stopwatch
@@ -106,7 +106,7 @@ def with_task_defaults(workload: Workload, parameters: Parameters) -> Workload:
 
 def guarantees_of(workload: Workload) -> set[float]:
     """The guarantees that a trace's spot tasks ask for, in hours: what is on offer when it is simulated."""
-    return {task.guarantee_hours for task in workload.tasks if task.kind is Kind.SPOT}
+    return {task.guarantee_hours for task in workload.tasks if task.is_spot}
 
 
 def period_of(workload: Workload, window: Window) -> float:

@@ -17,7 +17,6 @@ from gfs.core.scheduler import Scheduler, TickObserver
 from gfs.core.state import PoolState
 from gfs.domain.errors import InputError
 from gfs.domain.node import NodeSpec
-from gfs.domain.task import Kind
 from gfs.domain.units import HOUR, format_gpus
 from gfs.domain.workload import Workload
 from gfs.forecasting.online import Stopwatch
@@ -168,7 +167,7 @@ def quota_in_force(recipe: Recipe, parameters: Parameters) -> str:
 def least_quota_share(workload: Workload) -> float:
     """The least share of a fixed quota in which every spot task can start, to a hundredth."""
     cards = workload.capacity()
-    spot = (task for task in workload.tasks if task.kind is Kind.SPOT and task.gpu_model in cards)
+    spot = (task for task in workload.tasks if task.is_spot and task.gpu_model in cards)
     return ceil(100 * max((task.gpus / cards[task.gpu_model] for task in spot), default=0.0)) / 100
 
 
@@ -178,7 +177,7 @@ def check_fits_quota(recipe: Recipe, workload: Workload, parameters: Parameters)
         return
     share, capacity = parameters.quota_share, workload.capacity()
     limits = {model: round(share * cards, 6) for model, cards in capacity.items()}
-    too_large = [t for t in workload.tasks if t.kind is Kind.SPOT and t.gpus > limits.get(t.gpu_model, inf)]
+    too_large = [t for t in workload.tasks if t.is_spot and t.gpus > limits.get(t.gpu_model, inf)]
     if too_large:
         worst = max(too_large, key=lambda task: (task.gpus / capacity[task.gpu_model], -task.index))
         cards = capacity[worst.gpu_model]

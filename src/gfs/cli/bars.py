@@ -53,9 +53,7 @@ def bars(names: Sequence[str], total: int, *, in_turn: bool = True, unit: str = 
         TextColumn(unit),
         TimeRemainingColumn(compact=True),
     )
-    with Progress(
-        *columns, console=Console(stderr=True), transient=True, refresh_per_second=REFRESHES
-    ) as progress:
+    with Progress(*columns, console=Console(stderr=True), transient=True, refresh_per_second=REFRESHES) as progress:
         yield Bars(names, total, progress, in_turn)
 
 

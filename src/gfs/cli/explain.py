@@ -31,9 +31,7 @@ def explain(
     task: Annotated[str, typer.Argument(metavar="TASK", help="Name of the task, as in the jobs file.")],
     events: Annotated[
         Path,
-        typer.Option(
-            "--events", metavar="FILE", readable=False, help="Event log of a run: .csv, .csv.gz or .parquet."
-        ),
+        typer.Option("--events", metavar="FILE", readable=False, help="Event log of a run: .csv, .csv.gz or .parquet."),
     ],
     json: Json = None,
 ) -> None:

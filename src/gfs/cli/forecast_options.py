@@ -55,9 +55,7 @@ Events = Annotated[
 ]
 Hours = Annotated[
     str | None,
-    typer.Option(
-        "--hours", metavar="START:END", help="Use only these hours of the demand.", rich_help_panel=DEMAND
-    ),
+    typer.Option("--hours", metavar="START:END", help="Use only these hours of the demand.", rich_help_panel=DEMAND),
 ]
 FirstDay = Annotated[
     str | None,

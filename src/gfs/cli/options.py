@@ -38,9 +38,7 @@ NodeEvents = Annotated[
 ]
 SkipBadRows = Annotated[
     bool,
-    typer.Option(
-        "--skip-bad-rows", help="Leave out rows that cannot be used and say how many.", rich_help_panel=TRACE
-    ),
+    typer.Option("--skip-bad-rows", help="Leave out rows that cannot be used and say how many.", rich_help_panel=TRACE),
 ]
 Settings = Annotated[
     list[str] | None,
@@ -72,9 +70,7 @@ Window = Annotated[
 ]
 Seed = Annotated[
     int,
-    typer.Option(
-        "--seed", metavar="N", min=0, help="Seed of everything random; the same seed gives the same bytes."
-    ),
+    typer.Option("--seed", metavar="N", min=0, help="Seed of everything random; the same seed gives the same bytes."),
 ]
 RunSeed = Annotated[
     int,

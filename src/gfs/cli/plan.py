@@ -53,15 +53,11 @@ def plan(
     ] = 0,
     jobs: Annotated[
         Path | None,
-        typer.Option(
-            "--jobs", metavar="FILE", readable=False, help="Tasks of your own trace.", rich_help_panel=TRACE
-        ),
+        typer.Option("--jobs", metavar="FILE", readable=False, help="Tasks of your own trace.", rich_help_panel=TRACE),
     ] = None,
     nodes: Annotated[
         Path | None,
-        typer.Option(
-            "--nodes", metavar="FILE", readable=False, help="Nodes of your own trace.", rich_help_panel=TRACE
-        ),
+        typer.Option("--nodes", metavar="FILE", readable=False, help="Nodes of your own trace.", rich_help_panel=TRACE),
     ] = None,
     target: Annotated[
         float,

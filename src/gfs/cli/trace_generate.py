@@ -32,9 +32,7 @@ def generate(
     nodes: Annotated[
         int | None, typer.Option("--nodes", metavar="N", help="Nodes; the load per card stays the same.")
     ] = None,
-    days: Annotated[
-        float | None, typer.Option("--days", metavar="D", help="Days; the load stays the same.")
-    ] = None,
+    days: Annotated[float | None, typer.Option("--days", metavar="D", help="Days; the load stays the same.")] = None,
     spot_scale: Annotated[
         float, typer.Option("--spot-scale", metavar="X", help="Spot work, as a multiple of the preset's own.")
     ] = 1.0,
@@ -49,9 +47,7 @@ def generate(
     ] = None,
     mttr_hours: Annotated[
         float | None,
-        typer.Option(
-            "--mttr-hours", metavar="H", help="Mean hours until a failed node is repaired; by default 4."
-        ),
+        typer.Option("--mttr-hours", metavar="H", help="Mean hours until a failed node is repaired; by default 4."),
     ] = None,
 ) -> None:
     """Make up a trace with the statistics of published ones.

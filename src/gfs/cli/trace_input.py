@@ -44,9 +44,7 @@ def read_run_input(
     base = Parameters() if config is None else Parameters.from_toml(config)
     parameters = base.changed(parse_settings(settings or ()))
     span = parse_window(window)
-    workload = read_workload(
-        jobs, nodes, node_events=node_events, skip_bad_rows=skip_bad_rows, parameters=parameters
-    )
+    workload = read_workload(jobs, nodes, node_events=node_events, skip_bad_rows=skip_bad_rows, parameters=parameters)
     _require_tasks_inside(workload, span, window)
     _note_idle_defaults(workload, parameters)
     return RunInput(workload, parameters, span)
@@ -98,9 +96,8 @@ def rows_text(bad: Sequence[BadRow]) -> str:
 
 def workload_text(workload: Workload) -> str:
     """What a workload holds, in a line."""
-    from gfs.domain.task import Kind
 
-    spot = sum(task.kind is Kind.SPOT for task in workload.tasks)
+    spot = sum(task.is_spot for task in workload.tasks)
     pools = ", ".join(f"{cards:,} {model}" for model, cards in workload.capacity().items())
     hp = len(workload.tasks) - spot
     text = f"{hp:,} HP and {spot:,} spot tasks on {len(workload.nodes):,} nodes ({pools} cards)"

@@ -185,16 +185,16 @@ class NodeIndex:
         """Cards -> the levels with at least so many idle ones."""
 
         def choose(task: Task) -> Node | None:
-            cards, kind = task.cards, task.kind
+            cards, priority = task.cards, task.priority
             if not cards:
-                return self.best_for_share(task.share, views[kind])
+                return self.best_for_share(task.share, views[priority])
             if not fullest_first:
-                return best(cards, views[kind])
-            for level in (spot_levels if kind else hp_levels)[cards if cards < most else most]:
+                return best(cards, views[priority])
+            for level in (spot_levels if priority else hp_levels)[cards if cards < most else most]:
                 for _, _, bucket in level:
                     if bucket.count:
                         if bucket.tied:
-                            return best(cards, views[kind])
+                            return best(cards, views[priority])
                         heap = bucket.heap
                         i = heap[0]
                         while bucket_of[i] is not bucket:
@@ -235,9 +235,7 @@ class NodeIndex:
             in_turn: Iterator[tuple[int, Bucket]] = chain.from_iterable(entries)
         else:
             in_turn = merge(*entries, key=_rank)
-        for _, equals in groupby(
-            in_turn, key=lambda entry: (entry[1].idle if self._fullest_first else 0, entry[0])
-        ):
+        for _, equals in groupby(in_turn, key=lambda entry: (entry[1].idle if self._fullest_first else 0, entry[0])):
             some = [bucket.rising(self._bucket_of) for _, bucket in equals if bucket.count]
             for position in some[0] if len(some) == 1 else merge(*some):
                 yield self._nodes[position]

@@ -28,14 +28,10 @@ def check_state(state: PoolState) -> None:
     runs = [_moved(run, copies) for run in (*state.runs.values(), *state.vacating)]
     fresh.rebuild(list(copies.values()), runs)
     check_pool(fresh)
-    _expect(
-        [_held(node) for node in fresh.nodes] == held, f"pool {pool.gpu_model}: nodes do not hold what runs say"
-    )
+    _expect([_held(node) for node in fresh.nodes] == held, f"pool {pool.gpu_model}: nodes do not hold what runs say")
     again = (fresh.idle_levels, fresh.hp_free_levels, fresh.capacity)
     _expect(again == counts, f"pool {pool.gpu_model}: counts {counts}, runs say {again}")
-    _expect(
-        fresh.spot_in_use == in_use, f"pool {pool.gpu_model}: spot in use {in_use}, runs say {fresh.spot_in_use}"
-    )
+    _expect(fresh.spot_in_use == in_use, f"pool {pool.gpu_model}: spot in use {in_use}, runs say {fresh.spot_in_use}")
 
 
 def _held(node: Node) -> tuple[object, ...]:

@@ -42,6 +42,6 @@ class NoLease(NamedTuple):
     def text(self) -> str:
         """Say it so that a person understands."""
         return (
-            f"no lease in this round: waiting {self.task.kind.label} tasks asked for"
+            f"no lease in this round: waiting {self.task.priority.label} tasks asked for"
             f" {format_gpus(round(self.asked, 2))} GPUs, {format_gpus(round(self.free, 2))} were left"
         )

@@ -8,7 +8,7 @@ from gfs.core.listeners import Listeners
 from gfs.core.node import Node, Place
 from gfs.core.run import Run
 from gfs.domain.node import NodeSpec
-from gfs.domain.task import Kind, Task
+from gfs.domain.task import Priority, Task
 from gfs.domain.units import MICRO
 
 
@@ -76,7 +76,7 @@ class Pool:
     def _settle(self, run: Run) -> None:
         """Note what a run holds, while the counts of the pool are not made yet."""
         task = run.task
-        spot, share = task.kind, task.share
+        spot, share = task.priority, task.share
         for node, mask, cards in run.places:
             if cards:
                 node.free &= ~mask
@@ -90,7 +90,7 @@ class Pool:
         if spot:
             self._enter_spot(run)
 
-    def _settle_share(self, node: Node, mask: int, share: int, kind: Kind) -> None:
+    def _settle_share(self, node: Node, mask: int, share: int, priority: Priority) -> None:
         card = mask.bit_length() - 1
         used = node.shares.get(card)
         if used is None:
@@ -98,12 +98,12 @@ class Pool:
             self.divided.add(node)
             node.free &= ~mask
             node.idle -= 1
-        if used[kind] == 0:
-            if kind is Kind.SPOT:
+        if used[priority] == 0:
+            if priority is Priority.SPOT:
                 node.spot_cards += 1
             else:
                 node.hp_free -= 1
-        used[kind] += share
+        used[priority] += share
         node.refresh_rooms()
 
     # -- more than cards ---------------------------------------------------------------------------
@@ -199,7 +199,7 @@ class Pool:
         levels[idle] -= 1
         node.idle = idle = idle - cards
         levels[idle] += 1
-        if task.kind:
+        if task.is_spot:
             node.spot_cards += cards
         else:
             levels, free = self.hp_free_levels, node.hp_free
@@ -218,12 +218,12 @@ class Pool:
         if cards:
             node.free ^= mask
             self._move_idle(node, -cards)
-            if task.kind:
+            if task.is_spot:
                 node.spot_cards += cards
             else:
                 self._move_hp_free(node, -cards)
         else:
-            self._hold_share(node, mask, task.share, task.kind)
+            self._hold_share(node, mask, task.share, task.priority)
         self._changed.add(node)
         self.listeners.tell_node(node)
 
@@ -232,7 +232,7 @@ class Pool:
         if not task.cards:
             self._release_shares(places, task)
             return
-        spot, idle_levels, hp_free_levels = task.kind, self.idle_levels, self.hp_free_levels
+        spot, idle_levels, hp_free_levels = task.priority, self.idle_levels, self.hp_free_levels
         changed, tell_node = self._changed, self.listeners.tell_node
         for node, mask, cards in places:
             if node.closed:
@@ -268,7 +268,7 @@ class Pool:
 
     def lift(self, run: Run) -> None:
         """Take a run off all its nodes."""
-        if run.task.kind:
+        if run.task.is_spot:
             self.forget_spot(run)
         self.release(run.places, run.task)
 
@@ -276,7 +276,7 @@ class Pool:
         """Undo `lift`: exactly the same cards, which must be free."""
         for place in run.places:
             self.hold(place, run.task)
-        if run.task.kind:
+        if run.task.is_spot:
             self.register_spot(run)
 
     def _enter_spot(self, run: Run) -> None:
@@ -296,7 +296,7 @@ class Pool:
         self.hold(place, task)
         return place
 
-    def _hold_share(self, node: Node, mask: int, share: int, kind: Kind) -> None:
+    def _hold_share(self, node: Node, mask: int, share: int, priority: Priority) -> None:
         card = mask.bit_length() - 1
         used = node.shares.get(card)
         if used is None:
@@ -304,24 +304,24 @@ class Pool:
             self.divided.add(node)
             node.free ^= mask
             self._move_idle(node, -1)
-        if used[kind] == 0:
-            if kind is Kind.SPOT:
+        if used[priority] == 0:
+            if priority is Priority.SPOT:
                 node.spot_cards += 1
             else:
                 self._move_hp_free(node, -1)
-        used[kind] += share
+        used[priority] += share
         node.refresh_rooms()
 
     def _release_shares(self, places: Iterable[Place], task: Task) -> None:
-        kind, share = task.kind, task.share
+        priority, share = task.priority, task.share
         for node, mask, _ in places:
             if node.closed:
                 continue
             card = mask.bit_length() - 1
             used = node.shares[card]
-            used[kind] -= share
-            if used[kind] == 0:
-                if kind is Kind.SPOT:
+            used[priority] -= share
+            if used[priority] == 0:
+                if priority is Priority.SPOT:
                     node.spot_cards -= 1
                 else:
                     self._move_hp_free(node, +1)

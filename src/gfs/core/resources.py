@@ -65,9 +65,7 @@ class ResourcePool(Pool):
         if node.free_cpus + SLACK < task.cpus_per_pod:
             return f"{node.free_cpus:.4g} of {spec.cpus:.4g} CPUs free, pod asks {task.cpus_per_pod:.4g}"
         if node.free_memory + SLACK < task.memory_per_pod:
-            return (
-                f"{node.free_memory:.4g} of {spec.memory:.4g} GiB memory free, pod asks {task.memory_per_pod:.4g}"
-            )
+            return f"{node.free_memory:.4g} of {spec.memory:.4g} GiB memory free, pod asks {task.memory_per_pod:.4g}"
         return f"{spec.pods} pods run there and it takes no more" if node.free_pods < 1 else ""
 
     # -- accounts ----------------------------------------------------------------------------------

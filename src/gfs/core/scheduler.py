@@ -226,9 +226,7 @@ class Scheduler:
             if not pool.touched:
                 continue
             decided = pool.decide(now)
-            while (
-                pool.state.overfull and pool.state.is_stale()
-            ):  # whoever had to go was on a node that held too much
+            while pool.state.overfull and pool.state.is_stale():  # whoever had to go was on a node that held too much
                 pool.rebuild()
                 pool.freed = True
                 further = pool.decide(now)
@@ -263,7 +261,7 @@ class Scheduler:
     def waiting(self) -> Iterator[tuple[Task, Reason]]:
         """Every task that waits, HP first, and why it does now."""
         for pool in self.pools.values():
-            queued = sorted(pool.state.waiting.values(), key=lambda each: each.task.kind)
+            queued = sorted(pool.state.waiting.values(), key=lambda each: each.task.priority)
             for waiting in queued:
                 yield waiting.task, pool.policy.explain(waiting.task)
 

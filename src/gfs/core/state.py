@@ -122,7 +122,7 @@ class PoolState:
                 overhead = self.rules.overhead(task, number)
             run = Run(task, number, places, start, start + overhead, waiting)
         self.runs[task.index] = run
-        if task.kind:
+        if task.is_spot:
             self.pool.register_spot(run)
             self.ledger.started(run, start)
         if self._started:
@@ -172,7 +172,7 @@ class PoolState:
             adopted.append(run)
             for tell_started in self._started:
                 tell_started(run, now)
-        self.ledger.adopted((run for run in adopted if run.task.kind), now)
+        self.ledger.adopted((run for run in adopted if run.task.is_spot), now)
         return lost
 
     def finish(self, run: Run, now: float) -> None:
@@ -182,7 +182,7 @@ class PoolState:
             for tell in self._finished:
                 tell(run, now)
         del self.runs[task.index]
-        if task.kind:
+        if task.is_spot:
             self.ledger.finished(run, now)
             self.pool.forget_spot(run)
         run.alive = False
@@ -193,7 +193,7 @@ class PoolState:
     def evict(self, run: Run, now: float, *, suspended: bool = False) -> None:
         """A run that is off its cards already (by a trial) is stopped for good: its task waits again."""
         task = run.task
-        if task.kind:
+        if task.is_spot:
             self.ledger.broken(run, now)
         run.alive = False
         del self.runs[task.index]
@@ -240,7 +240,7 @@ class PoolState:
         """Take a run off its cards, unless victims of its own are still on them."""
         task = run.task
         del self.runs[task.index]
-        if task.kind:
+        if task.is_spot:
             self.ledger.forgotten(run, now)
         run.alive = False
         if run in self.pending:

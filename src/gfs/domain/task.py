@@ -13,7 +13,7 @@ from typing import NamedTuple
 from gfs.domain.units import HOUR, MICRO, to_micro
 
 
-class Kind(IntEnum):
+class Priority(IntEnum):
     """The two classes of work."""
 
     HP = 0
@@ -24,7 +24,7 @@ class Kind(IntEnum):
     @property
     def label(self) -> str:
         """The word the trace and the event log use: 'HP' or 'Spot'."""
-        return "HP" if self is Kind.HP else "Spot"
+        return "HP" if self is Priority.HP else "Spot"
 
 
 class NodeFilter(NamedTuple):
@@ -46,7 +46,7 @@ class Task:
     name: str
     organization: str
     gpu_model: str
-    kind: Kind
+    priority: Priority
     pods: int
     gpus_per_pod: float
     """A fraction of one card (< 1), or a whole number of cards."""
@@ -61,6 +61,8 @@ class Task:
     node_filter: NodeFilter | None = None
     """None: any node of the pool."""
 
+    is_spot: bool = field(init=False)
+    """Whether it is a spot task: it may be evicted, and runs only inside the spot quota."""
     cards: int = field(init=False)
     """Whole cards a pod takes; 0 for a fractional task."""
     share: int = field(init=False)
@@ -74,6 +76,7 @@ class Task:
         cards, share = int(self.gpus_per_pod), 0
         if not cards:
             share = to_micro(self.gpus_per_pod)
+        object.__setattr__(self, "is_spot", self.priority is Priority.SPOT)
         object.__setattr__(self, "cards", cards)
         object.__setattr__(self, "share", share)
         object.__setattr__(self, "gpus", self.pods * self.gpus_per_pod)

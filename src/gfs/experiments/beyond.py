@@ -77,9 +77,7 @@ def exhibit(setup: Setup, answers: Answers) -> Exhibit:
     if gaps:
         blocks.append(_gap_words(gaps))
     else:
-        missing.append(
-            "No HP gang had to evict anyone, so there is no choice of victims to compare with the best."
-        )
+        missing.append("No HP gang had to evict anyone, so there is no choice of victims to compare with the best.")
     blocks.append(_time_table(setup, answers))
     return Exhibit(SHOWS, blocks, verdicts, missing)
 
@@ -187,9 +185,7 @@ def _time_table(setup: Setup, answers: Answers) -> DataTable:
         total = mean_of(a["seconds"] for a in found)
         rows.append([name, f"{a_task.value:.3f}", *(f"{mean.value:.1f}" for mean in (total, training, asking))])
     header = ["scheduler", "a task [ms]", "whole run [CPU-s]", "of it training [s]", "of it forecasts [s]"]
-    below = (
-        f"The paper reports less than {paper()['decision']['seconds']:g} s a task. " if setup.given is None else ""
-    )
+    below = f"The paper reports less than {paper()['decision']['seconds']:g} s a task. " if setup.given is None else ""
     return DataTable(header, rows, note=f"{below}Medium load, all of a run on this machine, noise included.")
 
 

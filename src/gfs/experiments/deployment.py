@@ -147,9 +147,7 @@ def _missing(pools: list[Pool], before: Answer) -> list[str]:
         words.append(f"No spot tasks ran on {', '.join(without)}: no eviction rate there.")
     first, last = before["metrics"]["span"]
     if last - first < WEEK:
-        words.append(
-            f"The trace lasts {short_seconds(last - first)}: what a month is worth is no more than a guess."
-        )
+        words.append(f"The trace lasts {short_seconds(last - first)}: what a month is worth is no more than a guess.")
     return words
 
 
@@ -264,9 +262,7 @@ def _less_evicted(pools: list[Pool]) -> Verdict:
         return Verdict(claim, None, f"too few to tell: {counts[0]} evictions before, {counts[1]} after.")
     before, after = mine[0].evicted
     change = 100 * (after / before - 1)
-    found = (
-        f"here {change:+.1f}%: {percent(before)} before ({counts[0]:,}), {percent(after)} after ({counts[1]:,})."
-    )
+    found = f"here {change:+.1f}%: {percent(before)} before ({counts[0]:,}), {percent(after)} after ({counts[1]:,})."
     return Verdict(claim, change <= ENOUGH * theirs, found)
 
 

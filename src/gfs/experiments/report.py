@@ -41,9 +41,7 @@ def page(shown: Mapping[str, Exhibit], made: Made, answers: Answers) -> str:
     setup = made.setup
     if setup.given is None:
         title = "The paper, made anew"
-        subtitle = (
-            "Every table and figure of the GFS paper, computed on traces calibrated to its published figures."
-        )
+        subtitle = "Every table and figure of the GFS paper, computed on traces calibrated to its published figures."
         opening = _paper_opening(shown)
     else:
         title = f"What GFS would change: {setup.given.label}"

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gfs.batch.job import Answer, Answers, Job
-from gfs.domain.task import Kind
+from gfs.domain.task import Priority
 from gfs.domain.units import DAY, HOUR
 from gfs.experiments.deployment import BEFORE, FEW, of_model, static_words, whole_cluster
 from gfs.experiments.exhibit import Exhibit, Experiment, Verdict
@@ -139,23 +139,23 @@ def _stuck(run: Answer) -> str:
 def _waits(run: Answer) -> Chart:
     """Mean as a dot, p90 as a diamond, as for the running times beside it."""
     data: list[dict[str, Any]] = []
-    for kind in Kind:
-        rows = run["views"]["waits"][NAMES[kind]]
+    for priority in Priority:
+        rows = run["views"]["waits"][NAMES[priority]]
         for column, what, symbol in ((2, "mean", "circle"), (3, "p90", "diamond-open")):
             data.append(
                 {
                     "type": "scatter",
                     "mode": "markers",
-                    "name": f"{NAMES[kind]} {what}",
+                    "name": f"{NAMES[priority]} {what}",
                     "x": [row[0] for row in rows],
                     "y": [max(row[column], 1.0) for row in rows],
                     "text": [short_seconds(row[column]) for row in rows],
-                    "offsetgroup": NAMES[kind],
+                    "offsetgroup": NAMES[priority],
                     "marker": {
                         "symbol": symbol,
                         "size": 10,
-                        "color": COLOURS[kind],
-                        "line": {"width": 2, "color": COLOURS[kind]},
+                        "color": COLOURS[priority],
+                        "line": {"width": 2, "color": COLOURS[priority]},
                     },
                     "hovertemplate": "%{x} GPUs: %{text}<extra>%{fullData.name}</extra>",
                 }
@@ -266,7 +266,7 @@ def _within_twice(mine: float, theirs: float) -> bool:
 
 def _wait_verdicts(run: Answer) -> list[Verdict]:
     theirs = paper()["statistics"]
-    rows = [row for kind in Kind for row in run["views"]["waits"][NAMES[kind]]]
+    rows = [row for priority in Priority for row in run["views"]["waits"][NAMES[priority]]]
     means, most = {}, {}
     for size in ("1", "8"):
         mine = [(count, mean, p90) for label, count, mean, p90 in rows if label == size]
@@ -309,9 +309,7 @@ def _demand_verdicts(trace: Answer) -> list[Verdict]:
     hour = np.floor(np.asarray(trace["bin_start"]) / HOUR) % 24
     low, high = theirs["demand_peak_hours"]
     inside = (hour >= low) & (hour < high)
-    rises = {
-        name: float(gpus[inside].mean() / max(gpus[~inside].mean(), 1e-9)) - 1 for name, gpus in series.items()
-    }
+    rises = {name: float(gpus[inside].mean() / max(gpus[~inside].mean(), 1e-9)) - 1 for name, gpus in series.items()}
     return [
         Verdict(
             f"Organizations differ: demand moves by {of_paper[0]:.0%} (A) and {of_paper[1]:.0%} (B) of its peak",
@@ -338,7 +336,7 @@ def _eviction_verdicts(trace: Answer, evictions: Evictions) -> list[Verdict]:
     rates = evictions.rates()
     highest = max(range(24), key=lambda hour: rates[hour] or 0.0)
     known = [hour for hour in range(24) if rates[hour] is not None]
-    arrivals = [trace["classes"][Kind.HP]["arrivals_by_hour"][hour] for hour in known]
+    arrivals = [trace["classes"][Priority.HP]["arrivals_by_hour"][hour] for hour in known]
     follows = float(np.corrcoef(arrivals, [rates[hour] for hour in known])[0, 1]) if some else 0.0
     few = "" if some else f" Too few to tell: {evicted.sum()} evictions."
     return [

@@ -9,7 +9,7 @@ import numpy as np
 
 from gfs.batch.job import Answer
 from gfs.batch.traces import Trace, load
-from gfs.domain.task import Kind
+from gfs.domain.task import Priority
 from gfs.domain.units import DAY
 from gfs.experiments.views import WEEK
 from gfs.telemetry.inspection import Cdf, ClassSummary, Durations, Inspection, OrganizationDemand, inspect
@@ -93,7 +93,7 @@ def restored(trace: Answer) -> Inspection:
         ClassSummary(
             **{
                 **c,
-                "kind": Kind(c["kind"]),
+                "priority": Priority(c["priority"]),
                 **{name: cdf(c[name]) for name in ("pod_requests", "task_requests", "running_cdf")},
                 "running": Durations(**c["running"]),
                 "running_by_size": tuple((size, Durations(**times)) for size, times in c["running_by_size"]),

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from gfs.assembly.result import RunResult
-from gfs.domain.task import Kind
 from gfs.domain.units import DAY, HOUR
 from gfs.forecasting.sources import history_of_events
 from gfs.report.series import Prepared, TimeAxis, node_heat
@@ -153,7 +152,7 @@ def quota(result: RunResult) -> dict[str, Any]:
 def _hp_demand(result: RunResult, model: str, hour: Ints) -> Floats:
     """The HP demand of one pool in these hours, running or queued; NaN after the last submission."""
     came = np.full(len(hour), np.nan)
-    if any(task.kind is Kind.HP for task in result.workload.tasks):
+    if any(not task.is_spot for task in result.workload.tasks):
         history = history_of_events(result.events)
         mine = [row for row, key in enumerate(history.keys) if key.gpu_model == model]
         known = (hour >= history.start) & (hour < history.end)

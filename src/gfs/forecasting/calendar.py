@@ -37,7 +37,5 @@ def _holidays(country: str, year: int) -> tuple[date, ...]:
     try:
         return tuple(sorted(holidays.country_holidays(country, years=year)))
     except NotImplementedError:
-        message = (
-            f"country {country!r}: no calendar of public holidays is known for it; use a code such as CN or DE"
-        )
+        message = f"country {country!r}: no calendar of public holidays is known for it; use a code such as CN or DE"
         raise InputError(message) from None

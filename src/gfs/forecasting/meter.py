@@ -52,7 +52,7 @@ class DemandMeter(Listener):
 
     def submitted(self, task: Task, now: float) -> None:
         """An HP task wants its GPUs from now on, until it has finished or is cancelled."""
-        if task.kind:
+        if task.is_spot:
             return
         self._advance(now)
         row = self._rows.get(task.organization)
@@ -73,7 +73,7 @@ class DemandMeter(Listener):
 
     def withdrawn(self, task: Task, now: float) -> None:
         """A task wants nothing any more."""
-        if not task.kind:
+        if not task.is_spot:
             self._advance(now)
             self._now[self._rows[task.organization]] -= task.micro
 

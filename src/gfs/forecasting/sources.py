@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gfs.domain.errors import InputError
-from gfs.domain.task import Kind
+from gfs.domain.task import Priority
 from gfs.domain.units import MICRO
 from gfs.domain.workload import Workload
 from gfs.forecasting.history import DemandHistory, Floats, Ints, SeriesKey
@@ -26,7 +26,7 @@ EVENT_COLUMNS = ("time", "event", "task", "kind", "organization", "gpu_model", "
 
 def history_of_workload(workload: Workload, until: float | None = None) -> DemandHistory:
     """HP demand of a trace; `until` (seconds) in place of the last submission."""
-    tasks = [task for task in workload.tasks if task.kind is Kind.HP]
+    tasks = [task for task in workload.tasks if not task.is_spot]
     if not tasks:
         raise InputError("there is no HP task in this trace: no demand to forecast")
     keys, series = _series((SeriesKey(task.organization, task.gpu_model) for task in tasks), len(tasks))
@@ -50,7 +50,7 @@ def history_of_events(events: pa.Table, until: float | None = None) -> DemandHis
     if missing:
         raise InputError(f"the event log has no column {', '.join(missing)}: was it written by GFS?")
     submissions = events.filter(pc.equal(events["event"].cast(pa.string()), "submit"))
-    asked = submissions.filter(pc.equal(submissions["kind"].cast(pa.string()), Kind.HP.label))
+    asked = submissions.filter(pc.equal(submissions["kind"].cast(pa.string()), Priority.HP.label))
     if not len(asked):
         raise InputError("no HP task is submitted in this event log: no demand to forecast")
     owners, models = (asked[name].cast(pa.string()).to_pylist() for name in ("organization", "gpu_model"))

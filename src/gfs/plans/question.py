@@ -10,7 +10,6 @@ from gfs.assembly.parameters import Parameters
 from gfs.assembly.schedulers import find_scheduler, least_quota_share
 from gfs.batch.traces import Generated, Trace, workload_of
 from gfs.domain.errors import InputError
-from gfs.domain.task import Kind
 from gfs.plans.runs import PlanRun
 from gfs.plans.setting import Levers, Setting, levers_of
 from gfs.plans.variants import node_counts
@@ -87,7 +86,7 @@ def ask(
     values = parameters.to_dict()
     base = {name: values[name] for name in values if values[name] != usual[name] or name in given}
     workload = workload_of(trace, parameters.guarantee_hours, parameters.checkpoint_interval)
-    spot = [task for task in workload.tasks if task.kind is Kind.SPOT]
+    spot = [task for task in workload.tasks if task.is_spot]
     if not spot:
         raise InputError(
             f"{trace.label} has no spot tasks: nobody can be evicted or wait for a quota, so there is nothing to"
@@ -118,4 +117,4 @@ def _own_guarantees(trace: Trace, parameters: Parameters) -> int:
         for hours in (parameters.guarantee_hours, parameters.guarantee_hours + 1)
     )
     pairs = zip(one.tasks, other.tasks, strict=True)
-    return sum(a.kind is Kind.SPOT and a.guarantee_hours == b.guarantee_hours for a, b in pairs)
+    return sum(a.is_spot and a.guarantee_hours == b.guarantee_hours for a, b in pairs)

@@ -39,10 +39,7 @@ class PlanRun:
         """What it is: 'gfs, p=0.9, nodes x0.9'."""
         words = [
             self.scheduler,
-            *(
-                f"{name}={value:g}" if isinstance(value, float) else f"{name}={value}"
-                for name, value in self.settings
-            ),
+            *(f"{name}={value:g}" if isinstance(value, float) else f"{name}={value}" for name, value in self.settings),
         ]
         words += [f"nodes x{self.node_share:g}"] if self.node_share != 1 else []
         words += [f"spot x{self.spot_scale:g}"] if self.spot_scale != 1 else []

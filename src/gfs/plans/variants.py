@@ -15,7 +15,7 @@ from math import ceil, floor
 from typing import TypeVar
 
 from gfs.domain.node import NodeSpec
-from gfs.domain.task import Kind, Task
+from gfs.domain.task import Task
 from gfs.domain.units import DAY
 from gfs.domain.workload import Workload, never_fitting
 
@@ -58,8 +58,8 @@ def with_spot(workload: Workload, scale: float) -> Workload:
     """With so many times the spot work."""
     if scale == 1 or not workload.tasks:
         return workload
-    spot = [task for task in workload.tasks if task.kind is Kind.SPOT]
-    tasks = [task for task in workload.tasks if task.kind is not Kind.SPOT]
+    spot = [task for task in workload.tasks if task.is_spot]
+    tasks = [task for task in workload.tasks if not task.is_spot]
     names = {task.name for task in workload.tasks}
     first, span = tasks_span(workload)
     copies = ceil(scale)

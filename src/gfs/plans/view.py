@@ -75,9 +75,7 @@ def _setting(plan: Plan, outcome: Outcome) -> PlanRow:
 def _named(plan: Plan, outcome: Outcome, name: str, *, recommended: bool = False) -> PlanRow:
     left_out = outcome.figures.get("left_out", 0)
     remark = outcome.error or (f"left out, too large for it: {left_out:,}" if left_out else "")
-    return PlanRow(
-        name, outcome.figures, outcome.keeps(plan.question.target), recommended=recommended, remark=remark
-    )
+    return PlanRow(name, outcome.figures, outcome.keeps(plan.question.target), recommended=recommended, remark=remark)
 
 
 def _demand(plan: Plan, outcome: Outcome) -> PlanRow:

@@ -29,7 +29,7 @@ from gfs.core.state import PoolState
 from gfs.core.trial import Trial
 from gfs.domain.errors import StalePolicyError
 from gfs.domain.execution import since_checkpoint
-from gfs.domain.task import Kind, Task
+from gfs.domain.task import Priority, Task
 from gfs.domain.units import MICRO
 from gfs.policies.choosing import Chooser
 
@@ -81,7 +81,7 @@ class GreedyPolicy(Listener):
         self._now = 0.0
         self._stale = False
         for waiting in state.waiting.values():
-            self._queues[waiting.task.kind].push(waiting.task)
+            self._queues[waiting.task.priority].push(waiting.task)
             if waiting.reason is None:
                 self._returned.append(waiting.task)
         self._passed_heard = state.listeners.passed
@@ -92,7 +92,7 @@ class GreedyPolicy(Listener):
     def ended(self, run: Run, end: End, now: float) -> None:
         """A task that was stopped waits again."""
         if end.waits_again:
-            self._queues[run.task.kind].push(run.task)
+            self._queues[run.task.priority].push(run.task)
             self._returned.append(run.task)
 
     def dropped(self) -> None:
@@ -101,7 +101,7 @@ class GreedyPolicy(Listener):
 
     def withdrawn(self, task: Task, now: float) -> None:
         """A task waits no longer."""
-        self._queues[task.kind].remove(task)
+        self._queues[task.priority].remove(task)
 
     # -- one pass ----------------------------------------------------------------------------------
 
@@ -120,7 +120,7 @@ class GreedyPolicy(Listener):
         self._plan = plan = Plan()
         if not waiting and len(arrived) == 1:  # nearly always
             task = arrived[0]
-            if self._try_spot(task) if task.kind else self._try_hp(task):
+            if self._try_spot(task) if task.is_spot else self._try_hp(task):
                 if not plan.evictions:
                     return self._passed(plan) if self._passed_heard else plan
                 self._scan_spot()
@@ -129,7 +129,7 @@ class GreedyPolicy(Listener):
         elif hopeful:
             for task in arrived:
                 self._push(task)
-            self._queues[Kind.HP].scan(self._try_hp, self._pool.largest_hp_gap() or PART_OF_A_CARD, _unlimited)
+            self._queues[Priority.HP].scan(self._try_hp, self._pool.largest_hp_gap() or PART_OF_A_CARD, _unlimited)
             self._scan_spot()
         else:
             self._serve_newcomers(arrived)
@@ -143,25 +143,25 @@ class GreedyPolicy(Listener):
 
     def _push(self, task: Task) -> None:
         self.state.queue(task, self._now)
-        self._queues[task.kind].push(task)
+        self._queues[task.priority].push(task)
 
     def _serve_newcomers(self, arrived: Sequence[Task]) -> None:
         """Others wait and nothing has changed for them: only the newcomers have a chance."""
-        hp = [task for task in arrived if not task.kind]
-        spot = [task for task in arrived if task.kind]
+        hp = [task for task in arrived if not task.is_spot]
+        spot = [task for task in arrived if task.is_spot]
         for task in arrived:
             self.state.queue(task, self._now)
-        self._queues[Kind.HP].arrive(hp, self._try_hp)
+        self._queues[Priority.HP].arrive(hp, self._try_hp)
         if self._plan.evictions:
             for task in spot:
-                self._queues[Kind.SPOT].push(task)
+                self._queues[Priority.SPOT].push(task)
             self._scan_spot()
         else:
-            self._queues[Kind.SPOT].arrive(spot, self._try_spot)
+            self._queues[Priority.SPOT].arrive(spot, self._try_spot)
 
     def _scan_spot(self) -> None:
         pod_limit = self._pool.largest_gap() or PART_OF_A_CARD
-        self._queues[Kind.SPOT].scan(self._try_spot, pod_limit, self._headroom)
+        self._queues[Priority.SPOT].scan(self._try_spot, pod_limit, self._headroom)
 
     def _headroom(self, guarantee_hours: float) -> float:
         """GPUs that spot tasks with this guarantee may still take, with a little slack for rounding."""
@@ -284,10 +284,10 @@ class GreedyPolicy(Listener):
         pool = self._pool
         if not pool.capacity:
             return NoNode(pool.gpu_model, len(pool.nodes))
-        strict = self._strict[task.kind]
+        strict = self._strict[task.priority]
         if strict is not None and (head := strict.head()) is not task:
             return Behind(head)
-        if task.kind and not self._within_quota(task):
+        if task.is_spot and not self._within_quota(task):
             hours = task.guarantee_hours
             held, limit = pool.spot_held(hours) / MICRO, self.quota.limit(hours)
             return OverQuota(pool.gpu_model, limit, held, task.gpus, hours, self.quota.why(hours))
@@ -300,7 +300,7 @@ class GreedyPolicy(Listener):
             gap=pool.largest_gap(),
             slots=self._idle_slots(task),
             closed=closed,
-            without_spot=None if task.kind else self._hp_slots(task),
+            without_spot=None if task.is_spot else self._hp_slots(task),
             why_closed=why_closed,
             short="" if pool.plain(task) or self._idle_slots(task) < task.pods else self._chooser.short(task),
         )

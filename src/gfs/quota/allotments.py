@@ -28,9 +28,7 @@ class Allotment(NamedTuple):
 class Allotments:
     """Q_H = min(f * share, S0 + Sa) for every guarantee H, f being what a bound on demand leaves of the pool."""
 
-    def __init__(
-        self, pool: Pool, guarantees: Sequence[float], memory: dict[float, Allotment] | None = None
-    ) -> None:
+    def __init__(self, pool: Pool, guarantees: Sequence[float], memory: dict[float, Allotment] | None = None) -> None:
         """`memory`: the quotas of the last tick, if there was one."""
         self._pool = pool
         self.guarantees = tuple(sorted(guarantees))

@@ -24,17 +24,17 @@ class SpotWaits(Listener):
 
     def submitted(self, task: Task, now: float) -> None:
         """A task has come."""
-        if task.kind:
+        if task.is_spot:
             self._queue(task, now)
 
     def started(self, run: Run, now: float) -> None:
         """Who starts waits no longer."""
-        if run.task.kind:
+        if run.task.is_spot:
             self._start(run.task, run.start)
 
     def ended(self, run: Run, end: End, now: float) -> None:
         """Who was stopped waits again; after a failed start as if it had not been tried."""
-        if not run.task.kind or not end.waits_again:
+        if not run.task.is_spot or not end.waits_again:
             return
         if end is End.START_FAILED:
             self._take_back(run)
@@ -43,7 +43,7 @@ class SpotWaits(Listener):
 
     def withdrawn(self, task: Task, now: float) -> None:
         """Who is gone does not wait."""
-        if task.kind:
+        if task.is_spot:
             del self._since[task.guarantee_hours][task.index]
 
     def longest(self, guarantee_hours: float, now: float) -> float:

@@ -41,9 +41,7 @@ def tradeoff_chart(results: Sequence[Prepared], colours: Mapping[str, str]) -> C
     """Every scheduler as a point: evictions to the right, waiting upwards; the corner at zero is ideal."""
     scale, unit = time_unit(max((r.metrics.spot.jqt_mean for r in results), default=0.0))
     data: list[dict[str, Any]] = []
-    places = [
-        (0.0 if r.metrics.leases else r.metrics.spot.eviction_rate, r.metrics.spot.jqt_mean) for r in results
-    ]
+    places = [(0.0 if r.metrics.leases else r.metrics.spot.eviction_rate, r.metrics.spot.jqt_mean) for r in results]
     labelled = len(results) <= len(LABEL_PLACES) and not _crowded(places)  # else a legend names them
     for i, r in enumerate(results):
         spot = r.metrics.spot
@@ -92,12 +90,8 @@ def tradeoff_chart(results: Sequence[Prepared], colours: Mapping[str, str]) -> C
 
 def _crowded(places: Sequence[tuple[float, float]]) -> bool:
     """Whether the labels of two points would be written over each other."""
-    right, top = (
-        (max(values, default=0.0) or 1.0 for values in zip(*places, strict=True)) if places else (1.0, 1.0)
-    )
-    return any(
-        abs(a[0] - b[0]) < 0.25 * right and abs(a[1] - b[1]) < 0.15 * top for a, b in combinations(places, 2)
-    )
+    right, top = (max(values, default=0.0) or 1.0 for values in zip(*places, strict=True)) if places else (1.0, 1.0)
+    return any(abs(a[0] - b[0]) < 0.25 * right and abs(a[1] - b[1]) < 0.15 * top for a, b in combinations(places, 2))
 
 
 def wait_bars(results: Sequence[Prepared]) -> Chart:
@@ -155,9 +149,7 @@ def wait_chart(results: Sequence[Prepared], colours: Mapping[str, str], *, spot:
             }
         )
     kind = "spot" if spot else "HP"
-    lowest = min(
-        (float(d["y"][np.searchsorted(d["x"], 1.0, "right") - 1]) for d in data if len(d["x"])), default=0.0
-    )
+    lowest = min((float(d["y"][np.searchsorted(d["x"], 1.0, "right") - 1]) for d in data if len(d["x"])), default=0.0)
     return Chart(
         f"Waits of {kind} tasks",
         f"Share of {kind} tasks that waited at most this long; further up and left is better. "

@@ -6,7 +6,6 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from gfs.domain.task import Kind
 from gfs.domain.workload import Workload
 from gfs.report.charts import (
     allocation_chart,
@@ -78,7 +77,7 @@ def _pair(results: Sequence[Result]) -> tuple[Result | None, Result | None]:
 
 
 def _subtitle(results: Sequence[Result], workload: Workload) -> str:
-    hp = sum(t.kind is Kind.HP for t in workload.tasks)
+    hp = sum(not t.is_spot for t in workload.tasks)
     pools = ", ".join(f"{n:,} {m}" for m, n in workload.capacity().items()) or "no"
     names = ", ".join(r.scheduler for r in results) or "no scheduler"
     return (

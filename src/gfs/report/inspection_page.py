@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from gfs.domain.task import Kind
+from gfs.domain.task import Priority
 from gfs.domain.units import DAY, HOUR
 from gfs.report.charts import FINE_TEXT, FINE_TICKS, SECONDS_TEXT, SECONDS_TICKS
 from gfs.report.columns import amount, percent, short_seconds
@@ -18,8 +18,8 @@ from gfs.report.series import MOST_POINTS
 from gfs.telemetry.inspection import OTHERS, Cdf, ClassSummary, Inspection, PoolLoad
 from gfs.telemetry.runs import Floats
 
-COLOURS = {Kind.HP: HP, Kind.SPOT: SPOT}
-NAMES = {Kind.HP: "HP", Kind.SPOT: "spot"}
+COLOURS = {Priority.HP: HP, Priority.SPOT: SPOT}
+NAMES = {Priority.HP: "HP", Priority.SPOT: "spot"}
 
 
 def inspection_page(inspection: Inspection, out: Path) -> None:
@@ -88,17 +88,15 @@ def requests_chart(seen: Inspection, level: str) -> Chart:
             {
                 "type": "scatter",
                 "mode": "lines+markers" if len(cdf.values) <= 12 else "lines",
-                "name": NAMES[c.kind],
+                "name": NAMES[c.priority],
                 "x": [cdf.values[0], *cdf.values],
                 "y": [0.0, *(round(100 * s, 3) for s in cdf.shares)],
-                "line": {"shape": "hv", "color": COLOURS[c.kind], "width": 2.2},
-                "hovertemplate": "%{y:.1f}% ask for at most %{x:g} GPUs<extra>" + NAMES[c.kind] + "</extra>",
+                "line": {"shape": "hv", "color": COLOURS[c.priority], "width": 2.2},
+                "hovertemplate": "%{y:.1f}% ask for at most %{x:g} GPUs<extra>" + NAMES[c.priority] + "</extra>",
             }
         )
     largest = max(float(d["x"][-1]) for d in data)
-    ticks = [
-        t for t in (0.1, 0.25, 0.5, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 4096) if t <= max(largest, 8)
-    ]
+    ticks = [t for t in (0.1, 0.25, 0.5, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 4096) if t <= max(largest, 8)]
     return Chart(
         f"GPUs per {level}",
         "Share of pods that ask for at most so many GPUs."
@@ -124,11 +122,11 @@ def _running(seen: Inspection) -> Chart:
         {
             "type": "scatter",
             "mode": "lines",
-            "name": NAMES[c.kind],
+            "name": NAMES[c.priority],
             "x": np.maximum(np.asarray(c.running_cdf.values), 1.0),
             "y": 100 * np.asarray(c.running_cdf.shares),
-            "line": {"color": COLOURS[c.kind], "width": 2.2},
-            "hovertemplate": "%{y:.1f}% run at most %{x:,.0f} s<extra>" + NAMES[c.kind] + "</extra>",
+            "line": {"color": COLOURS[c.priority], "width": 2.2},
+            "hovertemplate": "%{y:.1f}% run at most %{x:,.0f} s<extra>" + NAMES[c.priority] + "</extra>",
         }
         for c in seen.classes
         if c.tasks
@@ -163,15 +161,15 @@ def running_by_size_chart(seen: Inspection) -> Chart:
                 {
                     "type": "scatter",
                     "mode": "markers",
-                    "name": f"{NAMES[c.kind]} {label}",
+                    "name": f"{NAMES[c.priority]} {label}",
                     "x": sizes,
                     "y": [max(v, 1.0) for v in values],
                     "text": [short_seconds(v) for v in values],
                     "marker": {
                         "symbol": symbol,
                         "size": 10,
-                        "color": COLOURS[c.kind],
-                        "line": {"width": 2, "color": COLOURS[c.kind]},
+                        "color": COLOURS[c.priority],
+                        "line": {"width": 2, "color": COLOURS[c.priority]},
                     },
                     "hovertemplate": "%{x} GPUs: %{text}<extra>%{fullData.name}</extra>",
                 }
@@ -205,7 +203,7 @@ def _running_table(seen: Inspection) -> DataTable:
 
     return DataTable(
         ["class", "tasks", "gangs", "GPU-hours", "runs, median", "runs, p90", "runs, p99", "runs, mean"],
-        [row(NAMES[c.kind], c) for c in seen.classes],
+        [row(NAMES[c.priority], c) for c in seen.classes],
         note="Gangs: tasks of more than one pod; all pods start together.",
     )
 
@@ -286,12 +284,12 @@ def _arrivals(seen: Inspection) -> Chart:
     data = [
         {
             "type": "bar",
-            "name": NAMES[c.kind],
+            "name": NAMES[c.priority],
             "x": list(range(24)),
             "y": [100 * n / c.tasks for n in c.arrivals_by_hour],
             "customdata": list(c.arrivals_by_hour),
-            "marker": {"color": COLOURS[c.kind]},
-            "hovertemplate": "%{y:.1f}% (%{customdata:,} tasks)<extra>" + NAMES[c.kind] + "</extra>",
+            "marker": {"color": COLOURS[c.priority]},
+            "hovertemplate": "%{y:.1f}% (%{customdata:,} tasks)<extra>" + NAMES[c.priority] + "</extra>",
         }
         for c in seen.classes
         if c.tasks

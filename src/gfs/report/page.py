@@ -226,6 +226,5 @@ def _table(table: DataTable) -> str:
         rows.append(f"<tr>{''.join(cells)}</tr>")
     note = f'<p class="note">{html.escape(table.note)}</p>' if table.note else ""
     return (
-        f'<div class="table"><table><thead><tr>{head}</tr></thead>'
-        f"<tbody>{''.join(rows)}</tbody></table></div>{note}\n"
+        f'<div class="table"><table><thead><tr>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table></div>{note}\n'
     )

@@ -20,9 +20,7 @@ LONGEST_NAME = 24
 def prediction_table(said: Prediction, top: int) -> Table:
     """A row for what is expected and one for every bound: of the largest series, then of the pools."""
     shown = shown_hours(said.hours)
-    table = narrow_table(
-        f"GPUs wanted: the next {said.hours} h" if said.hours > 1 else "GPUs wanted: the next hour"
-    )
+    table = narrow_table(f"GPUs wanted: the next {said.hours} h" if said.hours > 1 else "GPUs wanted: the next hour")
     table.add_column("", style="bold", max_width=LONGEST_NAME, overflow="fold")
     table.add_column("", no_wrap=True)
     clock, end = said.clock, said.history.end

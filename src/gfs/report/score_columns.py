@@ -49,9 +49,7 @@ ERRORS: Final = (
 BOUNDS: Final = (
     ScoreColumn("covered\n0.9", "coverage_90", 1, "Hours at or below the 0.9 bound", "%", 100, 0.9),
     ScoreColumn("covered\n0.95", "coverage_95", 1, "Hours at or below the 0.95 bound", "%", 100, 0.95),
-    ScoreColumn(
-        "lowest\n0.95", "lowest_coverage_95", 1, "The same for the series where it is lowest", "%", 100, 0.95
-    ),
+    ScoreColumn("lowest\n0.95", "lowest_coverage_95", 1, "The same for the series where it is lowest", "%", 100, 0.95),
     ScoreColumn("MAQE\n0.9", "maqe_90", 3, "Mean over the series of |covered share - 0.9|"),
     ScoreColumn("MAQE\n0.95", "maqe_95", 3, "Mean over the series of |covered share - 0.95|"),
     ScoreColumn(

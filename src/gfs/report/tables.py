@@ -120,7 +120,7 @@ def _classes(seen: Inspection) -> Table:
         times = (c.running.p50, c.running.p90, c.running.p99, c.running.mean)
         lengths = [short_seconds(t) if c.tasks else "–" for t in times]
         gangs = percent(c.gang_share) if c.tasks else "–"
-        table.add_row(c.kind.label, amount(c.tasks), gangs, amount(c.gpu_hours), *lengths)
+        table.add_row(c.priority.label, amount(c.tasks), gangs, amount(c.gpu_hours), *lengths)
     table.caption = "gangs: tasks of more than one pod; runs: how long tasks run"
     return table
 
@@ -133,7 +133,7 @@ def _requests(seen: Inspection) -> Table:
     for c in seen.classes:
         for level, cdf in (("pod", c.pod_requests), ("task", c.task_requests)):
             shares = [cdf.at(1 - 1e-6), *(cdf.at(n) for n in REQUESTS)]
-            table.add_row(c.kind.label, level, *(percent(s) if c.tasks else "–" for s in shares))
+            table.add_row(c.priority.label, level, *(percent(s) if c.tasks else "–" for s in shares))
     return table
 
 
@@ -145,7 +145,7 @@ def _running(seen: Inspection) -> Table:
     for c in seen.classes:
         for size, d in c.running_by_size:
             times = (short_seconds(t) for t in (d.p50, d.p90, d.p99, d.mean))
-            table.add_row(c.kind.label, size, amount(d.tasks), *times)
+            table.add_row(c.priority.label, size, amount(d.tasks), *times)
     return table
 
 

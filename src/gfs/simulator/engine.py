@@ -95,9 +95,7 @@ class Engine:
     def swap(self, scheduler: Scheduler) -> None:
         """Go on with another scheduler whose state was loaded from a snapshot of the present one."""
         runs = {index: run for pool in scheduler.pools.values() for index, run in pool.state.runs.items()}
-        leaving = {
-            (run.task.index, run.number): run for pool in scheduler.pools.values() for run in pool.state.leaving
-        }
+        leaving = {(run.task.index, run.number): run for pool in scheduler.pools.values() for run in pool.state.leaving}
         entries: Heap = []
         for time, number, what, who in self._heap:
             if isinstance(who, Run):

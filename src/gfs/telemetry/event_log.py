@@ -87,7 +87,7 @@ class EventLog:
             pa.array(spread([entry[0] for entry in entries], np.float64)),
             _encoded(event, EVENTS),
             _encoded(task, [t.name for t in tasks]),
-            _by_task([t.kind.label for t in tasks], task),
+            _by_task([t.priority.label for t in tasks], task),
             _by_task([t.organization for t in tasks], task),
             _by_task([t.gpu_model for t in tasks], task),
             pa.array(number),

@@ -15,7 +15,7 @@ from typing import Final
 
 import numpy as np
 
-from gfs.domain.task import Kind
+from gfs.domain.task import Priority
 from gfs.domain.units import DAY, HOUR
 from gfs.domain.workload import Workload
 from gfs.telemetry.metrics_binning import time_average
@@ -82,7 +82,7 @@ class PoolSummary:
 class ClassSummary:
     """One class of tasks: what it requests and how long it runs."""
 
-    kind: Kind
+    priority: Priority
     tasks: int
     pods: int
     gpu_hours: float
@@ -164,7 +164,7 @@ def inspect(workload: Workload, top_organizations: int = 8) -> Inspection:
         first_submission=first,
         last_submission=last,
         pools=_pools(workload, tasks, first, asked),
-        classes=tuple(_class_summary(tasks, kind) for kind in Kind),
+        classes=tuple(_class_summary(tasks, priority) for priority in Priority),
         organizations=len(tasks.organizations),
         bin_start=origin + width * np.arange(bins, dtype=np.float64),
         bin_seconds=width,
@@ -208,13 +208,13 @@ def _pools(workload: Workload, tasks: TaskColumns, first: float, seconds: float)
     return tuple(pools)
 
 
-def _class_summary(tasks: TaskColumns, kind: Kind) -> ClassSummary:
-    which = tasks.spot if kind is Kind.SPOT else ~tasks.spot
+def _class_summary(tasks: TaskColumns, priority: Priority) -> ClassSummary:
+    which = tasks.spot if priority is Priority.SPOT else ~tasks.spot
     pods, gpus, duration = tasks.pods[which], tasks.gpus[which], tasks.wanted[which]
     hour = (np.floor(tasks.submit[which] / HOUR) % 24).astype(np.int64)
     group = np.searchsorted(np.asarray([limit for _, limit in SIZES]), gpus - 1e-9)
     return ClassSummary(
-        kind=kind,
+        priority=priority,
         tasks=len(pods),
         pods=int(pods.sum()),
         gpu_hours=float((gpus * duration).sum()) / HOUR,
@@ -252,9 +252,7 @@ def _durations(values: Floats) -> Durations:
     return Durations(len(values), float(values.mean()), float(p50), float(p90), float(p99))
 
 
-def _demand(
-    tasks: TaskColumns, origin: float, width: float, bins: int, top: int
-) -> tuple[OrganizationDemand, ...]:
+def _demand(tasks: TaskColumns, origin: float, width: float, bins: int, top: int) -> tuple[OrganizationDemand, ...]:
     names: Sequence[str] = tasks.organizations
     hours = np.bincount(tasks.organization, tasks.gpus * tasks.wanted, len(names)) / HOUR
     order = np.argsort(-hours, kind="stable")  # equal ones in order of appearance
@@ -294,6 +292,5 @@ def _load(workload: Workload, tasks: TaskColumns, origin: float, width: float, b
     gpus = _asked(tasks, tasks.model * 2 + tasks.spot, models * 2, origin, width, bins)
     capacity = workload.capacity()
     return tuple(
-        PoolLoad(model, capacity.get(model, 0), gpus[2 * i], gpus[2 * i + 1])
-        for i, model in enumerate(tasks.models)
+        PoolLoad(model, capacity.get(model, 0), gpus[2 * i], gpus[2 * i + 1]) for i, model in enumerate(tasks.models)
     )

@@ -104,7 +104,5 @@ def _unknown(name: str, names: list[str]) -> str:
     # Comparing is slow, so a long list is narrowed to names of about the same length first.
     near = [n for n in names if abs(len(n) - len(name)) <= 2] if len(names) > 20_000 else names
     similar = difflib.get_close_matches(name, near[:200_000], n=3, cutoff=0.6)
-    hint = (
-        f" Did you mean {' or '.join(similar)}?" if similar else f" It has {len(names)} tasks, such as {names[0]}."
-    )
+    hint = f" Did you mean {' or '.join(similar)}?" if similar else f" It has {len(names)} tasks, such as {names[0]}."
     return f"The event log has no task {name!r}.{hint}"

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from gfs.core.lease_reasons import LEASE_END
 from gfs.domain.errors import InputError
-from gfs.domain.task import Kind, Task
+from gfs.domain.task import Task
 from gfs.domain.workload import Workload
 
 Floats = npt.NDArray[np.float64]
@@ -63,7 +63,7 @@ class TaskColumns:
         model, models = _codes((t.gpu_model for t in tasks), list(workload.capacity()))
         organization, organizations = _codes((t.organization for t in tasks), [])
         return cls(
-            spot=np.fromiter((t.kind is Kind.SPOT for t in tasks), np.bool_, len(tasks)),
+            spot=np.fromiter((t.is_spot for t in tasks), np.bool_, len(tasks)),
             submit=submit,
             duration=duration,
             wanted=wanted,
@@ -170,9 +170,7 @@ def runs_table(events: pa.Table, workload: Workload) -> Runs:
     run_task, run_number = keys // stride, keys % stride
     since = submitted[run_task]
     again = np.flatnonzero(run_number > 1)
-    gap = (
-        (again == 0) | (run_task[again - 1] != run_task[again]) | (run_number[again - 1] != run_number[again] - 1)
-    )
+    gap = (again == 0) | (run_task[again - 1] != run_task[again]) | (run_number[again - 1] != run_number[again] - 1)
     if gap.any():
         torn = again[np.argmax(gap)]
         name = workload.tasks[int(run_task[torn])].name

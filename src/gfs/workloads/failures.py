@@ -14,9 +14,7 @@ from gfs.domain.node import NodeEvent, NodeSpec
 def check_failure_times(mtbf_days: float, mttr_hours: float) -> None:
     """Say what is wrong with the mean times, if anything."""
     if not (math.isfinite(mtbf_days) and mtbf_days * 24 >= 1):
-        raise InputError(
-            f"The mean time between failures must be at least 1/24 days (one hour), not {mtbf_days:g}."
-        )
+        raise InputError(f"The mean time between failures must be at least 1/24 days (one hour), not {mtbf_days:g}.")
     if not (math.isfinite(mttr_hours) and mttr_hours > 0):
         raise InputError(f"The mean time to repair must be above 0 hours, not {mttr_hours:g}.")
 

@@ -18,7 +18,7 @@ import numpy as np
 from gfs.domain.errors import InputError
 from gfs.domain.garbage import uncollected
 from gfs.domain.node import NodeEvent, NodeSpec
-from gfs.domain.task import Kind, Task
+from gfs.domain.task import Priority, Task
 from gfs.domain.units import DAY, HOUR
 from gfs.domain.workload import Workload
 from gfs.workloads.calibration import figures
@@ -85,15 +85,15 @@ def generate(
     plan = preset_named(preset)
     groups = _scaled_groups(plan.pools, nodes)
     length = window_seconds(plan.days if days is None else days)
-    drawn: list[tuple[str, Kind, _Drawn]] = []
+    drawn: list[tuple[str, Priority, _Drawn]] = []
     for pool, sizes in zip(plan.pools, groups, strict=True):
         cards = sum(count * gpus for count, gpus in sizes)
         if not cards:
             continue
         window = _Window(length, window_seconds(plan.days), cards, cards / pool.cards)
-        for kind, of_class, scale in ((Kind.HP, pool.hp, 1.0), (Kind.SPOT, pool.spot, spot_scale)):
-            stream = _stream(seed, preset, pool.gpu_model, kind.label)
-            drawn.append((pool.gpu_model, kind, _draw_class(pool, of_class, kind, scale, window, stream)))
+        for priority, of_class, scale in ((Priority.HP, pool.hp, 1.0), (Priority.SPOT, pool.spot, spot_scale)):
+            stream = _stream(seed, preset, pool.gpu_model, priority.label)
+            drawn.append((pool.gpu_model, priority, _draw_class(pool, of_class, priority, scale, window, stream)))
     tasks, durations = _tasks(drawn)
     machines = _nodes(plan.pools, groups)
     events: tuple[NodeEvent, ...] = ()
@@ -126,7 +126,7 @@ def _stream(seed: int, *purpose: str) -> np.random.Generator:
 
 
 def _draw_class(
-    pool: PoolPlan, plan: ClassPlan, kind: Kind, scale: float, window: _Window, rng: np.random.Generator
+    pool: PoolPlan, plan: ClassPlan, priority: Priority, scale: float, window: _Window, rng: np.random.Generator
 ) -> _Drawn:
     """All tasks of one class in one pool."""
     total = round(plan.count * scale * window.tasks)
@@ -146,15 +146,15 @@ def _draw_class(
     rest = np.setdiff1d(np.arange(len(gpus)), chosen)
     submit, duration = np.empty(len(gpus)), np.empty(len(gpus))
     submit[chosen], duration[chosen] = lasting.submit[: len(chosen)], lasting.duration[: len(chosen)]
-    submit[rest] = arrivals(len(rest), window.length, kind, for_time)
+    submit[rest] = arrivals(len(rest), window.length, priority, for_time)
     left = None if target is None else target - float(gpus[chosen] @ duration[chosen])
     ascending = plan.durations.sample(len(rest), for_time)
     duration[rest] = pair_durations(gpus[rest], submit[rest], ascending, window.length, left, for_pairing)
-    if kind is Kind.HP:
+    if priority is Priority.HP:
         movable = np.isin(np.arange(len(gpus)), rest)
         limit = _HP_LIMIT * window.cards
-        submit = level(submit, duration, gpus, movable, limit, lambda: arrivals(64, window.length, kind, for_time))
-    came = np.where(submit > 0, submit, arrivals(len(submit), window.length, kind, for_owner))
+        submit = level(submit, duration, gpus, movable, limit, lambda: arrivals(64, window.length, priority, for_time))
+    came = np.where(submit > 0, submit, arrivals(len(submit), window.length, priority, for_owner))
     whose = owners(gpus, submit, came, duration, pool.organizations, for_owner)
     per_gpu = for_owner.choice(np.asarray(figures()["cpus_per_gpu"]["common"], np.float64), len(gpus))
     return _Drawn(submit, duration, requests, whose, requests.gpus_per_pod * per_gpu)
@@ -199,14 +199,14 @@ def _nodes(pools: tuple[PoolPlan, ...], groups: list[list[tuple[int, int]]]) -> 
     return tuple(nodes)
 
 
-def _tasks(drawn: list[tuple[str, Kind, _Drawn]]) -> tuple[tuple[Task, ...], tuple[float, ...]]:
+def _tasks(drawn: list[tuple[str, Priority, _Drawn]]) -> tuple[tuple[Task, ...], tuple[float, ...]]:
     """Tasks and their durations in the order of submission. Names count the tasks of a class: h1, s1."""
-    rows: list[tuple[float, str, str, str, Kind, int, float, float, float]] = []
-    for kind, letter in ((Kind.HP, "h"), (Kind.SPOT, "s")):
+    rows: list[tuple[float, str, str, str, Priority, int, float, float, float]] = []
+    for priority, letter in ((Priority.HP, "h"), (Priority.SPOT, "s")):
         of_kind = [
             row
-            for model, its_kind, columns in drawn
-            if its_kind is kind
+            for model, its_priority, columns in drawn
+            if its_priority is priority
             for row in zip(
                 columns.submit.tolist(),
                 columns.organizations,
@@ -221,13 +221,13 @@ def _tasks(drawn: list[tuple[str, Kind, _Drawn]]) -> tuple[tuple[Task, ...], tup
         of_kind.sort(key=lambda row: row[0])
         width = len(str(len(of_kind)))
         rows += [
-            (row[0], f"{letter}{number:0{width}d}", row[1], row[2], kind, *row[3:])
+            (row[0], f"{letter}{number:0{width}d}", row[1], row[2], priority, *row[3:])
             for number, row in enumerate(of_kind, 1)
         ]
     rows.sort(key=lambda row: (row[0], row[1]))
     with uncollected():  # to collect takes half of the time
         tasks = tuple(
-            Task(i, name, owner, model, kind, pods, gpus, submit, cpus)
-            for i, (submit, name, owner, model, kind, pods, gpus, _, cpus) in enumerate(rows)
+            Task(i, name, owner, model, priority, pods, gpus, submit, cpus)
+            for i, (submit, name, owner, model, priority, pods, gpus, _, cpus) in enumerate(rows)
         )
     return tasks, tuple(row[7] for row in rows)

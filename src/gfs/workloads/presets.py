@@ -24,7 +24,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 
-from gfs.domain.task import Kind
+from gfs.domain.task import Priority
 from gfs.workloads.calibration import figures
 from gfs.workloads.durations import Quantiles, top_for_mean, with_mean
 from gfs.workloads.owners import Organization
@@ -109,9 +109,7 @@ def fleet() -> Preset:
     return Preset("fleet", "100,000 cards in four pools, 28 days, 2,000,000 tasks", 28, tuple(pools))
 
 
-def _paper_pool(
-    model: str, nodes: int, hp_tasks: int, spot_tasks: int, gang_limit: float | None = None
-) -> PoolPlan:
+def _paper_pool(model: str, nodes: int, hp_tasks: int, spot_tasks: int, gang_limit: float | None = None) -> PoolPlan:
     """A pool with the mix, the running times and the load of the one that the paper simulates."""
     facts = figures()["paper_simulation"]
     body = _hp_body(facts["duration_seconds"]["HP"]["p99"], 0.99)
@@ -123,9 +121,9 @@ def _paper_pool(
         ((nodes, facts["gpus_per_node"]),),
         128,
         _organizations("A100-SXM4-80GB"),
-        ClassPlan(hp_tasks, _a100_mix(Kind.HP, gang_limit), body, long, load=(low + high) / 2),
+        ClassPlan(hp_tasks, _a100_mix(Priority.HP, gang_limit), body, long, load=(low + high) / 2),
         ClassPlan(
-            spot_tasks, _a100_mix(Kind.SPOT, gang_limit), _spot_durations(), load=facts["offered_load"]["Spot"]
+            spot_tasks, _a100_mix(Priority.SPOT, gang_limit), _spot_durations(), load=facts["offered_load"]["Spot"]
         ),
     )
 
@@ -139,9 +137,13 @@ def demo() -> Preset:
         128,
         dict(list(_organizations("A100-SXM4-80GB").items())[:8]),
         ClassPlan(
-            6000, _a100_mix(Kind.HP, 1 / 16), body, LongPlan(0.02, body.seconds[-1], 110_000.0, 0.7), load=0.575
+            6000,
+            _a100_mix(Priority.HP, 1 / 16),
+            body,
+            LongPlan(0.02, body.seconds[-1], 110_000.0, 0.7),
+            load=0.575,
         ),
-        ClassPlan(1200, _a100_mix(Kind.SPOT, 1 / 16), _spot_durations(), load=0.14),
+        ClassPlan(1200, _a100_mix(Priority.SPOT, 1 / 16), _spot_durations(), load=0.14),
     )
     return Preset("demo", "a small busy cluster: 32 x 8 A100, 7 days, 7,200 tasks", 7, (pool,))
 
@@ -204,14 +206,14 @@ def _long_share_of_gpu_time(shortest: float, mean: float) -> float:
     return over_three_days * (longest - shortest) / (longest - _THREE_DAYS)
 
 
-def _a100_mix(kind: Kind, gang_limit: float | None = None) -> RequestMix:
+def _a100_mix(priority: Priority, gang_limit: float | None = None) -> RequestMix:
     """The request mix of the paper's table; gangs up to a share of the pool."""
-    percent = figures()["paper_simulation"]["request_mix_percent"][kind.label]
+    percent = figures()["paper_simulation"]["request_mix_percent"][priority.label]
     sizes = {size: percent[f"{size:g}"] for size in (1.0, 2.0, 4.0, 8.0)}
     sizes[0.25] = sizes[0.5] = percent["<1"] / 2
     gangs = {1.0: 0.18, 2.0: 0.05, 4.0: 0.05, 8.0: 0.72}
     largest = 1 / 4
-    if kind is Kind.SPOT:
+    if priority is Priority.SPOT:
         gangs, largest = {1.0: 0.6, 2.0: 0.05, 4.0: 0.15, 8.0: 0.2}, 1 / 8
     return RequestMix(sizes, percent["gang"] / 100, gangs, gang_limit or largest)
 
@@ -219,7 +221,7 @@ def _a100_mix(kind: Kind, gang_limit: float | None = None) -> RequestMix:
 def _production_mix(model: str) -> tuple[RequestMix, RequestMix]:
     """Request mixes of a pool of the published cluster, (HP, spot)."""
     if model == "A100-SXM4-80GB":
-        return _a100_mix(Kind.HP), _a100_mix(Kind.SPOT)
+        return _a100_mix(Priority.HP), _a100_mix(Priority.SPOT)
     sizes, gang_share = {
         "A10": ({0.25: 0.1, 0.5: 0.11, 1.0: 0.79}, 0.01),
         "H800": ({1.0: 0.05, 2.0: 0.03, 4.0: 0.02, 8.0: 0.9}, 0.8),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from gfs.domain.task import Kind
+from gfs.domain.task import Priority
 from gfs.domain.units import DAY, HOUR
 from gfs.workloads.calibration import figures
 from gfs.workloads.durations import Floats
@@ -13,11 +13,11 @@ from gfs.workloads.durations import Floats
 HOURS_A_WEEK = 168
 
 
-def arrivals(count: int, window: float, kind: Kind, rng: np.random.Generator) -> Floats:
+def arrivals(count: int, window: float, priority: Priority, rng: np.random.Generator) -> Floats:
     """`count` submission times, whole seconds in [0, window): the published shape of the day and the week."""
     hours = np.arange(int(np.ceil(window / HOUR)))
     length = np.minimum(window - hours * HOUR, HOUR)
-    cumulative = np.concatenate([[0.0], np.cumsum(_hour_of_week_rate(kind)[hours % HOURS_A_WEEK] * length)])
+    cumulative = np.concatenate([[0.0], np.cumsum(_hour_of_week_rate(priority)[hours % HOURS_A_WEEK] * length)])
     place = rng.random(count) * cumulative[-1]
     edges = np.concatenate([hours * HOUR, [window]])
     times: Floats = np.minimum(np.floor(np.interp(place, cumulative, edges)), np.ceil(window) - 1)
@@ -37,10 +37,10 @@ def hour_of_week(submit: Floats) -> NDArray[np.int64]:
     return (submit // HOUR).astype(np.int64) % HOURS_A_WEEK
 
 
-def _hour_of_week_rate(kind: Kind) -> Floats:
+def _hour_of_week_rate(priority: Priority) -> Floats:
     """Relative arrival rate in each of the 168 hours of a week, mean 1. Time 0 is midnight, day 0."""
     day = np.asarray(figures()["hour_of_day"]["jobs"], dtype=np.float64)
-    week = np.asarray(figures()["day_of_week"]["jobs"][kind.label], dtype=np.float64)
+    week = np.asarray(figures()["day_of_week"]["jobs"][priority.label], dtype=np.float64)
     rate = np.outer(week / week.mean(), day / day.mean()).ravel()
     return np.asarray(rate / rate.mean(), dtype=np.float64)
 

@@ -67,7 +67,7 @@ def _jobs_table(workload: Workload) -> pa.Table:
         pa.array([t.pods for t in tasks], pa.int64()),
         _numbers([t.submit_time for t in tasks]),
         _numbers(workload.durations),
-        pa.array([t.kind.label for t in tasks], pa.string()),
+        pa.array([t.priority.label for t in tasks], pa.string()),
     ]
     names = list(JOB_COLUMNS)
     for name in OPTIONAL_JOB_COLUMNS:

@@ -41,9 +41,7 @@ class Network(Protocol):
         """The loss of some windows, each with the hours that came after it."""
         ...
 
-    def ask(
-        self, module: Any, size: Size, values: Singles, calendar: Singles, hours: int
-    ) -> tuple[Floats, Floats]:
+    def ask(self, module: Any, size: Size, values: Singles, calendar: Singles, hours: int) -> tuple[Floats, Floats]:
         """Middle (series x hours) and grid (LEVELS x series x hours) after some windows."""
         ...
 
@@ -61,18 +59,14 @@ class Direct:
         """One with random weights."""
         loss = MQLoss(quantiles=list(LEVELS))
         extra = {"futr_exog_list": list(CALENDAR)} if self.calendar else {}
-        return self.make(
-            h=size.horizon, input_size=size.window, loss=loss, valid_loss=loss, random_seed=seed, **extra
-        )
+        return self.make(h=size.horizon, input_size=size.window, loss=loss, valid_loss=loss, random_seed=seed, **extra)
 
     def loss(self, module: Any, size: Size, values: Singles, calendar: Singles) -> Any:
         """Pinball loss of the hours after the window."""
         said = self._said(module, values[:, : size.window], calendar)
         return module.loss(y=_column(values[:, size.window :]), y_hat=said)
 
-    def ask(
-        self, module: Any, size: Size, values: Singles, calendar: Singles, hours: int
-    ) -> tuple[Floats, Floats]:
+    def ask(self, module: Any, size: Size, values: Singles, calendar: Singles, hours: int) -> tuple[Floats, Floats]:
         """Levels in their order, should the network have crossed them."""
         said = self._said(module, values, calendar[:, : size.window + size.horizon])
         grid = np.sort(np.moveaxis(said[:, :, 0].numpy().astype(np.float64), 2, 0), axis=0)
@@ -111,9 +105,7 @@ class Recurrent:
         module.h = size.horizon
         return module.loss(y=_column(values[:, -judged:]), distr_args=_parameters(module, said))
 
-    def ask(
-        self, module: Any, size: Size, values: Singles, calendar: Singles, hours: int
-    ) -> tuple[Floats, Floats]:
+    def ask(self, module: Any, size: Size, values: Singles, calendar: Singles, hours: int) -> tuple[Floats, Floats]:
         """The same draws for every series, spread evenly over all probabilities."""
         random = np.random.default_rng(0)
         draws = [np.append(0.5, (random.permutation(self.paths) + 0.5) / self.paths) for _ in range(hours)]

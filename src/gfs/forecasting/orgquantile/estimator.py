@@ -142,9 +142,7 @@ def _continues(seen: DemandHistory, history: DemandHistory, reach: int) -> bool:
         return False
     if seen.start != history.start and max(seen.start, history.start) > seen.end - reach:
         return False
-    if not np.array_equal(
-        np.maximum(seen.first + seen.start, since), np.maximum(history.first + history.start, since)
-    ):
+    if not np.array_equal(np.maximum(seen.first + seen.start, since), np.maximum(history.first + history.start, since)):
         return False
     before = seen.gpus[:, since - seen.start :]
     now = history.gpus[:, since - history.start : seen.end - history.start]

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from gfs.core.node import Node
 from gfs.core.run import Run, Waiting
 from gfs.core.state import PoolState
-from gfs.domain.task import Kind, Task
+from gfs.domain.task import Priority, Task
 from gfs.policies.chronus.selection import Like, like
 
 QueueKey = tuple[Like, bool]
@@ -68,17 +68,17 @@ class LeaseBooks:
         """Class -> likeness and whether it has run before -> queue."""
         for run in state.runs.values():
             phase = memory.phase.setdefault(run, 0)  # a run that was adopted: its lease is up with the next ones
-            self._ending[run.task.kind].setdefault(phase, {})[run] = None
+            self._ending[run.task.priority].setdefault(phase, {})[run] = None
             self.enter(run)
         queued: dict[QueueKey, dict[int, Waiting]] = {}
         for waiting in state.waiting.values():
             queued.setdefault(self._key(waiting), {})[waiting.task.index] = waiting
         for key, alike in queued.items():  # one that was adopted and lost at once is not in the order yet
-            memory.order[next(iter(alike.values())).task.kind].setdefault(key)
-        for kind in Kind:
-            for key in memory.order[kind]:
+            memory.order[next(iter(alike.values())).task.priority].setdefault(key)
+        for priority in Priority:
+            for key in memory.order[priority]:
                 alike = queued[key]
-                self._queues[kind][key] = Queue(key[0], next(iter(alike.values())).task, alike)
+                self._queues[priority][key] = Queue(key[0], next(iter(alike.values())).task, alike)
 
     def like(self, task: Task) -> Like:
         """Tasks with the same answer are alike in all that counts here."""
@@ -89,9 +89,9 @@ class LeaseBooks:
 
     def open(self, run: Run, number: int) -> None:
         """A run takes a lease in round `number`; its cards are held already."""
-        kind = run.task.kind
-        self._memory.phase[run] = phase = number % self._rounds[kind]
-        self._ending[kind].setdefault(phase, {})[run] = None
+        priority = run.task.priority
+        self._memory.phase[run] = phase = number % self._rounds[priority]
+        self._ending[priority].setdefault(phase, {})[run] = None
         self.enter(run)
 
     def close(self, run: Run) -> None:
@@ -101,10 +101,10 @@ class LeaseBooks:
 
     def expire(self, run: Run) -> None:
         """A run's lease is not renewed; its cards were taken from it already."""
-        kind, phase = run.task.kind, self._memory.phase.pop(run)
-        del self._ending[kind][phase][run]
-        if not self._ending[kind][phase]:
-            del self._ending[kind][phase]
+        priority, phase = run.task.priority, self._memory.phase.pop(run)
+        del self._ending[priority][phase][run]
+        if not self._ending[priority][phase]:
+            del self._ending[priority][phase]
 
     def enter(self, run: Run) -> None:
         """Note the cards of a run on its nodes."""
@@ -119,9 +119,9 @@ class LeaseBooks:
             if not node.closed:
                 self.on[node.index].pop(run, None)
 
-    def ending(self, kind: Kind, number: int, now: float) -> list[Run]:
+    def ending(self, priority: Priority, number: int, now: float) -> list[Run]:
         """Runs of a class whose leases end in round `number`, which begins now: none of those it has started."""
-        runs = self._ending[kind].get(number % self._rounds[kind], {})
+        runs = self._ending[priority].get(number % self._rounds[priority], {})
         return [run for run in runs if run.start < now]
 
     def here(self, node: Node) -> dict[Run, int]:
@@ -131,31 +131,31 @@ class LeaseBooks:
     def queue(self, waiting: Waiting) -> None:
         """A task waits. Tasks must be queued in order of time."""
         task, key = waiting.task, self._key(waiting)
-        queues = self._queues[task.kind]
+        queues = self._queues[task.priority]
         if key not in queues:
             queues[key] = Queue(key[0], task, {})
-            self._memory.order[task.kind][key] = None
+            self._memory.order[task.priority][key] = None
         queues[key].waiting[task.index] = waiting
 
     def unqueue(self, waiting: Waiting) -> None:
         """A task waits no longer."""
         task, key = waiting.task, self._key(waiting)
-        queue = self._queues[task.kind][key]
+        queue = self._queues[task.priority][key]
         del queue.waiting[task.index]
         if not queue.waiting:
-            del self._queues[task.kind][key]
-            del self._memory.order[task.kind][key]
+            del self._queues[task.priority][key]
+            del self._memory.order[task.priority][key]
 
     def find(self, task: Task) -> Waiting:
         """The entry of a task that waits."""
         alike = self.like(task)
-        queues = self._queues[task.kind]
+        queues = self._queues[task.priority]
         both = (queues[key] for key in ((alike, False), (alike, True)) if key in queues)
         return next(queue.waiting[task.index] for queue in both if task.index in queue.waiting)
 
-    def queues(self, kind: Kind) -> list[Queue]:
+    def queues(self, priority: Priority) -> list[Queue]:
         """The queues of a class."""
-        return list(self._queues[kind].values())
+        return list(self._queues[priority].values())
 
     @property
     def anybody_waits(self) -> bool:

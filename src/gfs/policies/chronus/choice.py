@@ -16,7 +16,7 @@ from math import floor
 from gfs.core.pool import Pool
 from gfs.core.ports import Quota, SolverFigures
 from gfs.core.run import Run, Waiting
-from gfs.domain.task import Kind
+from gfs.domain.task import Priority
 from gfs.domain.units import MICRO
 from gfs.policies.chronus.books import LeaseBooks, LeaseMemory, Queue
 from gfs.policies.chronus.selection import Effort, Group, Like, Room, Selection, select
@@ -50,22 +50,22 @@ class LeaseChoice:
         self._round = round_length
         self._seconds = seconds
 
-    def hopeful(self, kind: Kind, number: int, now: float, *, beside_hp: bool = False) -> list[Queue]:
+    def hopeful(self, priority: Priority, number: int, now: float, *, beside_hp: bool = False) -> list[Queue]:
         """Queues of a class whose tasks fit if all leases that could make way for them did, or all of spot."""
-        slots = self._slots_for(Kind.SPOT if beside_hp else kind, number, now)
+        slots = self._slots_for(Priority.SPOT if beside_hp else priority, number, now)
         found = []
-        for queue in self._books.queues(kind):
+        for queue in self._books.queues(priority):
             task = queue.task
-            if kind and task.gpus > self._quota.limit(task.guarantee_hours):
+            if priority and task.gpus > self._quota.limit(task.guarantee_hours):
                 continue
             if not task.cards or slots(task.cards) >= task.pods:
                 found.append(queue)
         return found
 
-    def _slots_for(self, kind: Kind, number: int, now: float) -> Callable[[int], int]:
+    def _slots_for(self, priority: Priority, number: int, now: float) -> Callable[[int], int]:
         """Cards per pod -> pods that fit beside the leases that a class cannot end."""
         pool, books = self._pool, self._books
-        ending = books.ending(Kind.HP, number, now) if kind is Kind.HP else []
+        ending = books.ending(Priority.HP, number, now) if priority is Priority.HP else []
         if not ending:
             return cache(pool.hp_slots)
         free = [node.hp_free for node in pool.nodes]
@@ -82,7 +82,7 @@ class LeaseChoice:
             return False
         if sum(queue.gpus for queue in queues) > self._pool.idle + self.parts():
             return False
-        spot = [queue for queue in queues if queue.task.kind]
+        spot = [queue for queue in queues if queue.task.priority]
         return all(
             self._pool.spot_held(hours) / MICRO + sum(q.gpus for q in spot if q.task.guarantee_hours >= hours)
             <= self._quota.limit(hours)
@@ -91,13 +91,13 @@ class LeaseChoice:
 
     def choose_hp(self, queues: list[Queue], number: int, now: float) -> tuple[list[Waiting], dict[Like, int]]:
         """HP tasks that get a lease, and how many running ones of each likeness lose theirs."""
-        room = Room(self._slots_for(Kind.SPOT, number, now), self._parts_beside_hp(), {})
+        room = Room(self._slots_for(Priority.SPOT, number, now), self._parts_beside_hp(), {})
         if _fit(queues, room.slots) and sum(queue.gpus for queue in queues) <= room.slots(1) + room.parts:
             return all_in(queues), {}
-        ending = self._books.ending(Kind.HP, number, now)
+        ending = self._books.ending(Priority.HP, number, now)
         shares = sum(run.task.gpus for run in ending if not run.task.cards)
-        room = Room(self._slots_for(Kind.HP, number, now), room.parts + shares, {})
-        return self._choose(Kind.HP, queues, ending, room, now)
+        room = Room(self._slots_for(Priority.HP, number, now), room.parts + shares, {})
+        return self._choose(Priority.HP, queues, ending, room, now)
 
     def choose_spot(
         self,
@@ -108,25 +108,25 @@ class LeaseChoice:
         now: float,
     ) -> tuple[list[Waiting], dict[Like, int]]:
         """Spot tasks that get a lease in what HP leaves, and how many running ones lose theirs."""
-        slots = self._slots_for(Kind.SPOT, number, now)
+        slots = self._slots_for(Priority.SPOT, number, now)
 
         def left(size: int) -> int:
             used = sum(w.task.pods * (w.task.cards // size) for w in hp)
             back = sum(count * key.pods * int(key.gpus_per_pod // size) for key, count in hp_stops.items())
             return max(0, slots(size) + back - used)
 
-        running = self._books.ending(Kind.SPOT, number, now)
+        running = self._books.ending(Priority.SPOT, number, now)
         quota = {}
         for hours in {*(queue.task.guarantee_hours for queue in queues), *self._pool.spot_in_use}:
             quota[hours] = max(self._quota.limit(hours), self._pool.spot_held(hours) / MICRO)
         back = sum(count * key.pods * key.gpus_per_pod for key, count in hp_stops.items() if key.gpus_per_pod < 1)
         parts = self._parts_beside_hp() + back - sum(w.task.gpus for w in hp if not w.task.cards)
-        return self._choose(Kind.SPOT, queues, running, Room(left, parts, quota), now)
+        return self._choose(Priority.SPOT, queues, running, Room(left, parts, quota), now)
 
     def _choose(
-        self, kind: Kind, queues: list[Queue], running: Iterable[Run], room: Room, now: float
+        self, priority: Priority, queues: list[Queue], running: Iterable[Run], room: Room, now: float
     ) -> tuple[list[Waiting], dict[Like, int]]:
-        resume = self._resume[kind]
+        resume = self._resume[priority]
         holders: dict[Like, list[Run]] = {}
         for run in running:
             holders.setdefault(self._books.like(run.task), []).append(run)
@@ -178,8 +178,7 @@ def _fit(queues: list[Queue], slots: Callable[[int], int]) -> bool:
     """Whether all pods of whole cards fit, as far as sizes that divide each other can tell."""
     whole = [(queue.task.cards, queue.task.pods * len(queue.waiting)) for queue in queues if queue.task.cards]
     return all(
-        sum(pods * (cards // size) for cards, pods in whole) <= slots(size)
-        for size in {cards for cards, _ in whole}
+        sum(pods * (cards // size) for cards, pods in whole) <= slots(size) for size in {cards for cards, _ in whole}
     )
 
 

@@ -55,7 +55,7 @@ class Spare:
         found = (
             run
             for run, alike in self._like.items()
-            if run.alive and alike.kind and alike.guarantee_hours >= hours and self._stops.get(alike, 0)
+            if run.alive and alike.priority and alike.guarantee_hours >= hours and self._stops.get(alike, 0)
         )
         return sorted(found, key=lambda run: (run.task.gpus, run.task.index))
 
@@ -75,9 +75,7 @@ class Spare:
 class Placing:
     """One round's placements. What it has stopped is off its cards, what it has placed is on them."""
 
-    def __init__(
-        self, trial: Trial, books: LeaseBooks, choose: Callable[[Task], Node | None], spare: Spare
-    ) -> None:
+    def __init__(self, trial: Trial, books: LeaseBooks, choose: Callable[[Task], Node | None], spare: Spare) -> None:
         self.stopped: dict[Run, None] = {}
         """Runs suspended to make room."""
         self.moved: dict[Run, list[Place]] = {}

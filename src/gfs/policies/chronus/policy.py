@@ -23,7 +23,7 @@ from gfs.core.run import End, Run, Waiting
 from gfs.core.state import PoolState
 from gfs.core.trial import Trial
 from gfs.domain.errors import StalePolicyError
-from gfs.domain.task import Kind, Task
+from gfs.domain.task import Priority, Task
 from gfs.domain.units import MICRO
 from gfs.policies.choosing import Chooser
 from gfs.policies.chronus.books import LeaseBooks, LeaseMemory, Queue
@@ -52,9 +52,9 @@ class ChronusPolicy(Listener):
         self._pool = state.pool
         self._trial = Trial(state.pool)
         self._chooser = Chooser(state.pool, placer)
-        self._round = lease[Kind.SPOT]
+        self._round = lease[Priority.SPOT]
         self._memory = state.remember("leases", LeaseMemory)
-        self._books = LeaseBooks(state, self._memory, round(lease[Kind.HP] / self._round))
+        self._books = LeaseBooks(state, self._memory, round(lease[Priority.HP] / self._round))
         self._choice = LeaseChoice(
             state.pool,
             self._books,
@@ -129,7 +129,7 @@ class ChronusPolicy(Listener):
 
     def _give_out(self, plan: Plan, number: int, now: float) -> None:
         """Lease out what there is."""
-        hp, spot = self._choice.hopeful(Kind.HP, number, now), self._choice.hopeful(Kind.SPOT, number, now)
+        hp, spot = self._choice.hopeful(Priority.HP, number, now), self._choice.hopeful(Priority.SPOT, number, now)
         if not hp and not spot:
             return
         if self._choice.fits_as_it_is([*hp, *spot]):
@@ -138,7 +138,10 @@ class ChronusPolicy(Listener):
             if all(self._try(plan, everybody, waiting, number, now) for waiting in queued):
                 return
             # Fractions, or sizes that do not divide each other: the room lay apart.
-            hp, spot = self._choice.hopeful(Kind.HP, number, now), self._choice.hopeful(Kind.SPOT, number, now)
+            hp, spot = (
+                self._choice.hopeful(Priority.HP, number, now),
+                self._choice.hopeful(Priority.SPOT, number, now),
+            )
         chosen_hp, hp_stops = self._choice.choose_hp(hp, number, now)
         chosen_spot, spot_stops = self._choice.choose_spot(spot, chosen_hp, hp_stops, number, now)
         self._serve_hp(plan, chosen_hp, {**hp_stops, **spot_stops}, number, now)
@@ -148,35 +151,31 @@ class ChronusPolicy(Listener):
     def _placing(self, ending: Iterable[Run], stops: Mapping[Like, int]) -> Placing:
         return Placing(self._trial, self._books, self._chooser.choose, Spare(ending, stops, self._books.like))
 
-    def _serve_hp(
-        self, plan: Plan, chosen: list[Waiting], stops: dict[Like, int], number: int, now: float
-    ) -> None:
+    def _serve_hp(self, plan: Plan, chosen: list[Waiting], stops: dict[Like, int], number: int, now: float) -> None:
         """Cards for the chosen HP tasks. Where the leases meant to end do not do, any spot lease may."""
         books = self._books
-        ending = [*books.ending(Kind.SPOT, number, now), *books.ending(Kind.HP, number, now)]
+        ending = [*books.ending(Priority.SPOT, number, now), *books.ending(Priority.HP, number, now)]
         self._try_all(plan, self._placing(ending, stops), chosen, number, now)
-        if left := self._choice.hopeful(Kind.HP, number, now, beside_hp=True):
-            spot = books.ending(Kind.SPOT, number, now)
+        if left := self._choice.hopeful(Priority.HP, number, now, beside_hp=True):
+            spot = books.ending(Priority.SPOT, number, now)
             placing = self._placing(spot, Counter(books.like(run.task) for run in spot))
             self._try_all(plan, placing, all_in(left), number, now)
 
-    def _serve_spot(
-        self, plan: Plan, chosen: list[Waiting], stops: dict[Like, int], number: int, now: float
-    ) -> None:
+    def _serve_spot(self, plan: Plan, chosen: list[Waiting], stops: dict[Like, int], number: int, now: float) -> None:
         """Cards for the chosen spot tasks."""
         moved = {run.task.index for run in plan.starts}
         gone = [eviction.run.task for eviction in plan.evictions if eviction.run.task.index not in moved]
         stopped = Counter(map(self._books.like, gone))
         left = {alike: count - stopped[alike] for alike, count in stops.items() if count > stopped[alike]}
-        placing = self._placing(self._books.ending(Kind.SPOT, number, now), left)
+        placing = self._placing(self._books.ending(Priority.SPOT, number, now), left)
         self._try_all(plan, placing, chosen, number, now)
 
     def _backfill(self, plan: Plan, number: int, now: float) -> None:
         """What is idle all the same goes to whoever fits, HP first, longest wait first."""
         stopped = {eviction.run.task.index for eviction in plan.evictions}
         placing = self._placing((), {})
-        for kind in Kind:
-            heads = [(*_next(queue, stopped), queue) for queue in self._books.queues(kind)]
+        for priority in Priority:
+            heads = [(*_next(queue, stopped), queue) for queue in self._books.queues(priority)]
             heads = sorted((since, index, queue) for since, index, queue in heads if index >= 0)
             failed: list[Task] = []
             while heads:
@@ -211,7 +210,7 @@ class ChronusPolicy(Listener):
 
     def _within_quota(self, task: Task) -> bool:
         hours = task.guarantee_hours
-        return not task.kind or self._pool.spot_held(hours) + task.micro <= self.quota.limit(hours) * MICRO
+        return not task.is_spot or self._pool.spot_held(hours) + task.micro <= self.quota.limit(hours) * MICRO
 
     # -- acting on a decision ----------------------------------------------------------------------
 
@@ -255,7 +254,7 @@ class ChronusPolicy(Listener):
         """Why a task that waits does so now."""
         if not self._pool.capacity:
             return NoNode(self._pool.gpu_model, len(self._pool.nodes))
-        asked = sum(queue.gpus for queue in self._books.queues(task.kind))
+        asked = sum(queue.gpus for queue in self._books.queues(task.priority))
         return NoLease(task, self._pool.idle + self._choice.parts(), asked)
 
 
@@ -271,7 +270,7 @@ def _next(queue: Queue, stopped: set[int]) -> tuple[float, int]:
 def _as_large(task: Task, other: Task) -> bool:
     """Whether a task wants at least as much as another one that found no room or quota."""
     return (
-        task.kind == other.kind
+        task.priority == other.priority
         and task.gpus_per_pod >= other.gpus_per_pod
         and task.pods >= other.pods
         and task.guarantee_hours == other.guarantee_hours

@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gfs.domain.task import Kind, NodeFilter, Task
+from gfs.domain.task import NodeFilter, Priority, Task
 from gfs.domain.units import MICRO
 from gfs.policies.chronus.program import Floats, maximise
 
@@ -34,7 +34,7 @@ GPU_ROW = 0
 class Like(NamedTuple):
     """What the programs see of a task."""
 
-    kind: Kind
+    priority: Priority
     gpus_per_pod: float
     pods: int
     guarantee_hours: float
@@ -47,7 +47,7 @@ class Like(NamedTuple):
 def like(task: Task, *, resources: bool) -> Like:
     """Tasks with the same answer are alike: where one finds no room, neither does another."""
     cpus, memory = (task.cpus_per_pod, task.memory_per_pod) if resources else (0.0, 0.0)
-    return Like(task.kind, task.gpus_per_pod, task.pods, task.guarantee_hours, task.node_filter, cpus, memory)
+    return Like(task.priority, task.gpus_per_pod, task.pods, task.guarantee_hours, task.node_filter, cpus, memory)
 
 
 class Group(NamedTuple):
@@ -120,7 +120,7 @@ def _constraints(groups: Sequence[Group], room: Room) -> tuple[Floats, Floats]:
     rows = [gpus, *(pods * (cards // size) for size in sizes)]
     limits = [max(0.0, room.slots(1) + room.parts), *(float(room.slots(size)) for size in sizes)]
     for hours, quota in sorted(room.quota.items()):
-        rows.append(np.where([task.kind and task.guarantee_hours >= hours for task in tasks], gpus, 0.0))
+        rows.append(np.where([task.is_spot and task.guarantee_hours >= hours for task in tasks], gpus, 0.0))
         limits.append(quota)
     bounded = np.isfinite(limits)
     return np.array(rows)[bounded], np.array(limits)[bounded]

@@ -70,9 +70,7 @@ class FgdPlacer(Listener):
                     ties = True
         if not ties:
             return self._nodes[by_idle[best].first(home)] if best else None
-        equals = [
-            i for i in range(best, len(by_idle)) if by_idle[i].count and of_idle[i - cards] - of_idle[i] == least
-        ]
+        equals = [i for i in range(best, len(by_idle)) if by_idle[i].count and of_idle[i - cards] - of_idle[i] == least]
         return self._nodes[min(by_idle[i].first(home) for i in equals)]
 
     def ranked(self, task: Task) -> Iterator[Node]:

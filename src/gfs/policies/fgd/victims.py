@@ -56,9 +56,7 @@ def latest_victims(node: Node, profile: Profile, cards: int, lefts: Sequence[int
     for run in sorted(node.spot, key=_later_first):
         by_size[node.spot[run]].append(run)
     sets = [
-        sorted(
-            (run for runs, n in zip(by_size.values(), counts, strict=True) for run in runs[:n]), key=_later_first
-        )
+        sorted((run for runs, n in zip(by_size.values(), counts, strict=True) for run in runs[:n]), key=_later_first)
         for left, counts in _sets(profile, cards)
         if left in lefts and sum(counts) == victims
     ]
@@ -106,9 +104,7 @@ class DividedNode:
         if len(gone) > 1:
             victims = victims_on(self._pool, self._node, task, [*self._held, *reversed(gone)])
             if len(victims) < len(gone):
-                return DividedNode(self._pool, self._node).after(task, mix, victims), sorted(
-                    victims, key=_later_first
-                )
+                return DividedNode(self._pool, self._node).after(task, mix, victims), sorted(victims, key=_later_first)
         return mix.fragmentation(*placed), sorted(gone, key=_later_first)
 
     def after(self, task: Task, mix: RequestMix, victims: Sequence[Run]) -> int:

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 
 from gfs.core.node import Node
 from gfs.core.state import PoolState
-from gfs.domain.task import Kind, Task
+from gfs.domain.task import Priority, Task
 from gfs.policies.gfs.scoring import GfsPlacer
 
 FEW = 1 / 8
@@ -29,7 +29,7 @@ class ApartPlacer(GfsPlacer):
     """The paper's scores and circuit breaker, with the cards that HP holds compared before packing."""
 
     packing_first = False
-    views = (Kind.HP, Kind.SPOT, Kind.SPOT)
+    views = (Priority.HP, Priority.SPOT, Priority.SPOT)
 
     def __init__(self, state: PoolState, *, gamma: float = 0.8, m: float = 3.0) -> None:
         super().__init__(state, gamma=gamma, m=m)
@@ -44,11 +44,11 @@ class ApartPlacer(GfsPlacer):
 
     def ranked(self, task: Task) -> Iterator[Node]:
         """The nodes with cards for one more pod of the task, best first."""
-        view = HP if not task.kind else GAPS if self._few_empty(task) else AWAY
+        view = HP if not task.is_spot else GAPS if self._few_empty(task) else AWAY
         return self._index.ranked(task, view)
 
     def _few_empty(self, task: Task) -> bool:
-        return bool(task.kind) and 0 < self._pool.idle_slots(self._largest) <= self._few
+        return bool(task.priority) and 0 < self._pool.idle_slots(self._largest) <= self._few
 
     def _compared(self, view: int, packing: int, hp: int, spot: int) -> tuple[int, int]:
         match view:

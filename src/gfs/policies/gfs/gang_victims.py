@@ -49,7 +49,7 @@ class GangPreemptor(Listener):
         self._runs: dict[float, list[tuple[int, Run]]] = {}
         """GPUs -> (task index, spot run) of those that hold so many, sorted."""
         for run in state.runs.values():
-            if run.task.kind:
+            if run.task.is_spot:
                 self.spot_held(run)
         state.listen(self)
 
@@ -207,9 +207,7 @@ class GangSearch:
 
     def _on(self, node: Node, chosen: dict[Run, None]) -> list[Run]:
         """The candidates on a node that are not victims yet."""
-        return [
-            run for run in node.spot if run in self._weight and run not in chosen and node in self._cards_of(run)
-        ]
+        return [run for run in node.spot if run in self._weight and run not in chosen and node in self._cards_of(run)]
 
     def _bundle(self, chosen: dict[Run, None]) -> tuple[list[Run], float]:
         """The cheapest runs of one node that together make room for one more pod there, and their weight."""

@@ -85,7 +85,7 @@ class Keeper(Listener):
 
     def submitted(self, task: Task, now: float) -> None:
         """A task has come."""
-        if task.kind:
+        if task.is_spot:
             self._kept.since[task.index] = (task, now)
         self._look(now)
 
@@ -93,13 +93,13 @@ class Keeper(Listener):
         """Who starts waits no longer."""
         if run.task is self.task:
             self._kept.started = True
-        elif run.task.kind:
+        elif run.task.is_spot:
             del self._kept.since[run.task.index]
 
     def ended(self, run: Run, end: End, now: float) -> None:
         """Who was stopped waits again."""
         task = run.task
-        if task.kind and end.waits_again:
+        if task.is_spot and end.waits_again:
             self._queue(task, run.since if end is End.START_FAILED else now)
 
     def finished(self, run: Run, now: float) -> None:
@@ -108,7 +108,7 @@ class Keeper(Listener):
 
     def withdrawn(self, task: Task, now: float) -> None:
         """Who is gone does not wait, and needs no nodes."""
-        if task.kind:
+        if task.is_spot:
             del self._kept.since[task.index]
         if task is self.task:
             self._keep_for(None, {})

@@ -82,6 +82,6 @@ class KeepingPlacer(ApartPlacer):
         keeper = self._keeper
         why = keeper.why() if keeper.task is not None and task is not keeper.task else ""
         tired, _ = super().closed(task)
-        if not task.kind or task is keeper.task:
+        if not task.is_spot or task is keeper.task:
             return tired, why
         return tired + sum(node.idle >= max(task.cards, 1) for node in keeper.nodes), why

@@ -18,7 +18,7 @@ from gfs.core.index import Bucket, NodeIndex, Rank
 from gfs.core.listeners import Listener
 from gfs.core.node import Node
 from gfs.core.state import PoolState
-from gfs.domain.task import Kind, Task
+from gfs.domain.task import Priority, Task
 
 SCORE3_STEPS = 10**9
 MOST_COMBINATIONS = 1 << 14
@@ -30,11 +30,11 @@ def eviction_pressure(last_hour: int, last_day: int, gamma: float) -> float:
     return gamma * last_hour + (1 - gamma) * last_day / 24
 
 
-def score3(kind: Kind, pressure: float, m: float) -> float:
+def score3(priority: Priority, pressure: float, m: float) -> float:
     """How welcome a class is on a node with this eviction pressure: 0 to 1, higher is better."""
     saturated = pressure * log(m) >= log(100)
     penalty = 1.0 if saturated else 0.01 * float(m**pressure)
-    score = max(1 - penalty, 0.0) if kind is Kind.SPOT else min(penalty, 1.0)
+    score = max(1 - penalty, 0.0) if priority is Priority.SPOT else min(penalty, 1.0)
     return round(score, 9)
 
 
@@ -44,7 +44,7 @@ class GfsPlacer(Listener):
     fills_up = True  # a pod raises its node's score1 and score2
     packing_first = True
     """Whether a fuller node comes before every emptier one."""
-    views: tuple[Kind, ...] = tuple(Kind)
+    views: tuple[Priority, ...] = tuple(Priority)
     """Orders in which nodes are kept, each for a class."""
 
     def __init__(self, state: PoolState, *, gamma: float = 0.8, m: float = 3.0) -> None:
@@ -69,12 +69,12 @@ class GfsPlacer(Listener):
         )
         self._closed = {i for i, marked in enumerate(self._marks) if marked and self._is_closed(self._nodes[i])}
         state.listen(self)
-        self.choose = self._index.chooser(tuple(Kind))
+        self.choose = self._index.chooser(tuple(Priority))
         """The top node by (score1, score2, score3, id) for one more pod of the task."""
 
     def ranked(self, task: Task) -> Iterator[Node]:
         """The nodes with cards for one more pod of the task, best first."""
-        return self._index.ranked(task, task.kind)
+        return self._index.ranked(task, task.priority)
 
     def evictions_changed(self, node: Node) -> None:
         """A node's eviction history is another: it may close to spot tasks, or open again."""
@@ -100,7 +100,7 @@ class GfsPlacer(Listener):
 
     def closed(self, task: Task) -> tuple[int, str]:
         """Nodes with idle cards for a pod of this spot task that the circuit breaker keeps closed."""
-        if not task.kind:
+        if not task.is_spot:
             return 0, ""
         return sum(self._nodes[i].idle >= max(task.cards, 1) for i in self._closed), ""
 
@@ -122,9 +122,9 @@ class GfsPlacer(Listener):
             pressure = eviction_pressure(last_hour, last_day, self._gamma)
             ranks: list[Rank] = []
             part = self._parts // size
-            for view, kind in enumerate(self.views):
+            for view, priority in enumerate(self.views):
                 first, second = self._compared(view, packing, hp_cards * part, spot_cards * part)
-                unwelcome = round((1 - score3(kind, pressure, self._m)) * SCORE3_STEPS)
+                unwelcome = round((1 - score3(priority, pressure, self._m)) * SCORE3_STEPS)
                 ranks.append((first << self._bits | second) << 32 | unwelcome)
             if self._is_saturated(last_hour, last_day):
                 ranks = self._without_spot(ranks)
@@ -137,11 +137,11 @@ class GfsPlacer(Listener):
 
     def _without_spot(self, ranks: Sequence[Rank]) -> list[Rank]:
         """The ranks of a node that is closed to spot tasks."""
-        return [None if kind else rank for kind, rank in zip(self.views, ranks, strict=True)]
+        return [None if priority else rank for priority, rank in zip(self.views, ranks, strict=True)]
 
     def _is_closed(self, node: Node) -> bool:
         """The circuit breaker: a spot score of 0."""
         return self._is_saturated(*self._history.counts(node.name))
 
     def _is_saturated(self, last_hour: int, last_day: int) -> bool:
-        return score3(Kind.SPOT, eviction_pressure(last_hour, last_day, self._gamma), self._m) == 0
+        return score3(Priority.SPOT, eviction_pressure(last_hour, last_day, self._gamma), self._m) == 0

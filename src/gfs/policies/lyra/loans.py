@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from gfs.core.index import Bucket, NodeIndex, Rank
 from gfs.core.node import Node
 from gfs.core.pool import Pool
-from gfs.domain.task import Kind, Task
+from gfs.domain.task import Priority, Task
 
 Ranks = tuple[Rank, Rank]
 """The same node seen by HP and by spot tasks: 0 if it may have pods of that class, else None."""
@@ -21,8 +21,8 @@ EMPTY: Ranks = (0, 0)
 USED_BY_HP: Ranks = (0, None)
 ON_LOAN: Ranks = (None, 0)
 
-REFUSED = {Kind.HP: ON_LOAN, Kind.SPOT: USED_BY_HP}
-WHY_REFUSED = {Kind.HP: "on loan to spot tasks", Kind.SPOT: "in use by HP, not on loan"}
+REFUSED = {Priority.HP: ON_LOAN, Priority.SPOT: USED_BY_HP}
+WHY_REFUSED = {Priority.HP: "on loan to spot tasks", Priority.SPOT: "in use by HP, not on loan"}
 
 
 def _ranks(hp_cards: int, spot_cards: int) -> Ranks:
@@ -38,13 +38,13 @@ class LoanPlacer:
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
-        self._index = NodeIndex(pool, views=len(Kind))
+        self._index = NodeIndex(pool, views=len(Priority))
         self._bucket = bucket = self._index.bucket
         self._index.filer(
             plain=lambda size, idle, hp: bucket(idle, 0, _ranks(hp, size - idle - hp)),
             special=self._divided_bucket,
         )
-        self.choose = self._index.chooser(tuple(Kind))
+        self.choose = self._index.chooser(tuple(Priority))
         """The node for one more pod of the task, or None."""
 
     def _divided_bucket(self, node: Node) -> Bucket:
@@ -52,14 +52,14 @@ class LoanPlacer:
 
     def ranked(self, task: Task) -> Iterator[Node]:
         """The nodes with cards for one more pod of the task, best first."""
-        return self._index.ranked(task, task.kind)
+        return self._index.ranked(task, task.priority)
 
     def closed(self, task: Task) -> tuple[int, str]:
         """Nodes with room for a pod of the task that belong to the other class, and whose they are."""
-        refused, least = REFUSED[task.kind], max(task.cards, 1)
+        refused, least = REFUSED[task.priority], max(task.cards, 1)
         nodes = sum(self._bucket(idle, 0, refused).count for idle in range(least, self._pool.sizes[-1] + 1))
         if task.share:
             for node in self._pool.divided:
                 with_room = not node.idle and node.room >= task.share
                 nodes += with_room and _ranks(node.hp_cards, node.spot_cards) == refused
-        return nodes, WHY_REFUSED[task.kind]
+        return nodes, WHY_REFUSED[task.priority]

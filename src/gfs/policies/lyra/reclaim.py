@@ -55,7 +55,7 @@ class ReclaimPreemptor(Listener):
         """Cards of a node -> the entries of such nodes on loan."""
         self._home = _Home()
         for run in state.runs.values():
-            if run.task.kind:
+            if run.task.is_spot:
                 self.spot_held(run)
         state.listen(self)
 

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from gfs.domain.errors import BadRow, BadRows, InputError
 from gfs.domain.garbage import uncollected
 from gfs.domain.node import NodeEvent, NodeSpec
-from gfs.domain.task import Kind, Task
+from gfs.domain.task import Priority, Task
 from gfs.domain.units import HOUR, MICRO
 from gfs.domain.workload import Workload
 from gfs.workloads.readers.checks import Bools, Checks, Floats, gang_room
@@ -37,7 +37,7 @@ CANCEL_COLUMN = "cancel_time"
 """Optional: when the owner withdraws the task; blank for never."""
 NODE_COLUMNS = ("node_name", "gpu_model", "gpu_capacity_num", "cpu_num")
 
-_KINDS = {"HP": Kind.HP, "Spot": Kind.SPOT}
+_KINDS = {"HP": Priority.HP, "Spot": Priority.SPOT}
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,9 +94,7 @@ def read_trace(
     for what, rows, path in (("node", specs, nodes), ("job", read.tasks, jobs)):
         if not rows:
             raise InputError(f"{path}: there is no usable {what} in this file.")
-    workload = Workload(
-        read.tasks, specs, durations=read.durations, cancel_times=read.cancel_times, node_events=events
-    )
+    workload = Workload(read.tasks, specs, durations=read.durations, cancel_times=read.cancel_times, node_events=events)
     return TraceRead(workload, bad)
 
 
@@ -130,9 +128,7 @@ def _read_jobs(
     checks.reject("gpu_request", gpus < 0, "must not be negative")
     checks.reject("gpu_request", gpus == 0, "must be above 0")
     checks.reject("gpu_request", gpus * MICRO <= 0.5, "rounds to nothing: the least is a millionth of a card")
-    checks.reject(
-        "gpu_request", (gpus > 1) & (gpus != np.floor(gpus)), "above 1 it must be a whole number of cards"
-    )
+    checks.reject("gpu_request", (gpus > 1) & (gpus != np.floor(gpus)), "above 1 it must be a whole number of cards")
     checks.reject("worker_num", (pods < 1) | (pods != np.floor(pods)), "must be a whole number of 1 or more")
     checks.reject("guarantee_hours", guarantee <= 0, "must be above 0")
     checks.reject("checkpoint_interval", interval <= 0, "must be above 0")
@@ -165,9 +161,7 @@ def _check_fit(checks: Checks, models: list[str], gpus: Floats, pods: Floats, po
     checks.reject(
         "gpu_request",
         usable & (gpus > largest[codes]),
-        lambda row: (
-            f"a pod must fit on one node; the largest {models[row]} node has {largest[codes[row]]:.0f} cards"
-        ),
+        lambda row: f"a pod must fit on one node; the largest {models[row]} node has {largest[codes[row]]:.0f} cards",
     )
     usable = usable & checks.fine("gpu_request") & checks.fine("worker_num")
     room = np.full(len(models), np.inf)

@@ -21,7 +21,7 @@ import numpy as np
 
 from gfs.domain.errors import BadRow, BadRows, InputError
 from gfs.domain.node import NodeSpec
-from gfs.domain.task import Kind, Task
+from gfs.domain.task import Priority, Task
 from gfs.domain.workload import Workload
 from gfs.workloads.readers.checks import Checks
 from gfs.workloads.readers.tables import read_table
@@ -57,7 +57,7 @@ def read_msr(path: Path | str, *, seed: int = 0, spot_share: float = 0.2, load: 
             name,
             cluster,
             GPU_MODEL,
-            Kind.SPOT if _chance(seed, name) < spot_share else Kind.HP,
+            Priority.SPOT if _chance(seed, name) < spot_share else Priority.HP,
             *_pods(gpus),
             submit,
         )

@@ -90,9 +90,7 @@ def require_columns(file: str, have: Sequence[str], needed: Sequence[str]) -> No
     missing = [name for name in needed if name not in have]
     if missing:
         found = ", ".join(have[:20]) or "none"
-        hint = (
-            " Values must be separated by commas." if len(have) == 1 and any(c in have[0] for c in ";\t|") else ""
-        )
+        hint = " Values must be separated by commas." if len(have) == 1 and any(c in have[0] for c in ";\t|") else ""
         raise InputError(
             f"{file}: column {', '.join(missing)} missing (found: {found}). "
             f"The first line must name the columns {', '.join(needed)}.{hint}"
@@ -213,9 +211,7 @@ def _not_blank_lines(columns: dict[str, Any], lines: NDArray[np.int64], data: by
     return keep
 
 
-def _lines(
-    table: Any, strange: list[tuple[int, int]], quoted: bool
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _lines(table: Any, strange: list[tuple[int, int]], quoted: bool) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Lines after the header, from 1, on which records and `strange` lines (rank, line breaks) begin."""
     ranks = np.asarray([rank for rank, _ in strange], dtype=np.int64) - 1
     is_record = np.ones(table.num_rows + len(strange), dtype=bool)
