@@ -64,7 +64,7 @@ def workloads(draw: st.DrawFn, max_tasks: int = 40, models: int = 2) -> Workload
         pods = min(draw(st.sampled_from([1, 1, 1, 2, 2, 3, 5])), slots(sizes, gpus))
         if draw(st.integers(0, 4)) < 3:
             wishes: dict[str, Any] = {
-                "kind": Priority.SPOT,
+                "priority": Priority.SPOT,
                 "at": draw(st.sampled_from(instants)) / draw(st.sampled_from([1, 4])),
                 "lasting": draw(st.sampled_from([0, 50, 500, 1000, 4000.5, 7200])),
                 "hours": draw(st.sampled_from([0.125, 1, 2, 4])),
@@ -72,7 +72,7 @@ def workloads(draw: st.DrawFn, max_tasks: int = 40, models: int = 2) -> Workload
             }
         else:
             wishes = {
-                "kind": Priority.HP,
+                "priority": Priority.HP,
                 "at": draw(st.sampled_from(instants)),
                 "lasting": draw(st.sampled_from([0, 10, 100, 299.75, 900])),
             }

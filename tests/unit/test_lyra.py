@@ -386,7 +386,7 @@ def test_refused_nodes_are_counted_where_a_pod_would_fit() -> None:
 
     def refused(draft: Draft) -> int:
         count, why = placer.closed(draft.task())
-        assert why == (HP_HAS if draft.priority is Priority.SPOT else LENT)
+        assert why == (HP_HAS if draft.task().is_spot else LENT)
         return count
 
     assert [refused(spot("x", gpus=g)) for g in (8, 7, 6, 1)] == [0, 1, 2, 2]
