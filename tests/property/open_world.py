@@ -154,7 +154,7 @@ def where(places: Iterable[Place]) -> dict[str, list[tuple[int, int]]]:
 def telling(plan: Plan) -> dict[str, Any]:
     """All that a plan says, in values that can be compared."""
     return {
-        "lost": [(lost.run.task.name, lost.run.number, lost.why) for lost in plan.lost],
+        "lost": [(lost.run.task.name, lost.run.number, lost.why, lost.began) for lost in plan.lost],
         "evictions": [(e.run.task.name, e.run.number, e.reason.text(), e.keeps_progress) for e in plan.evictions],
         "starts": [
             (
@@ -245,7 +245,8 @@ class World:
             match what:
                 case "submit":
                     assert wish is not None
-                    events.append((Submitted, self._task(wish)))
+                    task = self._task(wish)
+                    events += [(Submitted, task)] * (1 + (task.index % 5 == 0))  # some are told twice
                 case "node":
                     changes += self._node_change(pick, more)
                 case "tick":
@@ -253,7 +254,8 @@ class World:
                 case "finish" | "lose" | "fail":
                     begun = [hold for hold in self._going() if not hold.victims]
                     fresh = [hold for hold in self._going() if hold.start >= self.now - 60 or hold.victims]
-                    some = {"finish": begun, "lose": self._going(), "fail": fresh}[what]
+                    finish = self._going() if more % 8 == 0 else begun  # one that has not begun cannot be done
+                    some = {"finish": finish, "lose": self._going(), "fail": fresh}[what]
                     if some:
                         hold = some[pick % len(some)]
                         kind = {"finish": Finished, "lose": Lost, "fail": StartFailed}[what]
@@ -343,13 +345,13 @@ class World:
         self._note_plan(plan, other, doomed)
         self.look()
 
-    def _take_in(self, told: Sequence[Any]) -> list[Hold]:
-        """Note in the books what happened, in the order of SPEC 2; the runs lost with their nodes."""
-        doomed: list[Hold] = []
+    def _take_in(self, told: Sequence[Any]) -> list[tuple[Hold, bool]]:
+        """Note in the books what happened, in the order of SPEC 2; runs lost with nodes, and if they had begun."""
+        doomed: list[tuple[Hold, bool]] = []
         for kind, who in sorted(told, key=lambda each: ORDER.index(each[0])):
             if kind is EvictionDone and who.leaving:
                 self._leave(who)
-            elif kind is Finished and not who.over:
+            elif kind is Finished and not who.over and not who.victims:
                 self._end(who, FINISHED)
             elif kind is Lost and not who.over:
                 self._requeue(who, counts=not who.victims)
@@ -404,7 +406,7 @@ class World:
                 else:
                     self.counts["began late"] += 1
 
-    def _change(self, changes: Sequence[NodeChange]) -> list[Hold]:
+    def _change(self, changes: Sequence[NodeChange]) -> list[tuple[Hold, bool]]:
         doomed: set[str] = set()
         for kind, spec in changes:
             self.counts[kind.value] += 1
@@ -426,17 +428,16 @@ class World:
         lost = []
         for hold in list(self.holds):
             if hold.places.keys() & doomed and not hold.over:
-                if not hold.victims:
-                    lost.append(hold)
+                lost.append((hold, not hold.victims))
                 self._requeue(hold, counts=not hold.victims)
         for hold in self.holds:
             if hold.over:
                 hold.places = {node: places for node, places in hold.places.items() if node not in doomed}
         return lost
 
-    def _note_plan(self, plan: Plan, other: Plan, doomed: Sequence[Hold]) -> None:
+    def _note_plan(self, plan: Plan, other: Plan, doomed: Sequence[tuple[Hold, bool]]) -> None:
         """What was decided goes into the books, if it may be."""
-        assert {id(lost.run) for lost in plan.lost} == {id(hold.run) for hold in doomed}
+        assert {id(lost.run): lost.began for lost in plan.lost} == {id(hold.run): began for hold, began in doomed}
         assert len(plan.lost) == len(doomed)
         by: dict[str, set[Hold]] = defaultdict(set)
         for eviction in plan.evictions:

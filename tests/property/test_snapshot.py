@@ -7,7 +7,6 @@ undisturbed run, byte for byte, whatever has been remembered until then: leases,
 from __future__ import annotations
 
 import errno
-import hashlib
 import io
 import json
 import os
@@ -31,7 +30,7 @@ from builders import hp, nodes, spot
 from gfs import SCHEDULERS, NodeEvent, Parameters, Priority, Workload
 from gfs.assembly.run import guarantees_of, period_of
 from gfs.assembly.schedulers import build_scheduler
-from gfs.assembly.snapshot import FORMAT, VERSION, load_state, save_state
+from gfs.assembly.snapshot import FORMAT, VERSION, _digest, load_state, save_state
 from gfs.core.events import Finished, Submitted, Tick
 from gfs.core.scheduler import Scheduler
 from gfs.domain.errors import InputError
@@ -341,6 +340,27 @@ def test_a_header_with_odd_values_is_refused(saved: Path, changes: dict[str, Any
     says_what_to_do(refused(saved), saved)
 
 
+@pytest.mark.parametrize("changes", [{"time": 9999.0}, {"scheduler": "lyra"}, {"written_by": "me"}])
+def test_a_header_that_was_edited_is_noticed(saved: Path, changes: dict[str, Any]) -> None:
+    rewritten(saved, **changes)
+    assert "damaged" in refused(saved)
+
+
+def test_facts_that_make_no_sense_change_nothing(tmp_path: Path) -> None:
+    """Two pools, of which only the second cannot be taken over: the first is as it was, too."""
+    path, scheduler = tmp_path / "state", busy()
+    facts = scheduler.facts()
+    broken = {**facts["A100"], "runs": None}
+    crafted(path, pickle.dumps({"A100": facts["A100"], "H20": broken}))
+    fresh = busy()
+    before = fresh.pools["A100"].state
+    with pytest.raises(InputError, match="does not fit this scheduler") as error:
+        load_state(fresh, path)
+    says_what_to_do(str(error.value), path)
+    assert fresh.pools["A100"].state is before
+    assert set(fresh.pools) == {"A100"}
+
+
 def test_two_files_put_aside_are_both_kept(saved: Path) -> None:
     for number in range(3):
         saved.write_bytes(b"notes %d" % number)
@@ -373,9 +393,9 @@ def crafted(path: Path, content: bytes) -> None:
         "scheduler": "gfs",
         "time": 0.0,
         "bytes": len(payload),
-        "sha256": hashlib.sha256(payload).hexdigest(),
     }
-    path.write_bytes(json.dumps(header).encode() + b"\n" + payload)
+    signed = {**header, "sha256": _digest(header, payload)}
+    path.write_bytes(json.dumps(signed).encode() + b"\n" + payload)
 
 
 def calling(module: str, name: str, *arguments: str) -> bytes:

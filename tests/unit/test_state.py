@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from builders import Draft, hp, nodes, spot
-from gfs import SCHEDULERS, NodeSpec, Parameters, Task
+from gfs import SCHEDULERS, NodeSpec, Parameters, Priority, Task
 from gfs.assembly.schedulers import build_scheduler
 from gfs.core.actions import Plan
 from gfs.core.events import (
@@ -28,6 +29,7 @@ from gfs.core.ledger import LIVE_LOOK_BACK, GuaranteeLedger
 from gfs.core.run import Run
 from gfs.core.scheduler import Scheduler
 from gfs.core.state import PoolState
+from gfs.domain.errors import StalePolicyError
 from gfs.domain.units import DAY, HOUR
 from gfs.forecasting.meter import SLACK, STEP, DemandMeter
 
@@ -486,3 +488,157 @@ def test_a_meter_that_was_silent_for_longer_than_it_remembers() -> None:
     assert history.hours <= 28 * 24 + 7 * 24 + 1
     assert not history.gpus.any()
     assert not task.is_spot
+
+
+# -- told twice, late, or of things unknown ------------------------------------------------------------------
+
+
+@every_scheduler
+def test_a_task_told_of_twice_in_an_instant_starts_once(scheduler: str) -> None:
+    live = Live(8, scheduler=scheduler, quota="weekly-peak")
+    task = live.task(hp("h", gpus=2))
+    plan = live.tell(300, Submitted(task), Submitted(task), Tick())
+    assert started(plan) == ["h"]
+    assert live.idle() == 6
+    assert live.state().memory["demand"].level().sum() == 2
+
+
+@every_scheduler
+@pytest.mark.parametrize("event", [Finished, Lost, StartFailed, EvictionDone])
+def test_what_is_said_of_a_run_that_nobody_knows_is_passed_over(scheduler: str, event: Any) -> None:
+    live = Live(4, scheduler=scheduler)
+    live.submit(0, hp("h", gpus=2))
+    for model in ("A100", "H20"):
+        stranger = Task(77, "x", "lab", model, Priority.HP, 1, 1.0, 0.0)
+        assert not live.tell(5, event(Run(stranger, 1, [], 0.0, 0.0))).starts
+        assert not live.tell(6, Cancelled(stranger)).starts
+    assert list(live.scheduler.pools) == ["A100"], "to hear of a model makes no pool"
+
+
+@every_scheduler
+def test_a_run_is_known_by_its_object(scheduler: str) -> None:
+    """After a failed start the next run has the same number: what is said of the first is not said of the second."""
+    live = Live(4, scheduler=scheduler)
+    live.submit(0, hp("h", gpus=2))
+    live.tell(300, Wake(), Tick())
+    first = live.run("h")
+    live.tell(310, StartFailed(first))
+    live.tell(600, Wake(), Tick())
+    second = live.run("h")
+    assert second is not first
+    assert second.number == first.number == 1
+    live.tell(610, Finished(first), Lost(first))
+    assert live.run("h") is second
+
+
+@every_greedy_scheduler
+def test_a_run_in_its_grace_period_is_not_done(scheduler: str) -> None:
+    live = Live(4, scheduler=scheduler)
+    live.submit(0, spot("s", gpus=4))
+    (run,) = live.submit(10, hp("h", gpus=4)).starts
+    live.tell(20, Finished(run))
+    assert live.run("h") is run
+    assert live.idle() == 0
+
+
+@every_greedy_scheduler
+def test_a_start_that_dies_with_its_node_in_the_grace_period_is_told(scheduler: str) -> None:
+    live = Live(4, scheduler=scheduler)
+    live.submit(0, spot("s", gpus=4))
+    live.submit(10, hp("h", gpus=4))
+    plan = live.tell(20, NodesChanged([NodeChange(NodeChangeKind.FAILED, live.state().nodes[0].spec)]))
+    assert [(lost.run.task.name, lost.began) for lost in plan.lost] == [("h", False)]
+    assert live.state().waiting[live.tasks["h"].index].number == 1
+
+
+def test_the_tick_comes_before_the_arrivals_of_its_instant() -> None:
+    """SPEC 2: the demand that a quota goes by at 3,600 s is not yet that of the task that comes just then."""
+    for turned in (False, True):
+        live = Live(8, quota="weekly-peak")
+        live.submit(0, hp("first", gpus=2))
+        live.tell(300, Tick())
+        events = [Tick(), Submitted(live.task(hp("late", gpus=4)))]
+        live.tell(7200, *(reversed(events) if turned else events))
+        (row, *_) = live.scheduler.pools["A100"].policy.quota.rows()
+        assert row.demand == 2
+
+
+def test_a_node_that_gets_room_by_an_eviction_elsewhere_is_used_in_the_same_instant() -> None:
+    """n0 has lost two of its four cards with three in use. The gang that HP evicts on n1 has a pod there, too."""
+    live = Live(4, 4)
+    live.submit(0, hp("fixed", gpus=2, pods=1))
+    live.submit(1, spot("gang", gpus=1, pods=5))
+    spec = live.state().nodes[0].spec
+    live.tell(10, NodesChanged([NodeChange(NodeChangeKind.RESIZED, replace(spec, gpus=3))]))
+    (overfull,) = live.state().overfull
+    assert overfull.name == "n0"
+    plan = live.submit(20, hp("whole", gpus=4), hp("one", gpus=1))
+    assert evicted(plan) == ["gang"]
+    assert started(plan) == ["whole", "one"]
+    assert live.run("one").nodes[0].name == "n0"
+    assert not live.state().overfull
+
+
+def test_cards_of_a_victim_count_in_every_place_of_the_start() -> None:
+    """Two pods of one task on one node, each on the cards of another victim: both victims are in the way."""
+    live = Live(4)
+    live.submit(0, spot("a", gpus=2), spot("b", gpus=2))
+    plan = live.submit(10, hp("h", gpus=2, pods=2))
+    victims = [eviction.run for eviction in plan.evictions]
+    assert len(victims) == 2
+    state = live.state()
+    assert set(state.in_the_way(plan.starts[0])) == set(victims)
+    live.tell(20, EvictionDone(victims[0]))
+    assert state.in_the_way(plan.starts[0]) == victims[1:]
+
+
+def test_who_is_in_the_way_is_known_when_cards_get_other_numbers() -> None:
+    live = Live(4)
+    live.submit(0, hp("first", gpus=2))
+    live.submit(1, spot("victim", gpus=2))
+    plan = live.submit(10, hp("taker", gpus=2))
+    live.tell(11, Finished(live.run("first")))
+    spec = live.state().nodes[0].spec
+    live.tell(12, NodesChanged([NodeChange(NodeChangeKind.RESIZED, replace(spec, gpus=3))]))
+    assert live.state().in_the_way(live.run("taker")) == [plan.evictions[0].run]
+
+
+# -- nodes with another label, pools without nodes -----------------------------------------------------------
+
+
+def test_a_node_with_another_label_leaves_its_pool() -> None:
+    live = Live(4, 4)
+    live.submit(0, hp("h", gpus=8 // 2))
+    on = live.run("h").nodes[0]
+    label = replace(on.spec, gpu_model="H20")
+    plan = live.tell(10, NodesChanged([NodeChange(NodeChangeKind.RESIZED, label)]))
+    assert [lost.text() for lost in plan.lost] == [f"node {on.name} was removed"]
+    names = {model: [node.name for node in pool.state.nodes] for model, pool in live.scheduler.pools.items()}
+    assert names == {"A100": [name for name in ("n0", "n1") if name != on.name], "H20": [on.name]}
+    live.tell(20, NodesChanged([NodeChange(NodeChangeKind.REMOVED, on.spec)]))  # told by its old label
+    assert not live.scheduler.pools["H20"].state.nodes
+
+
+def test_a_pool_that_never_had_a_node_goes_when_nobody_waits_for_it() -> None:
+    live = Live(4)
+    live.submit(0, hp("typo", model="A1OO"))
+    assert set(live.scheduler.pools) == {"A100", "A1OO"}
+    live.tell(5, Cancelled(live.tasks["typo"]))
+    assert set(live.scheduler.pools) == {"A100"}
+    started_later = live.submit(10, hp("h", gpus=1))
+    assert started(started_later) == ["h"]
+
+
+# -- built twice ---------------------------------------------------------------------------------------------
+
+
+@every_scheduler
+def test_a_policy_is_not_used_after_another_one_was_built_from_its_state(scheduler: str) -> None:
+    live = Live(8, scheduler=scheduler, quota="weekly-peak")
+    pool = live.scheduler.pools["A100"]
+    first = pool.policy
+    pool.policy = pool._build(pool.state)
+    live.submit(300, hp("h", gpus=4), hp("again", gpus=8))
+    assert live.state().memory["demand"].level().sum() == 12, "nobody listens twice"
+    with pytest.raises(StalePolicyError, match="build it again"):
+        first.decide([], True, 301.0)

@@ -137,6 +137,7 @@ def build_scheduler(
         return PoolState(model, specs, rules=rules, resources=resources, look_back=look_back)
 
     def build(state: PoolState) -> Policy:
+        state.listeners.clear()  # a policy built from it before is told, and refuses to decide
         return recipe.build(
             Context(
                 state,

@@ -68,17 +68,16 @@ def save_state(scheduler: Scheduler, path: Path | str, *, now: float, name: str 
     `name`: of the scheduler, so that nobody else's state is taken for its own.
     """
     path = Path(path)
-    facts = {model: pool.state.facts() for model, pool in scheduler.pools.items()}
-    payload = zlib.compress(pickle.dumps(facts, protocol=5), level=1)
-    header = {
+    payload = zlib.compress(pickle.dumps(scheduler.facts(), protocol=5), level=1)
+    header: dict[str, Any] = {
         "format": FORMAT,
         "version": VERSION,
         "written_by": __version__,
         "scheduler": name,
         "time": now,
         "bytes": len(payload),
-        "sha256": hashlib.sha256(payload).hexdigest(),
     }
+    header["sha256"] = _digest(header, payload)
     _put_aside_if_foreign(path, name)
     data = json.dumps(header).encode() + b"\n" + payload
     write_bytes(path, data)
@@ -88,6 +87,8 @@ def save_state(scheduler: Scheduler, path: Path | str, *, now: float, name: str 
 def load_state(scheduler: Scheduler, path: Path | str, *, name: str = "", trusted: Iterable[str] = ()) -> float:
     """Take over a saved state; the time it was saved at. `InputError`, and nothing changed, if that cannot be.
 
+    Its nodes are those of the saved state, whatever the scheduler was built with: tell what has changed since.
+    Parameters may be others than before; parts that remember nothing under the new ones begin to learn.
     `trusted`: packages besides our own whose objects may be in it.
     """
     path = Path(path)
@@ -100,10 +101,10 @@ def load_state(scheduler: Scheduler, path: Path | str, *, name: str = "", truste
         raise InputError(f"{path}: the saved state cannot be read ({error}). {_KEPT}") from error
     if not isinstance(facts, dict) or not all(_complete(some) for some in facts.values()):
         raise InputError(f"{path}: the saved state does not hold what it should. {_KEPT}")
-    for model, some in facts.items():
-        pool = scheduler.pools.get(model) or scheduler.add_pool(model)
-        pool.state.restore(some)
-        pool.rebuild()
+    try:
+        scheduler.restore(facts)
+    except Exception as error:  # facts that passed the checksum and make no sense: of a scheduler that is not named
+        raise InputError(f"{path}: the saved state does not fit this scheduler ({error!r}). {_KEPT}") from error
     return float(header["time"])
 
 
@@ -131,7 +132,7 @@ def _read(path: Path) -> tuple[dict[str, Any], bytes]:
             f"{path}: saved in format {header['version']} by GFS {header['written_by']}; this GFS reads format"
             f" {VERSION}. {_KEPT}"
         )
-    if len(payload) != header["bytes"] or hashlib.sha256(payload).hexdigest() != header["sha256"]:
+    if len(payload) != header["bytes"] or _digest(header, payload) != header["sha256"]:
         raise InputError(
             f"{path}: the saved state is damaged: {len(payload):,} of {header['bytes']:,} bytes, or"
             f" others than were written. {_KEPT}"
@@ -141,6 +142,12 @@ def _read(path: Path) -> tuple[dict[str, Any], bytes]:
 
 _HEADER = {"version": int, "written_by": str, "scheduler": str, "time": int | float, "bytes": int, "sha256": str}
 """What the first line says."""
+
+
+def _digest(header: dict[str, Any], payload: bytes) -> str:
+    """Of the payload and of all that the header says besides."""
+    said = json.dumps({name: value for name, value in header.items() if name != "sha256"}, sort_keys=True)
+    return hashlib.sha256(said.encode() + payload).hexdigest()
 
 
 def _header(line: bytes) -> dict[str, Any] | None:

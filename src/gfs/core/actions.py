@@ -33,6 +33,8 @@ class LostRun(NamedTuple):
 
     run: Run
     why: str
+    began: bool = True
+    """False: it had its cards, but its pods were still to start; its task waits as if it had not been tried."""
 
     def text(self) -> str:
         """Such as 'node n3 failed'."""

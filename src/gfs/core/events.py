@@ -3,7 +3,9 @@
 Within one instant the order is fixed, whatever the order given (SPEC 2): evicted runs that have left, runs that
 ended, tasks withdrawn, nodes that changed, runs adopted, a model handed back, the tick, arrivals; then one
 scheduling pass. An event about a run that is over, or about a task that is not there, says nothing new and is
-passed over: a live cluster may well tell things late or twice.
+passed over: a live cluster may well tell things late or twice. A run is known by the object that a plan gave or
+that stands in the state (`PoolState.runs`, `leaving`): after a restart a driver takes it from there. That a run has
+ended is told when its pods are gone, for its cards are given out at once.
 """
 
 from __future__ import annotations

@@ -64,7 +64,7 @@ def _nobody(node: Node) -> None:
 class Listeners:
     """For each happening, whom to call. The lists stay the same objects, so that callers may keep them."""
 
-    __slots__ = (*HAPPENINGS, "_feeds", "changed", "tell_node")
+    __slots__ = (*HAPPENINGS, "_feeds", "_members", "changed", "tell_node")
 
     node_changed: list[Callable[[Node], None]]
     spot_held: list[Callable[[Run], None]]
@@ -86,9 +86,13 @@ class Listeners:
         self.changed: set[Node] = set()
         """Nodes that have changed and that no feed has taken yet."""
         self._feeds: list[set[Node]] = []
+        self._members: set[Listener] = set()
 
     def add(self, listener: Listener) -> None:
-        """From now on it hears what it has a method of its own for."""
+        """From now on it hears what it has a method of its own for, once however often it joins."""
+        if listener in self._members:
+            return
+        self._members.add(listener)
         for name in HAPPENINGS:
             heard = getattr(listener, name)
             if getattr(heard, "__func__", None) is getattr(Listener, name):
@@ -131,4 +135,5 @@ class Listeners:
             getattr(self, name).clear()
         self.tell_node = _nobody
         self._feeds.clear()
+        self._members.clear()
         self.changed.clear()

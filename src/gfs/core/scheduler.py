@@ -7,7 +7,7 @@ for now, events in driver.instants():
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from gfs.core.actions import NOTHING, LostRun, Plan
@@ -20,6 +20,7 @@ from gfs.core.events import (
     FoundRun,
     Lost,
     NodeChange,
+    NodeChangeKind,
     NodesChanged,
     StartFailed,
     Submitted,
@@ -31,6 +32,7 @@ from gfs.core.events import (
 from gfs.core.invariants import check_state
 from gfs.core.ports import Build, Learns, Policy, SolverFigures, Solves
 from gfs.core.reasons import Reason
+from gfs.core.run import Run
 from gfs.core.state import PoolState
 from gfs.domain.node import NodeSpec
 from gfs.domain.task import Task
@@ -44,7 +46,7 @@ TickObserver = Callable[[float, PoolState, Policy], None]
 class PoolScheduler:
     """One pool: its state, the policy built from it, and what has come up in the instant that is handled."""
 
-    __slots__ = ("_build", "arrived", "freed", "policy", "state", "submitted", "touched")
+    __slots__ = ("_build", "arrived", "freed", "lasting", "policy", "state", "submitted", "touched")
 
     def __init__(self, state: PoolState, build: Build) -> None:
         self.state = state
@@ -54,9 +56,12 @@ class PoolScheduler:
         self.arrived: list[Task] = []
         self.freed = False
         self.touched = False
+        self.lasting = bool(state.nodes)
+        """Whether it ever had a node. One that never had any goes when nobody waits for it."""
 
     def rebuild(self) -> None:
         """Nodes have changed, or a state was loaded: everything derived is built anew."""
+        self.lasting = self.lasting or bool(self.state.nodes)
         self.state.rebuild()
         self.policy = self._build(self.state)
 
@@ -99,7 +104,7 @@ class Scheduler:
         self._quick = not check
         self._last, self._last_model = _NO_POOL, ""
         self._over: set[int] = set()
-        """Tasks done or withdrawn in the instant that is handled: to hear of them once more brings none back."""
+        """Tasks submitted, done or withdrawn in the instant that is handled: hearing of them again brings none back."""
         self._lost: list[LostRun] = []
 
     # -- one instant -------------------------------------------------------------------------------
@@ -110,12 +115,13 @@ class Scheduler:
             event: Any = events[0]
             kind = type(event)
             if kind is Finished:
-                run = event.run
-                if not run.alive:
+                run: Run = event.run
+                task = run.task
+                pool = self._last if task.gpu_model == self._last_model else self.pools.get(task.gpu_model, _NO_POOL)
+                if pool is _NO_POOL:
                     return NOTHING
-                pool = self._last if run.task.gpu_model == self._last_model else self._find(run.task.gpu_model)
                 state = pool.state
-                if not state.overfull:
+                if state.runs.get(task.index) is run and not state.overfull and run not in state.pending:
                     state.finish(run, now)
                     return pool.policy.decide((), True, now) if state.waiting else NOTHING
             elif kind is Submitted:
@@ -145,28 +151,19 @@ class Scheduler:
         """Note what an event says, in the state of its pool."""
         match event:
             case Finished(run) | Lost(run) | StartFailed(run):
-                pool = self._pool(run.task)
-                if run.alive:
-                    pool.freed = True
-                    if isinstance(event, Finished):
-                        self._over.add(run.task.index)
-                        pool.state.finish(run, now)
-                    elif isinstance(event, Lost):
-                        pool.state.lose(run, now)
-                    else:
-                        pool.state.fail_start(run, now)
+                self._end(event, run, now)
             case EvictionDone(run):
-                pool = self._pool(run.task)
-                pool.freed |= pool.state.eviction_done(run, now)
+                if pool := self._touch(run.task):
+                    pool.freed |= pool.state.eviction_done(run, now)
             case Submitted(task):
                 self._submit(task, now)
             case Tick():
                 self._tick(now)
             case Cancelled(task):
-                pool = self._pool(task)
                 self._over.add(task.index)
-                # Who waited may have kept others waiting: as head of a strict queue, or with nodes kept for it.
-                pool.freed |= pool.state.cancel(task, now) is not None
+                if pool := self._touch(task):
+                    # Who waited may have kept others waiting: as head of a strict queue, or with reserved nodes.
+                    pool.freed |= pool.state.cancel(task, now) is not None
             case NodesChanged(changes):
                 self._change_nodes(changes, now)
             case Adopted(runs):
@@ -175,14 +172,32 @@ class Scheduler:
                 if model in self.pools and isinstance(quota := self.pools[model].policy.quota, Learns):
                     quota.trained(trained, asked_at)
             case Wake():
-                for pool in self.pools.values():
-                    pool.touched = True
+                for each in self.pools.values():
+                    each.touched = True
+
+    def _end(self, event: Event, run: Run, now: float) -> None:
+        """A run is over. One that is not known here, or that has not begun and is said to be done, is passed over."""
+        pool = self._touch(run.task)
+        if pool is None or pool.state.runs.get(run.task.index) is not run:
+            return
+        if isinstance(event, Finished) and run in pool.state.pending:
+            return
+        pool.freed = True
+        if isinstance(event, Finished):
+            self._over.add(run.task.index)
+            pool.state.finish(run, now)
+        elif isinstance(event, Lost):
+            pool.state.lose(run, now)
+        else:
+            pool.state.fail_start(run, now)
 
     def _submit(self, task: Task, now: float) -> None:
-        pool = self._pool(task)
+        pool = self._find(task.gpu_model)
         state, index = pool.state, task.index
         if index in self._over or index in state.runs or index in state.waiting:
             return
+        pool.touched = True
+        self._over.add(index)  # to be told of it again in this instant says nothing new
         for tell in pool.submitted:
             tell(task, now)
         pool.arrived.append(task)
@@ -196,8 +211,15 @@ class Scheduler:
 
     def _change_nodes(self, changes: Iterable[NodeChange], now: float) -> None:
         by_model: dict[str, list[NodeChange]] = {}
+        model_of = {node.name: model for model, pool in self.pools.items() for node in pool.state.nodes}
         for change in changes:
-            by_model.setdefault(change.node.gpu_model, []).append(change)
+            kind, node = change
+            model = model_of.get(node.name, node.gpu_model)
+            if model != node.gpu_model and kind in (NodeChangeKind.ADDED, NodeChangeKind.RESIZED):  # another label
+                by_model.setdefault(model, []).append(NodeChange(NodeChangeKind.REMOVED, node))
+                model = node.gpu_model
+            by_model.setdefault(model, []).append(change)
+            model_of[node.name] = model
         for model, some in sorted(by_model.items()):
             pool = self.pools.get(model) or self.add_pool(model)
             lost, changed = pool.state.change_nodes(some, now)
@@ -218,7 +240,7 @@ class Scheduler:
             pool.freed = pool.touched = True
 
     def _decide(self, now: float, lost: Sequence[LostRun]) -> Plan:
-        plan = NOTHING
+        plan, pools = NOTHING, len(self.pools)
         for pool in self._in_turn:
             if pool.state.overfull and pool.state.is_stale():
                 pool.rebuild()
@@ -234,6 +256,11 @@ class Scheduler:
             plan = decided if plan is NOTHING else plan.joined(decided)
             if self._check:
                 check_state(pool.state)
+            if not pool.lasting and not pool.state.waiting:
+                del self.pools[pool.state.gpu_model]
+                self._last, self._last_model = _NO_POOL, ""
+        if len(self.pools) < pools:
+            self._in_turn = [self.pools[model] for model in sorted(self.pools)]
         if lost:
             plan = Plan() if plan is NOTHING else plan
             plan.lost = lost
@@ -244,17 +271,40 @@ class Scheduler:
         self._last, self._last_model = self.pools.get(model) or self.add_pool(model), model
         return self._last
 
-    def _pool(self, task: Task) -> PoolScheduler:
-        """The pool that a task belongs to; something has come up there."""
-        pool = self._find(task.gpu_model)
-        pool.touched = True
+    def _touch(self, task: Task) -> PoolScheduler | None:
+        """The pool that a task belongs to, if there is one; something has come up there."""
+        pool = self.pools.get(task.gpu_model)
+        if pool is not None:
+            pool.touched = True
         return pool
 
     def add_pool(self, model: str) -> PoolScheduler:
         """A pool without nodes: tasks for it wait, until some come."""
-        pool = self.pools[model] = PoolScheduler(self._make_state(model, ()), self._build)
-        self._in_turn = [self.pools[each] for each in sorted(self.pools)]
+        pool = PoolScheduler(self._make_state(model, ()), self._build)
+        self._put(pool)
         return pool
+
+    def _put(self, *pools: PoolScheduler) -> None:
+        self.pools.update({pool.state.gpu_model: pool for pool in pools})
+        self._in_turn = [self.pools[model] for model in sorted(self.pools)]
+        self._last, self._last_model = _NO_POOL, ""
+
+    # -- saving ------------------------------------------------------------------------------------
+
+    def facts(self) -> dict[str, dict[str, Any]]:
+        """Everything that must be saved, by GPU model."""
+        return {model: pool.state.facts() for model, pool in self.pools.items()}
+
+    def restore(self, facts: Mapping[str, dict[str, Any]]) -> None:
+        """Take over saved facts, all or, if any of them makes no sense, none."""
+        pools = []
+        for model, some in facts.items():
+            state = self._make_state(model, ())
+            state.restore(some)
+            pool = PoolScheduler(state, self._build)
+            pool.lasting = True
+            pools.append(pool)
+        self._put(*pools)
 
     # -- what can be asked -------------------------------------------------------------------------
 

@@ -304,22 +304,16 @@ class PoolState:
         The cards are worked out anew by `rebuild`, which the caller owes if anything changed.
         """
         doomed: dict[Node, str] = {}
-        resized: dict[Node, None] = {}
         changed = False
         for kind, spec in changes:
             node = self._by_name.get(spec.name)
             if node is not None:
-                before = node.spec
                 changed = self._change_node(node, kind, spec, doomed) or changed
-                if node.spec is not before:
-                    resized[node] = None
             elif kind in (NodeChangeKind.ADDED, NodeChangeKind.RESIZED):
                 self._by_name[spec.name] = node = Node(spec)
                 self.nodes.append(node)
                 changed = True
         lost = self._lose_on(doomed, now) if doomed else []
-        for node in resized:  # after the losses, which give back cards by their old numbers
-            self._renumber(node)
         if changed:
             self.nodes = sorted(self._by_name.values(), key=lambda each: (each.spec.index, each.name))
         return lost, changed
@@ -352,8 +346,7 @@ class PoolState:
             if where is not None:
                 began = run not in self.pending
                 self.lose(run, now)
-                if began:
-                    lost.append(LostRun(run, f"node {where.name} {doomed[where]}"))
+                lost.append(LostRun(run, f"node {where.name} {doomed[where]}", began))
         for run in self.vacating:
             run.places = [place for place in run.places if place[0] not in doomed]
         return lost
@@ -370,9 +363,12 @@ class PoolState:
         return load
 
     def _renumber(self, node: Node) -> None:
-        """Give what is held on the node the lowest cards: which card is which is the machine's own business."""
+        """Give what is held on the node the lowest cards: which card is which is the machine's own business.
+
+        Evicted runs that have not left come last: their cards are counted with whoever takes them.
+        """
         number: dict[int, int] = {}
-        for run in (*self.runs.values(), *self.vacating):
+        for run in (*self.runs.values(), *self.vacating, *self.leaving):
             for i, (where, mask, cards) in enumerate(run.places):
                 if where is not node:
                     continue

@@ -224,7 +224,8 @@ class Engine:
 
     def _carry_out(self, plan: Plan, now: float) -> None:
         for lost in plan.lost:
-            self._lose(lost, now)
+            if lost.began:
+                self._lose(lost, now)
         for eviction in plan.evictions:
             self._stop(now, eviction)
         for run in plan.starts:

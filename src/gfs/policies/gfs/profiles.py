@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 
+from gfs.core.listeners import Listener
 from gfs.core.node import Node
 from gfs.core.pool import Pool
 from gfs.core.run import Run
@@ -76,15 +77,14 @@ def fewest_victims(profile: Profile, cards: int) -> int:
     return 0
 
 
-class NodeProfiles:
+class NodeProfiles(Listener):
     """The nodes of a pool by profile."""
 
     def __init__(self, pool: Pool) -> None:
         self._recent = pool.listeners.changed
         self._changed = pool.listeners.feed()
         """Nodes that changed since the last search."""
-        pool.listeners.spot_held.append(self._keep_up)
-        pool.listeners.spot_released.append(self._keep_up)
+        pool.listeners.add(self)
         self._groups: dict[Profile, Group] = {}
         self.group_of: list[Group | None] = [None] * len(pool.nodes)
         """By position of the node; None: it has no spot task."""
@@ -114,10 +114,14 @@ class NodeProfiles:
                     self._runs.put(node, tuple(node.spot))
         return self._runs
 
-    def _keep_up(self, run: Run) -> None:
-        """Now and then, so that no search finds very many nodes changed; not before there was a search at all."""
+    def spot_held(self, run: Run) -> None:
+        """Catch up now and then, so that no search finds very many nodes changed; not before the first search."""
         if len(self._recent) > MANY and self._sizes:
             self._catch_up()
+
+    def spot_released(self, run: Run) -> None:
+        """The same."""
+        self.spot_held(run)
 
     def _catch_up(self) -> None:
         """Look again at the nodes that changed since the last time."""
