@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from math import lcm, log
 
+from gfs.core.history import NO_EVICTIONS
 from gfs.core.index import Bucket, NodeIndex, Rank
 from gfs.core.listeners import Listener
 from gfs.core.node import Node
@@ -51,7 +52,7 @@ class GfsPlacer(Listener):
         pool = state.pool
         self._nodes = pool.nodes
         self._gamma, self._m = gamma, m
-        self._history = state.evictions
+        self._evictions = state.evictions.counts
         self._ratios = sorted({Fraction(idle, size) for size in pool.sizes for idle in range(size + 1)})
         self._parts = lcm(*pool.sizes)
         self._bits = max(self._parts, len(self._ratios)).bit_length()
@@ -96,7 +97,7 @@ class GfsPlacer(Listener):
         self._file(node)
 
     def _marked(self, node: Node) -> bool:
-        return self._history.counts(node.name)[1] > 0
+        return node.name in self._evictions
 
     def closed(self, task: Task) -> tuple[int, str]:
         """Nodes with idle cards for a pod of this spot task that the circuit breaker keeps closed."""
@@ -106,7 +107,7 @@ class GfsPlacer(Listener):
 
     def _special_bucket(self, node: Node) -> Bucket:
         """The bucket of a node with an eviction history or divided cards."""
-        evictions = self._history.counts(node.name)
+        evictions = self._evictions.get(node.name, NO_EVICTIONS)
         return self._bucket_for(node.total, node.idle, node.hp_cards, node.spot_cards, *evictions, node.room)
 
     def _bucket_for(
@@ -141,7 +142,7 @@ class GfsPlacer(Listener):
 
     def _is_closed(self, node: Node) -> bool:
         """The circuit breaker: a spot score of 0."""
-        return self._is_saturated(*self._history.counts(node.name))
+        return self._is_saturated(*self._evictions.get(node.name, NO_EVICTIONS))
 
     def _is_saturated(self, last_hour: int, last_day: int) -> bool:
         return score3(Priority.SPOT, eviction_pressure(last_hour, last_day, self._gamma), self._m) == 0
