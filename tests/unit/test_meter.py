@@ -12,7 +12,7 @@ from gfs.core.run import End, Run
 from gfs.domain.task import Task
 from gfs.forecasting.cautious import cautious_bounds
 from gfs.forecasting.history import DemandHistory, SeriesKey
-from gfs.forecasting.meter import DemandMeter
+from gfs.forecasting.meter import DemandMeter, DemandRecord
 
 MINUTE, HOUR = 60.0, 3600.0
 
@@ -137,6 +137,34 @@ def test_many_organizations_and_a_long_time_fit() -> None:
     known = meter.history(400 * HOUR)
     assert known.gpus.shape == (40, 400)
     assert known.gpus[:, -1].tolist() == list(range(1, 41))
+
+
+def test_what_is_wanted_now_is_counted_from_who_runs_or_waits() -> None:
+    """Built in the midst of things: nothing was watched, and nothing is missing."""
+    a, b, c = task("a", 4), task("b", 2, index=1), task("c", 1, org="shop", index=2)
+    meter = DemandMeter("A100", tasks=[a, c, spot("s", gpus=8).task(3), b])
+    assert [key.organization for key in meter.keys] == ["lab", "shop"]
+    assert meter.level().tolist() == [6, 1]
+    meter.finished(done(a), 10 * MINUTE)
+    meter.withdrawn(c, 10 * MINUTE)
+    assert meter.level().tolist() == [2, 0]
+    # From 0:10, when it first heard of anything: 6 and 1 until a and c went, in the step that began then.
+    assert meter.history(70 * MINUTE).gpus.tolist() == [[6], [1]]
+    assert meter.history(135 * MINUTE).gpus[:, -1].tolist() == [2, 0]
+
+
+def test_a_record_goes_on_with_what_is_wanted_now_whatever_was_wanted_then() -> None:
+    record = DemandRecord()
+    first = DemandMeter("A100", record=record)
+    first.submitted(task("a", 4), 0.0)
+    first.history(2 * HOUR)
+    # Nobody watched for an hour, in which a was done and two others came.
+    later = DemandMeter("A100", record=record, tasks=[task("b", 1, index=1), task("c", 3, org="shop", index=2)])
+    assert later.level().tolist() == [1, 3]
+    known = later.history(5 * HOUR)
+    # Of 0:00 to 2:00 it is known that 4 were wanted, and in the hour after the step that went on still was.
+    assert known.gpus.tolist() == [[4, 4, 4, 1, 1], [0, 0, 3, 3, 3]]
+    assert known.first.tolist() == [0, 2]
 
 
 @settings(max_examples=40)

@@ -60,6 +60,14 @@ class PoolScheduler:
         self.state.rebuild()
         self.policy = self._build(self.state)
 
+    def refresh(self) -> bool:
+        """Rebuild if a node that held more than it has has room again; whether it did."""
+        stale = bool(self.state.overfull) and self.state.is_stale()
+        if stale:
+            self.rebuild()
+            self.freed = self.touched = True
+        return stale
+
     def decide(self, now: float) -> Plan:
         """One scheduling pass with what has come up."""
         arrived, freed = self.arrived, self.freed
@@ -183,6 +191,7 @@ class Scheduler:
         state, index = pool.state, task.index
         if index in self._over or index in state.runs or index in state.waiting:
             return
+        pool.refresh()  # before anybody is told of a newcomer, whom no state knows until the pass
         for tell in pool.submitted:
             tell(task, now)
         pool.arrived.append(task)
@@ -220,15 +229,11 @@ class Scheduler:
     def _decide(self, now: float, lost: Sequence[LostRun]) -> Plan:
         plan = NOTHING
         for pool in self._in_turn:
-            if pool.state.overfull and pool.state.is_stale():
-                pool.rebuild()
-                pool.freed = pool.touched = True
+            pool.refresh()
             if not pool.touched:
                 continue
             decided = pool.decide(now)
-            while pool.state.overfull and pool.state.is_stale():  # whoever had to go was on a node that held too much
-                pool.rebuild()
-                pool.freed = True
+            while pool.refresh():  # whoever had to go was on a node that held too much
                 further = pool.decide(now)
                 decided = further if decided is NOTHING else decided.joined(further)
             plan = decided if plan is NOTHING else plan.joined(decided)

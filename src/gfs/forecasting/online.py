@@ -79,6 +79,16 @@ class ForecastMemory:
     hour: int = -1
     outlooks: tuple[DemandOutlook, ...] = ()
     """Of a model that is asked once an hour: from the beginning of `hour`, and from the midst of it."""
+    asked: tuple[str, int, float] = ("", 0, 0.0)
+    """Which forecaster was asked, for how many hours and at which probability."""
+
+    def begin(self, forecaster: str, hours: int, p: float) -> None:
+        """Forget what another forecaster has learnt, and forecasts of other hours or at another probability."""
+        if self.asked[0] != forecaster:
+            self.fitted, self.fitted_at, self.asked_at = None, 0.0, float("-inf")
+        if self.asked != (forecaster, hours, p):
+            self.outlooks = ()
+        self.asked = forecaster, hours, p
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -141,6 +151,7 @@ class OnlineForecaster:
         self._hourly = hourly
         self._watch = stopwatch or Stopwatch()
         self._memory = memory or ForecastMemory()
+        self._memory.begin(estimator.name, hours, p)
         self._train = train
         self._gpu_model = gpu_model
 
@@ -175,8 +186,8 @@ class OnlineForecaster:
             forecast = memory.fitted.predict(history, self._hours)
             return self._outlook(forecast, forecast.mean(), forecast.quantile(self._p), late=0)
         hour, late = int(now // HOUR), int(now % HOUR > 0)
-        known = len(memory.outlooks[0].organizations) if memory.outlooks else 0
-        if memory.hour != hour or known != len(history.keys):
+        known = memory.outlooks[0].organizations if memory.outlooks else None
+        if memory.hour != hour or known != tuple(key.organization for key in history.keys):
             forecast = memory.fitted.predict(history, self._hours + 1)
             mean, upper = forecast.mean(), forecast.quantile(self._p)
             higher, wider = (np.maximum(bounds[:, :-1], bounds[:, 1:]) for bounds in (mean, upper))
