@@ -150,11 +150,14 @@ class DemandMeter(Listener):
     def history(self, now: float) -> DemandHistory:
         """Hours that end with the last full step; the first one may have been seen only in part."""
         self._advance(now)
+        return self.known()
+
+    def known(self) -> DemandHistory:
+        """The same, as of the last time that anything was heard or asked."""
         record = self._record
         if not record.steps:
-            return DemandHistory(
-                self.keys, np.zeros((len(self.keys), 0)), np.zeros(len(self.keys), np.int64), int(now // HOUR)
-            )
+            nothing, start = np.zeros((len(self.keys), 0)), int((record.origin or 0) * STEP // HOUR)
+            return DemandHistory(self.keys, nothing, np.zeros(len(self.keys), np.int64), start)
         last = record.steps - 1
         offset = last % STEPS
         if last >= STEPS:  # a whole hour is known: leave out the part of one before it
