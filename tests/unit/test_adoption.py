@@ -21,6 +21,7 @@ from gfs.core.events import (
     Tick,
 )
 from gfs.domain.units import HOUR
+from gfs.forecasting.meter import DemandMeter
 
 every_scheduler = pytest.mark.parametrize("scheduler", sorted(SCHEDULERS))
 
@@ -59,9 +60,9 @@ def test_a_task_that_waits_and_turns_out_to_run_waits_no_longer(scheduler: str) 
     live.tell(310, Finished(live.run("first")), Adopted([FoundRun(live.tasks["third"], [("n0", 1)], 305.0)]))
     assert "third" not in live.waits()
     assert live.run("third").start == 305.0
-    assert live.state().memory["demand"].level().sum() == 1
+    assert live.part(DemandMeter).level().sum() == 1
     live.tell(600, Finished(live.run("third")), Cancelled(live.tasks["second"]), Tick())
-    assert live.state().memory["demand"].level().sum() == 0
+    assert live.part(DemandMeter).level().sum() == 0
     assert live.waits() == {}
 
 

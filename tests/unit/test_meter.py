@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -12,7 +14,9 @@ from gfs.core.run import End, Run
 from gfs.domain.task import Task
 from gfs.forecasting.cautious import cautious_bounds
 from gfs.forecasting.history import DemandHistory, SeriesKey
-from gfs.forecasting.meter import DemandMeter
+from gfs.forecasting.meter import DemandMeter, DemandRecord
+from gfs.forecasting.naive import WEEKLY_PEAK
+from gfs.forecasting.online import OnlineForecaster
 
 MINUTE, HOUR = 60.0, 3600.0
 
@@ -137,6 +141,107 @@ def test_many_organizations_and_a_long_time_fit() -> None:
     known = meter.history(400 * HOUR)
     assert known.gpus.shape == (40, 400)
     assert known.gpus[:, -1].tolist() == list(range(1, 41))
+
+
+def test_what_is_wanted_now_is_counted_from_who_runs_or_waits() -> None:
+    """Built in the midst of things: nothing was watched, and nothing is missing."""
+    a, b, c = task("a", 4), task("b", 2, index=1), task("c", 1, org="shop", index=2)
+    meter = DemandMeter("A100", tasks=[a, c, spot("s", gpus=8).task(3), b])
+    assert [key.organization for key in meter.keys] == ["lab", "shop"]
+    assert meter.level().tolist() == [6, 1]
+    meter.finished(done(a), 10 * MINUTE)
+    meter.withdrawn(c, 10 * MINUTE)
+    assert meter.level().tolist() == [2, 0]
+    # From 0:10, when it first heard of anything: 6 and 1 until a and c went, in the step that began then.
+    assert meter.history(70 * MINUTE).gpus.tolist() == [[6], [1]]
+    assert meter.history(135 * MINUTE).gpus[:, -1].tolist() == [2, 0]
+
+
+def test_a_record_goes_on_with_what_is_wanted_now_whatever_was_wanted_then() -> None:
+    record = DemandRecord()
+    first = DemandMeter("A100", record=record)
+    first.submitted(task("a", 4), 0.0)
+    first.history(2 * HOUR)
+    # Nobody watched for an hour, in which a was done and two others came.
+    later = DemandMeter("A100", record=record, tasks=[task("b", 1, index=1), task("c", 3, org="shop", index=2)])
+    assert later.level().tolist() == [1, 3]
+    known = later.history(5 * HOUR)
+    # Of 0:00 to 2:00 it is known that 4 were wanted, and in the hour after the step that went on still was.
+    assert known.gpus.tolist() == [[4, 4, 4, 1, 1], [0, 0, 3, 3, 3]]
+    assert known.first.tolist() == [0, 2]
+
+
+DAY = 24 * HOUR
+WINDOW = 28
+"""Days of demand that are kept, and up to a week more until what is older is dropped."""
+
+
+def visits(meter: DemandMeter, days: range) -> None:
+    """Every day an organization comes for an hour and never again; the lab wants 3 GPUs all the time."""
+    for day in days:
+        visitor = task(f"v{day}", 2, org=f"visitor {day}", index=day)
+        meter.submitted(visitor, day * DAY + HOUR)
+        meter.withdrawn(visitor, day * DAY + 2 * HOUR)
+
+
+def test_organizations_that_have_vanished_are_forgotten_with_their_demand() -> None:
+    record = DemandRecord()
+    meter = DemandMeter("A100", days=WINDOW, record=record)
+    meter.submitted(task("steady", 3), 0.0)
+    sizes = {}
+    for day in range(7, 200, 7):
+        visits(meter, range(day - 7, day))
+        known = meter.history(day * DAY)
+        names = [key.organization for key in known.keys]
+        visitors = [int(name.removeprefix("visitor ")) for name in names[1:]]
+        assert names[0] == "lab"
+        assert visitors == list(range(visitors[0], day)), "those of the last weeks, each in a row of its own"
+        assert len(visitors) <= WINDOW + 8
+        assert (known.gpus[0] == 3).all()
+        assert all(known.gpus[1:].max(axis=1) == 2)
+        assert meter.level().tolist() == [3] + [0] * len(visitors)
+        sizes[day] = len(pickle.dumps(record))
+    assert visitors[0] >= 160
+    assert max(size for day, size in sizes.items() if day > 100) <= 1.05 * sizes[98], sizes
+
+
+def test_an_organization_that_comes_back_after_it_was_forgotten_begins_anew() -> None:
+    meter = DemandMeter("A100", days=WINDOW)
+    meter.submitted(task("steady", 3), 0.0)
+    visits(meter, range(1))
+    assert meter.history(30 * DAY).first.tolist() == [0, 1]
+    assert [key.organization for key in meter.history(40 * DAY).keys] == ["lab"]
+    meter.submitted(task("again", 5, org="visitor 0"), 41 * DAY)
+    known = meter.history(41 * DAY + 2 * HOUR)
+    assert [key.organization for key in known.keys] == ["lab", "visitor 0"]
+    assert known.first[1] == known.hours - 2
+    assert known.gpus[1, -3:].tolist() == [0, 5, 5]
+
+
+def test_who_waits_for_longer_than_the_window_is_not_forgotten() -> None:
+    meter = DemandMeter("A100", days=WINDOW)
+    meter.submitted(task("waits", 4, org="patient"), 0.0)
+    visits(meter, range(1, 3))
+    assert [key.organization for key in meter.history(100 * DAY).keys] == ["patient"]
+    meter.withdrawn(task("waits", 4, org="patient"), 100 * DAY)
+    assert len(meter.history(127 * DAY).keys) == 1
+    assert meter.history(140 * DAY).keys == ()
+
+
+@pytest.mark.parametrize("hourly", [False, True])
+def test_a_forecast_of_an_hour_is_not_taken_for_that_of_others(hourly: bool) -> None:
+    """One organization is forgotten and another comes within the hour: as many rows as before, but other ones."""
+    meter = DemandMeter("A100", days=WINDOW)
+    meter.submitted(task("steady", 3), 0.0)
+    visits(meter, range(1))
+    online = OnlineForecaster(meter, WEEKLY_PEAK, capacity=16, p=0.9, hours=2, hourly=hourly)
+    before = online.look(35 * DAY)
+    assert before.organizations == ("lab", "visitor 0")
+    assert before.upper.tolist() == [[3, 3], [0, 0]], "nothing in the last week"
+    meter.submitted(task("new", 7, org="newcomer"), 35 * DAY + 300)  # the 28 days and a week are full
+    after = online.look(35 * DAY + 600)
+    assert after.organizations == ("lab", "newcomer")
+    assert after.upper.tolist() == [[3, 3], [7, 7]]
 
 
 @settings(max_examples=40)

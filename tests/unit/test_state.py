@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
@@ -32,7 +32,10 @@ from gfs.core.state import PoolState
 from gfs.domain.errors import StalePolicyError
 from gfs.domain.units import DAY, HOUR
 from gfs.forecasting.meter import SLACK, STEP, DemandMeter
+from gfs.policies.gfs.keeper import Keeper
+from gfs.quota.waits import SpotWaits
 
+T = TypeVar("T")
 every_scheduler = pytest.mark.parametrize("scheduler", sorted(SCHEDULERS))
 GREEDY = sorted(set(SCHEDULERS) - {"chronus"})
 every_greedy_scheduler = pytest.mark.parametrize("scheduler", GREEDY)
@@ -64,6 +67,11 @@ class Live:
     def state(self, model: str = "A100") -> PoolState:
         return self.scheduler.pools[model].state
 
+    def part(self, kind: type[T], model: str = "A100") -> T:
+        """The part of this kind that listens."""
+        told = (getattr(tell, "__self__", None) for tell in self.state(model).listeners.submitted)
+        return next(part for part in told if isinstance(part, kind))
+
     def run(self, name: str) -> Run:
         task = self.tasks[name]
         return self.state(task.gpu_model).runs[task.index]
@@ -92,20 +100,39 @@ def test_a_task_cancelled_while_it_waits_leaves_no_trace(scheduler: str) -> None
     live.submit(300, hp("h1", gpus=4), hp("h2", gpus=2), spot("s1", gpus=2), spot("s2", gpus=4))
     live.tell(3000, Tick())
     state = live.state()
-    assert state.memory["demand"].level().sum() == 6
+    assert live.part(DemandMeter).level().sum() == 6
     live.tell(3010, *(Cancelled(live.tasks[name]) for name in ("h2", "s1", "s2")))
     assert live.waits() == {}
     assert not state.waiting
-    assert state.memory["demand"].level().sum() == 4
-    assert not any(state.memory["spot waits"]._since.values())
-    assert state.memory["spot waits"].longest(0.1, 4000.0) == 0
+    assert live.part(DemandMeter).level().sum() == 4
+    assert live.part(SpotWaits).longest(0.1, 4000.0) == 0
     if scheduler == "gfs-plus":
-        assert not state.memory["kept nodes"].since
+        assert not live.part(Keeper)._since
         assert state.memory["kept nodes"].task is None
     live.tell(3020, Finished(live.run("h1")))
     plan = live.tell(3300, Tick())
     assert not plan.starts
     assert live.idle() == 4
+
+
+@every_scheduler
+def test_newcomers_count_when_the_pool_is_rebuilt_in_their_instant(scheduler: str) -> None:
+    """A node that holds too much has room again just when tasks come: parts are built before they hear of them."""
+    live = Live(4, 4, scheduler=scheduler, quota="weekly-peak", patience=600.0)
+    live.submit(0, hp("a", gpus=2), hp("b", gpus=2))
+    live.tell(300, Tick())
+    (node,) = live.run("a").nodes
+    assert live.run("b").nodes == [node], "both on one node, which loses two of its four cards"
+    smaller = replace(node.spec, gpus=2)
+    live.tell(400, NodesChanged([NodeChange(NodeChangeKind.RESIZED, smaller)]))
+    assert live.state().overfull
+    events = [Submitted(live.task(hp("c", gpus=8))), Submitted(live.task(spot("s", gpus=8)))]
+    live.tell(700, Finished(live.run("a")), *events, Tick())
+    assert not live.state().overfull
+    assert live.part(DemandMeter).level().sum() == 2 + 8, "b runs, c waits"
+    assert live.part(SpotWaits).longest(1.0, 1000.0) == 300
+    live.tell(1000, *(Cancelled(live.tasks[name]) for name in "bcs"), Tick())
+    assert live.part(DemandMeter).level().sum() == 0
 
 
 def test_nodes_kept_for_a_cancelled_task_are_given_free_at_once() -> None:
@@ -474,9 +501,11 @@ def test_demand_of_long_ago_is_dropped(days: float) -> None:
     kept, everything = short.history(now), long.history(now)
     assert everything.hours == 24 * 200
     assert days * 24 <= kept.hours <= days * 24 + 24 * 7 + 1
-    assert kept.keys == everything.keys
-    assert (kept.gpus == everything.gpus[:, -kept.hours :]).all(), "what is kept is what it was"
-    assert short._hourly.shape[1] <= days * DAY / STEP + 2 * SLACK + 24
+    recent = everything.since(everything.end - kept.hours)
+    heard = [row for row, gpus in enumerate(recent.gpus) if gpus.any()]
+    assert kept.keys == recent.only(heard).keys, "who has wanted nothing since is forgotten"
+    assert (kept.gpus == recent.gpus[heard]).all(), "what is kept is what it was"
+    assert short._record.hourly.shape[1] <= days * DAY / STEP + 2 * SLACK + 24
 
 
 def test_a_meter_that_was_silent_for_longer_than_it_remembers() -> None:
@@ -500,7 +529,7 @@ def test_a_task_told_of_twice_in_an_instant_starts_once(scheduler: str) -> None:
     plan = live.tell(300, Submitted(task), Submitted(task), Tick())
     assert started(plan) == ["h"]
     assert live.idle() == 6
-    assert live.state().memory["demand"].level().sum() == 2
+    assert live.part(DemandMeter).level().sum() == 2
 
 
 @every_scheduler
@@ -639,6 +668,6 @@ def test_a_policy_is_not_used_after_another_one_was_built_from_its_state(schedul
     first = pool.policy
     pool.policy = pool._build(pool.state)
     live.submit(300, hp("h", gpus=4), hp("again", gpus=8))
-    assert live.state().memory["demand"].level().sum() == 12, "nobody listens twice"
+    assert live.part(DemandMeter).level().sum() == 12, "nobody listens twice"
     with pytest.raises(StalePolicyError, match="build it again"):
         first.decide([], True, 301.0)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import date
 from math import ceil
 
 from gfs.assembly.context import Context
 from gfs.core.ports import Quota
+from gfs.core.state import PoolState
 from gfs.domain.errors import InputError
+from gfs.domain.task import Task
 from gfs.domain.units import HOUR
-from gfs.forecasting.meter import DemandMeter
+from gfs.forecasting.meter import DemandMeter, DemandRecord
 from gfs.forecasting.online import ForecastMemory, OnlineForecaster
 from gfs.forecasting.registry import find_model
 from gfs.quota.adaptive import AdaptiveQuota
@@ -19,7 +21,7 @@ from gfs.quota.fixed import FixedQuota
 from gfs.quota.forecast import ForecastQuota, QuotaMemory
 from gfs.quota.inventory import AGGREGATES
 from gfs.quota.unlimited import UnlimitedQuota
-from gfs.quota.waits import SpotWaits
+from gfs.quota.waits import EndedWaits, SpotWaits
 
 GUARANTEES = (1.0, 2.0, 4.0)
 """Hours of guarantee that there is always a quota for, whatever the trace asks for."""
@@ -87,8 +89,9 @@ def _guarantees(context: Context) -> list[float]:
 
 
 def _waits(context: Context) -> SpotWaits:
-    waits = context.state.remember("spot waits", SpotWaits)
-    context.state.listen(waits)
+    state = context.state
+    waits = SpotWaits(state.remember("spot waits", _no_waits), state.waiting.values())
+    state.listen(waits)
     return waits
 
 
@@ -107,7 +110,13 @@ def _demand(context: Context, forecaster: str, guarantees: list[float]) -> Onlin
         )
     day = date.fromisoformat(parameters.first_day) if parameters.first_day else None
     model = find_model(forecaster)
-    meter = state.remember("demand", lambda: DemandMeter(pool.gpu_model, day, parameters.history_days))
+    meter = DemandMeter(
+        pool.gpu_model,
+        day,
+        parameters.history_days,
+        record=state.remember("demand", DemandRecord),
+        tasks=_tasks(state),
+    )
     state.listen(meter)
     return OnlineForecaster(
         meter,
@@ -125,6 +134,12 @@ def _demand(context: Context, forecaster: str, guarantees: list[float]) -> Onlin
     )
 
 
+def _tasks(state: PoolState) -> Iterator[Task]:
+    """All that run or wait."""
+    yield from (run.task for run in state.runs.values())
+    yield from (waiting.task for waiting in state.waiting.values())
+
+
 def _closed(context: Context, waits: SpotWaits) -> Feedback:
     parameters = context.parameters
     rule = Rule(1 - parameters.p, parameters.theta, parameters.eta_min, parameters.eta_max)
@@ -137,6 +152,10 @@ def _open(context: Context, waits: SpotWaits) -> Feedback:
 
 def _no_limit() -> list[float]:
     return []
+
+
+def _no_waits() -> EndedWaits:
+    return {}
 
 
 def _no_eta() -> dict[float, float]:

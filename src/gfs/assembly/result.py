@@ -25,6 +25,8 @@ class ForecastFigures(NamedTuple):
     """CPU seconds, like those of the forecasts."""
     forecasts: int
     forecast_seconds: float
+    failures: int = 0
+    """Fits and forecasts that failed: the quota went by the earlier model meanwhile, or was cautious."""
 
 
 class KeptFigures(NamedTuple):

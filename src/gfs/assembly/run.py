@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -54,7 +55,10 @@ def run_simulation(
     rules = parameters.rules
     engine = Engine(workload, built, log.record, rules=rules, tick=parameters.tick, progress=progress)
     before = time.process_time()
-    engine.run()
+    try:
+        engine.run()
+    finally:
+        _tell_failures(watch)
     seconds = time.process_time() - before
     events = log.table()
     quota = quota_log.table() if record_quota else None
@@ -79,11 +83,20 @@ def run_simulation(
         seconds=seconds,
         workload=workload,
         solver=built.solver,
-        forecasting=ForecastFigures(watch.fits, watch.training, watch.forecasts, watch.forecasting)
+        forecasting=ForecastFigures(watch.fits, watch.training, watch.forecasts, watch.forecasting, watch.failures)
         if watch.forecasts
         else None,
         kept=KeptFigures(kept.tasks, kept.gpu_seconds / HOUR) if kept.tasks else None,
     )
+
+
+def _tell_failures(watch: Stopwatch) -> None:
+    """A forecaster that fails stops no decision, but whoever runs the simulation must know: one line for all."""
+    if watch.failures:
+        logging.getLogger("gfs").warning(
+            f"the forecaster failed {watch.failures:,} times, and the spot quota was cautious or went by an earlier"
+            f" model meanwhile. The last time: {watch.problem}"
+        )
 
 
 def with_task_defaults(workload: Workload, parameters: Parameters) -> Workload:

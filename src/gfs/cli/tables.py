@@ -79,7 +79,9 @@ def result_table(result: RunResult) -> Table:
 def forecasting_text(figures: ForecastFigures) -> str:
     """What the forecasts of a run took, in a line."""
     training = f"trained {figures.fits:,} times in {figures.training_seconds:.2f} s"
-    return f"of these, forecasts: {training}, asked {figures.forecasts:,} times in {figures.forecast_seconds:.2f} s"
+    failed = f", failed {figures.failures:,} times" if figures.failures else ""
+    asked = f"asked {figures.forecasts:,} times in {figures.forecast_seconds:.2f} s"
+    return f"of these, forecasts: {training}, {asked}{failed}"
 
 
 def kept_text(figures: KeptFigures) -> str:

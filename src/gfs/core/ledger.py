@@ -17,6 +17,8 @@ from gfs.domain.units import DAY, HOUR
 
 MARK = 6 * HOUR
 """Seconds between two marks of what the counts were: how finely the look back is cut."""
+MOST_GUARANTEES = 64
+"""Guarantees that are counted one by one although no run has them any more; a cluster offers a few."""
 
 
 class GuaranteeLedger:
@@ -31,7 +33,10 @@ class GuaranteeLedger:
         self._completed = 0
         self._by_guarantee: dict[float, list[int]] = {}
         """Guarantee in seconds -> runs evicted and periods completed so far."""
+        self._asked: set[float] = set()
+        """Guarantees in seconds that counts were asked for."""
         self._due: dict[float, deque[tuple[float, Run]]] = {}
+        """Guarantee in seconds -> (end of the period, run), as far as there are such runs."""
         self._kept: dict[Run, int] = {}
         """Running spot run -> its periods completed so far."""
 
@@ -40,10 +45,11 @@ class GuaranteeLedger:
         self._advance(now)
         seconds = run.task.guarantee_seconds
         self._kept[run] = 0
-        if seconds not in self._due:
-            self._due[seconds] = deque()
-            self._by_guarantee[seconds] = [0, 0]
-        self._due[seconds].append((run.start + seconds, run))
+        due = self._due.get(seconds)
+        if due is None:
+            due = self._due[seconds] = deque()
+            self._by_guarantee.setdefault(seconds, [0, 0])
+        due.append((run.start + seconds, run))
 
     def adopted(self, runs: Iterable[Run], now: float) -> None:
         """Spot runs that nobody here started: what they had completed by now was not seen and does not count."""
@@ -90,6 +96,7 @@ class GuaranteeLedger:
     def counts(self, guarantee_seconds: float, now: float) -> tuple[int, int]:
         """Runs evicted and periods completed by `now`, ever, of tasks with at least this guarantee."""
         self._advance(now)
+        self._asked.add(guarantee_seconds)
         evicted = completed = 0
         for seconds, (broken, kept) in self._by_guarantee.items():
             if seconds >= guarantee_seconds:
@@ -100,6 +107,7 @@ class GuaranteeLedger:
     def _advance(self, now: float) -> None:
         # Each queue stays sorted: a period that ends between the last call and now is renewed to an end
         # later than every end already queued.
+        over: list[float] = []
         for seconds, queue in self._due.items():
             while queue and queue[0][0] <= now:
                 end, run = queue.popleft()
@@ -108,10 +116,26 @@ class GuaranteeLedger:
                     self._by_guarantee[seconds][1] += 1
                     self._kept[run] += 1
                     queue.append((end + seconds, run))
+            if not queue:
+                over.append(seconds)
+        if over:
+            for seconds in over:
+                del self._due[seconds]
+            if len(self._by_guarantee) > MOST_GUARANTEES + len(self._due) + len(self._asked):
+                self._sum_up()
         if self._look_back < inf and (not self._marks or now - self._marks[-1][0] >= MARK):
             self._marks.append((now, self._evicted, self._completed))
             while len(self._marks) > 1 and self._marks[1][0] <= now - self._look_back:
                 self._marks.popleft()
+
+    def _sum_up(self) -> None:
+        """Add the counts of guarantees that no run has to those of the longest shorter one that is asked for."""
+        for seconds in self._by_guarantee.keys() - self._due.keys() - self._asked:
+            broken, kept = self._by_guarantee.pop(seconds)
+            shorter = max((asked for asked in self._asked if asked < seconds), default=0.0)
+            counts = self._by_guarantee.setdefault(shorter, [0, 0])
+            counts[0] += broken
+            counts[1] += kept
 
 
 LIVE_LOOK_BACK = 30 * DAY

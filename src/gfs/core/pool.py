@@ -262,7 +262,12 @@ class Pool:
         """Undo `register_spot`."""
         for node, _, _ in run.places:
             node.spot.pop(run, None)
-        self.spot_in_use[run.task.guarantee_hours] -= run.task.micro
+        hours = run.task.guarantee_hours
+        left = self.spot_in_use[hours] - run.task.micro
+        if left:
+            self.spot_in_use[hours] = left
+        else:
+            del self.spot_in_use[hours]
         for tell in self.listeners.spot_released:
             tell(run)
 

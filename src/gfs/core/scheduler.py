@@ -65,6 +65,14 @@ class PoolScheduler:
         self.state.rebuild()
         self.policy = self._build(self.state)
 
+    def refresh(self) -> bool:
+        """Rebuild if a node that held more than it has has room again; whether it did."""
+        stale = bool(self.state.overfull) and self.state.is_stale()
+        if stale:
+            self.rebuild()
+            self.freed = self.touched = True
+        return stale
+
     def decide(self, now: float) -> Plan:
         """One scheduling pass with what has come up."""
         arrived, freed = self.arrived, self.freed
@@ -198,6 +206,7 @@ class Scheduler:
             return
         pool.touched = True
         self._over.add(index)  # to be told of it again in this instant says nothing new
+        pool.refresh()  # before anybody is told of a newcomer, whom no state knows until the pass
         for tell in pool.submitted:
             tell(task, now)
         pool.arrived.append(task)
@@ -242,15 +251,11 @@ class Scheduler:
     def _decide(self, now: float, lost: Sequence[LostRun]) -> Plan:
         plan, pools = NOTHING, len(self.pools)
         for pool in self._in_turn:
-            if pool.state.overfull and pool.state.is_stale():
-                pool.rebuild()
-                pool.freed = pool.touched = True
+            pool.refresh()
             if not pool.touched:
                 continue
             decided = pool.decide(now)
-            while pool.state.overfull and pool.state.is_stale():  # whoever had to go was on a node that held too much
-                pool.rebuild()
-                pool.freed = True
+            while pool.refresh():  # whoever had to go was on a node that held too much
                 further = pool.decide(now)
                 decided = further if decided is NOTHING else decided.joined(further)
             plan = decided if plan is NOTHING else plan.joined(decided)

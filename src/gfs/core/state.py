@@ -170,8 +170,6 @@ class PoolState:
                 run.places += [_lowest(node, task, load[node]) for _ in range(here)]
             self.runs[task.index] = run
             adopted.append(run)
-            for tell_started in self._started:
-                tell_started(run, now)
         self.ledger.adopted((run for run in adopted if run.task.is_spot), now)
         return lost
 

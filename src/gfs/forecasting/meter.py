@@ -2,10 +2,15 @@
 
 Nothing is known here but what has happened. Demand is kept as the maximum of every five minutes, so that the hours
 of a history can end now, whatever the minute: the next hour to forecast is the one that begins now.
+
+What is wanted now follows from the tasks that run or wait, and is counted anew whenever a meter is built. Only the
+past (`DemandRecord`) has to be remembered.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from datetime import date
 
 import numpy as np
@@ -23,44 +28,91 @@ SLACK = round(7 * DAY / STEP)
 """Steps too many that are kept before old ones are dropped: once a week is often enough."""
 
 
+@dataclass(slots=True, eq=False)
+class DemandRecord:
+    """Demand until now, by organization: what a meter remembers."""
+
+    rows: dict[str, int] = field(default_factory=dict)
+    """Organization -> its row, in order of their first HP task."""
+    peak: list[int] = field(default_factory=list)
+    """Row -> the most micro-cards wanted in the step that goes on."""
+    since: list[int] = field(default_factory=list)
+    """Row -> the organization's first step."""
+    origin: int | None = None
+    """Number of the first step; the step that goes on is `origin + steps`."""
+    steps: int = 0
+    recent: Floats = field(default_factory=lambda: np.zeros((0, STEPS)))
+    """Rows x the last steps, in turns."""
+    hourly: Floats = field(default_factory=lambda: np.zeros((0, 4096)))
+    """Rows x steps: the maximum of the hour that ends with the step."""
+
+    def add(self, organization: str) -> int:
+        """A row for an organization whose demand begins now."""
+        row = self.rows[organization] = len(self.rows)
+        self.peak.append(0)
+        self.since.append(self.steps)
+        if row >= len(self.hourly):
+            more = max(row // 4, 8)
+            self.recent = np.concatenate([self.recent, np.zeros((more, STEPS))])
+            self.hourly = np.concatenate([self.hourly, np.zeros((more, self.hourly.shape[1]))])
+        return row
+
+    def make_room(self, steps: int, most: int) -> None:
+        """Room for so many steps, and for more to come: twice as many, up to `most`."""
+        if steps > self.hourly.shape[1]:
+            grown = np.zeros((len(self.hourly), max(min(2 * steps, most), steps)))
+            grown[:, : self.steps] = self.hourly[:, : self.steps]
+            self.hourly = grown
+
+    def drop_before(self, gone: int) -> None:
+        """Forget the first steps."""
+        assert self.origin is not None
+        self.hourly = self.hourly[:, gone : self.steps + SLACK + STEPS].copy()
+        self.origin += gone
+        self.steps -= gone
+        self.since = [since - gone for since in self.since]
+
+    def keep_rows(self, kept: list[int]) -> None:
+        """Forget all rows but these; they are numbered anew, in the same order."""
+        names = list(self.rows)
+        self.rows = {names[row]: i for i, row in enumerate(kept)}
+        self.peak = [self.peak[row] for row in kept]
+        self.since = [self.since[row] for row in kept]
+        self.recent, self.hourly = self.recent[kept], self.hourly[kept]
+
+
 class DemandMeter(Listener):
     """HP demand of one pool, by organization."""
 
-    def __init__(self, gpu_model: str, first_day: date | None = None, days: float = 182.0) -> None:
-        """`days`: how long demand is remembered."""
+    def __init__(
+        self,
+        gpu_model: str,
+        first_day: date | None = None,
+        days: float = 182.0,
+        *,
+        record: DemandRecord | None = None,
+        tasks: Iterable[Task] = (),
+    ) -> None:
+        """`days`: how long demand is remembered. `record`: what is known of the past; `tasks`: who runs or waits."""
         self._gpu_model = gpu_model
         self._keep = round(days * DAY / STEP)
         self._first_day = first_day
-        self._rows: dict[str, int] = {}
-        self.keys: tuple[SeriesKey, ...] = ()
+        self._record = record or DemandRecord()
+        self._now = [0] * len(self._record.rows)
+        """Row -> micro-cards that the organization's HP tasks hold or wait for."""
+        self.keys = self._named()
         """The series, in order of their first HP task."""
-        self._now: list[int] = []
-        """Organization -> micro-cards that its HP tasks hold or wait for."""
-        self._peak: list[int] = []
-        """Organization -> the most of it in the step that goes on."""
-        self._since: list[int] = []
-        """Organization -> its first step."""
-        self._origin: int | None = None
-        """Number of the first step; the step that goes on is `_origin + _steps`."""
-        self._steps = 0
-        self._recent: Floats = np.zeros((0, STEPS))
-        """Organization x the last steps, in turns."""
-        self._hourly: Floats = np.zeros((0, 4096))
-        """Organization x steps: the maximum of the hour that ends with the step."""
+        for task in tasks:
+            if not task.is_spot:
+                self._want(task)
 
     # -- what happens ------------------------------------------------------------------------------
 
     def submitted(self, task: Task, now: float) -> None:
         """An HP task wants its GPUs from now on, until it has finished or is cancelled."""
-        if task.is_spot:
-            return
-        self._advance(now)
-        row = self._rows.get(task.organization)
-        if row is None:
-            row = self._add(task.organization)
-        self._now[row] += task.micro
-        if self._now[row] > self._peak[row]:
-            self._peak[row] = self._now[row]
+        if not task.is_spot:
+            self._advance(now)
+            self._want(task)
 
     def finished(self, run: Run, now: float) -> None:
         """A task that is done wants nothing any more."""
@@ -75,7 +127,19 @@ class DemandMeter(Listener):
         """A task wants nothing any more."""
         if not task.is_spot:
             self._advance(now)
-            self._now[self._rows[task.organization]] -= task.micro
+            self._now[self._record.rows[task.organization]] -= task.micro
+
+    def _want(self, task: Task) -> None:
+        """One task more."""
+        record, now = self._record, self._now
+        row = record.rows.get(task.organization)
+        if row is None:
+            row = record.add(task.organization)
+            now.append(0)
+            self.keys = self._named()
+        now[row] += task.micro
+        if now[row] > record.peak[row]:
+            record.peak[row] = now[row]
 
     # -- what is known -----------------------------------------------------------------------------
 
@@ -86,66 +150,63 @@ class DemandMeter(Listener):
     def history(self, now: float) -> DemandHistory:
         """Hours that end with the last full step; the first one may have been seen only in part."""
         self._advance(now)
-        if not self._steps:
-            return DemandHistory(
-                self.keys, np.zeros((len(self.keys), 0)), np.zeros(len(self.keys), np.int64), int(now // HOUR)
-            )
-        last = self._steps - 1
+        return self.known()
+
+    def known(self) -> DemandHistory:
+        """The same, as of the last time that anything was heard or asked."""
+        record = self._record
+        if not record.steps:
+            nothing, start = np.zeros((len(self.keys), 0)), int((record.origin or 0) * STEP // HOUR)
+            return DemandHistory(self.keys, nothing, np.zeros(len(self.keys), np.int64), start)
+        last = record.steps - 1
         offset = last % STEPS
         if last >= STEPS:  # a whole hour is known: leave out the part of one before it
             offset += STEPS if offset < STEPS - 1 else 0
-        assert self._origin is not None
-        end = int((self._origin + self._steps) * STEP // HOUR)
+        assert record.origin is not None
+        end = int((record.origin + record.steps) * STEP // HOUR)
         columns = (last - offset) // STEPS + 1
-        first = [max((since - offset + STEPS - 1) // STEPS, 0) for since in self._since]
+        first = [max((since - offset + STEPS - 1) // STEPS, 0) for since in record.since]
         return DemandHistory.trusted(
             self.keys,
-            self._hourly[: len(self.keys), offset : last + 1 : STEPS],
+            record.hourly[: len(self.keys), offset : last + 1 : STEPS],
             np.minimum(np.array(first, np.int64), columns),
             end - columns,
             self._first_day,
         )
 
+    def _named(self) -> tuple[SeriesKey, ...]:
+        return tuple(SeriesKey(organization, self._gpu_model) for organization in self._record.rows)
+
+    # -- time passes -------------------------------------------------------------------------------
+
     def _advance(self, now: float) -> None:
-        step = int(now // STEP)
-        if self._origin is None:
-            self._origin = step
-        ended = step - self._origin - self._steps
+        record, step = self._record, int(now // STEP)
+        if record.origin is None:
+            record.origin = step
+        ended = step - record.origin - record.steps
         if ended <= 0:
             return
-        if self._steps + ended > self._hourly.shape[1]:
-            most = self._keep + SLACK + STEPS
-            grown = np.zeros((len(self._hourly), max(min(2 * (self._steps + ended), most), self._steps + ended)))
-            grown[:, : self._steps] = self._hourly[:, : self._steps]
-            self._hourly = grown
+        record.make_room(record.steps + ended, most=self._keep + SLACK + STEPS)
         rows = len(self.keys)
-        for i in range(ended):
-            if i <= STEPS:  # after an hour without any event all maxima are what is wanted now
-                self._recent[:rows, self._steps % STEPS] = self._peak
-                self._peak = self._now.copy()
-                maxima = self._recent[:rows].max(axis=1) / MICRO
-            self._hourly[:rows, self._steps] = maxima
-            self._steps += 1
-        if self._steps > self._keep + SLACK:
+        for _ in range(min(ended, STEPS + 1)):
+            record.recent[:rows, record.steps % STEPS] = record.peak
+            record.peak = self._now.copy()
+            record.hourly[:rows, record.steps] = record.recent[:rows].max(axis=1) / MICRO
+            record.steps += 1
+        quiet = ended - STEPS - 1
+        if quiet > 0:  # after an hour without any event all maxima are what is wanted now
+            record.hourly[:rows, record.steps : record.steps + quiet] = self.level()[:, None]
+            record.steps += quiet
+        if record.steps > self._keep + SLACK:
             self._drop_old()
 
     def _drop_old(self) -> None:
-        """Forget what is older than is to be kept, by whole hours."""
-        assert self._origin is not None
-        gone = (self._steps - self._keep) // STEPS * STEPS
-        self._hourly = self._hourly[:, gone : self._steps + SLACK + STEPS].copy()
-        self._origin += gone
-        self._steps -= gone
-        self._since = [since - gone for since in self._since]
-
-    def _add(self, organization: str) -> int:
-        row = self._rows[organization] = len(self._rows)
-        self.keys = (*self.keys, SeriesKey(organization, self._gpu_model))
-        self._now.append(0)
-        self._peak.append(0)
-        self._since.append(self._steps)
-        if row >= len(self._hourly):
-            more = max(row, 8)
-            self._recent = np.concatenate([self._recent, np.zeros((more, STEPS))])
-            self._hourly = np.concatenate([self._hourly, np.zeros((more, self._hourly.shape[1]))])
-        return row
+        """Forget what is older than is to be kept, by whole hours, and who has wanted nothing since."""
+        record = self._record
+        record.drop_before((record.steps - self._keep) // STEPS * STEPS)
+        wanted = record.hourly[:, : record.steps].max(axis=1)
+        kept = [row for row, now in enumerate(self._now) if now or record.peak[row] or wanted[row]]
+        if len(kept) < len(self.keys):
+            record.keep_rows(kept)
+            self._now = [self._now[row] for row in kept]
+            self.keys = self._named()

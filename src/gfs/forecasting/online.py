@@ -1,12 +1,14 @@
 """A forecaster at work: it learns every day from what was seen, and looks ahead whenever it is asked (SPEC 5).
 
-Before there is enough to learn from, a simple and cautious rule takes over, and says so by its name.
+Before there is enough to learn from, a simple and cautious rule takes over, and says so by its name. So it does when
+the model cannot forecast. No decision fails because a model does: failures are counted, and another fit is asked for.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from math import isfinite
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -48,6 +50,8 @@ class DemandOutlook:
     """What it was made from; None: its bounds are all there is."""
     late: int = 0
     """Hours by which the forecast is stretched: what begins in the middle of one hour reaches into another."""
+    problems: list[str] = field(default_factory=list)
+    """What went wrong when it was asked for totals."""
     _totals: dict[tuple[int, float], float] = field(default_factory=dict)
     """What has been asked: an outlook may serve for an hour, and be asked the same at every tick."""
 
@@ -59,10 +63,19 @@ class DemandOutlook:
         return self._totals[asked]
 
     def _total_peak(self, hours: int, p: float) -> float:
+        """What the forecast says; where it cannot, the sum of its series' bounds."""
+        if self.forecast is not None:
+            try:
+                total = self._of_forecast(self.forecast, hours, p)
+                if isfinite(total):
+                    return total
+                self.problems.append(f"a bound of {total} on the peak of {hours} h")
+            except Exception as error:  # a model may be anybody's
+                self.problems.append(_words(error))
+        return float(self.upper[:, :hours].max(axis=1).sum())
+
+    def _of_forecast(self, forecast: Forecast, hours: int, p: float) -> float:
         """The forecast's own bound of the total; of one that knows none, the sum of its series' peaks."""
-        forecast = self.forecast
-        if forecast is None:
-            return float(self.upper[:, :hours].max(axis=1).sum())
         if isinstance(forecast, TotalForecast):
             return forecast.total_peak_quantile(p, hours + self.late, range(len(forecast.keys)))
         return float(forecast.peak_quantile(p, hours + self.late).sum())
@@ -79,6 +92,16 @@ class ForecastMemory:
     hour: int = -1
     outlooks: tuple[DemandOutlook, ...] = ()
     """Of a model that is asked once an hour: from the beginning of `hour`, and from the midst of it."""
+    asked: tuple[str, int, float] = ("", 0, 0.0)
+    """Which forecaster was asked, for how many hours and at which probability."""
+
+    def begin(self, forecaster: str, hours: int, p: float) -> None:
+        """Forget what another forecaster has learnt, and forecasts of other hours or at another probability."""
+        if self.asked[0] != forecaster:
+            self.fitted, self.fitted_at, self.asked_at = None, 0.0, float("-inf")
+        if self.asked != (forecaster, hours, p):
+            self.outlooks = ()
+        self.asked = forecaster, hours, p
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -97,7 +120,7 @@ class Fit:
 
 
 class Stopwatch:
-    """Seconds spent on learning and on looking ahead, by a clock that is given."""
+    """What learning and looking ahead came to: how often, how often in vain, and how long by a clock that is given."""
 
     def __init__(self, clock: Callable[[], float] = lambda: 0.0) -> None:
         self.clock = clock
@@ -105,6 +128,20 @@ class Stopwatch:
         self.forecasting = 0.0
         self.fits = 0
         self.forecasts = 0
+        self.failures = 0
+        """Fits that failed, models that could not forecast and were not taken, forecasts that failed later."""
+        self.problem = ""
+        """What went wrong the last time."""
+
+    def note_failure(self, problem: str) -> None:
+        """Something went wrong; decisions go on without it."""
+        self.failures += 1
+        self.problem = problem
+
+
+def _words(error: Exception) -> str:
+    """An error in a line."""
+    return " ".join(f"{type(error).__name__}: {error}".split())
 
 
 class OnlineForecaster:
@@ -141,44 +178,110 @@ class OnlineForecaster:
         self._hourly = hourly
         self._watch = stopwatch or Stopwatch()
         self._memory = memory or ForecastMemory()
+        self._memory.begin(estimator.name, hours, p)
         self._train = train
+        self._last: DemandOutlook | None = None
         self._gpu_model = gpu_model
 
     def look(self, now: float) -> DemandOutlook:
         """Demand from now on, by what is known now. It never waits for a fit: without one it is cautious."""
-        watch, memory = self._watch, self._memory
+        watch = self._watch
         began = watch.clock()
         history = self._meter.history(now)
-        due = memory.fitted is None or now - memory.fitted_at >= self._retrain
-        due = due and now - memory.asked_at >= min(self._retrain, ASK_AGAIN)
-        if due and history.hours >= self._least_hours and history.keys:
-            memory.asked_at = now
-            fit = Fit(self._estimator, history, memory.fitted)
-            self.trained(self._train(Training(self._gpu_model, fit, now)), now)
+        self._mind_problems()
+        if self._is_due(history, now):
+            self._ask(history, now)
             watch.training += watch.clock() - began
             began = watch.clock()
-        outlook = self._forecast(history, now) if memory.fitted is not None else self._cautious(history)
+        self._last = outlook = self._forecast(history, now) or self._cautious(history)
         watch.forecasting += watch.clock() - began
         watch.forecasts += 1
         return outlook
 
-    def trained(self, model: Any, asked_at: float) -> None:
-        """A fit is done; None: it will come later."""
-        if model is not None and (self._memory.fitted is None or asked_at >= self._memory.fitted_at):
-            self._memory.fitted, self._memory.fitted_at = model, asked_at
-            self._watch.fits += 1
+    # -- learning ----------------------------------------------------------------------------------
 
-    def _forecast(self, history: DemandHistory, now: float) -> DemandOutlook:
+    def _is_due(self, history: DemandHistory, now: float) -> bool:
+        """Whether it is time to ask for a fit."""
         memory = self._memory
-        assert memory.fitted is not None
-        if not self._hourly:
-            forecast = memory.fitted.predict(history, self._hours)
-            return self._outlook(forecast, forecast.mean(), forecast.quantile(self._p), late=0)
+        if memory.fitted is not None and now - memory.fitted_at < self._retrain:
+            return False
+        if now - memory.asked_at < min(self._retrain, ASK_AGAIN):
+            return False
+        return history.hours >= self._least_hours and bool(history.keys)
+
+    def _ask(self, history: DemandHistory, now: float) -> None:
+        """Ask for a fit."""
+        memory = self._memory
+        memory.asked_at = now
+        fit = Fit(self._estimator, history, memory.fitted)
+        try:
+            model = self._train(Training(self._gpu_model, fit, now))
+        except Exception as error:  # a model may be anybody's
+            self._failed(f"a fit failed ({_words(error)})")
+        else:
+            self.trained(model, now)
+
+    def trained(self, model: Any, asked_at: float) -> None:
+        """A fit is done; None: it will come later. A model that cannot forecast is not taken."""
+        memory = self._memory
+        if model is None or (memory.fitted is not None and asked_at < memory.fitted_at):
+            return
+        try:
+            self._try_out(model)
+        except Exception as error:  # a model may be anybody's
+            self._failed(f"a fitted model cannot forecast ({_words(error)})")
+            return
+        memory.fitted, memory.fitted_at = model, asked_at
+        self._watch.fits += 1
+
+    def _try_out(self, model: Predictor) -> None:
+        """Let a model forecast from what is known; it fails as it would later."""
+        history = self._meter.known()
+        if not history.keys and callable(model.predict):
+            return  # there is nothing to try it out on
+        outlook = self._outlook(*self._predicted(model, history, self._hours), late=0)
+        outlook.total_peak(self._hours)
+        if outlook.problems:
+            raise ValueError(outlook.problems[0])
+
+    def _mind_problems(self) -> None:
+        """A model that could not say what it was asked of its last forecast is not asked again."""
+        if self._last is not None and self._last.problems:
+            self._drop_model(self._last.problems[0])
+        self._last = None
+
+    def _drop_model(self, problem: str) -> None:
+        memory = self._memory
+        memory.fitted, memory.outlooks = None, ()
+        self._failed(f"a forecast failed ({problem})")
+
+    def _failed(self, what: str) -> None:
+        pool = f" of pool {self._gpu_model}" if self._gpu_model else ""
+        self._watch.note_failure(f"{self._estimator.name}{pool}: {what}")
+
+    # -- looking ahead -----------------------------------------------------------------------------
+
+    def _forecast(self, history: DemandHistory, now: float) -> DemandOutlook | None:
+        """By the fitted model; None: there is none that can."""
+        model = self._memory.fitted
+        if model is None or not history.keys:
+            return None
+        try:
+            return self._of_hour(model, history, now) if self._hourly else self._of_now(model, history)
+        except Exception as error:  # a model may be anybody's
+            self._drop_model(_words(error))
+            return None
+
+    def _of_now(self, model: Predictor, history: DemandHistory) -> DemandOutlook:
+        return self._outlook(*self._predicted(model, history, self._hours), late=0)
+
+    def _of_hour(self, model: Predictor, history: DemandHistory, now: float) -> DemandOutlook:
+        """The forecast of this hour, made when it was first asked for or organizations came or went."""
+        memory = self._memory
         hour, late = int(now // HOUR), int(now % HOUR > 0)
-        known = len(memory.outlooks[0].organizations) if memory.outlooks else 0
-        if memory.hour != hour or known != len(history.keys):
-            forecast = memory.fitted.predict(history, self._hours + 1)
-            mean, upper = forecast.mean(), forecast.quantile(self._p)
+        known = memory.outlooks[0].organizations if memory.outlooks else None
+        if memory.hour != hour or known != tuple(key.organization for key in history.keys):
+            forecast, mean, upper = self._predicted(model, history, self._hours + 1)
             higher, wider = (np.maximum(bounds[:, :-1], bounds[:, 1:]) for bounds in (mean, upper))
             memory.hour = hour
             memory.outlooks = (
@@ -186,6 +289,17 @@ class OnlineForecaster:
                 self._outlook(forecast, higher, wider, late=1),
             )
         return memory.outlooks[late]
+
+    def _predicted(self, model: Predictor, history: DemandHistory, hours: int) -> tuple[Forecast, Floats, Floats]:
+        """A forecast with its middle and its bounds, which are checked to be numbers for every series and hour."""
+        forecast = model.predict(history, hours)
+        if forecast.keys != history.keys:
+            raise ValueError("it is a forecast of other series than were asked for")
+        mean, upper = forecast.mean(), forecast.quantile(self._p)
+        for numbers in (mean, upper):
+            if numbers.shape != (len(history.keys), hours) or not np.isfinite(numbers).all():
+                raise ValueError(f"not a finite number for each of {len(history.keys)} series and {hours} hours")
+        return forecast, mean, upper
 
     def _outlook(self, forecast: Forecast, mean: Floats, upper: Floats, late: int) -> DemandOutlook:
         organizations = tuple(key.organization for key in forecast.keys)

@@ -147,7 +147,6 @@ class FcfsQueue:
         self._asks = asks
         self._lanes: dict[tuple[float, int, float, Hashable], list[tuple[int, Task]]] = {}
         """(GPUs per pod, pods, guarantee hours, what else) -> heap of (index, task): equals fail or fit alike."""
-        self._guarantees: set[float] = set()
         self._length = 0
 
     def _key(self, task: Task) -> tuple[float, int, float, Hashable]:
@@ -156,7 +155,6 @@ class FcfsQueue:
     def push(self, task: Task) -> None:
         """Add a task."""
         heappush(self._lanes.setdefault(self._key(task), []), (task.index, task))
-        self._guarantees.add(task.guarantee_hours)
         self._length += 1
 
     def remove(self, task: Task) -> None:
@@ -178,7 +176,7 @@ class FcfsQueue:
         """Offer the waiting tasks by submission; once one has failed, nothing as large has to try."""
         if not self._length:
             return
-        limits = {hours: task_limit(hours) for hours in self._guarantees}
+        limits = {hours: task_limit(hours) for hours in {key[2] for key in self._lanes}}
         heads = [
             (lane[0][0], key)
             for key, lane in self._lanes.items()

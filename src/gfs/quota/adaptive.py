@@ -58,9 +58,7 @@ class AdaptiveQuota:
         self._p = p
         self._memory = memory or QuotaMemory()
         self._allotments = Allotments(pool, guarantees, self._memory.allotted)
-        self._levels = self._memory.levels
-        for hours in guarantees:
-            self._levels.setdefault(hours, p)
+        self._levels = self._memory.levels = {hours: self._memory.levels.get(hours, p) for hours in guarantees}
         self.limit = self._allotments.limit
         """Q_H of the last tick, 0 before the first one. Other guarantees count as the next longer one."""
 

@@ -33,6 +33,8 @@ class Allotments:
         self._pool = pool
         self.guarantees = tuple(sorted(guarantees))
         self._of = {} if memory is None else memory
+        for hours in self._of.keys() - set(guarantees):  # no longer on offer
+            del self._of[hours]
 
     def allot(
         self, hours: float, demand: float, *, share: float, eta: float, eviction_rate: float, longest_wait: float

@@ -1,13 +1,20 @@
-"""How long spot tasks wait: the l of the feedback, from what is seen to happen (SPEC 4)."""
+"""How long spot tasks wait: the l of the feedback, from what is seen to happen (SPEC 4).
+
+Who waits, and since when, follows from the state; only waits that have ended must be remembered.
+"""
 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable
 
 from gfs.core.listeners import Listener
-from gfs.core.run import End, Run
+from gfs.core.run import End, Run, Waiting
 from gfs.domain.task import Task
 from gfs.domain.units import HOUR
+
+EndedWaits = dict[float, deque[tuple[float, float]]]
+"""Guarantee hours -> (start, wait), without those that a later and longer wait has made irrelevant."""
 
 
 class SpotWaits(Listener):
@@ -16,11 +23,14 @@ class SpotWaits(Listener):
     A task waits from its submission or eviction to its start.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, ended: EndedWaits | None = None, waiting: Iterable[Waiting] = ()) -> None:
+        """`ended`: the waits that are remembered; `waiting`: who waits now."""
+        self._ended = {} if ended is None else ended
         self._since: dict[float, dict[int, float]] = {}
         """Guarantee hours -> task index -> since when it waits; the first one waits longest."""
-        self._ended: dict[float, deque[tuple[float, float]]] = {}
-        """Guarantee hours -> (start, wait), without those that a later and longer wait has made irrelevant."""
+        for each in sorted(waiting, key=lambda each: each.since):
+            if each.task.is_spot:
+                self._queue(each.task, each.since)
 
     def submitted(self, task: Task, now: float) -> None:
         """A task has come."""
@@ -30,7 +40,7 @@ class SpotWaits(Listener):
     def started(self, run: Run, now: float) -> None:
         """Who starts waits no longer."""
         if run.task.is_spot:
-            self._start(run.task, run.start)
+            self._start(run)
 
     def ended(self, run: Run, end: End, now: float) -> None:
         """Who was stopped waits again; after a failed start as if it had not been tried."""
@@ -44,35 +54,48 @@ class SpotWaits(Listener):
     def withdrawn(self, task: Task, now: float) -> None:
         """Who is gone does not wait."""
         if task.is_spot:
-            del self._since[task.guarantee_hours][task.index]
+            self._leave(task, now)
 
     def longest(self, guarantee_hours: float, now: float) -> float:
         """Seconds of the longest wait that lasts or ended in the last H hours, guarantees of at least H."""
+        self._forget_old(now)
         longest = 0.0
         since = now - guarantee_hours * HOUR
         for hours, waiting in self._since.items():
+            if hours >= guarantee_hours:
+                longest = max(longest, now - next(iter(waiting.values())))
+        for hours, ended in self._ended.items():
             if hours < guarantee_hours:
                 continue
-            for first in waiting.values():
-                longest = max(longest, now - first)
-                break
-            for start, wait in self._ended[hours]:  # falling: the first one that is recent is the longest
+            for start, wait in ended:  # falling: the first one that is recent is the longest
                 if start >= since:
                     longest = max(longest, wait)
                     break
         return longest
 
-    def _queue(self, task: Task, now: float) -> None:
-        hours = task.guarantee_hours
-        if hours not in self._since:
-            self._since[hours] = {}
-            self._ended[hours] = deque()
-        self._since[hours][task.index] = now
+    def _forget_old(self, now: float) -> None:
+        """Waits that ended longer ago than their guarantee lasts are asked for by nobody."""
+        for hours, ended in list(self._ended.items()):
+            while ended and ended[0][0] < now - hours * HOUR:
+                ended.popleft()
+            if not ended:
+                del self._ended[hours]
 
-    def _start(self, task: Task, start: float) -> None:
-        hours = task.guarantee_hours
-        wait = max(start - self._since[hours].pop(task.index), 0.0)  # one that was adopted began before it came
-        ended = self._ended[hours]
+    def _queue(self, task: Task, now: float) -> None:
+        self._since.setdefault(task.guarantee_hours, {})[task.index] = now
+
+    def _leave(self, task: Task, since: float) -> float:
+        """A task waits no longer; since when it did, `since` if it was not seen to wait."""
+        waiting = self._since.get(task.guarantee_hours, {})
+        since = waiting.pop(task.index, since)
+        if not waiting:
+            self._since.pop(task.guarantee_hours, None)
+        return since
+
+    def _start(self, run: Run) -> None:
+        start, hours = run.start, run.task.guarantee_hours
+        wait = max(start - self._leave(run.task, run.since), 0.0)  # one that was adopted began before it came
+        ended = self._ended.setdefault(hours, deque())
         while ended and ended[-1][1] <= wait:
             ended.pop()
         while ended and ended[0][0] < start - hours * HOUR:
@@ -81,10 +104,10 @@ class SpotWaits(Listener):
 
     def _take_back(self, run: Run) -> None:
         """The wait that seemed to be over goes on."""
-        hours = run.task.guarantee_hours
-        ended = self._ended[hours]
-        if (run.start, run.start - run.since) in ended:
-            ended.remove((run.start, run.start - run.since))
-        waiting = self._since[hours]
+        hours, over = run.task.guarantee_hours, (run.start, run.start - run.since)
+        ended = self._ended.get(hours)
+        if ended and over in ended:
+            ended.remove(over)
+        waiting = self._since.setdefault(hours, {})
         waiting[run.task.index] = run.since
         self._since[hours] = dict(sorted(waiting.items(), key=lambda entry: (entry[1], entry[0])))

@@ -1,13 +1,14 @@
 """Who holds a lease where and who waits for one, by rounds.
 
 Leases begin and end on a grid: a round lasts as long as a spot lease, an HP lease some whole number of rounds.
-A lease that ends is up for renewal together with all others that end in that round.
+A lease that ends is up for renewal together with all others that end in that round. In which rounds a run's leases
+end follows from when it started.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from math import inf
+from math import floor, inf
 from typing import NamedTuple
 
 from gfs.core.node import Node
@@ -24,8 +25,6 @@ QueueKey = tuple[Like, bool]
 class LeaseMemory:
     """What is remembered besides runs and waiting tasks."""
 
-    phase: dict[Run, int] = field(default_factory=dict)
-    """Run -> in which round, modulo the length of a lease, its leases end."""
     order: tuple[dict[QueueKey, None], ...] = field(default_factory=lambda: ({}, {}))
     """Class -> the queues there are, in the order in which they came up."""
     newcomers: list[Task] = field(default_factory=list)
@@ -35,6 +34,14 @@ class LeaseMemory:
     solves: int = 0
     stopped: int = 0
     worst_gap: float = 0.0
+
+
+def round_at(time: float, length: float) -> tuple[int, bool]:
+    """The round that a time falls into, and whether it begins just then."""
+    nearest = round(time / length)
+    if nearest * length == time:  # the very product that a wake-up was asked for by
+        return nearest, True
+    return floor(time / length), False
 
 
 class Queue(NamedTuple):
@@ -55,9 +62,10 @@ class Queue(NamedTuple):
 class LeaseBooks:
     """The leases of one pool."""
 
-    def __init__(self, state: PoolState, memory: LeaseMemory, hp_rounds: int) -> None:
+    def __init__(self, state: PoolState, memory: LeaseMemory, round_length: float, hp_rounds: int) -> None:
         """`hp_rounds`: how many rounds an HP lease lasts; a spot lease lasts one."""
         self._memory = memory
+        self._round = round_length
         self._resources = state.pool.counts_resources
         self.on: list[dict[Run, int]] = [{} for _ in state.pool.nodes]
         """Node -> runs with a lease there -> whole cards they hold there."""
@@ -67,18 +75,18 @@ class LeaseBooks:
         self._queues: tuple[dict[QueueKey, Queue], ...] = ({}, {})
         """Class -> likeness and whether it has run before -> queue."""
         for run in state.runs.values():
-            phase = memory.phase.setdefault(run, 0)  # a run that was adopted: its lease is up with the next ones
-            self._ending[run.task.priority].setdefault(phase, {})[run] = None
-            self.enter(run)
+            self.open(run)
         queued: dict[QueueKey, dict[int, Waiting]] = {}
         for waiting in state.waiting.values():
             queued.setdefault(self._key(waiting), {})[waiting.task.index] = waiting
-        for key, alike in queued.items():  # one that was adopted and lost at once is not in the order yet
+        for key, alike in queued.items():  # those that came up while nobody here watched are the last in order
             memory.order[next(iter(alike.values())).task.priority].setdefault(key)
-        for priority in Priority:
-            for key in memory.order[priority]:
-                alike = queued[key]
-                self._queues[priority][key] = Queue(key[0], next(iter(alike.values())).task, alike)
+        for order, queues in zip(memory.order, self._queues, strict=True):
+            for key in list(order):
+                if key in queued:
+                    queues[key] = Queue(key[0], next(iter(queued[key].values())).task, queued[key])
+                else:
+                    del order[key]
 
     def like(self, task: Task) -> Like:
         """Tasks with the same answer are alike in all that counts here."""
@@ -87,11 +95,13 @@ class LeaseBooks:
     def _key(self, waiting: Waiting) -> QueueKey:
         return self.like(waiting.task), waiting.number > 1
 
-    def open(self, run: Run, number: int) -> None:
-        """A run takes a lease in round `number`; its cards are held already."""
-        priority = run.task.priority
-        self._memory.phase[run] = phase = number % self._rounds[priority]
-        self._ending[priority].setdefault(phase, {})[run] = None
+    def _phase(self, run: Run) -> int:
+        """In which round, modulo the length of a lease, its leases end."""
+        return round_at(run.start, self._round)[0] % self._rounds[run.task.priority]
+
+    def open(self, run: Run) -> None:
+        """A run has a lease since its start; its cards are held already."""
+        self._ending[run.task.priority].setdefault(self._phase(run), {})[run] = None
         self.enter(run)
 
     def close(self, run: Run) -> None:
@@ -101,7 +111,7 @@ class LeaseBooks:
 
     def expire(self, run: Run) -> None:
         """A run's lease is not renewed; its cards were taken from it already."""
-        priority, phase = run.task.priority, self._memory.phase.pop(run)
+        priority, phase = run.task.priority, self._phase(run)
         del self._ending[priority][phase][run]
         if not self._ending[priority][phase]:
             del self._ending[priority][phase]

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from heapq import heappop, heappush
-from math import floor
 
 from gfs.core.actions import NOTHING, Eviction, Plan
 from gfs.core.lease_reasons import BetweenLeases, LeaseEnd, NoLease
@@ -26,7 +25,7 @@ from gfs.domain.errors import StalePolicyError
 from gfs.domain.task import Priority, Task
 from gfs.domain.units import MICRO
 from gfs.policies.choosing import Chooser
-from gfs.policies.chronus.books import LeaseBooks, LeaseMemory, Queue
+from gfs.policies.chronus.books import LeaseBooks, LeaseMemory, Queue, round_at
 from gfs.policies.chronus.choice import LeaseChoice, all_in
 from gfs.policies.chronus.placing import Placing, Spare
 from gfs.policies.chronus.selection import Like
@@ -54,7 +53,7 @@ class ChronusPolicy(Listener):
         self._chooser = Chooser(state.pool, placer)
         self._round = lease[Priority.SPOT]
         self._memory = state.remember("leases", LeaseMemory)
-        self._books = LeaseBooks(state, self._memory, round(lease[Priority.HP] / self._round))
+        self._books = LeaseBooks(state, self._memory, self._round, round(lease[Priority.HP] / self._round))
         self._choice = LeaseChoice(
             state.pool,
             self._books,
@@ -103,8 +102,9 @@ class ChronusPolicy(Listener):
             self.state.queue(task, now)
             books.queue(waiting[task.index])
         if not books.anybody_waits:
+            memory.newcomers.clear()
             return NOTHING
-        number, begins = self._round_at(now)
+        number, begins = round_at(now, self._round)
         plan = Plan()
         if begins:
             self._give_out(plan, number, now)
@@ -120,13 +120,6 @@ class ChronusPolicy(Listener):
             plan.wake = (number + 1) * self._round
         return plan
 
-    def _round_at(self, now: float) -> tuple[int, bool]:
-        """The round that `now` falls into, and whether it begins just then."""
-        nearest = round(now / self._round)
-        if nearest * self._round == now:  # the very product that a wake-up was asked for by
-            return nearest, True
-        return floor(now / self._round), False
-
     def _give_out(self, plan: Plan, number: int, now: float) -> None:
         """Lease out what there is."""
         hp, spot = self._choice.hopeful(Priority.HP, number, now), self._choice.hopeful(Priority.SPOT, number, now)
@@ -135,7 +128,7 @@ class ChronusPolicy(Listener):
         if self._choice.fits_as_it_is([*hp, *spot]):
             everybody = self._placing((), {})
             queued = (*_largest_first(all_in(hp)), *_largest_first(all_in(spot)))
-            if all(self._try(plan, everybody, waiting, number, now) for waiting in queued):
+            if all(self._try(plan, everybody, waiting, now) for waiting in queued):
                 return
             # Fractions, or sizes that do not divide each other: the room lay apart.
             hp, spot = (
@@ -146,7 +139,7 @@ class ChronusPolicy(Listener):
         chosen_spot, spot_stops = self._choice.choose_spot(spot, chosen_hp, hp_stops, number, now)
         self._serve_hp(plan, chosen_hp, {**hp_stops, **spot_stops}, number, now)
         self._serve_spot(plan, chosen_spot, spot_stops, number, now)
-        self._backfill(plan, number, now)
+        self._backfill(plan, now)
 
     def _placing(self, ending: Iterable[Run], stops: Mapping[Like, int]) -> Placing:
         return Placing(self._trial, self._books, self._chooser.choose, Spare(ending, stops, self._books.like))
@@ -155,11 +148,11 @@ class ChronusPolicy(Listener):
         """Cards for the chosen HP tasks. Where the leases meant to end do not do, any spot lease may."""
         books = self._books
         ending = [*books.ending(Priority.SPOT, number, now), *books.ending(Priority.HP, number, now)]
-        self._try_all(plan, self._placing(ending, stops), chosen, number, now)
+        self._try_all(plan, self._placing(ending, stops), chosen, now)
         if left := self._choice.hopeful(Priority.HP, number, now, beside_hp=True):
             spot = books.ending(Priority.SPOT, number, now)
             placing = self._placing(spot, Counter(books.like(run.task) for run in spot))
-            self._try_all(plan, placing, all_in(left), number, now)
+            self._try_all(plan, placing, all_in(left), now)
 
     def _serve_spot(self, plan: Plan, chosen: list[Waiting], stops: dict[Like, int], number: int, now: float) -> None:
         """Cards for the chosen spot tasks."""
@@ -168,9 +161,9 @@ class ChronusPolicy(Listener):
         stopped = Counter(map(self._books.like, gone))
         left = {alike: count - stopped[alike] for alike, count in stops.items() if count > stopped[alike]}
         placing = self._placing(self._books.ending(Priority.SPOT, number, now), left)
-        self._try_all(plan, placing, chosen, number, now)
+        self._try_all(plan, placing, chosen, now)
 
-    def _backfill(self, plan: Plan, number: int, now: float) -> None:
+    def _backfill(self, plan: Plan, now: float) -> None:
         """What is idle all the same goes to whoever fits, HP first, longest wait first."""
         stopped = {eviction.run.task.index for eviction in plan.evictions}
         placing = self._placing((), {})
@@ -182,30 +175,30 @@ class ChronusPolicy(Listener):
                 _, index, queue = heappop(heads)
                 if any(_as_large(queue.task, other) for other in failed):
                     continue
-                if not self._try(plan, placing, queue.waiting[index], number, now):
+                if not self._try(plan, placing, queue.waiting[index], now):
                     failed.append(queue.task)
                     continue
                 since, index = _next(queue, stopped)
                 if index >= 0:
                     heappush(heads, (since, index, queue))
 
-    def _try_all(self, plan: Plan, placing: Placing, waiting: Iterable[Waiting], number: int, now: float) -> None:
+    def _try_all(self, plan: Plan, placing: Placing, waiting: Iterable[Waiting], now: float) -> None:
         """Start those that find their cards, largest first; where one fails, so do those like it."""
         failed: set[Like] = set()
         for each in _largest_first(waiting):
             alike = self._books.like(each.task)
-            if alike not in failed and not self._try(plan, placing, each, number, now):
+            if alike not in failed and not self._try(plan, placing, each, now):
                 failed.add(alike)
 
-    def _try(self, plan: Plan, placing: Placing, waiting: Waiting, number: int, now: float) -> bool:
+    def _try(self, plan: Plan, placing: Placing, waiting: Waiting, now: float) -> bool:
         """Start a task if it finds its cards within the quota."""
         task = waiting.task
         places = placing.place(task, self._within_quota)
         if places is None:
             return False
-        self._carry_out(plan, placing, number, now)
+        self._carry_out(plan, placing, now)
         self._books.unqueue(waiting)
-        self._start(plan, waiting, places, number, now)
+        self._start(plan, waiting, places, now)
         return True
 
     def _within_quota(self, task: Task) -> bool:
@@ -214,19 +207,19 @@ class ChronusPolicy(Listener):
 
     # -- acting on a decision ----------------------------------------------------------------------
 
-    def _start(self, plan: Plan, waiting: Waiting, places: list[Place], number: int, now: float) -> None:
+    def _start(self, plan: Plan, waiting: Waiting, places: list[Place], now: float) -> None:
         task = waiting.task
         overhead = self._resume_overhead if waiting.suspended else None
         run = self.state.start(task, places, now, overhead)
-        self._books.open(run, number)
+        self._books.open(run)
         plan.starts.append(run)
 
-    def _carry_out(self, plan: Plan, placing: Placing, number: int, now: float) -> None:
+    def _carry_out(self, plan: Plan, placing: Placing, now: float) -> None:
         """Suspend what had to make room; what was moved begins anew in its other place."""
         for run in placing.stopped:
             self._books.queue(self._suspend(plan, run, now))
         for run, places in placing.moved.items():
-            self._start(plan, self._suspend(plan, run, now), places, number, now)
+            self._start(plan, self._suspend(plan, run, now), places, now)
         placing.stopped.clear()
         placing.moved.clear()
 

@@ -34,15 +34,11 @@ class KeptCards:
 
 @dataclass(slots=True)
 class Kept:
-    """What is remembered: who waits since when, for whom nodes are kept and which."""
+    """What is remembered: for whom nodes are kept, and which. Who waits since when is in the state."""
 
-    since: dict[int, tuple[Task, float]] = field(default_factory=dict)
-    """Task index -> spot task and since when it waits; the first one waits longest."""
     looked: float = float("-inf")
     task: Task | None = None
     nodes: dict[Node, None] = field(default_factory=dict)
-    started: bool = False
-    """Whether the task that nodes are kept for has started in the pass that goes on."""
     quota_closed: bool = False
     """Whether the quota is left to that task."""
 
@@ -54,10 +50,18 @@ class Keeper(Listener):
         self._pool = state.pool
         self._patience = patience
         self._cost = cost
-        self._kept = state.remember("kept nodes", Kept)
+        self._kept = kept = state.remember("kept nodes", Kept)
+        if kept.task is not None and kept.task.index not in state.waiting:
+            kept.task, kept.nodes = None, {}  # it has left while nobody here watched
         there = set(state.pool.nodes)
-        for node in [node for node in self._kept.nodes if node not in there]:
-            del self._kept.nodes[node]
+        for node in [node for node in kept.nodes if node not in there]:
+            del kept.nodes[node]
+        waiting = [each for each in state.waiting.values() if each.task.is_spot]
+        waiting.sort(key=lambda each: (each.since, each.task.index))
+        self._since = {each.task.index: (each.task, each.since) for each in waiting}
+        """Task index -> spot task and since when it waits; by that, then by index."""
+        self._started = False
+        """Whether the task that nodes are kept for has started in the pass that goes on."""
         self.changed: Callable[[Node], None] = lambda node: None
         """Told of every node that is kept from now on, or no longer."""
         state.listen(self)
@@ -86,15 +90,15 @@ class Keeper(Listener):
     def submitted(self, task: Task, now: float) -> None:
         """A task has come."""
         if task.is_spot:
-            self._kept.since[task.index] = (task, now)
+            self._queue(task, now)
         self._look(now)
 
     def started(self, run: Run, now: float) -> None:
         """Who starts waits no longer."""
         if run.task is self.task:
-            self._kept.started = True
+            self._started = True
         elif run.task.is_spot:
-            del self._kept.since[run.task.index]
+            self._since.pop(run.task.index, None)
 
     def ended(self, run: Run, end: End, now: float) -> None:
         """Who was stopped waits again."""
@@ -109,24 +113,24 @@ class Keeper(Listener):
     def withdrawn(self, task: Task, now: float) -> None:
         """Who is gone does not wait, and needs no nodes."""
         if task.is_spot:
-            del self._kept.since[task.index]
+            self._since.pop(task.index, None)
         if task is self.task:
             self._keep_for(None, {})
 
     def passed(self, now: float) -> None:
         """The nodes of a task that has started are given free when the pass is over."""
         task = self.task
-        if self._kept.started and task is not None:
-            self._kept.started = False
-            del self._kept.since[task.index]
+        if self._started and task is not None:
+            self._started = False
+            self._since.pop(task.index, None)
             self._keep_for(None, {})
 
     def _queue(self, task: Task, since: float) -> None:
-        waiting = self._kept.since
-        latest = next(reversed(waiting.values()))[1] if waiting else since
+        waiting = self._since
+        latest, index = next(((at, last.index) for last, at in reversed(waiting.values())), (since, task.index))
         waiting[task.index] = (task, since)
-        if since < latest:  # it goes on with an earlier wait
-            self._kept.since = dict(sorted(waiting.items(), key=lambda entry: (entry[1][1], entry[0])))
+        if (since, task.index) < (latest, index):  # it goes on with an earlier wait
+            self._since = dict(sorted(waiting.items(), key=lambda entry: (entry[1][1], entry[0])))
 
     # -- what is kept ------------------------------------------------------------------------------
 
@@ -137,7 +141,7 @@ class Keeper(Listener):
     def why(self) -> str:
         """Such as 'kept for s17, which has waited 7.1 h'."""
         assert self.task is not None
-        waited = self._kept.looked - self._kept.since[self.task.index][1]
+        waited = self._kept.looked - self._since[self.task.index][1]
         return f"kept for {self.task.name}, which has waited {format_seconds(waited)}"
 
     def _look(self, now: float) -> None:
@@ -154,7 +158,7 @@ class Keeper(Listener):
 
     def _starving(self, now: float) -> Task | None:
         """The task that has waited longest, if that is too long and it asks for whole cards."""
-        for task, since in self._kept.since.values():
+        for task, since in self._since.values():
             if now - since <= self._patience:
                 break
             if task.cards:
