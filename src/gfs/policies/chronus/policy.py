@@ -255,7 +255,8 @@ class ChronusPolicy(Listener):
         if not self._pool.capacity:
             return NoNode(self._pool.gpu_model, len(self._pool.nodes))
         asked = sum(queue.gpus for queue in self._books.queues(task.priority))
-        return NoLease(task, self._pool.idle + self._choice.parts(), asked)
+        short = self._chooser.short(task) if self._pool.slots(task) < task.pods else ""
+        return NoLease(task, self._pool.idle + self._choice.parts(), asked, short)
 
 
 def _largest_first(waiting: Iterable[Waiting]) -> list[Waiting]:
