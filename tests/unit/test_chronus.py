@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from math import inf
+from pathlib import Path
+
 import pytest
 
 from builders import Story, hp, nodes, play, play_unchecked, spot
-from gfs import InputError, Parameters
+from gfs import InputError, NodeSpec, Parameters, Priority, Task
+from gfs.assembly.schedulers import build_scheduler
+from gfs.assembly.snapshot import load_state, save_state
+from gfs.core.events import Cancelled, Finished, Submitted, Tick, Wake
+from gfs.core.scheduler import Scheduler
 from gfs.domain.errors import StuckError
 
 
@@ -309,3 +316,56 @@ def test_the_solver_is_reported() -> None:
     assert late.result.summary()["solver"]["out_of_time"] == 1
     assert late.result.summary()["solver"]["worst_gap"] > 0
     assert late.started("a6") == [0.0], "without a solution: what is worth most per GPU, then by submission and name"
+
+
+# -- a clock that is never exact ----------------------------------------------------------------------------
+
+
+def _chronus(cards: int) -> Scheduler:
+    return build_scheduler("chronus", [NodeSpec(0, "n0", "A100", cards)], Parameters(), period=7200.0, check=True)
+
+
+def _task(index: int, gpus: int = 1) -> Task:
+    return Task(index, f"h{index}", "lab", "A100", Priority.HP, 1, gpus, 0.0)
+
+
+def test_a_wake_up_that_comes_late_serves_its_round() -> None:
+    scheduler = _chronus(8)
+    plan = scheduler.handle(10.0, [Submitted(_task(0))])
+    assert (plan.starts, plan.wake) == ([], 300.0)
+    late = scheduler.handle(300.02, [Wake()])
+    assert [run.start for run in late.starts] == [300.02]
+    plan = scheduler.handle(310.0, [Submitted(_task(1))])
+    assert (plan.starts, plan.wake) == ([], 600.0), "nobody waited for the round that goes on: the next one is due"
+    assert len(scheduler.handle(1000.0, [Wake()]).starts) == 1, "late by a round and more"
+
+
+def test_a_late_round_is_served_once() -> None:
+    scheduler = _chronus(1)
+    scheduler.handle(10.0, [Submitted(_task(0)), Submitted(_task(1))])
+    plan = scheduler.handle(300.02, [Wake()])
+    assert (len(plan.starts), plan.wake) == (1, 600.0)
+    (run,) = plan.starts
+    assert not scheduler.handle(400.0, [Finished(run)]).starts, "the card is idle until the next round"
+    assert len(scheduler.handle(600.5, [Wake()]).starts) == 1
+
+
+def test_who_was_cancelled_before_its_round_is_forgotten() -> None:
+    scheduler, task = _chronus(8), _task(0)
+    scheduler.handle(10.0, [Submitted(task)])
+    scheduler.handle(20.0, [Cancelled(task)])
+    memory = scheduler.pools["A100"].state.memory["leases"]
+    assert not memory.newcomers
+    plan = scheduler.handle(650.0, [Submitted(_task(1))])
+    assert (plan.starts, plan.wake) == ([], 900.0), "nobody has waited for the round at 300"
+
+
+def test_a_wake_up_is_asked_for_again_after_a_restart(tmp_path: Path) -> None:
+    scheduler = _chronus(8)
+    assert scheduler.handle(10.0, [Submitted(_task(0))]).wake == 300.0
+    assert scheduler.handle(20.0, [Submitted(_task(1))]).wake == inf, "asked for already"
+    save_state(scheduler, tmp_path / "state", now=20.0, name="chronus")
+    fresh = _chronus(8)
+    load_state(fresh, tmp_path / "state", name="chronus")
+    assert fresh.handle(30.0, [Tick()]).wake == 300.0
+    assert len(fresh.handle(300.01, [Wake()]).starts) == 2

@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 from builders import Stage, hp, nodes, play, spot
 from gfs.core.run import Run
 from gfs.policies.gfs.exact_victims import least_weight
-from gfs.policies.gfs.gang_victims import GangSearch, Weights
+from gfs.policies.gfs.gang_victims import CardSearch, Weights
 
 EQUAL = Weights(1.0, 0.0)
 
 
 def chosen(stage: Stage, runs: list[Run], cards: int, pods: int, weights: Weights = EQUAL) -> list[str] | None:
-    found = GangSearch(cards, pods, weights, 1800.0).victims(runs)
+    found = CardSearch(cards, pods, weights, 1800.0).victims(runs)
     return None if found is None else sorted(run.task.name for run in found)
 
 
@@ -121,7 +121,7 @@ def test_the_victims_make_room_and_none_of_them_could_stay(
     case: tuple[Stage, list[Run], int, int, Weights],
 ) -> None:
     stage, runs, cards, pods, weights = case
-    found = GangSearch(cards, pods, weights, 1800.0).victims(runs)
+    found = CardSearch(cards, pods, weights, 1800.0).victims(runs)
     if found is None:
         assert slots(stage, set(runs), cards) < pods
         return
@@ -134,7 +134,7 @@ def test_the_victims_make_room_and_none_of_them_could_stay(
 @given(stages())
 def test_for_one_pod_it_is_exact(case: tuple[Stage, list[Run], int, int, Weights]) -> None:
     stage, runs, cards, _, weights = case
-    found = GangSearch(cards, 1, weights, 1800.0).victims(runs)
+    found = CardSearch(cards, 1, weights, 1800.0).victims(runs)
     best = cheapest(stage, runs, cards, 1, weights)
     if found is None:
         assert best == float("inf")
@@ -169,7 +169,7 @@ def test_how_far_from_the_best_it_is() -> None:
             while node.idle >= 8:
                 stage.holds(node.name, hp("filler", gpus=8))
         pods, weights = int(random.integers(1, 16)), Weights(1.0, 1e-5)
-        found = GangSearch(8, pods, weights, 1800.0).victims(runs)
+        found = CardSearch(8, pods, weights, 1800.0).victims(runs)
         best = least_weight(runs, stage.pool.nodes, 8, pods, weights, 1800.0)
         if found is None:
             assert best == float("inf")

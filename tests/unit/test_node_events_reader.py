@@ -62,6 +62,31 @@ def test_a_bad_value_is_named(file: Path, row: str, column: str, value: str, rea
     assert bad == (BadRow(str(file), 3, column, value, reason),)
 
 
+@pytest.mark.parametrize(
+    ("rows", "bad_row", "value", "reason"),
+    [
+        ("5,n1,repair", 2, "repair", "n1 is not failed at 5"),
+        ("5,n1,uncordon", 2, "uncordon", "n1 is not cordoned at 5"),
+        ("5,n1,fail 7,n1,uncordon 9,n1,repair", 3, "uncordon", "n1 is not cordoned at 7"),
+        ("5,n1,fail 9,n1,fail", 3, "fail", "n1 is failed already, since 5"),
+        ("5,n1,fail 5,n1,fail", 3, "fail", "n1 is failed already, since 5"),
+        ("5,n1,cordon 9,n1,repair 12,n1,uncordon", 3, "repair", "n1 is not failed at 9"),
+        ("9,n1,cordon 5,n1,cordon", 2, "cordon", "n1 is cordoned already, since 5"),
+        ("5,n1,fail 6,n1,repair 6,n1,repair 7,n1,fail", 4, "repair", "n1 is not failed at 6"),
+    ],
+)
+def test_what_contradicts_itself_is_a_bad_row(file: Path, rows: str, bad_row: int, value: str, reason: str) -> None:
+    file.write_text(HEADER + "".join(f"{row}\n" for row in rows.split()))
+    events, bad = read_node_events(file, THREE)
+    assert bad == (BadRow(str(file), bad_row, "event", value, reason),)
+    assert len(events) == len(rows.split()) - 1, "the others stay"
+
+
+def test_a_node_may_be_failed_and_cordoned(file: Path) -> None:
+    file.write_text(HEADER + "1,n0,cordon\n2,n0,fail\n3,n0,uncordon\n3,n1,fail\n4,n0,repair\n")
+    assert read_node_events(file, THREE)[1] == ()
+
+
 def test_gzip_and_parquet(tmp_path: Path) -> None:
     packed, columnar = tmp_path / "e.csv.gz", tmp_path / "e.parquet"
     packed.write_bytes(gzip.compress((HEADER + "5,n1,fail\n").encode()))
@@ -95,7 +120,7 @@ class TestWithATrace:
 
     def test_bad_rows_of_all_files_are_told_together(self) -> None:
         Path("jobs.csv").write_text(Path("jobs.csv").read_text() + "b,o,A100,1,1,1,0,-60,HP\n")
-        Path("e.csv").write_text(HEADER + "5,n3,fail\n9,n1,repair\n")
+        Path("e.csv").write_text(HEADER + "5,n3,fail\n9,n1,fail\n")
         with pytest.raises(BadRows) as caught:
             read_trace("jobs.csv", "nodes.csv", node_events="e.csv")
         assert [(bad.file, bad.row, bad.column) for bad in caught.value.rows] == [
@@ -103,7 +128,7 @@ class TestWithATrace:
             ("e.csv", 2, "node"),
         ]
         work = read_trace("jobs.csv", "nodes.csv", node_events="e.csv", skip_bad_rows=True)
-        assert work.node_events == (NodeEvent(9.0, "n1", "repair"),)
+        assert work.node_events == (NodeEvent(9.0, "n1", "fail"),)
 
     def test_nodes_that_are_not_right_yet_are_not_compared(self) -> None:
         Path("nodes.csv").write_text("node_name,gpu_model,gpu_capacity_num,cpu_num\nn0,A100,8,1\nn1,A100,none,1\n")

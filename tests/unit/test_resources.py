@@ -199,6 +199,27 @@ def test_the_reason_names_the_filter(scheduler: str, resources: str) -> None:
     assert live.why("h") == f"pool A100: 8 idle cards on n0, but {asked}"
 
 
+@every_scheduler
+def test_the_reason_counts_the_pods_of_a_gang_that_find_cpus(scheduler: str) -> None:
+    """32 CPUs do for two pods of 16, whatever cards are idle."""
+    live = Live(scheduler, node("n0", cpus=32.0))
+    assert not live.hp(0, "g", 1, pods=4, cpus_per_pod=16.0).starts
+    assert "8 idle cards on n0, but 32 of 32 CPUs free, pod asks 16" in live.why("g")
+    if scheduler != "chronus":
+        assert live.why("g").startswith("pool A100: 8 idle cards, room for 2 of 4 pods of 1: ")
+
+
+@pytest.mark.parametrize("scheduler", sorted(set(GREEDY) - {"lyra"}))
+def test_the_reason_does_not_promise_what_evictions_cannot_bring(scheduler: str) -> None:
+    """HP holds 30 of 32 CPUs: without spot tasks there are 6 cards and 2 CPUs; the pod asks 4 cards and 8 CPUs."""
+    live = Live(scheduler, node("n0", cpus=32.0))
+    live.hp(0, "a", 2, cpus_per_pod=30.0)
+    live.spot(1, "s", 6, cpus_per_pod=0.0)
+    live.hp(2, "h", 4, cpus_per_pod=8.0)
+    without = "without any spot task 6 cards on n0, but 2 of 32 CPUs free, pod asks 8"
+    assert live.why("h") == f"pool A100: no idle card; {without}"
+
+
 # -- victims -------------------------------------------------------------------------------------------------
 
 
@@ -310,6 +331,53 @@ def test_a_gang_with_a_filter_evicts_only_where_it_may_go(scheduler: str, resour
     assert on(plan) == ["n1", "n3"]
 
 
+@every_greedy_scheduler
+@on_and_off
+def test_the_latest_victim_is_spared_where_the_gang_may_not_go(scheduler: str, resources: str) -> None:
+    """By cards alone s2 on n0 wastes least, but n0 is not in zone b."""
+    specs = [node(f"n{i}", group="b" if i else "a") for i in range(3)]
+    live = Live(scheduler, *specs, resources=resources)
+    live.spot(0, "s0", 8, node_filter=ZONE_B)
+    live.spot(10, "s1", 8, node_filter=ZONE_B)
+    live.spot(500, "s2", 8)
+    plan = live.hp(600, "h", 8, pods=2, node_filter=ZONE_B)
+    assert (sorted(evicted(plan)), on(plan)) == (["s0", "s1"], ["n1", "n2"])
+
+
+@every_greedy_scheduler
+def test_the_latest_victim_is_spared_where_hp_holds_the_cpus(scheduler: str) -> None:
+    """On n0 HP holds 20 of 32 CPUs, so no pod of 24 finds room there whoever goes."""
+    live = Live(scheduler, node("n0", 9, cpus=32.0), node("n1", 9, cpus=96.0), node("n2", 9, cpus=96.0))
+    live.hp(0, "a", 1, cpus_per_pod=20.0)
+    for at, name in ((1, "s1"), (10, "s2"), (500, "s4")):
+        live.spot(at, name, 8, cpus_per_pod=4.0)
+    plan = live.hp(600, "h", 8, pods=2, cpus_per_pod=24.0)
+    assert sorted(evicted(plan)) == sorted(
+        run.task.name for run in [eviction.run for eviction in plan.evictions] if run.nodes[0].name != "n0"
+    )
+    assert on(plan) == ["n1", "n2"]
+
+
+def test_one_victim_that_holds_the_cpus_makes_room_for_a_whole_gang() -> None:
+    """4 pods of 12 CPUs: `cpus` holds 48 of them on one card, `cards` 4 cards and no CPU. Only `cpus` has to go."""
+    live = Live("gfs-plus", node("n0", 16, cpus=48.0))
+    live.spot(0, "cards", 4)
+    live.spot(1, "cpus", 1, cpus_per_pod=48.0)
+    plan = live.hp(100, "h", 1, pods=4, cpus_per_pod=12.0)
+    assert (evicted(plan), on(plan)) == (["cpus"], ["n0"] * 4)
+
+
+def test_nodes_are_kept_for_as_many_pods_as_their_cpus_allow() -> None:
+    """A spot gang of 4 pods x 16 CPUs needs two nodes of 32 CPUs, though one node has cards for all of them."""
+    live = Live("gfs-plus", *(node(f"n{i}", cpus=32.0) for i in range(3)), patience=600.0)
+    for number in range(3):
+        live.spot(number, f"small{number}", 1, cpus_per_pod=20.0)
+    live.spot(5, "gang", 1, pods=4, cpus_per_pod=16.0)
+    live.spot(900, "later", 1, cpus_per_pod=20.0)
+    kept = live.scheduler.pools["A100"].state.memory["kept nodes"]
+    assert [kept_node.name for kept_node in kept.nodes] == ["n0", "n1"]
+
+
 # -- random workloads ----------------------------------------------------------------------------------------
 
 
@@ -402,3 +470,39 @@ def test_off_they_change_nothing(scheduler: str, work: Workload) -> None:
     with_numbers = simulate(work, scheduler=scheduler, check=True, quota="none")
     without = simulate(bare, scheduler=scheduler, check=True, quota="none")
     assert csv_text(with_numbers) == csv_text(without)
+
+
+@every_greedy_scheduler
+@on_and_off
+@settings(max_examples=25, phases=(Phase.explicit, Phase.reuse, Phase.generate))
+@given(work=workloads())
+def test_every_victim_shares_a_node_with_its_taker(scheduler: str, resources: str, work: Workload) -> None:
+    live = Live(scheduler, *work.nodes, resources=resources)
+    state = live.scheduler.pools["A100"].state
+    for task in work.tasks:
+        if task.index % 3 == 2 and (run := next((run for run in state.runs.values() if run.start <= 100.0), None)):
+            live.tell(100.0 + task.index, Finished(run))
+        plan = live.tell(100.0 + task.index, Submitted(task))
+        takers = {run.task.name: set(run.nodes) for run in plan.starts}
+        for run, reason, _ in plan.evictions:
+            taker = takers[reason.by.name]  # type: ignore[attr-defined]
+            assert taker & set(run.nodes), f"{run} went for {reason.text()}"
+
+
+@every_scheduler
+@on_and_off
+@settings(max_examples=8, phases=(Phase.explicit, Phase.reuse, Phase.generate))
+@given(work=workloads())
+def test_pods_with_room_are_counted_right_after_every_change(scheduler: str, resources: str, work: Workload) -> None:
+    live = Live(scheduler, *work.nodes, resources=resources)
+    pool = live.scheduler.pools["A100"].state.pool
+    for number, task in enumerate(work.tasks):
+        live.tell(300.0 * number, Submitted(task))
+        for other in work.tasks[:6]:
+            here = [each.pods_by_cards(other.cards, other.share) for each in pool.nodes]
+            by_node = [pool.most_pods(each, other, pods) for each, pods in zip(pool.nodes, here, strict=True)]
+            assert pool.slots(other) == sum(by_node)
+            if (few := pool.few_nodes(other)) is not None and not pool.plain(other):
+                assert {each.name for each in few} == {
+                    each.name for each, pods in zip(pool.nodes, by_node, strict=True) if pods
+                }

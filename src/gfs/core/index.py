@@ -13,7 +13,7 @@ Views are for classes that rank the same buckets differently.
 from __future__ import annotations
 
 from bisect import bisect
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from heapq import heappop, heappush, merge
 from itertools import chain, groupby
 
@@ -239,6 +239,16 @@ class NodeIndex:
             some = [bucket.rising(self._bucket_of) for _, bucket in equals if bucket.count]
             for position in some[0] if len(some) == 1 else merge(*some):
                 yield self._nodes[position]
+
+    def best_of(self, nodes: Iterable[Node], view: int = 0) -> Node | None:
+        """The one of these nodes that `ranked` would name first; None if none is for this view."""
+        ranked = []
+        for node in nodes:
+            bucket = self._bucket_of[node.index]
+            rank = bucket.ranks[view]
+            if rank is not None:
+                ranked.append((bucket.idle if self._fullest_first else 0, rank, node.index))
+        return self._nodes[min(ranked)[2]] if ranked else None
 
     def _first(self, bucket: Bucket) -> int:
         """The node of a non-empty bucket with the lowest position."""

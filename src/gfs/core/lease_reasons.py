@@ -38,10 +38,12 @@ class NoLease(NamedTuple):
     """GPUs that are idle after the round."""
     asked: float
     """GPUs that waiting tasks of its class ask for."""
+    short: str = ""
+    """What else than cards is short: '8 idle cards on n12, but 14 of 96 CPUs free, pod asks 24'."""
 
     def text(self) -> str:
         """Say it so that a person understands."""
         return (
             f"no lease in this round: waiting {self.task.priority.label} tasks asked for"
             f" {format_gpus(round(self.asked, 2))} GPUs, {format_gpus(round(self.free, 2))} were left"
-        )
+        ) + (f"; {self.short}" if self.short else "")

@@ -30,7 +30,8 @@ class Node:
 
     __slots__ = (
         "closed", "cordoned", "failed", "free", "free_cpus", "free_memory", "free_pods", "hp_free",
-        "hp_room", "idle", "index", "name", "room", "shares", "size_rank", "spec", "spot", "spot_cards", "total",
+        "hp_room", "idle", "index", "name", "room", "shares", "size_rank", "spec", "spot", "spot_cards", "spot_cpus",
+        "spot_memory", "spot_pods", "total",
     )  # fmt: skip
 
     def __init__(self, spec: NodeSpec) -> None:
@@ -69,6 +70,20 @@ class Node:
         """Kept up to date only where resources count; infinite where the node does not say."""
         self.free_memory = spec.memory or inf
         self.free_pods = spec.pods or inf
+        self.spot_cpus = 0.0
+        """What spot pods hold of these, kept up to date where resources count."""
+        self.spot_memory = 0.0
+        self.spot_pods = 0
+
+    @property
+    def free_resources(self) -> tuple[float, float, float]:
+        """CPUs, GiB of memory and pods that are free."""
+        return self.free_cpus, self.free_memory, self.free_pods
+
+    @property
+    def free_without_spot(self) -> tuple[float, float, float]:
+        """The same if every spot task here went."""
+        return self.free_cpus + self.spot_cpus, self.free_memory + self.spot_memory, self.free_pods + self.spot_pods
 
     @property
     def hp_cards(self) -> int:
@@ -116,6 +131,16 @@ class Node:
         if best is not None:
             return best[1]
         return (self.free & -self.free).bit_length() - 1 if self.idle else None
+
+    def pods_by_cards(self, cards: int, share: int, *, without_spot: bool = False) -> int:
+        """Pods of so many cards, or of such a fraction, that find cards here (if every spot task went)."""
+        if cards:
+            return (self.hp_free if without_spot else self.idle) // cards
+        if without_spot:
+            whole, parts = self.hp_free, [MICRO - hp for hp, _ in self.shares.values() if hp]
+        else:
+            whole, parts = self.idle, [MICRO - hp - spot for hp, spot in self.shares.values()]
+        return whole * (MICRO // share) + sum(part // share for part in parts)
 
     def refresh_rooms(self) -> None:
         """Recompute `room` and `hp_room` after a divided card changed."""

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from math import inf
 
 from gfs.core.listeners import Listeners
 from gfs.core.node import Node, Place
+from gfs.core.room import Resources, Room
 from gfs.core.run import Run
 from gfs.domain.node import NodeSpec
 from gfs.domain.task import Priority, Task
@@ -72,6 +74,8 @@ class Pool:
             self.hp_free_levels[node.hp_free] += 1
         self.capacity = sum(node.total for node in nodes if not node.closed)
         """Cards on nodes that take pods."""
+        self._counted: Room | None = None
+        """Made when a task that asks for more than cards is counted for the first time."""
 
     def _settle(self, run: Run) -> None:
         """Note what a run holds, while the counts of the pool are not made yet."""
@@ -123,15 +127,35 @@ class Pool:
         """The same, once these spot runs have gone."""
         return admits(node, task)
 
-    def most_pods(self, node: Node, task: Task, most: int) -> int:
-        """How many pods of the task the node takes, of so many that find cards there."""
-        return most if self.fits(node, task) else 0
+    def fits_without_spot(self, node: Node, task: Task) -> bool:
+        """The same, once every spot run has gone."""
+        return admits(node, task) and self.allowed(node.free_without_spot, task) >= 1
 
-    def short_of(self, node: Node, task: Task) -> str:
-        """What keeps a pod from a node that has the cards, in words; nothing if it fits."""
+    def most_pods(self, node: Node, task: Task, most: int, *, without_spot: bool = False) -> int:
+        """How many pods of the task the node takes, of so many that find cards there (if every spot run went)."""
+        if not admits(node, task):
+            return 0
+        return int(min(most, self.allowed(node.free_without_spot if without_spot else node.free_resources, task)))
+
+    def allowed(self, free: Resources, task: Task) -> float:
+        """How many pods of the task so many free CPUs, GiB and pods allow."""
+        return inf
+
+    def short_of(self, node: Node, task: Task, *, without_spot: bool = False) -> str:
+        """What keeps a pod from a node that has the cards (if every spot run went), in words."""
         if admits(node, task) or task.node_filter is None:
             return ""
         return f"not one of the nodes that the task asks for ({task.node_filter.rule or 'node filter'})"
+
+    @property
+    def _room(self) -> Room:
+        if self._counted is None:
+            self._counted = Room(self.nodes, self.listeners.feed(), self.allowed)
+        return self._counted
+
+    def few_nodes(self, task: Task, *, without_spot: bool = False) -> list[Node] | None:
+        """The nodes with room for a pod of a task that asks for more than cards; None if they are many."""
+        return self._room.few_nodes(task, without_spot=without_spot)
 
     # -- questions ---------------------------------------------------------------------------------
 
@@ -139,6 +163,22 @@ class Pool:
     def idle(self) -> int:
         """Wholly idle cards."""
         return sum(level * count for level, count in enumerate(self.idle_levels))
+
+    def slots(self, task: Task) -> int:
+        """How many pods of the task find room now."""
+        return self.card_slots(task) if self.plain(task) else self._room.pods(task)
+
+    def slots_without_spot(self, task: Task) -> int:
+        """How many pods of the task HP could place if every spot task went."""
+        return self.hp_card_slots(task) if self.plain(task) else self._room.pods(task, without_spot=True)
+
+    def card_slots(self, task: Task) -> int:
+        """How many pods of the task find cards now, whatever else they ask for."""
+        return self.idle_slots(task.cards) if task.cards else self.idle_share_slots(task.share)
+
+    def hp_card_slots(self, task: Task) -> int:
+        """How many would if every spot task went."""
+        return self.hp_slots(task.cards) if task.cards else self.hp_share_slots(task.share)
 
     def idle_slots(self, cards: int) -> int:
         """How many pods of `cards` whole cards fit on idle cards."""

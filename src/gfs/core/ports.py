@@ -6,7 +6,7 @@ has an interface of its own here, and is used where a part has it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from math import nan
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
@@ -84,6 +84,15 @@ class Ranks(Protocol):
 
     def ranked(self, task: Task) -> Iterator[Node]:
         """The nodes with cards for one more pod of the task, best first."""
+        ...
+
+
+@runtime_checkable
+class Compares(Protocol):
+    """A placer that can choose among given nodes without looking at the others."""
+
+    def best_of(self, task: Task, nodes: Iterable[Node]) -> Node | None:
+        """The best of these nodes, which all have room for one more pod; None if it refuses them."""
         ...
 
 

@@ -35,11 +35,11 @@ class NoRoom(NamedTuple):
     """What the placer says of the nodes it refuses; nothing: the circuit breaker keeps them closed."""
     short: str = ""
     """What else is short on the node with the cards that comes first: '8 idle cards on n12, but 14 of 96 ...'."""
+    still_short: str = ""
+    """HP: what else would be short if every spot task went."""
 
     def text(self) -> str:
         """Say it so that a person understands."""
-        if self.short:
-            return f"pool {self.pool}: {self.short}"
         need = format_gpus(self.gpus_per_pod)
         idle = f"pool {self.pool}: {self.idle or 'no'} idle card{'s' * (self.idle > 1)}"
         if self.closed and self.slots >= self.pods:
@@ -47,7 +47,10 @@ class NoRoom(NamedTuple):
                 return f"{idle}, but {self._refused()}"
             nodes = f"the {self.closed} nodes" if self.closed > 1 else "the node"
             return f"{idle}, but {nodes} with room {self._refusal()}"
-        if self.idle == 0 and self.gpus_per_pod < 1:
+        if self.short:
+            some = f"{idle}, room for {self.slots} of {self.pods} pods of {need}: "
+            words = f"{some if self.slots else f'pool {self.pool}: '}{self.short}"
+        elif self.idle == 0 and self.gpus_per_pod < 1:
             words = f"pool {self.pool}: no card has {need} free"
             if self.pods > 1:
                 words = f"pool {self.pool}: divided cards lack room for {self.pods} pods of {need}"
@@ -59,7 +62,10 @@ class NoRoom(NamedTuple):
             words = f"{idle}, room for {self.slots} of {self.pods} pods of {need}"
         if self.without_spot is not None and self.without_spot > self.slots:
             words += f"; without any spot task {self.without_spot} of {self.pods} pods would fit"
-        if self.closed:
+            words += f": {self.still_short}" if self.still_short else ""
+        elif self.still_short and not self.short:
+            words += f"; without any spot task {self.still_short}"
+        if self.closed and not self.short:
             words += f"; {self._refused()}"
         return words
 

@@ -10,6 +10,7 @@ from math import floor, inf
 
 from gfs.core.node import SLACK, Node, Place
 from gfs.core.pool import Pool, admits
+from gfs.core.room import Resources
 from gfs.core.run import Run
 from gfs.domain.task import Task
 
@@ -44,29 +45,26 @@ class ResourcePool(Pool):
             pods += here
         return cpus + SLACK >= task.cpus_per_pod and memory + SLACK >= task.memory_per_pod and pods >= 1
 
-    def most_pods(self, node: Node, task: Task, most: int) -> int:
-        """How many pods of the task the node takes, of so many that find cards there."""
-        if not admits(node, task):
-            return 0
-        least = min(
-            float(most),
-            node.free_pods,
-            _times(node.free_cpus, task.cpus_per_pod),
-            _times(node.free_memory, task.memory_per_pod),
-        )
-        return int(least)
+    def allowed(self, free: Resources, task: Task) -> float:
+        """How many pods of the task so many free CPUs, GiB and pods allow."""
+        cpus, memory, pods = free
+        return min(pods, _times(cpus, task.cpus_per_pod), _times(memory, task.memory_per_pod))
 
-    def short_of(self, node: Node, task: Task) -> str:
+    def short_of(self, node: Node, task: Task, *, without_spot: bool = False) -> str:
         """Such as '14 of 96 CPUs free, pod asks 24'."""
-        words = super().short_of(node, task)
+        words = super().short_of(node, task, without_spot=without_spot)
         if words:
             return words
         spec = node.spec
-        if node.free_cpus + SLACK < task.cpus_per_pod:
-            return f"{node.free_cpus:.4g} of {spec.cpus:.4g} CPUs free, pod asks {task.cpus_per_pod:.4g}"
-        if node.free_memory + SLACK < task.memory_per_pod:
-            return f"{node.free_memory:.4g} of {spec.memory:.4g} GiB memory free, pod asks {task.memory_per_pod:.4g}"
-        return f"{spec.pods} pods run there and it takes no more" if node.free_pods < 1 else ""
+        cpus, memory, pods = node.free_without_spot if without_spot else node.free_resources
+        least = self.allowed((cpus, memory, pods), task)  # what allows no more pods than all together is short
+        if least == _times(cpus, task.cpus_per_pod):
+            return f"{cpus:.4g} of {spec.cpus:.4g} CPUs free, pod asks {task.cpus_per_pod:.4g}"
+        if least == _times(memory, task.memory_per_pod):
+            return f"{memory:.4g} of {spec.memory:.4g} GiB memory free, pod asks {task.memory_per_pod:.4g}"
+        if pods < 1 and not without_spot:
+            return f"{spec.pods} pods run there and it takes no more"
+        return f"it takes {max(pods, 0):g} more pods of {spec.pods} at most"
 
     # -- accounts ----------------------------------------------------------------------------------
 
@@ -99,6 +97,10 @@ def _pods(place: Place, task: Task) -> int:
 
 
 def _take(node: Node, task: Task, pods: int) -> None:
+    if task.is_spot:
+        node.spot_cpus += pods * task.cpus_per_pod
+        node.spot_memory += pods * task.memory_per_pod
+        node.spot_pods += pods
     node.free_cpus -= pods * task.cpus_per_pod
     node.free_memory -= pods * task.memory_per_pod
     node.free_pods -= pods

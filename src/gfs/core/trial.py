@@ -72,6 +72,12 @@ class Trial:
         self.evicted.append(run)
         self._log.append(run)
 
+    def spare(self, run: Run) -> None:
+        """Let an evicted run stay after all. Its cards must be free still."""
+        self.evicted.remove(run)
+        self._log.remove(run)
+        self.pool.put_back(run)
+
     def note(self, undo: Undo) -> None:
         """Something else has changed that belongs to the trial; this undoes it."""
         self._log.append(undo)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from gfs.core.node import Node
 from gfs.core.pool import Pool
-from gfs.core.ports import Placer, Ranks
+from gfs.core.ports import Compares, Placer, Ranks
 from gfs.domain.task import Task
 
 
@@ -17,13 +17,17 @@ class Chooser:
         self._pool = pool
         self._placer = placer
         self._ranks = placer if isinstance(placer, Ranks) else None
+        self._compares = placer if isinstance(placer, Compares) else None
 
     def choose(self, task: Task) -> Node | None:
         """The node for one more pod of the task, or None."""
         return self._placer.choose(task) if self._pool.plain(task) else self.choose_fitting(task)
 
     def choose_fitting(self, task: Task) -> Node | None:
-        """The same for a task that asks for more than cards."""
+        """The same for a task that asks for more than cards: the best of few nodes, or the first of many that fits."""
+        few = self._pool.few_nodes(task)
+        if few is not None and (self._compares is not None or not few):
+            return self._compares.best_of(task, few) if self._compares is not None else None
         fits = self._pool.fits
         return next((node for node in self.ranked(task) if fits(node, task)), None)
 
@@ -31,14 +35,38 @@ class Chooser:
         """The nodes with cards for a pod, best first; fullest first if the placer names only its first choice."""
         if self._ranks is not None:
             return self._ranks.ranked(task)
+        return iter(sorted(self._with_cards(task), key=lambda node: (node.idle, node.index)))
+
+    def _with_cards(self, task: Task) -> Iterator[Node]:
         least, share = max(task.cards, 1), task.share
-        able = [node for node in self._pool.nodes if node.idle >= least or (share and node.room >= share)]
-        return iter(sorted(able, key=lambda node: (node.idle, node.index)))
+        return (node for node in self._pool.nodes if node.idle >= least or (share and node.room >= share))
+
+    # -- what is short -----------------------------------------------------------------------------
 
     def short(self, task: Task) -> str:
-        """What a task lacks besides cards, of the first node that has these: '8 idle cards on n12, but ...'."""
-        node = next((node for node in self.ranked(task) if not self._pool.fits(node, task)), None)
-        if node is None:
+        """What a task lacks besides cards, on the first node that has these: '8 idle cards on n12, but ...'.
+
+        Nothing if it is cards alone that are short.
+        """
+        pool = self._pool
+        if pool.plain(task) or pool.card_slots(task) == pool.slots(task):
             return ""
+        node = next((node for node in self.ranked(task) if self._lacks(node, task)), None)
+        if node is None:  # the placer refuses those that lack something
+            node = next(node for node in self._with_cards(task) if self._lacks(node, task))
         cards = f"{node.idle or 'no'} idle card{'s' * (node.idle != 1)} on {node.name}"
-        return f"{cards}, but {self._pool.short_of(node, task)}"
+        return f"{cards}, but {pool.short_of(node, task)}"
+
+    def still_short(self, task: Task) -> str:
+        """The same for an HP task as if every spot task had gone: '6 cards on n12, but ...'."""
+        pool = self._pool
+        if pool.plain(task) or pool.hp_card_slots(task) == pool.slots_without_spot(task):
+            return ""
+        node = next(node for node in pool.nodes if self._lacks(node, task, without_spot=True))
+        cards = f"{node.hp_free} card{'s' * (node.hp_free != 1)} on {node.name}"
+        return f"{cards}, but {pool.short_of(node, task, without_spot=True)}"
+
+    def _lacks(self, node: Node, task: Task, *, without_spot: bool = False) -> bool:
+        """Whether fewer pods fit on the node than find cards there."""
+        pods = node.pods_by_cards(task.cards, task.share, without_spot=without_spot)
+        return self._pool.most_pods(node, task, pods, without_spot=without_spot) < pods

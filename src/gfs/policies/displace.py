@@ -18,7 +18,7 @@ def could_hold(pool: Pool, node: Node, task: Task) -> bool:
     """Whether the node could hold one pod of the HP task if all its spot tasks went."""
     if not (node.hp_free >= task.cards if task.cards else node.hp_free > 0 or node.hp_room >= task.share):
         return False
-    return pool.plain(task) or pool.could_fit(node, task, node.spot)
+    return pool.plain(task) or pool.fits_without_spot(node, task)
 
 
 def victims_on(pool: Pool, node: Node, task: Task, spare_first: Iterable[Run]) -> list[Run]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from gfs.core.index import NodeIndex
 from gfs.core.node import Node
@@ -28,6 +28,10 @@ class FitPlacer:
     def ranked(self, task: Task) -> Iterator[Node]:
         """The nodes with cards for one more pod of the task, best first."""
         return self._index.ranked(task)
+
+    def best_of(self, task: Task, nodes: Iterable[Node]) -> Node | None:
+        """The best of these nodes, which all have room for one more pod; None if it refuses them."""
+        return self._index.best_of(nodes)
 
 
 def best_fit(pool: Pool) -> FitPlacer:

@@ -195,13 +195,13 @@ class GreedyPolicy(Listener):
         elif places := self._place(task):
             self._plan.starts.append(self._start(task, places, self._now))
             return True
-        if self._hp_slots(task) < task.pods:
+        if self._pool.slots_without_spot(task) < task.pods:
             return False
         return self._place_by_preemption(task)
 
     def _place(self, task: Task) -> list[Place]:
         """All pods on idle cards, or none."""
-        if self._idle_slots(task) < task.pods:
+        if self._pool.slots(task) < task.pods:
             return []
         if self._trial.fill(task, self._chooser_for(task), up=self._fills_up):
             return self._trial.commit()
@@ -213,53 +213,45 @@ class GreedyPolicy(Listener):
 
     def _place_by_preemption(self, task: Task) -> bool:
         """All pods, some on cards that victims leave; nobody is evicted unless all of them find a place."""
-        trial, now, plain = self._trial, self._now, self._pool.plain(task)
-        reasons = self._make_room(task, gangs=True)
-        if reasons is None and not plain and self._gangs is not None:
-            # Victims for the whole gang are chosen by cards alone: where more is short, pod by pod may still do.
-            reasons = self._make_room(task, gangs=False)
-        if reasons is None:
+        trial, now = self._trial, self._now
+        victims = self._make_room(task)
+        if victims is None:
             return False
-        evicted = trial.evicted
-        for run, reason in zip(evicted, reasons, strict=True):
+        self._spare_bystanders(victims)
+        for run, chosen in victims.items():
+            reason = self._evict_reason(run, task, chosen)
             self.state.evict(run, now)
             self._plan.evictions.append(Eviction(run, reason))
+        evicted = trial.evicted
         self._plan.starts.append(self.state.start_after(task, trial.commit(), now, evicted))
         return True
 
-    def _make_room(self, task: Task, *, gangs: bool) -> list[EvictReason] | None:
-        """Place all pods on the trial, evicting where need be; why each victim goes, or None with all undone."""
-        trial, choose, plain = self._trial, self._chooser_for(task), self._pool.plain(task)
-        reasons: list[EvictReason] = []
-        placed = -1  # pods when victims for all of them were last chosen
+    def _make_room(self, task: Task) -> dict[Run, Victims] | None:
+        """Place all pods on the trial, evicting where need be; each victim and its choice, or None with all undone."""
+        trial, choose = self._trial, self._chooser_for(task)
+        gone: dict[Run, Victims] = {}
         while not trial.fill(task, choose, up=self._fills_up):
             victims = None
-            if gangs and self._gangs is not None and (plain or trial.pods > placed):
-                placed = trial.pods
-                victims = self._gangs.choose_gang(task, task.pods - placed, self._now)
-            elif gangs and self._gangs is not None:
-                trial.rollback()  # they were in vain: their cards do not help, for something else is short
-                return None
+            if self._gangs is not None:
+                victims = self._gangs.choose_gang(task, task.pods - trial.pods, self._now)
             if victims is None:
-                placed = -1
                 victims = self._preemptor.choose(task, self._now)
             if victims is None:
                 trial.rollback()
                 return None
             for run in victims.runs:
                 trial.evict(run)
-                reasons.append(self._evict_reason(run, task, victims))
+                gone[run] = victims
             if victims.node is not None:
                 trial.place(victims.node, task)
-        return reasons
+        return gone
 
-    def _idle_slots(self, task: Task) -> int:
-        pool, cards = self._pool, task.cards
-        return pool.idle_slots(cards) if cards else pool.idle_share_slots(task.share)
-
-    def _hp_slots(self, task: Task) -> int:
-        pool, cards = self._pool, task.cards
-        return pool.hp_slots(cards) if cards else pool.hp_share_slots(task.share)
+    def _spare_bystanders(self, victims: dict[Run, Victims]) -> None:
+        """Nobody goes from nodes that the taker does not use: their cards are as free as they were taken."""
+        used = {node for node, _, _ in self._trial.places}
+        for run in [run for run in victims if used.isdisjoint(run.nodes)]:
+            self._trial.spare(run)
+            del victims[run]
 
     def _evict_reason(self, run: Run, by: Task, victims: Victims) -> EvictReason:
         task = run.task
@@ -291,16 +283,24 @@ class GreedyPolicy(Listener):
             hours = task.guarantee_hours
             held, limit = pool.spot_held(hours) / MICRO, self.quota.limit(hours)
             return OverQuota(pool.gpu_model, limit, held, task.gpus, hours, self.quota.why(hours))
+        return self._no_room(task)
+
+    def _no_room(self, task: Task) -> NoRoom:
+        pool = self._pool
         closed, why_closed = self._refuses.closed(task) if self._refuses is not None else (0, "")
+        slots, without_spot = pool.slots(task), None if task.is_spot else pool.slots_without_spot(task)
         return NoRoom(
             pool=pool.gpu_model,
             pods=task.pods,
             gpus_per_pod=task.gpus_per_pod,
             idle=pool.idle,
             gap=pool.largest_gap(),
-            slots=self._idle_slots(task),
+            slots=slots,
             closed=closed,
-            without_spot=None if task.is_spot else self._hp_slots(task),
+            without_spot=without_spot,
             why_closed=why_closed,
-            short="" if pool.plain(task) or self._idle_slots(task) < task.pods else self._chooser.short(task),
+            short=self._chooser.short(task) if slots < task.pods else "",
+            still_short=self._chooser.still_short(task)
+            if without_spot is not None and without_spot < task.pods
+            else "",
         )

@@ -30,7 +30,7 @@ class LeaseMemory:
     newcomers: list[Task] = field(default_factory=list)
     """Tasks that came since the last round."""
     asked: float = -inf
-    """The round that a wake-up was asked for."""
+    """The round that those who wait are waiting for; minus infinity: nobody does."""
     solves: int = 0
     stopped: int = 0
     worst_gap: float = 0.0

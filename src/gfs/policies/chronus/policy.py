@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from heapq import heappop, heappush
+from math import inf
 
 from gfs.core.actions import NOTHING, Eviction, Plan
 from gfs.core.lease_reasons import BetweenLeases, LeaseEnd, NoLease
@@ -65,6 +66,8 @@ class ChronusPolicy(Listener):
             seconds=solver_seconds,
         )
         self._resume_overhead = resume_overhead
+        self._asked_here = -inf
+        """The round that this object asked a wake-up for. Built anew it asks again: the asking may be forgotten."""
         self._stale = False
         state.listen(self)
 
@@ -90,6 +93,9 @@ class ChronusPolicy(Listener):
     def withdrawn(self, task: Task, now: float) -> None:
         """A task waits no longer."""
         self._books.unqueue(self._books.find(task))
+        memory = self._memory
+        memory.newcomers = [other for other in memory.newcomers if other.index != task.index]
+        self._forget_round_if_nobody_waits()
 
     # -- rounds ------------------------------------------------------------------------------------
 
@@ -104,7 +110,7 @@ class ChronusPolicy(Listener):
         if not books.anybody_waits:
             memory.newcomers.clear()
             return NOTHING
-        number, begins = round_at(now, self._round)
+        number, begins = self._round_at(now)
         plan = Plan()
         if begins:
             self._give_out(plan, number, now)
@@ -115,10 +121,27 @@ class ChronusPolicy(Listener):
             wait = (number + 1) * self._round - now
             for task in arrived:
                 waiting[task.index].reason = BetweenLeases(wait)
-        if books.anybody_waits and memory.asked <= number:
+        self._forget_round_if_nobody_waits()
+        if books.anybody_waits:
             memory.asked = number + 1
-            plan.wake = (number + 1) * self._round
+            if self._asked_here <= number:
+                self._asked_here = number + 1
+                plan.wake = (number + 1) * self._round
         return plan
+
+    def _round_at(self, now: float) -> tuple[int, bool]:
+        """The round that `now` falls into, and whether leases are given out now.
+
+        They are where a round begins, and late where someone waits for a round that has begun meanwhile: a wake-up
+        on a real clock is never on the dot.
+        """
+        number, begins = round_at(now, self._round)
+        return number, begins or -inf < self._memory.asked <= number
+
+    def _forget_round_if_nobody_waits(self) -> None:
+        """Who comes next waits for the round after it has come."""
+        if not self._books.anybody_waits:
+            self._memory.asked = -inf
 
     def _give_out(self, plan: Plan, number: int, now: float) -> None:
         """Lease out what there is."""
@@ -248,7 +271,8 @@ class ChronusPolicy(Listener):
         if not self._pool.capacity:
             return NoNode(self._pool.gpu_model, len(self._pool.nodes))
         asked = sum(queue.gpus for queue in self._books.queues(task.priority))
-        return NoLease(task, self._pool.idle + self._choice.parts(), asked)
+        short = self._chooser.short(task) if self._pool.slots(task) < task.pods else ""
+        return NoLease(task, self._pool.idle + self._choice.parts(), asked, short)
 
 
 def _largest_first(waiting: Iterable[Waiting]) -> list[Waiting]:

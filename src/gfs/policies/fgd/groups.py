@@ -6,6 +6,7 @@ no order of groups is kept: a decision looks at every group once and at no other
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Generic, TypeVar
 
 from gfs.core.lazy_heap import LazyHeap
@@ -46,6 +47,10 @@ class Groups(Generic[K]):
     def first(self, key: K) -> int:
         """The lowest position of a node with this key; there must be one."""
         return self.groups[key].first(self._home)
+
+    def rising(self, key: K) -> Iterator[int]:
+        """The positions of all nodes with this key, lowest first."""
+        return self.groups[key].rising(self._home)
 
     def key_of(self, node: int) -> K | None:
         """The key of the node at this position."""

@@ -8,7 +8,9 @@ So nodes are kept by idle cards, and for fractions also by their free parts; eac
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from heapq import merge
+from math import inf
 
 from gfs.core.lazy_heap import LazyHeap
 from gfs.core.listeners import Listener
@@ -21,6 +23,8 @@ from gfs.policies.fgd.groups import Groups
 
 Free = tuple[int, tuple[int, ...]]
 """Idle cards, and the different free parts that the divided cards have, ascending."""
+
+NOTHING_FREE: Free = (0, ())
 
 
 class FgdPlacer(Listener):
@@ -75,36 +79,53 @@ class FgdPlacer(Listener):
 
     def ranked(self, task: Task) -> Iterator[Node]:
         """The nodes with cards for one more pod of the task, best first."""
-        cards, share, of_idle, of_part = task.cards, task.share, self._mix.of_idle, self._mix.of_part
-        found: list[tuple[int, int]] = []
-        for node in self._nodes:
-            fitting = [part for part in free_parts(node) if share and part >= share]
-            if fitting:
-                growth = of_part(min(fitting) - share) - of_part(min(fitting))
-            elif node.idle >= max(cards, 1):
-                growth = of_idle[node.idle - max(cards, 1)] - of_idle[node.idle]
-                growth += of_part(MICRO - share) if share else 0
-            else:
-                continue
-            found.append((growth, node.index))
-        return (self._nodes[i] for _, i in sorted(found))
+        by_growth: dict[int, list[Iterator[int]]] = {}
+        if task.cards:
+            for idle in range(task.cards, len(self._by_idle)):
+                if self._by_idle[idle].count:
+                    alike = by_growth.setdefault(self._growth_on_idle(idle, task.cards), [])
+                    alike.append(self._by_idle[idle].rising(self._home))
+        else:
+            self._refresh()
+            for free in self._free.groups:
+                growth = self._growth_of_share(free, task.share)
+                if growth is not None:
+                    by_growth.setdefault(growth, []).append(self._free.rising(free))
+        for growth in sorted(by_growth):
+            for position in merge(*by_growth[growth]):
+                yield self._nodes[position]
+
+    def best_of(self, task: Task, nodes: Iterable[Node]) -> Node | None:
+        """The best of these nodes, which all have room for one more pod."""
+        return min(nodes, key=lambda node: (self._growth(node, task), node.index), default=None)
+
+    def _growth(self, node: Node, task: Task) -> float:
+        if task.cards:
+            return self._growth_on_idle(node.idle, task.cards)
+        growth = self._growth_of_share(_free_on(node), task.share)
+        return inf if growth is None else growth
+
+    def _growth_on_idle(self, idle: int, cards: int) -> int:
+        """How F of a node with so many idle cards grows by a pod of whole cards."""
+        of_idle = self._mix.of_idle
+        return of_idle[idle - cards] - of_idle[idle]
+
+    def _growth_of_share(self, free: Free, share: int) -> int | None:
+        """How F of a node with so much free grows by a fraction; None if it has no room for it."""
+        of_idle, of_part = self._mix.of_idle, self._mix.of_part
+        idle, parts = free
+        fitting = bisect_left(parts, share)
+        if fitting < len(parts):
+            part = parts[fitting]
+            return of_part(part - share) - of_part(part)
+        return of_idle[idle - 1] + of_part(MICRO - share) - of_idle[idle] if idle else None
 
     def _choose_for_share(self, share: int) -> Node | None:
         self._refresh()
-        of_idle, of_part = self._mix.of_idle, self._mix.of_part
-        rest = of_part(MICRO - share)  # of a card that the fraction opens
         best: tuple[int, int] | None = None
         for free in self._free.groups:
-            idle, parts = free
-            fitting = bisect_left(parts, share)
-            if fitting < len(parts):
-                part = parts[fitting]
-                growth = of_part(part - share) - of_part(part)
-            elif idle:
-                growth = of_idle[idle - 1] + rest - of_idle[idle]
-            else:
-                continue
-            if best is None or growth <= best[0]:
+            growth = self._growth_of_share(free, share)
+            if growth is not None and (best is None or growth <= best[0]):
                 candidate = (growth, self._free.first(free))
                 best = candidate if best is None else min(best, candidate)
         return None if best is None else self._nodes[best[1]]
@@ -112,6 +133,10 @@ class FgdPlacer(Listener):
     def _refresh(self) -> None:
         """Bring the groups that fractions look at up to date."""
         for node in self._changed:
-            parts = tuple(sorted({part for part in free_parts(node) if part})) if node.shares else ()
-            self._free.file(node.index, (node.idle, parts) if node.idle or parts else None)
+            free = _free_on(node)
+            self._free.file(node.index, free if free != NOTHING_FREE else None)
         self._changed.clear()
+
+
+def _free_on(node: Node) -> Free:
+    return node.idle, tuple(sorted({part for part in free_parts(node) if part})) if node.shares else ()

@@ -11,8 +11,6 @@ leave them alone and fill gaps as in the paper; once none is, apart is better ag
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from gfs.core.node import Node
 from gfs.core.state import PoolState
 from gfs.domain.task import Priority, Task
@@ -42,10 +40,9 @@ class ApartPlacer(GfsPlacer):
     def _choose(self, task: Task) -> Node | None:
         return self._gaps(task) if self._few_empty(task) else self._away(task)
 
-    def ranked(self, task: Task) -> Iterator[Node]:
-        """The nodes with cards for one more pod of the task, best first."""
-        view = HP if not task.is_spot else GAPS if self._few_empty(task) else AWAY
-        return self._index.ranked(task, view)
+    def _view(self, task: Task) -> int:
+        """The order of nodes that counts for the task."""
+        return HP if not task.is_spot else GAPS if self._few_empty(task) else AWAY
 
     def _few_empty(self, task: Task) -> bool:
         return bool(task.priority) and 0 < self._pool.idle_slots(self._largest) <= self._few

@@ -8,13 +8,16 @@ that they make room for, until all pods fit; then those that are not needed afte
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from bisect import bisect_left, insort
+from collections.abc import Collection
 from heapq import heapify, heappop, heappush
 from math import inf
 from typing import NamedTuple
 
 from gfs.core.listeners import Listener
 from gfs.core.node import Node
+from gfs.core.pool import Pool, admits
 from gfs.core.ports import Victims
 from gfs.core.run import Run
 from gfs.core.state import PoolState
@@ -43,6 +46,7 @@ class GangPreemptor(Listener):
     """The paper's preemptor for a pod, a choice for all of them together for a gang."""
 
     def __init__(self, state: PoolState, *, beta: float = 0.5, period: float) -> None:
+        self._pool = state.pool
         self._ledger = state.ledger
         self._waste_weight = beta / (max(state.pool.capacity, 1) * period)
         self._single = GfsPreemptor(state, beta=beta, period=period)
@@ -72,7 +76,12 @@ class GangPreemptor(Listener):
         """Victims for so many pods at once; None if this search finds none (then pod by pod may still do)."""
         if not task.cards:
             return None
-        search = GangSearch(task.cards, pods, self.weights(now), now)
+        pool, weights = self._pool, self.weights(now)
+        search: GangSearch
+        if pool.plain(task):
+            search = CardSearch(task.cards, pods, weights, now)
+        else:
+            search = ResourceSearch(pool, task, pods, weights, now)
         runs = search.victims(self._candidates())
         if runs is None:
             return None
@@ -100,23 +109,50 @@ class GangPreemptor(Listener):
         return found[:MOST_CANDIDATES]
 
 
-class GangSearch:
-    """Looks for few and cheap victims that make room for pods of `cards` cards each.
+class GangSearch(ABC):
+    """Looks for few and cheap victims that make room for pods.
 
     What a candidate makes room for is worked out when its turn comes: most are never looked at closely.
     """
+
+    by_cards = True
+    """Whether the cards that a candidate holds say how many pods it can make room for at most."""
 
     def __init__(self, cards: int, pods: int, weights: Weights, now: float) -> None:
         self._cards = cards
         self._missing = pods
         self._weights = weights
         self._now = now
-        self._free: dict[Node, int] = {}
-        """Node -> idle cards, those of the victims so far included."""
-        self._held: dict[Run, dict[Node, int]] = {}
-        """Candidate -> the cards that it holds on each node, for those looked at closely."""
         self._weight: dict[Run, float] = {}
         """Candidate -> its weight."""
+
+    # -- what counts as room -----------------------------------------------------------------------
+
+    @abstractmethod
+    def _nodes_of(self, run: Run) -> Collection[Node]:
+        """The nodes where something gets free for the pods if the run goes."""
+
+    @abstractmethod
+    def _gain(self, run: Run) -> int:
+        """Pods that there would be room for if this run went too."""
+
+    @abstractmethod
+    def _loss(self, run: Run) -> int:
+        """Pods that there would be no room for if this victim stayed."""
+
+    @abstractmethod
+    def _let_go(self, run: Run) -> None:
+        """What the run holds is free from now on."""
+
+    @abstractmethod
+    def _keep(self, run: Run) -> None:
+        """Undo `_let_go`."""
+
+    @abstractmethod
+    def _lightest(self, node: Node, runs: list[Run]) -> tuple[list[Run], float]:
+        """The lightest of these runs that make room for one more pod on the node, and their weight."""
+
+    # -- the search --------------------------------------------------------------------------------
 
     def victims(self, candidates: list[Run]) -> list[Run] | None:
         """Whom to evict, or None if evicting all candidates would not do."""
@@ -142,7 +178,9 @@ class GangSearch:
                 elif exact == inf:
                     return None
             for victim in taken:
-                self._take(victim, chosen)
+                self._missing -= self._gain(victim)
+                self._let_go(victim)
+                chosen[victim] = None
             for victim in taken:
                 self._reprice(victim, heap, chosen)
         return self._needed(chosen)
@@ -153,20 +191,74 @@ class GangSearch:
         On each node a run makes room for one pod more than would fill what it holds there, at most.
         """
         eviction, waste = self._weights
-        weight, now, cards, missing = self._weight, self._now, self._cards, self._missing
+        weight, now, cards, missing, by_cards = self._weight, self._now, self._cards, self._missing, self.by_cards
         heap = []
         for run in candidates:
             task = run.task
             lost = since_checkpoint(run.progress_from, task.checkpoint_interval, now)
             weight[run] = price = eviction + waste * (task.gpus * lost)  # `Weights.of`, without its calls
             if missing > 1:
-                most = task.cards * task.pods // cards + len(run.places)
+                most = task.cards * task.pods // cards + len(run.places) if by_cards else missing
                 price /= most if most < missing else missing
             heap.append((price, task.index, run))
         heapify(heap)
         return heap
 
-    def _cards_of(self, run: Run) -> dict[Node, int]:
+    def _price(self, run: Run) -> float:
+        """Weight per pod that it makes room for; endless if for none."""
+        gain = min(self._gain(run), self._missing)
+        return self._weight[run] / gain if gain else inf
+
+    def _reprice(self, gone: Run, heap: list[tuple[float, int, Run]], chosen: dict[Run, None]) -> None:
+        """Neighbours of a victim may now make room for more."""
+        for node in self._nodes_of(gone):
+            for run in self._on(node, chosen):
+                heappush(heap, (self._price(run), run.task.index, run))
+
+    def _on(self, node: Node, chosen: dict[Run, None]) -> list[Run]:
+        """The candidates on a node that are not victims yet."""
+        return [run for run in node.spot if run in self._weight and run not in chosen and node in self._nodes_of(run)]
+
+    def _bundle(self, chosen: dict[Run, None]) -> tuple[list[Run], float]:
+        """The cheapest runs of one node that together make room for one more pod there, and their weight."""
+        found: list[Run] = []
+        lowest, first = inf, -1
+        for node in {node: None for run in self._weight for node in self._nodes_of(run)}:
+            left = self._on(node, chosen)
+            if node.total < self._cards or len(left) < 2:
+                continue
+            bundle, weight = self._lightest(node, left)
+            if weight < lowest or (weight == lowest < inf and node.index < first):
+                found, lowest, first = bundle, weight, node.index
+        return found, lowest
+
+    def _needed(self, chosen: dict[Run, None]) -> list[Run]:
+        """The victims without those that can be spared after all, heaviest first."""
+        spare = -self._missing
+        kept = dict(chosen)
+        for run in sorted(chosen, key=self._heaviest_first):
+            lost = self._loss(run)
+            if lost <= spare:
+                spare -= lost
+                del kept[run]
+                self._keep(run)
+        return list(kept)
+
+    def _heaviest_first(self, run: Run) -> tuple[float, int]:
+        return -self._weight[run], run.task.index
+
+
+class CardSearch(GangSearch):
+    """Where only cards count."""
+
+    def __init__(self, cards: int, pods: int, weights: Weights, now: float) -> None:
+        super().__init__(cards, pods, weights, now)
+        self._free: dict[Node, int] = {}
+        """Node -> idle cards, those of the victims so far included."""
+        self._held: dict[Run, dict[Node, int]] = {}
+        """Candidate -> the cards that it holds on each node, for those looked at closely."""
+
+    def _nodes_of(self, run: Run) -> dict[Node, int]:
         """The cards it holds on each node, but not on divided ones: there it is hard to say what gets free."""
         held = self._held.get(run)
         if held is None:
@@ -180,50 +272,28 @@ class GangSearch:
         return held
 
     def _gain(self, run: Run) -> int:
-        """Pods that there would be room for without this run."""
         cards, free = self._cards, self._free
         gain = 0
-        for node, held in self._cards_of(run).items():
+        for node, held in self._nodes_of(run).items():
             idle = free[node]
             gain += (idle + held) // cards - idle // cards
         return gain
 
-    def _price(self, run: Run) -> float:
-        """Weight per pod that it makes room for; endless if for none."""
-        gain = min(self._gain(run), self._missing)
-        return self._weight[run] / gain if gain else inf
+    def _loss(self, run: Run) -> int:
+        cards, free = self._cards, self._free
+        return sum(free[node] // cards - (free[node] - held) // cards for node, held in self._held[run].items())
 
-    def _take(self, run: Run, chosen: dict[Run, None]) -> None:
-        self._missing -= self._gain(run)
+    def _let_go(self, run: Run) -> None:
         for node, held in self._held[run].items():
             self._free[node] += held
-        chosen[run] = None
 
-    def _reprice(self, gone: Run, heap: list[tuple[float, int, Run]], chosen: dict[Run, None]) -> None:
-        """Neighbours of a victim may now make room for more."""
-        for node in self._held[gone]:
-            for run in self._on(node, chosen):
-                heappush(heap, (self._price(run), run.task.index, run))
+    def _keep(self, run: Run) -> None:
+        for node, held in self._held[run].items():
+            self._free[node] -= held
 
-    def _on(self, node: Node, chosen: dict[Run, None]) -> list[Run]:
-        """The candidates on a node that are not victims yet."""
-        return [run for run in node.spot if run in self._weight and run not in chosen and node in self._cards_of(run)]
-
-    def _bundle(self, chosen: dict[Run, None]) -> tuple[list[Run], float]:
-        """The cheapest runs of one node that together make room for one more pod there, and their weight."""
-        found: list[Run] = []
-        lowest, first = inf, -1
-        for node in {node: None for run in self._weight for node in self._cards_of(run)}:
-            left = self._on(node, chosen)
-            if node.total < self._cards or len(left) < 2:
-                continue
-            bundle, weight = self._lightest(node, left, self._cards - self._free[node] % self._cards)
-            if weight < lowest or (weight == lowest < inf and node.index < first):
-                found, lowest, first = bundle, weight, node.index
-        return found, lowest
-
-    def _lightest(self, node: Node, runs: list[Run], wanted: int) -> tuple[list[Run], float]:
-        """The lightest of these runs that hold `wanted` cards on the node, exactly: best by cards freed so far."""
+    def _lightest(self, node: Node, runs: list[Run]) -> tuple[list[Run], float]:
+        """The lightest of these runs that hold the cards wanted, exactly: best by cards freed so far."""
+        wanted = self._cards - self._free[node] % self._cards
         best: list[tuple[float, list[Run]]] = [(0.0, []), *[(inf, [])] * wanted]
         for run in sorted(runs, key=lambda r: r.task.index):
             held, weight = self._held[run][node], self._weight[run]
@@ -235,18 +305,95 @@ class GangSearch:
         weight, bundle = best[wanted]
         return bundle, weight
 
-    def _needed(self, chosen: dict[Run, None]) -> list[Run]:
-        """The victims without those that can be spared after all, heaviest first."""
-        spare = -self._missing
-        kept = dict(chosen)
-        for run in sorted(chosen, key=lambda r: (-self._weight[r], r.task.index)):
-            lost = sum(
-                self._free[node] // self._cards - (self._free[node] - held) // self._cards
-                for node, held in self._held[run].items()
-            )
-            if lost <= spare:
-                spare -= lost
-                del kept[run]
-                for node, held in self._held[run].items():
-                    self._free[node] -= held
-        return list(kept)
+
+class ResourceSearch(GangSearch):
+    """Where CPUs, memory, pods or a node filter count as well: a victim must free what is short."""
+
+    by_cards = False
+
+    def __init__(self, pool: Pool, task: Task, pods: int, weights: Weights, now: float) -> None:
+        super().__init__(task.cards, pods, weights, now)
+        self._pool = pool
+        self._task = task
+        self._free: dict[Node, Amount] = {}
+        """Node -> what is free, with what the victims so far hold."""
+        self._held: dict[Run, dict[Node, Amount]] = {}
+        """Candidate -> what it holds on each node that the task may use, for those looked at closely."""
+
+    def _nodes_of(self, run: Run) -> dict[Node, Amount]:
+        held = self._held.get(run)
+        if held is None:
+            held = self._held[run] = {}
+            task = run.task
+            for node, _, cards in run.places:
+                if cards and not node.shares and admits(node, self._task):
+                    pods = cards // task.cards
+                    here = Amount(cards, pods * task.cpus_per_pod, pods * task.memory_per_pod, pods)
+                    held[node] = held[node].plus(here) if node in held else here
+                    if node not in self._free:
+                        self._free[node] = Amount(node.idle, *node.free_resources)
+        return held
+
+    def _pods(self, free: Amount) -> int:
+        cards, cpus, memory, pods = free
+        return int(min(cards // self._cards, self._pool.allowed((cpus, memory, pods), self._task)))
+
+    def _gain(self, run: Run) -> int:
+        free = self._free
+        return sum(
+            self._pods(free[node].plus(here)) - self._pods(free[node]) for node, here in self._nodes_of(run).items()
+        )
+
+    def _loss(self, run: Run) -> int:
+        free = self._free
+        return sum(
+            self._pods(free[node]) - self._pods(free[node].minus(here)) for node, here in self._held[run].items()
+        )
+
+    def _let_go(self, run: Run) -> None:
+        for node, here in self._held[run].items():
+            self._free[node] = self._free[node].plus(here)
+
+    def _keep(self, run: Run) -> None:
+        for node, here in self._held[run].items():
+            self._free[node] = self._free[node].minus(here)
+
+    def _lightest(self, node: Node, runs: list[Run]) -> tuple[list[Run], float]:
+        """Light ones first until a pod fits, then without those that can stay, heaviest first: not always the least."""
+        free = self._free[node]
+        wanted = self._pods(free) + 1
+        bundle: list[Run] = []
+        for run in sorted(runs, key=lambda r: (self._weight[r], r.task.index)):
+            bundle.append(run)
+            free = free.plus(self._held[run][node])
+            if self._pods(free) >= wanted:
+                break
+        else:
+            return [], inf
+        for run in sorted(bundle, key=self._heaviest_first):
+            without = free.minus(self._held[run][node])
+            if self._pods(without) >= wanted:
+                bundle.remove(run)
+                free = without
+        return bundle, sum(self._weight[run] for run in bundle)
+
+
+class Amount(NamedTuple):
+    """So much of a node."""
+
+    cards: int
+    cpus: float
+    memory: float
+    pods: float
+
+    def plus(self, other: Amount) -> Amount:
+        """Both together."""
+        return Amount(
+            self.cards + other.cards, self.cpus + other.cpus, self.memory + other.memory, self.pods + other.pods
+        )
+
+    def minus(self, other: Amount) -> Amount:
+        """What is left without the other."""
+        return Amount(
+            self.cards - other.cards, self.cpus - other.cpus, self.memory - other.memory, self.pods - other.pods
+        )

@@ -17,6 +17,7 @@ from gfs.core.run import End, Run
 from gfs.core.state import PoolState
 from gfs.domain.task import Task
 from gfs.domain.units import MICRO, format_seconds
+from gfs.policies.displace import could_hold
 
 LOOK = 300.0
 """Seconds between two looks at who waits and which nodes to keep."""
@@ -168,17 +169,13 @@ class Keeper(Listener):
     def _nodes_for(self, task: Task) -> dict[Node, None]:
         """Nodes on which all its pods fit beside HP, none if there are not enough: fewest spot cards first."""
         kept = self._kept.nodes
-        able = [
-            node
-            for node in self._pool.nodes
-            if node.total - node.hp_cards >= task.cards
-            and (self._pool.plain(task) or self._pool.could_fit(node, task, node.spot))
-        ]
-        able.sort(key=lambda node: (node not in kept, node.total - node.hp_cards - node.idle, node.index))
+        pool = self._pool
+        able = [node for node in pool.nodes if could_hold(pool, node, task)]
+        able.sort(key=lambda node: (node not in kept, node.hp_free - node.idle, node.index))
         pods, chosen = 0, dict[Node, None]()
         for node in able:
             chosen[node] = None
-            pods += (node.total - node.hp_cards) // task.cards
+            pods += pool.most_pods(node, task, node.hp_free // task.cards, without_spot=True)
             if pods >= task.pods:
                 return chosen
         return {}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from gfs.core.index import Bucket
 from gfs.core.node import Node
@@ -67,6 +67,15 @@ class KeepingPlacer(ApartPlacer):
         if task is self._keeper.task:
             yield from [node for node in self._keeper.nodes if node.idle >= task.cards]
         yield from super().ranked(task)
+
+    def best_of(self, task: Task, nodes: Iterable[Node]) -> Node | None:
+        """The best of these nodes, which all have room for one more pod; None if it refuses them."""
+        if task is self._keeper.task:
+            nodes = set(nodes)
+            kept = next((node for node in self._keeper.nodes if node in nodes), None)
+            if kept is not None:
+                return kept
+        return super().best_of(task, nodes)
 
     def _marked(self, node: Node) -> bool:
         return super()._marked(node) or node in self._keeper.nodes

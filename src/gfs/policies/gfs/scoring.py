@@ -10,7 +10,7 @@ platform's power function decides nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
 from math import lcm, log
 
@@ -75,7 +75,15 @@ class GfsPlacer(Listener):
 
     def ranked(self, task: Task) -> Iterator[Node]:
         """The nodes with cards for one more pod of the task, best first."""
-        return self._index.ranked(task, task.priority)
+        return self._index.ranked(task, self._view(task))
+
+    def best_of(self, task: Task, nodes: Iterable[Node]) -> Node | None:
+        """The best of these nodes, which all have room for one more pod; None if it refuses them."""
+        return self._index.best_of(nodes, self._view(task))
+
+    def _view(self, task: Task) -> int:
+        """The order of nodes that counts for the task."""
+        return task.priority
 
     def evictions_changed(self, node: Node) -> None:
         """A node's eviction history is another: it may close to spot tasks, or open again."""

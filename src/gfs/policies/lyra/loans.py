@@ -7,7 +7,7 @@ before the whole node has been returned.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from gfs.core.index import Bucket, NodeIndex, Rank
 from gfs.core.node import Node
@@ -53,6 +53,10 @@ class LoanPlacer:
     def ranked(self, task: Task) -> Iterator[Node]:
         """The nodes with cards for one more pod of the task, best first."""
         return self._index.ranked(task, task.priority)
+
+    def best_of(self, task: Task, nodes: Iterable[Node]) -> Node | None:
+        """The best of these nodes, which all have room for one more pod; None if it refuses them."""
+        return self._index.best_of(nodes, task.priority)
 
     def closed(self, task: Task) -> tuple[int, str]:
         """Nodes with room for a pod of the task that belong to the other class, and whose they are."""

@@ -37,10 +37,35 @@ def read_node_events(
     checks.reject("event", wrong, lambda row: _unknown(events[row]))
     rows = np.flatnonzero(checks.good)
     rows = rows[np.argsort(times[rows], kind="stable")]
-    return tuple(
-        NodeEvent(time, names[row], _WORDS[events[row]])
-        for time, row in zip(times[rows].tolist(), rows.tolist(), strict=True)
-    ), checks.bad_rows()
+    found = [NodeEvent(float(times[row]), names[row], _WORDS[events[row]]) for row in rows.tolist()]
+    contradicts = _contradictions(found)
+    at = {int(rows[place]): why for place, why in contradicts.items()}
+    checks.reject("event", np.isin(np.arange(len(events)), list(at)), lambda row: at[row])
+    return tuple(event for place, event in enumerate(found) if place not in contradicts), checks.bad_rows()
+
+
+_OPENS: dict[NodeEventKind, NodeEventKind] = {"repair": "fail", "uncordon": "cordon"}
+"""What ends a state -> what begins it."""
+_STATES: dict[NodeEventKind, str] = {"fail": "failed", "cordon": "cordoned"}
+
+
+def _contradictions(events: Sequence[NodeEvent]) -> dict[int, str]:
+    """Place in the order of time -> why this cannot happen then. What is wrong changes nothing for later events."""
+    down: dict[tuple[str, NodeEventKind], float] = {}
+    """Node and what it is, failed or cordoned -> since when."""
+    wrong: dict[int, str] = {}
+    for place, (time, node, event) in enumerate(events):
+        begins = _OPENS.get(event, event)
+        since = down.get((node, begins))
+        if event in _OPENS and since is None:
+            wrong[place] = f"{node} is not {_STATES[begins]} at {time:g}"
+        elif event in _OPENS:
+            del down[node, begins]
+        elif since is not None:
+            wrong[place] = f"{node} is {_STATES[begins]} already, since {since:g}"
+        else:
+            down[node, begins] = time
+    return wrong
 
 
 def _unknown(word: str) -> str:
