@@ -4,7 +4,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 EXTRAS ?= .venv-extras
 
-.PHONY: help demo test lint test-only test-extras reproduce-quick bench clean
+.PHONY: help demo test lint test-only test-slow test-extras reproduce-quick bench clean
 .DEFAULT_GOAL := help
 
 help:            ## what can be made here
@@ -28,6 +28,9 @@ test: lint test-only  ## install everything, lint, run the tests
 
 test-only: $(VENV)/.dev
 	@$(BIN)/python -m pytest -n auto
+
+test-slow: $(VENV)/.dev  ## the tests that take minutes: every scheduler on whole traces
+	@$(BIN)/python -m pytest -n auto -m slow
 
 lint: $(VENV)/.dev    ## ruff, mypy --strict, import layers
 	@$(BIN)/ruff check .

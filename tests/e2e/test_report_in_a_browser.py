@@ -30,7 +30,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     if given := os.environ.get("GFS_REPORT"):
         return Path(given).resolve()
     folder = tmp_path_factory.mktemp("reproduce")
-    jobs, nodes = write_trace(generate("demo", nodes=6, days=4, seed=1), folder)
+    jobs, nodes = write_trace(generate("demo", nodes=6, days=3, seed=1), folder)
     command = [sys.executable, "-m", "gfs.cli.main", "reproduce", "--jobs", str(jobs), "--nodes", str(nodes)]
     subprocess.run([*command, "--workers", "1", "--out", str(folder / "out")], check=True, timeout=300)
     return folder / "out" / "report.html"

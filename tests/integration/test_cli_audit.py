@@ -26,10 +26,11 @@ MICROSOFT = SHARED / "data" / "msr_itp_elasticflow" / "raw"
 pytestmark = pytest.mark.skipif(not AUDITOR.exists(), reason="the auditor is not here")
 
 PRESETS = {
-    "demo": ("--preset", "demo"),
-    "paper": ("--preset", "paper", "--nodes", "24", "--days", "4", "--spot-scale", "4"),
-    "production": ("--preset", "production", "--days", "1"),
+    "demo": ("--preset", "demo", "--days", "3"),
+    "paper": ("--preset", "paper", "--nodes", "24", "--days", "3", "--spot-scale", "4"),
+    "production": ("--preset", "production", "--nodes", "300", "--days", "1.5"),
 }
+"""Longer than a day, after which forecasts begin."""
 SETTINGS = {
     "default": (),
     "fixed quota": ("--set", "quota=fixed"),
@@ -87,7 +88,10 @@ def preset(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     return folder
 
 
-@pytest.fixture(scope="module", params=["cluster05.csv", "cluster06.csv"])
+CLUSTERS = ["cluster05.csv", "cluster06.csv"]
+
+
+@pytest.fixture(scope="module", params=CLUSTERS)
 def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     if not MICROSOFT.exists():
         pytest.skip("the Microsoft trace is not here")
@@ -96,15 +100,31 @@ def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     return folder
 
 
+@pytest.fixture(scope="module")
+def first_days(cluster: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Its first 200 jobs: two days of one cluster, a week of the other."""
+    folder = tmp_path_factory.mktemp("days")
+    lines = (cluster / "jobs.csv").read_text(encoding="utf-8").splitlines(keepends=True)
+    (folder / "jobs.csv").write_text("".join(lines[:201]), encoding="utf-8")
+    (folder / "nodes.csv").write_bytes((cluster / "nodes.csv").read_bytes())
+    return folder
+
+
 @pytest.mark.parametrize("scheduler", gfs.SCHEDULERS)
 def test_every_scheduler_on_every_preset(preset: Path, scheduler: str, tmp_path: Path) -> None:
     audit(preset, tmp_path, scheduler)
 
 
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("demo")
+    run("trace", "generate", *PRESETS["demo"], "--out", str(folder))
+    return folder
+
+
 @pytest.mark.parametrize("scheduler", gfs.SCHEDULERS)
-def test_with_a_window_and_a_quota(scheduler: str, tmp_path: Path) -> None:
-    run("trace", "generate", *PRESETS["demo"], "--out", str(tmp_path))
-    audit(tmp_path, tmp_path, scheduler, "--set", "quota=fixed", window="86400:432000")
+def test_with_a_window_and_a_quota(demo: Path, scheduler: str, tmp_path: Path) -> None:
+    audit(demo, tmp_path, scheduler, "--set", "quota=fixed", window="43200:172800")
 
 
 def withdrawn(work: gfs.Workload) -> gfs.Workload:
@@ -131,10 +151,12 @@ def cordons(work: gfs.Workload) -> gfs.Workload:
 
 
 TROUBLE: dict[str, Callable[[], gfs.Workload]] = {
-    "failures": lambda: gfs.generate("demo", mtbf_days=3, mttr_hours=6),
-    "cordons": lambda: cordons(gfs.generate("demo")),
-    "cancellations": lambda: withdrawn(gfs.generate("demo")),
-    "all of it, six pools": lambda: withdrawn(gfs.generate("production", nodes=120, days=2, mtbf_days=3, mttr_hours=2)),
+    "failures": lambda: gfs.generate("demo", days=3, mtbf_days=3, mttr_hours=6),
+    "cordons": lambda: cordons(gfs.generate("demo", days=3)),
+    "cancellations": lambda: withdrawn(gfs.generate("demo", days=3)),
+    "all of it, six pools": lambda: withdrawn(
+        gfs.generate("production", nodes=120, days=1.5, mtbf_days=3, mttr_hours=2)
+    ),
 }
 """What no scheduler can know in advance."""
 
@@ -157,29 +179,38 @@ def test_every_scheduler_in_trouble(troubled: Path, scheduler: str, tmp_path: Pa
     assert (metrics["spot"]["cancelled"] > 0) == cancels
 
 
-@pytest.mark.parametrize("scheduler", gfs.SCHEDULERS)
-def test_trouble_with_a_window_a_quota_and_other_checkpoints(scheduler: str, tmp_path: Path) -> None:
-    work = withdrawn(gfs.generate("demo", seed=2, spot_scale=2, mtbf_days=4, mttr_hours=8))
+@pytest.fixture(scope="module")
+def own_checkpoints(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("checkpoints")
+    work = withdrawn(gfs.generate("demo", days=3, seed=2, spot_scale=2, mtbf_days=4, mttr_hours=8))
     own = tuple(replace(task, checkpoint_interval=(600.0, 1800.0, 3600.0)[task.index % 3]) for task in work.tasks)
-    write_trace(replace(work, tasks=own), tmp_path)
-    audit(
-        tmp_path,
-        tmp_path,
-        scheduler,
-        "--set",
-        "quota=fixed",
-        window="86400:432000",
-        node_events=tmp_path / "node_events.csv",
-    )
+    write_trace(replace(work, tasks=own), folder)
+    return folder
+
+
+@pytest.mark.parametrize("scheduler", gfs.SCHEDULERS)
+def test_trouble_with_a_window_a_quota_and_other_checkpoints(
+    own_checkpoints: Path, scheduler: str, tmp_path: Path
+) -> None:
+    events = own_checkpoints / "node_events.csv"
+    audit(own_checkpoints, tmp_path, scheduler, "--set", "quota=fixed", window="43200:172800", node_events=events)
 
 
 @pytest.mark.parametrize("setting", SETTINGS)
 @pytest.mark.parametrize("scheduler", gfs.SCHEDULERS)
-def test_every_scheduler_on_microsoft_clusters(cluster: Path, scheduler: str, setting: str, tmp_path: Path) -> None:
+def test_every_scheduler_on_microsoft_clusters(first_days: Path, scheduler: str, setting: str, tmp_path: Path) -> None:
+    audit(first_days, tmp_path, scheduler, "--set", "quota_share=0.5", *SETTINGS[setting])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("setting", SETTINGS)
+@pytest.mark.parametrize("scheduler", gfs.SCHEDULERS)
+def test_every_scheduler_on_whole_clusters(cluster: Path, scheduler: str, setting: str, tmp_path: Path) -> None:
     # These clusters are small beside their gangs: the largest spot task asks for half of all cards.
     audit(cluster, tmp_path, scheduler, "--set", "quota_share=0.5", *SETTINGS[setting])
 
 
+@pytest.mark.slow
 def test_all_microsoft_clusters_together(tmp_path: Path) -> None:
     if not MICROSOFT.exists():
         pytest.skip("the Microsoft trace is not here")

@@ -32,8 +32,8 @@ def written(work: Workload, folder: Path) -> tuple[str | Path, ...]:
 
 @pytest.fixture(scope="module")
 def small(tmp_path_factory: pytest.TempPathFactory) -> Workload:
-    """Six busy nodes for three days, with evictions."""
-    return generate("demo", nodes=6, days=3, spot_scale=2, seed=1)
+    """Six busy nodes for two days, with evictions."""
+    return generate("demo", nodes=6, days=2, spot_scale=2, seed=1)
 
 
 @pytest.fixture(scope="module")

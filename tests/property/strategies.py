@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from math import ceil
 from typing import Any
 
@@ -12,6 +13,12 @@ from builders import Draft, workload
 from gfs import NodeSpec, Priority, Workload
 
 CARD = 1_000_000
+
+
+@lru_cache(maxsize=None, typed=True)
+def among(*values: Any) -> st.SearchStrategy[Any]:
+    """One of these. Hypothesis takes longer to make a strategy than to draw from it, so each is made once."""
+    return st.sampled_from(values)
 
 
 @dataclass(frozen=True)
@@ -49,32 +56,30 @@ def workloads(draw: st.DrawFn, max_tasks: int = 40, models: int = 2) -> Workload
     names = ["A100", "T4"][: draw(st.integers(1, models))]
     machines: list[NodeSpec] = []
     for model in names:
-        sizes = draw(st.lists(st.sampled_from([1, 2, 4, 8]), min_size=1, max_size=8 // len(names)))
+        sizes = draw(st.lists(among(1, 2, 4, 8), min_size=1, max_size=8 // len(names)))
         machines += [NodeSpec(0, f"{model.lower()}-{i}", model, size) for i, size in enumerate(sizes)]
     # Few distinct instants, some on a tick, some where a grace period or an overhead of others ends.
-    instants = draw(
-        st.lists(st.sampled_from([0, 0.5, 30, 40, 60, 70, 300, 330, 600, 901, 1800, 3600]), min_size=1, max_size=5)
-    )
+    instants = draw(st.lists(among(0, 0.5, 30, 40, 60, 70, 300, 330, 600, 901, 1800, 3600), min_size=1, max_size=5))
     drafts = []
     for number in range(draw(st.one_of(st.integers(max_tasks // 2, max_tasks), st.integers(1, max_tasks)))):
-        model = draw(st.sampled_from(names))
+        model = draw(among(*names))
         sizes = [node.gpus for node in machines if node.gpu_model == model]
         whole = [g for g in (1, 2, 3, 4, 8) if g <= max(sizes)]
-        gpus = draw(st.sampled_from(whole * 2 + [draw(st.sampled_from(FRACTIONS))] * 2))
-        pods = min(draw(st.sampled_from([1, 1, 1, 2, 2, 3, 5])), slots(sizes, gpus))
+        gpus = draw(among(*whole * 2, *[draw(among(*FRACTIONS))] * 2))
+        pods = min(draw(among(1, 1, 1, 2, 2, 3, 5)), slots(sizes, gpus))
         if draw(st.integers(0, 4)) < 3:
             wishes: dict[str, Any] = {
                 "priority": Priority.SPOT,
-                "at": draw(st.sampled_from(instants)) / draw(st.sampled_from([1, 4])),
-                "lasting": draw(st.sampled_from([0, 50, 500, 1000, 4000.5, 7200])),
-                "hours": draw(st.sampled_from([0.125, 1, 2, 4])),
-                "checkpoint": draw(st.sampled_from([30, 100, 250, 3600])),
+                "at": draw(among(*instants)) / draw(among(1, 4)),
+                "lasting": draw(among(0, 50, 500, 1000, 4000.5, 7200)),
+                "hours": draw(among(0.125, 1, 2, 4)),
+                "checkpoint": draw(among(30, 100, 250, 3600)),
             }
         else:
             wishes = {
                 "priority": Priority.HP,
-                "at": draw(st.sampled_from(instants)),
-                "lasting": draw(st.sampled_from([0, 10, 100, 299.75, 900])),
+                "at": draw(among(*instants)),
+                "lasting": draw(among(0, 10, 100, 299.75, 900)),
             }
         drafts.append(Draft(f"t{number:02}", gpus=gpus, pods=pods, model=model, **wishes))
     return workload(machines, drafts)
@@ -92,18 +97,18 @@ def cases(draw: st.DrawFn, max_tasks: int = 40, models: int = 2) -> Case:
     """A workload with a quota or without, and parameters that make every rule matter."""
     work = draw(workloads(max_tasks, models))
     least = least_share(work)
-    quota, share = draw(st.sampled_from([("none", 1.0), ("none", 1.0), ("fixed", least), ("fixed", 1.0)]))
+    quota, share = draw(among(("none", 1.0), ("none", 1.0), ("fixed", least), ("fixed", 1.0)))
     return Case(
         work,
         {
             "quota": quota,
             "quota_share": share,
-            "grace_period": draw(st.sampled_from([30.0, 30.0, 0.0])),
-            "checkpoint_on_grace": draw(st.sampled_from([False, False, False, True])),
-            "m": draw(st.sampled_from([3.0, 10.0, 60.0])),
-            "gamma": draw(st.sampled_from([0.8, 0.8, 1.0, 0.0])),
-            "beta": draw(st.sampled_from([0.5, 0.5, 0.0, 50.0])),
-            "patience": draw(st.sampled_from([43200.0, 600.0, 0.0])),
+            "grace_period": draw(among(30.0, 30.0, 0.0)),
+            "checkpoint_on_grace": draw(among(False, False, False, True)),
+            "m": draw(among(3.0, 10.0, 60.0)),
+            "gamma": draw(among(0.8, 0.8, 1.0, 0.0)),
+            "beta": draw(among(0.5, 0.5, 0.0, 50.0)),
+            "patience": draw(among(43200.0, 600.0, 0.0)),
         },
     )
 
@@ -115,17 +120,17 @@ def contests(draw: st.DrawFn) -> Case:
     Either no guarantee period is ever completed (G = 0, so equal costs are common and ties must be broken), or
     periods are short, so that F and G weigh one more victim against its waste.
     """
-    size = draw(st.sampled_from([2, 4]))
+    size = draw(among(2, 4))
     machines = [NodeSpec(0, f"n{i}", "A100", size) for i in range(draw(st.integers(2, 4)))]
-    hours, beta = draw(st.sampled_from([(4, 0.0), (4, 0.5), (0.125, 2.0), (0.125, 8.0), (0.25, 30.0)]))
-    checkpoint = draw(st.sampled_from([100, 250, 3600]))
+    hours, beta = draw(among((4, 0.0), (4, 0.5), (0.125, 2.0), (0.125, 8.0), (0.25, 30.0)))
+    checkpoint = draw(among(100, 250, 3600))
     drafts = [
         Draft(
             f"s{number:02}",
             Priority.SPOT,
-            gpus=draw(st.sampled_from([1, 1, 2, size])),
-            at=draw(st.sampled_from([0, 0, 100, 150, 400, 700])),
-            lasting=draw(st.sampled_from([300, 2500, 5000])),
+            gpus=draw(among(1, 1, 2, size)),
+            at=draw(among(0, 0, 100, 150, 400, 700)),
+            lasting=draw(among(300, 2500, 5000)),
             hours=hours,
             checkpoint=checkpoint,
         )
@@ -135,9 +140,9 @@ def contests(draw: st.DrawFn) -> Case:
         Draft(
             f"h{number}",
             Priority.HP,
-            gpus=draw(st.sampled_from([size, 2])),
-            at=draw(st.sampled_from([500, 777, 1000, 1250, 1600])) + 300 * number,
-            lasting=draw(st.sampled_from([20, 200])),
+            gpus=draw(among(size, 2)),
+            at=draw(among(500, 777, 1000, 1250, 1600)) + 300 * number,
+            lasting=draw(among(20, 200)),
         )
         for number in range(draw(st.integers(2, 6)))
     ]

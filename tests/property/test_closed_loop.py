@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from dataclasses import replace
+from functools import cache
 
 import pytest
 from audit import Audit
@@ -37,15 +38,28 @@ def simulated(work: Workload, scheduler: str, quota: str) -> RunResult:
     return run_simulation(work, scheduler, parameters, window=(0.0, 5 * DAY), record_quota=True)
 
 
+@cache
+def as_it_came(scheduler: str, quota: str) -> RunResult:
+    """The five days as they are; all that is looked at below."""
+    return simulated(five_busy_days(), scheduler, quota)
+
+
+@pytest.fixture(params=LOOPS, ids="-".join, scope="module")
+def loop(request: pytest.FixtureRequest) -> tuple[str, str]:
+    """Of the module, so that both tests of a loop follow each other and share its run."""
+    found: tuple[str, str] = request.param
+    return found
+
+
 def rows(result: RunResult, until: float) -> list[dict[str, object]]:
     assert result.quota is not None
     return [row for row in result.quota.to_pylist() if row["time"] <= until]
 
 
-@pytest.mark.parametrize(("scheduler", "quota"), LOOPS)
-def test_the_future_moves_no_quota_of_before(scheduler: str, quota: str) -> None:
+def test_the_future_moves_no_quota_of_before(loop: tuple[str, str]) -> None:
     """What comes after the third day is made another: other tasks, and what runs by then ends at another time."""
     work, cut = five_busy_days(), 3 * DAY
+    scheduler, quota = loop
     known = [task for task in work.tasks if task.submit_time < cut]
     other = []
     for task in known:
@@ -53,7 +67,7 @@ def test_the_future_moves_no_quota_of_before(scheduler: str, quota: str) -> None
         # What would end after the cut at the earliest ends later still; nothing else of before is touched.
         other.append(duration + 20_000.0 if task.submit_time + duration > cut else duration)
     assert tuple(other) != work.durations[: len(known)]
-    first = simulated(work, scheduler, quota)
+    first = as_it_came(scheduler, quota)
     second = simulated(replace(work, tasks=tuple(known), durations=tuple(other)), scheduler, quota)
     early = rows(first, cut)
     assert early == rows(second, cut)
@@ -63,10 +77,10 @@ def test_the_future_moves_no_quota_of_before(scheduler: str, quota: str) -> None
     assert len(forecasters) == 3  # and one that has learnt
 
 
-@pytest.mark.parametrize(("scheduler", "quota"), LOOPS)
-def test_the_quota_is_kept_and_the_log_holds(scheduler: str, quota: str) -> None:
+def test_the_quota_is_kept_and_the_log_holds(loop: tuple[str, str]) -> None:
+    scheduler, quota = loop
     work = five_busy_days()
-    result = simulated(work, scheduler, quota)
+    result = as_it_came(scheduler, quota)
     audit = Audit(work, list(rows_of(result.events.to_pydict())))
     audit.no_card_is_over_committed()
     audit.gangs_start_and_stop_together()

@@ -25,7 +25,7 @@ from oracle import (
     rows_of,
     without,
 )
-from strategies import Case, cases
+from strategies import Case, among, cases
 
 from builders import Draft, Stage
 from gfs import Parameters, Priority, Task, simulate
@@ -243,10 +243,10 @@ def test_every_choice_is_that_of_looking_at_all_nodes(data: st.DataObject) -> No
     questions = [task for task in QUESTIONS if task.gpus_per_pod <= max(sizes)]
 
     for number in range(data.draw(st.integers(1, 25))):
-        what = data.draw(st.sampled_from(["come", "come", "come", "come", "go", "ask"]))
+        what = data.draw(among("come", "come", "come", "come", "go", "ask"))
         if what == "come":
-            kind = data.draw(st.sampled_from([Priority.SPOT, Priority.SPOT, Priority.SPOT, Priority.HP]))
-            draft = Draft(f"t{number}", kind, data.draw(st.sampled_from(menu)), data.draw(st.sampled_from([1, 1, 2])))
+            kind = data.draw(among(Priority.SPOT, Priority.SPOT, Priority.SPOT, Priority.HP))
+            draft = Draft(f"t{number}", kind, data.draw(st.sampled_from(menu)), data.draw(among(1, 1, 2)))
             learnt.learn([draft.task()])
             mix[float(draft.gpus)] += 1
             cluster, where = cards_of(sizes, runs), []

@@ -9,7 +9,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 from oracle import OraclePool, Settings, Stay, fits, idle_cards, in_canonical_order, rows_of, without
-from strategies import Case, cases
+from strategies import Case, among, cases
 
 from builders import Draft, Stage, workload
 from gfs import NodeSpec, Priority, Task, simulate
@@ -78,13 +78,13 @@ def contests(draw: st.DrawFn) -> Case:
     width, singles = draw(st.integers(2, 6)), draw(st.integers(1, 3))
     machines = [NodeSpec(0, f"n{i}", "A100", 4) for i in range(width + singles)]
     wide = [(3, width), *[(3, 1)] * singles]
-    narrow = [(1, draw(st.sampled_from([width, width, 3, 2, 1]))) for _ in range(draw(st.integers(1, 2)))]
+    narrow = [(1, draw(among(width, width, 3, 2, 1))) for _ in range(draw(st.integers(1, 2)))]
     drafts = [
         Draft(f"s{number}", Priority.SPOT, gpus, pods, at=number, lasting=9000)
         for number, (gpus, pods) in enumerate(wide + narrow)
     ]
     for number in range(draw(st.integers(1, 4))):
-        gpus, pods = draw(st.sampled_from([(4, 1), (1, 1), (4, 2), (3, 3), (0.5, 1)]))
+        gpus, pods = draw(among((4, 1), (1, 1), (4, 2), (3, 3), (0.5, 1)))
         drafts.append(Draft(f"h{number}", Priority.HP, gpus, pods, at=600 + 100 * number, lasting=500))
     settled = {"quota": "none", "quota_share": 1.0, "checkpoint_on_grace": False, "grace_period": 30.0}
     return Case(workload(machines, drafts), settled)
@@ -227,10 +227,10 @@ class Scene:
 def test_every_single_choice_is_that_of_a_scan(data: st.DataObject) -> None:
     scene = Scene(data.draw(st.lists(st.sampled_from([1, 2, 4, 8]), min_size=1, max_size=6)))
     for number in range(data.draw(st.integers(1, 30))):
-        what = data.draw(st.sampled_from(["come", "come", "come", "come", "go", "try"]))
+        what = data.draw(among("come", "come", "come", "come", "go", "try"))
         if what == "come":
-            priority = data.draw(st.sampled_from([Priority.HP, Priority.SPOT, Priority.SPOT]))
-            gpus, pods = data.draw(st.sampled_from(SIZES)), data.draw(st.sampled_from([1, 1, 2, 3, 4, 6]))
+            priority = data.draw(among(Priority.HP, Priority.SPOT, Priority.SPOT))
+            gpus, pods = data.draw(among(*SIZES)), data.draw(among(1, 1, 2, 3, 4, 6))
             scene.come(Draft(f"t{number}", priority, gpus, pods), data)
         elif what == "go" and scene.runs:
             scene.go(data.draw(st.sampled_from(scene.runs)))

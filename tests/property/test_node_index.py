@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from strategies import among
 
 from builders import Draft, Stage
 from gfs import Priority, Task
@@ -103,7 +104,7 @@ def test_the_index_answers_like_a_scan(which: str, data: st.DataObject) -> None:
     now = 0.0
 
     def come(number: int) -> None:
-        draft = Draft(f"t{number}", data.draw(st.sampled_from(list(Priority))), data.draw(st.sampled_from(SIZES)))
+        draft = Draft(f"t{number}", data.draw(among(*Priority)), data.draw(among(*SIZES)))
         fitting = obvious.fitting(draft.task())
         if fitting:
             run = stage.holds(f"n{data.draw(st.sampled_from(fitting))}", draft, now)
@@ -121,11 +122,11 @@ def test_the_index_answers_like_a_scan(which: str, data: st.DataObject) -> None:
                 stage.state.finish(run, now)
 
     for number in range(data.draw(st.integers(1, 40))):
-        what = data.draw(st.sampled_from(["come", "come", "come", "finish", "evict", "wait"]))
+        what = data.draw(among("come", "come", "come", "finish", "evict", "wait"))
         if what == "come":
             come(number)
         elif what == "wait":
-            now += data.draw(st.sampled_from([1.0, 1799.5, 1800.0, 3600.0, 86400.0]))
+            now += data.draw(among(1.0, 1799.5, 1800.0, 3600.0, 86400.0))
             stage.state.age(now)
         else:
             go(evicted=what == "evict")

@@ -18,6 +18,7 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from open_world import Instant, Move, Wish, World
+from strategies import among
 
 from gfs import SCHEDULERS, NodeSpec, Parameters, Priority, Task
 from gfs.assembly.schedulers import build_scheduler
@@ -54,14 +55,14 @@ def submits(draw: st.DrawFn) -> Move:
     return Move(
         "submit",
         wish=Wish(
-            priority=draw(st.sampled_from([Priority.HP, Priority.SPOT, Priority.SPOT])),
-            gpus=draw(st.sampled_from([1, 1, 2, 2, 4, 8, 0.5, 0.3, 0.6])),
-            pods=draw(st.sampled_from([1, 1, 1, 2, 3])),
-            model=draw(st.sampled_from(["A100"] * 5 + ["T4", "H20"])),
-            hours=draw(st.sampled_from([0.125, 1.0, 2.0])),
-            checkpoint=draw(st.sampled_from([60.0, 3600.0])),
-            org=draw(st.sampled_from(["lab", "shop"])),
-            cpus=draw(st.sampled_from([0.0, 0.0, 2.0, 8.0])),
+            priority=draw(among(Priority.HP, Priority.SPOT, Priority.SPOT)),
+            gpus=draw(among(1, 1, 2, 2, 4, 8, 0.5, 0.3, 0.6)),
+            pods=draw(among(1, 1, 1, 2, 3)),
+            model=draw(among(*["A100"] * 5, "T4", "H20")),
+            hours=draw(among(0.125, 1.0, 2.0)),
+            checkpoint=draw(among(60.0, 3600.0)),
+            org=draw(among("lab", "shop")),
+            cpus=draw(among(0.0, 0.0, 2.0, 8.0)),
         ),
     )
 
@@ -82,12 +83,12 @@ def tales(draw: st.DrawFn) -> Tale:
     return Tale(
         [NodeSpec(i, f"n{i}", *kind) for i, kind in enumerate(draw(st.lists(kinds, max_size=5)))],
         {
-            "quota": draw(st.sampled_from(["none", "none", "fixed", "weekly-peak"])),
-            "quota_share": draw(st.sampled_from([0.5, 1.0])),
-            "grace_period": draw(st.sampled_from([30.0, 30.0, 30.0, 0.0])),
-            "m": draw(st.sampled_from([3.0, 60.0])),
-            "patience": draw(st.sampled_from([43200.0, 0.0, 600.0])),
-            "resources": draw(st.sampled_from(["off", "off", "on"])),
+            "quota": draw(among("none", "none", "fixed", "weekly-peak")),
+            "quota_share": draw(among(0.5, 1.0)),
+            "grace_period": draw(among(30.0, 30.0, 30.0, 0.0)),
+            "m": draw(among(3.0, 60.0)),
+            "patience": draw(among(43200.0, 0.0, 600.0)),
+            "resources": draw(among("off", "off", "on")),
         },
         [opening, *(Instant(*drawn) for drawn in draw(st.lists(rest, min_size=5, max_size=16)))],
     )

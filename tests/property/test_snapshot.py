@@ -23,7 +23,7 @@ import pyarrow.csv
 import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
-from strategies import Case, cases
+from strategies import Case, among, cases
 from traces import five_busy_days
 
 from builders import hp, nodes, spot
@@ -104,9 +104,9 @@ def restarted(draw: st.DrawFn) -> Restarted:
     names = [node.name for node in case.work.nodes]
     events, at = [], 0.0
     for _ in range(draw(st.integers(0, 4))):
-        at += draw(st.sampled_from([10.0, 290.0, 600.0]))
+        at += draw(among(10.0, 290.0, 600.0))
         node, down = draw(st.sampled_from(names)), draw(st.booleans())
-        until = at + draw(st.sampled_from([20.0, 300.0, 1111.0]))
+        until = at + draw(among(20.0, 300.0, 1111.0))
         events += [
             NodeEvent(at, node, "fail" if down else "cordon"),
             NodeEvent(until, node, "repair" if down else "uncordon"),
@@ -114,7 +114,7 @@ def restarted(draw: st.DrawFn) -> Restarted:
     waits = st.sampled_from([float("inf"), float("inf"), 0.0, 35.0, 700.0])
     cancels = tuple(task.submit_time + draw(waits) for task in case.work.tasks)
     work = replace(case.work, node_events=tuple(sorted(events)), cancel_times=cancels)
-    return Restarted(replace(case, work=work), draw(st.sampled_from([1, 2, 5])), draw(st.integers(0, 99)))
+    return Restarted(replace(case, work=work), draw(among(1, 2, 5)), draw(st.integers(0, 99)))
 
 
 @every_scheduler

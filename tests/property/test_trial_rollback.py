@@ -6,6 +6,7 @@ from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from strategies import among
 
 from builders import Draft, Stage
 from gfs import Priority
@@ -46,10 +47,10 @@ def busy_stages(draw: st.DrawFn) -> Stage:
     for number in range(draw(st.integers(0, 14))):
         draft = Draft(
             f"t{number}",
-            draw(st.sampled_from(list(Priority))),
-            draw(st.sampled_from(SIZES)),
+            draw(among(*Priority)),
+            draw(among(*SIZES)),
             draw(st.integers(1, 3)),
-            hours=draw(st.sampled_from([1, 2])),
+            hours=draw(among(1, 2)),
         )
         task, trial = draft.task(number), Trial(stage.pool)
         names = []
@@ -82,7 +83,7 @@ def test_rollback_restores_every_field(stage: Stage, data: st.DataObject) -> Non
     before = snapshot(pool)
     asked = [draft.task() for draft in LOOKED_AT if draft.gpus <= pool.sizes[-1]]
     chosen_before = [placer.choose(wish) for wish in asked]
-    tried = Draft("h", Priority.HP, data.draw(st.sampled_from(SIZES)), pods=8)
+    tried = Draft("h", Priority.HP, data.draw(among(*SIZES)), pods=8)
     trial, task, victims = Trial(pool), tried.task(99), list(stage.runs)
     for _ in range(data.draw(st.integers(1, 8))):
         options = [node for node in pool.nodes if has_room(node, tried)]

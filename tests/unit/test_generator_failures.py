@@ -22,9 +22,9 @@ def by_node(workload: Workload) -> dict[str, list[NodeEvent]]:
 
 
 @pytest.fixture(scope="module")
-def year() -> Workload:
-    """A hundred nodes for a year: about 100 x 365 / 10 failures, a little less for the time under repair."""
-    return generate("demo", nodes=100, days=365, spot_scale=0, mtbf_days=10, mttr_hours=12)
+def weeks() -> Workload:
+    """A hundred nodes for 36.5 days: about 100 x 36.5 / 1 failures, a little less for the time under repair."""
+    return generate("demo", nodes=100, days=36.5, spot_scale=0, mtbf_days=1, mttr_hours=1.2)
 
 
 def test_tasks_and_nodes_are_the_same_without_failures(tmp_path: Path) -> None:
@@ -35,36 +35,36 @@ def test_tasks_and_nodes_are_the_same_without_failures(tmp_path: Path) -> None:
     assert generate("demo").node_events == ()
 
 
-def test_a_node_fails_is_repaired_and_only_then_fails_again(year: Workload) -> None:
-    for events in by_node(year).values():
+def test_a_node_fails_is_repaired_and_only_then_fails_again(weeks: Workload) -> None:
+    for events in by_node(weeks).values():
         assert [event.event for event in events] == ["fail", "repair"] * (len(events) // 2)
         assert all(a.time < b.time for a, b in pairwise(events))
 
 
-def test_all_failures_are_inside_the_trace_and_all_are_repaired(year: Workload) -> None:
-    fails = [event.time for event in year.node_events if event.event == "fail"]
-    repairs = [event.time for event in year.node_events if event.event == "repair"]
-    assert max(fails) < 365 * DAY < max(repairs)
+def test_all_failures_are_inside_the_trace_and_all_are_repaired(weeks: Workload) -> None:
+    fails = [event.time for event in weeks.node_events if event.event == "fail"]
+    repairs = [event.time for event in weeks.node_events if event.event == "repair"]
+    assert max(fails) < 36.5 * DAY < max(repairs)
     assert len(fails) == len(repairs)
 
 
-def test_mean_times(year: Workload) -> None:
-    """3,476 = 100 x 365 / 10.5 failures: the mean of so many exponential times is known to about 1.7%."""
+def test_mean_times(weeks: Workload) -> None:
+    """3,476 = 100 x 36.5 / 1.05 failures: the mean of so many exponential times is known to about 1.7%."""
     service, repair = [], []
-    for events in by_node(year).values():
+    for events in by_node(weeks).values():
         lengths = np.diff([0.0, *(event.time for event in events)])
         service += lengths[::2].tolist()
         repair += lengths[1::2].tolist()
     assert len(repair) == pytest.approx(3476, rel=0.05)
-    assert np.mean(service) == pytest.approx(10 * DAY, rel=0.05)
-    assert np.mean(repair) == pytest.approx(12 * HOUR, rel=0.05)
+    assert np.mean(service) == pytest.approx(1 * DAY, rel=0.05)
+    assert np.mean(repair) == pytest.approx(1.2 * HOUR, rel=0.05)
     # exponential: the standard deviation is the mean, and 1 in e lasts longer than it
-    assert np.std(repair) == pytest.approx(12 * HOUR, rel=0.1)
-    assert np.mean(np.array(repair) > 12 * HOUR) == pytest.approx(np.exp(-1), abs=0.03)
+    assert np.std(repair) == pytest.approx(1.2 * HOUR, rel=0.1)
+    assert np.mean(np.array(repair) > 1.2 * HOUR) == pytest.approx(np.exp(-1), abs=0.03)
 
 
-def test_events_are_in_order_and_in_whole_seconds(year: Workload) -> None:
-    times = [event.time for event in year.node_events]
+def test_events_are_in_order_and_in_whole_seconds(weeks: Workload) -> None:
+    times = [event.time for event in weeks.node_events]
     assert times == sorted(times)
     assert all(time.is_integer() for time in times)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import astuple, dataclass, replace
+from functools import cache
 from itertools import pairwise
 from typing import Any
 
@@ -83,10 +84,15 @@ def test_shares_of_gpu_time_as_published(paper: Workload) -> None:
         assert found[owner] == pytest.approx(share, rel=0.02, abs=0.003), owner
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@cache
+def production(seed: int) -> Workload:
+    return generate("production", spot_scale=0, seed=seed)
+
+
 @pytest.mark.parametrize("model", ["A10", A100, "GPU-series-2"])
+@pytest.mark.parametrize("seed", [1, 2])
 def test_shares_hold_in_every_pool(model: str, seed: int) -> None:
-    found = shares(generate("production", spot_scale=0, seed=seed), model=model)
+    found = shares(production(seed), model=model)
     for owner, share in published(model).items():
         assert found.get(owner, 0.0) == pytest.approx(share, rel=0.02, abs=0.003), owner
 

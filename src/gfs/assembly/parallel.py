@@ -77,7 +77,10 @@ def run_all(
             with _deaf_children() as pressed:
                 futures = [pool.submit(_run_one, scheduler) for scheduler in packed if not pressed]
             _pass_on(messages, futures, progress)
-            return [replace(future.result(), workload=workload) for future in futures]
+            results = [replace(future.result(), workload=workload) for future in futures]
+            for recipe in recipes if progress else ():  # a result may be faster than the last words before it
+                progress(recipe.name, len(workload.tasks))
+            return results
         except BaseException:
             for process in list((pool._processes or {}).values()):
                 process.terminate()  # else leaving the pool would wait for the runs to end
@@ -145,12 +148,15 @@ def _run_one(scheduler: PackedScheduler) -> RunResult:
 
 def _pass_on(messages: Any, futures: Sequence[Future[RunResult]], progress: BarProgress | None) -> None:
     """Hand the workers' progress on until all are done or one has failed."""
-    while not all(future.done() for future in futures):
+    while True:
+        over = all(future.done() for future in futures)
         if any(future.done() and future.exception() for future in futures):
             return
         try:
-            name, finished = messages.get(timeout=0.1)
+            name, finished = messages.get(timeout=0.0 if over else 0.1)  # what came before the end is read
         except Empty:
+            if over:
+                return
             continue
         if progress:
             progress(name, finished)

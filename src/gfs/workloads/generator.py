@@ -94,7 +94,8 @@ def generate(
         for priority, of_class, scale in ((Priority.HP, pool.hp, 1.0), (Priority.SPOT, pool.spot, spot_scale)):
             stream = _stream(seed, preset, pool.gpu_model, priority.label)
             drawn.append((pool.gpu_model, priority, _draw_class(pool, of_class, priority, scale, window, stream)))
-    tasks, durations = _tasks(drawn)
+    with uncollected():  # to collect takes half of the time
+        tasks, durations = _tasks(drawn)
     machines = _nodes(plan.pools, groups)
     events: tuple[NodeEvent, ...] = ()
     if mtbf_days is not None:
@@ -225,9 +226,8 @@ def _tasks(drawn: list[tuple[str, Priority, _Drawn]]) -> tuple[tuple[Task, ...],
             for number, row in enumerate(of_kind, 1)
         ]
     rows.sort(key=lambda row: (row[0], row[1]))
-    with uncollected():  # to collect takes half of the time
-        tasks = tuple(
-            Task(i, name, owner, model, priority, pods, gpus, submit, cpus)
-            for i, (submit, name, owner, model, priority, pods, gpus, _, cpus) in enumerate(rows)
-        )
+    tasks = tuple(
+        Task(i, name, owner, model, priority, pods, gpus, submit, cpus)
+        for i, (submit, name, owner, model, priority, pods, gpus, _, cpus) in enumerate(rows)
+    )
     return tasks, tuple(row[7] for row in rows)

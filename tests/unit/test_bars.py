@@ -1,0 +1,52 @@
+"""Progress of several runs at once: what workers tell, and the bars that show it."""
+
+from __future__ import annotations
+
+import io
+import re
+import sys
+
+import pytest
+
+from gfs import Parameters, generate
+from gfs.assembly.parallel import run_all
+from gfs.cli.bars import bars
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+class TestProgress:
+    def test_every_worker_tells_how_far_it_is_again_and_again(self) -> None:
+        work = generate("demo", nodes=6, days=2, seed=1)
+        told: dict[str, list[int]] = {"gfs": [], "static": []}
+        run_all(work, list(told), Parameters(), workers=2, progress=lambda name, count: told[name].append(count))
+        for counts in told.values():
+            assert counts == sorted(counts)
+            assert len(set(counts)) > 2, counts
+            assert counts[-1] == len(work.tasks)
+
+    @pytest.mark.parametrize("in_turn", [True, False])
+    def test_every_bar_moves(self, in_turn: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+        screen = Terminal()
+        monkeypatch.setattr(sys, "stderr", screen)
+        monkeypatch.setenv("TERM", "xterm")
+        monkeypatch.setenv("COLUMNS", "80")
+        with bars(["gfs", "static"], 90, in_turn=in_turn) as running:
+            assert running._progress is not None
+            for name, finished in [("gfs", 10), ("static", 20), ("static", 30), ("gfs", 90), ("static", 90)]:
+                running.update(name, finished)
+                running._progress.refresh()
+        seen = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", screen.getvalue())
+        shown = {name: re.findall(rf"{name}\W+(\d+)/90 tasks", seen) for name in ("gfs", "static")}
+        # by turns the first run is over when the second has begun
+        assert list(dict.fromkeys(shown["gfs"])) == ["0", "10", "90"]
+        assert list(dict.fromkeys(shown["static"])) == ["0", "20", "30", "90"]
+
+    def test_nothing_where_nobody_watches(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(sys, "stderr", screen := io.StringIO())
+        with bars(["gfs"], 90) as running:
+            running.update("gfs", 10)
+        assert screen.getvalue() == ""
