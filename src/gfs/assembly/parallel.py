@@ -25,7 +25,7 @@ from gfs.assembly.parcels import (
 from gfs.assembly.recipes import Recipe
 from gfs.assembly.result import RunResult, Window
 from gfs.assembly.run import run_simulation
-from gfs.assembly.schedulers import check_fits_quota, find_scheduler
+from gfs.assembly.schedulers import check_fits_quota, check_fits_resources, find_scheduler
 from gfs.domain.workload import Workload
 
 BarProgress = Callable[[str, int], None]
@@ -49,6 +49,7 @@ def run_all(
     recipes = [find_scheduler(scheduler) for scheduler in schedulers]
     for recipe in recipes:
         check_fits_quota(recipe, workload, parameters)  # before the first run, not after the second
+        check_fits_resources(workload, parameters)
     if workers <= 1 or len(recipes) == 1:
         return [
             run_simulation(
