@@ -398,7 +398,7 @@ class TestTrace:
         assert "open trace.html" in result.stderr
         assert "Load against capacity" in Path("trace.html").read_text(encoding="utf-8")
         document = loaded("i.json")
-        assert [part["kind"] for part in document["classes"]] == ["HP", "Spot"]
+        assert [part["priority"] for part in document["classes"]] == ["HP", "Spot"]
         assert len(document["load"][0]["hp"]) == len(document["bin_start"])
 
     def test_inspect_page_can_go_elsewhere(self) -> None:

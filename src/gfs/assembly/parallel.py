@@ -79,8 +79,9 @@ def run_all(
                 futures = [pool.submit(_run_one, scheduler) for scheduler in packed if not pressed]
             _pass_on(messages, futures, progress)
             results = [replace(future.result(), workload=workload) for future in futures]
-            for recipe in recipes if progress else ():  # a result may be faster than the last words before it
-                progress(recipe.name, len(workload.tasks))
+            if progress:
+                for recipe in recipes:  # a result may be faster than the last words before it
+                    progress(recipe.name, len(workload.tasks))
             return results
         except BaseException:
             for process in list((pool._processes or {}).values()):
