@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from gfs import InputError
-from gfs.batch.job import Answer
-from gfs.batch.traces import Given
+from gfs.batch.job import JobResult
+from gfs.batch.traces import TraceFiles
 from gfs.experiments.evaluations import HORIZON, NETWORKS, DemandFile, Evaluation, demand_of, installed, largest
 from gfs.experiments.exhibit import Exhibit
 from gfs.experiments.forecasters import FORECASTERS
@@ -39,18 +39,18 @@ def demand_file(folder: Path, hours: int = HOURS, organizations: int = ORGANIZAT
     return str(path)
 
 
-def trace(folder: Path, *rows: str) -> Given:
+def trace(folder: Path, *rows: str) -> TraceFiles:
     (folder / "jobs.csv").write_text(JOBS + "".join(f"{row}\n" for row in rows))
     (folder / "nodes.csv").write_text(NODES)
-    return Given.of(folder / "jobs.csv", folder / "nodes.csv")
+    return TraceFiles.of(folder / "jobs.csv", folder / "nodes.csv")
 
 
-def answered(setup: Setup) -> dict[Any, Answer]:
+def answered(setup: Setup) -> dict[Any, JobResult]:
     """As they read from their files."""
     return {job: json.loads(json.dumps(job.run(), allow_nan=False)) for job in jobs_of(setup)}
 
 
-def shown(setup: Setup, answers: dict[Any, Answer]) -> Exhibit:
+def shown(setup: Setup, answers: dict[Any, JobResult]) -> Exhibit:
     """The exhibit, after it was put on a page."""
     exhibit = FORECASTERS.exhibit(setup, answers)
     assert build_page("t", "s", [Section(FORECASTERS.title, exhibit.blocks)])
@@ -78,7 +78,7 @@ def bare(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setitem(sys.modules, name, None)
 
 
-def with_networks(answers: dict[Any, Answer], **factors: float) -> dict[Any, Answer]:
+def with_networks(answers: dict[Any, JobResult], **factors: float) -> dict[Any, JobResult]:
     """As if the networks had been run: each so many times as far off as orglinear, 2 unless it is said."""
     plain = next(answer for job, answer in answers.items() if job.model == "orglinear")
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from builders import Draft, hp, nodes, play, spot, workload
-from gfs.batch.cache import Cache
-from gfs.batch.traces import Given
+from gfs.batch.cache import ResultCache
+from gfs.batch.traces import TraceFiles
 from gfs.domain.units import DAY, HOUR
 from gfs.domain.workload import Workload
 from gfs.experiments.deployment import DEPLOYMENT, Pool, _verdicts, of_model, static_words, whole_cluster
@@ -35,11 +35,11 @@ DRAFTS = (
 
 
 def given(folder: Path, world: Workload) -> Setup:
-    return Setup(given=Given.of(*write_trace(world, folder)))
+    return Setup(given=TraceFiles.of(*write_trace(world, folder)))
 
 
 def shown(experiment: Experiment, setup: Setup, folder: Path) -> Exhibit:
-    answers = answered(experiment.jobs(setup), Cache(folder / "cache"), 1, lambda missing: lambda job: None)
+    answers = answered(experiment.jobs(setup), ResultCache(folder / "cache"), 1, lambda missing: lambda job: None)
     exhibit = experiment.exhibit(setup, answers)
     build_page("x", "x", [Section("x", exhibit.blocks)])
     return exhibit

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from gfs.batch.cache import Cache
-from gfs.batch.job import Answer, Job
-from gfs.batch.traces import Generated, Given
+from gfs.batch.cache import ResultCache
+from gfs.batch.job import Job, JobResult
+from gfs.batch.traces import GeneratedTrace, TraceFiles
 from gfs.domain.errors import InputError
 from gfs.experiments.comparison import COMPARISON, SCHEDULERS, runs
 from gfs.experiments.exhibit import Exhibit, Verdict
@@ -22,7 +22,7 @@ from gfs.experiments.setup import Setup
 from gfs.experiments.trace_statistics import TraceStatistics
 from gfs.report.page import DataTable
 
-SMALL = Generated("demo", nodes=4, days=1)
+SMALL = GeneratedTrace("demo", nodes=4, days=1)
 
 
 def ignored(missing: list[Job]) -> Any:
@@ -47,7 +47,7 @@ class Sum:
     def identity(self) -> dict[str, Any]:
         return {"job": "sum", "number": self.number}
 
-    def run(self) -> Answer:
+    def run(self) -> JobResult:
         with Path(self.log).open("a", encoding="utf-8") as file:
             file.write(f"{self.number}\n")
         if self.number == 13:
@@ -79,7 +79,7 @@ class TestMeans:
 
 class TestCache:
     def test_what_was_computed_is_not_computed_again(self, tmp_path: Path) -> None:
-        cache, log = Cache(tmp_path / "cache"), str(tmp_path / "log")
+        cache, log = ResultCache(tmp_path / "cache"), str(tmp_path / "log")
         jobs = [Sum(n, log) for n in (3, 4, 3)]
         first = answered(jobs, cache, 1, ignored)
         assert first[Sum(4, log)] == {"sum": 10}
@@ -87,7 +87,7 @@ class TestCache:
         assert Path(log).read_text(encoding="utf-8").split() == ["4", "3", "5"]  # the longest first, each once
 
     def test_a_run_that_was_stopped_goes_on_where_it_was(self, tmp_path: Path) -> None:
-        cache, log = Cache(tmp_path / "cache"), str(tmp_path / "log")
+        cache, log = ResultCache(tmp_path / "cache"), str(tmp_path / "log")
         with pytest.raises(InputError, match="13 cannot"):
             answered([Sum(20, log), Sum(13, log), Sum(2, log)], cache, 1, ignored)
         answered([Sum(20, log), Sum(2, log)], cache, 1, ignored)
@@ -96,18 +96,18 @@ class TestCache:
     def test_several_at_once_give_the_same(self, tmp_path: Path) -> None:
         log = str(tmp_path / "log")
         jobs = [Sum(n, log) for n in range(1, 6)]
-        alone = answered(jobs, Cache(tmp_path / "one"), 1, ignored)
-        assert answered(jobs, Cache(tmp_path / "two"), 2, ignored) == alone
+        alone = answered(jobs, ResultCache(tmp_path / "one"), 1, ignored)
+        assert answered(jobs, ResultCache(tmp_path / "two"), 2, ignored) == alone
 
     def test_a_broken_file_counts_as_none(self, tmp_path: Path) -> None:
-        cache, job = Cache(tmp_path), Sum(3, str(tmp_path / "log"))
+        cache, job = ResultCache(tmp_path), Sum(3, str(tmp_path / "log"))
         cache.keep(job, job.run())
         (file,) = tmp_path.glob("*.json")
         file.write_text(file.read_text(encoding="utf-8")[:20], encoding="utf-8")
         assert cache.find(job) is None
 
     def test_other_parameters_are_another_run(self, tmp_path: Path) -> None:
-        cache, job = Cache(tmp_path), Simulation(SMALL, "static")
+        cache, job = ResultCache(tmp_path), Simulation(SMALL, "static")
         cache.keep(job, {"x": 1})
         assert cache.find(job) == {"x": 1}
         assert cache.find(replace(job, settings=(("quota_share", "0.35"),))) == {"x": 1}  # what it is anyway
@@ -123,13 +123,13 @@ class TestCache:
     def test_a_given_trace_is_what_is_in_its_files(self, tmp_path: Path) -> None:
         for name, text in (("a", "1"), ("b", "2"), ("c", "1")):
             (tmp_path / name).write_text(text, encoding="utf-8")
-        a, b, c = (Given.of(tmp_path / name, tmp_path / "a") for name in "abc")
+        a, b, c = (TraceFiles.of(tmp_path / name, tmp_path / "a") for name in "abc")
         assert a.identity() == c.identity() != b.identity()
 
     def test_a_folder_that_cannot_be_made(self, tmp_path: Path) -> None:
         (tmp_path / "file").write_text("", encoding="utf-8")
         with pytest.raises(InputError, match="cannot be made"):
-            Cache(tmp_path / "file" / "cache")
+            ResultCache(tmp_path / "file" / "cache")
 
 
 class TestJobs:
@@ -172,8 +172,8 @@ class TestJobs:
         assert periods[0] > periods[1]
 
 
-def made_up(wait: dict[str, float], rate: dict[str, float]) -> dict[Job, Answer]:
-    """Answers of a comparison with one seed, the same at every load."""
+def made_up(wait: dict[str, float], rate: dict[str, float]) -> dict[Job, JobResult]:
+    """JobResults of a comparison with one seed, the same at every load."""
     setup = Setup(seeds=(0,))
     return {
         run: {

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from gfs import Parameters
-from gfs.batch.job import Answer
-from gfs.batch.traces import Generated
+from gfs.batch.job import JobResult
+from gfs.batch.traces import GeneratedTrace
 from gfs.cli.plan_tables import plan_tables
 from gfs.domain.errors import InputError
 from gfs.plans.choose import Outcome, best_by_guarantee, choose
@@ -25,10 +25,10 @@ from gfs.plans.setting import BOUNDS, CLOSE, PAPER, PS, TIGHT, WIDE, Bounds, Lev
 from gfs.plans.view import view_of
 from gfs.plans.words import answer
 
-TRACE = Generated("demo", nodes=4, days=1)
+TRACE = GeneratedTrace("demo", nodes=4, days=1)
 
 
-def figures(evicted: float, wait: float, **more: Any) -> Answer:
+def figures(evicted: float, wait: float, **more: Any) -> JobResult:
     """What a run comes to."""
     usual = {
         "spot_eviction_rate": evicted,
@@ -202,13 +202,13 @@ class Fake:
         self.evicted = evicted
         self.asked: list[PlanRun] = []
 
-    def __call__(self, runs: Sequence[PlanRun]) -> tuple[dict[PlanRun, Answer], dict[PlanRun, str]]:
+    def __call__(self, runs: Sequence[PlanRun]) -> tuple[dict[PlanRun, JobResult], dict[PlanRun, str]]:
         self.asked += runs
         return {run: self.one(run) for run in runs if run.scheduler != "static"}, {
             run: "no room" for run in runs if run.scheduler == "static"
         }
 
-    def one(self, run: PlanRun) -> Answer:
+    def one(self, run: PlanRun) -> JobResult:
         settings: dict[str, Any] = {"p": 0.5, "eta_max": 8.0, **dict(run.settings)}
         load = run.spot_scale / run.node_share**4
         return figures(
@@ -256,7 +256,7 @@ class TestPlan:
 
     def test_where_only_a_fixed_quota_keeps_the_target_it_is_not_kept_as_well(self) -> None:
         class Fixed(Fake):
-            def __call__(self, runs: Sequence[PlanRun]) -> tuple[dict[PlanRun, Answer], dict[PlanRun, str]]:
+            def __call__(self, runs: Sequence[PlanRun]) -> tuple[dict[PlanRun, JobResult], dict[PlanRun, str]]:
                 return {run: figures(0.01, 60) if run.scheduler == "static" else self.one(run) for run in runs}, {}
 
         words = answer(self.plan(Fixed(evicted=20)))
@@ -266,7 +266,7 @@ class TestPlan:
         """Half of one task is one, which waits too long; of a quarter nothing is left, and nothing waits."""
 
         class OneTask(Fake):
-            def one(self, run: PlanRun) -> Answer:
+            def one(self, run: PlanRun) -> JobResult:
                 return figures(0.0, 0.0, spot_runs=0) if run.spot_scale < 0.5 else figures(0.0, 7200.0, spot_runs=1)
 
         made = self.plan(OneTask())
@@ -302,7 +302,7 @@ class TestPlan:
 
     def test_a_half_of_the_trace_that_misses_the_target_is_named(self) -> None:
         class Uneven(Fake):
-            def one(self, run: PlanRun) -> Answer:
+            def one(self, run: PlanRun) -> JobResult:
                 return {**super().one(run), "first_half_eviction_rate": 0.05, "second_half_eviction_rate": 0.06}
 
         words = "5.00% were evicted in its first half, 6.00% in its second; its second half alone misses the target."
@@ -315,7 +315,7 @@ class TestPlan:
 
     def test_all_alike(self) -> None:
         class Alike(Fake):
-            def one(self, run: PlanRun) -> Answer:
+            def one(self, run: PlanRun) -> JobResult:
                 return figures(0.0, 0.0)
 
         assert "All settings come to the same on this trace, so keep the usual ones, p = 0.9, guarantee 1 h," in answer(
@@ -324,7 +324,7 @@ class TestPlan:
 
     def test_leases_have_no_eviction_rate(self) -> None:
         class Leases(Fake):
-            def one(self, run: PlanRun) -> Answer:
+            def one(self, run: PlanRun) -> JobResult:
                 return {**figures(0.0, 0.0), "spot_eviction_rate": None}
 
         with pytest.raises(InputError, match="leases"):

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from builders import hp, nodes, spot, workload
-from gfs.batch.traces import Generated, Given
+from gfs.batch.traces import GeneratedTrace, TraceFiles
 from gfs.domain.errors import InputError
 from gfs.sweeps.runs import SweepRun
 from gfs.sweeps.spec import read_sweep
@@ -35,13 +35,13 @@ class TestSpec:
             ("static", 0),
             ("static", 1),
         ]
-        assert runs[1].trace == Generated("demo", 1.0, 1, 4, 1)
+        assert runs[1].trace == GeneratedTrace("demo", 1.0, 1, 4, 1)
         assert runs[1].settings == (("p", 0.8),)
         assert runs[1].label == "scheduler=gfs, seed=1"
 
     def test_spot_scale_is_of_the_trace(self, tmp_path: Path) -> None:
         runs = swept(tmp_path, TRACE + "[vary]\nspot_scale = [1, 4]\n")
-        assert [run.trace.spot_scale for run in runs if isinstance(run.trace, Generated)] == [1.0, 4.0]
+        assert [run.trace.spot_scale for run in runs if isinstance(run.trace, GeneratedTrace)] == [1.0, 4.0]
         assert all(run.settings == () for run in runs)
 
     def test_a_sample_is_drawn_by_its_seed(self, tmp_path: Path) -> None:
@@ -55,15 +55,15 @@ class TestSpec:
     def test_a_trace_of_ones_own_is_seen_from_the_file(self, tmp_path: Path) -> None:
         write_trace(workload(nodes(8), [hp("h"), spot("s")]), tmp_path)
         (run,) = swept(tmp_path, '[trace]\njobs = "jobs.csv"\nnodes = "nodes.csv"\n[vary]\nseed = [0]\n')
-        assert run.trace == Given.of(tmp_path / "jobs.csv", tmp_path / "nodes.csv")
+        assert run.trace == TraceFiles.of(tmp_path / "jobs.csv", tmp_path / "nodes.csv")
 
     def test_the_files_of_a_trace_are_read_once_for_all_runs(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         write_trace(workload(nodes(8), [hp("h"), spot("s")]), tmp_path)
         asked: list[Path] = []
-        found = Given.of(tmp_path / "jobs.csv", tmp_path / "nodes.csv")
-        monkeypatch.setattr(Given, "of", lambda jobs, nodes: asked.append(jobs) or found)
+        found = TraceFiles.of(tmp_path / "jobs.csv", tmp_path / "nodes.csv")
+        monkeypatch.setattr(TraceFiles, "of", lambda jobs, nodes: asked.append(jobs) or found)
         runs = swept(tmp_path, '[trace]\njobs = "jobs.csv"\nnodes = "nodes.csv"\n[vary]\np = [0.7, 0.8, 0.9]\n')
         assert (len(runs), len(asked)) == (3, 1)
 
@@ -105,7 +105,7 @@ class TestSpec:
 
 def run(scheduler: str, seed: int, p: float) -> SweepRun:
     varied: tuple[tuple[str, Any], ...] = (("scheduler", scheduler), ("seed", seed), ("p", p))
-    return SweepRun(Generated("demo"), scheduler, seed, (("p", p),), varied)
+    return SweepRun(GeneratedTrace("demo"), scheduler, seed, (("p", p),), varied)
 
 
 def figures(evicted: float | None, wait: float, used: float) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from gfs.cli.outputs import STDOUT, Outputs, make_folder
 from gfs.domain.errors import GfsError, InputError
 
 if TYPE_CHECKING:
-    from gfs.batch.job import Answer, Job
+    from gfs.batch.job import Job, JobResult
     from gfs.batch.traces import Trace
     from gfs.plans.plan import Plan
     from gfs.plans.question import Question
@@ -117,7 +117,7 @@ def plan(
 
 
 def _trace(preset: str | None, seed: int, jobs: Path | None, nodes: Path | None) -> Trace:
-    from gfs.batch.traces import Generated
+    from gfs.batch.traces import GeneratedTrace
     from gfs.cli.trace_input import own_trace
     from gfs.workloads import PRESETS
 
@@ -129,7 +129,7 @@ def _trace(preset: str | None, seed: int, jobs: Path | None, nodes: Path | None)
     name = preset or "demo"
     if name not in PRESETS:
         raise InputError(f"unknown preset {name!r}: there are {', '.join(PRESETS)}")
-    return Generated(name, seed=seed)
+    return GeneratedTrace(name, seed=seed)
 
 
 def _question(
@@ -163,18 +163,18 @@ def _question(
     return question
 
 
-Computed = tuple[Mapping["PlanRun", "Answer"], Mapping["PlanRun", str]]
+Computed = tuple[Mapping["PlanRun", "JobResult"], Mapping["PlanRun", str]]
 
 
 def _computing(
     out: Path, workers: int, started: Callable[[list[Job]], Callable[[Job], None]]
 ) -> Callable[[Sequence[PlanRun]], Computed]:
     """Computes runs, or finds them in the cache."""
-    from gfs.batch.answers import answer_all
-    from gfs.batch.cache import Cache
-    from gfs.batch.workers import on_this_machine
+    from gfs.batch.cache import ResultCache
+    from gfs.batch.executors import on_this_machine
+    from gfs.batch.run_jobs import run_jobs
 
-    cache = Cache(out / "cache")
+    cache = ResultCache(out / "cache")
 
     def compute(runs: Sequence[PlanRun]) -> Computed:
         errors: dict[Any, str] = {}
@@ -185,7 +185,7 @@ def _computing(
             errors[job] = str(error)
             note(f"failed: {job.label}: {error}")
 
-        answers: Mapping[Any, Answer] = answer_all(runs, cache, partial(on_this_machine, workers), started, failed)
+        answers: Mapping[Any, JobResult] = run_jobs(runs, cache, partial(on_this_machine, workers), started, failed)
         return answers, errors
 
     return compute

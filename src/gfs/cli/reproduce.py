@@ -75,7 +75,7 @@ def reproduce(
     have changed there. What is computed is kept in DIR: a run that was stopped goes
     on where it was, and the same again takes seconds.
     """
-    from gfs.batch.cache import Cache
+    from gfs.batch.cache import ResultCache
     from gfs.cli.bars import busy
     from gfs.experiments.jobs import answered
     from gfs.experiments.registry import EXPERIMENTS
@@ -95,7 +95,7 @@ def reproduce(
         with busy("Reading the traces ..."):
             wanted: list[Job] = [job for experiment in chosen for job in experiment.jobs(setup)]
         with job_progress() as started:
-            answers = answered(wanted, Cache(out / "cache"), workers or os.cpu_count() or 1, started)
+            answers = answered(wanted, ResultCache(out / "cache"), workers or os.cpu_count() or 1, started)
         command = " ".join(shlex.quote(Path(word).name if "/" in word else word) for word in sys.argv)
         spent = sum(float(answer.get("seconds") or 0.0) for answer in answers.values())
         made = Made(command, setup, spent)

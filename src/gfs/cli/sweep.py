@@ -16,7 +16,7 @@ from gfs.cli.options import RUN, Json, ResultFolder, RunsAtOnce
 from gfs.cli.outputs import PAGES, STDOUT, Outputs, make_folder
 
 if TYPE_CHECKING:
-    from gfs.batch.workers import Workers
+    from gfs.batch.executors import Executor
 
 EPILOG = """Examples:
 
@@ -65,8 +65,8 @@ def run(
     seeds, spot_scale, any parameter) and what is set for all. A run that fails is
     reported and the rest goes on; a sweep that was stopped goes on where it was.
     """
-    from gfs.batch.answers import answer_all
-    from gfs.batch.cache import Cache
+    from gfs.batch.cache import ResultCache
+    from gfs.batch.run_jobs import run_jobs
     from gfs.sweeps.spec import read_sweep
     from gfs.sweeps.table import results_table, write_results
 
@@ -81,8 +81,12 @@ def run(
         outputs.plan(results)
         say(f"{len(runs):,} runs")
         with job_progress() as started:
-            answers = answer_all(
-                runs, Cache(out / "cache"), choose, started, lambda job, error: errors.update({job: _words(error)})
+            answers = run_jobs(
+                runs,
+                ResultCache(out / "cache"),
+                choose,
+                started,
+                lambda job, error: errors.update({job: _words(error)}),
             )
         outputs.save(results, partial(write_results, results_table(runs, answers, errors)))
     for job, words in errors.items():
@@ -98,13 +102,13 @@ def _words(error: Exception) -> str:
 
 def _workers(address: str | None, count: int) -> Any:
     """Who computes: told how many jobs there are, gives the workers."""
-    from gfs.batch.workers import on_this_machine
+    from gfs.batch.executors import on_this_machine
 
     if address is None:
         return partial(on_this_machine, count)
     from gfs.batch.ray_cluster import RayCluster
 
-    cluster: Workers = RayCluster(address, count)
+    cluster: Executor = RayCluster(address, count)
     return lambda jobs: cluster
 
 

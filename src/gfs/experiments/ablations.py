@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gfs.batch.job import Answers, Job
+from gfs.batch.job import Job, JobResults
 from gfs.experiments.comparison import points, runs, seconds
 from gfs.experiments.exhibit import NO_SPOT, Exhibit, Experiment, Verdict, without_spot
 from gfs.experiments.paper import paper
@@ -31,7 +31,7 @@ def jobs(setup: Setup) -> list[Job]:
     return [run for name in VARIANTS for run in runs(setup, name, setup.medium)]
 
 
-def exhibit(setup: Setup, answers: Answers) -> Exhibit:
+def exhibit(setup: Setup, answers: JobResults) -> Exhibit:
     """A row a variant beside the paper's, and whether leaving the part out makes it worse."""
     if without_spot(answers[runs(setup, "gfs", setup.medium)[0]]):
         return Exhibit(SHOWS, missing=[NO_SPOT])

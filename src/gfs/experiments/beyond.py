@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from gfs.batch.job import Answer, Answers, Job
+from gfs.batch.job import Job, JobResult, JobResults
 from gfs.experiments.comparison import OURS, SCHEDULERS, points, runs, seconds
 from gfs.experiments.exhibit import NO_SPOT, Exhibit, Experiment, Verdict, without_spot
 from gfs.experiments.gap import GapSample
@@ -58,7 +58,7 @@ def jobs(setup: Setup) -> list[Job]:
     return [*found, *_quota_runs(setup).values(), _gap(setup)]
 
 
-def exhibit(setup: Setup, answers: Answers) -> Exhibit:
+def exhibit(setup: Setup, answers: JobResults) -> Exhibit:
     """Tables a load, the quota over time, the gap and the time a decision takes."""
     if without_spot(answers[runs(setup, PLUS, setup.medium)[0]]):
         return Exhibit(SHOWS, missing=[NO_SPOT])
@@ -82,7 +82,7 @@ def exhibit(setup: Setup, answers: Answers) -> Exhibit:
     return Exhibit(SHOWS, blocks, verdicts, missing)
 
 
-def _table(load: str, mine: dict[str, list[Answer]]) -> DataTable:
+def _table(load: str, mine: dict[str, list[JobResult]]) -> DataTable:
     rows = []
     for name, found in mine.items():
         kept = [a["kept"]["gpu_hours"] if "kept" in a else 0.0 for a in found]
@@ -104,7 +104,7 @@ def _table(load: str, mine: dict[str, list[Answer]]) -> DataTable:
     return DataTable(header, rows, note=f"Spot load {load}. Of the guarantee periods 10% may be broken (p = 0.9).")
 
 
-def _verdicts(load: str, mine: dict[str, list[Answer]]) -> list[Verdict]:
+def _verdicts(load: str, mine: dict[str, list[JobResult]]) -> list[Verdict]:
     """What is claimed of the closed loop, of gfs and of gfs-plus."""
     verdicts = []
     places = {}
@@ -174,7 +174,7 @@ def _gap_words(gaps: list[float]) -> Words:
     )
 
 
-def _time_table(setup: Setup, answers: Answers) -> DataTable:
+def _time_table(setup: Setup, answers: JobResults) -> DataTable:
     """Milliseconds a task, scheduling and forecasting apart."""
     rows = []
     for name in COMPARED:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from itertools import combinations
 from typing import Any, NamedTuple
 
-from gfs.batch.job import Answers, Job
+from gfs.batch.job import Job, JobResults
 from gfs.experiments.exhibit import Exhibit, Experiment, Verdict
 from gfs.experiments.jobs import Simulation
 from gfs.experiments.paper import paper
@@ -66,7 +66,7 @@ def jobs(setup: Setup) -> list[Job]:
     return [run for load in setup.loads for name in SCHEDULERS for run in runs(setup, name, load)]
 
 
-def exhibit(setup: Setup, answers: Answers) -> Exhibit:
+def exhibit(setup: Setup, answers: JobResults) -> Exhibit:
     """A table and a picture a load, and where the order differs from the paper's."""
     blocks: list[Block] = []
     verdicts: list[Verdict] = []

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from gfs.assembly.parameters import Parameters
 from gfs.assembly.schedulers import least_quota_share
-from gfs.batch.job import Answer, Answers, Job
+from gfs.batch.job import Job, JobResult, JobResults
 from gfs.batch.traces import Trace, load
 from gfs.experiments.exhibit import Exhibit, Experiment, Verdict
 from gfs.experiments.jobs import Simulation
@@ -106,7 +106,7 @@ def jobs(setup: Setup) -> list[Job]:
     return [*_runs(setup)]
 
 
-def exhibit(setup: Setup, answers: Answers) -> Exhibit:
+def exhibit(setup: Setup, answers: JobResults) -> Exhibit:
     """Evictions, allocation and what it is worth, by GPU model."""
     runs = _runs(setup)
     before, after = (answers[run]["views"]["pools"] for run in runs)
@@ -138,7 +138,7 @@ def exhibit(setup: Setup, answers: Answers) -> Exhibit:
     return Exhibit(shows, blocks, _verdicts(pools) if beside else (), _missing(pools, answers[runs[0]]))
 
 
-def _missing(pools: list[Pool], before: Answer) -> list[str]:
+def _missing(pools: list[Pool], before: JobResult) -> list[str]:
     words = []
     without = [pool.model for pool in pools if not pool.spot]
     if len(without) == len(pools):

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 
 from gfs.assembly.demand import read_demand
-from gfs.batch.job import Answer
+from gfs.batch.job import JobResult
 from gfs.batch.traces import Trace, load
 from gfs.domain.errors import InputError
 from gfs.forecasting.evaluation import SPLIT, Rolled, origins_of_test, roll
@@ -102,7 +102,7 @@ class Evaluation:
         packages = installed() if self.model in NETWORKS else {}
         return {"job": "forecaster", "demand": self.demand.identity(), "model": self.model, "packages": packages}
 
-    def run(self) -> Answer:
+    def run(self) -> JobResult:
         """Its scores and some of its forecasts, or why there are none."""
         try:
             estimator = self._estimator()

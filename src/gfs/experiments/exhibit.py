@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from gfs.batch.job import Answer, Answers, Job
+from gfs.batch.job import Job, JobResult, JobResults
 from gfs.experiments.setup import Setup
 from gfs.report.page import Block, Figure
 
@@ -42,7 +42,7 @@ class Exhibit:
 NO_SPOT = "There are no spot tasks in this trace: nobody waits for a quota, and nobody can be evicted."
 
 
-def without_spot(answer: Answer) -> bool:
+def without_spot(answer: JobResult) -> bool:
     """Whether a run had no spot task."""
     return not answer["metrics"]["spot"]["tasks"]
 
@@ -55,5 +55,5 @@ class Experiment:
     title: str
     jobs: Callable[[Setup], list[Job]]
     """What has to be computed."""
-    exhibit: Callable[[Setup, Answers], Exhibit]
+    exhibit: Callable[[Setup, JobResults], Exhibit]
     """What it looks like."""

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gfs.batch.job import Answer, Answers, Job
+from gfs.batch.job import Job, JobResult, JobResults
 from gfs.experiments.evaluations import (
     BANDS,
     EXTRA,
@@ -60,7 +60,7 @@ def jobs(setup: Setup) -> list[Job]:
     return list(_evaluations(setup).values())
 
 
-def exhibit(setup: Setup, answers: Answers) -> Exhibit:
+def exhibit(setup: Setup, answers: JobResults) -> Exhibit:
     """Scores, how OrgLinear stands against the networks here and in the paper, and forecasts beside what came."""
     found = {name: answers[job] for name, job in _evaluations(setup).items()}
     scores = {name: Scores(**answer["scores"]) for name, answer in found.items() if "scores" in answer}
@@ -79,7 +79,7 @@ def exhibit(setup: Setup, answers: Answers) -> Exhibit:
     return Exhibit(shows, blocks, _verdicts(scores, without) if beside else (), [without] if without else ())
 
 
-def _demand_words(source: Source, answer: Answer) -> str:
+def _demand_words(source: Source, answer: JobResult) -> str:
     """What is forecast."""
     used, every = len(answer["series"]), answer["of"]
     which = f"the {used} largest of {every} series by GPU-hours" if used < every else f"{used} series"
@@ -248,7 +248,7 @@ def _bars(scores: Mapping[str, Scores]) -> list[Chart]:
     ]
 
 
-def _band_charts(found: Mapping[str, Answer]) -> list[Chart]:
+def _band_charts(found: Mapping[str, JobResult]) -> list[Chart]:
     """The two that gfs can use on the largest series, to the same scale."""
     bands = [found[name]["band"] for name in BANDS]
     came = _highest(value for band in bands for value in band["came"])
@@ -261,7 +261,7 @@ def _highest(values: Iterable[float | None]) -> float:
     return max((value for value in values if value is not None), default=0.0)
 
 
-def _band_chart(name: str, answer: Answer, top: float) -> Chart:
+def _band_chart(name: str, answer: JobResult, top: float) -> Chart:
     band, day = answer["band"], answer["first_day"]
     clock = Clock(date.fromisoformat(day) if day else None)
     x0, came = clock.at(band["hour"]), band["came"]

@@ -12,7 +12,7 @@ from gfs.assembly.compositions.gfs import by_cost
 from gfs.assembly.compositions.gfs_plus import GFS_PLUS
 from gfs.assembly.parameters import Parameters
 from gfs.assembly.run import run_simulation
-from gfs.batch.job import Answer
+from gfs.batch.job import JobResult
 from gfs.batch.traces import Trace, load
 from gfs.core.ports import Victims
 from gfs.core.state import PoolState
@@ -70,7 +70,7 @@ class GapSample:
         """All that it depends on."""
         return {"job": "gap", "trace": self.trace.identity(), "most": MOST, "every": EVERY}
 
-    def run(self) -> Answer:
+    def run(self) -> JobResult:
         """Run gfs-plus without a quota, so that many decisions are made, and compare some of them."""
         sample: Sample = []
         preemptor = partial(SampledPreemptor, sample=sample)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gfs.batch.job import Answers, Job
+from gfs.batch.job import Job, JobResults
 from gfs.experiments.comparison import points, seconds
 from gfs.experiments.exhibit import NO_SPOT, Exhibit, Experiment, Verdict, without_spot
 from gfs.experiments.jobs import Simulation
@@ -28,7 +28,7 @@ def jobs(setup: Setup) -> list[Job]:
     return [run for hours in HOURS for run in _runs(setup, hours)]
 
 
-def exhibit(setup: Setup, answers: Answers) -> Exhibit:
+def exhibit(setup: Setup, answers: JobResults) -> Exhibit:
     """Three rows beside the paper's."""
     if without_spot(answers[_runs(setup, HOURS[0])[0]]):
         return Exhibit(SHOWS, missing=[NO_SPOT])

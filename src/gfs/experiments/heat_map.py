@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from gfs.batch.job import Answers, Job
+from gfs.batch.job import Job, JobResults
 from gfs.experiments.deployment import BEFORE, whole_cluster
 from gfs.experiments.exhibit import Exhibit, Experiment, Verdict
 from gfs.experiments.paper import paper
@@ -22,7 +22,7 @@ def jobs(setup: Setup) -> list[Job]:
     return [whole_cluster(setup, BEFORE, "heat")]
 
 
-def exhibit(setup: Setup, answers: Answers) -> Exhibit:
+def exhibit(setup: Setup, answers: JobResults) -> Exhibit:
     """A picture a pool."""
     view = answers[jobs(setup)[0]]["views"]["heat"]
     pools, hours = view["pools"], len(view["pools"][0]["hourly"]) if view["pools"] else 0

@@ -6,7 +6,7 @@ import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from gfs.batch.job import Answers
+from gfs.batch.job import JobResults
 from gfs.experiments.exhibit import Exhibit, Experiment, Verdict
 from gfs.experiments.jobs import Simulation
 from gfs.experiments.setup import Setup
@@ -31,12 +31,12 @@ class Made:
         return f"Made by `{self.command}`, seeds {seeds}, GFS {__version__}, {machine}; {self.seconds:,.0f} CPU-s."
 
 
-def exhibits(chosen: Sequence[Experiment], setup: Setup, answers: Answers) -> dict[str, Exhibit]:
+def exhibits(chosen: Sequence[Experiment], setup: Setup, answers: JobResults) -> dict[str, Exhibit]:
     """What each experiment shows, by its title."""
     return {experiment.title: experiment.exhibit(setup, answers) for experiment in chosen}
 
 
-def page(shown: Mapping[str, Exhibit], made: Made, answers: Answers) -> str:
+def page(shown: Mapping[str, Exhibit], made: Made, answers: JobResults) -> str:
     """The whole report as HTML."""
     setup = made.setup
     if setup.given is None:
@@ -78,7 +78,7 @@ def _paper_opening(shown: Mapping[str, Exhibit]) -> list[Block]:
     ]
 
 
-def _plain_words(setup: Setup, answers: Answers) -> str:
+def _plain_words(setup: Setup, answers: JobResults) -> str:
     """What GFS would have changed on the user's cluster, in one paragraph."""
     assert setup.given is not None
     runs = {

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.stats import t
 
-from gfs.batch.job import Answer
+from gfs.batch.job import JobResult
 from gfs.report.columns import NOTHING
 
 
@@ -37,7 +37,7 @@ def mean_of(values: Iterable[float]) -> Mean:
     return Mean(float(numbers.mean()), float(t.ppf(0.975, len(numbers) - 1) * spread))
 
 
-def metric(answers: Iterable[Answer], *path: str) -> Mean | None:
+def metric(answers: Iterable[JobResult], *path: str) -> Mean | None:
     """The mean of a metric such as ('spot', 'jqt_mean') over runs; None where a run has none."""
     values = []
     for answer in answers:

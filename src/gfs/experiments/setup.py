@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gfs.batch.traces import Generated, Given, Trace
+from gfs.batch.traces import GeneratedTrace, Trace, TraceFiles
 
 LOADS = {"low": 1.0, "medium": 2.0, "high": 4.0}
 """The paper's three loads: spot tasks times so many."""
@@ -16,7 +16,7 @@ class Setup:
 
     seeds: tuple[int, ...] = (0, 1, 2)
     quick: bool = False
-    given: Given | None = None
+    given: TraceFiles | None = None
     series: str = ""
     """A file of demand for the forecasters, in place of that of the trace."""
 
@@ -34,14 +34,14 @@ class Setup:
         """The trace of a load; the user's own is the same for all seeds."""
         if self.given is not None:
             return self.given
-        whole = Generated("paper", LOADS[load], seed)
+        whole = GeneratedTrace("paper", LOADS[load], seed)
         return whole._replace(nodes=24, days=10) if self.quick else whole
 
     def cluster(self, seed: int = 0) -> Trace:
         """The whole cluster with all its pools."""
         if self.given is not None:
             return self.given
-        whole = Generated("production", 1.0, seed)
+        whole = GeneratedTrace("production", 1.0, seed)
         return whole._replace(nodes=120, days=8) if self.quick else whole
 
     def runs(self) -> tuple[int, ...]:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gfs.batch.job import Answer, Answers, Job
+from gfs.batch.job import Job, JobResult, JobResults
 from gfs.domain.task import Priority
 from gfs.domain.units import DAY, HOUR
 from gfs.experiments.deployment import BEFORE, FEW, of_model, static_words, whole_cluster
@@ -38,7 +38,7 @@ def jobs(setup: Setup) -> list[Job]:
     return [TraceStatistics(_run(setup).trace), _run(setup)]
 
 
-def exhibit(setup: Setup, answers: Answers) -> Exhibit:
+def exhibit(setup: Setup, answers: JobResults) -> Exhibit:
     """A table of the pools and the figures of section 2."""
     trace, run = (answers[job] for job in jobs(setup))
     beside = setup.given is None
@@ -63,7 +63,7 @@ class Evictions(NamedTuple):
     evicted: Any
 
     @classmethod
-    def of(cls, trace: Answer, run: Answer) -> Evictions:
+    def of(cls, trace: JobResult, run: JobResult) -> Evictions:
         """Of the weeks in which tasks are submitted, four at most."""
         first, last = trace["submissions"]
         weeks = min(WEEKS, max(1, int((last - first + DAY) // WEEK)))
@@ -79,7 +79,7 @@ def _rates(ended: Any, evicted: Any) -> list[float | None]:
     return [100 * int(e) / int(n) if n else None for n, e in zip(ended, evicted, strict=True)]
 
 
-def _missing(trace: Answer, evictions: Evictions) -> list[str]:
+def _missing(trace: JobResult, evictions: Evictions) -> list[str]:
     hp, spot = (c["tasks"] for c in trace["classes"])
     words = []
     if not hp:
@@ -100,7 +100,7 @@ def _missing(trace: Answer, evictions: Evictions) -> list[str]:
     return words
 
 
-def _pools(trace: Answer, run: Answer, *, beside: bool) -> DataTable:
+def _pools(trace: JobResult, run: JobResult, *, beside: bool) -> DataTable:
     theirs, before = paper()["statistics"], paper()["deployment"]["allocation_before"]
     header = ["GPU model", "nodes", *["paper"] * beside, "cards a node", *["paper"] * beside, "cards"]
     header += ["HP tasks", "spot tasks", "HP asks", "spot asks", "in use", *["paper"] * beside]
@@ -125,7 +125,7 @@ def _pools(trace: Answer, run: Answer, *, beside: bool) -> DataTable:
     )
 
 
-def _stuck(run: Answer) -> str:
+def _stuck(run: JobResult) -> str:
     """Pools in which tasks wait though cards are free, in words."""
     words = [
         f" In {model}, {percent(pool['asked'])} of the cards are asked for and {percent(pool['allocation'])} in"
@@ -136,7 +136,7 @@ def _stuck(run: Answer) -> str:
     return "".join(words)
 
 
-def _waits(run: Answer) -> Chart:
+def _waits(run: JobResult) -> Chart:
     """Mean as a dot, p90 as a diamond, as for the running times beside it."""
     data: list[dict[str, Any]] = []
     for priority in Priority:
@@ -220,7 +220,7 @@ def _eviction_chart(evictions: Evictions) -> Chart:
     )
 
 
-def _verdicts(trace: Answer, run: Answer, evictions: Evictions) -> list[Verdict]:
+def _verdicts(trace: JobResult, run: JobResult, evictions: Evictions) -> list[Verdict]:
     """The paper's three observations, in its order."""
     return [
         *_request_verdicts(trace),
@@ -232,7 +232,7 @@ def _verdicts(trace: Answer, run: Answer, evictions: Evictions) -> list[Verdict]
     ]
 
 
-def _request_verdicts(trace: Answer) -> list[Verdict]:
+def _request_verdicts(trace: JobResult) -> list[Verdict]:
     theirs = paper()["statistics"]
     whole, eight = 100 * trace["whole_card_pods"], 100 * trace["eight_card_pods"]
     return [
@@ -249,7 +249,7 @@ def _request_verdicts(trace: Answer) -> list[Verdict]:
     ]
 
 
-def _running_verdict(trace: Answer) -> Verdict:
+def _running_verdict(trace: JobResult) -> Verdict:
     theirs = paper()["statistics"]
     p90, p99 = trace["running_percentiles"]
     hours, days = theirs["running_p90_hours"], theirs["running_p99_days"]
@@ -264,7 +264,7 @@ def _within_twice(mine: float, theirs: float) -> bool:
     return theirs / 2 <= mine <= 2 * theirs
 
 
-def _wait_verdicts(run: Answer) -> list[Verdict]:
+def _wait_verdicts(run: JobResult) -> list[Verdict]:
     theirs = paper()["statistics"]
     rows = [row for priority in Priority for row in run["views"]["waits"][NAMES[priority]]]
     means, most = {}, {}
@@ -291,7 +291,7 @@ def _wait_verdicts(run: Answer) -> list[Verdict]:
     ]
 
 
-def _use_verdict(run: Answer) -> Verdict:
+def _use_verdict(run: JobResult) -> Verdict:
     known = paper()["statistics"]["allocation_below"]
     named = dict.fromkeys(known["models"], 1.0)
     mine = {model: p["allocation"] for model, p in run["views"]["pools"].items() if of_model(named, model)}
@@ -300,7 +300,7 @@ def _use_verdict(run: Answer) -> Verdict:
     return Verdict(claim, all(100 * rate < known["percent"] for rate in mine.values()), f"here {words}.")
 
 
-def _demand_verdicts(trace: Answer) -> list[Verdict]:
+def _demand_verdicts(trace: JobResult) -> list[Verdict]:
     theirs = paper()["statistics"]
     (least_a, most_a), (least_b, most_b) = theirs["demand_extremes"].values()
     of_paper = (1 - least_a / most_a, 1 - least_b / most_b)
@@ -324,7 +324,7 @@ def _demand_verdicts(trace: Answer) -> list[Verdict]:
     ]
 
 
-def _eviction_verdicts(trace: Answer, evictions: Evictions) -> list[Verdict]:
+def _eviction_verdicts(trace: JobResult, evictions: Evictions) -> list[Verdict]:
     theirs = paper()["statistics"]
     low, high = theirs["eviction_peak_hours"]
     ended, evicted = evictions.ended.sum(axis=0), evictions.evicted.sum(axis=0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gfs.batch.job import Answer
+from gfs.batch.job import JobResult
 from gfs.domain.errors import InputError
 from gfs.plans.runs import PlanRun
 from gfs.plans.setting import Setting
@@ -17,7 +17,7 @@ class Outcome:
 
     run: PlanRun
     setting: Setting
-    figures: Answer
+    figures: JobResult
     """Empty if it failed."""
     error: str = ""
     """Why it failed."""

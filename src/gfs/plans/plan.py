@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from gfs.batch.job import Answer
+from gfs.batch.job import JobResult
 from gfs.domain.errors import InputError
 from gfs.plans.choose import Choice, Outcome, best_by_guarantee, choose
 from gfs.plans.demand import first_scales, largest_scale, last_scale
@@ -14,7 +14,7 @@ from gfs.plans.rounds import first_round, second_round, third_round
 from gfs.plans.runs import PlanRun
 from gfs.plans.setting import Setting
 
-Compute = Callable[[Sequence[PlanRun]], tuple[Mapping[PlanRun, Answer], Mapping[PlanRun, str]]]
+Compute = Callable[[Sequence[PlanRun]], tuple[Mapping[PlanRun, JobResult], Mapping[PlanRun, str]]]
 """Gives the answers of runs, and why the others failed."""
 
 

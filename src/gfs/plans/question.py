@@ -8,7 +8,7 @@ from math import isfinite
 
 from gfs.assembly.parameters import Parameters
 from gfs.assembly.schedulers import find_scheduler, least_quota_share
-from gfs.batch.traces import Generated, Trace, workload_of
+from gfs.batch.traces import GeneratedTrace, Trace, workload_of
 from gfs.domain.errors import InputError
 from gfs.plans.runs import PlanRun
 from gfs.plans.setting import Levers, Setting, levers_of
@@ -92,7 +92,7 @@ def ask(
             f"{trace.label} has no spot tasks: nobody can be evicted or wait for a quota, so there is nothing to"
             " plan; add spot tasks (job_type Spot), for example those you would like to sell"
         )
-    own = 0 if isinstance(trace, Generated) else _own_guarantees(trace, parameters)
+    own = 0 if isinstance(trace, GeneratedTrace) else _own_guarantees(trace, parameters)
     quota = parameters.quota or recipe.quota
     return Question(
         trace=trace,

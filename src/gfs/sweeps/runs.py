@@ -7,7 +7,7 @@ from typing import Any
 
 from gfs.assembly.parameters import Parameters
 from gfs.assembly.run import run_simulation
-from gfs.batch.job import Answer
+from gfs.batch.job import JobResult
 from gfs.batch.traces import Trace, workload_of
 from gfs.telemetry.metrics import Metrics
 
@@ -51,7 +51,7 @@ class SweepRun:
         """The parameters; raises InputError for one that does not exist or is out of range."""
         return Parameters().changed(dict(self.settings))
 
-    def run(self) -> Answer:
+    def run(self) -> JobResult:
         """Simulate it."""
         parameters = self.parameters()
         workload = workload_of(self.trace, parameters.guarantee_hours, parameters.checkpoint_interval)
@@ -59,7 +59,7 @@ class SweepRun:
         return figures_of(result.metrics)
 
 
-def figures_of(metrics: Metrics) -> Answer:
+def figures_of(metrics: Metrics) -> JobResult:
     """The metrics as columns of a table: `hp_` and `spot_` before those of a class."""
     values = metrics.to_dict()
     return {

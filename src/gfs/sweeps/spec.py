@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any
 
 from gfs.assembly.schedulers import find_scheduler
-from gfs.batch.traces import Generated, Given, Trace
+from gfs.batch.traces import GeneratedTrace, Trace, TraceFiles
 from gfs.domain.errors import InputError
 from gfs.files import read_toml
 from gfs.sweeps.runs import SweepRun, Value
@@ -56,7 +56,7 @@ class Sweep:
     fixed: Mapping[str, Value]
     sample: int | None
     sample_seed: int
-    given: Given | None
+    given: TraceFiles | None
     """The trace, if it is in files: read once, not once a run."""
 
     def runs(self) -> list[SweepRun]:
@@ -106,7 +106,7 @@ class Sweep:
     def _trace(self, seed: int, spot_scale: float) -> Trace:
         if self.given is not None:
             return self.given
-        made = Generated(self.trace["preset"], spot_scale, seed)
+        made = GeneratedTrace(self.trace["preset"], spot_scale, seed)
         return made._replace(nodes=self.trace.get("nodes"), days=self.trace.get("days"))
 
 
@@ -137,7 +137,7 @@ def _sweep(document: dict[str, Any], folder: Path) -> Sweep:
         fixed,
         sample,
         _whole("sample_seed", document.get("sample_seed", 0)),
-        Given.of(folder / trace["jobs"], folder / trace["nodes"]) if "jobs" in trace else None,
+        TraceFiles.of(folder / trace["jobs"], folder / trace["nodes"]) if "jobs" in trace else None,
     )
 
 

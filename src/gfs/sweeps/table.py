@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from gfs.batch.job import Answer
+from gfs.batch.job import JobResult
 from gfs.domain.errors import InputError
 from gfs.files import write_atomically
 from gfs.sweeps.runs import Value
@@ -38,7 +38,7 @@ class TableRun(Protocol):
         ...
 
 
-def results_table(runs: Sequence[TableRun], answers: Mapping[Any, Answer], errors: Mapping[Any, str]) -> pa.Table:
+def results_table(runs: Sequence[TableRun], answers: Mapping[Any, JobResult], errors: Mapping[Any, str]) -> pa.Table:
     """One row a run, in the order of the sweep: what varied, the metrics, and why it failed if it did."""
     rows = []
     for number, run in enumerate(runs):
