@@ -19,8 +19,8 @@ from gfs.domain.errors import GfsError, InputError
 if TYPE_CHECKING:
     from gfs.batch.job import Job, JobResult
     from gfs.batch.traces import Trace
-    from gfs.plans.plan import Plan
-    from gfs.plans.question import Question
+    from gfs.plans.plan import CapacityPlan
+    from gfs.plans.request import PlanRequest
     from gfs.plans.runs import PlanRun
 
 EPILOG = """Examples:
@@ -31,7 +31,7 @@ gfs plan --jobs jobs.csv --nodes nodes.csv --target-evictions 0.02 --out my-plan
 
 gfs simulate --jobs jobs.csv --nodes nodes.csv --config my-plan/gfs.toml"""
 
-QUESTION = "The question"
+QUESTION = "The request"
 
 
 def plan(
@@ -99,7 +99,7 @@ def plan(
     is computed is kept there: a plan that was stopped goes on where it was.
     """
     from gfs.cli.bars import busy
-    from gfs.plans.plan import make_plan
+    from gfs.plans.plan import capacity_plan
 
     end_with_workers()
     with busy("Reading the trace ..."):
@@ -110,9 +110,9 @@ def plan(
         for path in (*files, json):
             outputs.plan(path)
         with busy("Reading the trace ..."):
-            question = _question(trace, scheduler, seed, settings, config, target, max_wait, quick)
+            request = _question(trace, scheduler, seed, settings, config, target, max_wait, quick)
         with job_progress() as started:
-            made = make_plan(question, _computing(out, workers or os.cpu_count() or 1, started))
+            made = capacity_plan(request, _computing(out, workers or os.cpu_count() or 1, started))
         _report(made, files, json, outputs)
 
 
@@ -141,13 +141,13 @@ def _question(
     target: float,
     max_wait: float,
     quick: bool,
-) -> Question:
+) -> PlanRequest:
     from gfs.assembly.parameters import Parameters, parse_settings
-    from gfs.plans.question import ask
+    from gfs.plans.request import plan_request
 
     base, named = (Parameters(), frozenset[str]()) if config is None else Parameters.named_in_toml(config)
     given = parse_settings(settings or ())
-    question = ask(
+    request = plan_request(
         trace,
         scheduler,
         seed=seed,
@@ -157,10 +157,10 @@ def _question(
         max_wait=max_wait,
         quick=quick,
     )
-    if question.own_guarantees:
-        own, spot = f"{question.own_guarantees:,}", f"{question.spot_tasks:,}"
+    if request.own_guarantees:
+        own, spot = f"{request.own_guarantees:,}", f"{request.spot_tasks:,}"
         note(f"{own} of {spot} spot tasks have their own guarantee_hours in the trace: for them no other is tried")
-    return question
+    return request
 
 
 Computed = tuple[Mapping["PlanRun", "JobResult"], Mapping["PlanRun", str]]
@@ -191,13 +191,13 @@ def _computing(
     return compute
 
 
-def _report(made: Plan, files: tuple[Path, Path, Path], json: Path | None, outputs: Outputs) -> None:
+def _report(made: CapacityPlan, files: tuple[Path, Path, Path], json: Path | None, outputs: Outputs) -> None:
     """Print the answer and write the files."""
     from rich.text import Text
 
     from gfs.cli.plan_tables import plan_tables
     from gfs.files import write_text
-    from gfs.plans.summary import summary
+    from gfs.plans.summary_text import summary
     from gfs.plans.view import view_of
     from gfs.report.plan_page import plan_page
     from gfs.sweeps.table import results_table, write_results
@@ -207,9 +207,9 @@ def _report(made: Plan, files: tuple[Path, Path, Path], json: Path | None, outpu
     if json != STDOUT:
         show(Text(view.answer), *plan_tables(view))
     every = made.runs()
-    answers = {outcome.run: outcome.figures for outcome in every if not outcome.error}
-    errors = {outcome.run: outcome.error for outcome in every if outcome.error}
-    rows = results_table([outcome.run for outcome in every], answers, errors)
+    answers = {result.run: result.figures for result in every if not result.error}
+    errors = {result.run: result.error for result in every if result.error}
+    rows = results_table([result.run for result in every], answers, errors)
     outputs.save(page, lambda path: plan_page(view, path))
     outputs.save(config, lambda path: write_text(path, view.config))
     outputs.save(table, lambda path: write_results(rows, path))
