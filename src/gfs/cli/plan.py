@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gfs.cli.console import note, say, show
-from gfs.cli.job_progress import end_with_workers, job_progress
+from gfs.cli.job_progress import end_with_workers, job_progress, result_folder
 from gfs.cli.options import RUN, TRACE, Config, Json, ResultFolder, RunsAtOnce, Settings
-from gfs.cli.outputs import STDOUT, Outputs, make_folder
+from gfs.cli.outputs import STDOUT, Outputs
 from gfs.domain.errors import GfsError, InputError
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ gfs plan --jobs jobs.csv --nodes nodes.csv --target-evictions 0.02 --out my-plan
 
 gfs simulate --jobs jobs.csv --nodes nodes.csv --config my-plan/gfs.toml"""
 
-QUESTION = "The request"
+TARGETS = "Targets"
 
 
 def plan(
@@ -41,14 +41,14 @@ def plan(
         typer.Option(
             "--preset",
             metavar="NAME",
-            help="A made-up trace: demo, paper, production or fleet. Without any trace it is demo.",
+            help="A synthetic trace: demo, paper, production or fleet. Without any trace it is demo.",
             rich_help_panel=TRACE,
         ),
     ] = None,
     seed: Annotated[
         int,
         typer.Option(
-            "--seed", metavar="N", min=0, help="Of the made-up trace, and of the runs.", rich_help_panel=TRACE
+            "--seed", metavar="N", min=0, help="Of the synthetic trace, and of the runs.", rich_help_panel=TRACE
         ),
     ] = 0,
     jobs: Annotated[
@@ -66,7 +66,7 @@ def plan(
             metavar="SHARE",
             help="The most that may be evicted: evictions / runs of spot tasks, what gfs simulate prints as"
             " 'evicted, of runs'.",
-            rich_help_panel=QUESTION,
+            rich_help_panel=TARGETS,
         ),
     ] = 0.05,
     max_wait: Annotated[
@@ -75,7 +75,7 @@ def plan(
             "--max-wait",
             metavar="SECONDS",
             help="Spot work counts as sold up to this mean wait of spot tasks.",
-            rich_help_panel=QUESTION,
+            rich_help_panel=TARGETS,
         ),
     ] = 3600.0,
     scheduler: Annotated[
@@ -104,16 +104,15 @@ def plan(
     end_with_workers()
     with busy("Reading the trace ..."):
         trace = _trace(preset, seed, jobs, nodes)
-    make_folder(out)
-    with Outputs(*(path for path in (jobs, nodes, config) if path)) as outputs:
+    with result_folder(out), Outputs(*(path for path in (jobs, nodes, config) if path)) as outputs:
         files = out / "plan.html", out / "gfs.toml", out / "settings.parquet"
         for path in (*files, json):
             outputs.plan(path)
         with busy("Reading the trace ..."):
-            request = _question(trace, scheduler, seed, settings, config, target, max_wait, quick)
+            request = _request(trace, scheduler, seed, settings, config, target, max_wait, quick)
         with job_progress() as started:
-            made = capacity_plan(request, _computing(out, workers or os.cpu_count() or 1, started))
-        _report(made, files, json, outputs)
+            plan = capacity_plan(request, _computing(out, workers or os.cpu_count() or 1, started))
+        _report(plan, files, json, outputs)
 
 
 def _trace(preset: str | None, seed: int, jobs: Path | None, nodes: Path | None) -> Trace:
@@ -122,7 +121,7 @@ def _trace(preset: str | None, seed: int, jobs: Path | None, nodes: Path | None)
     from gfs.workloads import PRESETS
 
     if jobs is not None and nodes is not None and preset is not None:
-        raise InputError("--preset makes up a trace and --jobs gives one: leave out one of them")
+        raise InputError("--preset generates a trace and --jobs names one: leave out one of them")
     given = own_trace(jobs, nodes)
     if given is not None:
         return given
@@ -132,7 +131,7 @@ def _trace(preset: str | None, seed: int, jobs: Path | None, nodes: Path | None)
     return GeneratedTrace(name, seed=seed)
 
 
-def _question(
+def _request(
     trace: Trace,
     scheduler: str,
     seed: int,
@@ -185,14 +184,14 @@ def _computing(
             errors[job] = str(error)
             note(f"failed: {job.label}: {error}")
 
-        answers: Mapping[Any, JobResult] = run_jobs(runs, cache, partial(on_this_machine, workers), started, failed)
-        return answers, errors
+        found: Mapping[Any, JobResult] = run_jobs(runs, cache, partial(on_this_machine, workers), started, failed)
+        return found, errors
 
     return compute
 
 
-def _report(made: CapacityPlan, files: tuple[Path, Path, Path], json: Path | None, outputs: Outputs) -> None:
-    """Print the answer and write the files."""
+def _report(plan: CapacityPlan, files: tuple[Path, Path, Path], json: Path | None, outputs: Outputs) -> None:
+    """Print the plan and write its files."""
     from rich.text import Text
 
     from gfs.cli.plan_tables import plan_tables
@@ -203,17 +202,17 @@ def _report(made: CapacityPlan, files: tuple[Path, Path, Path], json: Path | Non
     from gfs.sweeps.table import results_table, write_results
 
     page, config, table = files
-    view = view_of(made)
+    view = view_of(plan)
     if json != STDOUT:
         show(Text(view.answer), *plan_tables(view))
-    every = made.runs()
-    answers = {result.run: result.figures for result in every if not result.error}
+    every = plan.runs()
+    figures = {result.run: result.figures for result in every if not result.error}
     errors = {result.run: result.error for result in every if result.error}
-    rows = results_table([result.run for result in every], answers, errors)
+    rows = results_table([result.run for result in every], figures, errors)
     outputs.save(page, lambda path: plan_page(view, path))
     outputs.save(config, lambda path: write_text(path, view.config))
     outputs.save(table, lambda path: write_results(rows, path))
-    outputs.save_json(json, summary(made))
+    outputs.save_json(json, summary(plan))
     if json != STDOUT:
         say()
         say(f"The page: open {page} in a browser. The settings: --config {config}")

@@ -146,7 +146,7 @@ def installed() -> dict[str, str]:
 
 
 def _band(rolled: Rolled) -> dict[str, Any]:
-    """The largest series in the last week: what was said so many hours before, and what came."""
+    """The largest series in the last week: predicted so many hours before, and actual."""
     known = rolled.counted[0, -WEEK_HOURS:]
 
     def last(values: Any) -> list[float | None]:
@@ -156,7 +156,7 @@ def _band(rolled: Rolled) -> dict[str, Any]:
 
     return {
         "hour": rolled.start + rolled.actual.shape[1] - len(known) + HORIZON - 1,
-        "came": last(rolled.actual),
+        "actual": last(rolled.actual),
         "expected": last(rolled.mean),
         "bounds": {f"{p:g}": last(values) for p, values in rolled.quantiles.items()},
     }

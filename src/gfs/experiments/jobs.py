@@ -87,10 +87,10 @@ def merged(jobs: Iterable[Job]) -> dict[Job, Job]:
     return {job: replace(job, views=views[job.alike()]) if isinstance(job, Simulation) else job for job in wanted}
 
 
-def answered(
+def run_simulations(
     jobs: Iterable[Job], cache: ResultCache, workers: int, started: Callable[[list[Job]], Progress]
 ) -> dict[Job, JobResult]:
     """Every job with its answer, so many computed at the same time."""
     stands_for = merged(jobs)
-    answers = run_jobs(stands_for.values(), cache, partial(on_this_machine, workers), started)
-    return {job: answers[other] for job, other in stands_for.items()}
+    results = run_jobs(stands_for.values(), cache, partial(on_this_machine, workers), started)
+    return {job: results[other] for job, other in stands_for.items()}

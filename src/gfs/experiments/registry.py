@@ -6,7 +6,7 @@ from gfs.experiments.ablations import ABLATIONS
 from gfs.experiments.beyond import BEYOND
 from gfs.experiments.comparison import COMPARISON
 from gfs.experiments.deployment import DEPLOYMENT
-from gfs.experiments.exhibit import Experiment
+from gfs.experiments.experiment import Experiment
 from gfs.experiments.forecasters import FORECASTERS
 from gfs.experiments.guarantees import GUARANTEES
 from gfs.experiments.heat_map import HEAT_MAP

@@ -37,10 +37,10 @@ def mean_of(values: Iterable[float]) -> Mean:
     return Mean(float(numbers.mean()), float(t.ppf(0.975, len(numbers) - 1) * spread))
 
 
-def metric(answers: Iterable[JobResult], *path: str) -> Mean | None:
+def metric(results: Iterable[JobResult], *path: str) -> Mean | None:
     """The mean of a metric such as ('spot', 'jqt_mean') over runs; None where a run has none."""
     values = []
-    for answer in answers:
+    for answer in results:
         value = answer["metrics"]
         for step in path:
             value = value[step]
