@@ -12,7 +12,7 @@ from builders import Draft, hp, nodes, spot, workload
 from gfs.batch.job import JobResults
 from gfs.cli.main import app
 from gfs.experiments.experiment import Experiment, Finding, Section, Setup
-from gfs.experiments.registry import EXPERIMENTS
+from gfs.experiments.report import EXPERIMENTS
 from gfs.workloads import write_trace
 
 

@@ -83,8 +83,7 @@ def reproduce(
     from gfs.cli.bars import busy
     from gfs.experiments.experiment import FindingCounts
     from gfs.experiments.jobs import run_simulations
-    from gfs.experiments.registry import EXPERIMENTS
-    from gfs.experiments.report import Provenance, markdown, page, sections
+    from gfs.experiments.report import EXPERIMENTS, Provenance, markdown, page, sections
     from gfs.files import write_text
 
     end_with_workers()
@@ -115,7 +114,7 @@ def reproduce(
 
 
 def _check_part(name: str) -> str:
-    from gfs.experiments.registry import EXPERIMENTS
+    from gfs.experiments.report import EXPERIMENTS
 
     if name not in EXPERIMENTS:
         raise InputError(f"unknown part {name!r}; choose from {', '.join(EXPERIMENTS)}")

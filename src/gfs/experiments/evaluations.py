@@ -98,7 +98,7 @@ class Evaluation:
         return SECONDS.get(self.model, 4.0) if all(installed().values()) else 4.0
 
     def identity(self) -> dict[str, Any]:
-        """Where the extra is installed later, there is another answer to be had."""
+        """Whether the extra is installed belongs to it: installed later, it gives another result."""
         packages = installed() if self.model in NETWORKS else {}
         return {"job": "forecaster", "demand": self.demand.identity(), "model": self.model, "packages": packages}
 

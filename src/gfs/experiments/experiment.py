@@ -120,9 +120,9 @@ class Section:
 NO_SPOT = "There are no spot tasks in this trace: nobody waits for a quota, and nobody can be evicted."
 
 
-def without_spot(answer: JobResult) -> bool:
+def without_spot(result: JobResult) -> bool:
     """Whether a run had no spot task."""
-    return not answer["metrics"]["spot"]["tasks"]
+    return not result["metrics"]["spot"]["tasks"]
 
 
 @dataclass(frozen=True, slots=True)

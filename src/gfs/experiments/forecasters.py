@@ -61,7 +61,7 @@ def jobs(setup: Setup) -> list[Job]:
 def section(setup: Setup, results: JobResults) -> Section:
     """Scores, how OrgLinear stands against the networks here and in the paper, and forecasts beside actual demand."""
     found = {name: results[job] for name, job in _evaluations(setup).items()}
-    scores = {name: Scores(**answer["scores"]) for name, answer in found.items() if "scores" in answer}
+    scores = {name: Scores(**result["scores"]) for name, result in found.items() if "scores" in result}
     shows = (
         "How well HP demand is known four hours before: forecasters are fitted on the first 80% of the hours and"
         " asked at every hour of the rest."
@@ -77,12 +77,12 @@ def section(setup: Setup, results: JobResults) -> Section:
     return Section(shows, blocks, _findings(scores, without) if beside else (), [without] if without else ())
 
 
-def _demand_words(source: Source, answer: JobResult) -> str:
+def _demand_words(source: Source, result: JobResult) -> str:
     """What is forecast."""
-    used, every = len(answer["series"]), answer["of"]
+    used, every = len(result["series"]), result["of"]
     which = f"the {used} largest of {every} series by GPU-hours" if used < every else f"{used} series"
     kind = "demand in" if isinstance(source, DemandFile) else "HP demand of the trace"
-    hours, test = answer["hours"], answer["test_hours"]
+    hours, test = result["hours"], result["test_hours"]
     text = _sentence(f"{kind} {source.label}: {which}, {hours:,} hours, the last {test:,} for the test")
     return text + (" That is less than a week: differences may be chance." if test < WEEK_HOURS else "")
 
@@ -259,8 +259,8 @@ def _highest(values: Iterable[float | None]) -> float:
     return max((value for value in values if value is not None), default=0.0)
 
 
-def _band_chart(name: str, answer: JobResult, top: float) -> Chart:
-    band, day = answer["band"], answer["first_day"]
+def _band_chart(name: str, result: JobResult, top: float) -> Chart:
+    band, day = result["band"], result["first_day"]
     clock = Clock(date.fromisoformat(day) if day else None)
     x0, actual = clock.at(band["hour"]), band["actual"]
     bounds = {float(p): values for p, values in band["bounds"].items()}
@@ -280,7 +280,7 @@ def _band_chart(name: str, answer: JobResult, top: float) -> Chart:
     }
     lines = band_lines(band["expected"], bounds, x0, clock.step, forecaster_colours([name])[name])
     return Chart(
-        f"{name}: {answer['series'][0]}",
+        f"{name}: {result['series'][0]}",
         f"The largest series in the last {len(actual)} hours: what was expected four hours ahead, the"
         " bands up to its 0.9 and 0.95 bounds, and the actual demand. Red: above the 0.95 bound, where 5 of 100 hours"
         f" should be.{high}",

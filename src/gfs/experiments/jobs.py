@@ -1,4 +1,4 @@
-"""What experiments need to have computed: jobs that any process can run and that say what they depend on."""
+"""The simulations of experiments, as jobs."""
 
 from __future__ import annotations
 
@@ -66,11 +66,12 @@ class Simulation:
             seed=self.seed,
             record_quota="quota" in self.views,
         )
-        answer = result.summary()
-        answer["tasks"] = len(workload.tasks)
-        answer["capacity"] = workload.capacity()
-        answer["views"] = {name: VIEWS[name](result) for name in sorted(self.views)}
-        return answer
+        return {
+            **result.summary(),
+            "tasks": len(workload.tasks),
+            "capacity": workload.capacity(),
+            "views": {name: VIEWS[name](result) for name in sorted(self.views)},
+        }
 
     def alike(self) -> Simulation:
         """The run without what is wanted of it."""
@@ -90,7 +91,7 @@ def merged(jobs: Iterable[Job]) -> dict[Job, Job]:
 def run_simulations(
     jobs: Iterable[Job], cache: ResultCache, workers: int, started: Callable[[list[Job]], Progress]
 ) -> dict[Job, JobResult]:
-    """Every job with its answer, so many computed at the same time."""
+    """Every job with its result, so many computed at the same time."""
     stands_for = merged(jobs)
     results = run_jobs(stands_for.values(), cache, partial(on_this_machine, workers), started)
     return {job: results[other] for job, other in stands_for.items()}

@@ -7,12 +7,35 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from gfs.batch.job import JobResults
+from gfs.experiments.ablations import ABLATIONS
+from gfs.experiments.beyond import BEYOND
+from gfs.experiments.comparison import COMPARISON
+from gfs.experiments.deployment import DEPLOYMENT
 from gfs.experiments.experiment import Experiment, Finding, FindingCounts, Section, Setup
+from gfs.experiments.forecasters import FORECASTERS
+from gfs.experiments.guarantees import GUARANTEES
+from gfs.experiments.heat_map import HEAT_MAP
 from gfs.experiments.jobs import Simulation
+from gfs.experiments.statistics import STATISTICS
 from gfs.report.columns import amount, percent, short_seconds
 from gfs.report.page import Block, DataTable, Words, build_page
 from gfs.report.page import Section as PageSection
 from gfs.version import __version__
+
+EXPERIMENTS: dict[str, Experiment] = {
+    experiment.name: experiment
+    for experiment in (
+        STATISTICS,
+        HEAT_MAP,
+        COMPARISON,
+        GUARANTEES,
+        FORECASTERS,
+        ABLATIONS,
+        DEPLOYMENT,
+        BEYOND,
+    )
+}
+"""By name, in the order of the report."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +101,8 @@ def _plain_words(setup: Setup, results: JobResults) -> str:
     """What GFS would have changed on the user's cluster, in one paragraph."""
     assert setup.given is not None
     runs = {
-        job.scheduler: answer["metrics"]
-        for job, answer in results.items()
+        job.scheduler: result["metrics"]
+        for job, result in results.items()
         if isinstance(job, Simulation) and {name for name, _ in job.settings} <= {"quota_share"}
     }
     before = next((name for name in ("static", "yarn-cs", "fgd", "lyra") if name in runs), None)

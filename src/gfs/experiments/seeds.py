@@ -40,8 +40,8 @@ def mean_of(values: Iterable[float]) -> Mean:
 def metric(results: Iterable[JobResult], *path: str) -> Mean | None:
     """The mean of a metric such as ('spot', 'jqt_mean') over runs; None where a run has none."""
     values = []
-    for answer in results:
-        value = answer["metrics"]
+    for result in results:
+        value = result["metrics"]
         for step in path:
             value = value[step]
         if value is None:

@@ -91,7 +91,7 @@ class PlanRun:
             for window in ((None, first + span / 2), (first + span / 2, None))
         ]
         return {
-            **figures_of(result.metrics),
+            **figures_of(result),
             **asdict(delivered(result.events, workload, parameters.rules)),
             "first_half_eviction_rate": halves[0],
             "second_half_eviction_rate": halves[1],
