@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from gfs.assembly.parallel import BarProgress, run_all
 from gfs.assembly.parameters import Parameters
 from gfs.assembly.recipes import Recipe
 from gfs.assembly.result import RunResult, Window
 from gfs.assembly.run import Progress, run_simulation, with_task_defaults
 from gfs.assembly.schedulers import find_scheduler
+from gfs.batch.comparison import BarProgress, run_all
 from gfs.domain.errors import BadRows, InputError
 from gfs.domain.node import NodeEvent
 from gfs.domain.workload import Workload, check_node_events, check_workload

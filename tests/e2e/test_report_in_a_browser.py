@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from gfs import generate
-from gfs.experiments.registry import EXPERIMENTS
+from gfs.experiments.report import EXPERIMENTS
 from gfs.workloads import write_trace
 
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)

@@ -9,7 +9,10 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from builders import Draft, hp, nodes, spot, workload
+from gfs.batch.job import JobResults
 from gfs.cli.main import app
+from gfs.experiments.experiment import Experiment, Finding, Section, Setup
+from gfs.experiments.report import EXPERIMENTS
 from gfs.workloads import write_trace
 
 
@@ -82,3 +85,15 @@ def test_errors_name_what_is_wrong(
     assert result.exit_code == 2
     assert said in result.output
     assert "Traceback" not in result.output
+    assert not (tmp_path / "out").exists(), "a bad option leaves no empty folder"
+
+
+def test_the_terminal_counts_as_the_page_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def section(setup: Setup, results: JobResults) -> Section:
+        return Section("Shows.", [], [Finding("a", True, "x"), Finding("b", None, "no data"), Finding("c", False, "y")])
+
+    monkeypatch.setitem(EXPERIMENTS, "comparison", Experiment("comparison", "Test", lambda setup: [], section))
+    result = gfs("--only", "comparison", "--out", str(tmp_path / "out"))
+    counted = "3 findings: 1 agrees, 1 disagrees, 1 cannot be told"
+    assert f"Test: {counted}\n  cannot be told: b: no data\n  disagrees: c: y\n" in result.output
+    assert counted in (tmp_path / "out/report.html").read_text(encoding="utf-8")

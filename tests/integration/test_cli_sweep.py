@@ -77,10 +77,16 @@ def test_a_run_that_fails_is_told_and_the_rest_goes_on(file: Path, tmp_path: Pat
     ("words", "said"),
     [
         (("no.toml", "--out", "out"), "no.toml: cannot be read"),
+        (("bad.toml", "--out", "out"), "bad.toml: sample = 1000000000: must be a number of runs, 1 to 100,000"),
         (("show", "nowhere"), "no results of a sweep can be read there"),
     ],
 )
-def test_errors_name_what_is_wrong(words: tuple[str, ...], said: str) -> None:
+def test_errors_name_what_is_wrong(
+    words: tuple[str, ...], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "bad.toml").write_text("sample = 1000000000\n" + TEXT, encoding="utf-8")
     result = gfs(*words)
     assert result.exit_code == 2
     assert said in result.output
+    assert not (tmp_path / "out").exists(), "a bad option leaves no empty folder"

@@ -12,15 +12,15 @@ import numpy as np
 import pytest
 
 from gfs import InputError
-from gfs.batch.job import Answer
-from gfs.batch.traces import Given
+from gfs.batch.job import JobResult
+from gfs.batch.traces import TraceFiles
 from gfs.experiments.evaluations import HORIZON, NETWORKS, DemandFile, Evaluation, demand_of, installed, largest
-from gfs.experiments.exhibit import Exhibit
+from gfs.experiments.experiment import Section, Setup
 from gfs.experiments.forecasters import FORECASTERS
-from gfs.experiments.setup import Setup
 from gfs.forecasting.evaluation import Scores, roll
 from gfs.forecasting.naive import PERSISTENCE
-from gfs.report.page import Chart, DataTable, Section, Words, build_page
+from gfs.report.page import Chart, DataTable, Words, build_page
+from gfs.report.page import Section as PageSection
 
 HOURS, ORGANIZATIONS = 300, 8
 JOBS = "job_name,organization,gpu_model,cpu_request,gpu_request,worker_num,submit_time,duration,job_type\n"
@@ -39,22 +39,22 @@ def demand_file(folder: Path, hours: int = HOURS, organizations: int = ORGANIZAT
     return str(path)
 
 
-def trace(folder: Path, *rows: str) -> Given:
+def trace(folder: Path, *rows: str) -> TraceFiles:
     (folder / "jobs.csv").write_text(JOBS + "".join(f"{row}\n" for row in rows))
     (folder / "nodes.csv").write_text(NODES)
-    return Given.of(folder / "jobs.csv", folder / "nodes.csv")
+    return TraceFiles.of(folder / "jobs.csv", folder / "nodes.csv")
 
 
-def answered(setup: Setup) -> dict[Any, Answer]:
+def run_simulations(setup: Setup) -> dict[Any, JobResult]:
     """As they read from their files."""
     return {job: json.loads(json.dumps(job.run(), allow_nan=False)) for job in jobs_of(setup)}
 
 
-def shown(setup: Setup, answers: dict[Any, Answer]) -> Exhibit:
-    """The exhibit, after it was put on a page."""
-    exhibit = FORECASTERS.exhibit(setup, answers)
-    assert build_page("t", "s", [Section(FORECASTERS.title, exhibit.blocks)])
-    return exhibit
+def shown(setup: Setup, results: dict[Any, JobResult]) -> Section:
+    """The section, after it was put on a page."""
+    section = FORECASTERS.section(setup, results)
+    assert build_page("t", "s", [PageSection(FORECASTERS.title, section.blocks)])
+    return section
 
 
 def models_of(setup: Setup) -> set[str]:
@@ -65,8 +65,8 @@ def jobs_of(setup: Setup) -> list[Any]:
     return list(FORECASTERS.jobs(setup))
 
 
-def blocks_of(exhibit: Exhibit, kind: type[Any]) -> list[Any]:
-    return [block for block in exhibit.blocks if isinstance(block, kind)]
+def blocks_of(section: Section, kind: type[Any]) -> list[Any]:
+    return [block for block in section.blocks if isinstance(block, kind)]
 
 
 @pytest.fixture
@@ -78,16 +78,16 @@ def bare(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setitem(sys.modules, name, None)
 
 
-def with_networks(answers: dict[Any, Answer], **factors: float) -> dict[Any, Answer]:
+def with_networks(results: dict[Any, JobResult], **factors: float) -> dict[Any, JobResult]:
     """As if the networks had been run: each so many times as far off as orglinear, 2 unless it is said."""
-    plain = next(answer for job, answer in answers.items() if job.model == "orglinear")
+    plain = next(answer for job, answer in results.items() if job.model == "orglinear")
 
     def scores(name: str) -> dict[str, float]:
         return {key: value * factors.get(name, 2.0) for key, value in plain["scores"].items()}
 
     return {
         job: {**plain, "scores": scores(job.model), "band": None} if job.model in NETWORKS else answer
-        for job, answer in answers.items()
+        for job, answer in results.items()
     }
 
 
@@ -111,9 +111,9 @@ class TestEvaluation:
         band = Evaluation(source, "orglinear").run()["band"]
         # 60 hours of test, the last three of which have no four hours after them: 57 forecasts, the first from
         # hour 240 for hour 243
-        assert (band["hour"], len(band["came"])) == (243, 57)
-        assert band["came"] == pytest.approx(demand_of(source).gpus[7, 243:300], abs=0.01)
-        assert np.mean(np.array(band["came"]) <= band["bounds"]["0.95"]) > 0.8
+        assert (band["hour"], len(band["actual"])) == (243, 57)
+        assert band["actual"] == pytest.approx(demand_of(source).gpus[7, 243:300], abs=0.01)
+        assert np.mean(np.array(band["actual"]) <= band["bounds"]["0.95"]) > 0.8
 
     def test_identity_is_what_is_in_the_file_and_what_is_installed(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -156,42 +156,42 @@ class TestJobs:
 class TestExhibit:
     def test_the_table_shows_the_scores(self, tmp_path: Path) -> None:
         setup = Setup(quick=True, series=demand_file(tmp_path))
-        answers = answered(setup)
-        exhibit = shown(setup, answers)
-        (table,) = blocks_of(exhibit, DataTable)
+        results = run_simulations(setup)
+        section = shown(setup, results)
+        (table,) = blocks_of(section, DataTable)
         rows = {row[0]: dict(zip(table.header, row, strict=True)) for row in table.rows}
-        for job, answer in answers.items():
+        for job, answer in results.items():
             scores = Scores(**answer["scores"])
             row = rows[job.model]
             assert row["MAE [GPUs]"] == f"{scores.mae:.2f}"
             assert row["RMSE [GPUs]"] == f"{scores.rmse:.2f}"
             assert row["0.95-MAQE"] == f"{scores.maqe_95:.3f}"
             assert row["covered 0.95 [%]"] in (f"{100 * scores.coverage_95:.1f}", "100")
-        assert "the 6 largest of 8 series" in blocks_of(exhibit, Words)[0].text
-        assert len(blocks_of(exhibit, Chart)) == 4
-        assert "quick" in exhibit.missing[0]
-        assert [verdict.agrees for verdict in exhibit.verdicts] == [None]
+        assert "the 6 largest of 8 series" in blocks_of(section, Words)[0].text
+        assert len(blocks_of(section, Chart)) == 4
+        assert "quick" in section.missing[0]
+        assert [finding.agrees for finding in section.findings] == [None]
 
     @pytest.mark.usefixtures("bare")
     def test_without_the_extra_nothing_is_claimed(self, tmp_path: Path) -> None:
         setup = Setup(series=demand_file(tmp_path))
-        exhibit = shown(setup, answered(setup))
-        assert "gfs[baselines]" in exhibit.missing[0]
-        assert [(v.agrees, "gfs[baselines]" in v.found) for v in exhibit.verdicts] == [(None, True)]
-        assert len(blocks_of(exhibit, DataTable)) == 1
+        section = shown(setup, run_simulations(setup))
+        assert "gfs[baselines]" in section.missing[0]
+        assert [(v.agrees, "gfs[baselines]" in v.found) for v in section.findings] == [(None, True)]
+        assert len(blocks_of(section, DataTable)) == 1
 
     @pytest.mark.usefixtures("bare")
     def test_orglinear_against_the_next_best_beside_the_paper(self, tmp_path: Path) -> None:
         setup = Setup(series=demand_file(tmp_path))
         # dlinear is a tenth less off than orglinear, deepar twice as far
-        exhibit = shown(setup, with_networks(answered(setup), dlinear=0.9))
-        against = {row[0]: row for row in blocks_of(exhibit, DataTable)[1].rows}
+        section = shown(setup, with_networks(run_simulations(setup), dlinear=0.9))
+        against = {row[0]: row for row in blocks_of(section, DataTable)[1].rows}
         assert against["MAE [GPUs]"][2].startswith("dlinear ")
         assert against["MAE [GPUs]"][3:] == ["+11.1%", "-24.3%"]  # 1 / 0.9
         assert against["0.95-MAQE"][2].startswith("deepar ")
         assert against["0.95-MAQE"][3:] == ["-50.0%", "-54.4%"]  # 1 / 2, and 0.026 / 0.057 in the paper
         assert against["train [s]"][4] == "-98.4%"  # 464.9 / 28,610.1
-        agrees = {verdict.claim: verdict.agrees for verdict in exhibit.verdicts}
+        agrees = {finding.claim: finding.agrees for finding in section.findings}
         assert agrees == {
             "orglinear has the lowest MAE of the seven": False,
             "orglinear has the lowest MSE of the seven": False,
@@ -203,18 +203,18 @@ class TestExhibit:
 
     def test_a_trace_of_spot_tasks_has_no_demand(self, tmp_path: Path) -> None:
         setup = Setup(quick=True, given=trace(tmp_path, "a,lab,A100,4,1,1,0,100,Spot"))
-        exhibit = shown(setup, answered(setup))
-        assert exhibit.missing == ["There is no HP task in this trace: no demand to forecast."]
-        assert not exhibit.blocks
+        section = shown(setup, run_simulations(setup))
+        assert section.missing == ["There is no HP task in this trace: no demand to forecast."]
+        assert not section.blocks
 
     def test_a_short_trace_is_too_short(self, tmp_path: Path) -> None:
         setup = Setup(quick=True, given=trace(tmp_path, "a,lab,A100,4,1,1,0,100,HP", "b,lab,A100,4,1,1,36000,9,HP"))
-        exhibit = shown(setup, answered(setup))
-        assert exhibit.missing[0].startswith("10 hours of demand are too few")
+        section = shown(setup, run_simulations(setup))
+        assert section.missing[0].startswith("10 hours of demand are too few")
 
     def test_one_organization_and_no_paper_beside_the_users_trace(self, tmp_path: Path) -> None:
         rows = [f"j{i},lab,A100,4,{1 + i % 3},1,{1800 * i},{3600 * (1 + i % 4)},HP" for i in range(96)]
         setup = Setup(quick=True, given=trace(tmp_path, *rows))
-        exhibit = shown(setup, answered(setup))
-        assert not exhibit.verdicts
-        assert "1 series, 47 hours, the last 10 for the test" in blocks_of(exhibit, Words)[0].text
+        section = shown(setup, run_simulations(setup))
+        assert not section.findings
+        assert "1 series, 47 hours, the last 10 for the test" in blocks_of(section, Words)[0].text

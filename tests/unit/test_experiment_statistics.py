@@ -8,19 +8,19 @@ from typing import Any
 import pytest
 
 from builders import Draft, hp, nodes, play, spot, workload
-from gfs.batch.cache import Cache
-from gfs.batch.traces import Given
+from gfs.batch.cache import ResultCache
+from gfs.batch.traces import TraceFiles
 from gfs.domain.units import DAY, HOUR
 from gfs.domain.workload import Workload
-from gfs.experiments.deployment import DEPLOYMENT, Pool, _verdicts, of_model, static_words, whole_cluster
-from gfs.experiments.exhibit import Exhibit, Experiment
+from gfs.experiments.deployment import DEPLOYMENT, PoolChange, _findings, of_model, static_words, whole_cluster
+from gfs.experiments.experiment import Experiment, Section, Setup
 from gfs.experiments.heat_map import HEAT_MAP, _swing
-from gfs.experiments.jobs import answered
-from gfs.experiments.setup import Setup
+from gfs.experiments.jobs import run_simulations
 from gfs.experiments.statistics import STATISTICS
 from gfs.experiments.trace_statistics import POINTS, TraceStatistics, thinned
 from gfs.experiments.views import heat, pools
-from gfs.report.page import Chart, DataTable, Section, build_page
+from gfs.report.page import Chart, DataTable, build_page
+from gfs.report.page import Section as PageSection
 from gfs.telemetry.inspection import Cdf
 from gfs.workloads import write_trace
 
@@ -35,18 +35,20 @@ DRAFTS = (
 
 
 def given(folder: Path, world: Workload) -> Setup:
-    return Setup(given=Given.of(*write_trace(world, folder)))
+    return Setup(given=TraceFiles.of(*write_trace(world, folder)))
 
 
-def shown(experiment: Experiment, setup: Setup, folder: Path) -> Exhibit:
-    answers = answered(experiment.jobs(setup), Cache(folder / "cache"), 1, lambda missing: lambda job: None)
-    exhibit = experiment.exhibit(setup, answers)
-    build_page("x", "x", [Section("x", exhibit.blocks)])
-    return exhibit
+def shown(experiment: Experiment, setup: Setup, folder: Path) -> Section:
+    results = run_simulations(
+        experiment.jobs(setup), ResultCache(folder / "cache"), 1, lambda missing: lambda job: None
+    )
+    section = experiment.section(setup, results)
+    build_page("x", "x", [PageSection("x", section.blocks)])
+    return section
 
 
-def of_kind(exhibit: Exhibit, kind: type[Any]) -> list[Any]:
-    return [block for block in exhibit.blocks if isinstance(block, kind)]
+def of_kind(section: Section, kind: type[Any]) -> list[Any]:
+    return [block for block in section.blocks if isinstance(block, kind)]
 
 
 def test_evictions_and_allocation_by_pool() -> None:
@@ -120,14 +122,14 @@ def test_models_of_the_paper() -> None:
 
 def test_verdicts_of_the_deployment() -> None:
     """A100: 20% of 100 runs, then 5%: -75%. 1000 cards x 0.10 x $2.50 x 730 h = $182,500."""
-    pool = Pool("A100", 1000, (100, 100), (20, 5), (0.7, 0.8), 0.9)
+    pool = PoolChange("A100", 1000, (100, 100), (20, 5), (0.7, 0.8), 0.9)
     assert pool.benefit == pytest.approx(182_500)
-    others = [Pool(model, 10, (10, 10), (0, 0), (0.6, 0.7), 1.3) for model in ("A10", "A800")]
-    less, below, more, worth = _verdicts([pool, *others])
+    others = [PoolChange(model, 10, (10, 10), (0, 0), (0.6, 0.7), 1.3) for model in ("A10", "A800")]
+    less, below, more, worth = _findings([pool, *others])
     assert (less.agrees, below.agrees, more.agrees, worth.agrees) == (True, True, False, True)
     assert "-75.0%" in less.found
     assert "A800 +10.00 (possible 40.00, paper +22.79)" in more.found  # less than half of the paper's
-    few = _verdicts([pool._replace(evictions=(3, 0)), *others])[0]
+    few = _findings([pool._replace(evictions=(3, 0)), *others])[0]
     assert (few.agrees, few.found) == (None, "too few to tell: 3 evictions before, 0 after.")
 
 
@@ -143,10 +145,10 @@ def test_what_a_trace_cannot_show_is_named(tmp_path: Path, name: str) -> None:
     drafts: list[Draft]
     drafts, words = CASES[name]
     setup = given(tmp_path, workload([*nodes(8), *nodes(1, model="T4", prefix="t")], drafts))
-    exhibit = shown(STATISTICS, setup, tmp_path)
-    assert words in " ".join(exhibit.missing)
-    assert not exhibit.verdicts
-    assert "paper" not in of_kind(exhibit, DataTable)[0].header
+    section = shown(STATISTICS, setup, tmp_path)
+    assert words in " ".join(section.missing)
+    assert not section.findings
+    assert "paper" not in of_kind(section, DataTable)[0].header
     for other in (HEAT_MAP, DEPLOYMENT):
         assert shown(other, setup, tmp_path).blocks
 
@@ -159,11 +161,11 @@ def test_four_weeks_of_evictions(tmp_path: Path) -> None:
         drafts += [spot(f"s{day}", gpus=8, at=start, lasting=1800 + HOUR)]
         drafts += [hp(f"h{day}", gpus=8, at=start + HOUR, lasting=HOUR)]
     setup = given(tmp_path, workload(nodes(8), drafts))
-    exhibit = shown(STATISTICS, setup, tmp_path)
-    chart = next(chart for chart in of_kind(exhibit, Chart) if "evicted" in chart.title)
+    section = shown(STATISTICS, setup, tmp_path)
+    chart = next(chart for chart in of_kind(section, Chart) if "evicted" in chart.title)
     assert [line["name"] for line in chart.data] == ["week 1", "week 2", "week 3", "week 4", "all weeks"]
     rates = chart.data[-1]["y"]
     assert rates[10] == 100.0
     assert [rate for rate in rates if rate is not None] == [100.0, 0.0]
     assert "28 of 56 runs" in chart.caption
-    assert not any("four weeks" in words for words in exhibit.missing)
+    assert not any("four weeks" in words for words in section.missing)

@@ -8,21 +8,20 @@ from typing import Any
 
 import pytest
 
-from gfs.batch.cache import Cache
-from gfs.batch.job import Answer, Job
-from gfs.batch.traces import Generated, Given
+from gfs.batch.cache import ROOT, ResultCache, imported_files
+from gfs.batch.job import Job, JobResult
+from gfs.batch.traces import GeneratedTrace, TraceFiles
 from gfs.domain.errors import InputError
 from gfs.experiments.comparison import COMPARISON, SCHEDULERS, runs
-from gfs.experiments.exhibit import Exhibit, Verdict
-from gfs.experiments.gap import GapSample
-from gfs.experiments.jobs import Simulation, answered, merged
-from gfs.experiments.report import Made, markdown, page
+from gfs.experiments.experiment import Finding, FindingCounts, Section, Setup
+from gfs.experiments.jobs import Simulation, merged, run_simulations
+from gfs.experiments.report import Provenance, markdown, page
 from gfs.experiments.seeds import Mean, mean_of, metric
-from gfs.experiments.setup import Setup
 from gfs.experiments.trace_statistics import TraceStatistics
+from gfs.experiments.victim_gap import GapSample
 from gfs.report.page import DataTable
 
-SMALL = Generated("demo", nodes=4, days=1)
+SMALL = GeneratedTrace("demo", nodes=4, days=1)
 
 
 def ignored(missing: list[Job]) -> Any:
@@ -47,7 +46,7 @@ class Sum:
     def identity(self) -> dict[str, Any]:
         return {"job": "sum", "number": self.number}
 
-    def run(self) -> Answer:
+    def run(self) -> JobResult:
         with Path(self.log).open("a", encoding="utf-8") as file:
             file.write(f"{self.number}\n")
         if self.number == 13:
@@ -72,42 +71,42 @@ class TestMeans:
         assert not Mean(10, 2).apart(Mean(12.4, 0.5))
 
     def test_a_metric_that_a_run_does_not_have(self) -> None:
-        answers = [{"metrics": {"spot": {"eviction_rate": rate}}} for rate in (0.1, None)]
-        assert metric(answers, "spot", "eviction_rate") is None
-        assert metric(answers[:1], "spot", "eviction_rate") == Mean(0.1, 0.0)
+        results = [{"metrics": {"spot": {"eviction_rate": rate}}} for rate in (0.1, None)]
+        assert metric(results, "spot", "eviction_rate") is None
+        assert metric(results[:1], "spot", "eviction_rate") == Mean(0.1, 0.0)
 
 
 class TestCache:
     def test_what_was_computed_is_not_computed_again(self, tmp_path: Path) -> None:
-        cache, log = Cache(tmp_path / "cache"), str(tmp_path / "log")
+        cache, log = ResultCache(tmp_path / "cache"), str(tmp_path / "log")
         jobs = [Sum(n, log) for n in (3, 4, 3)]
-        first = answered(jobs, cache, 1, ignored)
+        first = run_simulations(jobs, cache, 1, ignored)
         assert first[Sum(4, log)] == {"sum": 10}
-        assert answered([*jobs, Sum(5, log)], cache, 1, ignored)[Sum(5, log)] == {"sum": 15}
+        assert run_simulations([*jobs, Sum(5, log)], cache, 1, ignored)[Sum(5, log)] == {"sum": 15}
         assert Path(log).read_text(encoding="utf-8").split() == ["4", "3", "5"]  # the longest first, each once
 
     def test_a_run_that_was_stopped_goes_on_where_it_was(self, tmp_path: Path) -> None:
-        cache, log = Cache(tmp_path / "cache"), str(tmp_path / "log")
+        cache, log = ResultCache(tmp_path / "cache"), str(tmp_path / "log")
         with pytest.raises(InputError, match="13 cannot"):
-            answered([Sum(20, log), Sum(13, log), Sum(2, log)], cache, 1, ignored)
-        answered([Sum(20, log), Sum(2, log)], cache, 1, ignored)
+            run_simulations([Sum(20, log), Sum(13, log), Sum(2, log)], cache, 1, ignored)
+        run_simulations([Sum(20, log), Sum(2, log)], cache, 1, ignored)
         assert Path(log).read_text(encoding="utf-8").split() == ["20", "13", "2"]
 
     def test_several_at_once_give_the_same(self, tmp_path: Path) -> None:
         log = str(tmp_path / "log")
         jobs = [Sum(n, log) for n in range(1, 6)]
-        alone = answered(jobs, Cache(tmp_path / "one"), 1, ignored)
-        assert answered(jobs, Cache(tmp_path / "two"), 2, ignored) == alone
+        alone = run_simulations(jobs, ResultCache(tmp_path / "one"), 1, ignored)
+        assert run_simulations(jobs, ResultCache(tmp_path / "two"), 2, ignored) == alone
 
     def test_a_broken_file_counts_as_none(self, tmp_path: Path) -> None:
-        cache, job = Cache(tmp_path), Sum(3, str(tmp_path / "log"))
+        cache, job = ResultCache(tmp_path), Sum(3, str(tmp_path / "log"))
         cache.keep(job, job.run())
         (file,) = tmp_path.glob("*.json")
         file.write_text(file.read_text(encoding="utf-8")[:20], encoding="utf-8")
         assert cache.find(job) is None
 
     def test_other_parameters_are_another_run(self, tmp_path: Path) -> None:
-        cache, job = Cache(tmp_path), Simulation(SMALL, "static")
+        cache, job = ResultCache(tmp_path), Simulation(SMALL, "static")
         cache.keep(job, {"x": 1})
         assert cache.find(job) == {"x": 1}
         assert cache.find(replace(job, settings=(("quota_share", "0.35"),))) == {"x": 1}  # what it is anyway
@@ -123,13 +122,32 @@ class TestCache:
     def test_a_given_trace_is_what_is_in_its_files(self, tmp_path: Path) -> None:
         for name, text in (("a", "1"), ("b", "2"), ("c", "1")):
             (tmp_path / name).write_text(text, encoding="utf-8")
-        a, b, c = (Given.of(tmp_path / name, tmp_path / "a") for name in "abc")
+        a, b, c = (TraceFiles.of(tmp_path / name, tmp_path / "a") for name in "abc")
         assert a.identity() == c.identity() != b.identity()
 
     def test_a_folder_that_cannot_be_made(self, tmp_path: Path) -> None:
         (tmp_path / "file").write_text("", encoding="utf-8")
+        job = Sum(3, str(tmp_path / "log"))
         with pytest.raises(InputError, match="cannot be made"):
-            Cache(tmp_path / "file" / "cache")
+            ResultCache(tmp_path / "file" / "cache").keep(job, {"sum": 6})
+
+    def test_what_is_kept_is_said_with_the_way_on(self, tmp_path: Path) -> None:
+        cache = ResultCache(tmp_path / "cache")
+        assert cache.summary() == "no run was complete, so none is kept"
+        cache.keep(Sum(3, ""), {"sum": 6})
+        assert cache.summary() == f"1 result is kept in {tmp_path}/cache; the same command again goes on from there"
+        cache.keep(Sum(4, ""), {"sum": 10})
+        assert cache.summary().startswith("2 results are kept in ")
+
+    def test_a_result_depends_on_the_code_that_the_job_imports(self) -> None:
+        def names(module: str) -> set[str]:
+            return {".".join(path.relative_to(ROOT).with_suffix("").parts) for path in imported_files(module)}
+
+        sweep, experiment = names("gfs.sweeps.runs"), names("gfs.experiments.jobs")
+        assert {"simulator.engine", "policies.gfs.preemption", "forecasting.naive", "workloads.__init__"} <= sweep
+        assert not any(name.startswith(("report.", "cli.", "experiments.")) for name in sweep)
+        assert {"experiments.views", "report.series"} <= experiment - sweep
+        assert "report.sweep_page" not in experiment
 
 
 class TestJobs:
@@ -153,13 +171,13 @@ class TestJobs:
         assert 0 < ended <= answer["metrics"]["spot"]["runs"]
         assert answer["views"]["quota"]["pool"] == "A100"
 
-    def test_the_quota_is_seen_with_the_forecast_and_what_came(self) -> None:
+    def test_the_quota_is_seen_with_the_forecast_and_the_actual_demand(self) -> None:
         view = Simulation(SMALL, "gfs", views=frozenset({"quota"})).run()["views"]["quota"]
-        rows = zip(view["expected_demand"], view["demand"], view["came"], strict=True)
+        rows = zip(view["expected_demand"], view["demand"], view["actual"], strict=True)
         rows = [row for row in rows if None not in row]
         assert len(rows) > 20
         assert all(expected <= bound for expected, bound, _ in rows)
-        assert sum(came <= bound for _, bound, came in rows) > len(rows) / 2
+        assert sum(actual <= bound for _, bound, actual in rows) > len(rows) / 2
 
     def test_where_nobody_looked_ahead_there_is_no_bound(self) -> None:
         view = Simulation(SMALL, "static", views=frozenset({"quota"})).run()["views"]["quota"]
@@ -172,8 +190,8 @@ class TestJobs:
         assert periods[0] > periods[1]
 
 
-def made_up(wait: dict[str, float], rate: dict[str, float]) -> dict[Job, Answer]:
-    """Answers of a comparison with one seed, the same at every load."""
+def made_up(wait: dict[str, float], rate: dict[str, float]) -> dict[Job, JobResult]:
+    """JobResults of a comparison with one seed, the same at every load."""
     setup = Setup(seeds=(0,))
     return {
         run: {
@@ -196,8 +214,8 @@ class TestComparison:
     def test_where_gfs_is_best_it_agrees_with_the_paper(self) -> None:
         wait = {"gfs": 5.0, "chronus": 10.0, "lyra": 20.0, "yarn-cs": 30.0, "fgd": 40.0}
         rate = {"gfs": 0.01, "lyra": 0.02, "yarn-cs": 0.03, "fgd": 0.04}
-        shown = COMPARISON.exhibit(Setup(seeds=(0,)), made_up(wait, rate))
-        low = shown.verdicts[1]
+        shown = COMPARISON.section(Setup(seeds=(0,)), made_up(wait, rate))
+        low = shown.findings[1]
         assert low.claim == "Lowest spot JQT, low load: gfs"
         assert low.agrees is True
         assert low.found == "gfs has the lowest here too; 10 of 10 pairs stand in the paper's order."
@@ -209,8 +227,8 @@ class TestComparison:
     def test_where_it_is_not_that_is_said_with_numbers(self) -> None:
         wait = {"gfs": 25.0, "chronus": 10.0, "lyra": 20.0, "yarn-cs": 30.0, "fgd": 40.0}
         rate = {"gfs": 0.025, "lyra": 0.02, "yarn-cs": 0.03, "fgd": 0.04}
-        shown = COMPARISON.exhibit(Setup(seeds=(0,)), made_up(wait, rate))
-        assert shown.verdicts[2] == Verdict(
+        shown = COMPARISON.section(Setup(seeds=(0,)), made_up(wait, rate))
+        assert shown.findings[2] == Finding(
             "Lowest evictions, low load: gfs",
             False,
             "here lyra has the lowest: 2.50 against 2.00; 5 of 6 pairs stand in the paper's order.",
@@ -218,15 +236,27 @@ class TestComparison:
 
 
 class TestReport:
+    def test_what_cannot_be_told_is_counted_apart(self) -> None:
+        findings = [
+            Finding("a", True, ""),
+            Finding("b", None, "no data."),
+            Finding("c", None, ""),
+            Finding("d", False, ""),
+        ]
+        assert FindingCounts.of(findings) == (1, 1, 2)
+        assert FindingCounts.of(findings).text() == "4 findings: 1 agrees, 1 disagrees, 2 cannot be told"
+        page_text = page({"One": Section("Shows this.", [], findings)}, Provenance("gfs reproduce", Setup(), 1.0), {})
+        assert "4 findings: 1 agrees, 1 disagrees, 2 cannot be told" in page_text
+
     def test_a_disagreement_is_as_loud_as_an_agreement(self) -> None:
         table = DataTable(["a", "b"], [["x", "1"], ["y", "2"]], frozenset({(0, 1)}), note="A note.")
-        shown = {"One": Exhibit("Shows this.", [table], [Verdict("claim", False, "by far.")], ["Half of it."])}
-        made = Made("gfs reproduce", Setup(), 12.0)
-        text = page(shown, made, {})
+        shown = {"One": Section("Shows this.", [table], [Finding("claim", False, "by far.")], ["Half of it."])}
+        provenance = Provenance("gfs reproduce", Setup(), 12.0)
+        text = page(shown, provenance, {})
         assert "DISAGREES" in text
         assert "What cannot be shown: Half of it." in text
-        assert "1 findings that are checked, 0 come out here and 1 do not" in text
-        assert markdown(shown, made).endswith(
+        assert "1 finding: 0 agree, 1 disagrees, 0 cannot be told" in text
+        assert markdown(shown, provenance).endswith(
             "## One\n\nShows this.\n\n* claim: **disagrees**. By far.\n\n"
             "| a | b |\n| --- | --- |\n| x | **1** |\n| y | 2 |\n\nA note.\n\nNot shown: Half of it.\n"
         )

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from builders import Stage, hp, nodes, play, spot
 from gfs.core.run import Run
-from gfs.policies.gfs.exact_victims import least_weight
+from gfs.experiments.victim_gap import least_weight
 from gfs.policies.gfs.gang_victims import CardSearch, Weights
 
 EQUAL = Weights(1.0, 0.0)

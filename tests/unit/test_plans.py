@@ -10,25 +10,33 @@ from typing import Any
 import pytest
 
 from gfs import Parameters
-from gfs.batch.job import Answer
-from gfs.batch.traces import Generated
+from gfs.batch.job import JobResult
+from gfs.batch.traces import GeneratedTrace
 from gfs.cli.plan_tables import plan_tables
 from gfs.domain.errors import InputError
-from gfs.plans.choose import Outcome, best_by_guarantee, choose
-from gfs.plans.config import config_text
-from gfs.plans.demand import first_scales, largest_scale, last_scale
-from gfs.plans.plan import Plan, make_plan
-from gfs.plans.question import Question, ask
-from gfs.plans.rounds import first_round, halfway, second_round, third_round
+from gfs.plans.plan import CapacityPlan, capacity_plan
+from gfs.plans.request import PlanRequest, plan_request
 from gfs.plans.runs import PlanRun
-from gfs.plans.setting import BOUNDS, CLOSE, PAPER, PS, TIGHT, WIDE, Bounds, Levers, Setting, levers_of
+from gfs.plans.search import (
+    SettingResult,
+    best_by_guarantee,
+    choose,
+    first_round,
+    first_scales,
+    halfway,
+    largest_scale,
+    last_scale,
+    second_round,
+    third_round,
+)
+from gfs.plans.setting import BOUNDS, CLOSE, PAPER, PS, TIGHT, WIDE, Bounds, SearchSpace, Setting, search_space
+from gfs.plans.summary_text import config_text, summary_text
 from gfs.plans.view import view_of
-from gfs.plans.words import answer
 
-TRACE = Generated("demo", nodes=4, days=1)
+TRACE = GeneratedTrace("demo", nodes=4, days=1)
 
 
-def figures(evicted: float, wait: float, **more: Any) -> Answer:
+def figures(evicted: float, wait: float, **more: Any) -> JobResult:
     """What a run comes to."""
     usual = {
         "spot_eviction_rate": evicted,
@@ -48,81 +56,81 @@ def figures(evicted: float, wait: float, **more: Any) -> Answer:
     return usual | more
 
 
-def tried(p: float, hours: float, eta: Bounds, evicted: float, wait: float) -> Outcome:
+def tried(p: float, hours: float, eta: Bounds, evicted: float, wait: float) -> SettingResult:
     setting = Setting(p, hours, eta)
-    return Outcome(PlanRun(TRACE, "gfs", 0, setting.values()), setting, figures(evicted, wait))
+    return SettingResult(PlanRun(TRACE, "gfs", 0, setting.values()), setting, figures(evicted, wait))
 
 
 class TestChoose:
     def test_the_shortest_wait_within_the_target(self) -> None:
         """0.06 is beyond the target of 0.05; of the others 300 s is the shortest."""
-        outcomes = [
+        results = [
             tried(0.8, 1, PAPER, 0.06, 100),
             tried(0.9, 1, PAPER, 0.05, 300),
             tried(0.95, 1, PAPER, 0.01, 400),
         ]
-        choice = choose(outcomes, 0.05)
-        assert choice.outcome.setting.p == 0.9
-        assert choice.meets
-        assert not choice.alike
+        recommendation = choose(results, 0.05)
+        assert recommendation.result.setting.p == 0.9
+        assert recommendation.meets
+        assert not recommendation.alike
 
     def test_of_equal_waits_the_one_with_fewer_evictions(self) -> None:
-        outcomes = [tried(0.9, 1, PAPER, 0.03, 300), tried(0.8, 1, PAPER, 0.02, 300)]
-        assert choose(outcomes, 0.05).outcome.setting.p == 0.8
+        results = [tried(0.9, 1, PAPER, 0.03, 300), tried(0.8, 1, PAPER, 0.02, 300)]
+        assert choose(results, 0.05).result.setting.p == 0.8
 
     def test_of_equals_the_shortest_guarantee_and_the_nearest_to_the_paper(self) -> None:
-        outcomes = [
+        results = [
             tried(0.9, 2, PAPER, 0.0, 0),
             tried(0.8, 1, PAPER, 0.0, 0),
             tried(0.9, 1, TIGHT, 0.0, 0),
             tried(0.9, 1, PAPER, 0.0, 0),
         ]
-        choice = choose(outcomes, 0.05)
-        assert choice.outcome.setting == Setting(0.9, 1, PAPER)
-        assert choice.alike
-        assert choose(outcomes[::-1], 0.05).outcome.setting == Setting(0.9, 1, PAPER)
+        recommendation = choose(results, 0.05)
+        assert recommendation.result.setting == Setting(0.9, 1, PAPER)
+        assert recommendation.alike
+        assert choose(results[::-1], 0.05).result.setting == Setting(0.9, 1, PAPER)
 
     def test_none_within_the_target_gives_the_nearest_and_by_how_much_it_misses(self) -> None:
-        outcomes = [tried(0.8, 1, PAPER, 0.12, 100), tried(0.99, 1, PAPER, 0.07, 900)]
-        choice = choose(outcomes, 0.05)
-        assert choice.outcome.setting.p == 0.99
-        assert choice.missed_by == pytest.approx(0.02)
-        assert not choice.meets
+        results = [tried(0.8, 1, PAPER, 0.12, 100), tried(0.99, 1, PAPER, 0.07, 900)]
+        recommendation = choose(results, 0.05)
+        assert recommendation.result.setting.p == 0.99
+        assert recommendation.missed_by == pytest.approx(0.02)
+        assert not recommendation.meets
 
     def test_what_failed_is_never_recommended(self) -> None:
         stuck = replace(tried(0.9, 1, PAPER, 0, 0), figures={}, error="stuck")
-        assert choose([stuck, tried(0.8, 1, PAPER, 0.2, 1)], 0.05).outcome.setting.p == 0.8
+        assert choose([stuck, tried(0.8, 1, PAPER, 0.2, 1)], 0.05).result.setting.p == 0.8
         with pytest.raises(InputError, match="no setting could be simulated: stuck"):
             choose([stuck], 0.05)
 
     def test_the_best_of_each_guarantee(self) -> None:
-        outcomes = [
+        results = [
             tried(0.8, 1, PAPER, 0.01, 50),
             tried(0.8, 4, PAPER, 0.09, 10),
             tried(0.9, 4, PAPER, 0.04, 80),
         ]
-        best = best_by_guarantee(outcomes, 0.05)
-        assert [(c.outcome.setting.hours, c.outcome.setting.p) for c in best] == [(1, 0.8), (4, 0.9)]
+        best = best_by_guarantee(results, 0.05)
+        assert [(c.result.setting.hours, c.result.setting.p) for c in best] == [(1, 0.8), (4, 0.9)]
 
 
 class TestRounds:
-    levers = levers_of("forecast", (), own_guarantees=False, quick=False)
+    space = search_space("forecast", (), own_guarantees=False, quick=False)
 
     def test_first_every_p_with_every_guarantee(self) -> None:
-        grid = first_round(self.levers)
+        grid = first_round(self.space)
         assert len(grid) == 15
         assert {setting.eta for setting in grid} == {PAPER}
 
     def test_then_other_bounds_where_they_promise_something(self) -> None:
         """Shortest waits: p = 0.8 with 1 h and with 2 h. Best within the target: p = 0.99 with 1 h."""
-        levers = Levers((0.8, 0.99), (1.0, 2.0), BOUNDS)
+        space = SearchSpace((0.8, 0.99), (1.0, 2.0), BOUNDS)
         found = [
             tried(0.8, 1, PAPER, 0.06, 10),
             tried(0.99, 1, PAPER, 0.01, 90),
             tried(0.8, 2, PAPER, 0.07, 20),
             tried(0.99, 2, PAPER, 0.01, 99),
         ]
-        assert second_round(levers, found, 0.05) == [
+        assert second_round(space, found, 0.05) == [
             Setting(0.8, 1, TIGHT),
             Setting(0.8, 1, CLOSE),
             Setting(0.8, 2, TIGHT),
@@ -134,7 +142,7 @@ class TestRounds:
 
     def test_last_the_neighbours_of_the_best(self) -> None:
         found = [tried(0.85, 1, TIGHT, 0.01, 10), tried(0.8, 1, TIGHT, 0.06, 5)]
-        assert third_round(self.levers, found, 0.05) == [
+        assert third_round(self.space, found, 0.05) == [
             Setting(0.9, 1, TIGHT),
             Setting(0.85, 1, Bounds(0.32, 1.9)),  # between 0.5 to 1.5 and 0.2 to 2.5
         ]
@@ -143,21 +151,21 @@ class TestRounds:
         assert halfway(Bounds(0.1, 1.0), Bounds(0.1, 4.0)) == Bounds(0.1, 2.0)
 
     def test_what_was_given_stays(self) -> None:
-        assert levers_of("forecast", {"p", "eta_max"}, own_guarantees=True, quick=True) == Levers(
+        assert search_space("forecast", {"p", "eta_max"}, own_guarantees=True, quick=True) == SearchSpace(
             (None,), (None,), (None,)
         )
-        assert levers_of("adaptive", (), own_guarantees=False, quick=False).bounds == (None,)
+        assert search_space("adaptive", (), own_guarantees=False, quick=False).bounds == (None,)
 
     def test_a_quota_without_a_forecast_has_nothing_to_plan(self) -> None:
         with pytest.raises(InputError, match=r"'fixed'.*quota=forecast"):
-            levers_of("fixed", (), own_guarantees=False, quick=False)
+            search_space("fixed", (), own_guarantees=False, quick=False)
 
     def test_one_setting_alone_needs_no_more_rounds(self) -> None:
-        levers = Levers((None,), (None,), (None,))
-        (only,) = first_round(levers)
-        found = [Outcome(PlanRun(TRACE, "gfs", 0, ()), only, figures(0.1, 10))]
-        assert second_round(levers, found, 0.05) == []
-        assert third_round(levers, found, 0.05) == []
+        space = SearchSpace((None,), (None,), (None,))
+        (only,) = first_round(space)
+        found = [SettingResult(PlanRun(TRACE, "gfs", 0, ()), only, figures(0.1, 10))]
+        assert second_round(space, found, 0.05) == []
+        assert third_round(space, found, 0.05) == []
         assert only.label == "as given"
 
 
@@ -182,8 +190,8 @@ class TestDemand:
         assert last_scale(holds) == last
 
 
-def question(target: float = 0.05, max_wait: float = 3600.0, quick: bool = False) -> Question:
-    return ask(
+def request(target: float = 0.05, max_wait: float = 3600.0, quick: bool = False) -> PlanRequest:
+    return plan_request(
         TRACE,
         "gfs",
         seed=0,
@@ -202,13 +210,13 @@ class Fake:
         self.evicted = evicted
         self.asked: list[PlanRun] = []
 
-    def __call__(self, runs: Sequence[PlanRun]) -> tuple[dict[PlanRun, Answer], dict[PlanRun, str]]:
+    def __call__(self, runs: Sequence[PlanRun]) -> tuple[dict[PlanRun, JobResult], dict[PlanRun, str]]:
         self.asked += runs
         return {run: self.one(run) for run in runs if run.scheduler != "static"}, {
             run: "no room" for run in runs if run.scheduler == "static"
         }
 
-    def one(self, run: PlanRun) -> Answer:
+    def one(self, run: PlanRun) -> JobResult:
         settings: dict[str, Any] = {"p": 0.5, "eta_max": 8.0, **dict(run.settings)}
         load = run.spot_scale / run.node_share**4
         return figures(
@@ -219,8 +227,8 @@ class Fake:
 
 
 class TestPlan:
-    def plan(self, fake: Fake, **limits: Any) -> Plan:
-        return make_plan(replace(question(**limits), pools={0.9: {"A100": (20, 18)}, 1.1: {"A100": (20, 22)}}), fake)
+    def plan(self, fake: Fake, **limits: Any) -> CapacityPlan:
+        return capacity_plan(replace(request(**limits), pools={0.9: {"A100": (20, 18)}, 1.1: {"A100": (20, 22)}}), fake)
 
     def test_every_run_is_asked_for_once(self) -> None:
         fake = Fake()
@@ -236,7 +244,7 @@ class TestPlan:
         """
         made = self.plan(Fake())
         assert made.chosen.setting == Setting(0.9, 1, PAPER)
-        words = answer(made)
+        words = summary_text(made)
         assert words.startswith("Set p = 0.9, guarantee 1 h, eta 0.1 to 4: 4.00% of spot runs (40 of 1,000) are")
         assert "wait 3.75 min on average (target: at most 5.00%)" in words
         assert "as operators have it today, it would be impossible to run; without any quota 40.0%" in words
@@ -248,7 +256,7 @@ class TestPlan:
     def test_no_setting_within_the_target_is_said_first(self) -> None:
         """The fewest: p = 0.99 and eta up to 1.5 give 20 x 0.01 x 1.5 = 30%; a quarter of the spot work 7.5%."""
         made = self.plan(Fake(evicted=20))
-        words = answer(made)
+        words = summary_text(made)
         assert words.startswith(f"None of the {len(made.settings)} settings tried keeps evictions at or below 5.00%")
         assert "misses the target by 25 points" in words
         assert "Not even 0.25 times this spot work can be sold" in words
@@ -256,17 +264,17 @@ class TestPlan:
 
     def test_where_only_a_fixed_quota_keeps_the_target_it_is_not_kept_as_well(self) -> None:
         class Fixed(Fake):
-            def __call__(self, runs: Sequence[PlanRun]) -> tuple[dict[PlanRun, Answer], dict[PlanRun, str]]:
+            def __call__(self, runs: Sequence[PlanRun]) -> tuple[dict[PlanRun, JobResult], dict[PlanRun, str]]:
                 return {run: figures(0.01, 60) if run.scheduler == "static" else self.one(run) for run in runs}, {}
 
-        words = answer(self.plan(Fixed(evicted=20)))
+        words = summary_text(self.plan(Fixed(evicted=20)))
         assert "With the fixed quota the target is kept: here it takes no forecast." in words
 
     def test_a_quarter_of_one_task_is_no_work_to_sell(self) -> None:
         """Half of one task is one, which waits too long; of a quarter nothing is left, and nothing waits."""
 
         class OneTask(Fake):
-            def one(self, run: PlanRun) -> Answer:
+            def one(self, run: PlanRun) -> JobResult:
                 return figures(0.0, 0.0, spot_runs=0) if run.spot_scale < 0.5 else figures(0.0, 7200.0, spot_runs=1)
 
         made = self.plan(OneTask())
@@ -274,11 +282,11 @@ class TestPlan:
         assert made.largest is None
 
     def test_one_setting_alone_is_called_that(self) -> None:
-        one = replace(question(), levers=Levers((None,), (None,), (None,)), base=(("guarantee_hours", 2.0),))
-        words = answer(make_plan(one, Fake(evicted=0.01)))
+        one = replace(request(), space=SearchSpace((None,), (None,), (None,)), base=(("guarantee_hours", 2.0),))
+        words = summary_text(capacity_plan(one, Fake(evicted=0.01)))
         assert words.startswith("Only one setting was tried, as given: 4.00% of spot runs (40 of 1,000) are evicted")
         assert "of their runs with the guarantee of 2 h kept." in words
-        missed = answer(make_plan(one, Fake(evicted=0.1)))
+        missed = summary_text(capacity_plan(one, Fake(evicted=0.1)))
         assert missed.startswith("The only setting tried, as given, does not keep evictions at or below 5.00%")
 
     def test_why_a_setting_failed_stands_below_the_table(self) -> None:
@@ -289,7 +297,7 @@ class TestPlan:
         assert "no room" in str(table.caption)
 
     def test_a_target_that_nothing_can_miss(self) -> None:
-        words = answer(self.plan(Fake(evicted=0), target=0.0))
+        words = summary_text(self.plan(Fake(evicted=0), target=0.0))
         assert "0.0% of spot runs (0 of 1,000) are evicted" in words
         assert "at least 4 times the spot work could be sold" in words
         assert "With no quota the target is kept as well and waits are shorter: here it takes no forecast." in words
@@ -298,37 +306,38 @@ class TestPlan:
         """225 s are more than 200; half of the spot work waits 112.5 s, three quarters 169 s."""
         made = self.plan(Fake(), max_wait=200.0)
         assert [o.run.spot_scale for o in made.demand] == [0.5, 0.75, 1.0]
-        assert "only 0.75 times the spot work can be sold" in answer(made)
+        assert "only 0.75 times the spot work can be sold" in summary_text(made)
 
     def test_a_half_of_the_trace_that_misses_the_target_is_named(self) -> None:
         class Uneven(Fake):
-            def one(self, run: PlanRun) -> Answer:
+            def one(self, run: PlanRun) -> JobResult:
                 return {**super().one(run), "first_half_eviction_rate": 0.05, "second_half_eviction_rate": 0.06}
 
         words = "5.00% were evicted in its first half, 6.00% in its second; its second half alone misses the target."
-        assert answer(self.plan(Uneven())).endswith(words)  # 5% is not beyond 5%
+        assert summary_text(self.plan(Uneven())).endswith(words)  # 5% is not beyond 5%
 
     def test_a_cluster_too_small_for_ten_percent(self) -> None:
-        made = make_plan(question(quick=True), Fake())
+        made = capacity_plan(request(quick=True), Fake())
         assert [o.run.node_share for o in made.what_if] == [1.0]
-        assert "too small to ask for 10% more or fewer nodes" in answer(made)
+        assert "too small to ask for 10% more or fewer nodes" in summary_text(made)
 
     def test_all_alike(self) -> None:
         class Alike(Fake):
-            def one(self, run: PlanRun) -> Answer:
+            def one(self, run: PlanRun) -> JobResult:
                 return figures(0.0, 0.0)
 
-        assert "All settings come to the same on this trace, so keep the usual ones, p = 0.9, guarantee 1 h," in answer(
-            make_plan(question(), Alike())
+        assert (
+            "All settings come to the same on this trace, so keep the usual ones, p = 0.9, guarantee 1 h,"
+            in summary_text(capacity_plan(request(), Alike()))
         )
 
     def test_leases_have_no_eviction_rate(self) -> None:
         class Leases(Fake):
-            def one(self, run: PlanRun) -> Answer:
+            def one(self, run: PlanRun) -> JobResult:
                 return {**figures(0.0, 0.0), "spot_eviction_rate": None}
 
         with pytest.raises(InputError, match="leases"):
-            make_plan(question(), Leases())
+            capacity_plan(request(), Leases())
 
     def test_the_file_is_toml_and_names_what_was_chosen(self) -> None:
         text = config_text(self.plan(Fake()))
@@ -348,15 +357,15 @@ class TestQuestion:
     @pytest.mark.parametrize("target", [-0.1, 1.0, 5.0, float("nan")])
     def test_a_target_is_a_share(self, target: float) -> None:
         with pytest.raises(InputError, match="must be a share, 0 or more and below 1"):
-            question(target=target)
+            request(target=target)
 
     @pytest.mark.parametrize("wait", [0.0, -1.0, float("inf")])
     def test_a_wait_is_a_number_of_seconds(self, wait: float) -> None:
         with pytest.raises(InputError, match="must be a number of seconds above 0"):
-            question(max_wait=wait)
+            request(max_wait=wait)
 
     def test_what_was_given_holds_in_every_run(self) -> None:
-        asked = ask(
+        asked = plan_request(
             TRACE,
             "gfs",
             seed=0,
@@ -367,8 +376,8 @@ class TestQuestion:
             quick=False,
         )
         assert dict(asked.base) == {"guarantee_hours": 1.0, "theta": 60.0}
-        assert asked.levers.hours == (None,)
-        assert asked.levers.ps == PS
+        assert asked.space.hours == (None,)
+        assert asked.space.ps == PS
         run = asked.run(Setting(0.8, None, TIGHT))
         assert run.parameters() == Parameters(theta=60.0, p=0.8, eta_min=0.5, eta_max=1.5)
         assert [r.parameters().theta for r in asked.today()] == [60.0, 60.0]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import re
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -16,9 +17,9 @@ from typer.testing import CliRunner
 import gfs
 from builders import hp, nodes, spot, workload
 from gfs.assembly import schedulers
-from gfs.assembly.parcels import PackedScheduler, pack_scheduler, unpack_scheduler
 from gfs.assembly.plugins import find_plugins
 from gfs.assembly.schedulers import find_scheduler, list_schedulers
+from gfs.batch.transfer import PackedScheduler, pack_scheduler, unpack_scheduler
 from gfs.cli.main import app
 from gfs.policies.fit import first_fit
 from gfs.workloads import write_trace
@@ -229,12 +230,20 @@ class TestGivenAsAnObject:
         assert refusal(3).startswith("this scheduler cannot be used: an object of type int is no recipe")
         assert refusal(gfs.Composition) == "this scheduler cannot be used: Composition is a class: give an object of it"
 
-    def test_goes_to_a_worker_only_if_it_can_be_pickled(self) -> None:
-        with pytest.raises(gfs.InputError) as refused:  # because of the lambda
-            gfs.compare(self.work, schedulers=["gfs", self.mine], workers=2)
+    def test_goes_to_a_worker_also_with_lambdas(self) -> None:
+        results = gfs.compare(self.work, schedulers=["gfs", self.mine], workers=2)
+        alone = gfs.simulate(self.work, scheduler=self.mine)
+        assert [run.scheduler for run in results] == ["gfs", "mine"]
+        assert list(results)[1].events.equals(alone.events)
+
+    def test_goes_to_no_worker_if_it_cannot_be_pickled(self) -> None:
+        lock = threading.Lock()
+        mine = replace(self.mine, placer=lambda context: lock)
+        with pytest.raises(gfs.InputError) as refused:
+            gfs.compare(self.work, schedulers=["gfs", mine], workers=2)
         assert re.fullmatch(
             r"scheduler 'mine' cannot be handed to a process of its own \(\w+: .*\):"
-            " put it into a module, with functions instead of lambdas, or set workers to 1",
+            " put it into an installed module, without open files or locks in it, or set workers to 1",
             str(refused.value),
         )
 

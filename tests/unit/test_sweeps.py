@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from builders import hp, nodes, spot, workload
-from gfs.batch.traces import Generated, Given
+from gfs.batch.traces import GeneratedTrace, TraceFiles
 from gfs.domain.errors import InputError
 from gfs.sweeps.runs import SweepRun
 from gfs.sweeps.spec import read_sweep
@@ -35,13 +35,13 @@ class TestSpec:
             ("static", 0),
             ("static", 1),
         ]
-        assert runs[1].trace == Generated("demo", 1.0, 1, 4, 1)
+        assert runs[1].trace == GeneratedTrace("demo", 1.0, 1, 4, 1)
         assert runs[1].settings == (("p", 0.8),)
         assert runs[1].label == "scheduler=gfs, seed=1"
 
     def test_spot_scale_is_of_the_trace(self, tmp_path: Path) -> None:
         runs = swept(tmp_path, TRACE + "[vary]\nspot_scale = [1, 4]\n")
-        assert [run.trace.spot_scale for run in runs if isinstance(run.trace, Generated)] == [1.0, 4.0]
+        assert [run.trace.spot_scale for run in runs if isinstance(run.trace, GeneratedTrace)] == [1.0, 4.0]
         assert all(run.settings == () for run in runs)
 
     def test_a_sample_is_drawn_by_its_seed(self, tmp_path: Path) -> None:
@@ -55,15 +55,15 @@ class TestSpec:
     def test_a_trace_of_ones_own_is_seen_from_the_file(self, tmp_path: Path) -> None:
         write_trace(workload(nodes(8), [hp("h"), spot("s")]), tmp_path)
         (run,) = swept(tmp_path, '[trace]\njobs = "jobs.csv"\nnodes = "nodes.csv"\n[vary]\nseed = [0]\n')
-        assert run.trace == Given.of(tmp_path / "jobs.csv", tmp_path / "nodes.csv")
+        assert run.trace == TraceFiles.of(tmp_path / "jobs.csv", tmp_path / "nodes.csv")
 
     def test_the_files_of_a_trace_are_read_once_for_all_runs(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         write_trace(workload(nodes(8), [hp("h"), spot("s")]), tmp_path)
         asked: list[Path] = []
-        found = Given.of(tmp_path / "jobs.csv", tmp_path / "nodes.csv")
-        monkeypatch.setattr(Given, "of", lambda jobs, nodes: asked.append(jobs) or found)
+        found = TraceFiles.of(tmp_path / "jobs.csv", tmp_path / "nodes.csv")
+        monkeypatch.setattr(TraceFiles, "of", lambda jobs, nodes: asked.append(jobs) or found)
         runs = swept(tmp_path, '[trace]\njobs = "jobs.csv"\nnodes = "nodes.csv"\n[vary]\np = [0.7, 0.8, 0.9]\n')
         assert (len(runs), len(asked)) == (3, 1)
 
@@ -71,7 +71,7 @@ class TestSpec:
         ("text", "said"),
         [
             ("x", "not a TOML file"),
-            (TRACE, "[vary] says nothing"),
+            (TRACE, "[vary] is empty"),
             (TRACE + "[vary]\np = 0.9\n", "vary.p = 0.9: must be a list of values"),
             (TRACE + "[vary]\np = []\n", "vary.p = []: must be a list"),
             (TRACE + "[vary]\nq = [1]\n", "unknown parameter 'q'"),
@@ -79,16 +79,34 @@ class TestSpec:
             (TRACE + '[vary]\nscheduler = ["lira"]\n', "lira"),
             (TRACE + "[vary]\np = { low = 0.8, high = 0.9 }\n", "a range can only be sampled"),
             ("sample = 2\n" + TRACE + "[vary]\np = { low = 0.9, high = 0.8 }\n", "low = 0.9 is above high = 0.8"),
-            ("sample = 2\n" + TRACE + "[vary]\np = { from = 1 }\n", "a range is { low = ..., high = ... }"),
-            ("sample = 0\n" + TRACE + "[vary]\np = [0.9]\n", "sample = 0: must be a number of runs"),
-            ("runs = 3\n" + TRACE + "[vary]\np = [0.9]\n", "has 'runs', which nobody knows"),
-            ('[trace]\npreset = "x"\n[vary]\np = [0.9]\n', "trace.preset = 'x': choose one of demo"),
+            (
+                "sample = 2\n" + TRACE + "[vary]\np = { from = 1 }\n",
+                "vary.p = {'from': 1}: must be { low",
+            ),
+            ("sample = 0\n" + TRACE + "[vary]\np = [0.9]\n", "sample = 0: must be a number of runs, 1 to 100,000"),
+            (
+                "runs = 3\n" + TRACE + "[vary]\np = [0.9]\n",
+                "the file has the unknown key 'runs'",
+            ),
+            ('[trace]\npreset = "x"\n[vary]\np = [0.9]\n', "trace.preset = 'x': must be one of demo"),
             ('[trace]\njobs = "no.csv"\nnodes = "no.csv"\n[vary]\np = [0.9]\n', "there is no file"),
             ('[trace]\njobs = "sweep.toml"\n[vary]\np = [0.9]\n', "trace.nodes is missing"),
             (TRACE + "[vary]\np = [0.9]\n[set]\nm = [1]\n", "set.m = [1]: must be one value"),
-            ("vary = 3\n" + TRACE, "vary must be a table"),
+            ("vary = 3\n" + TRACE, "vary = 3: must be a table: [vary]"),
             (TRACE + '[vary]\nseed = ["a"]\n', "seed = 'a': must be a whole number"),
             (TRACE + "[vary]\nseed = [1.5]\n", "seed = 1.5: must be a whole number"),
+            (TRACE + "[vary]\nseed = [-1]\n", "seed = -1: must be a whole number, 0 or more"),
+            (TRACE + "[vary]\nspot_scale = [0]\n", "spot_scale = 0: must be a number above 0"),
+            (TRACE + "[vary]\np = [[0.9]]\n", "vary.p = [[0.9]]: must be a list of values"),
+            (
+                "sample = 1000000000\n" + TRACE + "[vary]\np = [0.9]\n",
+                "sample = 1000000000: must be a number",
+            ),
+            (TRACE + "hours = 3\n[vary]\np = [0.9]\n", "[trace] has the unknown key 'hours'; it may have preset"),
+            (TRACE.replace("days = 1", "days = 0") + "[vary]\np = [0.9]\n", "trace.days = 0: must be a number above 0"),
+            (TRACE.replace("nodes = 4", "nodes = 0") + "[vary]\np = [0.9]\n", "trace.nodes = 0: must be the name of a"),
+            (TRACE + 'jobs = "a.csv"\n[vary]\np = [0.9]\n', "both a preset and files"),
+            ("[vary]\np = [0.9]\n", "[trace] names no trace"),
             (TRACE + '[vary]\nspot_scale = ["x"]\n', "spot_scale = 'x': must be a number"),
             ('sample_seed = "x"\n' + TRACE + "[vary]\np = [0.9]\n", "sample_seed = 'x': must be a whole number"),
         ],
@@ -105,11 +123,17 @@ class TestSpec:
 
 def run(scheduler: str, seed: int, p: float) -> SweepRun:
     varied: tuple[tuple[str, Any], ...] = (("scheduler", scheduler), ("seed", seed), ("p", p))
-    return SweepRun(Generated("demo"), scheduler, seed, (("p", p),), varied)
+    return SweepRun(GeneratedTrace("demo"), scheduler, seed, (("p", p),), varied)
 
 
 def figures(evicted: float | None, wait: float, used: float) -> dict[str, Any]:
-    return {"spot_eviction_rate": evicted, "spot_jqt_mean": wait, "allocation_rate": used, "spot_runs": 7}
+    return {
+        "spot_eviction_rate": evicted,
+        "spot_jqt_mean": wait,
+        "goodput": used,
+        "allocation_rate": 0.9,
+        "spot_runs": 7,
+    }
 
 
 class TestTable:
@@ -118,7 +142,7 @@ class TestTable:
         table = results_table(runs, {runs[0]: figures(0.1, 5.0, 0.5)}, {runs[1]: "InputError: no"})
         assert table.column_names == [
             *("run", "scheduler", "seed", "p"),
-            *("spot_eviction_rate", "spot_jqt_mean", "allocation_rate", "spot_runs", "error"),
+            *("spot_eviction_rate", "spot_jqt_mean", "goodput", "allocation_rate", "spot_runs", "error"),
         ]
         assert table.schema.field("seed").type == pa.int64()
         assert table.schema.field("p").type == pa.float64()
@@ -131,7 +155,7 @@ class TestTable:
             run("gfs", 1, 0.9): figures(0.3, 30.0, 0.5),  # means 0.2, 20
             run("gfs", 0, 0.8): figures(0.2, 21.0, 0.5),  # as many evicted, longer waits: beaten
             run("lyra", 0, 0.9): figures(0.1, 50.0, 0.5),  # fewer evicted
-            run("fgd", 0, 0.9): figures(0.3, 60.0, 0.6),  # more cards in use
+            run("fgd", 0, 0.9): figures(0.3, 60.0, 0.6),  # more useful work
             run("chronus", 0, 0.9): figures(None, 70.0, 0.5),  # evicts nobody
         }
         failed = run("static", 0, 0.9)
@@ -150,6 +174,33 @@ class TestTable:
         assert results.groups[0].seeds == 2
         assert results.groups[0].means["spot_jqt_mean"] == 20.0
         assert results.failed == [("scheduler=static, p=0.9, seed=0", "InputError: too small")]
+
+    def test_more_gpus_in_use_alone_is_no_merit(self, tmp_path: Path) -> None:
+        """A setting that allocates more and wastes it has no place on the front."""
+        results = {
+            run("gfs", 0, 0.9): figures(0.1, 10.0, 0.5),
+            run("fgd", 0, 0.9): figures(0.3, 60.0, 0.5) | {"allocation_rate": 0.99},
+        }
+        write_results(results_table(list(results), results, {}), tmp_path / "results.parquet")
+        assert [group.best for group in read_results(tmp_path).groups] == [True, False]
+
+    def test_scenarios_do_not_compete(self, tmp_path: Path) -> None:
+        """With four times the spot work everything is worse; its best setting is still on a front."""
+
+        def scaled(scheduler: str, scale: float) -> SweepRun:
+            varied: tuple[tuple[str, Any], ...] = (("scheduler", scheduler), ("spot_scale", scale))
+            return SweepRun(GeneratedTrace("demo", scale), scheduler, 0, (), varied)
+
+        results = {
+            scaled("gfs", 1.0): figures(0.1, 10.0, 0.7),
+            scaled("lyra", 1.0): figures(0.2, 20.0, 0.7),
+            scaled("gfs", 4.0): figures(0.3, 30.0, 0.6),
+            scaled("lyra", 4.0): figures(0.2, 40.0, 0.6),
+        }
+        write_results(results_table(list(results), results, {}), tmp_path / "results.parquet")
+        found = read_results(tmp_path)
+        assert found.scenarios == [{"spot_scale": 1.0}, {"spot_scale": 4.0}]
+        assert [group.best for group in found.groups] == [True, False, True, True]
 
     def test_a_table_of_somebody_else(self, tmp_path: Path) -> None:
         pq.write_table(pa.table({"a": [1]}), tmp_path / "results.parquet")

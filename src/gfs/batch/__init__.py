@@ -1,1 +1,1 @@
-"""Many runs: jobs that any process can do, kept in a folder as they are done."""
+"""Many runs: a job gives a result, on any process; results are kept in a folder as they come."""

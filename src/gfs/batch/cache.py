@@ -1,62 +1,112 @@
-"""Answers that were computed before: a file each, named by what they depend on."""
+"""Results that were computed before: a file each, named by everything the result depends on."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import re
+import sys
 from functools import cache
 from pathlib import Path
 
-from gfs.batch.job import Answer, Job
+from gfs.batch.job import Job, JobResult
 from gfs.domain.errors import InputError
 from gfs.files import write_text
 from gfs.version import __version__
 
+PACKAGE = "gfs"
 ROOT = Path(__file__).parents[1]
-SHOWING = {"cli", "report", "experiments", "sweeps", "plans"}
-"""Packages that show answers; some of their modules make them."""
-MAKING = ("experiments.jobs", "experiments.views", "plans.variants", "report.series", "sweeps.runs")
+MODULE = re.compile(rf"\b{PACKAGE}(?:\.\w+)+")
+FROM_IMPORT = re.compile(rf"\bfrom ({PACKAGE}(?:\.\w+)+) import (\([^)]*\)|.*)")
+WORD = re.compile(r"\w+")
 
 
 @cache
 def code_digest(module: str) -> str:
-    """A digest of the program and of the module a job stands in: an answer of other code is another answer."""
+    """A digest of the code that a job of this module runs: the module and all of GFS that it imports.
+
+    A result of other code is another result. Code that only shows results is not imported by a job, so a change
+    of it leaves the cache as it is. JSON files beside the modules belong to the code.
+    """
     digest = hashlib.sha256(__version__.encode())
-    making = {f"gfs.{name}" for name in MAKING} | {module}
-    for path in sorted(ROOT.rglob("*")):
-        parts = path.relative_to(ROOT).with_suffix("").parts
-        if path.suffix not in {".py", ".json"}:
-            continue
-        if parts[0] not in SHOWING or ".".join(("gfs", *parts)) in making:
-            digest.update("/".join(parts).encode())
-            digest.update(path.read_bytes())
+    files = imported_files(module)
+    data = {path for folder in {file.parent for file in files} for path in folder.glob("*.json")}
+    for path in sorted(files | data):
+        digest.update(path.name.encode())
+        digest.update(path.read_bytes())
     return digest.hexdigest()
 
 
-class Cache:
-    """The answers in one folder."""
+@cache
+def imported_files(module: str) -> frozenset[Path]:
+    """The files of a module and of everything it imports from GFS, directly or not, anywhere in it."""
+    found: set[Path] = set()
+    waiting = [module]
+    seen: set[str] = set()
+    while waiting:
+        name = waiting.pop()
+        if name in seen:
+            continue
+        seen.add(name)
+        file = _file_of(name)
+        if file is None:
+            continue
+        found.add(file)
+        waiting += _imports_of(file)
+    return frozenset(found)
+
+
+@cache
+def _imports_of(file: Path) -> frozenset[str]:
+    """Names of modules that a file imports, or mentions as import_module needs them; some may be no modules."""
+    text = file.read_text(encoding="utf-8")
+    names = set(MODULE.findall(text))
+    names |= {f"{home}.{name}" for home, inside in FROM_IMPORT.findall(text) for name in WORD.findall(inside)}
+    packages = {name.rsplit(".", end)[0] for name in names for end in range(1, name.count("."))}
+    return frozenset(names | packages)
+
+
+def _file_of(module: str) -> Path | None:
+    """Where the source of a module is; None if there is no such module."""
+    place = ROOT.joinpath(*module.split(".")[1:])
+    if module.startswith(f"{PACKAGE}."):
+        return next((file for file in (place.with_suffix(".py"), place / "__init__.py") if file.is_file()), None)
+    own = getattr(sys.modules.get(module), "__file__", None)  # a job from outside
+    return Path(own) if own else None
+
+
+class ResultCache:
+    """The results in one folder, which is made when the first is kept."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise InputError(f"{folder}: cannot be made: {error.strerror or error}") from error
 
-    def find(self, job: Job) -> Answer | None:
-        """The answer if it is known; a file that cannot be read counts as none."""
+    def find(self, job: Job) -> JobResult | None:
+        """The result if it is known; a file that cannot be read counts as none."""
         try:
-            answer: Answer = json.loads(self._path(job).read_text(encoding="utf-8"))["answer"]
+            result: JobResult = json.loads(self._path(job).read_text(encoding="utf-8"))["result"]
         except (OSError, ValueError, KeyError, TypeError):
             return None
-        return answer
+        return result
 
-    def keep(self, job: Job, answer: Answer) -> Answer:
-        """Write an answer down, and give it back as it reads there."""
-        text = json.dumps({"label": job.label, "identity": job.identity(), "answer": answer}, allow_nan=False)
+    def keep(self, job: Job, result: JobResult) -> JobResult:
+        """Write a result down, and return it as it reads there."""
+        text = json.dumps({"label": job.label, "identity": job.identity(), "result": result}, allow_nan=False)
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise InputError(f"{self._folder}: cannot be made: {error.strerror or error}") from error
         write_text(self._path(job), text)
-        kept: Answer = json.loads(text)["answer"]
+        kept: JobResult = json.loads(text)["result"]
         return kept
+
+    def summary(self) -> str:
+        """How many results are kept, where, and how to go on."""
+        count = sum(1 for _ in self._folder.glob("*.json"))
+        if not count:
+            return "no run was complete, so none is kept"
+        kept = "1 result is" if count == 1 else f"{count:,} results are"
+        return f"{kept} kept in {self._folder}; the same command again goes on from there"
 
     def _path(self, job: Job) -> Path:
         whole = json.dumps([code_digest(type(job).__module__), job.identity()], sort_keys=True)

@@ -1,16 +1,26 @@
-"""Something to compute once, in any process: what it is, and what comes of it."""
+"""A job: something to compute once, on any process, and its result."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
-Answer = dict[str, Any]
+ResultT = TypeVar("ResultT", covariant=True)
+
+JobResult = dict[str, Any]
 """What a job gives: plain numbers, texts and lists, as they stand in its file."""
 
 
-class Job(Protocol):
-    """Something to compute, once. Jobs are compared by what they are, so two classes of them are never equal."""
+class Runnable(Protocol[ResultT]):
+    """Something that an executor can run, here or in another process."""
+
+    def run(self) -> ResultT:
+        """Compute the result."""
+        ...
+
+
+class Job(Runnable[JobResult], Protocol):
+    """A run whose result can be kept in a file. Jobs are compared by value, so two classes of them are never equal."""
 
     @property
     def label(self) -> str:
@@ -23,12 +33,8 @@ class Job(Protocol):
         ...
 
     def identity(self) -> dict[str, Any]:
-        """All that the answer depends on, but for the version of GFS."""
-        ...
-
-    def run(self) -> Answer:
-        """Compute it."""
+        """Everything that the result depends on, except for the code."""
         ...
 
 
-Answers = Mapping[Job, Answer]
+JobResults = Mapping[Job, JobResult]

@@ -6,13 +6,12 @@ import socket
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from gfs.batch.job import Job
-from gfs.batch.workers import Outcome, outcome
+from gfs.batch.executors import J, result_or_error
 from gfs.domain.errors import InputError
 
 LOCAL = "local"
 """In place of an address: start Ray on this machine, for as long as it takes."""
-SECONDS_TO_ANSWER = 10.0
+CONNECT_SECONDS = 10.0
 
 
 def load_ray() -> Any:
@@ -25,21 +24,21 @@ def load_ray() -> Any:
 
 
 class RayCluster:
-    """Each job a task of Ray; its workers load a trace once and keep it."""
+    """Runs each job as a task of Ray; its workers load a trace once and keep it."""
 
     def __init__(self, address: str, count: int | None = None) -> None:
         self._ray = load_ray()
         self._address = address
         self._count = count
 
-    def run(self, jobs: Sequence[Job]) -> Iterator[tuple[Job, Outcome]]:
+    def run(self, jobs: Sequence[J]) -> Iterator[tuple[J, Any]]:
         """As they are done."""
         if not jobs:
             return
         ray = self._ray
         self._connect()
         try:
-            compute = ray.remote(outcome)
+            compute = ray.remote(result_or_error)
             running = {compute.remote(job): job for job in jobs}
             while running:
                 done, _ = ray.wait(list(running), num_returns=1)
@@ -54,22 +53,21 @@ class RayCluster:
             if self._address == LOCAL:
                 self._ray.init(num_cpus=self._count, include_dashboard=False, **options)
             else:
-                _knock(self._address)
+                check_reachable(self._address)
                 self._ray.init(address=self._address, **options)
         except (OSError, RuntimeError, ValueError) as error:
             raise InputError(f"no Ray cluster answers at {self._address}: {error}") from error
 
 
-def _knock(address: str) -> None:
-    """Fail at once where nobody is: Ray itself would try for minutes."""
+def check_reachable(address: str) -> None:
+    """Raise OSError at once where nothing listens: Ray itself would try for minutes."""
     host, _, port = address.removeprefix("ray://").rpartition(":")
     if host:
-        socket.create_connection((host, int(port)), timeout=SECONDS_TO_ANSWER).close()
+        socket.create_connection((host, int(port)), timeout=CONNECT_SECONDS).close()
 
 
-def _fetched(ray: Any, reference: Any) -> Outcome:
+def _fetched(ray: Any, reference: Any) -> Any:
     try:
-        found: Outcome = ray.get(reference)
+        return ray.get(reference)
     except ray.exceptions.RayError as error:  # a worker that died, not a job that failed
         return RuntimeError(str(error))
-    return found

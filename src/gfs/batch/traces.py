@@ -1,4 +1,4 @@
-"""The traces of experiments: made up from a preset, or the user's own files."""
+"""The trace of a job: generated from a preset, or the user's own files."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from gfs.domain.workload import Workload
 from gfs.workloads import generate, read_trace
 
 
-class Generated(NamedTuple):
-    """A trace that a preset and a seed make."""
+class GeneratedTrace(NamedTuple):
+    """A synthetic trace: a preset, a seed, and what differs from the preset."""
 
     preset: str
     spot_scale: float = 1.0
@@ -28,7 +28,7 @@ class Generated(NamedTuple):
         return self._asdict()
 
     def read(self) -> Workload:
-        """Make it."""
+        """Generate it."""
         return generate(self.preset, nodes=self.nodes, days=self.days, spot_scale=self.spot_scale, seed=self.seed)
 
     @property
@@ -37,8 +37,8 @@ class Generated(NamedTuple):
         return f"{self.preset} x{self.spot_scale:g}, seed {self.seed}"
 
 
-class Given(NamedTuple):
-    """The user's trace."""
+class TraceFiles(NamedTuple):
+    """The user's own trace."""
 
     jobs: str
     nodes: str
@@ -46,11 +46,9 @@ class Given(NamedTuple):
     """Of what is in the files: a file of another name with the same rows is the same trace."""
 
     @classmethod
-    def of(cls, jobs: Path, nodes: Path) -> Given:
+    def of(cls, jobs: Path, nodes: Path) -> TraceFiles:
         """A trace in these files."""
-        digest = hashlib.sha256()
-        for path in (jobs, nodes):
-            digest.update(path.read_bytes())
+        digest = hashlib.sha256(jobs.read_bytes() + nodes.read_bytes())
         return cls(str(jobs), str(nodes), digest.hexdigest())
 
     def identity(self) -> dict[str, Any]:
@@ -67,7 +65,7 @@ class Given(NamedTuple):
         return Path(self.jobs).name
 
 
-Trace = Generated | Given
+Trace = GeneratedTrace | TraceFiles
 
 
 @lru_cache(maxsize=2)
@@ -79,7 +77,7 @@ def load(trace: Trace) -> Workload:
 @lru_cache(maxsize=4)
 def workload_of(trace: Trace, guarantee_hours: float, checkpoint_interval: float = HOUR) -> Workload:
     """The workload of a trace as `gfs simulate` reads it with these parameters: what a task says itself holds."""
-    if isinstance(trace, Given):
+    if isinstance(trace, TraceFiles):
         return read_trace(
             trace.jobs, trace.nodes, guarantee_hours=guarantee_hours, checkpoint_interval=checkpoint_interval
         ).workload

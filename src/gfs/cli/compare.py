@@ -86,7 +86,7 @@ def compare(
     nodes and parameters.
     """
     from gfs.api import Comparison
-    from gfs.assembly.parallel import run_all
+    from gfs.batch.comparison import run_all
     from gfs.cli.bars import bars
     from gfs.cli.trace_input import read_run_input, workload_text
     from gfs.report.comparison import comparison_page

@@ -37,8 +37,8 @@ def demo(
     numbers and the event log.
     """
     from gfs.api import Comparison
-    from gfs.assembly.parallel import run_all
     from gfs.assembly.parameters import Parameters
+    from gfs.batch.comparison import run_all
     from gfs.cli.bars import bars
     from gfs.cli.outputs import Outputs
     from gfs.cli.trace_input import workload_text

@@ -1,11 +1,12 @@
-"""How far many jobs have come: a bar with the time left, or a line a job where nobody watches."""
+"""What commands of many jobs share: their folder, how they end, and a bar with the time left."""
 
 from __future__ import annotations
 
 import signal
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
@@ -15,8 +16,27 @@ if TYPE_CHECKING:
 
 
 def end_with_workers() -> None:
-    """A command that is told to end takes its workers with it."""
-    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
+    """A command that is told to end (SIGTERM, or SIGHUP when its terminal closes) takes its workers with it."""
+    for name in ("SIGTERM", "SIGHUP"):
+        number = getattr(signal, name, None)  # Windows has no SIGHUP
+        if number is not None and signal.getsignal(number) == signal.SIG_DFL:  # nohup ignores SIGHUP
+            signal.signal(number, lambda number, frame: sys.exit(128 + number))
+
+
+@contextmanager
+def result_folder(folder: Path) -> Iterator[None]:
+    """Make the folder for results; one that was made in vain, because of a bad option, goes again."""
+    from gfs.cli.outputs import make_folder
+
+    made = [place for place in (folder, *folder.parents) if not place.exists()]
+    make_folder(folder)
+    try:
+        yield
+    except BaseException:
+        for place in made:
+            with suppress(OSError):  # not empty: something was computed
+                place.rmdir()
+        raise
 
 
 @contextmanager

@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gfs.cli.console import note, say, show
-from gfs.cli.job_progress import end_with_workers, job_progress
+from gfs.cli.job_progress import end_with_workers, job_progress, result_folder
 from gfs.cli.options import RUN, TRACE, Config, Json, ResultFolder, RunsAtOnce, Settings
-from gfs.cli.outputs import STDOUT, Outputs, make_folder
+from gfs.cli.outputs import STDOUT, Outputs
 from gfs.domain.errors import GfsError, InputError
 
 if TYPE_CHECKING:
-    from gfs.batch.job import Answer, Job
+    from gfs.batch.job import Job, JobResult
     from gfs.batch.traces import Trace
-    from gfs.plans.plan import Plan
-    from gfs.plans.question import Question
+    from gfs.plans.plan import CapacityPlan
+    from gfs.plans.request import PlanRequest
     from gfs.plans.runs import PlanRun
 
 EPILOG = """Examples:
@@ -31,7 +31,7 @@ gfs plan --jobs jobs.csv --nodes nodes.csv --target-evictions 0.02 --out my-plan
 
 gfs simulate --jobs jobs.csv --nodes nodes.csv --config my-plan/gfs.toml"""
 
-QUESTION = "The question"
+TARGETS = "Targets"
 
 
 def plan(
@@ -41,14 +41,14 @@ def plan(
         typer.Option(
             "--preset",
             metavar="NAME",
-            help="A made-up trace: demo, paper, production or fleet. Without any trace it is demo.",
+            help="A synthetic trace: demo, paper, production or fleet. Without any trace it is demo.",
             rich_help_panel=TRACE,
         ),
     ] = None,
     seed: Annotated[
         int,
         typer.Option(
-            "--seed", metavar="N", min=0, help="Of the made-up trace, and of the runs.", rich_help_panel=TRACE
+            "--seed", metavar="N", min=0, help="Of the synthetic trace, and of the runs.", rich_help_panel=TRACE
         ),
     ] = 0,
     jobs: Annotated[
@@ -66,7 +66,7 @@ def plan(
             metavar="SHARE",
             help="The most that may be evicted: evictions / runs of spot tasks, what gfs simulate prints as"
             " 'evicted, of runs'.",
-            rich_help_panel=QUESTION,
+            rich_help_panel=TARGETS,
         ),
     ] = 0.05,
     max_wait: Annotated[
@@ -75,7 +75,7 @@ def plan(
             "--max-wait",
             metavar="SECONDS",
             help="Spot work counts as sold up to this mean wait of spot tasks.",
-            rich_help_panel=QUESTION,
+            rich_help_panel=TARGETS,
         ),
     ] = 3600.0,
     scheduler: Annotated[
@@ -99,40 +99,39 @@ def plan(
     is computed is kept there: a plan that was stopped goes on where it was.
     """
     from gfs.cli.bars import busy
-    from gfs.plans.plan import make_plan
+    from gfs.plans.plan import capacity_plan
 
     end_with_workers()
     with busy("Reading the trace ..."):
         trace = _trace(preset, seed, jobs, nodes)
-    make_folder(out)
-    with Outputs(*(path for path in (jobs, nodes, config) if path)) as outputs:
+    with result_folder(out), Outputs(*(path for path in (jobs, nodes, config) if path)) as outputs:
         files = out / "plan.html", out / "gfs.toml", out / "settings.parquet"
         for path in (*files, json):
             outputs.plan(path)
         with busy("Reading the trace ..."):
-            question = _question(trace, scheduler, seed, settings, config, target, max_wait, quick)
+            request = _request(trace, scheduler, seed, settings, config, target, max_wait, quick)
         with job_progress() as started:
-            made = make_plan(question, _computing(out, workers or os.cpu_count() or 1, started))
-        _report(made, files, json, outputs)
+            plan = capacity_plan(request, _computing(out, workers or os.cpu_count() or 1, started))
+        _report(plan, files, json, outputs)
 
 
 def _trace(preset: str | None, seed: int, jobs: Path | None, nodes: Path | None) -> Trace:
-    from gfs.batch.traces import Generated
+    from gfs.batch.traces import GeneratedTrace
     from gfs.cli.trace_input import own_trace
     from gfs.workloads import PRESETS
 
     if jobs is not None and nodes is not None and preset is not None:
-        raise InputError("--preset makes up a trace and --jobs gives one: leave out one of them")
+        raise InputError("--preset generates a trace and --jobs names one: leave out one of them")
     given = own_trace(jobs, nodes)
     if given is not None:
         return given
     name = preset or "demo"
     if name not in PRESETS:
         raise InputError(f"unknown preset {name!r}: there are {', '.join(PRESETS)}")
-    return Generated(name, seed=seed)
+    return GeneratedTrace(name, seed=seed)
 
 
-def _question(
+def _request(
     trace: Trace,
     scheduler: str,
     seed: int,
@@ -141,13 +140,13 @@ def _question(
     target: float,
     max_wait: float,
     quick: bool,
-) -> Question:
+) -> PlanRequest:
     from gfs.assembly.parameters import Parameters, parse_settings
-    from gfs.plans.question import ask
+    from gfs.plans.request import plan_request
 
     base, named = (Parameters(), frozenset[str]()) if config is None else Parameters.named_in_toml(config)
     given = parse_settings(settings or ())
-    question = ask(
+    request = plan_request(
         trace,
         scheduler,
         seed=seed,
@@ -157,24 +156,24 @@ def _question(
         max_wait=max_wait,
         quick=quick,
     )
-    if question.own_guarantees:
-        own, spot = f"{question.own_guarantees:,}", f"{question.spot_tasks:,}"
+    if request.own_guarantees:
+        own, spot = f"{request.own_guarantees:,}", f"{request.spot_tasks:,}"
         note(f"{own} of {spot} spot tasks have their own guarantee_hours in the trace: for them no other is tried")
-    return question
+    return request
 
 
-Computed = tuple[Mapping["PlanRun", "Answer"], Mapping["PlanRun", str]]
+Computed = tuple[Mapping["PlanRun", "JobResult"], Mapping["PlanRun", str]]
 
 
 def _computing(
     out: Path, workers: int, started: Callable[[list[Job]], Callable[[Job], None]]
 ) -> Callable[[Sequence[PlanRun]], Computed]:
     """Computes runs, or finds them in the cache."""
-    from gfs.batch.answers import answer_all
-    from gfs.batch.cache import Cache
-    from gfs.batch.workers import on_this_machine
+    from gfs.batch.cache import ResultCache
+    from gfs.batch.executors import on_this_machine
+    from gfs.batch.run_jobs import run_jobs
 
-    cache = Cache(out / "cache")
+    cache = ResultCache(out / "cache")
 
     def compute(runs: Sequence[PlanRun]) -> Computed:
         errors: dict[Any, str] = {}
@@ -185,35 +184,35 @@ def _computing(
             errors[job] = str(error)
             note(f"failed: {job.label}: {error}")
 
-        answers: Mapping[Any, Answer] = answer_all(runs, cache, partial(on_this_machine, workers), started, failed)
-        return answers, errors
+        found: Mapping[Any, JobResult] = run_jobs(runs, cache, partial(on_this_machine, workers), started, failed)
+        return found, errors
 
     return compute
 
 
-def _report(made: Plan, files: tuple[Path, Path, Path], json: Path | None, outputs: Outputs) -> None:
-    """Print the answer and write the files."""
+def _report(plan: CapacityPlan, files: tuple[Path, Path, Path], json: Path | None, outputs: Outputs) -> None:
+    """Print the plan and write its files."""
     from rich.text import Text
 
     from gfs.cli.plan_tables import plan_tables
     from gfs.files import write_text
-    from gfs.plans.summary import summary
+    from gfs.plans.summary_text import summary
     from gfs.plans.view import view_of
     from gfs.report.plan_page import plan_page
     from gfs.sweeps.table import results_table, write_results
 
     page, config, table = files
-    view = view_of(made)
+    view = view_of(plan)
     if json != STDOUT:
         show(Text(view.answer), *plan_tables(view))
-    every = made.runs()
-    answers = {outcome.run: outcome.figures for outcome in every if not outcome.error}
-    errors = {outcome.run: outcome.error for outcome in every if outcome.error}
-    rows = results_table([outcome.run for outcome in every], answers, errors)
+    every = plan.runs()
+    figures = {result.run: result.figures for result in every if not result.error}
+    errors = {result.run: result.error for result in every if result.error}
+    rows = results_table([result.run for result in every], figures, errors)
     outputs.save(page, lambda path: plan_page(view, path))
     outputs.save(config, lambda path: write_text(path, view.config))
     outputs.save(table, lambda path: write_results(rows, path))
-    outputs.save_json(json, summary(made))
+    outputs.save_json(json, summary(plan))
     if json != STDOUT:
         say()
         say(f"The page: open {page} in a browser. The settings: --config {config}")

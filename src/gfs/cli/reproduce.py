@@ -1,4 +1,4 @@
-"""`gfs reproduce`: every table and figure of the paper made anew, or the same for a trace of one's own."""
+"""`gfs reproduce`: every table and figure of the paper reproduced, or the same for a trace of one's own."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gfs.cli.console import say
-from gfs.cli.job_progress import end_with_workers, job_progress
+from gfs.cli.job_progress import end_with_workers, job_progress, result_folder
 from gfs.cli.names import parse_names
 from gfs.cli.options import RUN, ResultFolder, RunsAtOnce
-from gfs.cli.outputs import Outputs, make_folder
+from gfs.cli.outputs import Outputs
 from gfs.domain.errors import InputError
 
 if TYPE_CHECKING:
     from gfs.batch.job import Job
-    from gfs.experiments.setup import Setup
+    from gfs.experiments.experiment import Setup
 
 EPILOG = """Examples:
 
@@ -61,25 +61,29 @@ def reproduce(
     ] = None,
     seeds: Annotated[
         int,
-        typer.Option("--seeds", min=1, max=100, metavar="N", help="Made-up traces a load.", rich_help_panel=RUN),
+        typer.Option("--seeds", min=1, max=100, metavar="N", help="Synthetic traces per load.", rich_help_panel=RUN),
     ] = 3,
     quick: Annotated[
         bool,
-        typer.Option("--quick", help="Small clusters and one seed: minutes, and no weight.", rich_help_panel=RUN),
+        typer.Option(
+            "--quick",
+            help="Small clusters and one seed: minutes, no conclusions.",
+            rich_help_panel=RUN,
+        ),
     ] = False,
     workers: RunsAtOnce = None,
 ) -> None:
-    """Make every table and figure of the paper anew, beside the paper's numbers, in one page.
+    """Reproduce every table and figure of the paper, beside the paper's numbers, in one page.
 
     With --jobs and --nodes the same on your own trace, starting with what GFS would
     have changed there. What is computed is kept in DIR: a run that was stopped goes
     on where it was, and the same again takes seconds.
     """
-    from gfs.batch.cache import Cache
+    from gfs.batch.cache import ResultCache
     from gfs.cli.bars import busy
-    from gfs.experiments.jobs import answered
-    from gfs.experiments.registry import EXPERIMENTS
-    from gfs.experiments.report import Made, exhibits, markdown, page
+    from gfs.experiments.experiment import FindingCounts
+    from gfs.experiments.jobs import run_simulations
+    from gfs.experiments.report import EXPERIMENTS, Provenance, markdown, page, sections
     from gfs.files import write_text
 
     end_with_workers()
@@ -87,32 +91,30 @@ def reproduce(
     chosen = [EXPERIMENTS[name] for name in EXPERIMENTS if name in names]
     with busy("Reading the trace ..."):
         setup = _setup(jobs, nodes, series, seeds, quick)
-    make_folder(out)
     report, tables = out / "report.html", out / "results.md"
-    with Outputs(*(path for path in (jobs, nodes, series) if path)) as outputs:
+    with result_folder(out), Outputs(*(path for path in (jobs, nodes, series) if path)) as outputs:
         outputs.plan(report)
         outputs.plan(tables)
         with busy("Reading the traces ..."):
             wanted: list[Job] = [job for experiment in chosen for job in experiment.jobs(setup)]
         with job_progress() as started:
-            answers = answered(wanted, Cache(out / "cache"), workers or os.cpu_count() or 1, started)
+            results = run_simulations(wanted, ResultCache(out / "cache"), workers or os.cpu_count() or 1, started)
         command = " ".join(shlex.quote(Path(word).name if "/" in word else word) for word in sys.argv)
-        spent = sum(float(answer.get("seconds") or 0.0) for answer in answers.values())
-        made = Made(command, setup, spent)
-        shown = exhibits(chosen, setup, answers)
-        outputs.save(report, lambda path: write_text(path, page(shown, made, answers)))
-        outputs.save(tables, lambda path: write_text(path, markdown(shown, made)))
-    for title, exhibit in shown.items():
-        against = [verdict for verdict in exhibit.verdicts if verdict.agrees is False]
-        count = f"{len(exhibit.verdicts) - len(against)} of {len(exhibit.verdicts)} findings come out"
-        say(f"{title}: {count if exhibit.verdicts else 'done'}")
-        for verdict in against:
-            say(f"  does not: {verdict.claim}: {verdict.found}")
+        spent = sum(float(result.get("seconds") or 0.0) for result in results.values())
+        provenance = Provenance(command, setup, spent)
+        shown = sections(chosen, setup, results)
+        outputs.save(report, lambda path: write_text(path, page(shown, provenance, results)))
+        outputs.save(tables, lambda path: write_text(path, markdown(shown, provenance)))
+    for title, section in shown.items():
+        say(f"{title}: {FindingCounts.of(section.findings).text() if section.findings else 'done'}")
+        for finding in section.findings:
+            if finding.agrees is not True:
+                say(f"  {finding.word}: {finding.claim}: {finding.found}")
     say(f"The report: open {report} in a browser.")
 
 
 def _check_part(name: str) -> str:
-    from gfs.experiments.registry import EXPERIMENTS
+    from gfs.experiments.report import EXPERIMENTS
 
     if name not in EXPERIMENTS:
         raise InputError(f"unknown part {name!r}; choose from {', '.join(EXPERIMENTS)}")
@@ -121,7 +123,7 @@ def _check_part(name: str) -> str:
 
 def _setup(jobs: Path | None, nodes: Path | None, series: Path | None, seeds: int, quick: bool) -> Setup:
     from gfs.cli.trace_input import own_trace
-    from gfs.experiments.setup import Setup
+    from gfs.experiments.experiment import Setup
 
     given = own_trace(jobs, nodes)
     return Setup(tuple(range(1 if quick else seeds)), quick, given, str(series) if series else "")

@@ -1,4 +1,4 @@
-"""`gfs sweep`: many runs over a grid or a sample of parameters, and what came of them."""
+"""`gfs sweep`: many runs over a grid or a sample of parameters, and the best settings of each scenario."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import typer
 
 from gfs.cli.console import note, say, show
 from gfs.cli.guard import GuardedGroup
-from gfs.cli.job_progress import end_with_workers, job_progress
+from gfs.cli.job_progress import end_with_workers, job_progress, result_folder
 from gfs.cli.options import RUN, Json, ResultFolder, RunsAtOnce
-from gfs.cli.outputs import PAGES, STDOUT, Outputs, make_folder
+from gfs.cli.outputs import PAGES, STDOUT, Outputs
 
 if TYPE_CHECKING:
-    from gfs.batch.workers import Workers
+    from gfs.batch.executors import Executor
 
 EPILOG = """Examples:
 
@@ -65,26 +65,26 @@ def run(
     seeds, spot_scale, any parameter) and what is set for all. A run that fails is
     reported and the rest goes on; a sweep that was stopped goes on where it was.
     """
-    from gfs.batch.answers import answer_all
-    from gfs.batch.cache import Cache
+    from gfs.batch.cache import ResultCache
+    from gfs.batch.run_jobs import run_jobs
     from gfs.sweeps.spec import read_sweep
     from gfs.sweeps.table import results_table, write_results
 
     end_with_workers()
     runs = read_sweep(file).runs()
     count = workers or os.cpu_count() or 1
-    choose = _workers(ray, count)
-    make_folder(out)
+    executor = _executor(ray, count)
     results = out / "results.parquet"
     errors: dict[Any, str] = {}
-    with Outputs(file) as outputs:
+    with result_folder(out), Outputs(file) as outputs:
         outputs.plan(results)
         say(f"{len(runs):,} runs")
         with job_progress() as started:
-            answers = answer_all(
-                runs, Cache(out / "cache"), choose, started, lambda job, error: errors.update({job: _words(error)})
+            cache = ResultCache(out / "cache")
+            found = run_jobs(
+                runs, cache, executor, started, lambda job, error: errors.update({job: _error_text(error)})
             )
-        outputs.save(results, partial(write_results, results_table(runs, answers, errors)))
+        outputs.save(results, partial(write_results, results_table(runs, found, errors)))
     for job, words in errors.items():
         note(f"failed: {job.label}: {words}")
     say(f"{len(runs) - len(errors):,} runs done, {len(errors):,} failed. Next: gfs sweep show {out}")
@@ -92,19 +92,19 @@ def run(
         raise typer.Exit(1)
 
 
-def _words(error: Exception) -> str:
+def _error_text(error: Exception) -> str:
     return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
 
 
-def _workers(address: str | None, count: int) -> Any:
-    """Who computes: told how many jobs there are, gives the workers."""
-    from gfs.batch.workers import on_this_machine
+def _executor(address: str | None, count: int) -> Any:
+    """Takes the number of jobs and gives who runs them."""
+    from gfs.batch.executors import on_this_machine
 
     if address is None:
         return partial(on_this_machine, count)
     from gfs.batch.ray_cluster import RayCluster
 
-    cluster: Workers = RayCluster(address, count)
+    cluster: Executor = RayCluster(address, count)
     return lambda jobs: cluster
 
 
@@ -117,10 +117,11 @@ def show_results(
     ] = None,
     json: Json = None,
 ) -> None:
-    """Show what a sweep came to: the settings that no other is better than in everything.
+    """Show the settings of a sweep that no other setting is better than.
 
-    Evictions, spot wait and cards in use are weighed against each other (the Pareto
-    front). Runs that differ in their seeds alone count as one, by their means.
+    Weighed against each other (the Pareto front) are spot evictions, spot wait and
+    goodput: useful GPU-hours as a share of the pool. Each scenario (spot_scale) has
+    a front of its own; seeds are averaged.
     """
     from gfs.cli.sweep_table import sweep_table
     from gfs.report.sweep_page import sweep_page
@@ -133,7 +134,11 @@ def show_results(
         if json != STDOUT:
             groups = [group for group in results.groups if group.best or every]
             show(sweep_table(results.varied, groups[: None if every else SHOWN]))
-            say(f"{sum(g.best for g in results.groups)} of {len(results.groups)} settings are on the front")
+            count = len(results.scenarios)
+            say(
+                f"{sum(g.best for g in results.groups)} of {len(results.groups)} settings are on the front"
+                + (f" of their scenario ({count} scenarios)" if count > 1 else "")
+            )
             for what, why in results.failed:
                 note(f"failed: {what}: {why}")
         outputs.save(plot, lambda path: sweep_page(results.varied, results.groups, path))
@@ -142,7 +147,13 @@ def show_results(
             {
                 "varied": results.varied,
                 "groups": [
-                    {"settings": g.settings, "seeds": g.seeds, "front": g.best, "means": g.means}
+                    {
+                        "settings": g.settings,
+                        "scenario": g.scenario,
+                        "seeds": g.seeds,
+                        "front": g.best,
+                        "means": g.means,
+                    }
                     for g in results.groups
                 ],
                 "failed": [{"run": what, "error": why} for what, why in results.failed],

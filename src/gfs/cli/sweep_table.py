@@ -19,7 +19,7 @@ def sweep_table(varied: Sequence[str], groups: Sequence[Group]) -> Table:
         settings = [str(group.settings[name]) for name in varied]
         figures = [text(group.means[key]) if key in group.means else NOTHING for _, key, text in COLUMNS]
         rows.append([*settings, f"{group.seeds}{'*' if group.best else ' '}", *figures])
-    table = bare_table(caption="* no other is better in evictions, spot wait and cards in use")
+    table = bare_table(caption="* no other is better in evictions, spot wait and goodput, in the same scenario")
     table.padding = (0, 1, 0, 0)
     titles = [*varied, "runs", *(title for title, _, _ in COLUMNS)]
     for i, title in enumerate(titles):

@@ -14,7 +14,7 @@ from gfs.domain.errors import BadRow, InputError
 if TYPE_CHECKING:
     from gfs.assembly.parameters import Parameters
     from gfs.assembly.result import Window
-    from gfs.batch.traces import Given
+    from gfs.batch.traces import TraceFiles
     from gfs.domain.workload import Workload
 
 
@@ -76,16 +76,16 @@ def read_workload(
     return replace(read.workload, name=jobs.name)
 
 
-def own_trace(jobs: Path | None, nodes: Path | None) -> Given | None:
+def own_trace(jobs: Path | None, nodes: Path | None) -> TraceFiles | None:
     """A trace of the user's own for many runs, if there is one. Errors in it show now, not in their midst."""
-    from gfs.batch.traces import Given
+    from gfs.batch.traces import TraceFiles
 
     if jobs is None and nodes is None:
         return None
     if jobs is None or nodes is None:
         raise InputError("a trace of your own takes both --jobs and --nodes")
     read_workload(jobs, nodes, skip_bad_rows=False)
-    return Given.of(jobs, nodes)
+    return TraceFiles.of(jobs, nodes)
 
 
 def rows_text(bad: Sequence[BadRow]) -> str:

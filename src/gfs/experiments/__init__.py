@@ -1,1 +1,1 @@
-"""The paper made anew: one module for each of its tables and figures (`gfs reproduce`)."""
+"""The paper reproduced: one module for each of its tables and figures (`gfs reproduce`)."""

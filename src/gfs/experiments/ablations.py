@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from gfs.batch.job import Answers, Job
+from gfs.batch.job import Job, JobResults
 from gfs.experiments.comparison import points, runs, seconds
-from gfs.experiments.exhibit import NO_SPOT, Exhibit, Experiment, Verdict, without_spot
-from gfs.experiments.paper import paper
+from gfs.experiments.experiment import NO_SPOT, Experiment, Finding, Section, Setup, paper, without_spot
 from gfs.experiments.seeds import Mean, metric, text_of
-from gfs.experiments.setup import Setup
 from gfs.report.columns import amount
 from gfs.report.page import DataTable
 
@@ -16,7 +14,7 @@ VARIANTS = {
     "gfs-e": "last week's peak instead of the estimator (GDE)",
     "gfs-d": "no feedback, eta = 1 (SQA)",
     "gfs-s": "best fit instead of the scores (PTS)",
-    "gfs-p": "victims by lot instead of by cost (PTS)",
+    "gfs-p": "random victims instead of the cheapest (PTS)",
     "gfs-sp": "both (PTS)",
 }
 
@@ -31,16 +29,16 @@ def jobs(setup: Setup) -> list[Job]:
     return [run for name in VARIANTS for run in runs(setup, name, setup.medium)]
 
 
-def exhibit(setup: Setup, answers: Answers) -> Exhibit:
+def section(setup: Setup, results: JobResults) -> Section:
     """A row a variant beside the paper's, and whether leaving the part out makes it worse."""
-    if without_spot(answers[runs(setup, "gfs", setup.medium)[0]]):
-        return Exhibit(SHOWS, missing=[NO_SPOT])
+    if without_spot(results[runs(setup, "gfs", setup.medium)[0]]):
+        return Section(SHOWS, missing=[NO_SPOT])
     theirs = paper()["ablations"]
     beside = setup.given is None
     rows: list[list[str]] = []
     found: dict[str, tuple[Mean, Mean, Mean]] = {}
     for name, what in VARIANTS.items():
-        mine = [answers[run] for run in runs(setup, name, setup.medium)]
+        mine = [results[run] for run in runs(setup, name, setup.medium)]
         jct, wait, rate, waste = (
             metric(mine, "spot", key) for key in ("jct_mean", "jqt_mean", "eviction_rate", "wasted_gpu_hours")
         )
@@ -54,13 +52,13 @@ def exhibit(setup: Setup, answers: Answers) -> Exhibit:
         rows.append([*row, waste.text(amount)])
     header = ["variant", "spot JCT [s]", *["paper"] * beside, "spot JQT [s]", *["paper"] * beside]
     header += ["evicted [%]", *["paper"] * beside, "wasted [GPU-h]"]
-    return Exhibit(SHOWS, [DataTable(header, rows)], _verdicts(found) if beside else ())
+    return Section(SHOWS, [DataTable(header, rows)], _findings(found) if beside else ())
 
 
-def _verdicts(found: dict[str, tuple[Mean, Mean, Mean]]) -> list[Verdict]:
+def _findings(found: dict[str, tuple[Mean, Mean, Mean]]) -> list[Finding]:
     """The paper: every variant waits longer and evicts more than the whole."""
     whole = found["gfs"]
-    verdicts = []
+    findings = []
     for name, mine in found.items():
         if name == "gfs":
             continue
@@ -71,8 +69,8 @@ def _verdicts(found: dict[str, tuple[Mean, Mean, Mean]]) -> list[Verdict]:
             words.append(f"{what} {change:+.0%}{sure}" if change < 20 else f"{what} x{change + 1:,.0f}")
             better |= what != "wasted work" and a.value < b.value and a.apart(b)
         worse = mine[0].value > whole[0].value or mine[1].value > whole[1].value
-        verdicts.append(Verdict(f"{name} is worse than gfs", worse and not better, "; ".join(words) + "."))
-    return verdicts
+        findings.append(Finding(f"{name} is worse than gfs", worse and not better, "; ".join(words) + "."))
+    return findings
 
 
-ABLATIONS = Experiment("ablations", "What each part brings", jobs, exhibit)
+ABLATIONS = Experiment("ablations", "What each part brings", jobs, section)

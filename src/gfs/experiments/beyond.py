@@ -6,14 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from gfs.batch.job import Answer, Answers, Job
+from gfs.batch.job import Job, JobResult, JobResults
 from gfs.experiments.comparison import OURS, SCHEDULERS, points, runs, seconds
-from gfs.experiments.exhibit import NO_SPOT, Exhibit, Experiment, Verdict, without_spot
-from gfs.experiments.gap import GapSample
+from gfs.experiments.experiment import NO_SPOT, Experiment, Finding, Section, Setup, paper, without_spot
 from gfs.experiments.jobs import Simulation
-from gfs.experiments.paper import paper
 from gfs.experiments.seeds import Mean, mean_of, metric, text_of
-from gfs.experiments.setup import Setup
+from gfs.experiments.victim_gap import GapSample
 from gfs.report.columns import NOTHING, amount
 from gfs.report.page import Block, Chart, DataTable, Words
 
@@ -35,7 +33,7 @@ QUOTA_LINES: tuple[tuple[str, str, dict[str, Any]], ...] = (
         "demand",
         {"line": {"color": "#3b6fd4", "width": 0.6}, "fill": "tonexty", "fillcolor": "#3b6fd440"},
     ),
-    ("HP demand that came", "came", {"line": {"color": "#1d2433", "width": 1.2}}),
+    ("actual HP demand", "actual", {"line": {"color": "#1d2433", "width": 1.2}}),
     ("spot quota", "quota", {"line": {"color": "#0f9d76", "width": 1.5}}),
     ("held by spot tasks", "spot_in_use", {"line": {"color": "#f0902e", "width": 1.5}}),
     ("idle", "idle", {"line": {"color": "#8a94a6", "width": 1, "dash": "dot"}}),
@@ -58,31 +56,31 @@ def jobs(setup: Setup) -> list[Job]:
     return [*found, *_quota_runs(setup).values(), _gap(setup)]
 
 
-def exhibit(setup: Setup, answers: Answers) -> Exhibit:
+def section(setup: Setup, results: JobResults) -> Section:
     """Tables a load, the quota over time, the gap and the time a decision takes."""
-    if without_spot(answers[runs(setup, PLUS, setup.medium)[0]]):
-        return Exhibit(SHOWS, missing=[NO_SPOT])
+    if without_spot(results[runs(setup, PLUS, setup.medium)[0]]):
+        return Section(SHOWS, missing=[NO_SPOT])
     blocks: list[Block] = []
-    verdicts: list[Verdict] = []
+    findings: list[Finding] = []
     for load in setup.loads:
-        mine = {name: [answers[run] for run in runs(setup, name, load)] for name in COMPARED}
+        mine = {name: [results[run] for run in runs(setup, name, load)] for name in COMPARED}
         blocks.append(_table(load, mine))
-        verdicts += _verdicts(load, mine)
+        findings += _findings(load, mine)
     missing = []
     for name, run in _quota_runs(setup).items():
-        view = answers[run]["views"]["quota"]
+        view = results[run]["views"]["quota"]
         if view["hour"]:
             blocks.append(_quota_chart(name, view))
-    gaps = answers[_gap(setup)]["gaps"]
+    gaps = results[_gap(setup)]["gaps"]
     if gaps:
         blocks.append(_gap_words(gaps))
     else:
         missing.append("No HP gang had to evict anyone, so there is no choice of victims to compare with the best.")
-    blocks.append(_time_table(setup, answers))
-    return Exhibit(SHOWS, blocks, verdicts, missing)
+    blocks.append(_time_table(setup, results))
+    return Section(SHOWS, blocks, findings, missing)
 
 
-def _table(load: str, mine: dict[str, list[Answer]]) -> DataTable:
+def _table(load: str, mine: dict[str, list[JobResult]]) -> DataTable:
     rows = []
     for name, found in mine.items():
         kept = [a["kept"]["gpu_hours"] if "kept" in a else 0.0 for a in found]
@@ -104,9 +102,9 @@ def _table(load: str, mine: dict[str, list[Answer]]) -> DataTable:
     return DataTable(header, rows, note=f"Spot load {load}. Of the guarantee periods 10% may be broken (p = 0.9).")
 
 
-def _verdicts(load: str, mine: dict[str, list[Answer]]) -> list[Verdict]:
+def _findings(load: str, mine: dict[str, list[JobResult]]) -> list[Finding]:
     """What is claimed of the closed loop, of gfs and of gfs-plus."""
-    verdicts = []
+    findings = []
     places = {}
     for name, found in mine.items():
         wait, rate = metric(found, "spot", "jqt_mean"), metric(found, "spot", "eviction_rate")
@@ -116,13 +114,13 @@ def _verdicts(load: str, mine: dict[str, list[Answer]]) -> list[Verdict]:
         broken = metric(mine[name], "spot", "evictions_per_guarantee_period")
         if broken is not None:
             found_text = f"{points(broken.value)}% of the guarantee periods are broken."
-            verdicts.append(Verdict(f"{name}, {load}: at most 10% broken", broken.value <= TARGET, found_text))
+            findings.append(Finding(f"{name}, {load}: at most 10% broken", broken.value <= TARGET, found_text))
         if name in places:
-            verdicts.append(_not_beaten(name, load, places))
-    return verdicts
+            findings.append(_not_beaten(name, load, places))
+    return findings
 
 
-def _not_beaten(name: str, load: str, places: dict[str, tuple[Mean, Mean]]) -> Verdict:
+def _not_beaten(name: str, load: str, places: dict[str, tuple[Mean, Mean]]) -> Finding:
     """Whether no other scheduler waits less and evicts less at once."""
     wait, rate = places[name]
     others = {other: at for other, at in places.items() if other not in {OURS, PLUS}}
@@ -131,7 +129,7 @@ def _not_beaten(name: str, load: str, places: dict[str, tuple[Mean, Mean]]) -> V
         f"{other}: wait {_times(wait.value, w.value)}, evictions {_times(rate.value, r.value)}"
         for other, (w, r) in others.items()
     ]
-    return Verdict(
+    return Finding(
         f"{name}, {load}: no other is better on both", not better, f"{name} against " + "; ".join(words) + "."
     )
 
@@ -144,7 +142,7 @@ def _times(ours: float, theirs: float) -> str:
 
 
 def _quota_chart(name: str, view: dict[str, Any]) -> Chart:
-    """Two weeks from the middle: HP demand as it was forecast and as it came, the quota, what spot tasks hold."""
+    """Two weeks from the middle: HP demand predicted and actual, the quota, what spot tasks hold."""
     hours = np.asarray(view["hour"], np.float64)
     first = len(hours) // 2 if len(hours) > 2 * 336 else 0
     part = slice(first, first + 336)
@@ -156,7 +154,7 @@ def _quota_chart(name: str, view: dict[str, Any]) -> Chart:
     return Chart(
         f"Quota over time: {name}, pool {view['pool']}",
         "Every hour: the HP demand that is expected in the next one and the bound on it (between them the band of"
-        " the forecast; a gap where nobody looked ahead), what came, the quota, and what spot tasks hold.",
+        " the forecast; a gap where there is no forecast), the actual demand, the quota, and what spot tasks hold.",
         data,
         {
             "xaxis": {"title": {"text": "time [days]"}},
@@ -174,11 +172,11 @@ def _gap_words(gaps: list[float]) -> Words:
     )
 
 
-def _time_table(setup: Setup, answers: Answers) -> DataTable:
+def _time_table(setup: Setup, results: JobResults) -> DataTable:
     """Milliseconds a task, scheduling and forecasting apart."""
     rows = []
     for name in COMPARED:
-        found = [answers[run] for run in runs(setup, name, setup.medium)]
+        found = [results[run] for run in runs(setup, name, setup.medium)]
         a_task = mean_of(1000 * a["seconds"] / max(a["tasks"], 1) for a in found)
         training = mean_of(a["forecasting"]["training_seconds"] if "forecasting" in a else 0.0 for a in found)
         asking = mean_of(a["forecasting"]["forecast_seconds"] if "forecasting" in a else 0.0 for a in found)
@@ -189,4 +187,4 @@ def _time_table(setup: Setup, answers: Answers) -> DataTable:
     return DataTable(header, rows, note=f"{below}Medium load, all of a run on this machine, noise included.")
 
 
-BEYOND = Experiment("beyond", "Beyond the paper", jobs, exhibit)
+BEYOND = Experiment("beyond", "Beyond the paper", jobs, section)

@@ -6,12 +6,10 @@ from collections.abc import Callable
 from itertools import combinations
 from typing import Any, NamedTuple
 
-from gfs.batch.job import Answers, Job
-from gfs.experiments.exhibit import Exhibit, Experiment, Verdict
+from gfs.batch.job import Job, JobResults
+from gfs.experiments.experiment import Experiment, Finding, Section, Setup, paper
 from gfs.experiments.jobs import Simulation
-from gfs.experiments.paper import paper
 from gfs.experiments.seeds import Mean, metric, text_of
-from gfs.experiments.setup import Setup
 from gfs.report.columns import NOTHING, percent, short_seconds
 from gfs.report.page import Block, Chart, DataTable
 from gfs.report.palette import scheduler_colours
@@ -66,24 +64,24 @@ def jobs(setup: Setup) -> list[Job]:
     return [run for load in setup.loads for name in SCHEDULERS for run in runs(setup, name, load)]
 
 
-def exhibit(setup: Setup, answers: Answers) -> Exhibit:
+def section(setup: Setup, results: JobResults) -> Section:
     """A table and a picture a load, and where the order differs from the paper's."""
     blocks: list[Block] = []
-    verdicts: list[Verdict] = []
+    findings: list[Finding] = []
     for load in setup.loads:
         means = {
-            name: {q.key: metric((answers[run] for run in runs(setup, name, load)), *q.path) for q in QUANTITIES}
+            name: {q.key: metric((results[run] for run in runs(setup, name, load)), *q.path) for q in QUANTITIES}
             for name in SCHEDULERS
         }
         blocks += [_table(setup, load, means), _picture(setup, load, means)]
         if setup.given is None:
-            verdicts += [_verdict(load, means, QUANTITIES[i]) for i in (1, 3, 4)]
+            findings += [_finding(load, means, QUANTITIES[i]) for i in (1, 3, 4)]
     whom = "means over seeds, with 95% intervals" if len(setup.runs()) > 1 else "one seed"
     shows = (
         "Waits, completion times and evictions of HP and spot tasks under five schedulers: "
         f"JCT is submission to finish, JQT the sum of all waits, evicted the share of spot runs; {whom}."
     )
-    return Exhibit(shows, blocks, verdicts)
+    return Section(shows, blocks, findings)
 
 
 def _of_paper(name: str, quantity: Quantity, load: str) -> float | None:
@@ -135,7 +133,7 @@ def _change(means: dict[str, Mean | None]) -> str:
     return f"{change:+.0%}" if change < 10 else f"x{change + 1:,.0f}"
 
 
-def _verdict(load: str, means: dict[str, dict[str, Mean | None]], quantity: Quantity) -> Verdict:
+def _finding(load: str, means: dict[str, dict[str, Mean | None]], quantity: Quantity) -> Finding:
     theirs = {name: value for name in SCHEDULERS if (value := _of_paper(name, quantity, load)) is not None}
     ours = {name: mean.value for name in theirs if (mean := means[name][quantity.key]) is not None}
     best = min(ours, key=lambda name: ours[name])
@@ -147,7 +145,7 @@ def _verdict(load: str, means: dict[str, dict[str, Mean | None]], quantity: Quan
     else:
         miss = f"{quantity.text(ours[OURS])} against {quantity.text(ours[best])}"
         found = f"here {best} has the lowest: {miss}; {alike} of {len(pairs)} pairs stand in the paper's order."
-    return Verdict(f"Lowest {what}, {load} load: gfs", best == OURS, found)
+    return Finding(f"Lowest {what}, {load} load: gfs", best == OURS, found)
 
 
 def _picture(setup: Setup, load: str, means: dict[str, dict[str, Mean | None]]) -> Chart:
@@ -191,4 +189,4 @@ def _point(name: str, rate: Mean, wait: Mean, colour: str, symbol: str) -> dict[
     }
 
 
-COMPARISON = Experiment("comparison", "Scheduling comparison", jobs, exhibit)
+COMPARISON = Experiment("comparison", "Scheduling comparison", jobs, section)

@@ -9,12 +9,10 @@ from typing import Any, NamedTuple
 
 from gfs.assembly.parameters import Parameters
 from gfs.assembly.schedulers import least_quota_share
-from gfs.batch.job import Answer, Answers, Job
+from gfs.batch.job import Job, JobResult, JobResults
 from gfs.batch.traces import Trace, load
-from gfs.experiments.exhibit import Exhibit, Experiment, Verdict
+from gfs.experiments.experiment import Experiment, Finding, Section, Setup, paper
 from gfs.experiments.jobs import Simulation
-from gfs.experiments.paper import paper
-from gfs.experiments.setup import Setup
 from gfs.experiments.views import WEEK
 from gfs.report.columns import NOTHING, amount, percent, short_seconds
 from gfs.report.page import Block, Chart, DataTable
@@ -28,7 +26,7 @@ FEW = 10
 """Evictions below which nothing can be said of them."""
 
 
-class Pool(NamedTuple):
+class PoolChange(NamedTuple):
     """A GPU model before and after."""
 
     model: str
@@ -106,12 +104,12 @@ def jobs(setup: Setup) -> list[Job]:
     return [*_runs(setup)]
 
 
-def exhibit(setup: Setup, answers: Answers) -> Exhibit:
+def section(setup: Setup, results: JobResults) -> Section:
     """Evictions, allocation and what it is worth, by GPU model."""
     runs = _runs(setup)
-    before, after = (answers[run]["views"]["pools"] for run in runs)
+    before, after = (results[run]["views"]["pools"] for run in runs)
     pools = [
-        Pool(
+        PoolChange(
             model,
             old["cards"],
             (old["runs"], after[model]["runs"]),
@@ -135,10 +133,10 @@ def exhibit(setup: Setup, answers: Answers) -> Exhibit:
             " here both schedulers get the same tasks, and HP tasks alone ask for about the allocation the paper"
             " had before. No scheduler can gain more than is asked for."
         )
-    return Exhibit(shows, blocks, _verdicts(pools) if beside else (), _missing(pools, answers[runs[0]]))
+    return Section(shows, blocks, _findings(pools) if beside else (), _missing(pools, results[runs[0]]))
 
 
-def _missing(pools: list[Pool], before: Answer) -> list[str]:
+def _missing(pools: list[PoolChange], before: JobResult) -> list[str]:
     words = []
     without = [pool.model for pool in pools if not pool.spot]
     if len(without) == len(pools):
@@ -151,7 +149,7 @@ def _missing(pools: list[Pool], before: Answer) -> list[str]:
     return words
 
 
-def _bars(pools: list[Pool], values: list[tuple[float, float]]) -> list[dict[str, Any]]:
+def _bars(pools: list[PoolChange], values: list[tuple[float, float]]) -> list[dict[str, Any]]:
     colours = scheduler_colours((BEFORE, AFTER))
     return [
         {
@@ -169,7 +167,7 @@ def _bars(pools: list[Pool], values: list[tuple[float, float]]) -> list[dict[str
     ]
 
 
-def _eviction_chart(pools: list[Pool]) -> Chart:
+def _eviction_chart(pools: list[PoolChange]) -> Chart:
     top = 100 * max(max(pool.evicted) for pool in pools)
     return Chart(
         "Spot runs evicted, by GPU model",
@@ -184,7 +182,7 @@ def _eviction_chart(pools: list[Pool]) -> Chart:
     )
 
 
-def _allocation_chart(pools: list[Pool], *, beside: bool) -> Chart:
+def _allocation_chart(pools: list[PoolChange], *, beside: bool) -> Chart:
     data = _bars(pools, [pool.allocation for pool in pools])
     if beside:
         theirs = paper()["deployment"]
@@ -217,7 +215,7 @@ def _allocation_chart(pools: list[Pool], *, beside: bool) -> Chart:
     )
 
 
-def _table(pools: list[Pool], *, beside: bool) -> DataTable:
+def _table(pools: list[PoolChange], *, beside: bool) -> DataTable:
     theirs = paper()["deployment"]
     header = ["GPU model", "cards", "spot runs", "evicted before", "evicted after"]
     header += ["asked for", "in use before", *["paper"] * beside, "in use after", "gained [points]"]
@@ -249,24 +247,24 @@ def _paper_percent(values: Mapping[str, float], model: str, digits: str) -> str:
     return NOTHING if value is None else digits.format(value)
 
 
-def _verdicts(pools: list[Pool]) -> list[Verdict]:
+def _findings(pools: list[PoolChange]) -> list[Finding]:
     return [_less_evicted(pools), _all_below(pools), _more_in_use(pools), _worth(pools)]
 
 
-def _less_evicted(pools: list[Pool]) -> Verdict:
+def _less_evicted(pools: list[PoolChange]) -> Finding:
     theirs = paper()["deployment"]["a100_eviction_change"]
     claim = f"Evictions of A100 fall by {-theirs:.1f}%"
     mine = [pool for pool in pools if of_model({"A100": 1.0}, pool.model)]
     counts = [sum(pool.evictions[when] for pool in mine) for when in (0, 1)]
     if counts[0] < FEW:
-        return Verdict(claim, None, f"too few to tell: {counts[0]} evictions before, {counts[1]} after.")
+        return Finding(claim, None, f"too few to tell: {counts[0]} evictions before, {counts[1]} after.")
     before, after = mine[0].evicted
     change = 100 * (after / before - 1)
     found = f"here {change:+.1f}%: {percent(before)} before ({counts[0]:,}), {percent(after)} after ({counts[1]:,})."
-    return Verdict(claim, change <= ENOUGH * theirs, found)
+    return Finding(claim, change <= ENOUGH * theirs, found)
 
 
-def _all_below(pools: list[Pool]) -> Verdict:
+def _all_below(pools: list[PoolChange]) -> Finding:
     limit = paper()["deployment"]["evicted_below"]
     worst = max(pools, key=lambda pool: pool.evicted[1])
     before = max(pools, key=lambda pool: pool.evicted[0])
@@ -276,10 +274,10 @@ def _all_below(pools: list[Pool]) -> Verdict:
     )
     if 100 * before.evicted[0] < limit:
         found += " It was so before as well."
-    return Verdict(f"After, all models below {limit:g}%", 100 * worst.evicted[1] < limit, found)
+    return Finding(f"After, all models below {limit:g}%", 100 * worst.evicted[1] < limit, found)
 
 
-def _more_in_use(pools: list[Pool]) -> Verdict:
+def _more_in_use(pools: list[PoolChange]) -> Finding:
     theirs = paper()["deployment"]["allocation_gained"]
     known = [(pool, value) for pool in pools if (value := of_model(theirs, pool.model)) is not None]
     alike = [100 * pool.gained >= ENOUGH * value for pool, value in known]
@@ -288,7 +286,7 @@ def _more_in_use(pools: list[Pool]) -> Verdict:
         for pool, value in known
     )
     claim = f"More cards in use, by {min(theirs.values()):.1f} to {max(theirs.values()):.1f} points"
-    return Verdict(claim, all(alike), f"points here: {words}.")
+    return Finding(claim, all(alike), f"points here: {words}.")
 
 
 def dollars(value: float) -> str:
@@ -296,15 +294,15 @@ def dollars(value: float) -> str:
     return f"{'-' if round(value) < 0 else ''}${abs(value):,.0f}"
 
 
-def _worth(pools: list[Pool]) -> Verdict:
+def _worth(pools: list[PoolChange]) -> Finding:
     theirs = paper()["deployment"]
     total, cards = sum(pool.benefit for pool in pools), sum(pool.cards for pool in pools)
     mine, of_paper = total / max(cards, 1), theirs["benefit_a_month"] / theirs["cards"]
-    return Verdict(
+    return Finding(
         f"Worth about ${theirs['benefit_a_month']:,} a month",
         mine >= ENOUGH * of_paper,
         f"here {dollars(total)} with assumed prices: {dollars(mine)} a card, in the paper {dollars(of_paper)}.",
     )
 
 
-DEPLOYMENT = Experiment("deployment", "Before and after on the whole cluster", jobs, exhibit)
+DEPLOYMENT = Experiment("deployment", "Before and after on the whole cluster", jobs, section)

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 
 from gfs.assembly.demand import read_demand
-from gfs.batch.job import Answer
+from gfs.batch.job import JobResult
 from gfs.batch.traces import Trace, load
 from gfs.domain.errors import InputError
 from gfs.forecasting.evaluation import SPLIT, Rolled, origins_of_test, roll
@@ -98,11 +98,11 @@ class Evaluation:
         return SECONDS.get(self.model, 4.0) if all(installed().values()) else 4.0
 
     def identity(self) -> dict[str, Any]:
-        """Where the extra is installed later, there is another answer to be had."""
+        """Whether the extra is installed belongs to it: installed later, it gives another result."""
         packages = installed() if self.model in NETWORKS else {}
         return {"job": "forecaster", "demand": self.demand.identity(), "model": self.model, "packages": packages}
 
-    def run(self) -> Answer:
+    def run(self) -> JobResult:
         """Its scores and some of its forecasts, or why there are none."""
         try:
             estimator = self._estimator()
@@ -146,7 +146,7 @@ def installed() -> dict[str, str]:
 
 
 def _band(rolled: Rolled) -> dict[str, Any]:
-    """The largest series in the last week: what was said so many hours before, and what came."""
+    """The largest series in the last week: predicted so many hours before, and actual."""
     known = rolled.counted[0, -WEEK_HOURS:]
 
     def last(values: Any) -> list[float | None]:
@@ -156,7 +156,7 @@ def _band(rolled: Rolled) -> dict[str, Any]:
 
     return {
         "hour": rolled.start + rolled.actual.shape[1] - len(known) + HORIZON - 1,
-        "came": last(rolled.actual),
+        "actual": last(rolled.actual),
         "expected": last(rolled.mean),
         "bounds": {f"{p:g}": last(values) for p, values in rolled.quantiles.items()},
     }

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gfs.batch.job import Answer, Answers, Job
+from gfs.batch.job import Job, JobResult, JobResults
 from gfs.experiments.evaluations import (
     BANDS,
     EXTRA,
@@ -22,9 +22,7 @@ from gfs.experiments.evaluations import (
     Source,
     demand_of,
 )
-from gfs.experiments.exhibit import Exhibit, Experiment, Verdict
-from gfs.experiments.paper import paper
-from gfs.experiments.setup import Setup
+from gfs.experiments.experiment import Experiment, Finding, Section, Setup, paper
 from gfs.forecasting.evaluation import Scores
 from gfs.forecasting.history import WEEK_HOURS
 from gfs.report.forecast_bands import band_lines, line
@@ -60,31 +58,31 @@ def jobs(setup: Setup) -> list[Job]:
     return list(_evaluations(setup).values())
 
 
-def exhibit(setup: Setup, answers: Answers) -> Exhibit:
-    """Scores, how OrgLinear stands against the networks here and in the paper, and forecasts beside what came."""
-    found = {name: answers[job] for name, job in _evaluations(setup).items()}
-    scores = {name: Scores(**answer["scores"]) for name, answer in found.items() if "scores" in answer}
+def section(setup: Setup, results: JobResults) -> Section:
+    """Scores, how OrgLinear stands against the networks here and in the paper, and forecasts beside actual demand."""
+    found = {name: results[job] for name, job in _evaluations(setup).items()}
+    scores = {name: Scores(**result["scores"]) for name, result in found.items() if "scores" in result}
     shows = (
         "How well HP demand is known four hours before: forecasters are fitted on the first 80% of the hours and"
         " asked at every hour of the rest."
     )
     if PAPERS not in scores:
-        return Exhibit(shows, missing=[_sentence(found[PAPERS]["too_short"])])
+        return Section(shows, missing=[_sentence(found[PAPERS]["too_short"])])
     beside = setup.given is None
     blocks: list[Block] = [Words(_demand_words(_source(setup), found[PAPERS])), _table(scores)]
     without = "" if set(NETWORKS) <= set(scores) else QUICK if setup.quick else BARE
     if not without:
         blocks.append(_against(scores, beside))
     blocks += [*_bars(scores), *_band_charts(found)]
-    return Exhibit(shows, blocks, _verdicts(scores, without) if beside else (), [without] if without else ())
+    return Section(shows, blocks, _findings(scores, without) if beside else (), [without] if without else ())
 
 
-def _demand_words(source: Source, answer: Answer) -> str:
+def _demand_words(source: Source, result: JobResult) -> str:
     """What is forecast."""
-    used, every = len(answer["series"]), answer["of"]
+    used, every = len(result["series"]), result["of"]
     which = f"the {used} largest of {every} series by GPU-hours" if used < every else f"{used} series"
     kind = "demand in" if isinstance(source, DemandFile) else "HP demand of the trace"
-    hours, test = answer["hours"], answer["test_hours"]
+    hours, test = result["hours"], result["test_hours"]
     text = _sentence(f"{kind} {source.label}: {which}, {hours:,} hours, the last {test:,} for the test")
     return text + (" That is less than a week: differences may be chance." if test < WEEK_HOURS else "")
 
@@ -201,17 +199,17 @@ CLAIMS = {
 """What the paper found, by score."""
 
 
-def _verdicts(scores: Mapping[str, Scores], without: str) -> list[Verdict]:
+def _findings(scores: Mapping[str, Scores], without: str) -> list[Finding]:
     if without:
-        return [Verdict("orglinear beats the paper's six networks", None, without)]
-    verdicts = []
+        return [Finding("orglinear beats the paper's six networks", None, without)]
+    findings = []
     for match in _matches(scores):
         if match.column.score in CLAIMS:
             ours, theirs = match.texts
             beside = f"here {ours} against {theirs} of {match.rival}, {_change(match.change)}"
             found = f"{beside}; in the paper {_change(_of_paper(match.column))}."
-            verdicts.append(Verdict(CLAIMS[match.column.score], match.change < 0, found))
-    return verdicts
+            findings.append(Finding(CLAIMS[match.column.score], match.change < 0, found))
+    return findings
 
 
 def _bars(scores: Mapping[str, Scores]) -> list[Chart]:
@@ -248,45 +246,45 @@ def _bars(scores: Mapping[str, Scores]) -> list[Chart]:
     ]
 
 
-def _band_charts(found: Mapping[str, Answer]) -> list[Chart]:
+def _band_charts(found: Mapping[str, JobResult]) -> list[Chart]:
     """The two that gfs can use on the largest series, to the same scale."""
     bands = [found[name]["band"] for name in BANDS]
-    came = _highest(value for band in bands for value in band["came"])
+    actual = _highest(value for band in bands for value in band["actual"])
     bound = _highest(value for band in bands for value in band["bounds"]["0.95"])
     # with little history a bound may lie so high that nothing else would be seen
-    return [_band_chart(name, found[name], 1.05 * max(came, min(bound, 3 * came)) or 1.0) for name in BANDS]
+    return [_band_chart(name, found[name], 1.05 * max(actual, min(bound, 3 * actual)) or 1.0) for name in BANDS]
 
 
 def _highest(values: Iterable[float | None]) -> float:
     return max((value for value in values if value is not None), default=0.0)
 
 
-def _band_chart(name: str, answer: Answer, top: float) -> Chart:
-    band, day = answer["band"], answer["first_day"]
+def _band_chart(name: str, result: JobResult, top: float) -> Chart:
+    band, day = result["band"], result["first_day"]
     clock = Clock(date.fromisoformat(day) if day else None)
-    x0, came = clock.at(band["hour"]), band["came"]
+    x0, actual = clock.at(band["hour"]), band["actual"]
     bounds = {float(p): values for p, values in band["bounds"].items()}
     high = ""
     if _highest(bounds[0.95]) > top:
         high = " Where a band leaves the picture, its bound is far too high, for want of weeks to learn from."
-    known = [i for i, value in enumerate(came) if value is not None]
-    above = [i for i in known if came[i] > bounds[0.95][i]]
+    known = [i for i, value in enumerate(actual) if value is not None]
+    above = [i for i in known if actual[i] > bounds[0.95][i]]
     misses = {
         "type": "scatter",
         "mode": "markers",
         "name": f"above: {len(above)} of {len(known)} h",
         "x": [clock.at(band["hour"] + i) for i in above],
-        "y": [came[i] for i in above],
+        "y": [actual[i] for i in above],
         "marker": {"color": MISSED, "size": 6},
         "hoverinfo": "skip",
     }
     lines = band_lines(band["expected"], bounds, x0, clock.step, forecaster_colours([name])[name])
     return Chart(
-        f"{name}: {answer['series'][0]}",
-        f"The largest series in the last {len(came)} hours: what was expected four hours ahead, the"
-        " bands up to its 0.9 and 0.95 bounds, and what came. Red: above the 0.95 bound, where 5 of 100 hours"
+        f"{name}: {result['series'][0]}",
+        f"The largest series in the last {len(actual)} hours: what was expected four hours ahead, the"
+        " bands up to its 0.9 and 0.95 bounds, and the actual demand. Red: above the 0.95 bound, where 5 of 100 hours"
         f" should be.{high}",
-        [*lines, line("came", came, x0, clock.step, {"color": HP, "width": 1.8}), misses],
+        [*lines, line("actual", actual, x0, clock.step, {"color": HP, "width": 1.8}), misses],
         {
             "hovermode": "x unified",
             "legend": {"traceorder": "normal"},
@@ -298,4 +296,4 @@ def _band_chart(name: str, answer: Answer, top: float) -> Chart:
     )
 
 
-FORECASTERS = Experiment("forecasters", "Forecasters", jobs, exhibit)
+FORECASTERS = Experiment("forecasters", "Forecasters", jobs, section)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from gfs.batch.job import Answers, Job
+from gfs.batch.job import Job, JobResults
 from gfs.experiments.comparison import points, seconds
-from gfs.experiments.exhibit import NO_SPOT, Exhibit, Experiment, Verdict, without_spot
+from gfs.experiments.experiment import NO_SPOT, Experiment, Finding, Section, Setup, paper, without_spot
 from gfs.experiments.jobs import Simulation
-from gfs.experiments.paper import paper
 from gfs.experiments.seeds import Mean, metric, text_of
-from gfs.experiments.setup import Setup
 from gfs.report.page import DataTable
 
 HOURS = (1, 2, 4)
@@ -28,15 +26,15 @@ def jobs(setup: Setup) -> list[Job]:
     return [run for hours in HOURS for run in _runs(setup, hours)]
 
 
-def exhibit(setup: Setup, answers: Answers) -> Exhibit:
+def section(setup: Setup, results: JobResults) -> Section:
     """Three rows beside the paper's."""
-    if without_spot(answers[_runs(setup, HOURS[0])[0]]):
-        return Exhibit(SHOWS, missing=[NO_SPOT])
+    if without_spot(results[_runs(setup, HOURS[0])[0]]):
+        return Section(SHOWS, missing=[NO_SPOT])
     theirs = paper()["guarantees"]
     beside = setup.given is None
     rows, waits, rates = [], [], []
     for i, hours in enumerate(HOURS):
-        found = [answers[run] for run in _runs(setup, hours)]
+        found = [results[run] for run in _runs(setup, hours)]
         wait, rate = metric(found, "spot", "jqt_mean"), metric(found, "spot", "eviction_rate")
         kept, broken = (
             metric(found, "spot", "guarantee_hit_rate"),
@@ -53,19 +51,19 @@ def exhibit(setup: Setup, answers: Answers) -> Exhibit:
         rows.append([*row, text_of(broken, points), text_of(kept, points)])
     header = ["guarantee", "spot JQT [s]", *["paper"] * beside, "evicted [%]", *["paper"] * beside]
     header += ["periods broken [%]", "runs that kept their hours [%]"]
-    return Exhibit(SHOWS, [DataTable(header, rows)], _verdicts(waits, rates) if beside else ())
+    return Section(SHOWS, [DataTable(header, rows)], _findings(waits, rates) if beside else ())
 
 
-def _verdicts(waits: list[Mean], rates: list[Mean]) -> list[Verdict]:
+def _findings(waits: list[Mean], rates: list[Mean]) -> list[Finding]:
     longest = waits[2].value / max(waits[0].value, 1e-9)
     spread = max(rate.value for rate in rates) - min(rate.value for rate in rates)
     return [
-        Verdict(
+        Finding(
             "Four hours cost the most waiting",
             waits[2].value > max(waits[0].value, waits[1].value),
             f"here {longest:.1f} times the wait of one hour, in the paper 5.5 times.",
         ),
-        Verdict(
+        Finding(
             "Evictions hardly depend on H",
             spread <= 0.25 * rates[0].value,
             f"here they differ by {100 * spread:.2f} points, in the paper by 0.13.",
@@ -73,4 +71,4 @@ def _verdicts(waits: list[Mean], rates: list[Mean]) -> list[Verdict]:
     ]
 
 
-GUARANTEES = Experiment("guarantees", "Length of the guarantee", jobs, exhibit)
+GUARANTEES = Experiment("guarantees", "Length of the guarantee", jobs, section)

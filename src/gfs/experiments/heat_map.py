@@ -7,11 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from gfs.batch.job import Answers, Job
+from gfs.batch.job import Job, JobResults
 from gfs.experiments.deployment import BEFORE, whole_cluster
-from gfs.experiments.exhibit import Exhibit, Experiment, Verdict
-from gfs.experiments.paper import paper
-from gfs.experiments.setup import Setup
+from gfs.experiments.experiment import Experiment, Finding, Section, Setup, paper
 from gfs.report.columns import amount
 from gfs.report.page import Chart
 from gfs.report.palette import HEAT
@@ -22,29 +20,29 @@ def jobs(setup: Setup) -> list[Job]:
     return [whole_cluster(setup, BEFORE, "heat")]
 
 
-def exhibit(setup: Setup, answers: Answers) -> Exhibit:
+def section(setup: Setup, results: JobResults) -> Section:
     """A picture a pool."""
-    view = answers[jobs(setup)[0]]["views"]["heat"]
+    view = results[jobs(setup)[0]]["views"]["heat"]
     pools, hours = view["pools"], len(view["pools"][0]["hourly"]) if view["pools"] else 0
     shows = (
         f"Rows are nodes, columns hours, colour is the mean share of a node's cards in use under {BEFORE}:"
         " which pools have a daily rhythm, and which nodes stay idle."
     )
-    verdicts: list[Verdict] = []
+    findings: list[Finding] = []
     if setup.given is None:
         sizes = ", ".join(amount(n) for n in paper()["heat_map"]["cards"])
         shows += (
             f" The paper shows three A100 clusters of about {sizes} cards and the peak of every hour; here it is"
             " the three largest pools of one cluster."
         )
-        verdicts = _verdicts(pools, view["first_hour"])
+        findings = _findings(pools, view["first_hour"])
     missing = []
     if len(pools) < 3:
         count = "one pool" if len(pools) == 1 else f"{len(pools)} pools"
         missing.append(f"The trace has {count}: three cannot be compared.")
     if hours < 168:
         missing.append(f"The trace keeps nodes in use for {hours} hours: a whole week cannot be shown.")
-    return Exhibit(shows, [_picture(pool, view["first_hour"]) for pool in pools], verdicts, missing)
+    return Section(shows, [_picture(pool, view["first_hour"]) for pool in pools], findings, missing)
 
 
 def _picture(pool: dict[str, Any], first_hour: int) -> Chart:
@@ -106,7 +104,7 @@ def _swing(hourly: list[float], first_hour: int) -> tuple[float, int]:
     return float(day.max() - day.min()), int(day.argmin())
 
 
-def _verdicts(pools: list[dict[str, Any]], first_hour: int) -> list[Verdict]:
+def _findings(pools: list[dict[str, Any]], first_hour: int) -> list[Finding]:
     theirs = paper()["heat_map"]
     swings = {pool["model"]: _swing(pool["hourly"], first_hour) for pool in pools}
     means = {pool["model"]: float(np.mean(pool["hourly"])) for pool in pools}
@@ -118,12 +116,12 @@ def _verdicts(pools: list[dict[str, Any]], first_hour: int) -> list[Verdict]:
     idle = [pool for pool in pools if pool["idle_nodes"]]
     counts = "; ".join(f"{p['model']} {p['idle_nodes']} of {p['nodes']}" for p in pools)
     return [
-        Verdict(
+        Finding(
             f"The least allocated ({theirs['lower_mean']}%) has the clearest daily rhythm",
             swings[lowest][0] == max(swing for swing, _ in swings.values()),
             f"here mean and daily swing: {words}.",
         ),
-        Verdict(
+        Finding(
             f"In {theirs['with_idle_nodes']} of three, some nodes idle all week",
             len(idle) >= theirs["with_idle_nodes"],
             f"here in {len(idle)}; idle nodes: {counts}.",
@@ -131,4 +129,4 @@ def _verdicts(pools: list[dict[str, Any]], first_hour: int) -> list[Verdict]:
     ]
 
 
-HEAT_MAP = Experiment("heat-map", "Allocation of every node", jobs, exhibit)
+HEAT_MAP = Experiment("heat-map", "Allocation of every node", jobs, section)

@@ -1,4 +1,4 @@
-"""What experiments need to have computed: jobs that any process can run and that say what they depend on."""
+"""The simulations of experiments, as jobs."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Any
 
 from gfs.assembly.parameters import Parameters
 from gfs.assembly.run import run_simulation
-from gfs.batch.answers import Progress, answer_all
-from gfs.batch.cache import Cache
-from gfs.batch.job import Answer, Job
+from gfs.batch.cache import ResultCache
+from gfs.batch.executors import on_this_machine
+from gfs.batch.job import Job, JobResult
+from gfs.batch.run_jobs import Progress, run_jobs
 from gfs.batch.traces import Trace, workload_of
-from gfs.batch.workers import on_this_machine
 from gfs.experiments.views import VIEWS
 
 PACE = {"chronus": 8.0, "gfs-plus": 5.0, "gfs": 2.0, "gfs-s": 2.0, "gfs-p": 2.0, "gfs-sp": 2.0, "gfs-d": 2.0}
@@ -55,7 +55,7 @@ class Simulation:
             "views": sorted(self.views),
         }
 
-    def run(self) -> Answer:
+    def run(self) -> JobResult:
         """Simulate it."""
         parameters = Parameters().changed(dict(self.settings))
         workload = workload_of(self.trace, parameters.guarantee_hours, parameters.checkpoint_interval)
@@ -66,11 +66,12 @@ class Simulation:
             seed=self.seed,
             record_quota="quota" in self.views,
         )
-        answer = result.summary()
-        answer["tasks"] = len(workload.tasks)
-        answer["capacity"] = workload.capacity()
-        answer["views"] = {name: VIEWS[name](result) for name in sorted(self.views)}
-        return answer
+        return {
+            **result.summary(),
+            "tasks": len(workload.tasks),
+            "capacity": workload.capacity(),
+            "views": {name: VIEWS[name](result) for name in sorted(self.views)},
+        }
 
     def alike(self) -> Simulation:
         """The run without what is wanted of it."""
@@ -87,10 +88,10 @@ def merged(jobs: Iterable[Job]) -> dict[Job, Job]:
     return {job: replace(job, views=views[job.alike()]) if isinstance(job, Simulation) else job for job in wanted}
 
 
-def answered(
-    jobs: Iterable[Job], cache: Cache, workers: int, started: Callable[[list[Job]], Progress]
-) -> dict[Job, Answer]:
-    """Every job with its answer, so many computed at the same time."""
+def run_simulations(
+    jobs: Iterable[Job], cache: ResultCache, workers: int, started: Callable[[list[Job]], Progress]
+) -> dict[Job, JobResult]:
+    """Every job with its result, so many computed at the same time."""
     stands_for = merged(jobs)
-    answers = answer_all(stands_for.values(), cache, partial(on_this_machine, workers), started)
-    return {job: answers[other] for job, other in stands_for.items()}
+    results = run_jobs(stands_for.values(), cache, partial(on_this_machine, workers), started)
+    return {job: results[other] for job, other in stands_for.items()}

@@ -6,23 +6,46 @@ import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from gfs.batch.job import Answers
-from gfs.experiments.exhibit import Exhibit, Experiment, Verdict
+from gfs.batch.job import JobResults
+from gfs.experiments.ablations import ABLATIONS
+from gfs.experiments.beyond import BEYOND
+from gfs.experiments.comparison import COMPARISON
+from gfs.experiments.deployment import DEPLOYMENT
+from gfs.experiments.experiment import Experiment, Finding, FindingCounts, Section, Setup
+from gfs.experiments.forecasters import FORECASTERS
+from gfs.experiments.guarantees import GUARANTEES
+from gfs.experiments.heat_map import HEAT_MAP
 from gfs.experiments.jobs import Simulation
-from gfs.experiments.setup import Setup
+from gfs.experiments.statistics import STATISTICS
 from gfs.report.columns import amount, percent, short_seconds
-from gfs.report.page import Block, DataTable, Section, Words, build_page
+from gfs.report.page import Block, DataTable, Words, build_page
+from gfs.report.page import Section as PageSection
 from gfs.version import __version__
+
+EXPERIMENTS: dict[str, Experiment] = {
+    experiment.name: experiment
+    for experiment in (
+        STATISTICS,
+        HEAT_MAP,
+        COMPARISON,
+        GUARANTEES,
+        FORECASTERS,
+        ABLATIONS,
+        DEPLOYMENT,
+        BEYOND,
+    )
+}
+"""By name, in the order of the report."""
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class Provenance:
     """How a report was made."""
 
     command: str
     setup: Setup
     seconds: float
-    """CPU seconds of all answers in it, whenever they were computed."""
+    """CPU seconds of all results in it, whenever they were computed."""
 
     def words(self) -> str:
         """In a line, for whom wants to make it again."""
@@ -31,65 +54,61 @@ class Made:
         return f"Made by `{self.command}`, seeds {seeds}, GFS {__version__}, {machine}; {self.seconds:,.0f} CPU-s."
 
 
-def exhibits(chosen: Sequence[Experiment], setup: Setup, answers: Answers) -> dict[str, Exhibit]:
+def sections(chosen: Sequence[Experiment], setup: Setup, results: JobResults) -> dict[str, Section]:
     """What each experiment shows, by its title."""
-    return {experiment.title: experiment.exhibit(setup, answers) for experiment in chosen}
+    return {experiment.title: experiment.section(setup, results) for experiment in chosen}
 
 
-def page(shown: Mapping[str, Exhibit], made: Made, answers: Answers) -> str:
+def page(shown: Mapping[str, Section], provenance: Provenance, results: JobResults) -> str:
     """The whole report as HTML."""
-    setup = made.setup
+    setup = provenance.setup
     if setup.given is None:
-        title = "The paper, made anew"
+        title = "The paper, reproduced"
         subtitle = "Every table and figure of the GFS paper, computed on traces calibrated to its published figures."
         opening = _paper_opening(shown)
     else:
         title = f"What GFS would change: {setup.given.label}"
         subtitle = "The experiments of the GFS paper on this trace."
-        opening = [Words(_plain_words(setup, answers), lead=True)]
-    sections = [Section("In short", [*opening, Words(made.words().replace("`", ""))])]
-    for name, exhibit in shown.items():
-        blocks: list[Block] = [Words(exhibit.shows)]
-        if exhibit.verdicts:
-            blocks.append(tuple(verdict.figure() for verdict in exhibit.verdicts))
-        blocks += exhibit.blocks
-        if exhibit.missing:
-            blocks.append(Words("What cannot be shown: " + " ".join(exhibit.missing)))
-        sections.append(Section(name, blocks))
-    return build_page(title, subtitle, sections)
+        opening = [Words(_plain_words(setup, results), lead=True)]
+    page_sections = [PageSection("In short", [*opening, Words(provenance.words().replace("`", ""))])]
+    for name, section in shown.items():
+        blocks: list[Block] = [Words(section.shows)]
+        if section.findings:
+            blocks.append(tuple(finding.figure() for finding in section.findings))
+        blocks += section.blocks
+        if section.missing:
+            blocks.append(Words("What cannot be shown: " + " ".join(section.missing)))
+        page_sections.append(PageSection(name, blocks))
+    return build_page(title, subtitle, page_sections)
 
 
-def _paper_opening(shown: Mapping[str, Exhibit]) -> list[Block]:
-    verdicts = [verdict for exhibit in shown.values() for verdict in exhibit.verdicts]
-    agree = sum(verdict.agrees is True for verdict in verdicts)
-    against = sum(verdict.agrees is False for verdict in verdicts)
+def _paper_opening(shown: Mapping[str, Section]) -> list[Block]:
+    counts = FindingCounts.of(finding for section in shown.values() for finding in section.findings)
     rows = [
-        [name, *(str(sum(v.agrees is how for v in exhibit.verdicts)) for how in (True, False, None))]
-        for name, exhibit in shown.items()
-        if exhibit.verdicts
+        [name, *map(str, FindingCounts.of(section.findings))] for name, section in shown.items() if section.findings
     ]
     return [
         Words(
-            f"Of {len(verdicts)} findings that are checked, {agree} come out here and {against} do not. The"
-            " authors' trace is not public in full; what can be compared is order and shape, not digits.",
+            f"{counts.text()}. The authors' trace is not public in full; what can be compared is order and shape,"
+            " not digits.",
             lead=True,
         ),
-        DataTable(["section", "come out", "do not", "cannot be told"], rows),
+        DataTable(["section", "agree", "disagree", "cannot be told"], rows),
     ]
 
 
-def _plain_words(setup: Setup, answers: Answers) -> str:
+def _plain_words(setup: Setup, results: JobResults) -> str:
     """What GFS would have changed on the user's cluster, in one paragraph."""
     assert setup.given is not None
     runs = {
-        job.scheduler: answer["metrics"]
-        for job, answer in answers.items()
+        job.scheduler: result["metrics"]
+        for job, result in results.items()
         if isinstance(job, Simulation) and {name for name, _ in job.settings} <= {"quota_share"}
     }
     before = next((name for name in ("static", "yarn-cs", "fgd", "lyra") if name in runs), None)
     after = next((name for name in ("gfs", "gfs-plus") if name in runs), None)
     if before is None or after is None:
-        return "What GFS would have changed takes the section 'deployment' or 'comparison' to say."
+        return "To say what GFS would have changed, the part 'deployment' or 'comparison' is needed."
     old, new = runs[before], runs[after]
     words = [f"Had {after} scheduled this cluster instead of {_spoken(before)}:"]
     if new["spot"]["tasks"]:
@@ -124,25 +143,25 @@ def _spoken(scheduler: str) -> str:
     return "a static quota" if scheduler == "static" else scheduler
 
 
-def markdown(shown: Mapping[str, Exhibit], made: Made) -> str:
+def markdown(shown: Mapping[str, Section], provenance: Provenance) -> str:
     """The tables and findings as Markdown, without the pictures."""
-    parts = [made.words()]
-    for name, exhibit in shown.items():
-        parts += [f"## {name}", exhibit.shows]
-        if exhibit.verdicts:
-            parts.append("\n".join(_line(verdict) for verdict in exhibit.verdicts))
-        for block in exhibit.blocks:
+    parts = [provenance.words()]
+    for name, section in shown.items():
+        parts += [f"## {name}", section.shows]
+        if section.findings:
+            parts.append("\n".join(_line(finding) for finding in section.findings))
+        for block in section.blocks:
             if isinstance(block, DataTable):
                 parts.append(_markdown_table(block))
             elif isinstance(block, Words):
                 parts.append(block.text)
-        parts += [f"Not shown: {text}" for text in exhibit.missing]
+        parts += [f"Not shown: {text}" for text in section.missing]
     return "\n\n".join(parts) + "\n"
 
 
-def _line(verdict: Verdict) -> str:
-    word = {True: "agrees", False: "**disagrees**", None: "cannot be told"}[verdict.agrees]
-    return f"* {verdict.claim}: {word}. {verdict.found[:1].upper()}{verdict.found[1:]}"
+def _line(finding: Finding) -> str:
+    word = f"**{finding.word}**" if finding.agrees is False else finding.word
+    return f"* {finding.claim}: {word}. {finding.found[:1].upper()}{finding.found[1:]}"
 
 
 def _markdown_table(table: DataTable) -> str:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.stats import t
 
-from gfs.batch.job import Answer
+from gfs.batch.job import JobResult
 from gfs.report.columns import NOTHING
 
 
@@ -37,11 +37,11 @@ def mean_of(values: Iterable[float]) -> Mean:
     return Mean(float(numbers.mean()), float(t.ppf(0.975, len(numbers) - 1) * spread))
 
 
-def metric(answers: Iterable[Answer], *path: str) -> Mean | None:
+def metric(results: Iterable[JobResult], *path: str) -> Mean | None:
     """The mean of a metric such as ('spot', 'jqt_mean') over runs; None where a run has none."""
     values = []
-    for answer in answers:
-        value = answer["metrics"]
+    for result in results:
+        value = result["metrics"]
         for step in path:
             value = value[step]
         if value is None:

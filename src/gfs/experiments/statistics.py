@@ -7,14 +7,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gfs.batch.job import Answer, Answers, Job
+from gfs.batch.job import Job, JobResult, JobResults
 from gfs.domain.task import Priority
 from gfs.domain.units import DAY, HOUR
 from gfs.experiments.deployment import BEFORE, FEW, of_model, static_words, whole_cluster
-from gfs.experiments.exhibit import Exhibit, Experiment, Verdict
+from gfs.experiments.experiment import Experiment, Finding, Section, Setup, paper
 from gfs.experiments.jobs import Simulation
-from gfs.experiments.paper import paper
-from gfs.experiments.setup import Setup
 from gfs.experiments.trace_statistics import ORGANIZATIONS, TraceStatistics, restored
 from gfs.experiments.views import WEEK
 from gfs.report.charts import SECONDS_TEXT, SECONDS_TICKS
@@ -38,9 +36,9 @@ def jobs(setup: Setup) -> list[Job]:
     return [TraceStatistics(_run(setup).trace), _run(setup)]
 
 
-def exhibit(setup: Setup, answers: Answers) -> Exhibit:
+def section(setup: Setup, results: JobResults) -> Section:
     """A table of the pools and the figures of section 2."""
-    trace, run = (answers[job] for job in jobs(setup))
+    trace, run = (results[job] for job in jobs(setup))
     beside = setup.given is None
     shows = (
         "What the cluster has and what is asked of it; how long tasks run, and how long they wait and how often"
@@ -52,8 +50,8 @@ def exhibit(setup: Setup, answers: Answers) -> Exhibit:
     blocks.append(demand_chart(seen))
     if evictions.ended.any():
         blocks.append(_eviction_chart(evictions))
-    verdicts = _verdicts(trace, run, evictions) if beside else ()
-    return Exhibit(shows, blocks, verdicts, _missing(trace, evictions))
+    findings = _findings(trace, run, evictions) if beside else ()
+    return Section(shows, blocks, findings, _missing(trace, evictions))
 
 
 class Evictions(NamedTuple):
@@ -63,7 +61,7 @@ class Evictions(NamedTuple):
     evicted: Any
 
     @classmethod
-    def of(cls, trace: Answer, run: Answer) -> Evictions:
+    def of(cls, trace: JobResult, run: JobResult) -> Evictions:
         """Of the weeks in which tasks are submitted, four at most."""
         first, last = trace["submissions"]
         weeks = min(WEEKS, max(1, int((last - first + DAY) // WEEK)))
@@ -79,7 +77,7 @@ def _rates(ended: Any, evicted: Any) -> list[float | None]:
     return [100 * int(e) / int(n) if n else None for n, e in zip(ended, evicted, strict=True)]
 
 
-def _missing(trace: Answer, evictions: Evictions) -> list[str]:
+def _missing(trace: JobResult, evictions: Evictions) -> list[str]:
     hp, spot = (c["tasks"] for c in trace["classes"])
     words = []
     if not hp:
@@ -100,7 +98,7 @@ def _missing(trace: Answer, evictions: Evictions) -> list[str]:
     return words
 
 
-def _pools(trace: Answer, run: Answer, *, beside: bool) -> DataTable:
+def _pools(trace: JobResult, run: JobResult, *, beside: bool) -> DataTable:
     theirs, before = paper()["statistics"], paper()["deployment"]["allocation_before"]
     header = ["GPU model", "nodes", *["paper"] * beside, "cards a node", *["paper"] * beside, "cards"]
     header += ["HP tasks", "spot tasks", "HP asks", "spot asks", "in use", *["paper"] * beside]
@@ -125,7 +123,7 @@ def _pools(trace: Answer, run: Answer, *, beside: bool) -> DataTable:
     )
 
 
-def _stuck(run: Answer) -> str:
+def _stuck(run: JobResult) -> str:
     """Pools in which tasks wait though cards are free, in words."""
     words = [
         f" In {model}, {percent(pool['asked'])} of the cards are asked for and {percent(pool['allocation'])} in"
@@ -136,7 +134,7 @@ def _stuck(run: Answer) -> str:
     return "".join(words)
 
 
-def _waits(run: Answer) -> Chart:
+def _waits(run: JobResult) -> Chart:
     """Mean as a dot, p90 as a diamond, as for the running times beside it."""
     data: list[dict[str, Any]] = []
     for priority in Priority:
@@ -220,28 +218,28 @@ def _eviction_chart(evictions: Evictions) -> Chart:
     )
 
 
-def _verdicts(trace: Answer, run: Answer, evictions: Evictions) -> list[Verdict]:
+def _findings(trace: JobResult, run: JobResult, evictions: Evictions) -> list[Finding]:
     """The paper's three observations, in its order."""
     return [
         *_request_verdicts(trace),
-        _running_verdict(trace),
+        _running_finding(trace),
         *_wait_verdicts(run),
-        _use_verdict(run),
+        _use_finding(run),
         *_demand_verdicts(trace),
         *_eviction_verdicts(trace, evictions),
     ]
 
 
-def _request_verdicts(trace: Answer) -> list[Verdict]:
+def _request_verdicts(trace: JobResult) -> list[Finding]:
     theirs = paper()["statistics"]
     whole, eight = 100 * trace["whole_card_pods"], 100 * trace["eight_card_pods"]
     return [
-        Verdict(
+        Finding(
             f"Nearly {theirs['whole_card_pods']:g}% of pods ask for whole cards",
             whole >= theirs["whole_card_pods"] - 5,
             f"here {whole:.1f}%, all pools together.",
         ),
-        Verdict(
+        Finding(
             f"{theirs['eight_card_pods']:g}% of pods ask for 8 cards",
             abs(eight - theirs["eight_card_pods"]) <= 10,
             f"here {eight:.1f}%, all pools together.",
@@ -249,11 +247,11 @@ def _request_verdicts(trace: Answer) -> list[Verdict]:
     ]
 
 
-def _running_verdict(trace: Answer) -> Verdict:
+def _running_finding(trace: JobResult) -> Finding:
     theirs = paper()["statistics"]
     p90, p99 = trace["running_percentiles"]
     hours, days = theirs["running_p90_hours"], theirs["running_p99_days"]
-    return Verdict(
+    return Finding(
         f"Tasks run {hours:g} h at p90, {days:g} days at p99",
         _within_twice(p90, hours * HOUR) and _within_twice(p99, days * DAY),
         f"here {p90 / HOUR:.1f} h and {p99 / DAY:.1f} days; up to twice or half counts as agreeing.",
@@ -264,7 +262,7 @@ def _within_twice(mine: float, theirs: float) -> bool:
     return theirs / 2 <= mine <= 2 * theirs
 
 
-def _wait_verdicts(run: Answer) -> list[Verdict]:
+def _wait_verdicts(run: JobResult) -> list[Finding]:
     theirs = paper()["statistics"]
     rows = [row for priority in Priority for row in run["views"]["waits"][NAMES[priority]]]
     means, most = {}, {}
@@ -275,13 +273,13 @@ def _wait_verdicts(run: Answer) -> list[Verdict]:
     hours = theirs["wait_eight_cards_hours"]
     short = most["8"] < hours * HOUR
     return [
-        Verdict(
+        Finding(
             f"8-GPU tasks wait longer than 1-GPU tasks: {theirs['wait_eight_over_one']:g} times",
             means["8"] > means["1"],
             f"here {short_seconds(means['8'])} and {short_seconds(means['1'])} on average; the paper has medians."
             + _stuck(run),
         ),
-        Verdict(
+        Finding(
             f"Half of the 8-GPU tasks wait {hours:g} h or more",
             False if short else None,
             f"here nine of ten wait {short_seconds(most['8'])} or less."
@@ -291,16 +289,16 @@ def _wait_verdicts(run: Answer) -> list[Verdict]:
     ]
 
 
-def _use_verdict(run: Answer) -> Verdict:
+def _use_finding(run: JobResult) -> Finding:
     known = paper()["statistics"]["allocation_below"]
     named = dict.fromkeys(known["models"], 1.0)
     mine = {model: p["allocation"] for model, p in run["views"]["pools"].items() if of_model(named, model)}
     words = ", ".join(f"{model} {percent(rate)}" for model, rate in mine.items())
     claim = f"{', '.join(known['models'])} are allocated below {known['percent']:g}%"
-    return Verdict(claim, all(100 * rate < known["percent"] for rate in mine.values()), f"here {words}.")
+    return Finding(claim, all(100 * rate < known["percent"] for rate in mine.values()), f"here {words}.")
 
 
-def _demand_verdicts(trace: Answer) -> list[Verdict]:
+def _demand_verdicts(trace: JobResult) -> list[Finding]:
     theirs = paper()["statistics"]
     (least_a, most_a), (least_b, most_b) = theirs["demand_extremes"].values()
     of_paper = (1 - least_a / most_a, 1 - least_b / most_b)
@@ -311,12 +309,12 @@ def _demand_verdicts(trace: Answer) -> list[Verdict]:
     inside = (hour >= low) & (hour < high)
     rises = {name: float(gpus[inside].mean() / max(gpus[~inside].mean(), 1e-9)) - 1 for name, gpus in series.items()}
     return [
-        Verdict(
+        Finding(
             f"Organizations differ: demand moves by {of_paper[0]:.0%} (A) and {of_paper[1]:.0%} (B) of its peak",
             max(moves.values()) / max(min(moves.values()), 1e-9) >= of_paper[1] / of_paper[0],
             "here in a week: " + ", ".join(f"{name} {move:.0%}" for name, move in moves.items()) + ".",
         ),
-        Verdict(
+        Finding(
             f"All four peak from {low}:00 to {high}:00",
             all(rise > 0 for rise in rises.values()),
             "more than in the other hours: " + ", ".join(f"{n} {rise:+.1%}" for n, rise in rises.items()) + ".",
@@ -324,7 +322,7 @@ def _demand_verdicts(trace: Answer) -> list[Verdict]:
     ]
 
 
-def _eviction_verdicts(trace: Answer, evictions: Evictions) -> list[Verdict]:
+def _eviction_verdicts(trace: JobResult, evictions: Evictions) -> list[Finding]:
     theirs = paper()["statistics"]
     low, high = theirs["eviction_peak_hours"]
     ended, evicted = evictions.ended.sum(axis=0), evictions.evicted.sum(axis=0)
@@ -340,19 +338,19 @@ def _eviction_verdicts(trace: Answer, evictions: Evictions) -> list[Verdict]:
     follows = float(np.corrcoef(arrivals, [rates[hour] for hour in known])[0, 1]) if some else 0.0
     few = "" if some else f" Too few to tell: {evicted.sum()} evictions."
     return [
-        Verdict(
+        Finding(
             f"Most evictions from {low}:00 to {high}:00, up to {theirs['eviction_peak']}%"
             f" against {theirs['eviction_off_peak']}% off peak",
             peak > rest if some else None,
             f"here {peak:.2f}% in these hours, {rest:.2f}% in the others; most at {highest}:00,"
             f" {rates[highest] or 0.0:.1f}%.{few}",
         ),
-        Verdict(
+        Finding(
             f"{theirs['eviction_mean']}% of spot runs are evicted under a static quota",
             _within_twice(total, theirs["eviction_mean"]),
             f"here {total:.2f}%; up to twice or half counts as agreeing.",
         ),
-        Verdict(
+        Finding(
             f"Evictions follow HP arrivals (correlation {theirs['eviction_follows_hp']})",
             follows >= theirs["eviction_follows_hp"] / 2 if some else None,
             few.strip() or f"here {follows:.2f} over the hours of the day; half as much counts as agreeing.",
@@ -360,4 +358,4 @@ def _eviction_verdicts(trace: Answer, evictions: Evictions) -> list[Verdict]:
     ]
 
 
-STATISTICS = Experiment("statistics", "Cluster statistics and observations", jobs, exhibit)
+STATISTICS = Experiment("statistics", "Cluster statistics and observations", jobs, section)

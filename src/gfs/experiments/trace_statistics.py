@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from gfs.batch.job import Answer
+from gfs.batch.job import JobResult
 from gfs.batch.traces import Trace, load
 from gfs.domain.task import Priority
 from gfs.domain.units import DAY
@@ -40,7 +40,7 @@ class TraceStatistics:
         """The trace is all."""
         return {"job": "trace statistics", "trace": self.trace.identity()}
 
-    def run(self) -> Answer:
+    def run(self) -> JobResult:
         """Look at it: distributions thinned, demand of a week and of the largest organizations."""
         workload = load(self.trace)
         seen = inspect(workload, ORGANIZATIONS)
@@ -83,7 +83,7 @@ def thinned(cdf: Cdf) -> Cdf:
     return Cdf(tuple(cdf.values[i] for i in kept), tuple(cdf.shares[i] for i in kept))
 
 
-def restored(trace: Answer) -> Inspection:
+def restored(trace: JobResult) -> Inspection:
     """What the charts of a trace look at."""
 
     def cdf(found: dict[str, Any]) -> Cdf:

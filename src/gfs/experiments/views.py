@@ -131,7 +131,7 @@ def _submissions(of: Prepared) -> tuple[float, float]:
 
 
 def quota(result: RunResult) -> dict[str, Any]:
-    """The quota of the shortest guarantee in the largest pool, hour by hour, with what led to it and what came."""
+    """The quota of the shortest guarantee in the largest pool, hour by hour, what led to it, and the actual demand."""
     table = result.quota
     assert table is not None
     largest = max(result.workload.capacity().items(), key=lambda pool: pool[1])[0]
@@ -145,19 +145,19 @@ def quota(result: RunResult) -> dict[str, Any]:
     bound, expected = found["demand"], found["expected_demand"]
     bound[~(np.isfinite(expected) & ((bound > 0) | (expected == 0)))] = np.nan  # a bound of 0: nobody looked ahead
     hour = np.floor(time[step] / HOUR).astype(np.int64)
-    found["came"] = _hp_demand(result, largest, hour)
+    found["actual"] = _hp_demand(result, largest, hour)
     return {"pool": largest, "hour": hour.tolist()} | {name: _rounded(x) for name, x in found.items()}
 
 
 def _hp_demand(result: RunResult, model: str, hour: Ints) -> Floats:
     """The HP demand of one pool in these hours, running or queued; NaN after the last submission."""
-    came = np.full(len(hour), np.nan)
+    actual = np.full(len(hour), np.nan)
     if any(not task.is_spot for task in result.workload.tasks):
         history = history_of_events(result.events)
         mine = [row for row, key in enumerate(history.keys) if key.gpu_model == model]
         known = (hour >= history.start) & (hour < history.end)
-        came[known] = history.gpus[mine].sum(axis=0)[hour[known] - history.start]
-    return came
+        actual[known] = history.gpus[mine].sum(axis=0)[hour[known] - history.start]
+    return actual
 
 
 def _rounded(values: Floats) -> list[float | None]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from gfs.assembly.parameters import Parameters
 from gfs.assembly.run import run_simulation
-from gfs.batch.job import Answer
+from gfs.batch.job import JobResult
 from gfs.batch.traces import Trace, workload_of
 from gfs.domain.errors import InputError
 from gfs.domain.workload import Workload
@@ -80,7 +80,7 @@ class PlanRun:
             raise InputError(f"no task of the trace fits on {len(workload.nodes):,} nodes")
         return workload, len(misfits)
 
-    def run(self) -> Answer:
+    def run(self) -> JobResult:
         """Simulate it."""
         parameters = self.parameters()
         workload, left_out = self.workload()
@@ -91,7 +91,7 @@ class PlanRun:
             for window in ((None, first + span / 2), (first + span / 2, None))
         ]
         return {
-            **figures_of(result.metrics),
+            **figures_of(result),
             **asdict(delivered(result.events, workload, parameters.rules)),
             "first_half_eviction_rate": halves[0],
             "second_half_eviction_rate": halves[1],

@@ -80,8 +80,8 @@ class Setting:
 
 
 @dataclass(frozen=True, slots=True)
-class Levers:
-    """The values to try; a lever with one value stands still."""
+class SearchSpace:
+    """The values to try; a parameter with one value stays as it is."""
 
     ps: tuple[float | None, ...]
     hours: tuple[float | None, ...]
@@ -93,7 +93,7 @@ class Levers:
         return PAPER if PAPER in self.bounds else self.bounds[0]
 
 
-def levers_of(quota: str, given: Collection[str], *, own_guarantees: bool, quick: bool) -> Levers:
+def search_space(quota: str, given: Collection[str], *, own_guarantees: bool, quick: bool) -> SearchSpace:
     """What can be tried with this quota. Parameters that were `given` stay as they are.
 
     `own_guarantees`: every spot task of the trace says its own hours, so the parameter would change nothing.
@@ -107,7 +107,7 @@ def levers_of(quota: str, given: Collection[str], *, own_guarantees: bool, quick
     ps: tuple[float | None, ...] = QUICK_PS if quick else PS
     hours: tuple[float | None, ...] = QUICK_HOURS if quick else HOURS
     bounds: tuple[Bounds | None, ...] = QUICK_BOUNDS if quick else BOUNDS
-    return Levers(
+    return SearchSpace(
         ps if "p" not in given else (None,),
         hours if "guarantee_hours" not in given and not own_guarantees else (None,),
         bounds if "eta" in moves and not {"eta_min", "eta_max"} & set(given) else (None,),

@@ -2,52 +2,51 @@
 
 from __future__ import annotations
 
-from gfs.plans.choose import Choice, Outcome
-from gfs.plans.config import config_text
-from gfs.plans.plan import Plan
+from gfs.plans.plan import CapacityPlan
+from gfs.plans.search import Recommendation, SettingResult
 from gfs.plans.setting import Setting
-from gfs.plans.words import answer
+from gfs.plans.summary_text import config_text, summary_text
 from gfs.report.columns import NOTHING
 from gfs.report.plan_view import PlanRow, PlanView
 from gfs.telemetry.metrics_prices import prices_note
 
 
-def view_of(plan: Plan) -> PlanView:
+def view_of(plan: CapacityPlan) -> PlanView:
     """What the terminal and the page show."""
-    question = plan.question
+    request = plan.request
     return PlanView(
-        about=f"{question.trace.label} under {question.scheduler}: {len(plan.settings)} settings tried.",
-        answer=answer(plan),
-        target=question.target,
-        max_wait=question.max_wait,
-        meets=plan.choice.meets,
-        settings=[_setting(plan, outcome) for outcome in _ordered(plan)],
+        about=f"{request.trace.label} under {request.scheduler}: {len(plan.settings)} settings tried.",
+        answer=summary_text(plan),
+        target=request.target,
+        max_wait=request.max_wait,
+        meets=plan.recommendation.meets,
+        settings=[_setting(plan, result) for result in _ordered(plan)],
         today=[
             _named(plan, plan.chosen, "recommended", recommended=True),
-            _named(plan, plan.fixed, f"static, fixed {question.fixed_share:.0%}"),
-            _named(plan, plan.free, f"{question.scheduler}, no quota"),
+            _named(plan, plan.fixed, f"static, fixed {request.fixed_share:.0%}"),
+            _named(plan, plan.free, f"{request.scheduler}, no quota"),
         ],
         nodes=[
-            _named(plan, outcome, f"{outcome.run.node_share:.0%} of nodes", recommended=outcome is plan.chosen)
-            for outcome in plan.what_if
+            _named(plan, result, f"{result.run.node_share:.0%} of nodes", recommended=result is plan.chosen)
+            for result in plan.what_if
         ],
-        demand=[_demand(plan, outcome) for outcome in plan.demand],
-        guarantees=[_guarantee(plan, choice) for choice in plan.guarantees],
+        demand=[_demand(plan, result) for result in plan.demand],
+        guarantees=[_guarantee(plan, recommendation) for recommendation in plan.guarantees],
         prices=prices_note(),
         config=config_text(plan),
     )
 
 
-def _ordered(plan: Plan) -> list[Outcome]:
+def _ordered(plan: CapacityPlan) -> list[SettingResult]:
     """Those within the target by their wait, then the others by their evictions, then those that failed."""
-    target = plan.question.target
+    target = plan.request.target
 
-    def key(outcome: Outcome) -> tuple[object, ...]:
-        if outcome.error:
-            return (2, 0.0, 0.0, outcome.setting.rank)
-        if outcome.keeps(target):
-            return (0, outcome.wait, outcome.evicted, outcome.setting.rank)
-        return (1, outcome.evicted, outcome.wait, outcome.setting.rank)
+    def key(result: SettingResult) -> tuple[object, ...]:
+        if result.error:
+            return (2, 0.0, 0.0, result.setting.rank)
+        if result.within(target):
+            return (0, result.wait, result.evicted, result.setting.rank)
+        return (1, result.evicted, result.wait, result.setting.rank)
 
     return sorted(plan.settings, key=key)
 
@@ -61,39 +60,39 @@ def _parts(setting: Setting) -> tuple[str, str, str]:
     )
 
 
-def _setting(plan: Plan, outcome: Outcome) -> PlanRow:
+def _setting(plan: CapacityPlan, result: SettingResult) -> PlanRow:
     return PlanRow(
-        outcome.setting.label,
-        outcome.figures,
-        outcome.keeps(plan.question.target),
-        _parts(outcome.setting),
-        outcome is plan.chosen,
-        outcome.error,
+        result.setting.label,
+        result.figures,
+        result.within(plan.request.target),
+        _parts(result.setting),
+        result is plan.chosen,
+        result.error,
     )
 
 
-def _named(plan: Plan, outcome: Outcome, name: str, *, recommended: bool = False) -> PlanRow:
-    left_out = outcome.figures.get("left_out", 0)
-    remark = outcome.error or (f"left out, too large for it: {left_out:,}" if left_out else "")
-    return PlanRow(name, outcome.figures, outcome.keeps(plan.question.target), recommended=recommended, remark=remark)
+def _named(plan: CapacityPlan, result: SettingResult, name: str, *, recommended: bool = False) -> PlanRow:
+    left_out = result.figures.get("left_out", 0)
+    remark = result.error or (f"left out, too large for it: {left_out:,}" if left_out else "")
+    return PlanRow(name, result.figures, result.within(plan.request.target), recommended=recommended, remark=remark)
 
 
-def _demand(plan: Plan, outcome: Outcome) -> PlanRow:
+def _demand(plan: CapacityPlan, result: SettingResult) -> PlanRow:
     return PlanRow(
-        f"spot x{outcome.run.spot_scale:g}",
-        outcome.figures,
-        plan.sells(outcome),
-        recommended=outcome is plan.chosen,
-        remark=outcome.error,
+        f"spot x{result.run.spot_scale:g}",
+        result.figures,
+        plan.sells(result),
+        recommended=result is plan.chosen,
+        remark=result.error,
     )
 
 
-def _guarantee(plan: Plan, choice: Choice) -> PlanRow:
-    outcome = choice.outcome
+def _guarantee(plan: CapacityPlan, recommendation: Recommendation) -> PlanRow:
+    result = recommendation.result
     return PlanRow(
-        outcome.setting.label,
-        outcome.figures,
-        plan.sells(outcome),
-        _parts(outcome.setting),
-        recommended=outcome is plan.chosen,
+        result.setting.label,
+        result.figures,
+        plan.sells(result),
+        _parts(result.setting),
+        recommended=result is plan.chosen,
     )

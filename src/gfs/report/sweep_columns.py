@@ -33,5 +33,5 @@ COLUMNS = (
     ("periods broken", "spot_evictions_per_guarantee_period", percent),
     ("wasted GPU-h", "spot_wasted_gpu_hours", amount),
     ("HP wait", "hp_jqt_mean", short_seconds),
-    ("cards in use", "allocation_rate", percent),
+    ("goodput", "goodput", percent),
 )

@@ -17,8 +17,8 @@ def sweep_page(varied: Sequence[str], groups: Sequence[Group], out: Path) -> Non
     """Write the page; raises InputError when it cannot be written."""
     front = [group for group in groups if group.best]
     words = (
-        f"{len(front)} of {len(groups)} settings are on the front: no other is better or as good in evictions,"
-        " spot wait and cards in use, and better in one. Runs that differ in their seeds alone are one point."
+        f"{len(front)} of {len(groups)} settings are on the front: no other of the same scenario is as good in"
+        " evictions, spot wait and goodput, and better in one. Runs that differ in their seeds alone are one point."
     )
     ordered = sorted(front, key=lambda group: group.means.get("spot_jqt_mean", 0.0))
     rows = [
@@ -62,7 +62,7 @@ def _chart(varied: Sequence[str], groups: Sequence[Group]) -> Chart:
                 "customdata": [
                     f"{percent(group.means.get('spot_eviction_rate', 0.0))} evicted, waits "
                     f"{short_seconds(group.means.get('spot_jqt_mean', 0.0))}, "
-                    f"{percent(group.means['allocation_rate'])} in use"
+                    f"goodput {percent(group.means.get('goodput', 0.0))}"
                     for group in mine
                 ],
                 "hovertemplate": "%{text}<br>%{customdata}<extra></extra>",

@@ -1,4 +1,4 @@
-"""One run of a sweep: a scheduler with its parameters on a trace, and what came of it."""
+"""One run of a sweep: a scheduler with its parameters on a trace, and its figures."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from gfs.assembly.parameters import Parameters
+from gfs.assembly.result import RunResult
 from gfs.assembly.run import run_simulation
-from gfs.batch.job import Answer
+from gfs.batch.job import JobResult
 from gfs.batch.traces import Trace, workload_of
-from gfs.telemetry.metrics import Metrics
+from gfs.domain.units import HOUR
 
 Value = str | float | int | bool
 """What a parameter can be in a file."""
@@ -51,21 +52,27 @@ class SweepRun:
         """The parameters; raises InputError for one that does not exist or is out of range."""
         return Parameters().changed(dict(self.settings))
 
-    def run(self) -> Answer:
+    def run(self) -> JobResult:
         """Simulate it."""
         parameters = self.parameters()
         workload = workload_of(self.trace, parameters.guarantee_hours, parameters.checkpoint_interval)
         result = run_simulation(workload, self.scheduler, parameters, seed=self.seed)
-        return figures_of(result.metrics)
+        return figures_of(result)
 
 
-def figures_of(metrics: Metrics) -> Answer:
-    """The metrics as columns of a table: `hp_` and `spot_` before those of a class."""
-    values = metrics.to_dict()
+def figures_of(result: RunResult) -> JobResult:
+    """The metrics as columns of a table: `hp_` and `spot_` before those of a class.
+
+    `goodput`: useful GPU-hours as a share of all GPU-hours of the pool.
+    """
+    values = result.metrics.to_dict()
+    first, last = result.metrics.span
+    gpu_hours = sum(result.workload.capacity().values()) * (last - first) / HOUR
     return {
         **{f"hp_{name}": value for name, value in values["hp"].items()},
         **{f"spot_{name}": value for name, value in values["spot"].items()},
         "allocation_rate": values["allocation_rate_total"],
         "useful_gpu_hours": values["useful_gpu_hours"],
+        "goodput": values["useful_gpu_hours"] / gpu_hours if gpu_hours else 0.0,
         "objective": values["objective"],
     }

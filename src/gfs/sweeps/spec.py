@@ -10,7 +10,7 @@ days = 10
 
 [vary]
 scheduler = ["gfs", "gfs-plus"]
-seed = [0, 1, 2]                   # of the made-up trace, and of the run
+seed = [0, 1, 2]                   # of the synthetic trace, and of the run
 spot_scale = [1, 2, 4]
 p = [0.8, 0.9, 0.95]               # any parameter; in a sample also { low = 0.8, high = 0.99 }
 
@@ -21,14 +21,18 @@ guarantee_hours = 2                # for all runs
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from msgspec import Meta, Struct, ValidationError, convert
 
 from gfs.assembly.schedulers import find_scheduler
-from gfs.batch.traces import Generated, Given, Trace
+from gfs.batch.traces import GeneratedTrace, Trace, TraceFiles
 from gfs.domain.errors import InputError
 from gfs.files import read_toml
 from gfs.sweeps.runs import SweepRun, Value
@@ -37,10 +41,45 @@ from gfs.workloads import PRESETS
 OWN = ("scheduler", "seed", "spot_scale")
 """What varies besides parameters."""
 MOST_RUNS = 100_000
+"""Of one sweep: weeks of computing, and a table that still fits in memory."""
 
 
-@dataclass(frozen=True, slots=True)
-class Range:
+WHOLE = "a whole number, 0 or more"
+SeedNumber = Annotated[int, Meta(ge=0)]
+PositiveNumber = Annotated[float, Meta(gt=0)]
+MUST_BE = {
+    "sample": f"a number of runs, 1 to {MOST_RUNS:,}",
+    "sample_seed": WHOLE,
+    "trace": "a table: [trace] and then key = value lines",
+    "vary": "a table: [vary] and then key = value lines",
+    "set": "a table: [set] and then key = value lines",
+    "trace.preset": f"one of {', '.join(PRESETS)}",
+    "trace.jobs": "the name of a file",
+    "trace.nodes": "the name of a file; with a preset, a whole number of nodes",
+    "trace.days": "a number above 0",
+}
+
+
+class TraceTable(Struct, frozen=True, forbid_unknown_fields=True):
+    """[trace]: a preset, or files."""
+
+    preset: str | None = None
+    jobs: str | None = None
+    nodes: str | Annotated[int, Meta(ge=1)] | None = None
+    days: PositiveNumber | None = None
+
+
+class SweepFile(Struct, frozen=True, forbid_unknown_fields=True, rename={"fixed": "set"}):
+    """The whole file."""
+
+    trace: TraceTable = TraceTable()
+    vary: dict[str, Any] = {}
+    fixed: dict[str, Any] = {}
+    sample: Annotated[int, Meta(ge=1, le=MOST_RUNS)] | None = None
+    sample_seed: SeedNumber = 0
+
+
+class Range(Struct, frozen=True, forbid_unknown_fields=True):
     """Any number between two."""
 
     low: float
@@ -51,17 +90,17 @@ class Range:
 class Sweep:
     """What a file asks for."""
 
-    trace: Mapping[str, Any]
+    trace: TraceTable
     vary: Mapping[str, Sequence[Value] | Range]
     fixed: Mapping[str, Value]
     sample: int | None
     sample_seed: int
-    given: Given | None
+    files: TraceFiles | None
     """The trace, if it is in files: read once, not once a run."""
 
     def runs(self) -> list[SweepRun]:
         """All runs, each checked; raises InputError for one that could not be made."""
-        points = self._drawn() if self.sample is not None else self._grid()
+        points = self._sampled() if self.sample is not None else self._grid()
         runs = list(dict.fromkeys(self._run(point) for point in points))
         for run in runs:
             find_scheduler(run.scheduler)
@@ -81,13 +120,13 @@ class Sweep:
             raise InputError(f"{count:,} combinations are too many; set sample = N to try some of them")
         return [dict(zip(self.vary, values, strict=True)) for values in product(*lists)]
 
-    def _drawn(self) -> list[dict[str, Value]]:
-        lot = random.Random(self.sample_seed)
+    def _sampled(self) -> list[dict[str, Value]]:
+        generator = random.Random(self.sample_seed)
         return [
             {
-                name: round(lot.uniform(values.low, values.high), 6)
+                name: round(generator.uniform(values.low, values.high), 6)
                 if isinstance(values, Range)
-                else lot.choice(list(values))
+                else generator.choice(list(values))
                 for name, values in self.vary.items()
             }
             for _ in range(self.sample or 0)
@@ -95,23 +134,23 @@ class Sweep:
 
     def _run(self, point: Mapping[str, Value]) -> SweepRun:
         every = {**self.fixed, **point}
-        seed = _whole("seed", every.get("seed", 0))
+        seed: int = _value("seed", every.get("seed", 0), SeedNumber, WHOLE)
+        scale: float = _value("spot_scale", every.get("spot_scale", 1.0), PositiveNumber, "a number above 0")
         settings = tuple(sorted((name, value) for name, value in every.items() if name not in OWN))
-        scale = every.get("spot_scale", 1.0)
-        if isinstance(scale, str | bool):
-            raise InputError(f"spot_scale = {scale!r}: must be a number")
-        trace = self._trace(seed, float(scale))
-        return SweepRun(trace, str(every.get("scheduler", "gfs")), seed, settings, tuple(point.items()))
+        return SweepRun(
+            self._trace(seed, scale), str(every.get("scheduler", "gfs")), seed, settings, tuple(point.items())
+        )
 
     def _trace(self, seed: int, spot_scale: float) -> Trace:
-        if self.given is not None:
-            return self.given
-        made = Generated(self.trace["preset"], spot_scale, seed)
-        return made._replace(nodes=self.trace.get("nodes"), days=self.trace.get("days"))
+        if self.files is not None:
+            return self.files
+        assert self.trace.preset is not None
+        assert not isinstance(self.trace.nodes, str)
+        return GeneratedTrace(self.trace.preset, spot_scale, seed, self.trace.nodes, self.trace.days)
 
 
 def read_sweep(path: Path) -> Sweep:
-    """Read a file; raises InputError that names what is wrong in it."""
+    """Read a file; raises InputError that names the key, its value and what it must be."""
     document = read_toml(path)
     try:
         return _sweep(document, path.parent)
@@ -120,72 +159,71 @@ def read_sweep(path: Path) -> Sweep:
 
 
 def _sweep(document: dict[str, Any], folder: Path) -> Sweep:
-    _known("the file", document, ("trace", "vary", "set", "sample", "sample_seed"))
-    trace, vary, fixed = (_table(document, name) for name in ("trace", "vary", "set"))
-    if not vary:
-        raise InputError("[vary] says nothing: name at least one thing to vary, such as p = [0.8, 0.9]")
-    _check_trace(trace, folder, {**fixed, **vary})
-    sample = document.get("sample")
-    if sample is not None and (not isinstance(sample, int) or isinstance(sample, bool) or sample < 1):
-        raise InputError(f"sample = {sample!r}: must be a number of runs, 1 or more")
-    for name, value in fixed.items():
-        if not isinstance(value, Value):
-            raise InputError(f"set.{name} = {value!r}: must be one value")
+    file = _converted(document)
+    if not file.vary:
+        raise InputError("[vary] is empty: name at least one thing to vary, such as p = [0.8, 0.9]")
     return Sweep(
-        trace,
-        {name: _values(name, values) for name, values in vary.items()},
-        fixed,
-        sample,
-        _whole("sample_seed", document.get("sample_seed", 0)),
-        Given.of(folder / trace["jobs"], folder / trace["nodes"]) if "jobs" in trace else None,
+        file.trace,
+        {name: _values(name, values) for name, values in file.vary.items()},
+        {name: _value(f"set.{name}", value, Value, "one value") for name, value in file.fixed.items()},
+        file.sample,
+        file.sample_seed,
+        _trace_files(file.trace, folder, {**file.fixed, **file.vary}),
     )
 
 
-def _check_trace(trace: dict[str, Any], folder: Path, every: Mapping[str, Any]) -> None:
-    if "jobs" in trace or ("nodes" in trace and "preset" not in trace):
-        _known("[trace]", trace, ("jobs", "nodes"))
-        for name in ("jobs", "nodes"):
-            if name not in trace:
-                raise InputError(f"trace.{name} is missing: a trace of your own takes both jobs and nodes")
-            if not (folder / str(trace[name])).is_file():
-                raise InputError(f"trace.{name}: there is no file {folder / str(trace[name])}")
-        if "spot_scale" in every:
-            raise InputError("spot_scale: only a made-up trace (preset) can be scaled")
-        return
-    _known("[trace]", trace, ("preset", "nodes", "days"))
-    if trace.get("preset") not in PRESETS:
-        raise InputError(f"trace.preset = {trace.get('preset')!r}: choose one of {', '.join(PRESETS)}")
+def _converted(document: dict[str, Any]) -> SweepFile:
+    try:
+        return convert(document, SweepFile)
+    except ValidationError as error:
+        words, _, place = str(error).partition(" - at `$.")
+        key = place.rstrip("`")
+        unknown = re.search(r"unknown field `(.*)`", words)
+        if unknown is not None:
+            known = TraceTable.__struct_fields__ if key else SweepFile.__struct_encode_fields__
+            where = f"[{key}]" if key else "the file"
+            raise InputError(f"{where} has the unknown key {unknown[1]!r}; it may have {', '.join(known)}") from error
+        value = reduce(lambda table, name: table[name], key.split("."), document)
+        raise InputError(f"{key} = {value!r}: must be {MUST_BE[key]}") from error
 
 
-def _whole(name: str, value: Any) -> int:
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise InputError(f"{name} = {value!r}: must be a whole number")
-    return value
-
-
-def _known(where: str, table: Mapping[str, Any], names: Sequence[str]) -> None:
-    for name in table:
-        if name not in names:
-            raise InputError(f"{where} has {name!r}, which nobody knows; there are {', '.join(names)}")
-
-
-def _table(document: Mapping[str, Any], name: str) -> dict[str, Any]:
-    table = document.get(name, {})
-    if not isinstance(table, dict):
-        raise InputError(f"{name} must be a table: [{name}] and then key = value lines")
-    return table
+def _trace_files(trace: TraceTable, folder: Path, every: Mapping[str, Any]) -> TraceFiles | None:
+    """The user's own trace, if the file names one."""
+    if trace.preset is not None:
+        if trace.preset not in PRESETS:
+            raise InputError(f"trace.preset = {trace.preset!r}: must be {MUST_BE['trace.preset']}")
+        if trace.jobs is not None or isinstance(trace.nodes, str):
+            raise InputError("[trace] has both a preset and files: leave out preset, or jobs and nodes")
+        return None
+    if trace.jobs is None and trace.nodes is None:
+        raise InputError("[trace] names no trace: give preset, or jobs and nodes")
+    files = []
+    for name, value in (("jobs", trace.jobs), ("nodes", trace.nodes)):
+        if value is None:
+            raise InputError(f"trace.{name} is missing: a trace of your own takes both jobs and nodes")
+        if not isinstance(value, str):
+            raise InputError(f"trace.{name} = {value!r}: must be the name of a file")
+        files.append(folder / value)
+        if not files[-1].is_file():
+            raise InputError(f"trace.{name} = {value!r}: there is no file {files[-1]}")
+    if "spot_scale" in every or trace.days is not None:
+        name = "spot_scale" if "spot_scale" in every else "trace.days"
+        raise InputError(f"{name}: only a synthetic trace (preset) can be changed so")
+    return TraceFiles.of(*files)
 
 
 def _values(name: str, values: Any) -> Sequence[Value] | Range:
     if isinstance(values, dict):
-        low, high = values.get("low"), values.get("high")
-        if set(values) != {"low", "high"} or not all(isinstance(x, int | float) for x in (low, high)):
-            raise InputError(f"vary.{name}: a range is {{ low = ..., high = ... }}, two numbers")
-        assert low is not None
-        assert high is not None
-        if low > high:
-            raise InputError(f"vary.{name}: low = {low:g} is above high = {high:g}")
-        return Range(float(low), float(high))
-    if not isinstance(values, list) or not values:
-        raise InputError(f"vary.{name} = {values!r}: must be a list of values")
-    return values
+        found: Range = _value(f"vary.{name}", values, Range, "{ low = ..., high = ... }, two numbers")
+        if found.low > found.high:
+            raise InputError(f"vary.{name}: low = {found.low:g} is above high = {found.high:g}")
+        return found
+    listed: list[Value] = _value(f"vary.{name}", values, Annotated[list[Value], Meta(min_length=1)], "a list of values")
+    return listed
+
+
+def _value(key: str, value: Any, kind: Any, must_be: str) -> Any:
+    try:
+        return convert(value, kind)
+    except ValidationError as error:
+        raise InputError(f"{key} = {value!r}: must be {must_be}") from error

@@ -1,22 +1,24 @@
-"""The results of a sweep: one table, and the runs in it that no other is better than."""
+"""The results of a sweep: one table, and for each scenario the settings that no other is better than."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from gfs.batch.job import Answer
+from gfs.batch.job import JobResult
 from gfs.domain.errors import InputError
 from gfs.files import write_atomically
 from gfs.sweeps.runs import Value
 
-GOALS = {"spot_eviction_rate": False, "spot_jqt_mean": False, "allocation_rate": True}
+GOALS = {"spot_eviction_rate": False, "spot_jqt_mean": False, "goodput": True}
 """What is weighed against each other; True: more is better."""
+SCENARIO = ("spot_scale", "node_share")
+"""What varied and is no setting: settings compete within the same scenario only."""
 
 
 class TableRun(Protocol):
@@ -38,11 +40,11 @@ class TableRun(Protocol):
         ...
 
 
-def results_table(runs: Sequence[TableRun], answers: Mapping[Any, Answer], errors: Mapping[Any, str]) -> pa.Table:
+def results_table(runs: Sequence[TableRun], results: Mapping[Any, JobResult], errors: Mapping[Any, str]) -> pa.Table:
     """One row a run, in the order of the sweep: what varied, the metrics, and why it failed if it did."""
     rows = []
     for number, run in enumerate(runs):
-        figures = answers.get(run, {})
+        figures = results.get(run, {})
         usual: dict[str, Any] = {"run": number, "scheduler": run.scheduler, "seed": run.seed}
         rows.append({**usual, **dict(run.varied), **figures, "error": errors.get(run)})
     names = list(dict.fromkeys(name for row in rows for name in row if name != "error"))
@@ -77,27 +79,35 @@ def write_results(table: pa.Table, path: Path) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
-    """Runs that differ in their seeds alone, and the means of what came out."""
+class SettingMeans:
+    """One setting in one scenario: the means over the seeds."""
 
     settings: dict[str, Any]
+    """Everything that varied but for the seed, the scenario included."""
+    scenario: dict[str, Any]
+    """What the setting has to cope with, and cannot choose."""
     seeds: int
     means: dict[str, float]
     best: bool
-    """Whether no other group is better or as good in every goal and better in one."""
+    """On the front of its scenario: no other setting is as good in every goal and better in one."""
 
 
 @dataclass(frozen=True, slots=True)
-class Results:
-    """What a sweep came to."""
+class SweepResults:
+    """The table of a sweep, seeds averaged."""
 
     varied: list[str]
-    groups: list[Group]
+    groups: list[SettingMeans]
     failed: list[tuple[str, str]]
     """Runs that failed: what they were, and why."""
 
+    @property
+    def scenarios(self) -> list[dict[str, Any]]:
+        """Each once, in the order of the table."""
+        return list({tuple(group.scenario.items()): group.scenario for group in self.groups}.values())
 
-def read_results(path: Path) -> Results:
+
+def read_results(path: Path) -> SweepResults:
     """Read a table of results; `path` may be the folder of the sweep."""
     file = path / "results.parquet" if path.is_dir() else path
     try:
@@ -109,22 +119,26 @@ def read_results(path: Path) -> Results:
         raise InputError(f"{file}: this table was not written by gfs sweep")
     varied = [name for name in metadata[b"varied"].decode().split(",") if name and name != "seed"]
     rows = table.to_pylist()
-    failed = [(_said(row, [*varied, "seed"]), row["error"]) for row in rows if row["error"] is not None]
-    return Results(varied, _grouped([row for row in rows if row["error"] is None], varied), failed)
+    failed = [(_settings_text(row, [*varied, "seed"]), row["error"]) for row in rows if row["error"] is not None]
+    return SweepResults(varied, _over_seeds([row for row in rows if row["error"] is None], varied), failed)
 
 
-def _said(row: Mapping[str, Any], names: Sequence[str]) -> str:
+def _settings_text(row: Mapping[str, Any], names: Sequence[str]) -> str:
     return ", ".join(f"{name}={row[name]}" for name in names if row.get(name) is not None)
 
 
-def _grouped(rows: Sequence[dict[str, Any]], varied: Sequence[str]) -> list[Group]:
+def _over_seeds(rows: Sequence[dict[str, Any]], varied: Sequence[str]) -> list[SettingMeans]:
     alike: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
     for row in rows:
         alike.setdefault(tuple(row.get(name) for name in varied), []).append(row)
-    means = [_means(group) for group in alike.values()]
+    found = []
+    for key, group in alike.items():
+        settings = dict(zip(varied, key, strict=True))
+        scenario = {name: settings[name] for name in varied if name in SCENARIO}
+        found.append(SettingMeans(settings, scenario, len(group), _means(group), best=False))
     return [
-        Group(dict(zip(varied, key, strict=True)), len(group), mean, _unbeaten(mean, means))
-        for (key, group), mean in zip(alike.items(), means, strict=True)
+        replace(mine, best=_unbeaten(mine.means, [other.means for other in found if other.scenario == mine.scenario]))
+        for mine in found
     ]
 
 

@@ -1,10 +1,12 @@
-"""What travels to a worker process: the workload by column, a scheduler by name where that is enough."""
+"""Transfer to a worker process: the workload by column, a scheduler by name where that is enough."""
 
 from __future__ import annotations
 
 import pickle
 from dataclasses import fields
 from typing import NamedTuple
+
+import cloudpickle
 
 from gfs.assembly.plugins import in_a_line
 from gfs.assembly.recipes import Recipe
@@ -14,14 +16,14 @@ from gfs.domain.task import Task
 from gfs.domain.workload import Workload
 
 TASK_COLUMNS = tuple(field.name for field in fields(Task) if field.init)
-BESIDES = tuple(field.name for field in fields(Workload) if field.name != "tasks")
+OTHER_FIELDS = tuple(field.name for field in fields(Workload) if field.name != "tasks")
 """All else that a workload has: plain columns already."""
 
 
 def pack_workload(workload: Workload) -> bytes:
     """A workload by column: packed task by task it would take ten times as long, and longer to unpack."""
     columns = [[getattr(task, name) for task in workload.tasks] for name in TASK_COLUMNS]
-    rest = {name: getattr(workload, name) for name in BESIDES}
+    rest = {name: getattr(workload, name) for name in OTHER_FIELDS}
     return pickle.dumps((columns, rest))
 
 
@@ -44,8 +46,8 @@ def pack_scheduler(recipe: Recipe) -> PackedScheduler:
     if is_registered(recipe):
         return PackedScheduler(recipe.name, None)
     try:
-        return PackedScheduler(recipe.name, pickle.dumps(recipe))
-    except Exception as error:  # pickle knows many ways to fail
+        return PackedScheduler(recipe.name, cloudpickle.dumps(recipe))
+    except Exception as error:  # pickling fails in many ways
         raise _not_portable(recipe.name, error) from error
 
 
@@ -55,7 +57,7 @@ def unpack_scheduler(packed: PackedScheduler) -> Recipe:
         return find_scheduler(packed.name)
     try:
         recipe: Recipe = pickle.loads(packed.pickled)
-    except Exception as error:  # such as what was defined in a notebook: it exists only there
+    except Exception as error:  # such as a module that only the parent can import
         raise _not_portable(packed.name, error) from error
     return recipe
 
@@ -63,5 +65,5 @@ def unpack_scheduler(packed: PackedScheduler) -> Recipe:
 def _not_portable(name: str, error: Exception) -> InputError:
     return InputError(
         f"scheduler {name!r} cannot be handed to a process of its own ({in_a_line(error)}):"
-        " put it into a module, with functions instead of lambdas, or set workers to 1"
+        " put it into an installed module, without open files or locks in it, or set workers to 1"
     )

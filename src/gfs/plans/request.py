@@ -1,4 +1,4 @@
-"""What a plan is asked: for which trace, with which scheduler, within which limits."""
+"""What a plan is made for: which trace, which scheduler, within which limits."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from math import isfinite
 
 from gfs.assembly.parameters import Parameters
 from gfs.assembly.schedulers import find_scheduler, least_quota_share
-from gfs.batch.traces import Generated, Trace, workload_of
+from gfs.batch.traces import GeneratedTrace, Trace, workload_of
 from gfs.domain.errors import InputError
 from gfs.plans.runs import PlanRun
-from gfs.plans.setting import Levers, Setting, levers_of
+from gfs.plans.setting import SearchSpace, Setting, search_space
 from gfs.plans.variants import node_counts
 from gfs.sweeps.runs import Value
 
@@ -19,7 +19,7 @@ NODE_SHARES = (0.9, 1.1)
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class PlanRequest:
     """All that decides what is computed, and what is made of it."""
 
     trace: Trace
@@ -27,7 +27,7 @@ class Question:
     seed: int
     base: tuple[tuple[str, Value], ...]
     """Parameters that were given: they hold in every run."""
-    levers: Levers
+    space: SearchSpace
     target: float
     """The share of spot runs that may be evicted."""
     max_wait: float
@@ -60,7 +60,7 @@ class Question:
         return [share for share, pools in self.pools.items() if any(now != then for now, then in pools.values())]
 
 
-def ask(
+def plan_request(
     trace: Trace,
     scheduler: str,
     *,
@@ -70,7 +70,7 @@ def ask(
     target: float,
     max_wait: float,
     quick: bool,
-) -> Question:
+) -> PlanRequest:
     """Check everything that can be checked before anything is simulated.
 
     `given`: parameters the user named, also with their usual values; they are not tried.
@@ -92,14 +92,14 @@ def ask(
             f"{trace.label} has no spot tasks: nobody can be evicted or wait for a quota, so there is nothing to"
             " plan; add spot tasks (job_type Spot), for example those you would like to sell"
         )
-    own = 0 if isinstance(trace, Generated) else _own_guarantees(trace, parameters)
+    own = 0 if isinstance(trace, GeneratedTrace) else _own_guarantees(trace, parameters)
     quota = parameters.quota or recipe.quota
-    return Question(
+    return PlanRequest(
         trace=trace,
         scheduler=scheduler,
         seed=seed,
         base=tuple(base.items()),
-        levers=levers_of(quota, base, own_guarantees=own == len(spot), quick=quick),
+        space=search_space(quota, base, own_guarantees=own == len(spot), quick=quick),
         target=target,
         max_wait=max_wait,
         quick=quick,

@@ -1,0 +1,191 @@
+"""A plan in plain English: what to set, what it gives, what it would take; and its config and JSON files."""
+
+from __future__ import annotations
+
+import json
+import textwrap
+from typing import Any
+
+from gfs.plans.plan import CapacityPlan
+from gfs.plans.search import SettingResult
+from gfs.report.columns import amount, percent, short_seconds
+from gfs.telemetry.metrics_prices import prices_note
+from gfs.version import __version__
+
+HALVES = ("first half", "second half")
+
+
+def summary_text(plan: CapacityPlan) -> str:
+    """One paragraph; its first sentence says whether the target can be kept."""
+    sentences = [_advice(plan), _today(plan), _nodes(plan), _delivered(plan), _sold(plan), _caution(plan)]
+    return " ".join(sentence for sentence in sentences if sentence)
+
+
+def _advice(plan: CapacityPlan) -> str:
+    chosen, target = plan.chosen, percent(plan.request.target)
+    wait = short_seconds(chosen.wait)
+    count = f"{chosen.figures['spot_evictions']:,} of {chosen.figures['spot_runs']:,}"
+    evicted = f"{percent(chosen.evicted)} of spot runs ({count}) are evicted and spot tasks wait {wait} on average"
+    if not plan.recommendation.meets:
+        missed = f"which misses the target by {100 * plan.recommendation.missed_by:.2g} points."
+        if len(plan.settings) == 1:
+            return (
+                f"The only setting tried, {chosen.setting.label}, does not keep evictions at or below {target} of"
+                f" spot runs: {evicted}, {missed}"
+            )
+        return (
+            f"None of the {len(plan.settings)} settings tried keeps evictions at or below {target} of spot runs."
+            f" The nearest is {chosen.setting.label}: {evicted}, {missed}"
+        )
+    if len(plan.settings) == 1:
+        return f"Only one setting was tried, {chosen.setting.label}: {evicted} (target: at most {target})."
+    if plan.recommendation.alike:
+        return (
+            f"All settings come to the same on this trace, so keep the usual ones, {chosen.setting.label}: {evicted}"
+            f" (target: at most {target})."
+        )
+    return f"Set {chosen.setting.label}: {evicted} (target: at most {target})."
+
+
+def _today(plan: CapacityPlan) -> str:
+    share = f"{plan.request.fixed_share:.0%}"
+    return (
+        f"With a fixed quota of {share} of each pool, as operators have it today, it would be"
+        f" {_figures(plan.fixed)};"
+        f" without any quota {_figures(plan.free)}.{_needless(plan)}"
+    )
+
+
+def _needless(plan: CapacityPlan) -> str:
+    """Said where today's ways are within the target and better: then no forecast is needed for it."""
+    better = [
+        name
+        for name, result in (("the fixed quota", plan.fixed), ("no quota", plan.free))
+        if result.within(plan.request.target) and (result.wait < plan.chosen.wait or not plan.recommendation.meets)
+    ]
+    if not better:
+        return ""
+    kept = "kept as well and waits are shorter" if plan.recommendation.meets else "kept"
+    return f" With {' or with '.join(better)} the target is {kept}: here it takes no forecast."
+
+
+def _figures(result: SettingResult) -> str:
+    if result.error:
+        return "impossible to run"
+    return f"{percent(result.evicted)} and {short_seconds(result.wait)}"
+
+
+def _nodes(plan: CapacityPlan) -> str:
+    others = [result for result in plan.what_if if result.run.node_share != 1]
+    if not others:
+        return "The cluster is too small to ask for 10% more or fewer nodes: that is less than one."
+    parts = []
+    for result in others:
+        share = result.run.node_share
+        change = f"{abs(100 * (share - 1)):.0f}% {'fewer' if share < 1 else 'more'} nodes"
+        if result.error:
+            parts.append(f"{change} it cannot run ({result.error})")
+            continue
+        if not result.has_spot:
+            parts.append(f"{change} no spot task would fit")
+            continue
+        words = f"{change} {_figures(result)}"
+        if result.within(plan.request.target) != plan.recommendation.meets:
+            words += ", within the target" if not plan.recommendation.meets else ", beyond the target"
+        left_out = result.figures["left_out"]
+        if left_out:
+            words += f" ({left_out:,} task{'s' * (left_out > 1)} too large for such a cluster left out)"
+        parts.append(words)
+    return f"With {'; with '.join(parts)}."
+
+
+def _delivered(plan: CapacityPlan) -> str:
+    figures = plan.chosen.figures
+    promise = f"the guarantee of {plan.chosen.run.parameters().guarantee_hours:g} h"
+    if plan.request.own_guarantees:
+        promise = "their guarantees"
+    return (
+        f"Spot tasks get {amount(figures['spot_gpu_hours'])} useful GPU-hours a month,"
+        f" {percent(figures['spot_guarantee_hit_rate'])} of their runs with {promise} kept."
+    )
+
+
+def _sold(plan: CapacityPlan) -> str:
+    largest = plan.largest
+    limits = f"within the target and a mean wait of {short_seconds(plan.request.max_wait)}"
+    if largest is None:
+        return f"Not even {plan.demand[0].run.spot_scale:g} times this spot work can be sold {limits}."
+    scale, sold = largest.run.spot_scale, f"{amount(largest.figures['spot_gpu_hours'])} GPU-hours a month"
+    failing = next((o.run.spot_scale for o in plan.demand if o.run.spot_scale > scale), None)
+    if failing is None:
+        return f"With this setting at least {scale:g} times the spot work could be sold {limits}: {sold}."
+    if scale == 1:
+        return f"With this setting this much can be sold {limits}, but not {failing:g} times as much."
+    only = "only " if scale < 1 else ""
+    return f"With this setting {only}{scale:g} times the spot work can be sold {limits}: {sold}."
+
+
+def _caution(plan: CapacityPlan) -> str:
+    figures, target = plan.chosen.figures, plan.request.target
+    rates = figures["first_half_eviction_rate"], figures["second_half_eviction_rate"]
+    beyond = [f"its {half} alone" for half, rate in zip(HALVES, rates, strict=True) if rate > target]
+    evicted = f"{percent(rates[0])} were evicted in its first half, {percent(rates[1])} in its second"
+    words = f"One trace is one sample: {evicted}"
+    return f"{words}; {beyond[0]} misses the target." if beyond and plan.recommendation.meets else f"{words}."
+
+
+def config_text(plan: CapacityPlan) -> str:
+    """TOML: why, how to use it, and the parameters that differ from the usual ones or were chosen."""
+    run = plan.chosen.run
+    seed = f" --seed {run.seed}" if run.seed else ""
+    use = f"gfs simulate --scheduler {run.scheduler}{seed} --config gfs.toml --jobs JOBS --nodes NODES"
+    lines = [
+        f"Made by gfs plan {__version__} for {run.trace.label}.",
+        *textwrap.wrap(summary_text(plan), 100),
+        f"Use it: {use}",
+    ]
+    values = [f"{name} = {json.dumps(value)}" for name, value in run.settings]
+    return "\n".join([*(f"# {line}" for line in lines), "", *values]) + "\n"
+
+
+def summary(plan: CapacityPlan) -> dict[str, Any]:
+    """Everything that is known of it."""
+    request, largest = plan.request, plan.largest
+    return {
+        "answer": summary_text(plan),
+        "trace": request.trace.label,
+        "scheduler": request.scheduler,
+        "seed": request.seed,
+        "target_evictions": request.target,
+        "max_wait": request.max_wait,
+        "meets_target": plan.recommendation.meets,
+        "missed_by": plan.recommendation.missed_by,
+        "recommended": _result(plan.chosen),
+        "settings": [_result(result) for result in plan.settings],
+        "today": [_result(plan.fixed), _result(plan.free)],
+        "what_if": [_result(result) for result in plan.what_if],
+        "demand": [{**_result(result), "sells": plan.sells(result)} for result in plan.demand],
+        "guarantees": [
+            {
+                **_result(recommendation.result),
+                "meets_target": recommendation.meets,
+                "sells": plan.sells(recommendation.result),
+            }
+            for recommendation in plan.guarantees
+        ],
+        "largest_spot_scale": largest.run.spot_scale if largest else None,
+        "prices": prices_note(),
+        "version": __version__,
+    }
+
+
+def _result(result: SettingResult) -> dict[str, Any]:
+    run = result.run
+    return {
+        "scheduler": run.scheduler,
+        "parameters": dict(run.settings),
+        "node_share": run.node_share,
+        "spot_scale": run.spot_scale,
+        "figures": result.figures,
+        **({"error": result.error} if result.error else {}),
+    }
