@@ -120,8 +120,8 @@ def history_text(history: DemandHistory) -> str:
 
 
 def _of_file(path: Path, skip_bad_rows: bool) -> DemandHistory:
-    from gfs.assembly.demand import read_demand
     from gfs.cli.trace_input import rows_text
+    from gfs.workloads.readers.demand import read_demand
 
     read = read_demand(path, skip_bad_rows=skip_bad_rows)
     if read.skipped:

@@ -40,7 +40,7 @@ def inspect(
     from gfs.cli.trace_input import read_workload, workload_text
     from gfs.report.inspection_page import inspection_page
     from gfs.report.tables import inspection_tables
-    from gfs.telemetry.inspection import inspect as look_at
+    from gfs.workloads.inspection import inspect as look_at
 
     with Outputs(jobs, nodes) as outputs:
         outputs.plan(html)

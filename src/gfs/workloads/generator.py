@@ -16,11 +16,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from gfs.domain.errors import InputError
-from gfs.domain.garbage import uncollected
 from gfs.domain.node import NodeEvent, NodeSpec
 from gfs.domain.task import Priority, Task
 from gfs.domain.units import DAY, HOUR
 from gfs.domain.workload import Workload
+from gfs.simulator.gc_paused import gc_paused
 from gfs.workloads.calibration import figures
 from gfs.workloads.coupling import pair_durations, pick_long_tasks
 from gfs.workloads.durations import Floats
@@ -225,7 +225,7 @@ def _tasks(drawn: list[tuple[str, Priority, _Drawn]]) -> tuple[tuple[Task, ...],
             for number, row in enumerate(of_kind, 1)
         ]
     rows.sort(key=lambda row: (row[0], row[1]))
-    with uncollected():  # to collect takes half of the time
+    with gc_paused():  # to collect takes half of the time
         tasks = tuple(
             Task(i, name, owner, model, priority, pods, gpus, submit, cpus)
             for i, (submit, name, owner, model, priority, pods, gpus, _, cpus) in enumerate(rows)

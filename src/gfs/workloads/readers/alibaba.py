@@ -12,11 +12,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gfs.domain.errors import BadRow, BadRows, InputError
-from gfs.domain.garbage import uncollected
 from gfs.domain.node import NodeEvent, NodeSpec
 from gfs.domain.task import Priority, Task
 from gfs.domain.units import HOUR, MICRO
 from gfs.domain.workload import Workload
+from gfs.simulator.gc_paused import gc_paused
 from gfs.workloads.readers.checks import Bools, Checks, Floats, gang_room
 from gfs.workloads.readers.node_events import read_node_events
 from gfs.workloads.readers.tables import Table, read_table
@@ -194,7 +194,7 @@ def _build(
     order = pc.sort_indices(keys, sort_keys=[("submit", "ascending"), ("name", "ascending")]).to_numpy()
     rows = rows[order]
     cpus, gpus, pods, submit, duration, guarantee, interval, cancel = (c[rows].tolist() for c in numbers)
-    with uncollected():  # to collect takes half of the time
+    with gc_paused():  # to collect takes half of the time
         tasks = tuple(
             Task(
                 i,
