@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gfs.cli.console import note
-from gfs.cli.event_input import read_events
 from gfs.domain.errors import InputError
 
 if TYPE_CHECKING:
@@ -138,5 +137,6 @@ def _of_trace(jobs: Path, nodes: Path, skip_bad_rows: bool) -> DemandHistory:
 
 def _of_events(path: Path) -> DemandHistory:
     from gfs.forecasting.sources import EVENT_COLUMNS, history_of_events
+    from gfs.workloads.readers.event_log import read_events
 
     return history_of_events(read_events(path, EVENT_COLUMNS))

@@ -12,8 +12,8 @@ import typer
 
 from gfs.cli.console import note, say, show
 from gfs.cli.job_progress import end_with_workers, job_progress
-from gfs.cli.options import RUN, TRACE, Config, Json, ResultFolder, RunsAtOnce, Settings
-from gfs.cli.outputs import STDOUT, Outputs, make_folder
+from gfs.cli.options import RUN, TRACE, Config, Force, Json, ResultFolder, RunsAtOnce, Settings
+from gfs.cli.outputs import JSON, STDOUT, Outputs, make_folder
 from gfs.domain.errors import GfsError, InputError
 
 if TYPE_CHECKING:
@@ -88,6 +88,7 @@ def plan(
         bool, typer.Option("--quick", help="Fewer settings: under a minute on demo.", rich_help_panel=RUN)
     ] = False,
     workers: RunsAtOnce = None,
+    force: Force = False,
     json: Json = None,
 ) -> None:
     """Find quota settings that keep evictions under a target and give the shortest spot waits.
@@ -104,11 +105,12 @@ def plan(
     end_with_workers()
     with busy("Reading the trace ..."):
         trace = _trace(preset, seed, jobs, nodes)
-    make_folder(out)
-    with Outputs(*(path for path in (jobs, nodes, config) if path)) as outputs:
-        files = out / "plan.html", out / "gfs.toml", out / "settings.parquet"
-        for path in (*files, json):
+    files = out / "plan.html", out / "gfs.toml", out / "settings.parquet"
+    make_folder(out, [path.name for path in files], force)
+    with Outputs(*(path for path in (jobs, nodes, config) if path), folder=out) as outputs:
+        for path in files:
             outputs.plan(path)
+        outputs.plan(json, JSON)
         with busy("Reading the trace ..."):
             question = _question(trace, scheduler, seed, settings, config, target, max_wait, quick)
         with job_progress() as started:

@@ -13,7 +13,7 @@ import typer
 from gfs.cli.console import say
 from gfs.cli.job_progress import end_with_workers, job_progress
 from gfs.cli.names import parse_names
-from gfs.cli.options import RUN, ResultFolder, RunsAtOnce
+from gfs.cli.options import RUN, Force, ResultFolder, RunsAtOnce
 from gfs.cli.outputs import Outputs, make_folder
 from gfs.domain.errors import InputError
 
@@ -68,6 +68,7 @@ def reproduce(
         typer.Option("--quick", help="Small clusters and one seed: minutes, and no weight.", rich_help_panel=RUN),
     ] = False,
     workers: RunsAtOnce = None,
+    force: Force = False,
 ) -> None:
     """Make every table and figure of the paper anew, beside the paper's numbers, in one page.
 
@@ -87,9 +88,9 @@ def reproduce(
     chosen = [EXPERIMENTS[name] for name in EXPERIMENTS if name in names]
     with busy("Reading the trace ..."):
         setup = _setup(jobs, nodes, series, seeds, quick)
-    make_folder(out)
     report, tables = out / "report.html", out / "results.md"
-    with Outputs(*(path for path in (jobs, nodes, series) if path)) as outputs:
+    make_folder(out, [report.name, tables.name], force)
+    with Outputs(*(path for path in (jobs, nodes, series) if path), folder=out) as outputs:
         outputs.plan(report)
         outputs.plan(tables)
         with busy("Reading the traces ..."):

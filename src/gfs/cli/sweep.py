@@ -12,8 +12,8 @@ import typer
 from gfs.cli.console import note, say, show
 from gfs.cli.guard import GuardedGroup
 from gfs.cli.job_progress import end_with_workers, job_progress
-from gfs.cli.options import RUN, Json, ResultFolder, RunsAtOnce
-from gfs.cli.outputs import PAGES, STDOUT, Outputs, make_folder
+from gfs.cli.options import RUN, Force, Json, ResultFolder, RunsAtOnce
+from gfs.cli.outputs import JSON, PAGES, STDOUT, Outputs, make_folder
 
 if TYPE_CHECKING:
     from gfs.batch.workers import Workers
@@ -58,6 +58,7 @@ def run(
             rich_help_panel=RUN,
         ),
     ] = None,
+    force: Force = False,
 ) -> None:
     """Simulate every combination of what a TOML file varies, or a random sample of them.
 
@@ -74,10 +75,10 @@ def run(
     runs = read_sweep(file).runs()
     count = workers or os.cpu_count() or 1
     choose = _workers(ray, count)
-    make_folder(out)
     results = out / "results.parquet"
+    make_folder(out, [results.name], force)
     errors: dict[Any, str] = {}
-    with Outputs(file) as outputs:
+    with Outputs(file, folder=out) as outputs:
         outputs.plan(results)
         say(f"{len(runs):,} runs")
         with job_progress() as started:
@@ -129,7 +130,7 @@ def show_results(
     results = read_results(folder)
     with Outputs(folder) as outputs:
         outputs.plan(plot, PAGES)
-        outputs.plan(json)
+        outputs.plan(json, JSON)
         if json != STDOUT:
             groups = [group for group in results.groups if group.best or every]
             show(sweep_table(results.varied, groups[: None if every else SHOWN]))
