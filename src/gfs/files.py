@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 import tempfile
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from gfs.domain.errors import InputError
+
+OURS = ".gfs-files.json"
+"""In a folder of results: the names and digests of the files that GFS wrote there."""
 
 
 def check_writable(path: Path, formats: tuple[str, ...] = ()) -> None:
@@ -22,6 +27,37 @@ def check_writable(path: Path, formats: tuple[str, ...] = ()) -> None:
         raise InputError(f"{path}: the folder {path.parent} does not exist; create it first")
     if not os.access(path.parent, os.W_OK):
         raise InputError(f"{path}: no permission to write into {path.parent}")
+
+
+def check_ours(folder: Path, names: Sequence[str]) -> None:
+    """Raise if a file that is to be written into `folder` is there and is not as GFS wrote it (`record_ours`)."""
+    ours = _ours(folder)
+    for name in names:
+        path = folder / name
+        if path.exists() and (path.is_dir() or ours.get(name) != _digest(path)):
+            raise InputError(
+                f"{path}: is there already and was not written by gfs, or was changed since. Name another folder,"
+                " or overwrite it with --force."
+            )
+
+
+def record_ours(folder: Path, names: Sequence[str]) -> None:
+    """Note which files of a folder GFS wrote, so that it may overwrite them as long as nobody changes them."""
+    written = {name: _digest(folder / name) for name in names if (folder / name).is_file()}
+    write_text(folder / OURS, json.dumps(_ours(folder) | written, indent=1) + "\n")
+
+
+def _ours(folder: Path) -> dict[str, str]:
+    try:
+        told = json.loads((folder / OURS).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return told if isinstance(told, dict) else {}
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def read_toml(path: Path) -> dict[str, Any]:

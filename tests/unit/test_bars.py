@@ -7,9 +7,9 @@ import re
 import sys
 
 import pytest
-from gfs.batch.comparison import run_all
 
 from gfs import Parameters, generate
+from gfs.batch.comparison import run_all
 from gfs.cli.bars import bars
 
 

@@ -21,8 +21,8 @@ from gfs.experiments.trace_statistics import POINTS, TraceStatistics, thinned
 from gfs.experiments.views import heat, pools
 from gfs.report.page import Chart, DataTable, build_page
 from gfs.report.page import Section as PageSection
-from gfs.telemetry.inspection import Cdf
 from gfs.workloads import write_trace
+from gfs.workloads.inspection import Cdf
 
 MACHINES = [*nodes(8, 8), *nodes(4, model="T4", prefix="t")]
 # On A100, s1 takes a node for two hours; h2 needs both nodes after half an hour. On T4 s2 is left alone.

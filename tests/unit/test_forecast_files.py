@@ -10,9 +10,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from gfs.assembly.demand import read_demand
 from gfs.domain.errors import BadRows, InputError
 from gfs.forecasting.history import DemandHistory, SeriesKey
+from gfs.workloads.readers.demand import read_demand
 
 HEADER = "time,organization,gpu_model,gpus\n"
 

@@ -15,8 +15,8 @@ import pytest
 from gfs.domain.node import NodeSpec
 from gfs.domain.task import Priority, Task
 from gfs.domain.workload import Workload
-from gfs.telemetry.inspection import OTHERS, inspect
 from gfs.telemetry.metrics_binning import time_average
+from gfs.workloads.inspection import OTHERS, inspect
 
 A = Task(0, "a", "x", "A100", Priority.HP, 1, 8.0, 1800.0)
 B = Task(1, "b", "y", "A100", Priority.SPOT, 2, 2.0, 3600.0)

@@ -24,8 +24,8 @@ from gfs.report.inspection_page import inspection_page
 from gfs.report.page import Chart, Section, Words, build_page, write_page
 from gfs.report.palette import scheduler_colours
 from gfs.report.tables import comparison_table, inspection_tables
-from gfs.telemetry.inspection import inspect
 from gfs.telemetry.metrics import Metrics, compute_metrics
+from gfs.workloads.inspection import inspect
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from gfs.cli.options import (
     SkipBadRows,
     Window,
 )
-from gfs.cli.outputs import STDOUT, Outputs
+from gfs.cli.outputs import JSON, PAGES, STDOUT, Outputs
 
 if TYPE_CHECKING:
     from gfs.domain.workload import Workload
@@ -94,8 +94,8 @@ def compare(
 
     names = _names(schedulers)
     with Outputs(*(path for path in (jobs, nodes, node_events, config) if path)) as outputs:
-        outputs.plan(html)
-        outputs.plan(json)
+        outputs.plan(html, PAGES)
+        outputs.plan(json, JSON)
         given = read_run_input(
             jobs,
             nodes,

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import codecs
 import sys
+from collections.abc import Iterator
 from io import TextIOWrapper
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import typer
+
+from gfs.domain.text import printable
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -23,10 +26,16 @@ INTERRUPTED = 130
 
 
 def out() -> Console:
-    """Standard output, for tables."""
+    """Standard output, for tables; control characters in names are written out."""
     from rich.console import Console
+    from rich.segment import Segment
 
-    return Console(highlight=False)
+    class SafeConsole(Console):
+        def render(self, *args: Any, **options: Any) -> Iterator[Segment]:
+            for segment in super().render(*args, **options):
+                yield segment if segment.control else segment._replace(text=printable(segment.text))
+
+    return SafeConsole(highlight=False)
 
 
 def show(*things: RenderableType) -> None:
@@ -39,13 +48,13 @@ def show(*things: RenderableType) -> None:
 
 
 def say(text: str = "") -> None:
-    """Print a line of a result as it is: never wrapped, so that paths and commands can be copied."""
-    typer.echo(text)
+    """Print a line of a result: never wrapped, so that paths and commands can be copied."""
+    typer.echo(printable(text))
 
 
 def note(text: str) -> None:
     """Remark on what happens, on standard error."""
-    typer.echo(text, err=True)
+    typer.echo(printable(text), err=True)
 
 
 def fail(message: str) -> NoReturn:

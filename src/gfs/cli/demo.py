@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gfs.cli.console import say, show
-from gfs.cli.options import Seed
+from gfs.cli.options import Force, Seed
 from gfs.cli.outputs import json_text, make_folder
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ def demo(
         ),
     ] = Path("demo-output"),
     seed: Seed = 0,
+    force: Force = False,
 ) -> None:
     """Make up a small busy cluster, run three schedulers on it and write a report. Start here.
 
@@ -42,17 +43,18 @@ def demo(
     from gfs.cli.bars import bars
     from gfs.cli.outputs import Outputs
     from gfs.cli.trace_input import workload_text
-    from gfs.files import write_text
+    from gfs.files import record_ours, write_text
     from gfs.report.comparison import comparison_page
     from gfs.report.tables import comparison_table
     from gfs.telemetry.tables import write_table
     from gfs.workloads import generate, write_trace
 
-    make_folder(out)
+    files = ("report.html", "summary.json", "events.csv", "jobs.csv", "nodes.csv")
+    make_folder(out, files, force)
     report, summary, events = out / "report.html", out / "summary.json", out / "events.csv"
     with Outputs() as outputs:
-        for path in (report, summary, events, out / "jobs.csv", out / "nodes.csv"):
-            outputs.plan(path)
+        for name in files:
+            outputs.plan(out / name)
         workload = generate("demo", seed=seed)
         say("A made-up week of a small, busy cluster:")
         say(f"{workload_text(workload)}.")
@@ -75,6 +77,7 @@ def demo(
         write_table(results[0].events, events)
         write_text(summary, json_text(comparison.summary()) + "\n")
         comparison_page(results, workload, report)
+        record_ours(out, files)
     _closing_words(results[0], report, events, jobs_file, nodes_file)
 
 

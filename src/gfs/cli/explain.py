@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gfs.cli.console import say, show
-from gfs.cli.event_input import read_events
 from gfs.cli.options import Json
-from gfs.cli.outputs import STDOUT, Outputs
+from gfs.cli.outputs import JSON, STDOUT, Outputs
+from gfs.domain.text import printable
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -42,7 +42,7 @@ def explain(
     from gfs.telemetry.metrics_life import task_life
 
     with Outputs(events) as outputs:
-        outputs.plan(json)
+        outputs.plan(json, JSON)
         log = read_log(events)
         steps = task_life(log.table, task)
         about = log.about(task)
@@ -71,6 +71,8 @@ class Log:
 
 def read_log(path: Path) -> Log:
     """Read an event log; a file that is none gives an error that says what is missing."""
+    from gfs.workloads.readers.event_log import read_events
+
     return Log(read_events(path, ("time", "event", "task", "run", "node", "gpus", "reason"), ABOUT))
 
 
@@ -81,7 +83,7 @@ def _table(steps: Sequence[TaskStep], title: str) -> Table:
     from gfs.domain.units import format_gpus
     from gfs.report.columns import short_seconds
 
-    table = bare_table(Text(title))
+    table = bare_table(Text(printable(title, keep="")))
     table.add_column("at second", justify="right", no_wrap=True)
     table.add_column("what", style="bold", no_wrap=True)
     table.add_column("for", justify="right", no_wrap=True)
@@ -104,7 +106,9 @@ def _table(steps: Sequence[TaskStep], title: str) -> Table:
         elif step.ongoing:
             why = f"{why} (still so at the end of the log)".strip()
         where = nodes if step.what == "ran" else ""
-        table.add_row(f"{step.time:,.0f}", step.what, length, Text(where), Text(why))
+        table.add_row(
+            f"{step.time:,.0f}", step.what, length, *(Text(printable(text, keep="")) for text in (where, why))
+        )
     return table
 
 

@@ -20,7 +20,7 @@ from gfs.cli.forecast_options import (
     TraceNodes,
 )
 from gfs.cli.options import Json, SkipBadRows
-from gfs.cli.outputs import STDOUT, Outputs
+from gfs.cli.outputs import JSON, STDOUT, Outputs
 from gfs.version import __version__
 
 EPILOG = """Examples:
@@ -58,7 +58,7 @@ def evaluate(
     names, parts = parse_models(models), parse_split(split)
     demand = Demand(series, jobs, nodes, events, hours, first_day, skip_bad_rows)
     with Outputs(*demand.files) as outputs:
-        outputs.plan(json)
+        outputs.plan(json, JSON)
         estimators = load_models(names, window, country)
         history = demand.read()
         note_idle_options(names, window, country, history)

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gfs.cli.console import note
-from gfs.cli.event_input import read_events
 from gfs.domain.errors import InputError
 
 if TYPE_CHECKING:
@@ -120,8 +119,8 @@ def history_text(history: DemandHistory) -> str:
 
 
 def _of_file(path: Path, skip_bad_rows: bool) -> DemandHistory:
-    from gfs.assembly.demand import read_demand
     from gfs.cli.trace_input import rows_text
+    from gfs.workloads.readers.demand import read_demand
 
     read = read_demand(path, skip_bad_rows=skip_bad_rows)
     if read.skipped:
@@ -138,5 +137,6 @@ def _of_trace(jobs: Path, nodes: Path, skip_bad_rows: bool) -> DemandHistory:
 
 def _of_events(path: Path) -> DemandHistory:
     from gfs.forecasting.sources import EVENT_COLUMNS, history_of_events
+    from gfs.workloads.readers.event_log import read_events
 
     return history_of_events(read_events(path, EVENT_COLUMNS))

@@ -23,7 +23,7 @@ from gfs.cli.forecast_options import (
     TraceNodes,
 )
 from gfs.cli.options import RESULTS, Json, SkipBadRows
-from gfs.cli.outputs import PAGES, STDOUT, TABLES, Outputs
+from gfs.cli.outputs import JSON, PAGES, STDOUT, TABLES, Outputs
 from gfs.version import __version__
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ def predict(
     with Outputs(*demand.files) as outputs:
         outputs.plan(plot, PAGES)
         outputs.plan(out, TABLES)
-        outputs.plan(json)
+        outputs.plan(json, JSON)
         estimator = load_models([model], window, country)[model]
         history = demand.read()
         note_idle_options([model], window, country, history)

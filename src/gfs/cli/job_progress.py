@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,12 +24,12 @@ def end_with_workers() -> None:
 
 
 @contextmanager
-def result_folder(folder: Path) -> Iterator[None]:
-    """Make the folder for results; one that was made in vain, because of a bad option, goes again."""
+def result_folder(folder: Path, files: Sequence[str], force: bool) -> Iterator[None]:
+    """Make the folder for results, in which these files will be written; one made in vain goes again."""
     from gfs.cli.outputs import make_folder
 
     made = [place for place in (folder, *folder.parents) if not place.exists()]
-    make_folder(folder)
+    make_folder(folder, files, force)
     try:
         yield
     except BaseException:

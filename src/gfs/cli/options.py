@@ -102,6 +102,10 @@ ResultFolder = Annotated[
         rich_help_panel=RESULTS,
     ),
 ]
+Force = Annotated[
+    bool,
+    typer.Option("--force", help="Overwrite files in DIR even if gfs did not write them.", rich_help_panel=RESULTS),
+]
 RunsAtOnce = Annotated[
     int | None,
     typer.Option(

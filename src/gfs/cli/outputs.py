@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Callable, Iterable, Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from pathlib import Path
@@ -18,12 +19,15 @@ from gfs.domain.errors import InputError
 STDOUT = Path("-")
 TABLES = (".csv", ".csv.gz", ".parquet")
 PAGES = (".html", ".htm")
+JSON = (".json",)
 
 
 class Outputs:
     """Keeps count of what was written, so that Ctrl-C can be answered truthfully."""
 
-    def __init__(self, *inputs: Path) -> None:
+    def __init__(self, *inputs: Path, folder: Path | None = None) -> None:
+        """`inputs` are not to be overwritten; in `folder` what is written is noted as ours."""
+        self._folder = folder
         self._taken = {path.resolve(): "is one of the inputs" for path in inputs}
         self._written: list[Path] = []
 
@@ -39,7 +43,7 @@ class Outputs:
         """Say at once if a result could not be written there. `formats`: the endings its name may have."""
         from gfs.files import check_writable
 
-        if path is None or (path == STDOUT and not formats):
+        if path is None or (path == STDOUT and formats in ((), JSON)):
             return
         if path.exists() and not path.is_dir() and not path.is_file():
             raise InputError(f"{path}: is not an ordinary file; name another one (- prints JSON to the screen)")
@@ -51,8 +55,12 @@ class Outputs:
 
     def save(self, path: Path | None, write: Callable[[Path], object]) -> None:
         """Let `write` make the file, if it was asked for."""
+        from gfs.files import record_ours
+
         if path is not None:
             write(path)
+            if path.parent == self._folder:
+                record_ours(path.parent, [path.name])
             self._written.append(path)
             note(f"wrote {path}")
 
@@ -66,8 +74,10 @@ class Outputs:
             self.save(path, lambda file: write_text(file, json_text(value) + "\n"))
 
 
-def make_folder(folder: Path) -> None:
-    """Make a folder for results, before anything else is done."""
+def make_folder(folder: Path, files: Sequence[str], force: bool) -> None:
+    """Make a folder for results, before anything else is done; raises if it has other people's `files`."""
+    from gfs.files import check_ours
+
     if folder.exists() and not folder.is_dir():
         raise InputError(f"{folder}: is a file; name a folder")
     try:
@@ -76,11 +86,14 @@ def make_folder(folder: Path) -> None:
         raise InputError(f"{folder}: cannot be made: {error.strerror or error}") from error
     if not os.access(folder, os.W_OK):
         raise InputError(f"{folder}: no permission to write into it")
+    if not force:
+        check_ours(folder, files)
 
 
 def json_text(value: Any) -> str:
     """JSON that every reader takes: no NaN or Infinity, arrays as lists."""
-    return json.dumps(plain(value), indent=2, allow_nan=False, ensure_ascii=False)
+    text = json.dumps(plain(value), indent=2, allow_nan=False, ensure_ascii=False)
+    return re.sub("[\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]", lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 def plain(value: Any) -> Any:

@@ -12,8 +12,8 @@ import typer
 
 from gfs.cli.console import note, say, show
 from gfs.cli.job_progress import end_with_workers, job_progress, result_folder
-from gfs.cli.options import RUN, TRACE, Config, Json, ResultFolder, RunsAtOnce, Settings
-from gfs.cli.outputs import STDOUT, Outputs
+from gfs.cli.options import RUN, TRACE, Config, Force, Json, ResultFolder, RunsAtOnce, Settings
+from gfs.cli.outputs import JSON, STDOUT, Outputs
 from gfs.domain.errors import GfsError, InputError
 
 if TYPE_CHECKING:
@@ -88,6 +88,7 @@ def plan(
         bool, typer.Option("--quick", help="Fewer settings: under a minute on demo.", rich_help_panel=RUN)
     ] = False,
     workers: RunsAtOnce = None,
+    force: Force = False,
     json: Json = None,
 ) -> None:
     """Find quota settings that keep evictions under a target and give the shortest spot waits.
@@ -104,10 +105,12 @@ def plan(
     end_with_workers()
     with busy("Reading the trace ..."):
         trace = _trace(preset, seed, jobs, nodes)
-    with result_folder(out), Outputs(*(path for path in (jobs, nodes, config) if path)) as outputs:
-        files = out / "plan.html", out / "gfs.toml", out / "settings.parquet"
-        for path in (*files, json):
+    files = out / "plan.html", out / "gfs.toml", out / "settings.parquet"
+    inputs = (path for path in (jobs, nodes, config) if path)
+    with result_folder(out, [path.name for path in files], force), Outputs(*inputs, folder=out) as outputs:
+        for path in files:
             outputs.plan(path)
+        outputs.plan(json, JSON)
         with busy("Reading the trace ..."):
             request = _request(trace, scheduler, seed, settings, config, target, max_wait, quick)
         with job_progress() as started:

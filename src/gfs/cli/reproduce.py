@@ -13,7 +13,7 @@ import typer
 from gfs.cli.console import say
 from gfs.cli.job_progress import end_with_workers, job_progress, result_folder
 from gfs.cli.names import parse_names
-from gfs.cli.options import RUN, ResultFolder, RunsAtOnce
+from gfs.cli.options import RUN, Force, ResultFolder, RunsAtOnce
 from gfs.cli.outputs import Outputs
 from gfs.domain.errors import InputError
 
@@ -72,6 +72,7 @@ def reproduce(
         ),
     ] = False,
     workers: RunsAtOnce = None,
+    force: Force = False,
 ) -> None:
     """Reproduce every table and figure of the paper, beside the paper's numbers, in one page.
 
@@ -92,7 +93,8 @@ def reproduce(
     with busy("Reading the trace ..."):
         setup = _setup(jobs, nodes, series, seeds, quick)
     report, tables = out / "report.html", out / "results.md"
-    with result_folder(out), Outputs(*(path for path in (jobs, nodes, series) if path)) as outputs:
+    inputs = (path for path in (jobs, nodes, series) if path)
+    with result_folder(out, [report.name, tables.name], force), Outputs(*inputs, folder=out) as outputs:
         outputs.plan(report)
         outputs.plan(tables)
         with busy("Reading the traces ..."):

@@ -23,7 +23,7 @@ from gfs.cli.options import (
     SkipBadRows,
     Window,
 )
-from gfs.cli.outputs import STDOUT, TABLES, Outputs
+from gfs.cli.outputs import JSON, STDOUT, TABLES, Outputs
 
 EPILOG = """Examples:
 
@@ -86,7 +86,7 @@ def simulate(
     with Outputs(*(path for path in (jobs, nodes, node_events, config) if path)) as outputs:
         outputs.plan(events, TABLES)
         outputs.plan(quota, TABLES)
-        outputs.plan(json)
+        outputs.plan(json, JSON)
         given = read_run_input(
             jobs,
             nodes,

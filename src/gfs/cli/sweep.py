@@ -12,8 +12,8 @@ import typer
 from gfs.cli.console import note, say, show
 from gfs.cli.guard import GuardedGroup
 from gfs.cli.job_progress import end_with_workers, job_progress, result_folder
-from gfs.cli.options import RUN, Json, ResultFolder, RunsAtOnce
-from gfs.cli.outputs import PAGES, STDOUT, Outputs
+from gfs.cli.options import RUN, Force, Json, ResultFolder, RunsAtOnce
+from gfs.cli.outputs import JSON, PAGES, STDOUT, Outputs
 
 if TYPE_CHECKING:
     from gfs.batch.executors import Executor
@@ -58,6 +58,7 @@ def run(
             rich_help_panel=RUN,
         ),
     ] = None,
+    force: Force = False,
 ) -> None:
     """Simulate every combination of what a TOML file varies, or a random sample of them.
 
@@ -76,7 +77,7 @@ def run(
     executor = _executor(ray, count)
     results = out / "results.parquet"
     errors: dict[Any, str] = {}
-    with result_folder(out), Outputs(file) as outputs:
+    with result_folder(out, [results.name], force), Outputs(file, folder=out) as outputs:
         outputs.plan(results)
         say(f"{len(runs):,} runs")
         with job_progress() as started:
@@ -130,7 +131,7 @@ def show_results(
     results = read_results(folder)
     with Outputs(folder) as outputs:
         outputs.plan(plot, PAGES)
-        outputs.plan(json)
+        outputs.plan(json, JSON)
         if json != STDOUT:
             groups = [group for group in results.groups if group.best or every]
             show(sweep_table(results.varied, groups[: None if every else SHOWN]))

@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from gfs.domain.errors import BadRow
+from gfs.domain.text import printable
 from gfs.report.columns import NOTHING, amount, percent, short_seconds
 
 if TYPE_CHECKING:
@@ -127,7 +128,8 @@ def bad_rows_table(rows: Sequence[BadRow]) -> Table:
     table.add_column("reason", overflow="fold", ratio=1)
     for row in rows[:MOST_BAD_ROWS]:
         value = row.value if len(row.value) <= LONGEST_VALUE else f"{row.value[: LONGEST_VALUE - 3]}..."
-        table.add_row(Text(names[row.file]), str(row.row), Text(row.column), Text(repr(value)), Text(row.reason))
+        texts = (Text(printable(text, keep="")) for text in (row.column, repr(value), row.reason))
+        table.add_row(Text(printable(names[row.file], keep="")), str(row.row), *texts)
     return table
 
 

@@ -8,7 +8,7 @@ import typer
 
 from gfs.cli.console import FAILED, note, say, show
 from gfs.cli.options import Jobs, Json, NodeEvents, Nodes, SkipBadRows
-from gfs.cli.outputs import STDOUT, Outputs
+from gfs.cli.outputs import JSON, STDOUT, Outputs
 from gfs.domain.errors import BadRows
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def check(
     from gfs.workloads import read_trace
 
     with Outputs(*(path for path in (jobs, nodes, node_events) if path)) as outputs:
-        outputs.plan(json)
+        outputs.plan(json, JSON)
         workload: Workload | None = None
         try:
             read = read_trace(jobs, nodes, node_events=node_events, skip_bad_rows=skip_bad_rows)

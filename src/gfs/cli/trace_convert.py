@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from gfs.cli.console import fail, say, show
-from gfs.cli.options import Seed
+from gfs.cli.options import Force, Seed
 from gfs.cli.outputs import make_folder
 from gfs.domain.errors import BadRows
 
@@ -24,7 +24,7 @@ def convert(
             "--msr",
             metavar="PATH",
             readable=False,
-            help="Microsoft's trace as published with ElasticFlow: one cluster file, or the folder of all.",
+            help="Microsoft's trace as published with ElasticFlow: repository, raw-traces.tar.gz or cluster file.",
         ),
     ],
     out: Annotated[
@@ -41,6 +41,7 @@ def convert(
         float,
         typer.Option("--load", metavar="X", help="Mean demand / capacity: decides how many nodes there are."),
     ] = 0.7,
+    force: Force = False,
 ) -> None:
     """Turn Microsoft's trace (ElasticFlow format) into jobs.csv and nodes.csv.
 
@@ -50,14 +51,17 @@ def convert(
     """
     from gfs.cli.tables import bad_rows_table
     from gfs.cli.trace_input import rows_text, workload_text
+    from gfs.files import record_ours
     from gfs.workloads import read_msr, write_trace
 
+    files = ("jobs.csv", "nodes.csv")
     try:
         workload = read_msr(msr, seed=seed, spot_share=spot_share, load=load)
     except BadRows as error:
         show(bad_rows_table(error.rows))
         fail(f"{rows_text(error.rows)} cannot be used; nothing was written. Correct these rows.")
-    make_folder(out)
+    make_folder(out, files, force)
     jobs_file, nodes_file = write_trace(workload, out)
+    record_ours(out, files)
     say(f"{msr.name}: {workload_text(workload)}")
     say(f"wrote {jobs_file} and {nodes_file}")

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from gfs.cli.console import say
-from gfs.cli.options import Seed
+from gfs.cli.options import Force, Seed
 from gfs.cli.outputs import make_folder
 from gfs.domain.errors import InputError
 
@@ -49,6 +49,7 @@ def generate(
         float | None,
         typer.Option("--mttr-hours", metavar="H", help="Mean hours until a failed node is repaired; by default 4."),
     ] = None,
+    force: Force = False,
 ) -> None:
     """Make up a trace with the statistics of published ones.
 
@@ -58,6 +59,7 @@ def generate(
     fleet: four pools, 100,000 cards, 28 days, two million tasks.
     """
     from gfs.cli.trace_input import workload_text
+    from gfs.files import record_ours
     from gfs.workloads import PRESETS, write_node_events, write_trace
     from gfs.workloads import generate as generate_workload
 
@@ -67,6 +69,8 @@ def generate(
         raise InputError(f"unknown preset {preset!r}: {hint}there are {', '.join(PRESETS)}")
     if mttr_hours is not None and mtbf_days is None:
         raise InputError("--mttr-hours is about nodes that fail: say how often with --mtbf-days, too")
+    files = ["jobs.csv", "nodes.csv"] if mtbf_days is None else ["jobs.csv", "nodes.csv", "node_events.csv"]
+    make_folder(out, files, force)
     workload = generate_workload(
         preset,
         nodes=nodes,
@@ -76,14 +80,12 @@ def generate(
         mtbf_days=mtbf_days,
         mttr_hours=4.0 if mttr_hours is None else mttr_hours,
     )
-    make_folder(out)
-    written = {"--jobs": out / "jobs.csv", "--nodes": out / "nodes.csv"}
     write_trace(workload, out)
-    if mtbf_days is not None:
-        written["--node-events"] = out / "node_events.csv"
-        if not workload.node_events:  # chance spared all nodes: a file that says so
-            write_node_events((), written["--node-events"])
+    if mtbf_days is not None and not workload.node_events:  # chance spared all nodes: a file that says so
+        write_node_events((), out / "node_events.csv")
+    record_ours(out, files)
     say(f"{preset}: {workload_text(workload)}")
-    *most, last = map(str, written.values())
+    *most, last = (str(out / name) for name in files)
     say(f"wrote {', '.join(most)} and {last}")
-    say(f"next: gfs compare {' '.join(f'{option} {shlex.quote(str(path))}' for option, path in written.items())}")
+    options = zip(("--jobs", "--nodes", "--node-events"), files, strict=False)
+    say(f"next: gfs compare {' '.join(f'{option} {shlex.quote(str(out / name))}' for option, name in options)}")

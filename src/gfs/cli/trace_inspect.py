@@ -9,7 +9,7 @@ import typer
 
 from gfs.cli.console import note, say, show
 from gfs.cli.options import RESULTS, Jobs, Json, Nodes, SkipBadRows
-from gfs.cli.outputs import STDOUT, Outputs
+from gfs.cli.outputs import JSON, PAGES, STDOUT, Outputs
 
 EPILOG = """Example:
 
@@ -40,11 +40,11 @@ def inspect(
     from gfs.cli.trace_input import read_workload, workload_text
     from gfs.report.inspection_page import inspection_page
     from gfs.report.tables import inspection_tables
-    from gfs.telemetry.inspection import inspect as look_at
+    from gfs.workloads.inspection import inspect as look_at
 
     with Outputs(jobs, nodes) as outputs:
-        outputs.plan(html)
-        outputs.plan(json)
+        outputs.plan(html, PAGES)
+        outputs.plan(json, JSON)
         workload = read_workload(jobs, nodes, skip_bad_rows=skip_bad_rows)
         seen = look_at(workload)
         outputs.save(html, lambda path: inspection_page(seen, path))

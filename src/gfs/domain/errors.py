@@ -13,9 +13,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from gfs.domain.text import printable
+
 
 class GfsError(Exception):
-    """Root of all errors of GFS. The message says what is wrong and what to do next."""
+    """Root of all errors of GFS. The message says what is wrong and what to do next; it is safe to print."""
+
+    def __init__(self, message: str = "") -> None:
+        super().__init__(printable(message))
 
 
 class InputError(GfsError):

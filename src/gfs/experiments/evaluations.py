@@ -12,7 +12,6 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 
-from gfs.assembly.demand import read_demand
 from gfs.batch.job import JobResult
 from gfs.batch.traces import Trace, load
 from gfs.domain.errors import InputError
@@ -21,6 +20,7 @@ from gfs.forecasting.forecast import Estimator
 from gfs.forecasting.history import WEEK_HOURS, DemandHistory
 from gfs.forecasting.registry import find_model
 from gfs.forecasting.sources import history_of_workload
+from gfs.workloads.readers.demand import read_demand
 
 PAPERS = "orglinear"
 NETWORKS = ("transformer", "informer", "autoformer", "fedformer", "dlinear", "deepar")

@@ -12,8 +12,8 @@ from gfs.batch.traces import Trace, load
 from gfs.domain.task import Priority
 from gfs.domain.units import DAY
 from gfs.experiments.views import WEEK
-from gfs.telemetry.inspection import Cdf, ClassSummary, Durations, Inspection, OrganizationDemand, inspect
 from gfs.telemetry.runs import TaskColumns
+from gfs.workloads.inspection import Cdf, ClassSummary, Durations, Inspection, OrganizationDemand, inspect
 
 ORGANIZATIONS = 4
 POINTS = 200

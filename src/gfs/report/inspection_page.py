@@ -15,8 +15,8 @@ from gfs.report.columns import amount, percent, short_seconds
 from gfs.report.page import Chart, DataTable, Section, Words, build_page, write_page
 from gfs.report.palette import CAPACITY, HP, SERIES, SPOT
 from gfs.report.series import MOST_POINTS
-from gfs.telemetry.inspection import OTHERS, Cdf, ClassSummary, Inspection, PoolLoad
 from gfs.telemetry.runs import Floats
+from gfs.workloads.inspection import OTHERS, Cdf, ClassSummary, Inspection, PoolLoad
 
 COLOURS = {Priority.HP: HP, Priority.SPOT: SPOT}
 NAMES = {Priority.HP: "HP", Priority.SPOT: "spot"}

@@ -20,9 +20,9 @@ from gfs.report.columns import (
     percent,
     short_seconds,
 )
-from gfs.telemetry.inspection import Inspection
 from gfs.telemetry.metrics import Metrics
 from gfs.telemetry.runs import Floats
+from gfs.workloads.inspection import Inspection
 
 STAR = "*"
 REQUESTS = (1, 2, 4, 8, 16, 32, 64)

@@ -31,11 +31,11 @@ from gfs.core.run import Run
 from gfs.core.scheduler import Scheduler
 from gfs.domain.errors import StuckError
 from gfs.domain.execution import ExecutionRules
-from gfs.domain.garbage import uncollected
 from gfs.domain.node import NodeEventKind
 from gfs.domain.task import Task
 from gfs.domain.units import DAY
 from gfs.domain.workload import Workload
+from gfs.gc_paused import gc_paused
 
 PATIENCE = 14 * DAY
 """Simulated time without arrivals and without anything running after which what still waits is stuck."""
@@ -91,7 +91,7 @@ class Engine:
 
     def run(self) -> None:
         """Simulate to the end."""
-        with uncollected():  # to collect would cost a fifth of the time
+        with gc_paused():  # to collect would cost a fifth of the time
             self._loop()
 
     def swap(self, scheduler: Scheduler) -> None:

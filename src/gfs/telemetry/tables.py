@@ -1,8 +1,15 @@
-"""Tables to files: CSV, gzipped CSV or Parquet by the name of the file."""
+"""Tables to files: CSV, gzipped CSV or Parquet by the name of the file.
+
+A text that a spreadsheet would take for a formula (it begins with =, @, a tab or a carriage return, or with + or -
+and is no number) gets an apostrophe before it in CSV. Reading takes it off again, so the text comes back equal.
+"""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -13,6 +20,9 @@ from gfs.domain.errors import InputError
 from gfs.files import write_atomically
 
 FORMATS = (".csv", ".csv.gz", ".parquet")
+
+_FORMULA, _ESCAPED = r"^'*[=@+\-\t\r]", r"^'+[=@+\-\t\r]"
+_NUMBER = re.compile(r"[+-](\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 
 
 def write_table(table: pa.Table, path: Path) -> None:
@@ -41,7 +51,38 @@ def _plain(table: pa.Table) -> pa.Table:
     for column in table.columns:
         if pa.types.is_dictionary(column.type):
             column = column.cast(column.type.value_type)
-        elif pa.types.is_floating(column.type) and pc.all(pc.equal(column, pc.round(column))).as_py():
+        if pa.types.is_string(column.type):
+            column = escaped_cells(column)
+        elif pa.types.is_floating(column.type) and _whole(column):
             column = column.cast(pa.int64())
         columns.append(column)
     return pa.table(columns, names=table.column_names)
+
+
+def _whole(column: Any) -> bool:
+    exact = pc.and_(pc.equal(column, pc.round(column)), pc.less(pc.abs(column), 2.0**53))
+    return pc.all(exact).as_py() is not False
+
+
+def escaped_cells(column: Any) -> Any:
+    """A text column with an apostrophe before each cell that a spreadsheet would run."""
+    return _changed(column, _FORMULA, lambda cell: f"'{cell}" if _is_formula(cell) else cell)
+
+
+def unescaped_cells(column: Any) -> Any:
+    """The column as it was before `escaped_cells`."""
+    return _changed(column, _ESCAPED, lambda cell: cell[1:] if _is_formula(cell) else cell)
+
+
+def _is_formula(cell: str) -> bool:
+    """Whether a cell is one, apostrophes before it aside."""
+    text = cell.lstrip("'")
+    return text[:1] in ("=", "@", "\t", "\r") or (text[:1] in ("+", "-") and not _NUMBER.fullmatch(text))
+
+
+def _changed(column: Any, pattern: str, change: Callable[[str], str]) -> Any:
+    """Cells that match the pattern, changed; nearly always there are none."""
+    if not pc.any(pc.match_substring_regex(column, pattern)).as_py():
+        return column
+    cells = [None if cell is None else change(cell) for cell in column.to_pylist()]
+    return pa.array(cells, pa.string())

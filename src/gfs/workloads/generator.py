@@ -16,11 +16,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from gfs.domain.errors import InputError
-from gfs.domain.garbage import uncollected
 from gfs.domain.node import NodeEvent, NodeSpec
 from gfs.domain.task import Priority, Task
 from gfs.domain.units import DAY, HOUR
 from gfs.domain.workload import Workload
+from gfs.gc_paused import gc_paused
 from gfs.workloads.calibration import figures
 from gfs.workloads.coupling import pair_durations, pick_long_tasks
 from gfs.workloads.durations import Floats
@@ -94,7 +94,7 @@ def generate(
         for priority, of_class, scale in ((Priority.HP, pool.hp, 1.0), (Priority.SPOT, pool.spot, spot_scale)):
             stream = _stream(seed, preset, pool.gpu_model, priority.label)
             drawn.append((pool.gpu_model, priority, _draw_class(pool, of_class, priority, scale, window, stream)))
-    with uncollected():  # to collect takes half of the time
+    with gc_paused():  # to collect takes half of the time
         tasks, durations = _tasks(drawn)
     machines = _nodes(plan.pools, groups)
     events: tuple[NodeEvent, ...] = ()

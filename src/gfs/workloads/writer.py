@@ -1,4 +1,4 @@
-"""Write a workload as the CSV files of SPEC 8."""
+"""Write a workload as CSV files that `read_trace` reads (docs/reference/files.md)."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from gfs.domain.node import NodeEvent
 from gfs.domain.task import Task
 from gfs.domain.workload import Workload
 from gfs.files import write_atomically
+from gfs.telemetry.tables import escaped_cells
 from gfs.workloads.readers.alibaba import CANCEL_COLUMN, JOB_COLUMNS, NODE_COLUMNS, OPTIONAL_JOB_COLUMNS
 from gfs.workloads.readers.node_events import NODE_EVENT_COLUMNS
 
@@ -46,22 +47,22 @@ def write_node_events(events: Sequence[NodeEvent], path: Path) -> None:
     """Write what happens to nodes; without events the file has its header alone."""
     columns = [
         _numbers([event.time for event in events]),
-        pa.array([event.node for event in events], pa.string()),
-        pa.array([event.event for event in events], pa.string()),
+        _texts([event.node for event in events]),
+        _texts([event.event for event in events]),
     ]
     write_atomically(path, partial(_write, pa.Table.from_arrays(columns, names=list(NODE_EVENT_COLUMNS))))
 
 
 def _jobs_table(workload: Workload) -> pa.Table:
-    """The job columns, in the order of SPEC 8; an optional one only if some task differs from the default.
+    """The job columns, in the order of `JOB_COLUMNS`; an optional one only if some task differs from the default.
 
     So a trace that says nothing of guarantees can be run with any (`--set guarantee_hours=4`).
     """
     tasks = workload.tasks
     columns = [
-        pa.array([t.name for t in tasks], pa.string()),
-        pa.array([t.organization for t in tasks], pa.string()),
-        pa.array([t.gpu_model for t in tasks], pa.string()),
+        _texts([t.name for t in tasks]),
+        _texts([t.organization for t in tasks]),
+        _texts([t.gpu_model for t in tasks]),
         _numbers([t.cpus_per_pod for t in tasks]),
         _numbers([t.gpus_per_pod for t in tasks]),
         pa.array([t.pods for t in tasks], pa.int64()),
@@ -82,15 +83,20 @@ def _jobs_table(workload: Workload) -> pa.Table:
 
 
 def _nodes_table(workload: Workload) -> pa.Table:
-    """The node columns, in the order of SPEC 8."""
+    """The node columns, in the order of `NODE_COLUMNS`."""
     nodes = workload.nodes
     columns = [
-        pa.array([n.name for n in nodes], pa.string()),
-        pa.array([n.gpu_model for n in nodes], pa.string()),
+        _texts([n.name for n in nodes]),
+        _texts([n.gpu_model for n in nodes]),
         pa.array([n.gpus for n in nodes], pa.int64()),
         _numbers([n.cpus for n in nodes]),
     ]
     return pa.Table.from_arrays(columns, names=list(NODE_COLUMNS))
+
+
+def _texts(values: Sequence[str]) -> Any:
+    """Text that no spreadsheet takes for a formula."""
+    return escaped_cells(pa.array(values, pa.string()))
 
 
 def _numbers(values: Sequence[float]) -> Any:

@@ -1,9 +1,14 @@
-"""Traces with the columns of Alibaba's cluster-trace-v2026-spot-gpu (SPEC 8): a job and a node table."""
+"""Traces with the columns of Alibaba's cluster-trace-v2026-spot-gpu: a job and a node table (docs/reference/files.md).
+
+Times are seconds. Columns of Arrow type are read as what they are: durations as seconds whatever their unit,
+timestamps as seconds since the midnight before the first submission, in UTC if the column has a time zone.
+"""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from datetime import date
 from pathlib import Path
 from typing import NamedTuple
 
@@ -12,12 +17,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gfs.domain.errors import BadRow, BadRows, InputError
-from gfs.domain.garbage import uncollected
+from gfs.domain.limits import MOST_CPUS, MOST_GPUS, MOST_GPUS_A_NODE, MOST_SECONDS
 from gfs.domain.node import NodeEvent, NodeSpec
 from gfs.domain.task import Priority, Task
-from gfs.domain.units import HOUR, MICRO
+from gfs.domain.units import DAY, HOUR, MICRO
 from gfs.domain.workload import Workload
-from gfs.workloads.readers.checks import Bools, Checks, Floats, gang_room
+from gfs.gc_paused import gc_paused
+from gfs.workloads.readers.checks import TIME_KINDS, Bools, Checks, Floats, gang_room, since_day
 from gfs.workloads.readers.node_events import read_node_events
 from gfs.workloads.readers.tables import Table, read_table
 
@@ -47,6 +53,8 @@ class TraceRead:
     workload: Workload
     skipped: tuple[BadRow, ...]
     """The values for which rows were left out; empty unless `skip_bad_rows` was given."""
+    first_day: date | None = None
+    """The day that second 0 begins, if the trace has timestamps."""
 
 
 class _Jobs(NamedTuple):
@@ -55,6 +63,8 @@ class _Jobs(NamedTuple):
     tasks: tuple[Task, ...]
     durations: tuple[float, ...]
     cancel_times: tuple[float, ...]
+    day: int | None
+    """Days from 1970 to second 0, if submissions were timestamps."""
 
 
 def read_trace(
@@ -74,8 +84,8 @@ def read_trace(
     order of the file.
     """
     for name, value in (("guarantee_hours", guarantee_hours), ("checkpoint_interval", checkpoint_interval)):
-        if not (math.isfinite(value) and value > 0):
-            raise InputError(f"{name} must be above 0, not {value:g}.")
+        if not (math.isfinite(value) and 0 < value <= MOST_SECONDS):
+            raise InputError(f"{name} must be above 0 and no more than {MOST_SECONDS:g}, not {value:g}.")
     node_table = read_table(nodes, NODE_COLUMNS)
     specs, bad_nodes = _read_nodes(node_table)
     pools: dict[str, list[int]] = {}
@@ -87,7 +97,7 @@ def read_trace(
     events: tuple[NodeEvent, ...] = ()
     bad_events: tuple[BadRow, ...] = ()
     if node_events is not None:
-        events, bad_events = read_node_events(node_events, specs if nodes_known else None)
+        events, bad_events = read_node_events(node_events, specs if nodes_known else None, read.day)
     bad = (*bad_nodes, *bad_jobs, *bad_events)
     if bad and not skip_bad_rows:
         raise BadRows(bad)
@@ -95,15 +105,16 @@ def read_trace(
         if not rows:
             raise InputError(f"{path}: there is no usable {what} in this file.")
     workload = Workload(read.tasks, specs, durations=read.durations, cancel_times=read.cancel_times, node_events=events)
-    return TraceRead(workload, bad)
+    first_day = None if read.day is None else date.fromordinal(date(1970, 1, 1).toordinal() + read.day)
+    return TraceRead(workload, bad, first_day)
 
 
 def _read_nodes(table: Table) -> tuple[tuple[NodeSpec, ...], tuple[BadRow, ...]]:
     """The usable nodes, and what is wrong with the others."""
     checks = Checks(table)
     names, models = checks.text("node_name"), checks.text("gpu_model")
-    gpus = checks.number("gpu_capacity_num")
-    cpus = checks.number("cpu_num")
+    gpus = checks.number("gpu_capacity_num", most=MOST_GPUS_A_NODE)
+    cpus = checks.number("cpu_num", most=MOST_CPUS)
     checks.reject("gpu_capacity_num", (gpus < 1) | (gpus != np.floor(gpus)), "must be a whole number of 1 or more")
     checks.reject("cpu_num", cpus < 0, "must not be negative")
     checks.reject_duplicates("node_name", names)
@@ -119,10 +130,20 @@ def _read_jobs(
     checks = Checks(table)
     names, owners, models = (checks.text(name) for name in ("job_name", "organization", "gpu_model"))
     kinds = checks.text("job_type")
-    cpus, gpus, pods, submit, duration = (checks.number(name) for name in JOB_COLUMNS[3:8])
-    guarantee = checks.number("guarantee_hours", missing=guarantee_hours)
-    interval = checks.number("checkpoint_interval", missing=checkpoint_interval)
-    cancel = checks.number(CANCEL_COLUMN, missing=math.inf)
+    cpus = checks.number("cpu_request", most=MOST_CPUS)
+    gpus, pods = (checks.number(name, most=MOST_GPUS) for name in ("gpu_request", "worker_num"))
+    submit = checks.number("submit_time", most=MOST_SECONDS, kinds=TIME_KINDS)
+    duration = checks.number("duration", most=MOST_SECONDS, kinds=("duration",))
+    guarantee = checks.number("guarantee_hours", missing=guarantee_hours, most=MOST_SECONDS / HOUR)
+    interval = checks.number("checkpoint_interval", missing=checkpoint_interval, most=MOST_SECONDS, kinds=("duration",))
+    cancel = checks.number(CANCEL_COLUMN, missing=math.inf, most=MOST_SECONDS, kinds=TIME_KINDS)
+    day = None
+    if table.kind("submit_time") == "timestamp":
+        known = submit[checks.fine("submit_time")]
+        day = int(known.min() // DAY) if len(known) else 0
+        submit = np.where(checks.fine("submit_time"), submit - day * DAY, 1.0)
+    if CANCEL_COLUMN in table.columns and np.isfinite(cancel).any():
+        cancel = since_day(checks, table, CANCEL_COLUMN, cancel, day)
     for name, values in (("cpu_request", cpus), ("submit_time", submit), ("duration", duration)):
         checks.reject(name, values < 0, "must not be negative")
     checks.reject("gpu_request", gpus < 0, "must not be negative")
@@ -146,6 +167,7 @@ def _read_jobs(
         models,
         kinds,
         (cpus, gpus, pods, submit, duration, guarantee, interval, cancel),
+        day,
     )
     return jobs, checks.bad_rows()
 
@@ -187,6 +209,7 @@ def _build(
     models: list[str],
     kinds: list[str],
     numbers: tuple[Floats, ...],
+    day: int | None,
 ) -> _Jobs:
     """Task objects of the good rows, and beside them what a scheduler may not know."""
     rows = np.flatnonzero(good)
@@ -194,7 +217,7 @@ def _build(
     order = pc.sort_indices(keys, sort_keys=[("submit", "ascending"), ("name", "ascending")]).to_numpy()
     rows = rows[order]
     cpus, gpus, pods, submit, duration, guarantee, interval, cancel = (c[rows].tolist() for c in numbers)
-    with uncollected():  # to collect takes half of the time
+    with gc_paused():  # to collect takes half of the time
         tasks = tuple(
             Task(
                 i,
@@ -213,4 +236,5 @@ def _build(
         )
     cancels = any(time != math.inf for time in cancel)
     never = math.inf  # one object for all, not one a task
-    return _Jobs(tasks, tuple(duration), tuple(never if t == never else t for t in cancel) if cancels else ())
+    withdrawn = tuple(never if t == never else t for t in cancel) if cancels else ()
+    return _Jobs(tasks, tuple(duration), withdrawn, day)

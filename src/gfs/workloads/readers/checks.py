@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gfs.domain.errors import BadRow
-from gfs.domain.units import MICRO, to_micro
+from gfs.domain.errors import BadRow, InputError
+from gfs.domain.limits import MOST_SECONDS
+from gfs.domain.units import DAY, MICRO, to_micro
 from gfs.workloads.readers.tables import Table
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
+
+
+TIME_KINDS = ("duration", "timestamp")
+"""What Arrow may store a point in time as, besides plain seconds."""
 
 
 class Checks:
@@ -32,18 +37,28 @@ class Checks:
     def text(self, column: str) -> list[str]:
         """A text column; missing values are rejected."""
         values = self._table.text(column)
-        if "" in values:
+        different = set(values)
+        if "" in different:
             self.reject(column, np.fromiter((not v for v in values), bool, len(values)), "missing")
+        if any("\0" in value for value in different):
+            self.reject(column, np.fromiter(("\0" in v for v in values), bool, len(values)), "holds a NUL character")
         return values
 
-    def number(self, column: str, *, missing: float | None = None) -> Floats:
-        """A number column; what is no finite number is rejected. `missing`, if given, stands for blanks.
+    def number(self, column: str, *, missing: float | None = None, most: float, kinds: Sequence[str] = ()) -> Floats:
+        """A number column; what is no finite number up to `most` is rejected. `missing` stands for blanks.
 
+        `kinds` says whether Arrow durations (as seconds) and timestamps (as seconds since 1970) will do as well.
         Rejected values are 1 in the result, which passes every later check.
         """
         if column not in self._table.columns:
             assert missing is not None
             return np.full(len(self._table), missing)
+        kind = self._table.kind(column)
+        if kind and kind not in kinds:
+            raise InputError(
+                f"{self._table.file}: column {column} holds values of type {self._table.columns[column].type}."
+                " Write plain numbers into it."
+            )
         values, present = self._table.numbers(column)
         values = values.copy()
         blank: Bools = np.zeros(len(values), dtype=bool)
@@ -58,6 +73,10 @@ class Checks:
         if infinite.any():
             self.reject(column, infinite, "not a finite number")
             values[infinite] = 1.0
+        large = values > most
+        if large.any():
+            self.reject(column, large, f"too large: the most is {most:,.0f}{_unit_hint(most)}")
+            values[large] = 1.0
         if missing is not None:
             values[blank] = missing
         return values
@@ -89,6 +108,25 @@ class Checks:
         """All faults, in the order of the file."""
         shape = [(bad.row, -1, bad) for bad in self._table.bad]
         return tuple(bad for _, _, bad in sorted(shape + self._found, key=lambda entry: entry[:2]))
+
+
+def since_day(checks: Checks, table: Table, column: str, values: Floats, day: int | None) -> Floats:
+    """Times beside submissions: if those were timestamps, so are these, and they count from the same midnight.
+
+    `day`: days from 1970 to second 0; None where submissions are seconds.
+    """
+    dated = table.kind(column) == "timestamp"
+    if dated != (day is not None):
+        mine, theirs = ("timestamps", "seconds") if dated else ("seconds", "timestamps")
+        raise InputError(
+            f"{table.file}: column {column} holds {mine}, but submit_time of the jobs holds {theirs}."
+            " Write both in the same way."
+        )
+    return values if day is None else np.where(checks.fine(column), values - day * DAY, values)
+
+
+def _unit_hint(most: float) -> str:
+    return " seconds; is it in milliseconds?" if most == MOST_SECONDS else ""
 
 
 def gang_room(cards: list[int], gpus_per_pod: float) -> int:

@@ -1,6 +1,7 @@
 """The Microsoft trace published with ElasticFlow: ten clusters, no priorities, no nodes, no tenants.
 
-What the format leaves out is made up by a fixed rule:
+The repository publishes the files as `data/raw-traces.tar.gz`, which is read as it is.
+What the format leaves out follows a fixed rule:
 
 * organization: the cluster (the name of the file);
 * class: Spot with probability `spot_share`, decided by a hash of (seed, cluster, job id), so it depends
@@ -15,35 +16,47 @@ from __future__ import annotations
 
 import hashlib
 import math
+import tarfile
+import zlib
+from collections.abc import Iterator
+from fnmatch import fnmatch
 from pathlib import Path
 
 import numpy as np
 
 from gfs.domain.errors import BadRow, BadRows, InputError
+from gfs.domain.limits import MOST_NODES, MOST_SECONDS
 from gfs.domain.node import NodeSpec
 from gfs.domain.task import Priority, Task
 from gfs.domain.workload import Workload
 from gfs.workloads.readers.checks import Checks
-from gfs.workloads.readers.tables import read_table
+from gfs.workloads.readers.tables import Table, read_table, table_of_bytes
 
 GPU_MODEL = "MSR"
 CARDS_A_NODE = 8
 MSR_COLUMNS = ("submission_time", "duration", "num_gpu")
+OPTIONAL = ("job_id", "job_idx", "cluster")
+ARCHIVE = "raw-traces.tar.gz"
+PLACES = ("cluster*.csv", "raw/cluster*.csv", "data/cluster*.csv", ARCHIVE, f"data/{ARCHIVE}")
+"""Where in a folder the tables are; the first place that has any counts."""
 
 _Job = tuple[float, str, str, int, float]
 """(submission, name, cluster, GPUs, duration)"""
 
 
 def read_msr(path: Path | str, *, seed: int = 0, spot_share: float = 0.2, load: float = 0.7) -> Workload:
-    """Read a folder of `cluster*.csv`, one such file, or the merged table with `job_idx, cluster`."""
+    """Read the published repository, its `raw-traces.tar.gz`, a folder of `cluster*.csv`, one such file, or one
+    table of all jobs with the columns `job_idx, cluster`."""
+    if seed < 0:
+        raise InputError(f"seed must be 0 or more, not {seed}.")
     if not 0 <= spot_share <= 1:
         raise InputError(f"spot_share must be between 0 and 1, not {spot_share:g}.")
     if not (math.isfinite(load) and load > 0):
         raise InputError(f"load must be above 0, not {load:g}.")
     jobs: list[_Job] = []
     bad: list[BadRow] = []
-    for file in _files(Path(path)):
-        read, wrong = _read_file(file)
+    for table in _tables(Path(path)):
+        read, wrong = _jobs_of(table)
         jobs += read
         bad += wrong
     if bad:
@@ -67,26 +80,52 @@ def read_msr(path: Path | str, *, seed: int = 0, spot_share: float = 0.2, load: 
     return Workload(tasks, _nodes(tasks, durations, load), "msr", durations)
 
 
-def _files(path: Path) -> list[Path]:
-    """The tables to read: those of a folder (or of its `raw` folder), or the one file."""
-    if not path.is_dir():
-        return [path]
-    files = sorted(path.glob("cluster*.csv")) or sorted(path.glob("raw/cluster*.csv"))
-    if not files:
-        raise InputError(f"{path}: there is no file cluster*.csv in this directory.")
-    return files
+def _tables(path: Path) -> Iterator[Table]:
+    """The tables to read: those of an archive or a folder, or the one file."""
+    if path.is_dir():
+        tables = next((found for found in (sorted(path.glob(pattern)) for pattern in PLACES) if found), [])
+        if not tables:
+            raise InputError(
+                f"{path}: there is no file cluster*.csv in this directory, and no data/{ARCHIVE}."
+                " Give the folder that has them."
+            )
+        for table in tables:
+            yield from _tables(table)
+    elif path.name.endswith((".tar.gz", ".tgz", ".tar")):
+        yield from _archived(path)
+    else:
+        yield read_table(path, MSR_COLUMNS, OPTIONAL)
 
 
-def _read_file(path: Path) -> tuple[list[_Job], tuple[BadRow, ...]]:
-    """The jobs of one table. Names are `cluster/job_id`, or `cluster/job_idx` in the merged table."""
-    table = read_table(path, MSR_COLUMNS, ("job_id", "job_idx", "cluster"))
+def _archived(path: Path) -> Iterator[Table]:
+    """The tables inside a tar archive; nothing is unpacked to the disk."""
+    try:
+        with tarfile.open(path) as archive:
+            members = [m for m in archive if m.isfile() and fnmatch(Path(m.name).name, "cluster*.csv")]
+            for member in sorted(members, key=lambda member: member.name):
+                file = archive.extractfile(member)
+                assert file is not None
+                yield table_of_bytes(f"{path}/{member.name}", file.read(), MSR_COLUMNS, OPTIONAL)
+    except (tarfile.TarError, OSError, EOFError, zlib.error) as error:
+        raise InputError(f"{path}: cannot be read as a tar archive ({error}). Download it again.") from error
+    if not members:
+        raise InputError(f"{path}: there is no file cluster*.csv in this archive. Give {ARCHIVE}.")
+
+
+def _jobs_of(table: Table) -> tuple[list[_Job], tuple[BadRow, ...]]:
+    """The jobs of one table. Names are `cluster/job_id`, or `cluster/job_idx` in a table of all jobs."""
     key = "job_id" if "job_id" in table.columns else "job_idx"
     if key not in table.columns:
-        raise InputError(f"{path}: column job_id missing. The columns are job_id, {', '.join(MSR_COLUMNS)}.")
+        raise InputError(f"{table.file}: column job_id missing. The columns are job_id, {', '.join(MSR_COLUMNS)}.")
     checks = Checks(table)
     ids = checks.text(key)
-    clusters = checks.text("cluster") if "cluster" in table.columns else [_stem(path)] * len(table)
-    submit, duration, gpus = (checks.number(name) for name in MSR_COLUMNS)
+    clusters = (
+        checks.text("cluster") if "cluster" in table.columns else [Path(table.file).name.split(".")[0]] * len(table)
+    )
+    submit, duration = (
+        checks.number(name, most=MOST_SECONDS, kinds=("duration",)) for name in ("submission_time", "duration")
+    )
+    gpus = checks.number("num_gpu", most=MOST_NODES)
     checks.reject("submission_time", submit < 0, "must not be negative")
     checks.reject("duration", duration < 0, "must not be negative")
     checks.reject("num_gpu", (gpus < 1) | (gpus != np.floor(gpus)), "must be a whole number of 1 or more")
@@ -94,10 +133,6 @@ def _read_file(path: Path) -> tuple[list[_Job], tuple[BadRow, ...]]:
     checks.reject_duplicates(key, names)
     columns = (submit.tolist(), names, clusters, [int(count) for count in gpus], duration.tolist())
     return list(zip(*columns, strict=True)), checks.bad_rows()
-
-
-def _stem(path: Path) -> str:
-    return path.name.split(".")[0]
 
 
 def _chance(seed: int, name: str) -> float:
@@ -115,5 +150,11 @@ def _nodes(tasks: tuple[Task, ...], durations: tuple[float, ...], load: float) -
     """As many nodes as the load asks for."""
     asked = sum(task.gpus * duration for task, duration in zip(tasks, durations, strict=True))
     span = tasks[-1].submit_time - tasks[0].submit_time or max(durations) or 1.0
-    count = max(math.ceil(asked / span / load / CARDS_A_NODE), max(task.pods for task in tasks))
+    wanted = asked / span / load / CARDS_A_NODE
+    if wanted > MOST_NODES:
+        raise InputError(
+            f"load = {load:g} asks for {wanted:,.0f} nodes; the most is {MOST_NODES:,}. Are the times seconds,"
+            " and is there more than a moment between the first submission and the last? Else give a higher load."
+        )
+    count = max(math.ceil(wanted), max(task.pods for task in tasks))
     return tuple(NodeSpec(i, f"n{i}", GPU_MODEL, CARDS_A_NODE) for i in range(count))

@@ -9,8 +9,9 @@ from pathlib import Path
 import numpy as np
 
 from gfs.domain.errors import BadRow
+from gfs.domain.limits import MOST_SECONDS
 from gfs.domain.node import NODE_EVENTS, NodeEvent, NodeEventKind, NodeSpec
-from gfs.workloads.readers.checks import Checks
+from gfs.workloads.readers.checks import TIME_KINDS, Checks, since_day
 from gfs.workloads.readers.tables import read_table
 
 NODE_EVENT_COLUMNS = ("time", "node", "event")
@@ -20,15 +21,24 @@ _CHOICE = f"{', '.join(NODE_EVENTS[:-1])} or {NODE_EVENTS[-1]}"
 
 
 def read_node_events(
-    path: Path | str, nodes: Sequence[NodeSpec] | None
+    path: Path | str, nodes: Sequence[NodeSpec] | None, day: int | None = None
 ) -> tuple[tuple[NodeEvent, ...], tuple[BadRow, ...]]:
     """The usable events of a file (CSV, gzipped CSV or Parquet), and what is wrong with the other rows.
 
     Events go by time; those of one instant keep the order of the file. Without `nodes` any name will do.
+    `day`: days from 1970 to second 0, where the trace has timestamps; then these must be timestamps, too.
     """
-    checks = Checks(read_table(path, NODE_EVENT_COLUMNS))
-    times, names, events = checks.number("time"), checks.text("node"), checks.text("event")
-    checks.reject("time", times < 0, "must not be negative")
+    table = read_table(path, NODE_EVENT_COLUMNS)
+    checks = Checks(table)
+    times, names, events = (
+        checks.number("time", most=MOST_SECONDS, kinds=TIME_KINDS),
+        *map(checks.text, ("node", "event")),
+    )
+    if len(table):
+        times = since_day(checks, table, "time", times, day)
+    checks.reject(
+        "time", times < 0, "must not be negative" if day is None else "is before the day of the first submission"
+    )
     if nodes is not None:
         known = {node.name for node in nodes}
         unknown = np.fromiter((name not in known for name in names), bool, len(names))

@@ -1,15 +1,13 @@
-"""Read a table file (CSV, gzipped CSV or Parquet): text and number columns, the line of every record."""
+"""Read a table file (CSV, gzipped CSV or Parquet): text, number and time columns, the line of every record."""
 
 from __future__ import annotations
 
 import csv
-import gzip
 import io
-import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -19,6 +17,8 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from gfs.domain.errors import BadRow, InputError
+from gfs.telemetry.tables import unescaped_cells
+from gfs.workloads.readers.file_bytes import PARQUET, read_bytes, unpacked
 
 _BLANK = ("", "nan", "NaN")
 
@@ -46,8 +46,14 @@ class Table:
         return [words[code] for code in coded.indices.to_pylist()]
 
     def numbers(self, name: str) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-        """A column as numbers, and which of its values are numbers at all. Missing ones are not."""
+        """A column as numbers, and which of its values are numbers at all. Missing ones are not.
+
+        Lengths of time are seconds, whatever their unit; points in time are seconds since 1970, in UTC if the
+        column has a time zone and else as the clock shows them.
+        """
         column = self.columns[name]
+        if self.kind(name):
+            return _seconds(column)
         if not _is_text(column.type):
             try:
                 cast = pc.cast(column, pa.float64(), safe=False)
@@ -63,26 +69,36 @@ class Table:
         except pa.ArrowInvalid:
             return _parse_each(trimmed.to_pylist())
 
+    def kind(self, name: str) -> Literal["", "duration", "timestamp"]:
+        """Whether Arrow stores a column as lengths of time or as points in time; '' for anything else."""
+        stored = self.columns[name].type
+        if pa.types.is_duration(stored):
+            return "duration"
+        return "timestamp" if pa.types.is_timestamp(stored) or pa.types.is_date(stored) else ""
+
     def shown(self, name: str, row: int) -> str:
         """A value as a person would recognise it in the file."""
-        value = self.columns[name][row].as_py()
+        cell = self.columns[name][row]
+        try:
+            value = cell.as_py()
+        except (ValueError, OverflowError):  # nanoseconds, or a year that Python's calendar does not have
+            value = cell.value
         return "" if value is None else str(value)
 
 
 def read_table(path: Path | str, needed: Sequence[str], optional: Sequence[str] = ()) -> Table:
     """The `needed` and, where present, the `optional` columns. Others are ignored."""
-    file = str(path)
-    data = _read_bytes(Path(path))
-    if data[:4] == b"PAR1":
-        return _from_parquet(file, data, needed, optional)
-    if Path(path).suffix.lower() in (".parquet", ".pq"):
-        raise InputError(f"{file}: this is not a Parquet file. Export it again, or give the CSV file.")
-    if data[:2] == b"\x1f\x8b":
-        try:
-            data = gzip.decompress(data)
-        except (OSError, EOFError, zlib.error) as error:
-            raise InputError(f"{file}: cannot be unpacked with gzip ({error}). Compress it again.") from error
-    return _from_csv(file, data, needed, optional)
+    return _table(str(path), read_bytes(Path(path)), needed, optional)
+
+
+def table_of_bytes(file: str, data: bytes, needed: Sequence[str], optional: Sequence[str] = ()) -> Table:
+    """As `read_table`, of bytes that are there already; `file` is their name in errors."""
+    return _table(file, unpacked(file, data), needed, optional)
+
+
+def _table(file: str, data: bytes, needed: Sequence[str], optional: Sequence[str]) -> Table:
+    read = _from_parquet if data[:4] == PARQUET else _from_csv
+    return read(file, data, needed, optional)
 
 
 def require_columns(file: str, have: Sequence[str], needed: Sequence[str]) -> None:
@@ -100,23 +116,6 @@ def require_columns(file: str, have: Sequence[str], needed: Sequence[str]) -> No
         raise InputError(f"{file}: column {', '.join(twice)} appears twice. Keep one of them.")
 
 
-def _read_bytes(path: Path) -> bytes:
-    """The whole file, or an error that says what is wrong with it."""
-    if path.is_dir():
-        raise InputError(f"{path}: this is a directory. Give the file in it.")
-    try:
-        data = path.read_bytes()
-    except FileNotFoundError:
-        raise InputError(f"{path}: no such file. Check the name.") from None
-    except PermissionError:
-        raise InputError(f"{path}: no permission to read it. Change its permissions or copy it.") from None
-    except (OSError, ValueError) as error:
-        raise InputError(f"{path}: cannot be read ({getattr(error, 'strerror', None) or error}).") from error
-    if not data.strip():
-        raise InputError(f"{path}: the file is empty.")
-    return data
-
-
 def _from_parquet(file: str, data: bytes, needed: Sequence[str], optional: Sequence[str]) -> Table:
     """Read a Parquet file."""
     try:
@@ -130,6 +129,7 @@ def _from_parquet(file: str, data: bytes, needed: Sequence[str], optional: Seque
         for column in columns.values():
             column.validate(full=True)  # text that is not UTF-8, counts that do not agree
             _as_text(column)
+        columns = {n: c.cast(pa.float64()) if pa.types.is_float16(c.type) else c for n, c in columns.items()}
     except (pa.ArrowException, OSError, ValueError, OverflowError, MemoryError) as error:
         raise InputError(f"{file}: cannot be read as Parquet ({_first_line(error)}). Export it again.") from error
     return Table(file, columns, np.arange(table.num_rows, dtype=np.int64) + 2, ())
@@ -140,7 +140,9 @@ def _from_csv(file: str, data: bytes, needed: Sequence[str], optional: Sequence[
     data = data.removeprefix(b"\xef\xbb\xbf")
     _require_utf8(file, data)
     if b"\r" in data:
-        data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+        parts = data.split(b'"')
+        parts[::2] = [part.replace(b"\r\n", b"\n").replace(b"\r", b"\n") for part in parts[::2]]  # outside of quotes
+        data = b'"'.join(parts)
     start = len(data) - len(data.lstrip(b"\n"))
     before = data.count(b"\n", 0, start)
     end = data.find(b"\n", start)
@@ -188,7 +190,7 @@ def _from_csv(file: str, data: bytes, needed: Sequence[str], optional: Sequence[
         for line, (_, text, why) in zip(strange_lines, strange, strict=True)
         if why
     )
-    columns = {name: table[name].combine_chunks() for name in wanted}
+    columns = {name: unescaped_cells(table[name].combine_chunks()) for name in wanted}
     keep = _not_blank_lines(columns, lines, data)
     if not keep.all():
         columns, lines = (
@@ -243,10 +245,23 @@ def _is_text(kind: Any) -> bool:
 
 def _as_text(column: Any) -> Any:
     """A column as text: whole numbers without '.0', missing values ''."""
+    if pa.types.is_duration(column.type):
+        column = pa.array(_seconds(column)[0], mask=~_seconds(column)[1])
     if pa.types.is_floating(column.type):
         texts = [None if v is None else (str(int(v)) if v.is_integer() else repr(v)) for v in column.to_pylist()]
         column = pa.array(texts, pa.string())
     return pc.fill_null(pc.cast(column, pa.string()), "")
+
+
+def _seconds(column: Any) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    """Lengths or points of time as seconds, and which of them are there."""
+    if pa.types.is_date(column.type):
+        column = column.cast(pa.timestamp("s" if pa.types.is_date32(column.type) else "ms"))
+    present = np.asarray(column.is_valid().to_numpy(zero_copy_only=False), dtype=bool)
+    counts = np.asarray(pc.fill_null(column.cast(pa.int64()), 0).to_numpy(), dtype=np.int64)
+    per_second = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}[column.type.unit]
+    whole, rest = np.divmod(counts, per_second)  # apart, so that no digit of nanoseconds since 1970 is lost
+    return whole + rest / per_second, present
 
 
 def _parse_each(texts: list[str]) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:

@@ -5,18 +5,18 @@ from __future__ import annotations
 import gc
 from contextlib import suppress
 
-from gfs.domain.garbage import uncollected
+from gfs.gc_paused import gc_paused
 
 
 def test_the_collector_rests_inside_and_works_again_afterwards() -> None:
     assert gc.isenabled()
-    with uncollected():
+    with gc_paused():
         assert not gc.isenabled()
     assert gc.isenabled()
 
 
 def test_also_after_an_error() -> None:
-    with suppress(ValueError), uncollected():
+    with suppress(ValueError), gc_paused():
         raise ValueError
     assert gc.isenabled()
 
@@ -24,7 +24,7 @@ def test_also_after_an_error() -> None:
 def test_where_it_rested_before_it_goes_on_resting() -> None:
     gc.disable()
     try:
-        with uncollected():
+        with gc_paused():
             pass
         assert not gc.isenabled()
     finally:
@@ -32,7 +32,7 @@ def test_where_it_rested_before_it_goes_on_resting() -> None:
 
 
 def test_what_was_made_inside_counts_as_old() -> None:
-    with uncollected():
+    with gc_paused():
         made = [[] for _ in range(50_000)]  # type: ignore[var-annotated]
     assert any(each is made for each in gc.get_objects(generation=2))
     assert not any(each is made for each in gc.get_objects(generation=0))

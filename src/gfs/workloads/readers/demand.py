@@ -13,6 +13,7 @@ import io
 import zlib
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
+from math import inf
 from pathlib import Path
 
 import numpy as np
@@ -20,10 +21,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from gfs.domain.errors import BadRow, BadRows, InputError
-from gfs.domain.units import MICRO
+from gfs.domain.limits import MOST_GPUS, MOST_SECONDS
+from gfs.domain.units import HOUR, MICRO
 from gfs.forecasting.history import DAY_HOURS, DemandHistory, Floats, Ints, SeriesKey
 from gfs.forecasting.hourly import history_of_records
 from gfs.workloads.readers.checks import Checks
+from gfs.workloads.readers.file_bytes import GZIP, PARQUET
 from gfs.workloads.readers.tables import Table, read_table
 
 LONG = ("time", "organization", "gpu_model", "gpus")
@@ -93,7 +96,7 @@ def _read_long(table: Table) -> tuple[Checks, _Records]:
     checks = Checks(table)
     hours, dated = _hours(checks, table, "time")
     owners, models = checks.text("organization"), checks.text("gpu_model")
-    gpus = _not_negative(checks, "gpus", checks.number("gpus"))
+    gpus = _not_negative(checks, "gpus", checks.number("gpus", most=MOST_GPUS))
     good = checks.good
     found: dict[tuple[str, str], int] = {}
     pairs = zip(owners, models, strict=True)
@@ -111,7 +114,7 @@ def _read_wide(table: Table, header: list[str]) -> tuple[Checks, _Records]:
     hours, dated = _hours(checks, table, header[0])
     columns = []
     for name in header[1:]:
-        gpus = checks.number(name, missing=-1.0)  # a blank: no record
+        gpus = checks.number(name, missing=-1.0, most=MOST_GPUS)  # a blank: no record
         blank = gpus == -1.0
         if blank.any():
             blank &= np.fromiter((not text for text in table.text(name)), bool, len(table))
@@ -135,10 +138,16 @@ def _not_negative(checks: Checks, column: str, gpus: Floats) -> Floats:
 
 def _hours(checks: Checks, table: Table, column: str) -> tuple[Ints, bool]:
     """The hour of every row, and whether they were timestamps: the first that is not blank decides for all."""
-    first = next((text for text in table.text(column) if text), "0")
-    if _hour_of(first) is not None:
-        return _hours_of_timestamps(checks, table, column), True
-    hours = checks.number(column)
+    if table.kind(column) == "timestamp":
+        seconds = checks.number(column, most=MOST_SECONDS, kinds=("timestamp",))
+        return np.floor(seconds / HOUR).astype(np.int64), True
+    if table.kind(column) == "duration":
+        hours = np.floor(checks.number(column, most=MOST_SECONDS, kinds=("duration",)) / HOUR)
+    else:
+        first = next((text for text in table.text(column) if text), "0")
+        if _hour_of(first) is not None:
+            return _hours_of_timestamps(checks, table, column), True
+        hours = checks.number(column, most=inf)
     checks.reject(column, hours < 0, "must not be negative")
     checks.reject(column, hours > MOST_HOUR, "too large for the number of an hour; write 2024-04-01T05:00")
     checks.reject(column, hours != np.floor(hours), "the number of an hour must be whole")
@@ -175,9 +184,9 @@ def _header(path: Path) -> list[str]:
     try:
         with path.open("rb") as file:
             magic = file.read(4)
-        if magic == b"PAR1":
+        if magic == PARQUET:
             return [str(name) for name in pq.read_schema(path).names]
-        with gzip.open(path, "rb") if magic[:2] == b"\x1f\x8b" else path.open("rb") as file:
+        with gzip.open(path, "rb") if magic[:2] == GZIP else path.open("rb") as file:
             text = io.TextIOWrapper(file, encoding="utf-8-sig", newline=None)
             line = next((line for line in text if line.strip()), "")
         return [name.strip() for name in next(csv.reader([line]), [])]

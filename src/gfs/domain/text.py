@@ -1,0 +1,17 @@
+"""Names come from files and are printed to terminals: what would steer a terminal is shown, not obeyed."""
+
+from __future__ import annotations
+
+import re
+
+_UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+"""Control characters, marks that turn the direction of writing, line separators, halves of characters."""
+
+
+def printable(text: str, keep: str = "\n\t") -> str:
+    r"""The text with `\x1b` and its like written out, except for the characters of `keep`."""
+    return _UNSAFE.sub(lambda match: match[0] if match[0] in keep else _written_out(match[0]), text)
+
+
+def _written_out(character: str) -> str:
+    return repr(character)[1:-1]
