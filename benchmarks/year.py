@@ -28,7 +28,7 @@ MEAN_RUN = 1.1 * HOUR
 """A task asks for 2.75 GPUs on average, so that three quarters of the cards are in use."""
 GROWTH_LIMIT = 1.05
 """Memory at the end of the year against that after the first month and a half."""
-QUOTAS = {"gfs": "open-loop", "gfs-plus": "adaptive", "lyra": "none"}
+QUOTAS = {"gfs": "forecast-no-feedback", "gfs-plus": "adaptive", "lyra": "none"}
 SCHEDULERS = tuple(QUOTAS)
 
 

@@ -103,7 +103,7 @@ def cases(draw: st.DrawFn, max_tasks: int = 40, models: int = 2) -> Case:
             "m": draw(st.sampled_from([3.0, 10.0, 60.0])),
             "gamma": draw(st.sampled_from([0.8, 0.8, 1.0, 0.0])),
             "beta": draw(st.sampled_from([0.5, 0.5, 0.0, 50.0])),
-            "patience": draw(st.sampled_from([43200.0, 600.0, 0.0])),
+            "starvation_timeout": draw(st.sampled_from([43200.0, 600.0, 0.0])),
         },
     )
 

@@ -86,7 +86,7 @@ def tales(draw: st.DrawFn) -> Tale:
             "quota_share": draw(st.sampled_from([0.5, 1.0])),
             "grace_period": draw(st.sampled_from([30.0, 30.0, 30.0, 0.0])),
             "m": draw(st.sampled_from([3.0, 60.0])),
-            "patience": draw(st.sampled_from([43200.0, 0.0, 600.0])),
+            "starvation_timeout": draw(st.sampled_from([43200.0, 0.0, 600.0])),
             "resources": draw(st.sampled_from(["off", "off", "on"])),
         },
         [opening, *(Instant(*drawn) for drawn in draw(st.lists(rest, min_size=5, max_size=16)))],

@@ -28,7 +28,7 @@ def stream(until: int) -> list[Draft]:
 
 def starving(patience: float) -> Story:
     gang = spot("gang", gpus=8, pods=2, at=3000, lasting=600)
-    return play(nodes(8, 8), *stream(36_000), gang, scheduler="gfs-plus", patience=patience)
+    return play(nodes(8, 8), *stream(36_000), gang, scheduler="gfs-plus", starvation_timeout=patience)
 
 
 def test_a_gang_that_waited_too_long_gets_its_nodes() -> None:
@@ -52,7 +52,7 @@ def test_the_cost_of_keeping_is_counted() -> None:
 def test_hp_may_use_kept_nodes() -> None:
     gang = spot("gang", gpus=8, pods=2, at=3000, lasting=600)
     hurry = hp("hurry", gpus=4, at=11_000, lasting=300)
-    story = play(nodes(8, 8), *stream(36_000), gang, hurry, scheduler="gfs-plus", patience=7200)
+    story = play(nodes(8, 8), *stream(36_000), gang, hurry, scheduler="gfs-plus", starvation_timeout=7200)
     assert story.started("hurry") == [11_000]
     # Beside it there is no room for the gang, so nothing is kept for a while: a task slips in until 14,900 s.
     assert story.started("gang") == [14_900]
@@ -62,9 +62,9 @@ def test_while_the_quota_is_too_small_for_it_nobody_else_starts() -> None:
     # Twelve of sixteen cards for spot tasks; the gang wants all twelve.
     gang = spot("gang", gpus=4, pods=3, at=3000, lasting=600)
     wishes = {"scheduler": "gfs-plus", "quota": "fixed", "quota_share": 0.75}
-    late = play(nodes(8, 8), *stream(36_000), gang, **wishes, patience=1e6)
+    late = play(nodes(8, 8), *stream(36_000), gang, **wishes, starvation_timeout=1e6)
     assert late.started("gang")[0] > 36_000
-    story = play(nodes(8, 8), *stream(36_000), gang, **wishes, patience=7200)
+    story = play(nodes(8, 8), *stream(36_000), gang, **wishes, starvation_timeout=7200)
     assert story.started("gang")[0] < 16_000
 
 

@@ -12,8 +12,7 @@ import typer
 
 from gfs.cli.console import say
 from gfs.cli.job_progress import end_with_workers, job_progress
-from gfs.cli.names import parse_names
-from gfs.cli.options import RUN, ResultFolder, RunsAtOnce
+from gfs.cli.options import RUN, ResultFolder, RunsAtOnce, parse_names
 from gfs.cli.outputs import Outputs, make_folder
 from gfs.domain.errors import InputError
 

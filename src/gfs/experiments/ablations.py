@@ -16,7 +16,7 @@ VARIANTS = {
     "gfs-e": "last week's peak instead of the estimator (GDE)",
     "gfs-d": "no feedback, eta = 1 (SQA)",
     "gfs-s": "best fit instead of the scores (PTS)",
-    "gfs-p": "victims by lot instead of by cost (PTS)",
+    "gfs-p": "random victims instead of by cost (PTS)",
     "gfs-sp": "both (PTS)",
 }
 
