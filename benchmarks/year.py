@@ -51,7 +51,7 @@ GROWTH_LIMIT = 1.05
 """Memory at the end of the year against that at the end of month 7."""
 RETRAIN_HOURS = 720.0
 """Monthly instead of daily: a fit from 200 organizations x 182 days takes long, and memory is what is measured."""
-QUOTAS = {"gfs": "open-loop", "gfs-plus": "adaptive", "lyra": "none"}
+QUOTAS = {"gfs": "forecast-no-feedback", "gfs-plus": "adaptive", "lyra": "none"}
 SCHEDULERS = tuple(QUOTAS)
 
 

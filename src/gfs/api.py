@@ -11,7 +11,7 @@ from gfs.assembly.parameters import Parameters
 from gfs.assembly.recipes import Recipe
 from gfs.assembly.result import RunResult, Window
 from gfs.assembly.run import Progress, run_simulation, with_task_defaults
-from gfs.assembly.schedulers import find_scheduler
+from gfs.assembly.schedulers import find_scheduler, warn_of_idle_settings
 from gfs.batch.comparison import BarProgress, run_all
 from gfs.domain.errors import BadRows, InputError
 from gfs.domain.node import NodeEvent
@@ -77,8 +77,9 @@ def simulate(
     `scheduler` is one of `gfs.schedulers()`, by name, or a recipe of your own, such as a `gfs.Composition`.
     """
     recipe = find_scheduler(scheduler)
-    chosen = _parameters(config, parameters)
+    chosen, given = Parameters.given(config, parameters)
     workload = _workload(jobs, nodes, node_events, chosen, skip_bad_rows)
+    warn_of_idle_settings([recipe], workload.nodes, chosen, given)
     return run_simulation(
         workload,
         recipe,
@@ -114,7 +115,7 @@ class Comparison(Sequence[RunResult]):
         return len(self.results)
 
     def summary(self) -> dict[str, Any]:
-        """The summary file (SPEC 8)."""
+        """The summary file (docs/reference/files.md)."""
         return {"runs": [result.summary() for result in self.results]}
 
     def _repr_html_(self) -> str:
@@ -148,8 +149,9 @@ def compare(
     names = [find_scheduler(scheduler).name for scheduler in schedulers]
     if len(set(names)) != len(names):
         raise InputError(f"a scheduler is named twice in {','.join(names)}: name each once")
-    chosen = _parameters(config, parameters)
+    chosen, given = Parameters.given(config, parameters)
     workload = _workload(jobs, nodes, node_events, chosen, skip_bad_rows)
+    warn_of_idle_settings(schedulers, workload.nodes, chosen, given)
     results = run_all(
         workload,
         schedulers,
@@ -175,18 +177,13 @@ def parse_window(window: Window | str | None) -> Window:
             end = float(end_text) if end_text.strip() else None
         except ValueError:
             colon = ""
-        if not colon:
+        if not colon or start != start or end != end:  # NaN
             raise InputError(f"window {window!r}: write it as START:END in seconds, for example 86400:604800")
         window = (start, end)
     start, end = window
     if start is not None and end is not None and not start < end:
         raise InputError(f"window {start:g}:{end:g}: its end must come after its start")
     return (start, end)
-
-
-def _parameters(config: Path | str | None, values: dict[str, Any]) -> Parameters:
-    base = Parameters() if config is None else Parameters.from_toml(config)
-    return base.changed(values)
 
 
 def _workload(

@@ -61,12 +61,12 @@ def _digest(path: Path) -> str:
 
 
 def read_toml(path: Path) -> dict[str, Any]:
-    """What a TOML file says; raises InputError if it cannot be read or is none."""
+    """The tables and values of a TOML file; raises InputError if it cannot be read or is none."""
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror or error}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:  # also bytes that are no text, numbers of thousands of digits
         raise InputError(f"{path}: not a TOML file: {error}") from error
 
 

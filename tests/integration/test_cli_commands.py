@@ -6,6 +6,7 @@ import csv
 import json
 import re
 import shlex
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 import gfs
+from gfs.assembly.aliases import OPTIONS, warn_once
 from gfs.cli.main import app
 from gfs.workloads import write_trace
 
@@ -118,7 +120,7 @@ class TestSimulate:
             "quota_share=0.5",
             "--events",
             "e.csv",
-            "--quota",
+            "--quota-log",
             "q.csv",
         )
         events, quota = rows("e.csv"), rows("q.csv")
@@ -128,7 +130,7 @@ class TestSimulate:
         assert {float(row["quota"]) for row in quota} == {32.0}  # half of 8 nodes x 8 cards
 
     def test_quota_of_a_scheduler_without_one_is_just_the_header(self) -> None:
-        result = run("simulate", *TRACE, "--scheduler", "yarn-cs", "--quota", "q.csv")
+        result = run("simulate", *TRACE, "--scheduler", "yarn-cs", "--quota-log", "q.csv")
         assert rows("q.csv") == []
         assert Path("q.csv").read_text().replace('"', "").strip().split(",") == QUOTA_COLUMNS
         assert "--set quota=fixed" in result.stderr
@@ -440,7 +442,8 @@ class TestDemo:
         page = Path("my demo/report.html").read_text(encoding="utf-8")
         assert not re.search(r"<script[^>]+src=", page)
 
-    def test_the_commands_it_recommends_work_as_printed(self) -> None:
+    def test_the_commands_it_recommends_work_as_printed(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(shutil, "which", lambda _: "/usr/bin/gfs")
         printed = [line.strip() for line in run("demo").stdout.splitlines() if line.startswith("    gfs ")]
         commands = [shlex.split(line)[1:] for line in printed if "JOBS.csv" not in line]
         assert {words[0] for words in commands} == {"explain", "trace", "compare"}
@@ -455,8 +458,10 @@ class TestLists:
 
     def test_parameters(self) -> None:
         result = run("parameters")
-        for name, default, _ in gfs.Parameters.describe():
-            assert re.search(rf"^{name} +{re.escape(default)} ", result.stdout, re.MULTILINE)
+        for item in gfs.Parameters.describe():
+            default = f"{item.default:g}" if isinstance(item.default, float) else str(item.default).lower()
+            assert re.search(rf"^{item.name} +{re.escape(default or '-')} ", result.stdout, re.MULTILINE)
+            assert item.meaning.split()[0] in result.stdout
         assert widest(result.stdout) <= 80
 
     def test_version(self) -> None:
@@ -466,11 +471,63 @@ class TestLists:
         "words",
         [
             *(["demo"], ["simulate"], ["compare"], ["explain"], ["schedulers"], ["parameters"], ["trace"]),
+            *(["reproduce"], ["plan"], ["sweep"], ["sweep", "run"], ["sweep", "show"], ["forecast"]),
             *(["trace", name] for name in ("generate", "check", "inspect", "convert")),
+            *(["forecast", name] for name in ("predict", "backtest", "evaluate")),
         ],
         ids=" ".join,
     )
-    def test_every_help_has_an_example(self, words: list[str]) -> None:
-        text = re.sub(r"\x1b\[[0-9;]*m", "", run(*words, "--help").stdout)  # Typer colours it on GitHub
+    @pytest.mark.parametrize("option", ["--help", "-h"])
+    def test_every_help_has_an_example(self, words: list[str], option: str) -> None:
+        text = re.sub(r"\x1b\[[0-9;]*m", "", run(*words, option).stdout)  # Typer colours it on GitHub
+        assert "<bool>" not in text
         assert re.search(r"Examples?:\s+gfs ", text)
         assert widest(text) <= 80
+
+    def test_help_is_wrapped_by_the_terminal_not_by_the_source(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("COLUMNS", "140")
+        text = run("simulate", "--help").stdout
+        assert "Every task runs to its end. The event log (--events) holds every start, finish and eviction" in text
+
+
+class TestOldNames:
+    """Options of earlier versions work, with one line of warning."""
+
+    @pytest.mark.parametrize("word", [("--quota", "q.csv"), ("--quota=q.csv",)], ids=" ".join)
+    def test_an_old_option(self, word: tuple[str, ...]) -> None:
+        warn_once.cache_clear()
+        result = run("simulate", *TRACE, "--set", "quota=none", *word)
+        assert Path("q.csv").exists()
+        warning = "warning: option --quota is now called --quota-log; the old name works in this version only"
+        assert result.stderr.count(warning) == 1
+
+    def test_an_old_parameter_and_an_old_value(self) -> None:
+        warn_once.cache_clear()
+        Path("p.toml").write_text('patience = 60\nquota = "open-loop"\n')
+        result = run("simulate", *TRACE, "--config", "p.toml", "--json", "s.json", "--set", "patience=70")
+        found = loaded("s.json")["runs"][0]
+        assert found["parameters"]["starvation_timeout"] == 70
+        assert found["quota_in_force"] == found["parameters"]["quota"] == "forecast-no-feedback"
+        assert [line for line in result.stderr.splitlines() if line.startswith("warning: ")] == [
+            "warning: parameter patience is now called starvation_timeout; the old name works in this version only",
+            "warning: quota = open-loop is now called forecast-no-feedback; the old name works in this version only",
+            "warning: starvation_timeout: no effect under gfs (quota: forecast-no-feedback);"
+            " gfs parameters says what they are for",
+        ]
+
+    @pytest.mark.parametrize(("command", "renamed"), OPTIONS.items())
+    def test_every_new_option_exists(self, command: str, renamed: dict[str, str]) -> None:
+        text = re.sub(r"\x1b\[[0-9;]*m", "", run(*command.split(), "--help").stdout)
+        for old, new in renamed.items():
+            assert f"{new} " in text
+            assert f"{old} " not in text
+
+
+class TestIdleSettings:
+    def test_a_setting_without_effect_is_told_in_a_line(self) -> None:
+        warn_once.cache_clear()
+        result = run("compare", *TRACE, "--schedulers", "lyra,yarn-cs", "--set", "p=0.8", "--set", "theta=60")
+        assert [line for line in result.stderr.splitlines() if line.startswith("warning: ")] == [
+            "warning: p, theta: no effect under lyra (quota: none), yarn-cs (quota: none);"
+            " gfs parameters says what they are for"
+        ]

@@ -99,7 +99,7 @@ class TestEvaluate:
         assert set(scores("--series", "demand.csv")["models"]) == {n for n, m in MODELS.items() if not m.extra}
 
     def test_options_reach_the_evaluation(self) -> None:
-        words = ("--horizon", "2", "--window", "48", "--split", "0.5,0,0.5", "--hours", "24:224")
+        words = ("--horizon", "2", "--look-back", "48", "--split", "0.5,0,0.5", "--hours", "24:224")
         said = scores("--series", "demand.csv", "--models", "persistence", *words)
         assert (said["hours"], said["test_hours"], said["horizon"], said["window"]) == (
             [24, 224],
@@ -109,9 +109,9 @@ class TestEvaluate:
         )
 
     def test_a_window_that_nobody_has_is_remarked_on(self) -> None:
-        result = run("--series", "demand.csv", "--models", "persistence", "--window", "48")
+        result = run("--series", "demand.csv", "--models", "persistence", "--look-back", "48")
         assert result.exit_code == 0
-        assert "--window changes nothing" in result.stderr
+        assert "--look-back changes nothing" in result.stderr
 
     def test_a_trace(self) -> None:
         write_trace(gfs.generate("demo", nodes=8, days=4), ".")
@@ -133,7 +133,7 @@ class TestEvaluate:
 
     def test_holidays_count_where_the_day_is_known(self) -> None:
         """Only orglinear knows them, and only with dates."""
-        words = ("--series", "demand.csv", "--models", "orglinear", "--window", "48")
+        words = ("--series", "demand.csv", "--models", "orglinear", "--look-back", "48")
         dated = (*words, "--first-day", "2023-12-11")  # the test part has the turn of the year
         plain, german = (scores(*dated, *more) for more in ((), ("--country", "DE")))
         assert plain["models"]["orglinear"]["nmae"] != german["models"]["orglinear"]["nmae"]
@@ -223,7 +223,7 @@ class TestRefused:
     def test_in_a_sentence(self, words: tuple[str, ...], said: str) -> None:
         assert said in " ".join(refused(*words).split())
 
-    @pytest.mark.parametrize("option", ["--window", "--horizon"])
+    @pytest.mark.parametrize("option", ["--look-back", "--horizon"])
     def test_hours_of_nothing(self, option: str) -> None:
         assert option in refused("--series", "demand.csv", option, "0")
 

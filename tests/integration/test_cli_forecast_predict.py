@@ -155,7 +155,7 @@ class TestFiles:
 
     def test_a_page(self) -> None:
         Path("next.html").write_text("old")
-        result = run("--series", "demand.csv", "--plot", "next.html", "--json", "next.json")
+        result = run("--series", "demand.csv", "--html", "next.html", "--json", "next.json")
         assert result.exit_code == 0, result.output
         page = Path("next.html").read_text(encoding="utf-8")
         assert "GPU demand of the next 4 h" in page
@@ -179,11 +179,11 @@ class TestRefused:
             (("--series", "demand.csv", "--horizon", "10000"), "--horizon"),
             (("--series", "demand.csv", "--top", "0"), "--top"),
             (("--series", "demand.csv", "--country", "XX"), "country 'XX'"),
-            (("--series", "demand.csv", "--plot", "next.pdf"), "use a name that ends in .html"),
-            (("--series", "demand.csv", "--plot", "-"), "use a name that ends in .html"),
+            (("--series", "demand.csv", "--html", "next.pdf"), "use a name that ends in .html"),
+            (("--series", "demand.csv", "--html", "-"), "use a name that ends in .html"),
             (("--series", "demand.csv", "--out", "next.xls"), "use a name that ends in .csv"),
             (("--series", "demand.csv", "--out", "demand.csv"), "is one of the inputs"),
-            (("--series", "demand.csv", "--plot", "no/next.html"), "the folder no does not exist"),
+            (("--series", "demand.csv", "--html", "no/next.html"), "the folder no does not exist"),
         ],
     )
     def test_in_a_sentence_and_nothing_is_written(self, words: tuple[str, ...], why: str) -> None:

@@ -40,7 +40,7 @@ def test_run_and_show(file: Path, tmp_path: Path) -> None:
     assert result.exit_code == 0, result.output
     assert "4 runs done, 0 failed" in result.output
     assert pq.read_table(tmp_path / "out/results.parquet").num_rows == 4
-    shown = gfs("show", out, "--all", "--plot", str(tmp_path / "front.html"), "--json", str(tmp_path / "front.json"))
+    shown = gfs("show", out, "--all", "--html", str(tmp_path / "front.html"), "--json", str(tmp_path / "front.json"))
     assert shown.exit_code == 0, shown.output
     assert "of 2 settings are on the front" in shown.output
     front = json.loads((tmp_path / "front.json").read_text(encoding="utf-8"))

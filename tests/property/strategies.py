@@ -108,7 +108,7 @@ def cases(draw: st.DrawFn, max_tasks: int = 40, models: int = 2) -> Case:
             "m": draw(among(3.0, 10.0, 60.0)),
             "gamma": draw(among(0.8, 0.8, 1.0, 0.0)),
             "beta": draw(among(0.5, 0.5, 0.0, 50.0)),
-            "patience": draw(among(43200.0, 600.0, 0.0)),
+            "starvation_timeout": draw(among(43200.0, 600.0, 0.0)),
         },
     )
 

@@ -21,7 +21,7 @@ DAY = 86_400.0
 LOOPS = [
     ("gfs", "forecast"),
     ("gfs", "weekly-peak"),
-    ("gfs", "open-loop"),
+    ("gfs", "forecast-no-feedback"),
     ("gfs-p", "forecast"),
     ("gfs-plus", "adaptive"),
     ("lyra", "forecast"),

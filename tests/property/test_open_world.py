@@ -87,7 +87,7 @@ def tales(draw: st.DrawFn) -> Tale:
             "quota_share": draw(among(0.5, 1.0)),
             "grace_period": draw(among(30.0, 30.0, 30.0, 0.0)),
             "m": draw(among(3.0, 60.0)),
-            "patience": draw(among(43200.0, 0.0, 600.0)),
+            "starvation_timeout": draw(among(43200.0, 0.0, 600.0)),
             "resources": draw(among("off", "off", "on")),
         },
         [opening, *(Instant(*drawn) for drawn in draw(st.lists(rest, min_size=5, max_size=16)))],

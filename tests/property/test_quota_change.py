@@ -86,7 +86,7 @@ class Cluster:
             forecaster="seasonal-24",
             history_hours=1.0,
             retrain_hours=2.0,
-            patience=3600.0,
+            starvation_timeout=3600.0,
         )
         return build_scheduler(self.name, SPECS, numbers, period=7200.0, guarantees=(1.0, 2.0), check=True)
 

@@ -144,8 +144,8 @@ LOOPS = [
     ("gfs", "forecast", "orgquantile"),
     ("gfs-p", "weekly-peak", ""),
     ("gfs-plus", "adaptive", ""),
-    ("chronus", "open-loop", "seasonal-24"),
-    ("fgd", "open-loop", "persistence"),
+    ("chronus", "forecast-no-feedback", "seasonal-24"),
+    ("fgd", "forecast-no-feedback", "persistence"),
     ("static", "fixed", ""),
     ("lyra", "weekly-peak", ""),
 ]
@@ -154,7 +154,12 @@ LOOPS = [
 @pytest.mark.parametrize(("scheduler", "quota", "forecaster"), LOOPS)
 def test_what_was_learnt_is_kept(scheduler: str, quota: str, forecaster: str, tmp_path: Path) -> None:
     work = busy_days(3, every=4)
-    numbers: dict[str, Any] = {"quota": quota, "history_hours": 8.0, "retrain_hours": 12.0, "patience": 7200.0}
+    numbers: dict[str, Any] = {
+        "quota": quota,
+        "history_hours": 8.0,
+        "retrain_hours": 12.0,
+        "starvation_timeout": 7200.0,
+    }
     parameters = Parameters(**numbers, **({"forecaster": forecaster} if forecaster else {}))
     undisturbed = Lived(work, scheduler, parameters, tmp_path / "state", never)
     often = max(undisturbed.instants // 12, 1)

@@ -91,7 +91,9 @@ class Life:
 
     def __init__(self, scheduler: str, quota: str) -> None:
         # Whom the quota never lets start would wait for ever, and rightly be kept: such tasks are withdrawn.
-        numbers = Parameters(quota=quota, quota_share=0.5, history_days=28.0, history_hours=1000.0, patience=7200.0)
+        numbers = Parameters(
+            quota=quota, quota_share=0.5, history_days=28.0, history_hours=1000.0, starvation_timeout=7200.0
+        )
         self.scheduler: Scheduler = build_scheduler(
             scheduler, nodes(8, 8, 4, 4), numbers, period=7200.0, guarantees=(1.0, 2.0), look_back=30 * DAY
         )

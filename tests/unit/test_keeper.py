@@ -28,13 +28,13 @@ def stream(until: int) -> list[Draft]:
 
 def starving(patience: float) -> Story:
     gang = spot("gang", gpus=8, pods=2, at=3000, lasting=600)
-    return play(nodes(8, 8), *stream(36_000), gang, scheduler="gfs-plus", patience=patience)
+    return play(nodes(8, 8), *stream(36_000), gang, scheduler="gfs-plus", starvation_timeout=patience)
 
 
 def test_a_gang_that_waited_too_long_gets_its_nodes() -> None:
-    late = starving(patience=1e6)
+    late = starving(starvation_timeout=1e6)
     assert late.started("gang") == [38_700]  # only when the stream has ended
-    story = starving(patience=7200)
+    story = starving(starvation_timeout=7200)
     # From 10,200 s on, two hours after 3,000 s, nothing else may start; what runs by then ends by 13,500 s.
     assert story.started("gang") == [13_500]
     assert story.started("t010800") == [14_100]
@@ -42,17 +42,17 @@ def test_a_gang_that_waited_too_long_gets_its_nodes() -> None:
 
 
 def test_the_cost_of_keeping_is_counted() -> None:
-    kept = starving(patience=7200).result.kept
+    kept = starving(starvation_timeout=7200).result.kept
     assert kept is not None
     # 4 cards from 10,800 s, 8 from 11,700 s and 12 from 12,600 s to 13,500 s: 900 s each.
     assert (kept.tasks, kept.gpu_hours) == (1, (4 + 8 + 12) * 900 / 3600)
-    assert starving(patience=1e6).result.kept is None
+    assert starving(starvation_timeout=1e6).result.kept is None
 
 
 def test_hp_may_use_kept_nodes() -> None:
     gang = spot("gang", gpus=8, pods=2, at=3000, lasting=600)
     hurry = hp("hurry", gpus=4, at=11_000, lasting=300)
-    story = play(nodes(8, 8), *stream(36_000), gang, hurry, scheduler="gfs-plus", patience=7200)
+    story = play(nodes(8, 8), *stream(36_000), gang, hurry, scheduler="gfs-plus", starvation_timeout=7200)
     assert story.started("hurry") == [11_000]
     # Beside it there is no room for the gang, so nothing is kept for a while: a task slips in until 14,900 s.
     assert story.started("gang") == [14_900]
@@ -62,9 +62,9 @@ def test_while_the_quota_is_too_small_for_it_nobody_else_starts() -> None:
     # Twelve of sixteen cards for spot tasks; the gang wants all twelve.
     gang = spot("gang", gpus=4, pods=3, at=3000, lasting=600)
     wishes = {"scheduler": "gfs-plus", "quota": "fixed", "quota_share": 0.75}
-    late = play(nodes(8, 8), *stream(36_000), gang, **wishes, patience=1e6)
+    late = play(nodes(8, 8), *stream(36_000), gang, **wishes, starvation_timeout=1e6)
     assert late.started("gang")[0] > 36_000
-    story = play(nodes(8, 8), *stream(36_000), gang, **wishes, patience=7200)
+    story = play(nodes(8, 8), *stream(36_000), gang, **wishes, starvation_timeout=7200)
     assert story.started("gang")[0] < 16_000
 
 

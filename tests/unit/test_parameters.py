@@ -8,12 +8,14 @@ import pytest
 
 from builders import hp, nodes, play, spot
 from gfs import InputError, Parameters
-from gfs.assembly import parameters, quotas
-from gfs.assembly.parameters import CHOICES, QUOTAS, TAKEN_OUT, parse_settings
+from gfs.assembly import aliases, quotas
+from gfs.assembly.aliases import warn_once
+from gfs.assembly.parameters import QUOTAS, TAKEN_OUT, parse_settings
+from gfs.assembly.schedulers import warn_of_idle_settings
 from gfs.quota.inventory import AGGREGATES
 
 
-def test_the_defaults_are_those_of_spec_2_and_4() -> None:
+def test_the_defaults_are_those_of_the_paper() -> None:
     usual = Parameters()
     assert (usual.alpha, usual.beta, usual.gamma, usual.m) == (0.5, 0.5, 0.8, 3.0)
     assert (usual.grace_period, usual.restart_overhead, usual.restart_overhead_large) == (30, 40, 60)
@@ -30,14 +32,22 @@ def test_texts_are_read_as_the_command_line_gives_them() -> None:
     ("values", "says"),
     [
         ({"gama": 1}, "unknown parameter 'gama'; did you mean gamma"),
-        ({"m": "many"}, "m = 'many': must be a number"),
+        ({"m": "many"}, "m = 'many': must be a number from 1 to 1,000"),
         ({"m": "nan"}, "must be a number"),
-        ({"gamma": 2}, "gamma = 2: must be between 0 and 1"),
-        ({"quota_share": -0.1}, "must be between 0 and 1"),
-        ({"grace_period": -1}, "must be at least 0"),
-        ({"tick": 0}, "tick = 0: must be at least"),
-        ({"quota": "some"}, "quota = 'some': unknown; choose one of none, fixed"),
+        ({"gamma": 2}, "gamma = 2: must be a number from 0 to 1"),
+        ({"quota_share": -0.1}, "quota_share = -0.1: must be a number from 0 to 1"),
+        ({"grace_period": -1}, "must be a number from 0"),
+        ({"grace_period": 1e12}, r"grace_period = 1e\+12: must be a number from 0 to 86,400"),
+        ({"restart_overhead": "1e308"}, "restart_overhead = '1e308': must be a number from 0 to 86,400"),
+        ({"tick": 0}, "tick = 0: must be a number from 1"),
+        ({"tick": 1e300}, r"tick = 1e\+300: must be a number from 1 to 2,592,000"),
+        ({"tick": 10**5000}, "tick = a number of thousands of digits: must be a number"),
+        ({"tick": [300]}, r"tick = \[300\]: must be a number"),
+        ({"quota": "some"}, "quota = 'some': must be one of none, fixed"),
+        ({"country": 5}, "country = 5: must be text"),
+        ({"first_day": "tomorrow"}, "first_day = 'tomorrow': must be a date such as 2024-09-30"),
         ({"checkpoint_on_grace": "perhaps"}, "must be true or false"),
+        ({"patience": 1, "starvation_timeout": 2}, "leave one of them out"),
     ],
 )
 def test_wrong_values_are_named_with_what_is_allowed(values: dict[str, object], says: str) -> None:
@@ -71,16 +81,99 @@ def test_guarantee_and_checkpoint_reach_tasks_that_do_not_say_their_own() -> Non
     assert story.spans("s")[1] == (290.0, 630.0)
 
 
-@pytest.mark.parametrize("name", ["alpha", "grace_period", "m", "tick", "restart_overhead"])
-def test_nothing_may_be_endless(name: str) -> None:
-    with pytest.raises(InputError, match=f"{name} = inf: must be a finite number"):
-        Parameters().changed({name: "inf"})
+NUMBERS = [item.name for item in Parameters.describe() if isinstance(item.default, float)]
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+@pytest.mark.parametrize("value", ["inf", "-inf", "nan", "1e300", "1e400"])
+def test_every_number_has_bounds(name: str, value: str) -> None:
+    with pytest.raises(InputError, match=f"{name} = '{value}': must be a number from"):
+        Parameters().changed({name: value})
+    with pytest.raises(InputError, match=f"{name} = .*: must be a number from"):
+        Parameters(**{name: float(value)})
 
 
 def test_the_words_a_parameter_may_have_are_those_that_there_is_a_part_for() -> None:
+    allowed = {item.name: item.allowed for item in Parameters.describe()}
     assert set(QUOTAS) == set(quotas._QUOTAS)
-    assert set(CHOICES["aggregate"]) == set(AGGREGATES)
-    assert set(CHOICES["resources"]) == {"off", "on"}
+    assert set(allowed["aggregate"].split(", ")) == set(AGGREGATES)
+    assert allowed["resources"] == "off, on"
+
+
+def test_a_toml_file_of_windows_begins_with_a_byte_order_mark(tmp_path: Path) -> None:
+    file = tmp_path / "p.toml"
+    file.write_text("m = 5\nfirst_day = 2024-09-30\n", encoding="utf-8-sig")
+    assert Parameters.from_toml(file) == Parameters(m=5.0, first_day="2024-09-30")
+
+
+@pytest.mark.parametrize("content", ["m = " + "9" * 5000, "m = " + "[" * 100_000, "\x00"])
+def test_a_toml_file_that_python_cannot_parse(tmp_path: Path, content: str) -> None:
+    file = tmp_path / "p.toml"
+    file.write_text(content)
+    with pytest.raises(InputError, match=r"p\.toml: not a TOML file"):
+        Parameters.from_toml(file)
+
+
+# -- settings without effect -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "values", "idle"),
+    [
+        ("gfs", {"quota_share": 0.3}, "quota_share"),
+        ("gfs", {"quota": "fixed", "quota_share": 0.3}, ""),
+        ("static", {"quota_share": 0.3}, ""),
+        ("static", {"theta": 60, "eta_max": 2}, "theta, eta_max"),
+        ("lyra", {"p": 0.8}, "p"),
+        ("lyra", {"p": 0.8, "quota": "forecast"}, ""),
+        ("lyra", {"gamma": 0.5, "m": 2, "beta": 1}, "beta, gamma, m"),
+        ("gfs", {"gamma": 0.5, "m": 2, "beta": 1, "p": 0.8, "theta": 60, "eta_min": 0.2}, ""),
+        ("gfs", {"hp_lease": 600, "lease_aging": 60, "resume_overhead": 3}, "hp_lease, resume_overhead, lease_aging"),
+        ("chronus", {"hp_lease": 600, "lease_aging": 60, "resume_overhead": 3, "solver_seconds": 1}, ""),
+        ("gfs", {"starvation_timeout": 60}, "starvation_timeout"),
+        ("gfs-plus", {"starvation_timeout": 60}, ""),
+        ("gfs-plus", {"forecaster": "persistence"}, "forecaster"),
+        ("gfs-d", {"theta": 60}, "theta"),
+        ("yarn-cs", {"grace_period": 60, "tick": 60, "alpha": 1, "resources": "on"}, ""),
+    ],
+)
+def test_a_setting_that_the_scheduler_does_not_read_is_told(
+    scheduler: str, values: dict[str, object], idle: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    warn_once.cache_clear()
+    parameters, given = Parameters.given(None, values)
+    warn_of_idle_settings([scheduler], nodes(8), parameters, given)
+    said = [record.getMessage() for record in caplog.records]
+    assert [text.partition(": no effect under")[0] for text in said] == ([idle] if idle else [])
+
+
+def test_several_schedulers_are_told_together(caplog: pytest.LogCaptureFixture) -> None:
+    warn_once.cache_clear()
+    parameters, given = Parameters.given(None, {"p": 0.8, "quota_share": 0.3})
+    warn_of_idle_settings(["lyra", "static"], nodes(8), parameters, given)
+    (said,) = [record.getMessage() for record in caplog.records]
+    assert said.startswith("p: no effect under lyra (quota: none), static (quota: fixed 30%)")
+
+
+# -- names of earlier versions -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        *((({name: 60.0}), ({present: 60.0})) for name, present in aliases.PARAMETERS.items()),
+        ({"quota": "open-loop"}, {"quota": "forecast-no-feedback"}),
+        ({"checkpoint_on_grace": "yes"}, {"checkpoint_on_grace": True}),
+    ],
+)
+def test_an_old_name_works_with_one_line_of_warning(
+    old: dict[str, object], new: dict[str, object], caplog: pytest.LogCaptureFixture
+) -> None:
+    warn_once.cache_clear()
+    for _ in range(2):
+        assert Parameters().changed(old) == Parameters().changed(new)
+    (said,) = [record.getMessage() for record in caplog.records]
+    assert "is now called" in said
 
 
 # -- parameters that are gone ------------------------------------------------------------------------------
@@ -89,7 +182,7 @@ def test_the_words_a_parameter_may_have_are_those_that_there_is_a_part_for() -> 
 def test_a_file_from_before_goes_on_working_and_is_told_so_once(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    parameters._say_once.cache_clear()
+    warn_once.cache_clear()
     file = tmp_path / "p.toml"
     file.write_text('admission = "guarantee"\n[parameters]\nm = 5\n')
     assert Parameters.named_in_toml(file) == (Parameters(m=5.0), frozenset({"m"}))
@@ -98,7 +191,7 @@ def test_a_file_from_before_goes_on_working_and_is_told_so_once(
     assert [(record.levelname, record.getMessage()) for record in caplog.records] == [
         (
             "WARNING",
-            "parameter admission was taken out in this version and is passed over: it is always guarantee now",
+            "parameter admission was taken out in this version and is ignored: it is always guarantee now",
         )
     ]
 

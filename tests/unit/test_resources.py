@@ -369,7 +369,7 @@ def test_one_victim_that_holds_the_cpus_makes_room_for_a_whole_gang() -> None:
 
 def test_nodes_are_kept_for_as_many_pods_as_their_cpus_allow() -> None:
     """A spot gang of 4 pods x 16 CPUs needs two nodes of 32 CPUs, though one node has cards for all of them."""
-    live = Live("gfs-plus", *(node(f"n{i}", cpus=32.0) for i in range(3)), patience=600.0)
+    live = Live("gfs-plus", *(node(f"n{i}", cpus=32.0) for i in range(3)), starvation_timeout=600.0)
     for number in range(3):
         live.spot(number, f"small{number}", 1, cpus_per_pod=20.0)
     live.spot(5, "gang", 1, pods=4, cpus_per_pod=16.0)

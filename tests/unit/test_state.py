@@ -96,7 +96,7 @@ def evicted(plan: Plan) -> list[str]:
 
 @every_scheduler
 def test_a_task_cancelled_while_it_waits_leaves_no_trace(scheduler: str) -> None:
-    live = Live(4, scheduler=scheduler, quota="weekly-peak", patience=600.0)
+    live = Live(4, scheduler=scheduler, quota="weekly-peak", starvation_timeout=600.0)
     live.submit(300, hp("h1", gpus=4), hp("h2", gpus=2), spot("s1", gpus=2), spot("s2", gpus=4))
     live.tell(3000, Tick())
     state = live.state()
@@ -118,7 +118,7 @@ def test_a_task_cancelled_while_it_waits_leaves_no_trace(scheduler: str) -> None
 @every_scheduler
 def test_newcomers_count_when_the_pool_is_rebuilt_in_their_instant(scheduler: str) -> None:
     """A node that holds too much has room again just when tasks come: parts are built before they hear of them."""
-    live = Live(4, 4, scheduler=scheduler, quota="weekly-peak", patience=600.0)
+    live = Live(4, 4, scheduler=scheduler, quota="weekly-peak", starvation_timeout=600.0)
     live.submit(0, hp("a", gpus=2), hp("b", gpus=2))
     live.tell(300, Tick())
     (node,) = live.run("a").nodes
@@ -136,7 +136,7 @@ def test_newcomers_count_when_the_pool_is_rebuilt_in_their_instant(scheduler: st
 
 
 def test_nodes_kept_for_a_cancelled_task_are_given_free_at_once() -> None:
-    live = Live(4, scheduler="gfs-plus", patience=600.0)
+    live = Live(4, scheduler="gfs-plus", starvation_timeout=600.0)
     live.submit(0, spot("s1", gpus=2))
     live.submit(1, spot("big", gpus=4))
     live.submit(1000, spot("s3", gpus=8))  # a look at who waits: the node is kept for `big`

@@ -150,7 +150,7 @@ BAD_MODELS = {
 }
 
 
-@pytest.mark.parametrize("quota", ["", "adaptive", "open-loop"])
+@pytest.mark.parametrize("quota", ["", "adaptive", "forecast-no-feedback"])
 @pytest.mark.parametrize("what", BAD_MODELS)
 def test_a_model_that_cannot_forecast_is_not_taken(what: str, quota: str) -> None:
     desk, watch = Desk(), Stopwatch()
@@ -234,7 +234,7 @@ def test_a_total_that_fails_later_is_replaced_by_the_sum_of_the_bounds() -> None
 
         return Odd(says)
 
-    online = cluster(train, quota="open-loop", watch=watch).pools["A100"].policy.quota._demand  # type: ignore[attr-defined]
+    online = cluster(train, quota="forecast-no-feedback", watch=watch).pools["A100"].policy.quota._demand  # type: ignore[attr-defined]
     outlook = online.look((HOURS + 1) * HOUR)
     bound = 5 + 1.2815515655446004  # mu + z sigma at p = 0.9
     assert outlook.total_peak(2) == pytest.approx(bound)

@@ -24,7 +24,7 @@ class Context:
     guarantees: tuple[float, ...]
     """The guarantees on offer, in hours."""
     seed: int = 0
-    """For parts that draw lots."""
+    """Of parts with random choices."""
     stopwatch: Stopwatch = field(default_factory=Stopwatch)
     """Where forecasters note the time they take."""
     kept: KeptCards = field(default_factory=KeptCards)

@@ -1,98 +1,165 @@
-"""Every number a run can be given, with the paper's defaults (SPEC 2, 3, 4)."""
+"""Every parameter of a run: its type, range, default and meaning, declared once.
+
+The declarations below serve checking, `gfs parameters` and docs/reference/parameters.md.
+"""
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field, fields, replace
+from contextlib import suppress
 from datetime import date
 from difflib import get_close_matches
 from functools import cache
-from math import isfinite
 from pathlib import Path
-from typing import Any, Self
+from typing import Annotated, Any, Literal, NamedTuple, Self, get_args
 
+import msgspec
+from msgspec import Meta
+from msgspec import inspect as types
+
+from gfs.assembly import aliases
+from gfs.assembly.aliases import present_name, warn_once
 from gfs.domain.errors import InputError
 from gfs.domain.execution import ExecutionRules
+from gfs.domain.units import DAY
 from gfs.files import read_toml
 
-QUOTAS = ("none", "fixed", "forecast", "weekly-peak", "open-loop", "adaptive")
-CHOICES = {
-    "quota": ("", *QUOTAS),
-    "aggregate": ("sum-of-peaks", "independent", "total"),
-    "resources": ("off", "on"),
-}
-"""Parameters that are one of some words."""
+QuotaName = Literal["", "none", "fixed", "forecast", "weekly-peak", "forecast-no-feedback", "adaptive"]
+QUOTAS: tuple[str, ...] = get_args(QuotaName)[1:]
+NEVER = 1e9
+"""Seconds (32 years): the most of a parameter that waits for something; longer than any trace."""
 TAKEN_OUT = {"admission": ("guarantee", "docs/concepts/gfs-plus.md")}
-"""Parameters of earlier versions: the value that asks for what always happens now, and where it says why."""
+"""Parameters of earlier versions: the value that asks for what always happens now, and the page that says why."""
+EVERY_RUN = {"every_run": True}
+"""Marks parameters that matter whatever the scheduler and its quota are."""
 
 
-def _number(default: float, meaning: str, least: float, most: float = float("inf")) -> Any:
-    return field(default=default, metadata={"meaning": meaning, "least": least, "most": most})
-
-
-def _text(default: str, meaning: str) -> Any:
-    return field(default=default, metadata={"meaning": meaning})
-
-
-@dataclass(frozen=True, slots=True)
-class Parameters:
+class Parameters(msgspec.Struct, frozen=True, kw_only=True):
     """What `--set key=value` and a TOML file can change."""
 
-    quota: str = _text("", f"spot quota: {', '.join(QUOTAS)}; empty = the scheduler's own choice")
-    quota_share: float = _number(0.35, "share of each pool that spot tasks may hold (quota=fixed)", 0.0, 1.0)
-    grace_period: float = _number(30.0, "seconds an eviction takes before HP pods start", 0.0)
-    checkpoint_on_grace: bool = field(
-        default=False, metadata={"meaning": "victims save their progress in the grace period"}
-    )
-    restart_overhead: float = _number(40.0, "seconds lost at a restart, tasks of up to 8 GPUs", 0.0)
-    restart_overhead_large: float = _number(60.0, "seconds lost at a restart, larger tasks", 0.0)
-    checkpoint_interval: float = _number(3600.0, "seconds between checkpoints, tasks that do not say", 1e-3)
-    guarantee_hours: float = _number(1.0, "guarantee H in hours, spot tasks that do not say", 1e-3)
-    hp_lease: float = _number(1200.0, "seconds of an HP lease (chronus); a multiple of spot_lease", 1e-3)
-    spot_lease: float = _number(300.0, "seconds of a spot lease (chronus)", 1e-3)
-    resume_overhead: float = _number(120.0, "seconds lost when a suspended task resumes (chronus)", 0.0)
-    lease_patience: float = _number(3600.0, "waiting that doubles a claim to a lease, seconds (chronus)", 1.0)
-    solver_seconds: float = _number(5.0, "seconds a program for the next leases may take (chronus)", 1e-9)
-    tick: float = _number(300.0, "seconds between two looks at the quota", 1e-3)
-    p: float = _number(0.9, "probability that HP demand stays below its forecast bound", 0.5, 0.999)
-    theta: float = _number(3600.0, "seconds of spot waiting from which on the quota may grow", 0.0)
-    eta_min: float = _number(0.1, "the least that eviction feedback makes of the forecast inventory", 0.0)
-    eta_max: float = _number(4.0, "the most that eviction feedback makes of the forecast inventory", 1e-3)
-    aggregate: str = _text(
-        "sum-of-peaks",
-        "how organizations' bounds add up: sum-of-peaks, independent, or total (the forecaster's own)",
-    )
-    forecaster: str = _text("orglinear", "who forecasts HP demand; gfs forecast evaluate compares them")
-    history_hours: float = _number(24.0, "hours of demand seen before the forecaster takes over", 1.0)
-    retrain_hours: float = _number(24.0, "hours between two trainings of the forecaster", 1e-2)
-    history_days: float = _number(182.0, "days of demand that forecasters learn from; older ones are dropped", 28.0)
-    country: str = _text("", "whose public holidays count, such as CN (needs first_day); empty = none")
-    first_day: str = _text("", "date of the day that time 0 begins, YYYY-MM-DD; empty = not known")
-    patience: float = _number(43200.0, "seconds a spot task waits until cards are kept for it (gfs-plus)", 0.0)
-    resources: str = _text("off", "on: CPUs, memory and pods of nodes limit what fits, not only cards")
-    alpha: float = _number(0.5, "weight of useful GPU time in the objective", 0.0)
-    beta: float = _number(0.5, "weight of wasted work in the preemption cost", 0.0)
-    gamma: float = _number(0.8, "weight of the last hour in a node's eviction history", 0.0, 1.0)
-    m: float = _number(3.0, "how sharply eviction history counts (circuit breaker)", 1.0)
+    quota: Annotated[
+        QuotaName, Meta(description="how spot tasks are limited; empty: the scheduler's own choice", extra=EVERY_RUN)
+    ] = ""
+    quota_share: Annotated[
+        float, Meta(ge=0, le=1, description="share of each pool's GPUs that spot tasks may hold (quota=fixed)")
+    ] = 0.35
+    grace_period: Annotated[
+        float,
+        Meta(ge=0, le=DAY, description="seconds between an eviction and the start of the HP pods", extra=EVERY_RUN),
+    ] = 30.0
+    checkpoint_on_grace: Annotated[
+        bool, Meta(description="evicted tasks save their progress in the grace period", extra=EVERY_RUN)
+    ] = False
+    restart_overhead: Annotated[
+        float, Meta(ge=0, le=DAY, description="seconds lost at a restart, tasks of up to 8 GPUs", extra=EVERY_RUN)
+    ] = 40.0
+    restart_overhead_large: Annotated[
+        float, Meta(ge=0, le=DAY, description="seconds lost at a restart, larger tasks", extra=EVERY_RUN)
+    ] = 60.0
+    checkpoint_interval: Annotated[
+        float,
+        Meta(
+            ge=0.001,
+            le=NEVER,
+            description="seconds of progress between two checkpoints, tasks without their own",
+            extra=EVERY_RUN,
+        ),
+    ] = 3600.0
+    guarantee_hours: Annotated[
+        float,
+        Meta(
+            ge=0.001,
+            le=8784,
+            description="H: hours a spot task is promised to run undisturbed, tasks without their own;"
+            " at most 168 with a quota that forecasts",
+            extra=EVERY_RUN,
+        ),
+    ] = 1.0
+    hp_lease: Annotated[
+        float, Meta(ge=1, le=30 * DAY, description="seconds of an HP lease, a whole multiple of spot_lease (chronus)")
+    ] = 1200.0
+    spot_lease: Annotated[
+        float, Meta(ge=1, le=30 * DAY, description="seconds of a spot lease, and of a scheduling round (chronus)")
+    ] = 300.0
+    resume_overhead: Annotated[
+        float, Meta(ge=0, le=DAY, description="seconds lost when a suspended task resumes (chronus)")
+    ] = 120.0
+    lease_aging: Annotated[
+        float,
+        Meta(ge=1, le=NEVER, description="seconds of waiting that double a task's claim to a lease (chronus)"),
+    ] = 3600.0
+    solver_seconds: Annotated[
+        float,
+        Meta(ge=1e-9, le=3600, description="seconds the optimizer may take for one round's leases (chronus)"),
+    ] = 5.0
+    tick: Annotated[
+        float, Meta(ge=1, le=30 * DAY, description="seconds between two updates of the spot quota", extra=EVERY_RUN)
+    ] = 300.0
+    p: Annotated[
+        float,
+        Meta(
+            ge=0.5,
+            le=0.999,
+            description="probability that HP demand stays below its forecast bound; 1 - p is the share of"
+            " guarantees that may be broken",
+        ),
+    ] = 0.9
+    theta: Annotated[
+        float, Meta(ge=0, le=NEVER, description="seconds of spot waiting from which on feedback may raise the quota")
+    ] = 3600.0
+    eta_min: Annotated[
+        float,
+        Meta(
+            ge=0,
+            le=1000,
+            description="lower bound of eta, the factor by which eviction feedback corrects the forecast quota",
+        ),
+    ] = 0.1
+    eta_max: Annotated[float, Meta(ge=0.001, le=1000, description="upper bound of eta, the same factor")] = 4.0
+    aggregate: Annotated[
+        Literal["sum-of-peaks", "independent", "total"],
+        Meta(description="how the demand bounds of organizations add up; total: the forecaster's own sum"),
+    ] = "sum-of-peaks"
+    forecaster: Annotated[
+        str, Meta(description="the model that forecasts HP demand; gfs forecast evaluate compares them")
+    ] = "orglinear"
+    history_hours: Annotated[
+        float, Meta(ge=1, le=8784, description="hours of demand seen before the forecaster takes over")
+    ] = 24.0
+    retrain_hours: Annotated[
+        float, Meta(ge=0.01, le=8784, description="hours between two trainings of the forecaster")
+    ] = 24.0
+    history_days: Annotated[
+        float, Meta(ge=28, le=3660, description="days of demand that forecasters learn from; older ones are dropped")
+    ] = 182.0
+    country: Annotated[
+        str, Meta(description="country code of the public holidays, such as CN (needs first_day); empty: none")
+    ] = ""
+    first_day: Annotated[
+        str, Meta(description="date of the day that time 0 begins, YYYY-MM-DD; empty: not known", extra=EVERY_RUN)
+    ] = ""
+    starvation_timeout: Annotated[
+        float,
+        Meta(ge=0, le=NEVER, description="seconds a spot task waits before nodes are reserved for it (gfs-plus)"),
+    ] = 43200.0
+    resources: Annotated[
+        Literal["off", "on"],
+        Meta(description="on: CPUs, memory and pods of nodes limit what fits, not only GPUs", extra=EVERY_RUN),
+    ] = "off"
+    alpha: Annotated[
+        float, Meta(ge=0, le=1e6, description="weight of useful GPU time in the objective", extra=EVERY_RUN)
+    ] = 0.5
+    beta: Annotated[float, Meta(ge=0, le=1e6, description="weight of wasted work in the preemption cost (gfs)")] = 0.5
+    gamma: Annotated[
+        float, Meta(ge=0, le=1, description="weight of the last hour in a node's eviction history (gfs)")
+    ] = 0.8
+    m: Annotated[float, Meta(ge=1, le=1000, description="how sharply a node's eviction history counts (gfs)")] = 3.0
 
     def __post_init__(self) -> None:
-        for name, words in CHOICES.items():
-            if getattr(self, name) not in words:
-                choices = ", ".join(word for word in words if word)
-                raise InputError(f"{name} = {getattr(self, name)!r}: unknown; choose one of {choices}")
-        _check_day(self.first_day)
-        for item in fields(self):
-            value = getattr(self, item.name)
-            if "least" in item.metadata:
-                if not isfinite(value):
-                    raise InputError(f"{item.name} = {value}: must be a finite number")
-                least, most = item.metadata["least"], item.metadata["most"]
-                if not least <= value <= most:
-                    upper = f" and {most:g}" if most != float("inf") else ""
-                    word = "between" if upper else "at least"
-                    raise InputError(f"{item.name} = {value:g}: must be {word} {least:g}{upper}")
-
+        for name, item in _declared().items():
+            item.checked(getattr(self, name), strict=True)
+        if self.first_day:
+            _check_day(self.first_day)
         if self.eta_min > self.eta_max:
             raise InputError(f"eta_min = {self.eta_min:g}: must not be above eta_max = {self.eta_max:g}")
         rounds = self.hp_lease / self.spot_lease
@@ -114,20 +181,18 @@ class Parameters:
 
     def to_dict(self) -> dict[str, Any]:
         """Names and values, in order."""
-        return asdict(self)
+        return msgspec.structs.asdict(self)
 
     def changed(self, values: Mapping[str, Any]) -> Self:
         """These parameters with some values replaced; texts are read as the command line gives them."""
-        types = {item.name: item for item in fields(self)}
-        given: dict[str, Any] = {}
-        for name, value in values.items():
-            if name in TAKEN_OUT:
-                _check_taken_out(name, str(value))
-                continue
-            if name not in types:
-                raise InputError(f"unknown parameter {name!r}{_suggest(name, types)}")
-            given[name] = _parsed(name, value, types[name].default)
-        return replace(self, **given)
+        return msgspec.structs.replace(self, **present_settings(values))
+
+    @classmethod
+    def given(cls, config: Path | str | None, settings: Mapping[str, Any]) -> tuple[Self, frozenset[str]]:
+        """The parameters of a file, if there is one, with `settings` on top; and which of them were named."""
+        base, named = (cls(), frozenset[str]()) if config is None else cls.named_in_toml(config)
+        present = present_settings(settings)
+        return msgspec.structs.replace(base, **present), named | present.keys()
 
     @classmethod
     def from_toml(cls, path: Path | str) -> Self:
@@ -136,77 +201,138 @@ class Parameters:
 
     @classmethod
     def named_in_toml(cls, path: Path | str) -> tuple[Self, frozenset[str]]:
-        """The same, and which parameters the file names: it may name one with its usual value."""
+        """The same, and which parameters the file names: it may name one with its default."""
         path = Path(path)
         document = read_toml(path)
         values = document.pop("parameters", {})
         if not isinstance(values, dict):
             raise InputError(f"{path}: 'parameters' must be a table of key = value lines")
-        named = {**document, **values}
         try:
-            return cls().changed(named), frozenset(named) - TAKEN_OUT.keys()
+            named = present_settings({**document, **values})
+            return cls(**named), frozenset(named)
         except InputError as error:
             raise InputError(f"{path}: {error}") from error
 
     @staticmethod
-    def describe() -> list[tuple[str, str, str]]:
-        """(name, default, meaning) of every parameter, for help texts."""
-        return [(i.name, str(i.default) or "-", i.metadata["meaning"]) for i in fields(Parameters)]
+    def describe() -> list[Declared]:
+        """Every parameter with its default, what is allowed and its meaning, for help texts and documentation."""
+        return list(_declared().values())
 
 
-def _check_taken_out(name: str, value: str) -> None:
-    """A file from before may go on naming a parameter that is gone, but not ask for what is gone with it."""
-    remaining, page = TAKEN_OUT[name]
-    if value != remaining:
-        raise InputError(f"{name} = {value!r}: was taken out in this version; {page} says why. Leave the line out")
-    _say_once(f"parameter {name} was taken out in this version and is passed over: it is always {remaining} now")
+class Declared(NamedTuple):
+    """One parameter as it is declared above."""
+
+    name: str
+    type: Any
+    default: Any
+    allowed: str
+    """'0 to 1', 'true or false', 'off, on'; empty for any text."""
+    meaning: str
+    every_run: bool
+    """Whether it matters whatever the scheduler and its quota are."""
+
+    def checked(self, value: Any, *, strict: bool) -> Any:
+        """The value in the parameter's type; `strict` off reads texts of the command line."""
+        given = value
+        if not strict and isinstance(self.default, float) and isinstance(value, str):
+            with suppress(ValueError):
+                value = float(value)  # also takes '.5', which is no JSON number
+        try:
+            return msgspec.convert(value, self.type, strict=strict)
+        except msgspec.ValidationError:
+            kind = {float: "a number from ", str: "" if self.allowed else "text"}.get(type(self.default), "")
+            one_of = "one of " if isinstance(self.default, str) and self.allowed else ""
+            raise InputError(f"{self.name} = {_shown(given)}: must be {one_of}{kind}{self.allowed}") from None
 
 
-@cache
-def _say_once(warning: str) -> None:
-    """One line, however many runs are given the same."""
-    logging.getLogger("gfs").warning(warning)
-
-
-def _check_day(text: str) -> None:
-    try:
-        if text:
-            date.fromisoformat(text)
-    except ValueError:
-        raise InputError(f"first_day = {text!r}: must be a date such as 2024-09-30") from None
+def present_settings(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings under their present names, each checked: what is unknown, wrong or gone is an error."""
+    declared = _declared()
+    settings: dict[str, Any] = {}
+    for given, value in values.items():
+        if given in TAKEN_OUT:
+            _check_taken_out(given, str(value))
+            continue
+        name = present_name("parameter", given, aliases.PARAMETERS)
+        if name not in declared:
+            raise InputError(f"unknown parameter {_shown(given)}{_suggest(given, declared)}")
+        if name in settings:
+            raise InputError(f"{given}: the old name of {name}, which is given, too; leave one of them out")
+        if isinstance(value, str):
+            value = present_name(f"{name} =", value, aliases.VALUES.get(name, {}))
+        elif isinstance(value, date):
+            value = value.isoformat()  # TOML has dates of its own
+        settings[name] = declared[name].checked(value, strict=not isinstance(value, str))
+    return settings
 
 
 def parse_settings(settings: Iterable[str]) -> dict[str, str]:
-    """Turn `key=value` texts into a mapping."""
+    """Turn `key=value` texts into a mapping; of one key given twice the last value counts."""
     values = {}
     for text in settings:
         name, equals, value = text.partition("=")
         if not equals or not name.strip():
-            raise InputError(f"--set {text!r}: write it as key=value, for example --set quota_share=0.4")
+            raise InputError(f"--set {_shown(text)}: write it as key=value, for example --set quota_share=0.4")
         values[name.strip()] = value.strip()
     return values
 
 
-def _parsed(name: str, value: Any, default: Any) -> Any:
-    if isinstance(default, bool):
-        words = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
-        known = words.get(str(value).lower())
-        if known is None:
-            raise InputError(f"{name} = {value!r}: must be true or false")
-        return known
-    if isinstance(default, float):
-        try:
-            number = float(value)
-        except (TypeError, ValueError):
-            raise InputError(f"{name} = {value!r}: must be a number") from None
-        if number != number:
-            raise InputError(f"{name} = {value!r}: must be a number")
-        return number
-    return str(value)
+@cache
+def _declared() -> dict[str, Declared]:
+    info = types.type_info(Parameters)
+    assert isinstance(info, types.StructType)
+    hints = {item.name: item.type for item in msgspec.structs.fields(Parameters)}
+    found = {}
+    for item in info.fields:
+        assert isinstance(item.type, types.Metadata)
+        meaning = (item.type.extra_json_schema or {})["description"]
+        found[item.name] = Declared(
+            item.name,
+            hints[item.name],
+            item.default,
+            _allowed(hints[item.name], item.type.type),
+            meaning,
+            bool(item.type.extra),
+        )
+    return found
+
+
+def _allowed(hint: Any, kind: types.Type) -> str:
+    if isinstance(kind, types.FloatType):
+        return f"{kind.ge:,g} to {kind.le:,.10g}"
+    if isinstance(kind, types.LiteralType):
+        return ", ".join(word for word in get_args(get_args(hint)[0]) if word)  # in the order declared
+    return "true or false" if isinstance(kind, types.BoolType) else ""
+
+
+def _check_taken_out(name: str, value: str) -> None:
+    """An old file may still name a parameter that is gone, but not ask for what is gone with it."""
+    remaining, page = TAKEN_OUT[name]
+    if value != remaining:
+        raise InputError(
+            f"{name} = {_shown(value)}: was taken out in this version; {page} says why. Leave the line out"
+        )
+    warn_once(f"parameter {name} was taken out in this version and is ignored: it is always {remaining} now")
+
+
+def _check_day(text: str) -> None:
+    try:
+        date.fromisoformat(text)
+    except ValueError:
+        raise InputError(f"first_day = {_shown(text)}: must be a date such as 2024-09-30") from None
+
+
+def _shown(value: Any) -> str:
+    """A value in a message: numbers short, texts in quotes, long ones cut."""
+    try:
+        text = f"{value:g}" if isinstance(value, float) else repr(value)
+    except ValueError:
+        return "a number of thousands of digits"
+    return text if len(text) <= 80 else f"{text[:77]}..."
 
 
 def _suggest(name: str, known: Iterable[str]) -> str:
     close = get_close_matches(name, list(known), n=2)
     if close:
         return f"; did you mean {' or '.join(close)}?"
-    return f"; known are {', '.join(known)}"
+    return "; gfs parameters lists them all"

@@ -1,6 +1,6 @@
 """Schedulers from outside: what installed distributions offer under the entry point group `gfs.schedulers`.
 
-Nothing of a plug-in is imported before it is asked for, and what is wrong with one is nobody else's trouble.
+A plug-in is imported only when it is asked for; one that is broken does not disturb the others.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ class Plugin:
         return f"{self.distribution} (entry point {self.name} = {self.entry_point.value})"
 
     def load(self) -> Recipe:
-        """Import it; what is wrong with it, in a line, if that fails or gives something else than a recipe."""
+        """Import it; raises InputError with one line if that fails or gives something else than a recipe."""
         try:
             loaded = self.entry_point.load()
             recipe = as_recipe(loaded)
         except InputError:
             raise
         except (Exception, SystemExit) as error:  # whatever a stranger's module does when it is imported
-            raise InputError(in_a_line(error)) from error
+            raise InputError(one_line(error)) from error
         if recipe.name != self.name:
             raise InputError(f"it calls itself {recipe.name!r}: entry point and recipe must have one name")
         return recipe
@@ -79,7 +79,7 @@ def _offers(distribution: Distribution) -> tuple[str, list[Plugin]]:
 
 
 def as_recipe(thing: Any) -> Recipe:
-    """The thing itself if it can be used as a recipe, else an error that says what it lacks."""
+    """The object itself if it can be used as a recipe; else an InputError that says what it lacks."""
     if isinstance(thing, type):
         raise InputError(f"{thing.__name__} is a class: give an object of it")
     lacking = [word for word in ("name", "summary", "quota") if not isinstance(getattr(thing, word, None), str)]
@@ -94,6 +94,6 @@ def as_recipe(thing: Any) -> Recipe:
     return cast(Recipe, thing)
 
 
-def in_a_line(error: BaseException) -> str:
-    """What went wrong, without line breaks."""
+def one_line(error: BaseException) -> str:
+    """Type and message of an error, without line breaks."""
     return " ".join(f"{type(error).__name__}: {error}".split()).removesuffix(":")

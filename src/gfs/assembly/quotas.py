@@ -1,4 +1,4 @@
-"""The quota parts there are; any scheduler can be given any of them."""
+"""How each quota is built; any scheduler can be given any of them."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from gfs.quota.waits import EndedWaits, SpotWaits
 
 GUARANTEES = (1.0, 2.0, 4.0)
 """Hours of guarantee that there is always a quota for, whatever the trace asks for."""
-FURTHEST = 168.0
-"""Hours: nobody knows demand further ahead than a week, and the models grow with what they look at."""
+LONGEST_GUARANTEE = 168.0
+"""Hours that demand is forecast at most: models for more grow large, and forecasts beyond a week tell little."""
 
 
 def build_quota(context: Context, own: str) -> Quota:
@@ -40,18 +40,18 @@ def _fixed(context: Context) -> Quota:
 
 
 def _forecast(context: Context) -> Quota:
-    """The closed loop."""
-    return _by_forecast(context, context.parameters.forecaster, context.parameters.aggregate, _closed)
+    """The forecast, corrected by evictions and waits (docs/concepts/spot-quota.md)."""
+    return _by_forecast(context, context.parameters.forecaster, _eviction_feedback)
 
 
 def _weekly_peak(context: Context) -> Quota:
-    """No forecast but the peak of the last week; the loop is closed."""
-    return _by_forecast(context, "weekly-peak", context.parameters.aggregate, _closed)
+    """The peak of the last week in place of a forecast, corrected in the same way."""
+    return _by_forecast(context, "weekly-peak", _eviction_feedback)
 
 
-def _open_loop(context: Context) -> Quota:
-    """Nothing corrects the forecast."""
-    return _by_forecast(context, context.parameters.forecaster, context.parameters.aggregate, _open)
+def _forecast_no_feedback(context: Context) -> Quota:
+    """The forecast alone: evictions and waits do not correct it."""
+    return _by_forecast(context, context.parameters.forecaster, _no_feedback)
 
 
 def _adaptive(context: Context) -> Quota:
@@ -70,15 +70,13 @@ def _adaptive(context: Context) -> Quota:
     )
 
 
-def _by_forecast(
-    context: Context, forecaster: str, aggregate: str, feedback: Callable[[Context, SpotWaits], Feedback]
-) -> Quota:
+def _by_forecast(context: Context, forecaster: str, feedback: Callable[[Context, SpotWaits], Feedback]) -> Quota:
     waits, guarantees = _waits(context), _guarantees(context)
     return ForecastQuota(
         context.pool,
         _demand(context, forecaster, guarantees),
         feedback(context, waits),
-        aggregate=AGGREGATES[aggregate],
+        aggregate=AGGREGATES[context.parameters.aggregate],
         guarantees=guarantees,
         memory=context.state.remember("quota", QuotaMemory),
     )
@@ -103,9 +101,9 @@ def _rates(context: Context, name: str) -> EvictionRates:
 def _demand(context: Context, forecaster: str, guarantees: list[float]) -> OnlineForecaster:
     """A forecaster that learns from what is seen in the pool."""
     parameters, pool, state = context.parameters, context.pool, context.state
-    if guarantees[-1] > FURTHEST:
+    if guarantees[-1] > LONGEST_GUARANTEE:
         raise InputError(
-            f"a guarantee of {guarantees[-1]:,g} hours: demand is forecast for {FURTHEST:g} hours at most."
+            f"a guarantee of {guarantees[-1]:,g} hours: demand is forecast for {LONGEST_GUARANTEE:g} hours at most."
             " Shorten it, or choose another quota: quota=fixed or quota=none"
         )
     day = date.fromisoformat(parameters.first_day) if parameters.first_day else None
@@ -140,13 +138,13 @@ def _tasks(state: PoolState) -> Iterator[Task]:
     yield from (waiting.task for waiting in state.waiting.values())
 
 
-def _closed(context: Context, waits: SpotWaits) -> Feedback:
+def _eviction_feedback(context: Context, waits: SpotWaits) -> Feedback:
     parameters = context.parameters
     rule = Rule(1 - parameters.p, parameters.theta, parameters.eta_min, parameters.eta_max)
     return EvictionFeedback(_rates(context, "lately"), waits, rule, context.state.remember("eta", _no_eta))
 
 
-def _open(context: Context, waits: SpotWaits) -> Feedback:
+def _no_feedback(context: Context, waits: SpotWaits) -> Feedback:
     return NoFeedback(_rates(context, "lately"), waits)
 
 
@@ -167,6 +165,6 @@ _QUOTAS: dict[str, Callable[[Context], Quota]] = {
     "fixed": _fixed,
     "forecast": _forecast,
     "weekly-peak": _weekly_peak,
-    "open-loop": _open_loop,
+    "forecast-no-feedback": _forecast_no_feedback,
     "adaptive": _adaptive,
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from html import escape
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -64,11 +65,12 @@ class RunResult:
     """Where cards were kept for spot tasks that had waited too long: for how many, and what it cost."""
 
     def summary(self) -> dict[str, Any]:
-        """One entry of the summary file (SPEC 8)."""
+        """One entry of the summary file (docs/reference/files.md)."""
         return {
             "scheduler": self.scheduler,
             "seed": self.seed,
             "window": list(self.window),
+            "quota_in_force": self.quota_in_force,
             "parameters": self.parameters.to_dict(),
             "seconds": self.seconds,
             "version": __version__,
@@ -115,4 +117,4 @@ class RunResult:
         if hp.cancelled or spot.cancelled:
             rows.insert(2, ("cancelled", f"{hp.cancelled:,}", f"{spot.cancelled:,}"))
         body = "".join("<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>" for row in rows)
-        return f"<table><caption>{self.scheduler}</caption>{body}</table>"
+        return f"<table><caption>{escape(self.scheduler)}</caption>{body}</table>"

@@ -18,6 +18,7 @@ from gfs.assembly.schedulers import (
     has_leases,
     quota_in_force,
 )
+from gfs.domain.errors import InputError
 from gfs.domain.task import Task
 from gfs.domain.units import HOUR
 from gfs.domain.workload import Workload
@@ -45,6 +46,8 @@ def run_simulation(
     progress: Progress | None = None,
 ) -> RunResult:
     """Run a workload through a scheduler to the end and work out the metrics from the event log."""
+    if seed < 0:
+        raise InputError(f"seed = {seed}: must be 0 or more")
     recipe = find_scheduler(scheduler)
     log, quota_log, watch, kept = EventLog(workload), QuotaLog(), Stopwatch(time.process_time), KeptCards()
     check_fits_quota(recipe, workload, parameters)

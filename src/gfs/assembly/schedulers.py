@@ -1,4 +1,4 @@
-"""The schedulers by name, and how one is built for a cluster (SPEC 6)."""
+"""The schedulers by name, and how one is built for a cluster (docs/schedulers)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from math import ceil, inf
+from typing import Any, cast
 
+from gfs.assembly.aliases import warn_once
 from gfs.assembly.compositions import BUILT_IN
 from gfs.assembly.context import Context
 from gfs.assembly.parameters import Parameters
@@ -35,7 +37,7 @@ BUILT_IN_SOURCE = "built in"
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class SchedulerEntry:
     """A scheduler as `gfs schedulers` shows it."""
 
     name: str
@@ -51,17 +53,17 @@ def schedulers() -> dict[str, Recipe]:
     return {entry.name: entry.recipe for entry in list_schedulers() if entry.recipe is not None}
 
 
-def list_schedulers() -> list[Listed]:
+def list_schedulers() -> list[SchedulerEntry]:
     """All schedulers there are, those that cannot be used as well. This imports every plug-in."""
     plugins = find_plugins()
-    ours = [Listed(name, BUILT_IN_SOURCE, recipe) for name, recipe in SCHEDULERS.items()]
-    return ours + [_listed(plugin, plugins) for plugin in plugins]
+    ours = [SchedulerEntry(name, BUILT_IN_SOURCE, recipe) for name, recipe in SCHEDULERS.items()]
+    return ours + [_entry(plugin, plugins) for plugin in plugins]
 
 
 def find_scheduler(scheduler: str | Recipe) -> Recipe:
-    """The recipe with this name, ours or of a plug-in; a recipe given as such is only looked over."""
+    """The recipe with this name, ours or of a plug-in; a recipe given as such is only checked."""
     if not isinstance(scheduler, str):
-        return _look_over(scheduler)
+        return _checked(scheduler)
     if scheduler in SCHEDULERS:
         return SCHEDULERS[scheduler]
     plugins = find_plugins()
@@ -85,7 +87,7 @@ def is_registered(recipe: Recipe) -> bool:
         return False
 
 
-def _look_over(recipe: Recipe) -> Recipe:
+def _checked(recipe: Recipe) -> Recipe:
     try:
         as_recipe(recipe)
     except InputError as error:
@@ -101,16 +103,16 @@ def _hint(name: str, plugins: list[Plugin]) -> str:
     return f"did you mean {' or '.join(close)}?" if close else f"there are {', '.join(names)}"
 
 
-def _listed(plugin: Plugin, plugins: list[Plugin]) -> Listed:
+def _entry(plugin: Plugin, plugins: list[Plugin]) -> SchedulerEntry:
     name, source = plugin.name, plugin.distribution
     if name in SCHEDULERS:
-        return Listed(name, source, None, "the built-in scheduler of this name is used instead")
+        return SchedulerEntry(name, source, None, "the built-in scheduler of this name is used instead")
     if others := [other.source for other in plugins if other.name == name and other is not plugin]:
-        return Listed(name, source, None, f"also offered by {', '.join(others)}")
+        return SchedulerEntry(name, source, None, f"also offered by {', '.join(others)}")
     try:
-        return Listed(name, source, plugin.load())
+        return SchedulerEntry(name, source, plugin.load())
     except InputError as error:
-        return Listed(name, source, None, str(error))
+        return SchedulerEntry(name, source, None, str(error))
 
 
 def build_scheduler(
@@ -157,6 +159,38 @@ def build_scheduler(
         )
 
     return Scheduler(nodes, make_state, build, check=check, on_tick=on_tick)
+
+
+class _RecordedParameters:
+    """Parameters that note which of them are read."""
+
+    def __init__(self, parameters: Parameters) -> None:
+        self._parameters = parameters
+        self.read: set[str] = set()
+
+    def __getattr__(self, name: str) -> Any:
+        self.read.add(name)
+        return getattr(self._parameters, name)
+
+
+def warn_of_idle_settings(
+    schedulers: Iterable[str | Recipe], nodes: Sequence[NodeSpec], parameters: Parameters, given: Iterable[str]
+) -> None:
+    """One line of warning about parameters that were `given` but that none of these schedulers reads.
+
+    What a scheduler and its quota read is seen by building one for a single node: parts take their parameters then.
+    """
+    idle = [item.name for item in Parameters.describe() if item.name in set(given) and not item.every_run]
+    recipes = [find_scheduler(scheduler) for scheduler in schedulers]
+    for recipe in recipes if idle else ():
+        recorded = _RecordedParameters(parameters)
+        build_scheduler(recipe, nodes[:1], cast(Parameters, recorded), period=HOUR)
+        idle = [name for name in idle if name not in recorded.read]
+    if idle:
+        under = ", ".join(f"{recipe.name} (quota: {quota_in_force(recipe, parameters)})" for recipe in recipes)
+        warn_once(f"{', '.join(idle)}: no effect under {under}; gfs parameters says what they are for")
+    if parameters.country and not parameters.first_day:
+        warn_once("country: no effect without first_day, the date that time 0 begins")
 
 
 def has_leases(recipe: Recipe) -> bool:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import cloudpickle
 
-from gfs.assembly.plugins import in_a_line
+from gfs.assembly.plugins import one_line
 from gfs.assembly.recipes import Recipe
 from gfs.assembly.schedulers import find_scheduler, is_registered
 from gfs.domain.errors import InputError
@@ -64,6 +64,6 @@ def unpack_scheduler(packed: PackedScheduler) -> Recipe:
 
 def _not_portable(name: str, error: Exception) -> InputError:
     return InputError(
-        f"scheduler {name!r} cannot be handed to a process of its own ({in_a_line(error)}):"
+        f"scheduler {name!r} cannot be handed to a process of its own ({one_line(error)}):"
         " put it into an installed module, without open files or locks in it, or set workers to 1"
     )

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gfs.cli.console import note, show
-from gfs.cli.names import parse_names
 from gfs.cli.options import (
     RESULTS,
     RUN,
@@ -23,6 +22,7 @@ from gfs.cli.options import (
     Settings,
     SkipBadRows,
     Window,
+    parse_names,
 )
 from gfs.cli.outputs import JSON, PAGES, STDOUT, Outputs
 
@@ -47,7 +47,7 @@ def compare(
         typer.Option(
             "--schedulers",
             metavar="A,B,C",
-            help="Those of gfs schedulers to set side by side.",
+            help="The schedulers to compare; gfs schedulers lists them.",
             rich_help_panel=RUN,
         ),
     ] = "gfs,yarn-cs,static",
@@ -62,7 +62,7 @@ def compare(
             "--workers",
             min=1,
             metavar="N",
-            help="Runs at the same time; by default one a core for large traces.",
+            help="Runs at the same time; by default one per core for large traces.",
             rich_help_panel=RUN,
         ),
     ] = None,
@@ -80,12 +80,13 @@ def compare(
     ] = None,
     json: Json = None,
 ) -> None:
-    """Simulate a trace under several schedulers and set them side by side in one table.
+    """Simulate a trace under several schedulers and compare them in one table.
 
     The best value of every column is marked. All schedulers get the same tasks,
     nodes and parameters.
     """
     from gfs.api import Comparison
+    from gfs.assembly.schedulers import warn_of_idle_settings
     from gfs.batch.comparison import run_all
     from gfs.cli.bars import bars
     from gfs.cli.trace_input import read_run_input, workload_text
@@ -105,6 +106,7 @@ def compare(
             window=window,
             skip_bad_rows=skip_bad_rows,
         )
+        warn_of_idle_settings(names, given.workload.nodes, given.parameters, given.named)
         at_once = _workers(workers, given.workload, names)
         with bars(names, len(given.workload.tasks), in_turn=at_once == 1) as running:
             results = run_all(
@@ -118,13 +120,13 @@ def compare(
                 check=check,
                 record_quota=html is not None,
             )
-        if json != STDOUT:
-            title = f"{given.workload.name}: {workload_text(given.workload)}"
-            rows = [(result.scheduler, result.metrics) for result in results]
-            show(comparison_table(rows, title, [result.quota_in_force for result in results]))
-        note(f"simulated in {sum(result.seconds for result in results):.2f} CPU seconds")
         outputs.save(html, lambda path: comparison_page(results, given.workload, path))
         outputs.save_json(json, Comparison(tuple(results), given.workload).summary())
+    if json != STDOUT:
+        title = f"{given.workload.name}: {workload_text(given.workload)}"
+        rows = [(result.scheduler, result.metrics) for result in results]
+        show(comparison_table(rows, title, [result.quota_in_force for result in results]))
+    note(f"simulated in {sum(result.seconds for result in results):.2f} CPU seconds")
 
 
 def _names(text: str) -> list[str]:

@@ -1,11 +1,12 @@
-"""Where words go: results to standard output, remarks and errors to standard error."""
+"""Text on the terminal: results to standard output, remarks and errors to standard error."""
 
 from __future__ import annotations
 
 import codecs
+import io
+import os
 import sys
 from collections.abc import Iterator
-from io import TextIOWrapper
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import typer
@@ -13,11 +14,15 @@ import typer
 from gfs.domain.text import printable
 
 if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
     from rich.console import Console, RenderableType
 
 PLAIN = {"–": "-", "—": "-", "−": "-", "×": "x", "★": "*", "…": ".", "≥": ">", "≤": "<", "│": "|"}
 PLAIN |= dict(zip("▁▂▃▄▅▆▇█▒░", "..::++##%-", strict=True))  # of small plots
-"""What stands for a character that the terminal does not have; '?' for the rest."""
+"""Replacements for characters that the terminal's encoding lacks; '?' for the rest."""
+
+CONTROLS = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160)) if chr(code) not in "\n\t"}
+"""Control characters, which could move the cursor or change colors, as visible text."""
 
 FAILED = 2
 """Exit code for everything the user can correct."""
@@ -58,20 +63,41 @@ def note(text: str) -> None:
 
 
 def fail(message: str) -> NoReturn:
-    """Say what is wrong and leave with exit code 2."""
+    """Print an error and leave with exit code 2."""
     note(f"error: {message}")
     raise typer.Exit(FAILED)
 
 
-def forgive_encodings() -> None:
-    """Never fail over a character that the terminal cannot show."""
-    codecs.register_error("gfs-plain", _plain)
+def prepare_streams() -> None:
+    """Let printing never fail: neither over a character the terminal lacks nor because nobody reads any more."""
+    codecs.register_error("gfs-plain", _replace_unprintable)
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, TextIOWrapper):
+        if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="gfs-plain")
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        raw = _PipeSafeFile(sys.stdout.fileno(), "w", closefd=False)
+        sys.stdout = io.TextIOWrapper(
+            io.BufferedWriter(raw),
+            encoding=sys.stdout.encoding,
+            errors="gfs-plain",
+            line_buffering=sys.stdout.line_buffering,
+        )
 
 
-def _plain(error: UnicodeError) -> tuple[str, int]:
+class _PipeSafeFile(io.FileIO):
+    """Standard output whose reader may leave early (`| head`): the rest is dropped, the command goes on."""
+
+    def write(self, data: ReadableBuffer, /) -> int:
+        try:
+            return super().write(data)
+        except BrokenPipeError:
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, self.fileno())
+            os.close(nowhere)
+            return super().write(data)
+
+
+def _replace_unprintable(error: UnicodeError) -> tuple[str, int]:
     if not isinstance(error, UnicodeEncodeError):
         raise error
     return "".join(PLAIN.get(c, "?") for c in error.object[error.start : error.end]), error.end

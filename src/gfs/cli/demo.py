@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import shlex
+import shutil
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,7 +13,7 @@ import typer
 
 from gfs.cli.console import say, show
 from gfs.cli.options import Force, Seed
-from gfs.cli.outputs import json_text, make_folder
+from gfs.cli.outputs import check_folder, json_text, make_folder
 
 if TYPE_CHECKING:
     from gfs.assembly.result import RunResult
@@ -26,13 +29,13 @@ def demo(
     out: Annotated[
         Path,
         typer.Option(
-            "--out", metavar="DIR", readable=False, help="Folder for the report and the data; made if need be."
+            "--out", metavar="DIR", readable=False, help="Folder for the report and the data; created if need be."
         ),
     ] = Path("demo-output"),
     seed: Seed = 0,
     force: Force = False,
 ) -> None:
-    """Make up a small busy cluster, run three schedulers on it and write a report. Start here.
+    """Generate a small busy cluster, run three schedulers on it and write a report. Start here.
 
     Prints the comparison and writes report.html (works offline), the trace, the
     numbers and the event log.
@@ -50,13 +53,13 @@ def demo(
     from gfs.workloads import generate, write_trace
 
     files = ("report.html", "summary.json", "events.csv", "jobs.csv", "nodes.csv")
-    make_folder(out, files, force)
+    check_folder(out, files, force)
     report, summary, events = out / "report.html", out / "summary.json", out / "events.csv"
     with Outputs() as outputs:
-        for name in files:
+        for name in files if out.is_dir() else ():
             outputs.plan(out / name)
         workload = generate("demo", seed=seed)
-        say("A made-up week of a small, busy cluster:")
+        say("A synthetic week of a small, busy cluster:")
         say(f"{workload_text(workload)}.")
         say("High-priority (HP) tasks are never evicted; spot tasks use what they leave.")
         say()
@@ -70,19 +73,24 @@ def demo(
                 record_quota=True,
                 seed=seed,
             )
-        rows = [(result.scheduler, result.metrics) for result in results]
-        show(comparison_table(rows, quotas=[result.quota_in_force for result in results]))
-        comparison = Comparison(tuple(results), workload)
+        make_folder(out)
         jobs_file, nodes_file = write_trace(workload, out)
+        outputs.written(jobs_file, nodes_file)
         write_table(results[0].events, events)
-        write_text(summary, json_text(comparison.summary()) + "\n")
+        outputs.written(events)
+        write_text(summary, json_text(Comparison(tuple(results), workload).summary()) + "\n")
+        outputs.written(summary)
         comparison_page(results, workload, report)
+        outputs.written(report)
         record_ours(out, files)
-    _closing_words(results[0], report, events, jobs_file, nodes_file)
+    rows = [(result.scheduler, result.metrics) for result in results]
+    show(comparison_table(rows, quotas=[result.quota_in_force for result in results]))
+    _print_next_steps(results[0], report, events, jobs_file, nodes_file)
 
 
-def _closing_words(result: RunResult, report: Path, events: Path, jobs_file: Path, nodes_file: Path) -> None:
-    """Where everything is and what to try next, in commands that work as they stand."""
+def _print_next_steps(result: RunResult, report: Path, events: Path, jobs_file: Path, nodes_file: Path) -> None:
+    """Where everything is and what to try next, in commands that can be copied as they are."""
+    gfs = _gfs_command()
     trace = f"--jobs {shlex.quote(str(jobs_file))} --nodes {shlex.quote(str(nodes_file))}"
     log = shlex.quote(str(events))
     say()
@@ -91,13 +99,23 @@ def _closing_words(result: RunResult, report: Path, events: Path, jobs_file: Pat
     say()
     say("Try next")
     say("  why a task waited and was evicted:")
-    say(f"    gfs explain --events {log} {shlex.quote(_evicted_task(result.events))}")
+    say(f"    {gfs} explain --events {log} {shlex.quote(_evicted_task(result.events))}")
     say("  what the trace asks for, with plots:")
-    say(f"    gfs trace inspect {trace}")
+    say(f"    {gfs} trace inspect {trace}")
     say("  what a quota for spot tasks changes:")
-    say(f"    gfs compare {trace} --set quota=fixed --set quota_share=0.3")
+    say(f"    {gfs} compare {trace} --set quota=fixed --set quota_share=0.3")
     say("  your own trace: give your files, in the same columns, to")
-    say("    gfs trace check --jobs JOBS.csv --nodes NODES.csv")
+    say(f"    {gfs} trace check --jobs JOBS.csv --nodes NODES.csv")
+
+
+def _gfs_command() -> str:
+    """How this program is called: `gfs`, or with its path where the shell would not find it."""
+    script = Path(sys.argv[0])
+    found = shutil.which("gfs")
+    if found or script.name != "gfs" or not script.is_file():
+        return "gfs" if found else f"{shlex.quote(sys.executable)} -m gfs.cli.main"
+    near = os.path.relpath(script)
+    return shlex.quote(near if len(near) < len(str(script.absolute())) else str(script.absolute()))
 
 
 def _evicted_task(events: Any) -> str:

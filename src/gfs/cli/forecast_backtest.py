@@ -29,16 +29,16 @@ from gfs.cli.outputs import PAGES, Outputs
 
 EPILOG = """Examples:
 
-gfs forecast backtest --series demand.csv --out backtest.html
+gfs forecast backtest --series demand.csv --html backtest.html
 
-gfs forecast backtest --jobs jobs.csv --nodes nodes.csv --models persistence,orgquantile --out b.html"""
+gfs forecast backtest --jobs jobs.csv --nodes nodes.csv --models persistence,orgquantile --html b.html"""
 
 
 def backtest(
     out: Annotated[
         Path,
         typer.Option(
-            "--out",
+            "--html",
             metavar="FILE",
             readable=False,
             help="The page: one HTML file that works offline.",

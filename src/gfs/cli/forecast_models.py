@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from gfs.cli.console import note
 from gfs.cli.forecast_options import WINDOW
-from gfs.cli.names import parse_names
+from gfs.cli.options import parse_names
 from gfs.domain.errors import InputError
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def note_idle_options(names: Sequence[str], window: int, country: str, history: 
 
     chosen = [find_model(name) for name in names]
     if window != WINDOW and not any(model.windowed for model in chosen):
-        note("--window changes nothing: none of these forecasters looks at a window of fixed length")
+        note("--look-back changes nothing: none of these forecasters looks at a window of fixed length")
     if country and not any(model.dated for model in chosen):
         note("--country changes nothing: none of these forecasters knows holidays")
     elif country and history.first_day is None:

@@ -78,7 +78,7 @@ Models = Annotated[
 LookBack = Annotated[
     int,
     typer.Option(
-        "--window",
+        "--look-back",
         metavar="N",
         min=1,
         help="Hours that forecasters with a window of fixed length look back.",

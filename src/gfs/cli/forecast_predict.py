@@ -33,11 +33,11 @@ if TYPE_CHECKING:
 
 EPILOG = """Examples:
 
-gfs forecast predict --series demand.csv --plot next.html
+gfs forecast predict --series demand.csv --html next.html
 
 gfs forecast predict --jobs jobs.csv --nodes nodes.csv --horizon 24 --top 3
 
-gfs forecast predict --events events.csv --bounds 0.5,0.99 --out next.csv --json -"""
+gfs forecast predict --events events.csv --bounds 0.5,0.99 --table next.csv --json -"""
 
 
 def predict(
@@ -82,7 +82,7 @@ def predict(
     plot: Annotated[
         Path | None,
         typer.Option(
-            "--plot",
+            "--html",
             metavar="FILE",
             readable=False,
             help="Write a page with the bands of every series; works offline.",
@@ -92,7 +92,7 @@ def predict(
     out: Annotated[
         Path | None,
         typer.Option(
-            "--out",
+            "--table",
             metavar="FILE",
             readable=False,
             help="Write a row per series and hour: .csv, .csv.gz or .parquet.",

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import sys
+from collections.abc import Callable
 from typing import Annotated
 
 import typer
@@ -14,10 +16,9 @@ from gfs.cli import (
     forecast_backtest,
     forecast_evaluate,
     forecast_predict,
-    parameters,
+    listings,
     plan,
     reproduce,
-    schedulers,
     simulate,
     sweep,
     trace_check,
@@ -25,26 +26,29 @@ from gfs.cli import (
     trace_generate,
     trace_inspect,
 )
-from gfs.cli.console import INTERRUPTED, forgive_encodings
-from gfs.cli.guard import NOTHING_WRITTEN, GuardedGroup
+from gfs.cli.command import NOTHING_WRITTEN, WARNINGS, Command, CommandGroup
+from gfs.cli.console import INTERRUPTED, note, prepare_streams
 from gfs.version import __version__
 
 app = typer.Typer(
     name="gfs",
-    cls=GuardedGroup,
+    cls=CommandGroup,
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
     epilog="New here? Run: gfs demo. Every command explains itself: gfs simulate --help",
 )
 trace = typer.Typer(
+    cls=CommandGroup,
     no_args_is_help=True,
     rich_markup_mode="rich",
     help="Make, check, look at and convert traces (jobs and nodes).",
     epilog="Example: gfs trace generate --preset demo --out my-trace",
 )
 forecast = typer.Typer(
+    cls=CommandGroup,
     no_args_is_help=True,
     rich_markup_mode="rich",
     help="Forecast the GPU demand of organizations, and measure how good forecasts are.",
@@ -59,26 +63,31 @@ sweeps = typer.Typer(
     epilog=sweep.EPILOG,
 )
 
-app.command("demo", epilog=demo.EPILOG)(demo.demo)
-app.command("simulate", epilog=simulate.EPILOG)(simulate.simulate)
-app.command("compare", epilog=compare.EPILOG)(compare.compare)
-app.command("explain", epilog=explain.EPILOG)(explain.explain)
-app.command("reproduce", epilog=reproduce.EPILOG)(reproduce.reproduce)
+
+def _add(group: typer.Typer, name: str, run: Callable[..., None], epilog: str | None = None) -> None:
+    group.command(name, cls=Command, epilog=epilog)(run)
+
+
+_add(app, "demo", demo.demo, demo.EPILOG)
+_add(app, "simulate", simulate.simulate, simulate.EPILOG)
+_add(app, "compare", compare.compare, compare.EPILOG)
+_add(app, "explain", explain.explain, explain.EPILOG)
+_add(app, "reproduce", reproduce.reproduce, reproduce.EPILOG)
 app.add_typer(sweeps, name="sweep")
-app.command("plan", epilog=plan.EPILOG)(plan.plan)
+_add(app, "plan", plan.plan, plan.EPILOG)
 app.add_typer(trace, name="trace")
 app.add_typer(forecast, name="forecast")
-app.command("schedulers", epilog=schedulers.EPILOG)(schedulers.schedulers)
-app.command("parameters", epilog=parameters.EPILOG)(parameters.parameters)
-sweeps.command("run")(sweep.run)
-sweeps.command("show")(sweep.show_results)
-trace.command("generate", epilog=trace_generate.EPILOG)(trace_generate.generate)
-trace.command("check", epilog=trace_check.EPILOG)(trace_check.check)
-trace.command("inspect", epilog=trace_inspect.EPILOG)(trace_inspect.inspect)
-trace.command("convert", epilog=trace_convert.EPILOG)(trace_convert.convert)
-forecast.command("predict", epilog=forecast_predict.EPILOG)(forecast_predict.predict)
-forecast.command("backtest", epilog=forecast_backtest.EPILOG)(forecast_backtest.backtest)
-forecast.command("evaluate", epilog=forecast_evaluate.EPILOG)(forecast_evaluate.evaluate)
+_add(app, "schedulers", listings.schedulers, listings.SCHEDULERS_EPILOG)
+_add(app, "parameters", listings.parameters, listings.PARAMETERS_EPILOG)
+_add(sweeps, "run", sweep.run, sweep.EPILOG)
+_add(sweeps, "show", sweep.show_results, sweep.EPILOG)
+_add(trace, "generate", trace_generate.generate, trace_generate.EPILOG)
+_add(trace, "check", trace_check.check, trace_check.EPILOG)
+_add(trace, "inspect", trace_inspect.inspect, trace_inspect.EPILOG)
+_add(trace, "convert", trace_convert.convert, trace_convert.EPILOG)
+_add(forecast, "predict", forecast_predict.predict, forecast_predict.EPILOG)
+_add(forecast, "backtest", forecast_backtest.backtest, forecast_backtest.EPILOG)
+_add(forecast, "evaluate", forecast_evaluate.evaluate, forecast_evaluate.EPILOG)
 
 
 def _print_version(wanted: bool) -> None:
@@ -93,16 +102,17 @@ def root(
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
-    """Run guaranteed and preemptible GPU work on the same cards: simulate, compare, explain."""
+    """Run guaranteed and preemptible GPU work on the same GPUs: simulate, compare, explain."""
+    logging.getLogger("gfs").addHandler(WARNINGS)  # adding it again changes nothing
 
 
 def main() -> None:
     """What the `gfs` command runs."""
-    forgive_encodings()
+    prepare_streams()
     try:
         app()
     except KeyboardInterrupt:  # before a command began
-        typer.echo(NOTHING_WRITTEN, err=True)
+        note(NOTHING_WRITTEN)
         sys.exit(INTERRUPTED)
 
 

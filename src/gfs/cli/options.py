@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from gfs.domain.errors import InputError
 
 TRACE = "Trace"
 RUN = "What is simulated"
@@ -32,7 +35,7 @@ NodeEvents = Annotated[
         "--node-events",
         metavar="FILE",
         readable=False,
-        help="What happens to nodes (time, node, event): failures, repairs, cordons.",
+        help="Events of nodes (time, node, event): failures, repairs, cordons.",
         rich_help_panel=TRACE,
     ),
 ]
@@ -45,7 +48,7 @@ Settings = Annotated[
     typer.Option(
         "--set",
         metavar="KEY=VALUE",
-        help="Change a parameter; may be repeated. gfs parameters lists them.",
+        help="Change a parameter, such as quota=fixed or p=0.95; may be repeated. gfs parameters lists them.",
         rich_help_panel=RUN,
     ),
 ]
@@ -55,7 +58,7 @@ Config = Annotated[
         "--config",
         metavar="FILE",
         readable=False,
-        help="Parameters from a TOML file; --set wins.",
+        help="Parameters from a TOML file of name = value lines; --set wins.",
         rich_help_panel=RUN,
     ),
 ]
@@ -74,13 +77,11 @@ Seed = Annotated[
 ]
 RunSeed = Annotated[
     int,
-    typer.Option(
-        "--seed", metavar="N", min=0, help="Seed of whatever a scheduler draws at random.", rich_help_panel=RUN
-    ),
+    typer.Option("--seed", metavar="N", min=0, help="Seed of schedulers with random choices.", rich_help_panel=RUN),
 ]
 Check = Annotated[
     bool,
-    typer.Option("--check", help="Verify every promise at every decision (slow).", rich_help_panel=RUN),
+    typer.Option("--check", help="Verify all invariants after every decision (slow).", rich_help_panel=RUN),
 ]
 Json = Annotated[
     Path | None,
@@ -98,7 +99,7 @@ ResultFolder = Annotated[
         "--out",
         metavar="DIR",
         readable=False,
-        help="Folder for the results and all that was computed; made if need be.",
+        help="Folder for the results and the cache of computed runs; created if it does not exist.",
         rich_help_panel=RESULTS,
     ),
 ]
@@ -109,6 +110,18 @@ Force = Annotated[
 RunsAtOnce = Annotated[
     int | None,
     typer.Option(
-        "--workers", min=1, metavar="N", help="Runs at the same time; by default one a core.", rich_help_panel=RUN
+        "--workers", min=1, metavar="N", help="Runs at the same time; by default one per core.", rich_help_panel=RUN
     ),
 ]
+
+
+def parse_names(text: str, kind: str, find: Callable[[str], object], none: str) -> list[str]:
+    """The names in a list like 'gfs,static', each known to `find` and named once; `none`: the error if it is empty."""
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    if not names:
+        raise InputError(none)
+    for name in names:
+        find(name)
+        if names.count(name) > 1:
+            raise InputError(f"{kind} {name} is named twice: name each once")
+    return names

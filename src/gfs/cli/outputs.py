@@ -61,8 +61,12 @@ class Outputs:
             write(path)
             if path.parent == self._folder:
                 record_ours(path.parent, [path.name])
-            self._written.append(path)
+            self.written(path)
             note(f"wrote {path}")
+
+    def written(self, *paths: Path) -> None:
+        """Note that these files are complete."""
+        self._written += paths
 
     def save_json(self, path: Path | None, value: Any) -> None:
         """Write a value as JSON; the path - prints it."""
@@ -74,20 +78,29 @@ class Outputs:
             self.save(path, lambda file: write_text(file, json_text(value) + "\n"))
 
 
-def make_folder(folder: Path, files: Sequence[str], force: bool) -> None:
-    """Make a folder for results, before anything else is done; raises if it has other people's `files`."""
+def check_folder(folder: Path, files: Sequence[str] = (), force: bool = False) -> None:
+    """Say before the work if results could not be written into this folder; it need not exist yet.
+
+    Unless `force`, it must not hold other people's `files`.
+    """
     from gfs.files import check_ours
 
-    if folder.exists() and not folder.is_dir():
-        raise InputError(f"{folder}: is a file; name a folder")
+    nearest = next(place for place in (folder, *folder.absolute().parents) if place.exists())
+    if not nearest.is_dir():
+        raise InputError(f"{nearest}: is a file; name a folder")
+    if not os.access(nearest, os.W_OK):
+        raise InputError(f"{nearest}: no permission to write into it")
+    if nearest == folder and not force:
+        check_ours(folder, files)
+
+
+def make_folder(folder: Path, files: Sequence[str] = (), force: bool = False) -> None:
+    """Create a folder for results, if it does not exist: when the first of them is to be written."""
+    check_folder(folder, files, force)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(f"{folder}: cannot be made: {error.strerror or error}") from error
-    if not os.access(folder, os.W_OK):
-        raise InputError(f"{folder}: no permission to write into it")
-    if not force:
-        check_ours(folder, files)
+    except (OSError, ValueError) as error:
+        raise InputError(f"{folder}: cannot be created: {getattr(error, 'strerror', None) or error}") from error
 
 
 def json_text(value: Any) -> str:

@@ -12,8 +12,7 @@ import typer
 
 from gfs.cli.console import say
 from gfs.cli.job_progress import end_with_workers, job_progress, result_folder
-from gfs.cli.names import parse_names
-from gfs.cli.options import RUN, Force, ResultFolder, RunsAtOnce
+from gfs.cli.options import RUN, Force, ResultFolder, RunsAtOnce, parse_names
 from gfs.cli.outputs import Outputs
 from gfs.domain.errors import InputError
 

@@ -38,7 +38,7 @@ def simulate(
     scheduler: Annotated[
         str,
         typer.Option(
-            "--scheduler", metavar="NAME", help="One of those that gfs schedulers lists.", rich_help_panel=RUN
+            "--scheduler", metavar="NAME", help="The scheduler; gfs schedulers lists them.", rich_help_panel=RUN
         ),
     ] = "gfs",
     settings: Settings = None,
@@ -61,7 +61,7 @@ def simulate(
     quota: Annotated[
         Path | None,
         typer.Option(
-            "--quota",
+            "--quota-log",
             metavar="FILE",
             readable=False,
             help="Write the spot quota at every tick: .csv, .csv.gz or .parquet.",
@@ -73,10 +73,13 @@ def simulate(
     """Simulate a trace under one scheduler and print how long tasks waited and what evictions cost.
 
     Every task runs until it is done or cancelled. The event log (--events) holds every
-    submission, start, finish, eviction, loss and cancellation with its reason; gfs explain reads it.
+    submission, start, finish, eviction, loss and cancellation with its reason; gfs
+    explain reads it. Parameters that --set takes: p, the probability that HP demand
+    stays below its forecast; guarantee_hours, the hours H that a spot task is promised;
+    eta_min and eta_max, how far feedback may correct the quota. gfs parameters lists all.
     """
     from gfs.assembly.run import run_simulation
-    from gfs.assembly.schedulers import find_scheduler
+    from gfs.assembly.schedulers import find_scheduler, warn_of_idle_settings
     from gfs.cli.bars import bars
     from gfs.cli.tables import forecasting_text, kept_text, pools_table, result_table, solver_text
     from gfs.cli.trace_input import read_run_input
@@ -96,6 +99,7 @@ def simulate(
             window=window,
             skip_bad_rows=skip_bad_rows,
         )
+        warn_of_idle_settings([scheduler], given.workload.nodes, given.parameters, given.named)
         with bars([scheduler], len(given.workload.tasks)) as running:
             result = run_simulation(
                 given.workload,
@@ -107,15 +111,6 @@ def simulate(
                 record_quota=quota is not None,
                 progress=partial(running.update, scheduler),
             )
-        if json != STDOUT:
-            show(result_table(result), pools_table(result))
-        note(f"simulated in {result.seconds:.2f} CPU seconds")
-        if result.solver is not None:
-            note(solver_text(result.solver))
-        if result.forecasting is not None:
-            note(forecasting_text(result.forecasting))
-        if result.kept is not None:
-            note(kept_text(result.kept))
         outputs.save(events, lambda path: write_table(result.events, path))
         if result.quota is not None:
             table = result.quota
@@ -123,3 +118,12 @@ def simulate(
             if not table.num_rows:
                 note(f"{scheduler} ran without a quota, so {quota} is empty; try --set quota=fixed")
         outputs.save_json(json, {"runs": [result.summary()]})
+    if json != STDOUT:
+        show(result_table(result), pools_table(result))
+    note(f"simulated in {result.seconds:.2f} CPU seconds")
+    if result.solver is not None:
+        note(solver_text(result.solver))
+    if result.forecasting is not None:
+        note(forecasting_text(result.forecasting))
+    if result.kept is not None:
+        note(kept_text(result.kept))

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from gfs.cli.command import CommandGroup
 from gfs.cli.console import note, say, show
-from gfs.cli.guard import GuardedGroup
 from gfs.cli.job_progress import end_with_workers, job_progress, result_folder
 from gfs.cli.options import RUN, Force, Json, ResultFolder, RunsAtOnce
 from gfs.cli.outputs import JSON, PAGES, STDOUT, Outputs
@@ -24,13 +24,13 @@ gfs sweep sweep.toml --out results
 
 gfs sweep sweep.toml --out results --ray
 
-gfs sweep show results --plot front.html"""
+gfs sweep show results --html front.html"""
 
 SHOWN = 40
 """Rows of the table, unless all are asked for."""
 
 
-class SweepGroup(GuardedGroup):
+class SweepGroup(CommandGroup):
     """`gfs sweep FILE` is `gfs sweep run FILE`; `--ray` without an address means this machine."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
@@ -114,7 +114,7 @@ def show_results(
     every: Annotated[bool, typer.Option("--all", help="Every group of runs, not the best ones alone.")] = False,
     plot: Annotated[
         Path | None,
-        typer.Option("--plot", metavar="FILE", readable=False, help="Draw all groups as an HTML page."),
+        typer.Option("--html", metavar="FILE", readable=False, help="Draw all groups as an HTML page."),
     ] = None,
     json: Json = None,
 ) -> None:

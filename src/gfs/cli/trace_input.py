@@ -24,6 +24,8 @@ class RunInput:
 
     workload: Workload
     parameters: Parameters
+    named: frozenset[str]
+    """The parameters that --set or --config name."""
     window: Window
 
 
@@ -41,13 +43,12 @@ def read_run_input(
     from gfs.api import parse_window
     from gfs.assembly.parameters import Parameters, parse_settings
 
-    base = Parameters() if config is None else Parameters.from_toml(config)
-    parameters = base.changed(parse_settings(settings or ()))
+    parameters, named = Parameters.given(config, parse_settings(settings or ()))
     span = parse_window(window)
     workload = read_workload(jobs, nodes, node_events=node_events, skip_bad_rows=skip_bad_rows, parameters=parameters)
     _require_tasks_inside(workload, span, window)
     _note_idle_defaults(workload, parameters)
-    return RunInput(workload, parameters, span)
+    return RunInput(workload, parameters, named, span)
 
 
 def read_workload(

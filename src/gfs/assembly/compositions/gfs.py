@@ -30,7 +30,7 @@ def _best_fit(context: Context) -> Placer:
     return best_fit(context.pool)
 
 
-def _by_lot(context: Context) -> Preemptor:
+def _at_random(context: Context) -> Preemptor:
     return RandomPreemptor(context.pool, context.state.remember("random", lambda: Random(context.seed)))
 
 
@@ -48,13 +48,13 @@ GFS_E = replace(
     summary="gfs without its estimator: last week's peak instead of a forecast",
     quota="weekly-peak",
 )
-GFS_D = replace(GFS, name="gfs-d", summary="gfs without feedback: eta stays 1", quota="open-loop")
+GFS_D = replace(GFS, name="gfs-d", summary="gfs without feedback: eta stays 1", quota="forecast-no-feedback")
 GFS_S = replace(GFS, name="gfs-s", summary="gfs without its scores: best fit", placer=_best_fit)
 GFS_P = replace(
     GFS,
     name="gfs-p",
-    summary="gfs without its preemption cost: nodes and victims by lot",
-    preemptor=_by_lot,
+    summary="gfs without its preemption cost: random nodes and victims",
+    preemptor=_at_random,
 )
 GFS_SP = replace(GFS_P, name="gfs-sp", summary="gfs without scores and preemption cost", placer=_best_fit)
 ABLATIONS = (GFS_E, GFS_D, GFS_S, GFS_P, GFS_SP)

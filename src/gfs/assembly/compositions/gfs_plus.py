@@ -13,7 +13,7 @@ from gfs.policies.queues import SizedQueue
 
 
 def _keeper(context: Context) -> Keeper:
-    return Keeper(context.state, context.parameters.patience, context.kept)
+    return Keeper(context.state, context.parameters.starvation_timeout, context.kept)
 
 
 def _placer(context: Context, keeper: Keeper) -> Placer:

@@ -1,0 +1,86 @@
+"""What all commands have in common: plain errors, old option names, readable help."""
+
+from __future__ import annotations
+
+import logging
+import re
+from typing import Any
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+from gfs.assembly import aliases
+from gfs.cli.console import INTERRUPTED, fail, note
+from gfs.domain.errors import GfsError
+
+NOTHING_WRITTEN = "interrupted; nothing was written"
+
+
+class Warnings(logging.Handler):
+    """Prints the package's warnings to standard error."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Print one line."""
+        note(f"warning: {record.getMessage()}")
+
+
+WARNINGS = Warnings(logging.WARNING)
+
+
+class CommandGroup(TyperGroup):
+    """A group of commands whose errors become one sentence and an exit code."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        for parameter in self.params:
+            _as_flag(parameter)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command; exit code 2 for what the user can correct, 130 after Ctrl-C."""
+        try:
+            return super().invoke(ctx)
+        except GfsError as error:
+            fail(str(error))
+        except KeyboardInterrupt as stop:
+            note(str(stop) or NOTHING_WRITTEN)
+            raise typer.Exit(INTERRUPTED) from None
+        except OSError as error:
+            where = f"{error.filename}: " if error.filename else ""
+            fail(f"{where}{error.strerror or error}")
+        except MemoryError:
+            fail("there is not enough memory for this trace; try a part of it")
+
+    def get_help_option(self, ctx: Any) -> Any:
+        """`--help`, shown without a type."""
+        return _as_flag(super().get_help_option(ctx))
+
+
+class Command(TyperCommand):
+    """One command."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.help = re.sub(r"(?<!\n)\n(?!\n)", " ", self.help or "")  # the terminal wraps, not the source
+        for parameter in self.params:
+            _as_flag(parameter)
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Read the options; those of earlier versions under their present names."""
+        renamed = aliases.OPTIONS.get(" ".join(ctx.command_path.split()[1:]), {})
+        return super().parse_args(ctx, [_present_option(word, renamed) for word in args])
+
+    def get_help_option(self, ctx: Any) -> Any:
+        """`--help`, shown without a type."""
+        return _as_flag(super().get_help_option(ctx))
+
+
+def _present_option(word: str, renamed: Any) -> str:
+    name, equals, value = word.partition("=")
+    return aliases.present_name("option", name, renamed) + equals + value
+
+
+def _as_flag(parameter: Any) -> Any:
+    """Options that take no value show no type in the help."""
+    if getattr(parameter, "is_flag", False):
+        parameter.metavar = ""
+    return parameter
