@@ -33,7 +33,8 @@ QUICK_BOUNDS = (TIGHT, PAPER)
 BY_QUOTA = {
     "forecast": ("p", "guarantee_hours", "eta"),
     "weekly-peak": ("p", "guarantee_hours", "eta"),
-    "open-loop": ("p", "guarantee_hours"),
+    "forecast-no-feedback": ("p", "guarantee_hours"),
+    "open-loop": ("p", "guarantee_hours"),  # its older name
     "adaptive": ("p", "guarantee_hours"),
 }
 """What moves each quota. The others have nothing to set but a share, or nothing at all."""
