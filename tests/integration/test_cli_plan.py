@@ -165,7 +165,7 @@ class TestErrors:
         result = plan(*words, "--out", tmp_path / "out")
         assert result.exit_code == 2, result.output
         assert said in result.stderr
-        assert not list(tmp_path.rglob("*.json"))
+        assert not (tmp_path / "out").exists(), "a bad option leaves no empty folder"
 
     def test_a_folder_that_is_a_file(self, tmp_path: Path) -> None:
         (tmp_path / "out").write_text("", encoding="utf-8")
@@ -250,6 +250,39 @@ class TestOddTraces:
         result = self.made(tmp_path, work)
         assert result.exit_code == 0, result.output
         assert "With a fixed quota of 75% of each pool" in " ".join(result.stdout.split())
+
+    @pytest.mark.parametrize(
+        ("drafts", "said"),
+        [
+            ([spot("s", lasting=3600)], "With 1 spot run it cannot be told whether 5.00% is kept"),
+            (
+                [
+                    spot("s", gpus=4, lasting=7200),
+                    spot("t", gpus=4, lasting=7200),
+                    hp("h", gpus=8, at=1800, lasting=3600),
+                ],
+                "with no quota there are no more evictions and waits are shorter.",
+            ),
+            (
+                [
+                    spot("s", gpus=4, lasting=7200),
+                    spot("t", gpus=8, lasting=7200),
+                    spot("u", gpus=8, at=60, lasting=7200),
+                ],
+                "It covers 2.02 h: what it gives a month is a rough guess.",
+            ),
+        ],
+        ids=["one spot task", "all evicted", "no HP task"],
+    )
+    def test_three_jobs_give_a_plan_that_says_how_little_they_tell(
+        self, drafts: list[Draft], said: str, tmp_path: Path
+    ) -> None:
+        result = self.made(tmp_path, workload(nodes(8), drafts), "--json", str(tmp_path / "plan.json"))
+        assert result.exit_code == 0, result.output
+        assert said in " ".join(result.stdout.split())
+        tried = json.loads((tmp_path / "plan.json").read_text(encoding="utf-8"))["demand"]
+        tasks = [run["figures"]["spot_tasks"] for run in tried]
+        assert len(set(tasks)) == len(tasks), "no two amounts of spot work are the same tasks"
 
     def test_everything_in_one_moment(self, tmp_path: Path) -> None:
         work = workload(nodes(8), [hp("h", gpus=8), spot("s", gpus=8)])

@@ -16,14 +16,14 @@ def test_useful_and_guaranteed_hours_a_month() -> None:
 
     Its checkpoint is at 1 h: 8 GPU-hours are useful, 4 wasted, and one guarantee period of 1 h is complete. h
     starts 30 s later, after the grace period, and runs for 100 s. From 5530 on s needs 1 h and 40 s of restart,
-    until 9170. The last submission is at 7350: half of that second run (1820 of 3640 s) counts. A month has 730
-    h, the trace 7350 s.
+    until 9170. Without waiting the work would be done at 7350, when late ends: half of the second run of s (1820
+    of 3640 s) counts. A month has 730 h, the trace 7350 s.
     """
     story = play(
         nodes(8),
         spot("s", gpus=8, lasting=2 * HOUR),
         hp("h", gpus=8, at=5400, lasting=100),
-        spot("late", at=7350, lasting=10),
+        spot("late", at=7340, lasting=10),
         scheduler="gfs",
         quota="none",
     )
@@ -42,6 +42,20 @@ def test_all_at_once_counts_until_the_end() -> None:
     found = delivered(story.result.events, story.result.workload, ExecutionRules())
     assert found.period_hours == 1
     assert found.spot_gpu_hours == pytest.approx(4 * 730)
+
+
+def test_a_short_trace_is_not_measured_by_its_submissions() -> None:
+    """Both are submitted within a minute: in that minute nothing is useful yet, in the two hours of work 16 GPU-h."""
+    story = play(
+        nodes(8),
+        spot("s", gpus=4, lasting=2 * HOUR),
+        spot("t", gpus=4, at=60, lasting=2 * HOUR - 60),
+        scheduler="gfs",
+        quota="none",
+    )
+    found = delivered(story.result.events, story.result.workload, ExecutionRules())
+    assert found.period_hours == 2
+    assert found.spot_gpu_hours == pytest.approx((8 + 4 * (2 - 60 / HOUR)) * 365)  # a month is 365 times two hours
 
 
 def test_nothing_submitted_is_nothing_delivered() -> None:

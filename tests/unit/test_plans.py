@@ -51,6 +51,7 @@ def figures(evicted: float, wait: float, **more: Any) -> JobResult:
         "first_half_eviction_rate": evicted,
         "second_half_eviction_rate": evicted,
         "nodes": 4,
+        "period_hours": 24.0,
         "left_out": 0,
     }
     return usual | more
@@ -315,6 +316,29 @@ class TestPlan:
 
         words = "5.00% were evicted in its first half, 6.00% in its second; its second half alone misses the target."
         assert summary_text(self.plan(Uneven())).endswith(words)  # 5% is not beyond 5%
+
+    def test_too_few_runs_and_hours_are_said(self) -> None:
+        class Tiny(Fake):
+            def one(self, run: PlanRun) -> JobResult:
+                return figures(0.0, 60.0, spot_runs=4, spot_evictions=0, period_hours=2.0)
+
+        words = summary_text(self.plan(Tiny()))
+        assert "With 4 spot runs it cannot be told whether 5.00% is kept: one eviction alone would be 25.0%." in words
+        assert words.endswith("It covers 2 h: what it gives a month is a rough guess.")
+
+    def test_other_spot_work_is_tried_only_where_it_is_other(self) -> None:
+        """Of one task a half is still one; of two a quarter and a half are one."""
+        one, two = (replace(request(), spot_tasks=count) for count in (1, 2))
+        assert one.other_scales([0.5, 2.0], tried=[1.0]) == [2.0]
+        assert two.other_scales([0.25], tried=[1.0, 0.5]) == []
+        assert two.other_scales([0.5, 1.5], tried=[1.0]) == [0.5, 1.5]
+
+    def test_where_nothing_meets_the_target_and_today_is_no_worse(self) -> None:
+        class Worse(Fake):
+            def one(self, run: PlanRun) -> JobResult:
+                return figures(0.5, 60.0 if "quota" in dict(run.settings) else 600.0)
+
+        assert "With no quota there are no more evictions and waits are shorter." in summary_text(self.plan(Worse()))
 
     def test_a_cluster_too_small_for_ten_percent(self) -> None:
         made = capacity_plan(request(quick=True), Fake())

@@ -87,13 +87,15 @@ def _around(
 ) -> tuple[list[SettingResult], list[SettingResult]]:
     """The recommended setting with other nodes, and with other spot work."""
     setting, limits = chosen.setting, (request.target, request.max_wait)
-    shares, scales = request.other_shares(), first_scales(chosen.sells(*limits), request.quick)
+    shares = request.other_shares()
+    scales = request.other_scales(first_scales(chosen.sells(*limits), request.quick), tried=[1.0])
     runs = [request.run(setting, node_share=share) for share in shares]
     runs += [request.run(setting, spot_scale=scale) for scale in scales]
     found = _results(compute, [(setting, run) for run in runs])
     what_if, demand = [chosen, *found[: len(shares)]], [chosen, *found[len(shares) :]]
-    last = None if request.quick else last_scale({o.run.spot_scale: o.sells(*limits) for o in demand})
-    if last is not None:
+    tried = {result.run.spot_scale: result.sells(*limits) for result in demand}
+    last = None if request.quick else last_scale(tried)
+    if last is not None and request.other_scales([last], tried):
         demand += _results(compute, [(setting, request.run(setting, spot_scale=last))])
     return (
         sorted(what_if, key=lambda result: result.run.node_share),

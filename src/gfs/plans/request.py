@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from math import isfinite
 
@@ -12,7 +12,7 @@ from gfs.batch.traces import GeneratedTrace, Trace, workload_of
 from gfs.domain.errors import InputError
 from gfs.plans.runs import PlanRun
 from gfs.plans.setting import SearchSpace, Setting, search_space
-from gfs.plans.variants import node_counts
+from gfs.plans.variants import node_counts, spot_count
 from gfs.sweeps.runs import Value
 
 NODE_SHARES = (0.9, 1.1)
@@ -58,6 +58,11 @@ class PlanRequest:
     def other_shares(self) -> list[float]:
         """Shares of the nodes that make a difference: of four nodes, 10% are none."""
         return [share for share, pools in self.pools.items() if any(now != then for now, then in pools.values())]
+
+    def other_scales(self, scales: Iterable[float], tried: Iterable[float]) -> list[float]:
+        """Scales of the spot work that make a difference: a quarter and a half of two tasks are one task."""
+        known = {0, *(spot_count(self.spot_tasks, scale) for scale in tried)}
+        return [scale for scale in scales if spot_count(self.spot_tasks, scale) not in known]
 
 
 def plan_request(

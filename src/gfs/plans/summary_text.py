@@ -6,6 +6,7 @@ import json
 import textwrap
 from typing import Any
 
+from gfs.domain.units import HOUR
 from gfs.plans.plan import CapacityPlan
 from gfs.plans.search import SettingResult
 from gfs.report.columns import amount, percent, short_seconds
@@ -57,16 +58,18 @@ def _today(plan: CapacityPlan) -> str:
 
 
 def _needless(plan: CapacityPlan) -> str:
-    """Said where today's ways are within the target and better: then no forecast is needed for it."""
-    better = [
-        name
-        for name, result in (("the fixed quota", plan.fixed), ("no quota", plan.free))
-        if result.within(plan.request.target) and (result.wait < plan.chosen.wait or not plan.recommendation.meets)
-    ]
-    if not better:
-        return ""
-    kept = "kept as well and waits are shorter" if plan.recommendation.meets else "kept"
-    return f" With {' or with '.join(better)} the target is {kept}: here it takes no forecast."
+    """Where today's ways are as good or better, no forecast is needed: say so."""
+    meets, chosen = plan.recommendation.meets, plan.chosen
+    today = [(name, r) for name, r in (("the fixed quota", plan.fixed), ("no quota", plan.free)) if not r.error]
+    kept = [(name, r) for name, r in today if r.within(plan.request.target)]
+    better = [name for name, r in kept if r.wait < chosen.wait or not meets]
+    if better:
+        words = "kept as well and waits are shorter" if meets else "kept"
+        return f" With {' or with '.join(better)} the target is {words}: here it takes no forecast."
+    better = [name for name, r in today if r.evicted <= chosen.evicted and r.wait < chosen.wait]
+    if better and not meets:
+        return f" With {' or with '.join(better)} there are no more evictions and waits are shorter."
+    return ""
 
 
 def _figures(result: SettingResult) -> str:
@@ -114,7 +117,10 @@ def _sold(plan: CapacityPlan) -> str:
     largest = plan.largest
     limits = f"within the target and a mean wait of {short_seconds(plan.request.max_wait)}"
     if largest is None:
-        return f"Not even {plan.demand[0].run.spot_scale:g} times this spot work can be sold {limits}."
+        least = plan.demand[0].run.spot_scale
+        if least == 1:
+            return f"This spot work cannot be sold {limits}."
+        return f"Not even {least:g} times this spot work can be sold {limits}."
     scale, sold = largest.run.spot_scale, f"{amount(largest.figures['spot_gpu_hours'])} GPU-hours a month"
     failing = next((o.run.spot_scale for o in plan.demand if o.run.spot_scale > scale), None)
     if failing is None:
@@ -131,7 +137,15 @@ def _caution(plan: CapacityPlan) -> str:
     beyond = [f"its {half} alone" for half, rate in zip(HALVES, rates, strict=True) if rate > target]
     evicted = f"{percent(rates[0])} were evicted in its first half, {percent(rates[1])} in its second"
     words = f"One trace is one sample: {evicted}"
-    return f"{words}; {beyond[0]} misses the target." if beyond and plan.recommendation.meets else f"{words}."
+    words += f"; {beyond[0]} misses the target." if beyond and plan.recommendation.meets else "."
+    runs, hours = figures["spot_runs"], figures["period_hours"]
+    if runs * target < 1 and target:
+        count = f"{runs:,} spot run{'s' * (runs != 1)}"
+        one = f": one eviction alone would be {percent(1 / runs)}" if runs else ""
+        words += f" With {count} it cannot be told whether {percent(target)} is kept{one}."
+    if hours < 24:
+        words += f" It covers {short_seconds(hours * HOUR)}: what it gives a month is a rough guess."
+    return words
 
 
 def config_text(plan: CapacityPlan) -> str:

@@ -54,6 +54,11 @@ def with_nodes(workload: Workload, share: float) -> Workload:
     )
 
 
+def spot_count(tasks: int, scale: float) -> int:
+    """How many spot tasks there are at this scale."""
+    return floor(scale) * tasks + floor(tasks * (scale - floor(scale)) + 0.5)
+
+
 def with_spot(workload: Workload, scale: float) -> Workload:
     """With so many times the spot work."""
     if scale == 1 or not workload.tasks:

@@ -1,8 +1,8 @@
-"""What spot tasks got while work was being submitted: GPU-hours of use, and those that came as promised.
+"""What spot tasks got while work was being submitted: useful GPU-hours, and those within their guarantee.
 
 Every task of a simulation runs to its end, so over all of it any setting delivers the same. What tells settings
-apart is how much they deliver in time: here until the last submission. A run that lasts beyond it counts by the
-share of its time that lies before.
+apart is how much they deliver in time: here until the last submission; in a trace of less than a day, until its
+work would be done if no task waited. A run that lasts beyond it counts by the share of its time that lies before.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from gfs.domain.execution import ExecutionRules
-from gfs.domain.units import HOUR
+from gfs.domain.units import DAY, HOUR
 from gfs.domain.workload import Workload
 from gfs.telemetry.metrics import EPS, useful_and_wasted
 from gfs.telemetry.metrics_prices import HOURS_PER_MONTH, default_prices, price_of
@@ -25,7 +25,7 @@ class Delivered:
     """What spot tasks got in a month at this rate."""
 
     period_hours: float
-    """From the first submission to the last, or to the last event if all were submitted at once."""
+    """Of the trace, as above: the same under every setting."""
     spot_gpu_hours: float
     """Useful GPU-hours of spot tasks a month: without work that was lost and without restarts."""
     guaranteed_gpu_hours: float
@@ -42,7 +42,8 @@ def delivered(events: pa.Table, workload: Workload, rules: ExecutionRules) -> De
     if not len(runs.task):
         return Delivered(0.0, 0.0, 0.0, 0.0, 0.0)
     start, end = float(np.nanmin(runs.submitted)), float(np.nanmax(runs.submitted))
-    end = end if end > start else runs.last_event
+    if end - start < DAY:
+        end = float(np.nanmax(tasks.submit + tasks.wanted))
     if end <= start:
         return Delivered(0.0, 0.0, 0.0, 0.0, 0.0)
     spot = tasks.spot[runs.task]
