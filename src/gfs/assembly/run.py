@@ -10,6 +10,7 @@ from gfs.assembly.parameters import Parameters
 from gfs.assembly.recipes import Recipe
 from gfs.assembly.result import ForecastFigures, KeptFigures, RunResult, Window
 from gfs.assembly.schedulers import build_scheduler, check_fits_quota, find_scheduler, has_leases, quota_in_force
+from gfs.domain.errors import InputError
 from gfs.domain.task import Task
 from gfs.domain.units import HOUR
 from gfs.domain.workload import Workload
@@ -20,6 +21,7 @@ from gfs.simulator.gc_paused import gc_paused
 from gfs.telemetry.event_log import EventLog
 from gfs.telemetry.metrics import compute_metrics
 from gfs.telemetry.quota_log import QuotaLog
+from gfs.workloads.plausibility import check_run_length
 
 Progress = Callable[[int], None]
 """Told now and then how many tasks have finished."""
@@ -38,6 +40,9 @@ def run_simulation(
 ) -> RunResult:
     """Run a workload through a scheduler to the end and work out the metrics from the event log."""
     recipe = find_scheduler(scheduler)
+    if seed < 0:
+        raise InputError(f"seed must be 0 or more, not {seed}")
+    check_run_length(workload, parameters.tick)
     log, quota_log, watch, kept = EventLog(workload), QuotaLog(), Stopwatch(time.process_time), KeptCards()
     check_fits_quota(recipe, workload, parameters)
     built = build_scheduler(

@@ -113,6 +113,10 @@ class DemandMeter(Listener):
         ended = step - self._origin - self._steps
         if ended <= 0:
             return
+        if ended > 2 * self._keep:  # all that was known will be forgotten: how long ago it was makes no difference
+            passed = (ended - 2 * self._keep) // STEPS * STEPS
+            self._origin += passed
+            ended -= passed
         if self._steps + ended > self._hourly.shape[1]:
             most = self._keep + SLACK + STEPS
             grown = np.zeros((len(self._hourly), max(min(2 * (self._steps + ended), most), self._steps + ended)))
