@@ -115,8 +115,11 @@ class Comparison(Sequence[RunResult]):
         return len(self.results)
 
     def summary(self) -> dict[str, Any]:
-        """The summary file (docs/reference/files.md)."""
+        """What `gfs compare --json` writes (docs/reference/files.md#summary)."""
         return {"runs": [result.summary() for result in self.results]}
+
+    def __repr__(self) -> str:
+        return "\n".join([f"<Comparison on {self.workload!r}", *(f"  {result!r}" for result in self.results)]) + ">"
 
     def _repr_html_(self) -> str:
         return "".join(result._repr_html_() for result in self.results)
@@ -127,7 +130,7 @@ def compare(
     nodes: Path | str | None = None,
     *,
     node_events: NodeEvents | None = None,
-    schedulers: Sequence[str | Recipe] = ("gfs", "yarn-cs", "static"),
+    schedulers: str | Recipe | Sequence[str | Recipe] = ("gfs", "yarn-cs", "static"),
     config: Path | str | None = None,
     window: Window | str | None = None,
     seed: int = 0,
@@ -140,10 +143,15 @@ def compare(
 ) -> Comparison:
     """Simulate one trace under several schedulers; arguments as for `simulate`.
 
+    `schedulers` is one, a sequence of them, or their names with commas between: "gfs,yarn-cs".
     With `workers` above 1 they run in processes of their own, which is worth it from about 100,000 tasks on. A
     script that does so needs the usual `if __name__ == "__main__":` around its main part, and a recipe of your
     own must be one that can be pickled.
     """
+    if isinstance(schedulers, str):
+        schedulers = [name.strip() for name in schedulers.split(",") if name.strip()]
+    elif not isinstance(schedulers, Sequence):
+        schedulers = [schedulers]
     if not schedulers:
         raise InputError("no scheduler to compare: name at least one, for example gfs,yarn-cs")
     names = [find_scheduler(scheduler).name for scheduler in schedulers]

@@ -29,6 +29,7 @@ from gfs.simulator.engine import Engine
 from gfs.telemetry.event_log import EventLog
 from gfs.telemetry.metrics import compute_metrics
 from gfs.telemetry.quota_log import QuotaLog
+from gfs.workloads.plausibility import check_run_length
 
 Progress = Callable[[int], None]
 """Told now and then how many tasks have finished."""
@@ -49,6 +50,7 @@ def run_simulation(
     if seed < 0:
         raise InputError(f"seed = {seed}: must be 0 or more")
     recipe = find_scheduler(scheduler)
+    check_run_length(workload, parameters.tick)
     log, quota_log, watch, kept = EventLog(workload), QuotaLog(), Stopwatch(time.process_time), KeptCards()
     check_fits_quota(recipe, workload, parameters)
     check_fits_resources(workload, parameters)

@@ -29,11 +29,12 @@ def check(
     """Check a trace: OK and what it holds, or every value that cannot be used, with its row and the reason.
 
     Exit code 2 if there is one, unless --skip-bad-rows says that such rows may be
-    left out.
+    left out. Also prints span and load, with a warning where units look wrong.
     """
     from gfs.cli.tables import bad_rows_table
     from gfs.cli.trace_input import rows_text, workload_text
     from gfs.workloads import read_trace
+    from gfs.workloads.plausibility import plausibility
 
     with Outputs(*(path for path in (jobs, nodes, node_events) if path)) as outputs:
         outputs.plan(json, JSON)
@@ -43,19 +44,24 @@ def check(
             workload, bad = read.workload, read.skipped
         except BadRows as error:
             bad = error.rows
+        seen = None if workload is None else plausibility(workload)
         if json != STDOUT:
             if bad:
                 show(bad_rows_table(bad))
                 say()
-            if workload is not None:
+            if workload is not None and seen is not None:
                 said = f"OK without {rows_text(bad)}" if bad else "OK"
                 say(f"{said}: {workload_text(workload)}")
+                say(seen.text())
+                for warning in seen.warnings:
+                    say(f"warning: {warning}")
         outputs.save_json(
             json,
             {
                 "ok": workload is not None,
                 "tasks": None if workload is None else len(workload.tasks),
                 "nodes": None if workload is None else len(workload.nodes),
+                "plausibility": seen,
                 "bad_rows": [row._asdict() for row in bad],
             },
         )

@@ -42,10 +42,12 @@ def read_run_input(
     """Check the options, then read and check the trace."""
     from gfs.api import parse_window
     from gfs.assembly.parameters import Parameters, parse_settings
+    from gfs.workloads.plausibility import check_run_length
 
     parameters, named = Parameters.given(config, parse_settings(settings or ()))
     span = parse_window(window)
     workload = read_workload(jobs, nodes, node_events=node_events, skip_bad_rows=skip_bad_rows, parameters=parameters)
+    check_run_length(workload, parameters.tick)
     _require_tasks_inside(workload, span, window)
     _note_idle_defaults(workload, parameters)
     return RunInput(workload, parameters, named, span)
@@ -79,13 +81,15 @@ def read_workload(
 
 def own_trace(jobs: Path | None, nodes: Path | None) -> TraceFiles | None:
     """A trace of the user's own for many runs, if there is one. Errors in it show now, not in their midst."""
+    from gfs.assembly.parameters import Parameters
     from gfs.batch.traces import TraceFiles
+    from gfs.workloads.plausibility import check_run_length
 
     if jobs is None and nodes is None:
         return None
     if jobs is None or nodes is None:
         raise InputError("a trace of your own takes both --jobs and --nodes")
-    read_workload(jobs, nodes, skip_bad_rows=False)
+    check_run_length(read_workload(jobs, nodes, skip_bad_rows=False), Parameters().tick)
     return TraceFiles.of(jobs, nodes)
 
 

@@ -6,12 +6,12 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import chain, islice
-from math import isfinite
 
 from gfs.domain.errors import InputError
+from gfs.domain.limits import MOST_GPUS_A_NODE, MOST_SECONDS
 from gfs.domain.node import NODE_EVENTS, NodeEvent, NodeSpec
 from gfs.domain.task import Task
-from gfs.domain.units import MICRO
+from gfs.domain.units import DAY, MICRO
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +33,15 @@ class Workload:
             given = len(getattr(self, name))
             if given != len(self.tasks) and (given or name == "durations"):
                 raise InputError(f"a workload of {len(self.tasks)} tasks needs as many {name}, not {given}")
+
+    def __repr__(self) -> str:
+        spot = sum(task.is_spot for task in self.tasks)
+        pools = ", ".join(f"{gpus:,} {model}" for model, gpus in islice(self.capacity().items(), 6))
+        days = (self.tasks[-1].submit_time - self.tasks[0].submit_time) / DAY if self.tasks else 0.0
+        return (
+            f"<Workload {self.name[:80]!r}: {len(self.tasks) - spot:,} HP and {spot:,} spot tasks in {days:.1f} days,"
+            f" {len(self.nodes):,} nodes ({pools[:200] or 'no'} GPUs)>"
+        )
 
     def capacity(self) -> dict[str, int]:
         """Cards of each GPU model, models in order of first appearance."""
@@ -82,8 +91,8 @@ def _node_event_problems(workload: Workload) -> Iterator[str]:
             yield f"a node event at {time:g} speaks of node {node!r}, which the workload does not have"
         if event not in NODE_EVENTS:
             yield f"node {node} has an event {event!r} at {time:g}: there are {', '.join(NODE_EVENTS)}"
-        if not (isfinite(time) and time >= 0):
-            yield f"node {node} has an event ({event}) at {time}: its time must be 0 or more"
+        if not 0 <= time <= MOST_SECONDS:
+            yield f"node {node} has an event ({event}) at {time}: its time must be 0 to {MOST_SECONDS:,.0f}"
         elif time < before:
             yield f"the node event of {node} at {time:g} is out of order: they go by time"
         else:
@@ -96,8 +105,10 @@ def _problems(workload: Workload) -> Iterator[str]:
     for node in workload.nodes:
         if node.name in names:
             yield f"two nodes are called {node.name}"
-        if node.gpus < 1:
-            yield f"node {node.name} has {node.gpus} cards"
+        if not 1 <= node.gpus <= MOST_GPUS_A_NODE:
+            yield f"node {node.name} has {node.gpus:,} GPUs; it must be 1 to {MOST_GPUS_A_NODE:,}"
+        if "\0" in node.name + node.gpu_model:
+            yield f"node {node.name} has a NUL character in its name or GPU model"
         names.add(node.name)
         sizes.setdefault(node.gpu_model, Counter())[node.gpus] += 1
     names.clear()
@@ -110,8 +121,13 @@ def _problems(workload: Workload) -> Iterator[str]:
             yield f"task {task.name} is out of order: tasks and their index go by submit_time, then name"
         before = task.submit_time
         duration = workload.durations[position]
-        if not (isfinite(task.submit_time) and isfinite(duration) and duration >= 0):
-            yield f"task {task.name} is submitted at {task.submit_time} and lasts {duration} s"
+        if "\0" in task.name + task.organization:
+            yield f"task {task.name} has a NUL character in its name or organization"
+        if not (abs(task.submit_time) <= MOST_SECONDS and 0 <= duration <= MOST_SECONDS):
+            yield (
+                f"task {task.name} is submitted at {task.submit_time} and lasts {duration} s; the most is"
+                f" {MOST_SECONDS:,.0f} s"
+            )
         if workload.cancel_times and not workload.cancel_times[position] >= task.submit_time:
             yield (
                 f"task {task.name} is cancelled at {workload.cancel_times[position]}, before it is submitted"

@@ -74,8 +74,17 @@ class Estimator(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class NormalForecast:
+class ForecastRepr:
+    """A short `repr`: forecasts hold arrays of thousands of numbers."""
+
+    __slots__ = ()
+
+    def __repr__(self: Forecast) -> str:
+        return f"<{type(self).__name__}: {len(self.keys):,} series, {self.hours} hours ahead>"
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class NormalForecast(ForecastRepr):
     """A normal distribution for every series and hour: q = mu + z_p * sigma (SPEC 4)."""
 
     keys: tuple[SeriesKey, ...]

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gfs.domain.errors import InputError
+from gfs.domain.limits import MOST_GPUS
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -48,8 +49,12 @@ class DemandHistory:
     def __post_init__(self) -> None:
         if self.gpus.shape[0] != len(self.keys) or len(self.first) != len(self.keys):
             raise InputError(f"{len(self.keys)} series, but demand of {self.gpus.shape[0]}")
-        if not np.isfinite(self.gpus).all() or (self.gpus < 0).any():
-            raise InputError("demand must be finite and not negative")
+        if not ((self.gpus >= 0) & (self.gpus <= MOST_GPUS)).all():
+            raise InputError(f"demand must be a number of GPUs from 0 to {MOST_GPUS:,.0f}")
+
+    def __repr__(self) -> str:
+        since = f", hour 0 on {self.first_day}" if self.first_day else ""
+        return f"<DemandHistory: {len(self.keys):,} series, hours {self.start:,} to {self.end:,}{since}>"
 
     @classmethod
     def trusted(

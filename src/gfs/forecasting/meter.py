@@ -186,6 +186,10 @@ class DemandMeter(Listener):
         ended = step - record.origin - record.steps
         if ended <= 0:
             return
+        if ended > 2 * self._keep:  # all that was known will be forgotten: how long ago it was makes no difference
+            passed = (ended - 2 * self._keep) // STEPS * STEPS
+            record.origin += passed
+            ended -= passed
         record.make_room(record.steps + ended, most=self._keep + SLACK + STEPS)
         rows = len(self.keys)
         for _ in range(min(ended, STEPS + 1)):

@@ -12,15 +12,15 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from gfs.forecasting.forecast import Forecast
+from gfs.forecasting.forecast import Forecast, ForecastRepr
 from gfs.forecasting.history import WEEK_HOURS, DemandHistory, Floats, Ints, SeriesKey
 
 Spread = Callable[[float], Floats]
 """What to add to a forecast for a probability: series x hours."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ShiftedForecast:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class ShiftedForecast(ForecastRepr):
     """A value for every series and hour; its quantiles lie a known distance away."""
 
     keys: tuple[SeriesKey, ...]

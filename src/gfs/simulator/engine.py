@@ -31,6 +31,7 @@ from gfs.core.run import Run
 from gfs.core.scheduler import Scheduler
 from gfs.domain.errors import StuckError
 from gfs.domain.execution import ExecutionRules
+from gfs.domain.limits import MOST_IDLE
 from gfs.domain.node import NodeEventKind
 from gfs.domain.task import Task
 from gfs.domain.units import DAY
@@ -149,6 +150,8 @@ class Engine:
                 raise self._stuck(total - over)
             if now == next_tick:
                 next_tick += tick
+                if over == following and now - last_moved > MOST_IDLE:  # nothing runs or waits: pass the rest over
+                    next_tick = max(next_tick, _first_tick(next_arrival - tick, tick))
                 events.append(TICK)
                 if self._progress:
                     self._progress(over)

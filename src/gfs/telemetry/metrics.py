@@ -112,6 +112,14 @@ class Metrics:
     leases: bool
     """The scheduler suspends at lease ends: it promises no hours and evicts nobody."""
 
+    def __repr__(self) -> str:
+        spot = self.spot
+        stopped = f"{spot.suspensions:,} suspended" if self.leases else f"{spot.eviction_rate:.2%} of spot runs evicted"
+        return (
+            f"<Metrics: {self.hp.tasks:,} HP tasks waited {self.hp.jqt_mean:.1f} s on average, {spot.tasks:,} spot"
+            f" tasks {spot.jqt_mean:.1f} s; {stopped}; {self.allocation_rate_total:.1%} of GPUs allocated>"
+        )
+
     def to_dict(self) -> dict[str, Any]:
         """The object that stands under "metrics" in the JSON summary."""
         spot = asdict(self.spot)

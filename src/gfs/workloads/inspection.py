@@ -140,6 +140,10 @@ class Inspection:
     """The largest organizations, largest first, and the rest together as 'others'."""
     load: tuple[PoolLoad, ...]
 
+    def __repr__(self) -> str:
+        tasks = sum(each.tasks for each in self.classes)
+        return f"<Inspection of {self.name[:80]!r}: {tasks:,} tasks of {self.organizations:,} organizations>"
+
 
 def inspect(workload: Workload, top_organizations: int = 8) -> Inspection:
     """Look at a workload as the paper's section 2 looks at its trace.

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import ndtri
 
+from gfs.forecasting.forecast import ForecastRepr
 from gfs.forecasting.history import Floats, SeriesKey
 
 LEVELS = (0.05, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99)
@@ -18,8 +19,8 @@ FURTHEST = 1e-4
 _SCORES = ndtri(np.array(LEVELS))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class GridForecast:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class GridForecast(ForecastRepr):
     """A middle and quantiles for every series and hour."""
 
     keys: tuple[SeriesKey, ...]

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from gfs.forecasting.forecast import ForecastRepr
 from gfs.forecasting.history import Floats, SeriesKey
 from gfs.forecasting.orgquantile.bands import Bands
 from gfs.forecasting.orgquantile.calibration import Calibration, Scores, curve_at
@@ -22,8 +23,8 @@ class Curves:
     peak: Floats
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class OrgQuantileForecast:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class OrgQuantileForecast(ForecastRepr):
     """Bounds of the coming hours, of their peak, and of the peak of a sum, each calibrated on its own past."""
 
     keys: tuple[SeriesKey, ...]

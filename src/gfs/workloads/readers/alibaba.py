@@ -56,6 +56,9 @@ class TraceRead:
     first_day: date | None = None
     """The day that second 0 begins, if the trace has timestamps."""
 
+    def __repr__(self) -> str:
+        return f"<TraceRead: {self.workload!r}, {len(self.skipped):,} bad values skipped>"
+
 
 class _Jobs(NamedTuple):
     """The usable rows of a jobs file, in the order of submission."""
