@@ -22,10 +22,12 @@ TRACE = ["--jobs", "jobs.csv", "--nodes", "nodes.csv"]
 NAMES = [*(item.name for item in Parameters.describe()), *PARAMETERS, "admission"]
 
 NASTY = st.sampled_from(
-    ["", " ", "-", "--", "=", ",", ":", "nan", "inf", "-inf", "1e300", "1e400", "-1", "0", "1", "1e-9", "0x10", "1_000"]
-    + ["true", "no", "None", "[]", "{}", "fixed", "forecast", "open-loop", "weekly-peak", "adaptive", "total", "on"]
-    + ["persistence", "CN", "2024-09-30", "9999-12-31", "0001-01-01", "\x1b[2J", "\u202e", "é", "%s", "{0}", "'"]
-    + ["9" * 400, "a" * 5000, "/", "..", "jobs.csv", "x/y.csv", "out.csv", "out.json", "out.html", "out.pdf", "a\nb"]
+    [
+        *("", " ", "-", "--", "=", ",", ":", "nan", "inf", "-inf", "1e300", "1e400", "-1", "0", "1", "1e-9", "0x10"),
+        *("true", "no", "None", "[]", "{}", "fixed", "forecast", "open-loop", "weekly-peak", "adaptive", "total", "on"),
+        *("persistence", "CN", "2024-09-30", "9999-12-31", "0001-01-01", "\x1b[2J", "\u202e", "é", "%s", "{0}", "'"),
+        *("9" * 400, "a" * 5000, "/", "..", "jobs.csv", "x/y.csv", "out.csv", "out.json", "out.html", "out.pdf"),
+    ]
 )
 TEXT = st.one_of(NASTY, st.text(max_size=12), st.floats().map(str), st.integers().map(str))
 
