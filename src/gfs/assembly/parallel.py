@@ -14,6 +14,7 @@ from multiprocessing.queues import Queue
 from queue import Empty
 from typing import Any
 
+from gfs.assembly.definitions import SchedulerDefinition
 from gfs.assembly.parameters import Parameters
 from gfs.assembly.parcels import (
     PackedScheduler,
@@ -22,7 +23,6 @@ from gfs.assembly.parcels import (
     unpack_scheduler,
     unpack_workload,
 )
-from gfs.assembly.recipes import Recipe
 from gfs.assembly.result import RunResult, Window
 from gfs.assembly.run import run_simulation
 from gfs.assembly.schedulers import check_fits_quota, find_scheduler
@@ -37,7 +37,7 @@ REPORT_EVERY = 50
 
 def run_all(
     workload: Workload,
-    schedulers: Sequence[str | Recipe],
+    schedulers: Sequence[str | SchedulerDefinition],
     parameters: Parameters,
     *,
     workers: int,
