@@ -17,8 +17,8 @@ from gfs.version import __version__
 if TYPE_CHECKING:
     from gfs.api import Comparison, RunResult, compare, generate, read_trace, simulate
     from gfs.assembly.context import Context
+    from gfs.assembly.definitions import Composition, SchedulerDefinition
     from gfs.assembly.parameters import Parameters
-    from gfs.assembly.recipes import Composition, Recipe
     from gfs.assembly.schedulers import SCHEDULERS, schedulers
     from gfs.domain.errors import BadRow, BadRows, GfsError, InputError, InvariantError, StuckError
     from gfs.domain.node import NodeEvent, NodeSpec
@@ -40,8 +40,8 @@ __all__ = [
     "NodeSpec",
     "Parameters",
     "Priority",
-    "Recipe",
     "RunResult",
+    "SchedulerDefinition",
     "StuckError",
     "Task",
     "Workload",
@@ -58,7 +58,7 @@ if not TYPE_CHECKING:  # a type checker should complain about unknown names, so 
         "gfs.api": ("Comparison", "RunResult", "compare", "generate", "read_trace", "simulate"),
         "gfs.assembly.context": ("Context",),
         "gfs.assembly.parameters": ("Parameters",),
-        "gfs.assembly.recipes": ("Composition", "Recipe"),
+        "gfs.assembly.definitions": ("Composition", "Recipe", "SchedulerDefinition"),
         "gfs.assembly.schedulers": ("SCHEDULERS", "schedulers"),
         "gfs.domain.errors": ("BadRow", "BadRows", "GfsError", "InputError", "InvariantError", "StuckError"),
         "gfs.domain.node": ("NodeEvent", "NodeSpec"),

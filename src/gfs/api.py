@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from gfs.assembly.definitions import SchedulerDefinition
 from gfs.assembly.parameters import Parameters
-from gfs.assembly.recipes import Recipe
 from gfs.assembly.result import RunResult, Window
 from gfs.assembly.run import Progress, run_simulation, with_task_defaults
 from gfs.assembly.schedulers import find_scheduler, warn_of_idle_settings
@@ -59,7 +59,7 @@ def simulate(
     nodes: Path | str | None = None,
     *,
     node_events: NodeEvents | None = None,
-    scheduler: str | Recipe = "gfs",
+    scheduler: str | SchedulerDefinition = "gfs",
     config: Path | str | None = None,
     window: Window | str | None = None,
     seed: int = 0,
@@ -74,15 +74,15 @@ def simulate(
     `jobs` is a workload or the path of a jobs file, then with the path of its `nodes` file. `node_events` (a file
     or a sequence) are failures, repairs and cordons of nodes, in place of those of the workload. `window` limits
     what is counted: (start, end) in seconds or "START:END". `check` verifies all invariants at every decision.
-    `scheduler` is one of `gfs.schedulers()`, by name, or a recipe of your own, such as a `gfs.Composition`.
+    `scheduler` is one of `gfs.schedulers()`, by name, or a definition of your own, such as a `gfs.Composition`.
     """
-    recipe = find_scheduler(scheduler)
+    definition = find_scheduler(scheduler)
     chosen, given = Parameters.given(config, parameters)
     workload = _workload(jobs, nodes, node_events, chosen, skip_bad_rows)
-    warn_of_idle_settings([recipe], workload.nodes, chosen, given)
+    warn_of_idle_settings([definition], workload.nodes, chosen, given)
     return run_simulation(
         workload,
-        recipe,
+        definition,
         chosen,
         window=parse_window(window),
         seed=seed,
@@ -130,7 +130,7 @@ def compare(
     nodes: Path | str | None = None,
     *,
     node_events: NodeEvents | None = None,
-    schedulers: str | Recipe | Sequence[str | Recipe] = ("gfs", "yarn-cs", "static"),
+    schedulers: str | SchedulerDefinition | Sequence[str | SchedulerDefinition] = ("gfs", "yarn-cs", "static"),
     config: Path | str | None = None,
     window: Window | str | None = None,
     seed: int = 0,
@@ -145,7 +145,7 @@ def compare(
 
     `schedulers` is one, a sequence of them, or their names with commas between: "gfs,yarn-cs".
     With `workers` above 1 they run in processes of their own, which is worth it from about 100,000 tasks on. A
-    script that does so needs the usual `if __name__ == "__main__":` around its main part, and a recipe of your
+    script that does so needs the usual `if __name__ == "__main__":` around its main part, and a definition of your
     own must be one that can be pickled.
     """
     if isinstance(schedulers, str):

@@ -2,15 +2,15 @@
 
     from gfs.parts import Composition, Context, NodeIndex, SizedQueue, GfsPreemptor
 
-A recipe (`Composition`, or an object of your own with `name`, `summary`, `quota` and `build(context)`) builds
+A definition (`Composition`, or an object of your own with `name`, `summary`, `quota` and `build(context)`) builds
 the policy of one pool from its state. It is called at the beginning, and again whenever the pool's nodes have
 changed: a part keeps what it can work out anew, and asks `state.remember(name, make)` for what it cannot. The
 guides show how: docs/guides/add-a-scheduler.md and docs/guides/write-a-part.md.
 """
 
 from gfs.assembly.context import Context
+from gfs.assembly.definitions import Composition, LearningComposition, SchedulerDefinition
 from gfs.assembly.quotas import build_quota
-from gfs.assembly.recipes import Composition, LearningComposition, Recipe
 from gfs.core.actions import NOTHING, Eviction, Plan
 from gfs.core.index import Bucket, NodeIndex, Rank
 from gfs.core.lazy_heap import LazyHeap
@@ -87,10 +87,10 @@ __all__ = [
     "Rank",
     "Ranks",
     "Reason",
-    "Recipe",
     "Refuses",
     "Reopens",
     "Run",
+    "SchedulerDefinition",
     "SizedQueue",
     "StrictOrder",
     "Task",

@@ -17,6 +17,7 @@ import gfs
 from gfs.workloads import write_trace
 
 GFS = (sys.executable, "-m", "gfs.cli.main")
+GFS_SCRIPT = Path(sys.executable).parent / "gfs"
 TRACE = ("--jobs", "jobs.csv", "--nodes", "nodes.csv")
 
 
@@ -78,17 +79,59 @@ def test_any_terminal_encoding(encoding: str) -> None:
     assert "tasks counted" in result.stdout
 
 
-def test_a_reader_that_goes_away_is_no_error_worth_a_word() -> None:
-    with subprocess.Popen(
-        [*GFS, "trace", "inspect", *TRACE], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as process:
+@pytest.mark.parametrize(
+    ("words", "files"),
+    [
+        (("simulate", *TRACE, "--events", "e.csv", "--json", "s.json"), ["e.csv", "s.json"]),
+        (("simulate", *TRACE, "--events", "e.csv", "--json", "-"), ["e.csv"]),
+        (("compare", *TRACE, "--schedulers", "static,lyra", "--html", "r.html"), ["r.html"]),
+        (("trace", "inspect", *TRACE, "--html", "t.html"), ["t.html"]),
+        (("demo", "--out", "d"), ["d/report.html", "d/summary.json", "d/events.csv", "d/jobs.csv"]),
+        (("parameters",), []),
+    ],
+    ids=lambda value: " ".join(value[:2]) if isinstance(value, tuple) else "",
+)
+def test_a_reader_that_goes_away_costs_no_file_and_no_word(words: tuple[str, ...], files: list[str]) -> None:
+    """As with `gfs ... | head`: nobody reads the output any more."""
+    with subprocess.Popen([*GFS, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         assert process.stderr is not None
         process.stdout.close()
         said = process.stderr.read()
         process.wait(timeout=60)
+    assert process.returncode == 0
     assert "Traceback" not in said
     assert "Exception ignored" not in said
+    assert "Broken pipe" not in said
+    assert all(Path(file).stat().st_size for file in files)
+
+
+@pytest.mark.skipif(not GFS_SCRIPT.exists(), reason="the command is not installed")
+def test_what_the_demo_recommends_works_where_the_environment_is_not_active() -> None:
+    plain = {"PATH": os.defpath, "COLUMNS": "80"}
+    demo = subprocess.run([GFS_SCRIPT, "demo"], capture_output=True, text=True, check=True, timeout=300, env=plain)
+    steps = demo.stdout.partition("Try next")[2].splitlines()
+    commands = [line for line in steps if line.startswith("    ") and "JOBS.csv" not in line]
+    assert len(commands) == 3
+    for command in commands:
+        done = subprocess.run(command, shell=True, capture_output=True, text=True, check=False, timeout=300, env=plain)
+        assert done.returncode == 0, f"{command}: {done.stderr}"
+
+
+def test_ctrl_c_in_the_demo_leaves_no_empty_folder(folder: Path) -> None:
+    code = (
+        "import sys\n"
+        "from gfs.cli import main\n"
+        "from gfs.simulator.engine import Engine\n"
+        "def press(_): raise KeyboardInterrupt\n"
+        "Engine.run = press\n"
+        "sys.argv = ['gfs', 'demo', '--out', 'd']\n"
+        "main.main()\n"
+    )
+    stopped = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60)
+    assert stopped.returncode == 130, stopped.stderr
+    assert stopped.stderr == "interrupted; nothing was written\n"
+    assert not (folder / "d").exists()
 
 
 @pytest.mark.skipif(not hasattr(os, "killpg"), reason="needs process groups")

@@ -132,6 +132,11 @@ class TestBadOptions:
             (("--events", "jobs.csv"), "one of the inputs"),
             (("--events", "x.csv", "--quota-log", "x.csv"), "named twice"),
             (("--json", "."), "is a folder"),
+            (("--set", "tick=1e300"), "tick = '1e300': must be a number from 1 to 2,592,000"),
+            (("--set", "grace_period=1e12"), "must be a number from 0 to 86,400"),
+            (("--set", "restart_overhead=1e308"), "must be a number from 0 to 86,400"),
+            (("--set", "\x1b[2Jm=1"), "unknown parameter '\\x1b[2Jm'"),
+            (("--config", "\x1b[2J"), "\\x1b[2J: cannot be read"),
             (("--json", os.devnull), "not an ordinary file"),
         ],
         ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
@@ -140,6 +145,32 @@ class TestBadOptions:
         before = Path("jobs.csv").read_bytes()
         assert said in refused("simulate", *TRACE, *words)
         assert Path("jobs.csv").read_bytes() == before
+
+    def test_a_parameter_file_is_named_with_key_and_value(self) -> None:
+        Path("p.toml").write_text("[parameters]\ntick = 1e300\n")
+        said = refused("simulate", *TRACE, "--config", "p.toml")
+        assert said == "p.toml: tick = 1e+300: must be a number from 1 to 2,592,000\n"
+
+    @pytest.mark.parametrize(
+        "words",
+        [
+            ("compare", *TRACE, "--html", "x.pdf"),
+            ("compare", *TRACE, "--set", "p=2", "--html", "new/x.html"),
+            ("simulate", *TRACE, "--seed", "-1", "--json", "s.json"),
+            ("demo", "--out", "new", "--seed", "-1"),
+            ("demo", "--out", "new/deep", "--sed", "1"),
+            ("forecast", "predict", *TRACE, "--model", "nobody", "--html", "x.html"),
+            ("forecast", "backtest", *TRACE, "--html", "x.pdf"),
+        ],
+        ids=" ".join,
+    )
+    def test_a_bad_option_leaves_nothing_behind(self, words: tuple[str, ...]) -> None:
+        assert run(*words).exit_code == 2
+        assert sorted(path.name for path in Path().iterdir()) == ["jobs.csv", "nodes.csv"]
+
+    def test_a_negative_seed_is_refused_from_python_too(self) -> None:
+        with pytest.raises(gfs.InputError, match="seed = -1: must be 0 or more"):
+            gfs.simulate("jobs.csv", "nodes.csv", scheduler="static", quota="none", seed=-1)
 
     def test_options_are_checked_before_the_trace_is_read(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("gfs.workloads.read_trace", lambda *_, **__: pytest.fail("read"))

@@ -315,8 +315,8 @@ def test_the_mix_is_exactly_what_has_arrived_in_the_pool(case: Case) -> None:
         if event == SUBMIT:
             arrived[task.gpu_model][micro(task.gpus_per_pod)] += 1
 
-    recipe = replace(FGD, name="watched", placer=watched)
-    scheduler = build_scheduler(recipe, work.nodes, Parameters(), period=3600.0)
+    definition = replace(FGD, name="watched", placer=watched)
+    scheduler = build_scheduler(definition, work.nodes, Parameters(), period=3600.0)
     assert not any(mix.tasks for mix in mixes.values()), "nothing is known before the first arrival"
     Engine(work, scheduler, note, rules=Parameters().rules).run()
     for model, mix in mixes.items():

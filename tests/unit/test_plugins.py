@@ -120,10 +120,10 @@ class TestUnusable:
             ("raise RuntimeError", "RuntimeError"),
             ("import sys; sys.exit(3)", "SystemExit: 3"),
             ("def", "SyntaxError: invalid syntax (gfs_mine.py, line 1)"),
-            ("MINE = dict()", "an object of type dict is no recipe: it lacks name, summary, quota, build"),
+            ("MINE = dict()", "an object of type dict is no scheduler definition: it lacks name, summary"),
             ("class MINE: pass", "MINE is a class: give an object of it"),
-            (GOOD.replace("{name!r}", "'other'"), "it calls itself 'other': entry point and recipe must have one"),
-            (GOOD.replace('"mine"', "None"), "an object of type Composition is no recipe: it lacks summary"),
+            (GOOD.replace("{name!r}", "'other'"), "it calls itself 'other': entry point and definition must have one"),
+            (GOOD.replace('"mine"', "None"), "an object of type Composition is no scheduler definition: it lacks"),
             (GOOD.replace('"mine"', '"mine", quota="much"'), "its quota 'much' is unknown: choose one of "),
             (GOOD.replace("{name!r}", "'a,b'"), "its name 'a,b' cannot be typed in a list like gfs,static"),
         ],
@@ -205,7 +205,7 @@ class TestCommandLine:
         assert rows[0] == ["scheduler", "quota", "from", "what it does"]
         assert ["mine", "forecast", "gfs-mine 1.2", "mine"] in rows
         assert ["broken", "-", "gfs-broken 1.2", "unusable: ZeroDivisionError: division by zero"] in rows
-        ours = [[name, recipe.quota, "built in"] for name, recipe in gfs.SCHEDULERS.items()]
+        ours = [[name, definition.quota, "built in"] for name, definition in gfs.SCHEDULERS.items()]
         assert all(row in [shown[:3] for shown in rows] for row in ours)
 
 
@@ -227,7 +227,7 @@ class TestGivenAsAnObject:
         assert refusal(replace(self.mine, name="gfs")) == "there is a built-in scheduler 'gfs': give yours another name"
 
     def test_must_be_a_recipe(self) -> None:
-        assert refusal(3).startswith("this scheduler cannot be used: an object of type int is no recipe")
+        assert refusal(3).startswith("this scheduler cannot be used: an object of type int is no scheduler definition")
         assert refusal(gfs.Composition) == "this scheduler cannot be used: Composition is a class: give an object of it"
 
     def test_goes_to_a_worker_also_with_lambdas(self) -> None:

@@ -9,8 +9,8 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
+from gfs.assembly.definitions import Composition, SchedulerDefinition
 from gfs.assembly.parameters import QUOTAS
-from gfs.assembly.recipes import Composition, Recipe
 from gfs.domain.errors import InputError
 
 if TYPE_CHECKING:
@@ -37,18 +37,18 @@ class Plugin:
         """Where it comes from, for people: 'gfs-roomy 0.1.0 (entry point roomy = gfs_roomy:ROOMY)'."""
         return f"{self.distribution} (entry point {self.name} = {self.entry_point.value})"
 
-    def load(self) -> Recipe:
-        """Import it; raises InputError with one line if that fails or gives something else than a recipe."""
+    def load(self) -> SchedulerDefinition:
+        """Import it; raises InputError with one line if that fails or gives something else."""
         try:
             loaded = self.entry_point.load()
-            recipe = as_recipe(loaded)
+            definition = as_definition(loaded)
         except InputError:
             raise
         except (Exception, SystemExit) as error:  # whatever a stranger's module does when it is imported
             raise InputError(one_line(error)) from error
-        if recipe.name != self.name:
-            raise InputError(f"it calls itself {recipe.name!r}: entry point and recipe must have one name")
-        return recipe
+        if definition.name != self.name:
+            raise InputError(f"it calls itself {definition.name!r}: entry point and definition must have one name")
+        return definition
 
 
 def find_plugins() -> list[Plugin]:
@@ -78,20 +78,21 @@ def _offers(distribution: Distribution) -> tuple[str, list[Plugin]]:
     return re.sub(r"[-_.]+", "-", name).lower(), plugins
 
 
-def as_recipe(thing: Any) -> Recipe:
-    """The object itself if it can be used as a recipe; else an InputError that says what it lacks."""
+def as_definition(thing: Any) -> SchedulerDefinition:
+    """The object itself if it can be used as a scheduler definition; else an InputError that says what it lacks."""
     if isinstance(thing, type):
         raise InputError(f"{thing.__name__} is a class: give an object of it")
     lacking = [word for word in ("name", "summary", "quota") if not isinstance(getattr(thing, word, None), str)]
     if not callable(getattr(thing, "build", None)):
         lacking.append("build(context)")
     if lacking:
-        raise InputError(f"an object of type {type(thing).__name__} is no recipe: it lacks {', '.join(lacking)}")
+        kind = type(thing).__name__
+        raise InputError(f"an object of type {kind} is no scheduler definition: it lacks {', '.join(lacking)}")
     if not re.fullmatch(r"[^\s,]+", thing.name):
         raise InputError(f"its name {thing.name!r} cannot be typed in a list like gfs,static")
     if isinstance(thing, Composition) and thing.quota not in QUOTAS:
         raise InputError(f"its quota {thing.quota!r} is unknown: choose one of {', '.join(QUOTAS)}")
-    return cast(Recipe, thing)
+    return cast(SchedulerDefinition, thing)
 
 
 def one_line(error: BaseException) -> str:

@@ -7,8 +7,8 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 
+from gfs.assembly.definitions import SchedulerDefinition
 from gfs.assembly.parameters import Parameters
-from gfs.assembly.recipes import Recipe
 from gfs.assembly.result import ForecastFigures, KeptFigures, RunResult, Window
 from gfs.assembly.schedulers import (
     build_scheduler,
@@ -37,7 +37,7 @@ Progress = Callable[[int], None]
 
 def run_simulation(
     workload: Workload,
-    scheduler: str | Recipe,
+    scheduler: str | SchedulerDefinition,
     parameters: Parameters,
     *,
     window: Window = (None, None),
@@ -49,13 +49,13 @@ def run_simulation(
     """Run a workload through a scheduler to the end and work out the metrics from the event log."""
     if seed < 0:
         raise InputError(f"seed = {seed}: must be 0 or more")
-    recipe = find_scheduler(scheduler)
+    definition = find_scheduler(scheduler)
     check_run_length(workload, parameters.tick)
     log, quota_log, watch, kept = EventLog(workload), QuotaLog(), Stopwatch(time.process_time), KeptCards()
-    check_fits_quota(recipe, workload, parameters)
+    check_fits_quota(definition, workload, parameters)
     check_fits_resources(workload, parameters)
     built = build_scheduler(
-        recipe,
+        definition,
         workload.nodes,
         parameters,
         period=period_of(workload, window),
@@ -84,14 +84,14 @@ def run_simulation(
         quota=quota,
         alpha=parameters.alpha,
         rules=rules,
-        leases=has_leases(recipe),
+        leases=has_leases(definition),
     )
     return RunResult(
-        scheduler=recipe.name,
+        scheduler=definition.name,
         metrics=metrics,
         events=events,
         quota=quota,
-        quota_in_force=quota_in_force(recipe, parameters),
+        quota_in_force=quota_in_force(definition, parameters),
         parameters=parameters,
         window=window,
         seed=seed,

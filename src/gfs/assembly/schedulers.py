@@ -12,9 +12,9 @@ from typing import Any, cast
 from gfs.assembly.aliases import warn_once
 from gfs.assembly.compositions import BUILT_IN
 from gfs.assembly.context import Context
+from gfs.assembly.definitions import SchedulerDefinition
 from gfs.assembly.parameters import Parameters
-from gfs.assembly.plugins import Plugin, as_recipe, find_plugins
-from gfs.assembly.recipes import Recipe
+from gfs.assembly.plugins import Plugin, as_definition, find_plugins
 from gfs.core.ports import Policy, Train, train_at_once
 from gfs.core.resources import ResourcePool
 from gfs.core.scheduler import Scheduler, TickObserver
@@ -29,7 +29,7 @@ from gfs.policies.choosing import Chooser
 from gfs.policies.fit import best_fit
 from gfs.policies.gfs.keeper import KeptCards
 
-SCHEDULERS: dict[str, Recipe] = {recipe.name: recipe for recipe in BUILT_IN}
+SCHEDULERS: dict[str, SchedulerDefinition] = {definition.name: definition for definition in BUILT_IN}
 """The schedulers that come with GFS, by name."""
 
 
@@ -43,25 +43,25 @@ class SchedulerEntry:
     name: str
     source: str
     """The distribution it comes from, with its version; 'built in' for ours."""
-    recipe: Recipe | None
+    definition: SchedulerDefinition | None
     problem: str = ""
-    """Why it cannot be used, where there is no recipe."""
+    """Why it cannot be used, where there is no scheduler definition."""
 
 
-def schedulers() -> dict[str, Recipe]:
+def schedulers() -> dict[str, SchedulerDefinition]:
     """All schedulers that can be used, by name: ours, then those that installed distributions offer."""
-    return {entry.name: entry.recipe for entry in list_schedulers() if entry.recipe is not None}
+    return {entry.name: entry.definition for entry in list_schedulers() if entry.definition is not None}
 
 
 def list_schedulers() -> list[SchedulerEntry]:
     """All schedulers there are, those that cannot be used as well. This imports every plug-in."""
     plugins = find_plugins()
-    ours = [SchedulerEntry(name, BUILT_IN_SOURCE, recipe) for name, recipe in SCHEDULERS.items()]
+    ours = [SchedulerEntry(name, BUILT_IN_SOURCE, definition) for name, definition in SCHEDULERS.items()]
     return ours + [_entry(plugin, plugins) for plugin in plugins]
 
 
-def find_scheduler(scheduler: str | Recipe) -> Recipe:
-    """The recipe with this name, ours or of a plug-in; a recipe given as such is only checked."""
+def find_scheduler(scheduler: str | SchedulerDefinition) -> SchedulerDefinition:
+    """The definition with this name, ours or of a plug-in; a scheduler definition given as such is only checked."""
     if not isinstance(scheduler, str):
         return _checked(scheduler)
     if scheduler in SCHEDULERS:
@@ -79,22 +79,22 @@ def find_scheduler(scheduler: str | Recipe) -> Recipe:
         raise InputError(f"scheduler {scheduler!r} of {offers[0].source} cannot be used: {error}") from error
 
 
-def is_registered(recipe: Recipe) -> bool:
-    """Whether another process finds this very recipe by its name."""
+def is_registered(definition: SchedulerDefinition) -> bool:
+    """Whether another process finds this very definition by its name."""
     try:
-        return find_scheduler(recipe.name) is recipe
+        return find_scheduler(definition.name) is definition
     except InputError:
         return False
 
 
-def _checked(recipe: Recipe) -> Recipe:
+def _checked(definition: SchedulerDefinition) -> SchedulerDefinition:
     try:
-        as_recipe(recipe)
+        as_definition(definition)
     except InputError as error:
         raise InputError(f"this scheduler cannot be used: {error}") from error
-    if SCHEDULERS.get(recipe.name, recipe) is not recipe:
-        raise InputError(f"there is a built-in scheduler {recipe.name!r}: give yours another name")
-    return recipe
+    if SCHEDULERS.get(definition.name, definition) is not definition:
+        raise InputError(f"there is a built-in scheduler {definition.name!r}: give yours another name")
+    return definition
 
 
 def _hint(name: str, plugins: list[Plugin]) -> str:
@@ -116,7 +116,7 @@ def _entry(plugin: Plugin, plugins: list[Plugin]) -> SchedulerEntry:
 
 
 def build_scheduler(
-    scheduler: str | Recipe,
+    scheduler: str | SchedulerDefinition,
     nodes: Iterable[NodeSpec],
     parameters: Parameters,
     *,
@@ -136,7 +136,7 @@ def build_scheduler(
     `look_back`: seconds that its F and G cover, all by default. `train`: who runs a forecaster's fit, and when.
     """
     watch, kept = stopwatch or Stopwatch(), kept or KeptCards()
-    recipe = find_scheduler(scheduler)
+    definition = find_scheduler(scheduler)
     offered = tuple(sorted(set(guarantees) or {parameters.guarantee_hours}))
     rules, resources = parameters.rules, parameters.resources == "on"
 
@@ -145,7 +145,7 @@ def build_scheduler(
 
     def build(state: PoolState) -> Policy:
         state.listeners.clear()  # a policy built from it before is told, and refuses to decide
-        return recipe.build(
+        return definition.build(
             Context(
                 state,
                 parameters,
@@ -174,33 +174,36 @@ class _RecordedParameters:
 
 
 def warn_of_idle_settings(
-    schedulers: Iterable[str | Recipe], nodes: Sequence[NodeSpec], parameters: Parameters, given: Iterable[str]
+    schedulers: Iterable[str | SchedulerDefinition],
+    nodes: Sequence[NodeSpec],
+    parameters: Parameters,
+    given: Iterable[str],
 ) -> None:
     """One line of warning about parameters that were `given` but that none of these schedulers reads.
 
     What a scheduler and its quota read is seen by building one for a single node: parts take their parameters then.
     """
     idle = [item.name for item in Parameters.describe() if item.name in set(given) and not item.every_run]
-    recipes = [find_scheduler(scheduler) for scheduler in schedulers]
-    for recipe in recipes if idle else ():
+    definitions = [find_scheduler(scheduler) for scheduler in schedulers]
+    for definition in definitions if idle else ():
         recorded = _RecordedParameters(parameters)
-        build_scheduler(recipe, nodes[:1], cast(Parameters, recorded), period=HOUR)
+        build_scheduler(definition, nodes[:1], cast(Parameters, recorded), period=HOUR)
         idle = [name for name in idle if name not in recorded.read]
     if idle:
-        under = ", ".join(f"{recipe.name} (quota: {quota_in_force(recipe, parameters)})" for recipe in recipes)
+        under = ", ".join(f"{each.name} (quota: {quota_in_force(each, parameters)})" for each in definitions)
         warn_once(f"{', '.join(idle)}: no effect under {under}; gfs parameters says what they are for")
     if parameters.country and not parameters.first_day:
         warn_once("country: no effect without first_day, the date that time 0 begins")
 
 
-def has_leases(recipe: Recipe) -> bool:
+def has_leases(definition: SchedulerDefinition) -> bool:
     """Whether tasks hold leases: stopping at their end is then no eviction."""
-    return bool(getattr(recipe, "leases", False))
+    return bool(getattr(definition, "leases", False))
 
 
-def quota_in_force(recipe: Recipe, parameters: Parameters) -> str:
+def quota_in_force(definition: SchedulerDefinition, parameters: Parameters) -> str:
     """What limits spot tasks in such a run, in words: 'none' or 'fixed 35%'."""
-    quota = parameters.quota or recipe.quota
+    quota = parameters.quota or definition.quota
     return f"fixed {100 * parameters.quota_share:.4g}%" if quota == "fixed" else quota
 
 
@@ -242,9 +245,9 @@ def check_fits_resources(workload: Workload, parameters: Parameters) -> None:
     )
 
 
-def check_fits_quota(recipe: Recipe, workload: Workload, parameters: Parameters) -> None:
+def check_fits_quota(definition: SchedulerDefinition, workload: Workload, parameters: Parameters) -> None:
     """A spot task larger than the whole fixed quota could never start: say so before anything runs."""
-    if (parameters.quota or recipe.quota) != "fixed":
+    if (parameters.quota or definition.quota) != "fixed":
         return
     share, capacity = parameters.quota_share, workload.capacity()
     limits = {model: round(share * cards, 6) for model, cards in capacity.items()}
@@ -253,7 +256,7 @@ def check_fits_quota(recipe: Recipe, workload: Workload, parameters: Parameters)
         worst = max(too_large, key=lambda task: (task.gpus / capacity[task.gpu_model], -task.index))
         cards = capacity[worst.gpu_model]
         raise InputError(
-            f"{recipe.name} has a fixed spot quota: quota_share = {share:g} lets spot tasks hold"
+            f"{definition.name} has a fixed spot quota: quota_share = {share:g} lets spot tasks hold"
             f" {format_gpus(limits[worst.gpu_model])} of {cards} cards of pool {worst.gpu_model}, but task"
             f" {worst.name} asks {format_gpus(worst.gpus)} and could never start ({len(too_large)} such tasks);"
             f" set quota=none, or quota_share to at least {least_quota_share(workload):.2f}"

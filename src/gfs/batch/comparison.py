@@ -8,8 +8,8 @@ from functools import partial
 from queue import Empty
 from typing import Any
 
+from gfs.assembly.definitions import SchedulerDefinition
 from gfs.assembly.parameters import Parameters
-from gfs.assembly.recipes import Recipe
 from gfs.assembly.result import RunResult, Window
 from gfs.assembly.run import run_simulation
 from gfs.assembly.schedulers import check_fits_quota, check_fits_resources, find_scheduler
@@ -25,7 +25,7 @@ REPORT_EVERY = 50
 
 def run_all(
     workload: Workload,
-    schedulers: Sequence[str | Recipe],
+    schedulers: Sequence[str | SchedulerDefinition],
     parameters: Parameters,
     *,
     workers: int,

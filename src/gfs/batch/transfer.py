@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 import cloudpickle
 
+from gfs.assembly.definitions import SchedulerDefinition
 from gfs.assembly.plugins import one_line
-from gfs.assembly.recipes import Recipe
 from gfs.assembly.schedulers import find_scheduler, is_registered
 from gfs.domain.errors import InputError
 from gfs.domain.task import Task
@@ -41,7 +41,7 @@ class PackedScheduler(NamedTuple):
     """None where the worker finds the recipe by its name, as it does ours and those of plug-ins."""
 
 
-def pack_scheduler(recipe: Recipe) -> PackedScheduler:
+def pack_scheduler(recipe: SchedulerDefinition) -> PackedScheduler:
     """What a worker needs to have this scheduler; an error if it cannot be handed over."""
     if is_registered(recipe):
         return PackedScheduler(recipe.name, None)
@@ -51,12 +51,12 @@ def pack_scheduler(recipe: Recipe) -> PackedScheduler:
         raise _not_portable(recipe.name, error) from error
 
 
-def unpack_scheduler(packed: PackedScheduler) -> Recipe:
+def unpack_scheduler(packed: PackedScheduler) -> SchedulerDefinition:
     """The scheduler that was packed; an error if this process does not know what it is made of."""
     if packed.pickled is None:
         return find_scheduler(packed.name)
     try:
-        recipe: Recipe = pickle.loads(packed.pickled)
+        recipe: SchedulerDefinition = pickle.loads(packed.pickled)
     except Exception as error:  # such as a module that only the parent can import
         raise _not_portable(packed.name, error) from error
     return recipe

@@ -60,7 +60,8 @@ class Command(TyperCommand):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.help = re.sub(r"(?<!\n)\n(?!\n)", " ", self.help or "")  # the terminal wraps, not the source
+        # The terminal wraps, not the source; lines such as 'demo: ...' stay apart.
+        self.help = re.sub(r"(?<!\n)\n(?!\n|\w+: )", " ", self.help or "")
         for parameter in self.params:
             _as_flag(parameter)
 

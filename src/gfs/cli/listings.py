@@ -25,8 +25,8 @@ def schedulers() -> None:
     table.add_column("from", overflow="fold")
     table.add_column("what it does", overflow="fold", ratio=1)
     for entry in list_schedulers():
-        recipe = entry.recipe
-        quota, words = (recipe.quota, recipe.summary) if recipe else ("-", f"unusable: {entry.problem}")
+        definition = entry.definition
+        quota, words = (definition.quota, definition.summary) if definition else ("-", f"unusable: {entry.problem}")
         table.add_row(Text(entry.name), Text(quota), Text(entry.source), Text(words))
     show(table)
 

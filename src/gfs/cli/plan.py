@@ -93,8 +93,10 @@ def plan(
 ) -> None:
     """Find quota settings that keep evictions under a target and give the shortest spot waits.
 
-    Tries p, the guarantee H and the bounds of eta on your trace, compares with a
-    fixed quota and with none, then asks what 10% more or fewer nodes would do and
+    Tries p (the probability that HP demand stays below its forecast), the guarantee
+    H (the hours a spot task is promised to run undisturbed) and the bounds of eta
+    (the factor by which eviction feedback corrects the quota) on your trace,
+    compares with a fixed quota and with none, then asks what 10% more or fewer nodes would do and
     how much spot work could be sold. What --set or --config give stays as it is.
     Writes plan.html, gfs.toml (for --config) and settings.parquet into DIR. What
     is computed is kept there: a plan that was stopped goes on where it was.

@@ -9,6 +9,6 @@ from gfs.assembly.compositions.gfs_plus import GFS_PLUS
 from gfs.assembly.compositions.lyra import LYRA
 from gfs.assembly.compositions.static import STATIC
 from gfs.assembly.compositions.yarn_cs import YARN_CS
-from gfs.assembly.recipes import Recipe
+from gfs.assembly.definitions import SchedulerDefinition
 
-BUILT_IN: tuple[Recipe, ...] = (GFS, GFS_PLUS, *ABLATIONS, CHRONUS, FGD, LYRA, STATIC, YARN_CS)
+BUILT_IN: tuple[SchedulerDefinition, ...] = (GFS, GFS_PLUS, *ABLATIONS, CHRONUS, FGD, LYRA, STATIC, YARN_CS)

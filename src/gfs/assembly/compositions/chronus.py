@@ -11,7 +11,7 @@ from gfs.policies.fit import best_fit
 
 
 @dataclass(frozen=True, slots=True)
-class ChronusRecipe:
+class ChronusDefinition:
     """Not one task after the other, so not a `Composition`: a policy of its own with a placer and a quota."""
 
     name: str = "chronus"
@@ -36,4 +36,4 @@ class ChronusRecipe:
         )
 
 
-CHRONUS = ChronusRecipe()
+CHRONUS = ChronusDefinition()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gfs.assembly.context import Context
-from gfs.assembly.recipes import LearningComposition
+from gfs.assembly.definitions import LearningComposition
 from gfs.policies.fgd.fragmentation import RequestMix
 from gfs.policies.fgd.placement import FgdPlacer
 from gfs.policies.fgd.preemption import FgdPreemptor

@@ -7,7 +7,7 @@ from dataclasses import replace
 from random import Random
 
 from gfs.assembly.context import Context
-from gfs.assembly.recipes import Composition
+from gfs.assembly.definitions import Composition
 from gfs.core.ports import Placer, Preemptor
 from gfs.policies.fit import best_fit
 from gfs.policies.gfs.preemption import GfsPreemptor

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gfs.assembly.compositions.gfs import by_cost
 from gfs.assembly.context import Context
-from gfs.assembly.recipes import LearningComposition
+from gfs.assembly.definitions import LearningComposition
 from gfs.core.ports import Placer, Preemptor, Queue
 from gfs.policies.gfs.gang_victims import GangPreemptor
 from gfs.policies.gfs.keeper import Keeper

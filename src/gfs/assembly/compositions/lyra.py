@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gfs.assembly.recipes import Composition
+from gfs.assembly.definitions import Composition
 from gfs.policies.lyra.loans import LoanPlacer
 from gfs.policies.lyra.reclaim import ReclaimPreemptor
 from gfs.policies.queues import SizedQueue

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gfs.assembly.recipes import Composition
+from gfs.assembly.definitions import Composition
 from gfs.policies.first_node import FirstNodePreemptor
 from gfs.policies.fit import first_fit
 from gfs.policies.queues import FcfsQueue

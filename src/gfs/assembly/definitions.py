@@ -1,4 +1,4 @@
-"""A recipe: how the scheduler of one pool is put together, under a name."""
+"""A scheduler definition: how the scheduler of one pool is put together, under a name."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gfs.policies.greedy import GreedyPolicy
 from gfs.policies.queues import Asks
 
 
-class Recipe(Protocol):
+class SchedulerDefinition(Protocol):
     """What the registry keeps of a scheduler."""
 
     @property
@@ -55,6 +55,9 @@ class Composition:
         queues = self.queue(context.asks), self.queue(context.asks)
         return _serve(context, *queues, placer, preemptor, self.quota)
 
+
+Recipe = SchedulerDefinition
+"""The name of earlier versions, for packages that import it."""
 
 L = TypeVar("L")
 
