@@ -311,7 +311,14 @@ def test_the_metrics_page_explains_every_metric(trace: Path) -> None:
 
 def test_the_decisions_are_numbered_and_have_three_parts() -> None:
     pages = sorted((ROOT / "docs/decisions").glob("0*.md"))
-    assert [int(page.name[:4]) for page in pages] == list(range(1, len(pages) + 1))
+    numbers = [page.name[:4] for page in pages]
+    assert len(set(numbers)) == len(numbers), "a number is given once"
+    index, _, moved = text_of("docs/decisions/README.md").partition("## Moved")
+    assert re.findall(r"^\* \[(.+)\]\((.+)\)$", index, re.MULTILINE) == [
+        (page.read_text(encoding="utf-8").splitlines()[0].removeprefix("# "), page.name) for page in pages
+    ]
+    gone = {f"{number:04}" for number in range(1, int(numbers[-1]))} - set(numbers)
+    assert gone <= set(re.findall(r"^\| (\d{4}):", moved, re.MULTILINE)), "a number that is gone has a note"
     for page in pages:
         text = page.read_text(encoding="utf-8")
         assert text.startswith(f"# {page.name[:4]}: ")
