@@ -114,7 +114,7 @@ class Comparison(Sequence[RunResult]):
         return len(self.results)
 
     def summary(self) -> dict[str, Any]:
-        """The summary file (SPEC 8)."""
+        """The summary file (docs/reference/files.md)."""
         return {"runs": [result.summary() for result in self.results]}
 
     def _repr_html_(self) -> str:

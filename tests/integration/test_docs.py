@@ -258,6 +258,14 @@ def test_the_files_and_names_of_the_papers_equations_exist() -> None:
     assert set(re.findall(r"^\| (Alg\. \d)", page, re.MULTILINE)) == {"Alg. 1", "Alg. 2", "Alg. 3"}
 
 
+def test_code_cites_pages_that_exist() -> None:
+    for file in [*(ROOT / "src").rglob("*.py"), *(ROOT / "tests").rglob("*.py"), *(ROOT / "benchmarks").rglob("*.py")]:
+        text = file.read_text(encoding="utf-8")
+        for page in re.findall(r"\bdocs/[\w/-]+\.md\b", text):
+            assert (ROOT / page).exists(), f"{file} cites {page}"
+        assert not re.search(r"\bSPEC [0-9]", text), f"{file} cites a specification that is not in this repository"
+
+
 def test_the_parameter_table_is_complete() -> None:
     rows = re.findall(r"^\| `(\w+)` \| `([^`]*)` \|", text_of("docs/reference/parameters.md"), re.MULTILINE)
     assert rows == [(item.name, _as_toml(item.default)) for item in fields(gfs.Parameters)]

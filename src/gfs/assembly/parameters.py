@@ -1,4 +1,4 @@
-"""Every number a run can be given, with the paper's defaults (SPEC 2, 3, 4)."""
+"""Every number a run can be given, with the paper's defaults (docs/reference/parameters.md)."""
 
 from __future__ import annotations
 

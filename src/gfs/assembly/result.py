@@ -62,7 +62,7 @@ class RunResult:
     """Where cards were kept for spot tasks that had waited too long: for how many, and what it cost."""
 
     def summary(self) -> dict[str, Any]:
-        """One entry of the summary file (SPEC 8)."""
+        """One entry of the summary file (docs/reference/files.md)."""
         return {
             "scheduler": self.scheduler,
             "seed": self.seed,

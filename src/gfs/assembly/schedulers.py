@@ -1,4 +1,4 @@
-"""The schedulers by name, and how one is built for a cluster (SPEC 6)."""
+"""The schedulers by name, and how one is built for a cluster (docs/concepts/how-gfs-decides.md)."""
 
 from __future__ import annotations
 

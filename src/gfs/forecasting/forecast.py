@@ -1,4 +1,4 @@
-"""What an estimator gives: a distribution of demand for each series and each of the next hours (SPEC 4, 5).
+"""What an estimator gives: a distribution of demand for each series and each of the next hours.
 
     Estimator.fit(history) -> Predictor;  Predictor.predict(history, hours) -> Forecast;  Forecast.quantile(p)
 
@@ -76,7 +76,7 @@ class Estimator(Protocol):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NormalForecast:
-    """A normal distribution for every series and hour: q = mu + z_p * sigma (SPEC 4)."""
+    """A normal distribution for every series and hour: q = mu + z_p * sigma (docs/concepts/spot-quota.md)."""
 
     keys: tuple[SeriesKey, ...]
     mu: Floats

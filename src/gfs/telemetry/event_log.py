@@ -1,4 +1,4 @@
-"""The event log (SPEC 8): columns while it grows, a table when it is read.
+"""The event log (docs/reference/files.md): columns while it grows, a table when it is read.
 
 An outside program must be able to recompute every metric from it.
 """
@@ -52,7 +52,7 @@ class EventLog:
         return len(self._entries)
 
     def table(self) -> pa.Table:
-        """The log as SPEC 8 wants it, one row per pod, in time order."""
+        """The log as a table, one row per pod, in time order."""
         with uncollected():  # there are millions of entries, and none of them is garbage
             return self._table()
 

@@ -1,4 +1,4 @@
-"""Write a workload as the CSV files of SPEC 8."""
+"""Write a workload as CSV files (docs/reference/files.md)."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def write_node_events(events: Sequence[NodeEvent], path: Path) -> None:
 
 
 def _jobs_table(workload: Workload) -> pa.Table:
-    """The job columns, in the order of SPEC 8; an optional one only if some task differs from the default.
+    """The job columns, in their usual order; an optional one only if some task differs from the default.
 
     So a trace that says nothing of guarantees can be run with any (`--set guarantee_hours=4`).
     """
@@ -82,7 +82,7 @@ def _jobs_table(workload: Workload) -> pa.Table:
 
 
 def _nodes_table(workload: Workload) -> pa.Table:
-    """The node columns, in the order of SPEC 8."""
+    """The node columns, in their usual order."""
     nodes = workload.nodes
     columns = [
         pa.array([n.name for n in nodes], pa.string()),

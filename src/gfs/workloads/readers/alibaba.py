@@ -1,4 +1,4 @@
-"""Traces with the columns of Alibaba's cluster-trace-v2026-spot-gpu (SPEC 8): a job and a node table."""
+"""Traces with the columns of Alibaba's cluster-trace-v2026-spot-gpu: a job and a node table."""
 
 from __future__ import annotations
 
