@@ -209,6 +209,7 @@ def _leaves() -> list[tuple[str, Any]]:
 # -- links, tables, trees ----------------------------------------------------------------------------------
 
 
+@cache
 def anchors(page: Path) -> set[str]:
     """The anchors of the headings of a page, as GitHub makes them."""
     headings = re.findall(r"^#+ (.+)$", FENCED.sub("", page.read_text(encoding="utf-8")), re.MULTILINE)
