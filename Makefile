@@ -3,22 +3,30 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 EXTRAS ?= .venv-extras
+PIP    := -m pip install -q --disable-pip-version-check
+# Exact versions, of the build tools too: a fresh machine gets what passed here. `make constraints` renews them.
+EXACT  := $(PIP) -c constraints.txt --no-build-isolation
 
-.PHONY: help demo test lint test-only test-slow test-extras reproduce-quick bench clean
+.PHONY: help demo test lint test-only test-slow test-extras test-package test-versions reproduce-quick docs build constraints bench clean
 .DEFAULT_GOAL := help
 
 help:            ## what can be made here
-	@grep -hE '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
+	@grep -hE '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 17
 
-$(VENV)/.core: pyproject.toml
+$(VENV)/.core: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "GFS needs Python 3.11 or newer; set PYTHON=/path/to/python3.11")'
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "Installing GFS into $(VENV) ..."
-	@$(BIN)/python -m pip install -q --disable-pip-version-check -e .
+	@$(BIN)/python $(PIP) -c constraints.txt setuptools
+	@$(BIN)/python $(EXACT) -e .
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.core
-	@$(BIN)/python -m pip install -q --disable-pip-version-check -e '.[dev]'
+	@$(BIN)/python $(EXACT) -e '.[dev]'
+	@touch $@
+
+$(VENV)/.docs: $(VENV)/.core
+	@$(BIN)/python $(EXACT) -e '.[docs]'
 	@touch $@
 
 demo: $(VENV)/.core   ## install GFS and compare its schedulers on a small cluster (under a minute)
@@ -40,22 +48,44 @@ lint: $(VENV)/.dev    ## ruff, mypy --strict, import layers
 
 # In an environment of its own, so that `make test` shows that the core needs none of the heavy packages.
 # The networks' packages join them where a CPU build of torch can be had: see tests/extras/find_torch.py.
-$(EXTRAS)/.done: pyproject.toml
+$(EXTRAS)/.done: pyproject.toml constraints.txt
 	@test -x $(EXTRAS)/bin/python || $(PYTHON) -m venv $(EXTRAS)
 	@echo "Installing GFS with its extras into $(EXTRAS) ..."
-	@$(EXTRAS)/bin/python -m pip install -q --disable-pip-version-check -e '.[dev,lightgbm,ray]'
+	@$(EXTRAS)/bin/python $(PIP) -c constraints.txt setuptools
+	@$(EXTRAS)/bin/python $(EXACT) -e '.[dev,lightgbm,ray]'
 	@touch $@
 
 test-extras: $(EXTRAS)/.done  ## install the heavy extras too and run the tests that need them
 	@$(EXTRAS)/bin/python tests/extras/find_torch.py
 	@$(EXTRAS)/bin/python -m pytest tests/extras tests/property/test_forecast_conformance.py -n auto
 
+test-package: $(VENV)/.dev  ## build wheel and sdist, install the wheel in an environment of its own, run the demo there
+	@$(BIN)/python -m pytest tests/package
+
+test-versions:         ## unit tests and golden runs with the oldest and the newest packages that pyproject.toml allows
+	@$(PYTHON) tests/package/try_versions.py
+
 reproduce-quick: $(VENV)/.dev  ## the paper's tables and figures on small clusters, opened in a browser if there is one
 	@$(BIN)/gfs reproduce --quick --out build/reproduce-quick
 	@GFS_REPORT=build/reproduce-quick/report.html $(BIN)/python -m pytest -q tests/e2e/test_report_in_a_browser.py
+
+docs: $(VENV)/.docs    ## the documentation as a site in build/site; a broken link or anchor is an error
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+	@! grep -rlE '(src|<link[^>]*href)="?(https?:)?//' build/site --include=*.html || { echo "these pages fetch from elsewhere"; exit 1; }
+	@echo "The site: open build/site/index.html in a browser."
+
+build: $(VENV)/.dev    ## wheel and sdist, in dist/
+	@$(BIN)/python -m build --no-isolation
+
+constraints:           ## renew constraints.txt: the newest versions that pyproject.toml allows. Then run make test
+	@rm -rf build/constraints && $(PYTHON) -m venv build/constraints
+	@build/constraints/bin/python $(PIP) -U setuptools -e '.[dev,docs,lightgbm,ray]'
+	@sed -n '/^#/p' constraints.txt > build/constraints.txt
+	@build/constraints/bin/python -m pip freeze --all --exclude pip --exclude gfs --exclude-editable >> build/constraints.txt
+	@mv build/constraints.txt constraints.txt
 
 bench: $(VENV)/.dev   ## speed, as ratios against anchors measured in the same run; FULL=1: the heavy points too
 	@$(BIN)/python benchmarks/run.py $(if $(FULL),--full --picture docs/images/curve.svg) --out benchmarks/latest.json
 
 clean:           ## remove the virtual environment and everything generated
-	@rm -rf $(VENV) $(EXTRAS) build demo-output .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	@rm -rf $(VENV) $(EXTRAS) build dist demo-output .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

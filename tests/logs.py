@@ -29,7 +29,7 @@ Row = tuple[float, str, str, int, str, str]
 def log(
     rows: Sequence[Row], workload: Workload, *, encoded: bool = False, reasons: Mapping[int, str] | None = None
 ) -> pa.Table:
-    """The rows as the event table GFS writes (SPEC 8), text plain or dictionary-encoded.
+    """The rows as the event table GFS writes (docs/reference/files.md), text plain or dictionary-encoded.
 
     `reasons` by number of the row, from 0.
     """

@@ -19,7 +19,7 @@ from gfs.cli.main import app
 from gfs.workloads import write_trace
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = sorted([ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").rglob("*.md")])
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 NAMES = [page.relative_to(ROOT).as_posix() for page in PAGES]
 FENCED = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
@@ -208,6 +208,7 @@ def _leaves() -> list[tuple[str, Any]]:
 # -- links, tables, trees ----------------------------------------------------------------------------------
 
 
+@cache
 def anchors(page: Path) -> set[str]:
     """The anchors of the headings of a page, as GitHub makes them."""
     headings = re.findall(r"^#+ (.+)$", FENCED.sub("", page.read_text(encoding="utf-8")), re.MULTILINE)
@@ -232,6 +233,37 @@ def test_every_page_can_be_reached() -> None:
         for target in LINK.findall(text_of(name)):
             linked.add(((ROOT / name).parent / target.partition("#")[0]).resolve())
     assert set(PAGES) <= linked
+
+
+def test_the_pages_of_the_site_link_to_nothing_outside_it() -> None:
+    """`make docs` sees only docs/."""
+    for page in (ROOT / "docs").rglob("*.md"):
+        for target in LINK.findall(FENCED.sub("", page.read_text(encoding="utf-8"))):
+            if not re.match(r"[a-z]+:", target):
+                assert ROOT / "docs" in (page.parent / target.partition("#")[0]).resolve().parents, f"{page}: {target}"
+
+
+def test_the_files_and_names_of_the_papers_equations_exist() -> None:
+    """The page on the paper says `file`: `name`, `name`; every equation and algorithm of the paper has a row."""
+    page = text_of("docs/concepts/the-paper.md")
+    named = re.findall(r"`(src/gfs/[\w/.]+)`(?:: ((?:`\w+`(?:, )?)+))?", page)
+    assert len(named) > 20
+    for file, names in named:
+        assert (ROOT / file).exists(), f"the-paper.md names {file}"
+        for name in re.findall(r"\w+", names):
+            defined = rf"^(?:class|def) {name}\b|^{name} ="
+            assert re.search(defined, text_of(file), re.MULTILINE), f"the-paper.md: {file} has no {name}"
+    numbers = {int(n) for row in re.findall(r"^\| Eq\. ([^:]+):", page, re.MULTILINE) for n in re.findall(r"\d+", row)}
+    assert numbers == set(range(1, 20))
+    assert set(re.findall(r"^\| (Alg\. \d)", page, re.MULTILINE)) == {"Alg. 1", "Alg. 2", "Alg. 3"}
+
+
+def test_code_cites_pages_that_exist() -> None:
+    for file in [*(ROOT / "src").rglob("*.py"), *(ROOT / "tests").rglob("*.py"), *(ROOT / "benchmarks").rglob("*.py")]:
+        text = file.read_text(encoding="utf-8")
+        for page in re.findall(r"\bdocs/[\w/-]+\.md\b", text):
+            assert (ROOT / page).exists(), f"{file} cites {page}"
+        assert not re.search(r"\bSPEC [0-9]", text), f"{file} cites a specification that is not in this repository"
 
 
 def test_the_parameter_table_is_complete() -> None:
@@ -293,7 +325,14 @@ def test_the_metrics_page_explains_every_metric(trace: Path) -> None:
 
 def test_the_decisions_are_numbered_and_have_three_parts() -> None:
     pages = sorted((ROOT / "docs/decisions").glob("0*.md"))
-    assert [int(page.name[:4]) for page in pages] == list(range(1, len(pages) + 1))
+    numbers = [page.name[:4] for page in pages]
+    assert len(set(numbers)) == len(numbers), "a number is given once"
+    index, _, moved = text_of("docs/decisions/README.md").partition("## Moved")
+    assert re.findall(r"^\* \[(.+)\]\((.+)\)$", index, re.MULTILINE) == [
+        (page.read_text(encoding="utf-8").splitlines()[0].removeprefix("# "), page.name) for page in pages
+    ]
+    gone = {f"{number:04}" for number in range(1, int(numbers[-1]))} - set(numbers)
+    assert gone <= set(re.findall(r"^\| (\d{4}):", moved, re.MULTILINE)), "a number that is gone has a note"
     for page in pages:
         text = page.read_text(encoding="utf-8")
         assert text.startswith(f"# {page.name[:4]}: ")

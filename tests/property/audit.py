@@ -95,7 +95,7 @@ class Audit:
         assert all(self.tasks[name].is_spot for name in evicted)
 
     def work_is_conserved(self, on_grace: bool = False) -> None:
-        """Saved progress of all runs adds up to the duration (SPEC 2)."""
+        """Saved progress of all runs adds up to the duration (docs/concepts/time-model.md)."""
         for name, runs in self.runs.items():
             task, total = self.tasks[name], 0.0
             for number, lived in runs.items():

@@ -44,7 +44,7 @@ from gfs.core.scheduler import Scheduler
 
 CARD = 1_000_000
 ORDER = (EvictionDone, Finished, Lost, StartFailed, Cancelled, NodesChanged, Tick, Submitted, Wake)
-"""What comes first within an instant (SPEC 2)."""
+"""What comes first within an instant (docs/concepts/time-model.md)."""
 WAITING, RUNNING, FINISHED, CANCELLED = "waiting", "running", "finished", "cancelled"
 
 
@@ -347,7 +347,7 @@ class World:
         self.look()
 
     def _take_in(self, told: Sequence[Any]) -> list[tuple[Hold, bool]]:
-        """Note in the books what happened, in the order of SPEC 2; runs lost with nodes, and if they had begun."""
+        """Note what happened, in the order of the time model; runs lost with nodes, and if they had begun."""
         doomed: list[tuple[Hold, bool]] = []
         for kind, who in sorted(told, key=lambda each: ORDER.index(each[0])):
             if kind is EvictionDone and who.leaving:

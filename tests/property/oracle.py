@@ -1,10 +1,10 @@
-"""The slow, obvious scheduler: written from SPEC 2, 3 and 6, to be compared with the fast one.
+"""The slow, obvious scheduler: written from the rules (docs/concepts/time-model.md), to be compared with the fast one.
 
 A card is a list of (run, micro-cards). Every question is answered by looking at all cards of all nodes, every
 pass sorts the whole queue, every trial is a copy of the cluster. It shares no code with `gfs.core` or
 `gfs.policies`; it only reads the same tasks and nodes.
 
-Choices the SPEC leaves open, taken as the product takes them:
+Choices the rules leave open, taken as the product takes them:
 
 * ticks fall on multiples of 300 s from the first submission on; passes are per pool;
 * an HP gang that must preempt puts each pod on idle cards if it can and preempts only where it cannot;
@@ -210,7 +210,7 @@ class OraclePool:
         return True
 
     def admitted(self, task: Task) -> bool:
-        """SPEC 4: spot cards in use with guarantee >= H, plus w*g, within the quota."""
+        """Spot cards in use with guarantee >= H, plus w*g, within the quota."""
         if self.set.quota_share is None:
             return True
         in_use = sum(

@@ -23,7 +23,7 @@ from gfs.policies.lyra.reclaim import ReclaimPreemptor
 
 
 class ObviousLyra(OraclePool):
-    """The rules of SPEC 6, word for word, over all cards of all nodes."""
+    """The rules (docs/schedulers/lyra.md), word for word, over all cards of all nodes."""
 
     def in_order(self, priority: Priority) -> list[Task]:
         queue = [task for task in self.waiting if task.priority is priority]

@@ -1,4 +1,4 @@
-"""What every scheduler promises to a cluster that does as it likes, whoever drives it (SPEC 1-3).
+"""What every scheduler promises to a cluster that does as it likes, whoever drives it (docs/concepts/the-core.md).
 
 Not the simulator drives here but a small world of the test's own (`open_world`), which keeps its own books of
 cards and compares after every instant. A new entry in `gfs.SCHEDULERS` goes through all of this by itself.

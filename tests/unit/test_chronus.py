@@ -1,4 +1,4 @@
-"""Leases: rounds, renewal, suspension, moving (SPEC 6, Chronus). Spot leases last 300 s, HP leases 1,200 s."""
+"""Leases: rounds, renewal, suspension, moving. Spot leases last 300 s, HP leases 1,200 s."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who holds the next leases: programs small enough to be solved by hand (SPEC 6, Chronus)."""
+"""Who holds the next leases: programs small enough to be solved by hand (docs/schedulers/chronus.md, Chronus)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The time model of SPEC 2: grace, restart overhead, checkpoints, and the order within one instant."""
+"""The time model: grace, restart overhead, checkpoints, and the order within one instant."""
 
 from __future__ import annotations
 

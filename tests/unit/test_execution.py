@@ -1,4 +1,4 @@
-"""What a run keeps when it is evicted, as numbers (SPEC 2)."""
+"""What a run keeps when it is evicted, as numbers (docs/concepts/time-model.md)."""
 
 from __future__ import annotations
 

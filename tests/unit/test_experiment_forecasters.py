@@ -132,7 +132,7 @@ class TestEvaluation:
     def test_without_the_extra_it_says_what_to_install(self, tmp_path: Path) -> None:
         job = Evaluation(DemandFile.of(demand_file(tmp_path, hours=30)), "dlinear")
         assert installed() == {"torch": "", "neuralforecast": ""}
-        assert "pip install 'gfs[baselines]'" in job.run()["unavailable"]
+        assert "pip install 'gfs-scheduler[baselines]'" in job.run()["unavailable"]
 
 
 class TestJobs:
@@ -176,8 +176,8 @@ class TestExhibit:
     def test_without_the_extra_nothing_is_claimed(self, tmp_path: Path) -> None:
         setup = Setup(series=demand_file(tmp_path))
         section = shown(setup, run_simulations(setup))
-        assert "gfs[baselines]" in section.missing[0]
-        assert [(v.agrees, "gfs[baselines]" in v.found) for v in section.findings] == [(None, True)]
+        assert "gfs-scheduler[baselines]" in section.missing[0]
+        assert [(v.agrees, "gfs-scheduler[baselines]" in v.found) for v in section.findings] == [(None, True)]
         assert len(blocks_of(section, DataTable)) == 1
 
     @pytest.mark.usefixtures("bare")

@@ -1,4 +1,4 @@
-"""Eta (SPEC 4): every branch of the rule, its bounds, and where its two numbers come from."""
+"""Eta (docs/concepts/spot-quota.md): every branch of the rule, its bounds, and where its two numbers come from."""
 
 from __future__ import annotations
 

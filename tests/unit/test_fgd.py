@@ -1,4 +1,4 @@
-"""FGD (SPEC 6): expected fragmentation F, the node where it grows least, victims by the same gradient.
+"""FGD (docs/schedulers/fgd.md): expected fragmentation F, the node where it grows least, victims by the same gradient.
 
 F of a node with k idle cards and free parts r on divided cards, for a mix of tasks:
     F = k x P(more than k cards) + sum of r x P(more than r)

@@ -33,7 +33,9 @@ def test_the_baselines_of_the_paper_and_the_ceiling_are_there() -> None:
 def test_it_says_what_to_install(name: str, extra: str) -> None:
     with pytest.raises(InputError) as raised:
         MODELS[name].load()
-    assert str(raised.value) == (f"forecaster {name} needs packages that are not installed: pip install 'gfs[{extra}]'")
+    assert str(raised.value) == (
+        f"forecaster {name} needs packages that are not installed: pip install 'gfs-scheduler[{extra}]'"
+    )
 
 
 @pytest.mark.parametrize(("name", "extra"), NEED_EXTRA.items())
@@ -41,4 +43,4 @@ def test_the_command_line_refuses_in_a_sentence(name: str, extra: str) -> None:
     result = CliRunner().invoke(app, ["forecast", "evaluate", "--series", "none.csv", "--models", name])
     assert result.exit_code == 2, result.output
     assert "Traceback" not in result.output
-    assert f"pip install 'gfs[{extra}]'" in " ".join(result.stderr.split())
+    assert f"pip install 'gfs-scheduler[{extra}]'" in " ".join(result.stderr.split())

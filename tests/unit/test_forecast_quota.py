@@ -1,4 +1,4 @@
-"""The spot quota allocator (SPEC 4): inventory, both aggregation rules, the quota, and what it says of itself."""
+"""The spot quota allocator: inventory, both aggregation rules, the quota, and what it says of itself."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Promises kept and broken: F and G of the cost (SPEC 3, 4)."""
+"""Promises kept and broken: F and G of the cost (docs/concepts/how-gfs-decides.md)."""
 
 from __future__ import annotations
 

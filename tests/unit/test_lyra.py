@@ -1,4 +1,4 @@
-"""Lyra (SPEC 6): whole nodes on loan to spot tasks, and the cheapest one taken back for HP."""
+"""Lyra (docs/schedulers/lyra.md): whole nodes on loan to spot tasks, and the cheapest one taken back for HP."""
 
 from __future__ import annotations
 

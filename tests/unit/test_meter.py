@@ -1,4 +1,4 @@
-"""Demand as a deployment sees it (SPEC 5): running or queued, hours that end now, nothing from the future."""
+"""Demand as a deployment sees it: running or queued, hours that end now, nothing from the future."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every metric of SPEC 7 against numbers worked out by hand.
+"""Every metric (docs/concepts/metrics.md) against numbers worked out by hand.
 
 The story all cases share, on two nodes of 8 A100 (n0, n1) and one of 4 T4 (m0):
 

@@ -1,4 +1,4 @@
-"""OrgLinear (SPEC 5): decomposition, attention, loss and gradients, and what it does with difficult series."""
+"""OrgLinear: decomposition, attention, loss and gradients, and what it does with difficult series."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whom HP displaces (SPEC 3): sparing by waste, the cost of a node, whole-gang victims, all or nothing."""
+"""Whom HP displaces: sparing by waste, the cost of a node, whole-gang victims, all or nothing."""
 
 from __future__ import annotations
 

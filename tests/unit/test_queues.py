@@ -1,4 +1,4 @@
-"""Who gets its chance first (SPEC 3, queue order; SPEC 6, yarn-cs and static).
+"""Who gets its chance first (docs/concepts/how-gfs-decides.md).
 
 Most cases share one scene: a node of 8 cards is busy with an HP task until 100, tasks gather meanwhile, and at
 100 they are served in order. Cards are given lowest number first, so the cards tell the order.

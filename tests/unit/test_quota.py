@@ -1,4 +1,4 @@
-"""A fixed share of the pool for spot tasks (SPEC 4: in use with guarantee >= H, + w*g <= Q_H)."""
+"""A fixed share of the pool for spot tasks (in use with guarantee >= H, + w*g <= Q_H; docs/concepts/spot-quota.md)."""
 
 from __future__ import annotations
 

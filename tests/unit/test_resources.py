@@ -1,4 +1,4 @@
-"""CPUs, memory, pods per node and node filters: worked numbers for every scheduler (SPEC 1)."""
+"""CPUs, memory, pods per node and node filters: worked numbers for every scheduler."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where GFS puts a pod (SPEC 3): three scores, each deciding alone, in order, ties by node id."""
+"""Where GFS puts a pod: three scores, each deciding alone, in order, ties by node id."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Worked stories of what happens to tasks, runs and nodes, told to a scheduler event by event (SPEC 1-3)."""
+"""Worked stories of what happens to tasks, runs and nodes, told to a scheduler event by event."""
 
 from __future__ import annotations
 
@@ -581,7 +581,7 @@ def test_a_start_that_dies_with_its_node_in_the_grace_period_is_told(scheduler: 
 
 
 def test_the_tick_comes_before_the_arrivals_of_its_instant() -> None:
-    """SPEC 2: the demand that a quota goes by at 3,600 s is not yet that of the task that comes just then."""
+    """The demand that a quota goes by at 3,600 s is not yet that of the task that comes just then."""
     for turned in (False, True):
         live = Live(8, quota="weekly-peak")
         live.submit(0, hp("first", gpus=2))

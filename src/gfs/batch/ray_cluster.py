@@ -1,4 +1,4 @@
-"""Jobs on a Ray cluster, one started here or one that runs already (`pip install 'gfs[ray]'`)."""
+"""Jobs on a Ray cluster, one started here or one that runs already (`pip install 'gfs-scheduler[ray]'`)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def load_ray() -> Any:
     try:
         import ray
     except ImportError:
-        raise InputError("Ray is not installed: pip install 'gfs[ray]'") from None
+        raise InputError("Ray is not installed: pip install 'gfs-scheduler[ray]'") from None
     return ray
 
 

@@ -1,6 +1,6 @@
 """What a driver tells the scheduler, simulated or live: typed events, handed over instant by instant.
 
-Within one instant the order is fixed, whatever the order given (SPEC 2): evicted runs that have left, runs that
+Within one instant the order is fixed, whatever the order given: evicted runs that have left, runs that
 ended, tasks withdrawn, nodes that changed, runs adopted, a model handed back, the tick, arrivals; then one
 scheduling pass. An event about a run that is over, or about a task that is not there, says nothing new and is
 passed over: a live cluster may well tell things late or twice. A run is known by the object that a plan gave or
@@ -155,7 +155,7 @@ _ORDER: dict[type, int] = {
 
 
 def in_order(events: Sequence[Event]) -> list[Event]:
-    """The events of one instant in the order of SPEC 2; those of one kind by submission of their tasks.
+    """The events of one instant in the order of the time model; those of one kind by submission of their tasks.
 
     Changes of nodes stay as given: tell all of an instant in one event.
     """

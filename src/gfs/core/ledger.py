@@ -139,4 +139,4 @@ class GuaranteeLedger:
 
 
 LIVE_LOOK_BACK = 30 * DAY
-"""What a live cluster's ledger covers (SPEC 3): the T of the preemption cost is the same."""
+"""What a live cluster's ledger covers (docs/concepts/how-gfs-decides.md): the T of the preemption cost is the same."""

@@ -204,7 +204,7 @@ class Pool:
         return sum(self.hp_free_levels[cards:])
 
     def spot_held(self, guarantee_hours: float) -> int:
-        """Micro-cards held by spot tasks with at least this guarantee (the SPEC's Sa)."""
+        """Micro-cards held by spot tasks with at least this guarantee (Sa of the quota)."""
         held = 0
         for hours, micro in self.spot_in_use.items():
             if hours >= guarantee_hours:

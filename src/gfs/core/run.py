@@ -1,4 +1,4 @@
-"""A run: one uninterrupted stay of a task on the cluster (SPEC 1)."""
+"""A run: one uninterrupted stay of a task on the cluster (docs/concepts/glossary.md)."""
 
 from __future__ import annotations
 

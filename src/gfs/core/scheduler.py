@@ -118,7 +118,7 @@ class Scheduler:
     # -- one instant -------------------------------------------------------------------------------
 
     def handle(self, now: float, events: Sequence[Event]) -> Plan:
-        """Take in what happened at one instant, in the order of SPEC 2 whatever the order given, and decide."""
+        """Take in what happened at one instant, in the order of the time model whatever the order given, and decide."""
         if len(events) == 1 and self._quick:  # nearly always
             event: Any = events[0]
             kind = type(event)

@@ -274,7 +274,7 @@ class PoolState:
         """Evicted runs that have not left cards which this run was given.
 
         The rest of a victim's cards, which its taker has no use for, are given out at once, for a victim stops at
-        the start of its grace period (SPEC 2). Real pods take their time: a driver that starts pods for real waits
+        the start of its grace period. Real pods take their time: a driver that starts pods for real waits
         until nobody is in the way.
         """
         mine = {node: 0 for node, _, _ in run.places}

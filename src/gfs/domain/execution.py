@@ -1,4 +1,4 @@
-"""What running, checkpointing and evicting cost in time (SPEC 2). Shared by decisions, simulation and metrics."""
+"""What running, checkpointing and evicting cost in time. Shared by decisions, simulation and metrics."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PROGRESS_EPS = 1e-6
 
 @dataclass(frozen=True, slots=True)
 class ExecutionRules:
-    """The time model of SPEC 2."""
+    """The time model (docs/concepts/time-model.md)."""
 
     grace_period: float = 30.0
     """Seconds between the eviction of a victim and the start of the pods that take over."""

@@ -1,4 +1,4 @@
-"""A node: a machine with cards of one GPU model (SPEC 1)."""
+"""A node: a machine with cards of one GPU model (docs/concepts/glossary.md)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A task: what a user submits (SPEC 1). Equal pods that start together or not at all.
+"""A task: what a user submits (docs/concepts/glossary.md). Equal pods that start together or not at all.
 
 How long it will run is not here: no scheduler knows, so there is no field that one could read. A trace keeps
 durations beside its tasks (`gfs.domain.workload`).

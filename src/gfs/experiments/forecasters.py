@@ -38,7 +38,7 @@ BUDGET = (
     " attention get half the steps of gfs forecast evaluate and would gain from more."
 )
 QUICK = "The paper's six networks are left out of a quick reproduction: they take 13 minutes of a core."
-BARE = f"Without the extra gfs[{EXTRA}] the paper's six networks cannot be compared: pip install 'gfs[{EXTRA}]'."
+BARE = f"The paper's six networks cannot be compared without an extra: pip install 'gfs-scheduler[{EXTRA}]'."
 
 
 def _source(setup: Setup) -> Source:

@@ -1,1 +1,4 @@
-"""The GPU demand estimator (SPEC 5): tomorrow's HP demand of each organization, as a distribution."""
+"""The GPU demand estimator: tomorrow's HP demand of each organization, as a distribution.
+
+See docs/concepts/demand-forecast.md.
+"""

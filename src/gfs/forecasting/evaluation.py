@@ -1,4 +1,4 @@
-"""How good a forecast is: rolled over every hour of held-out demand (SPEC 5).
+"""How good a forecast is: rolled over every hour of held-out demand (docs/concepts/demand-forecast.md).
 
 The history is split in time into training, validation and test. A model is fitted once on what comes before the
 test part (a model that needs a validation part takes the end of it). Then, for every hour of the test part as if

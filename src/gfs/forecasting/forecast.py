@@ -1,4 +1,4 @@
-"""What an estimator gives: a distribution of demand for each series and each of the next hours (SPEC 4, 5).
+"""What an estimator gives: a distribution of demand for each series and each of the next hours.
 
     Estimator.fit(history) -> Predictor;  Predictor.predict(history, hours) -> Forecast;  Forecast.quantile(p)
 

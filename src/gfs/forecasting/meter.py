@@ -1,4 +1,4 @@
-"""Demand as a deployment sees it: HP GPUs running or queued now, and what they were, hour by hour (SPEC 5).
+"""Demand as a deployment sees it: HP GPUs running or queued now, and what they were, hour by hour.
 
 Nothing is known here but what has happened. Demand is kept as the maximum of every five minutes, so that the hours
 of a history can end now, whatever the minute: the next hour to forecast is the one that begins now.

@@ -1,4 +1,4 @@
-"""Forecasts that take no training worth the name: what every model has to beat (SPEC 5).
+"""Forecasts that take no training worth the name: what every model has to beat (docs/concepts/demand-forecast.md).
 
 `persistence` says the last value, `seasonal-24` and `seasonal-168` the value a day or a week ago, each with the
 errors that this made on the history it was fitted on. `weekly-peak`, the rule of production before GFS (GFS-e),

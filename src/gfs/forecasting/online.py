@@ -1,4 +1,4 @@
-"""A forecaster at work: it learns every day from what was seen, and looks ahead whenever it is asked (SPEC 5).
+"""A forecaster at work: it learns every day from what was seen, and looks ahead whenever it is asked.
 
 Before there is enough to learn from, a simple and cautious rule takes over, and says so by its name. So it does when
 the model cannot forecast. No decision fails because a model does: failures are counted, and another fit is asked for.

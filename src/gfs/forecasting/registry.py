@@ -40,7 +40,7 @@ class Model:
         except ImportError as error:
             if not self.extra:
                 raise
-            command = f"pip install 'gfs[{self.extra}]'"
+            command = f"pip install 'gfs-scheduler[{self.extra}]'"
             raise InputError(f"forecaster {self.name} needs packages that are not installed: {command}") from error
         if not callable(found):
             return cast(Estimator, found)

@@ -1,4 +1,4 @@
-"""Demand of a trace or of an event log: HP GPUs running or queued, per organization and GPU model (SPEC 5).
+"""Demand of a trace or of an event log: HP GPUs running or queued, per organization and GPU model.
 
 Of a trace the queue is not known: demand is as if every task started when it was submitted. Of an event log it is
 known: a task wants its GPUs from submission to finish. One that is cancelled wants them until then. Both end with
@@ -42,7 +42,7 @@ def history_of_workload(workload: Workload, until: float | None = None) -> Deman
 
 
 def history_of_events(events: pa.Table, until: float | None = None) -> DemandHistory:
-    """HP demand of an event log (SPEC 8); `until` (seconds) in place of the last submission.
+    """HP demand of an event log (docs/reference/files.md); `until` (seconds) in place of the last submission.
 
     A task that has neither finished nor been cancelled wants its GPUs to the end.
     """

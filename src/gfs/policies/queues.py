@@ -34,7 +34,7 @@ def _largest_first(task: Task) -> tuple[float, int, int]:
 
 
 class SizedQueue:
-    """GFS (SPEC 3): more GPUs per pod first, then fewer pods, then earlier submission, then id.
+    """GFS: more GPUs per pod first, then fewer pods, then earlier submission, then id.
 
     A size that failed in a pass is not tried again in it for tasks with the same guarantee that ask for the same.
     """

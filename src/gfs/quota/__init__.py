@@ -1,1 +1,1 @@
-"""Spot quotas: how many cards spot tasks may hold (SPEC 4)."""
+"""Spot quotas: how many cards spot tasks may hold (docs/concepts/spot-quota.md)."""

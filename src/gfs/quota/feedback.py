@@ -1,4 +1,4 @@
-"""What really happened corrects the quota: the safety coefficient eta (SPEC 4).
+"""What really happened corrects the quota: the safety coefficient eta (docs/concepts/spot-quota.md).
 
 With e = evicted runs / (evicted runs + completed guarantee periods) and l = the longest wait of a spot task, both
 over the last H hours, and the target eviction rate 1 - p:

@@ -1,4 +1,4 @@
-"""The spot quota allocator: what the forecast leaves of the pool, corrected by what really happened (SPEC 4).
+"""The spot quota allocator: what the forecast leaves of the pool, corrected by what really happened.
 
     inventory  f(p, H) = C - min(C, bound on HP demand over the next H hours)
     quota      Q_H = min(f * eta, S0 + Sa)

@@ -1,4 +1,4 @@
-"""How much HP demand may need: one bound for the pool from the bounds of its organizations (SPEC 4).
+"""How much HP demand may need: one bound for the pool from the bounds of its organizations.
 
 All give, for H = 1, 2, ..., what the pool's HP demand stays at or below over the next H hours.
 """

@@ -1,1 +1,1 @@
-"""The event-driven simulator: drives the very scheduler that would run live (SPEC 2)."""
+"""The event-driven simulator: drives the very scheduler that would run live (docs/concepts/time-model.md)."""

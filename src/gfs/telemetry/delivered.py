@@ -52,7 +52,7 @@ def delivered(events: pa.Table, workload: Workload, rules: ExecutionRules) -> De
     share = np.divide(inside, length, out=np.zeros_like(length), where=length > 0) * spot
     useful, wasted = useful_and_wasted(runs, tasks, rules)
     promised = np.maximum(tasks.guarantee[runs.task], EPS)
-    # One that finishes inside a guarantee period completes that one too (SPEC 7).
+    # One that finishes inside a guarantee period completes that one too (docs/concepts/metrics.md).
     whole = np.where(runs.finished, length, np.floor((length + EPS) / promised) * promised)
     prices = np.asarray([price_of(model, default_prices()) for model in tasks.models])[tasks.model[runs.task]]
     a_month = HOURS_PER_MONTH * HOUR / (end - start)

@@ -1,4 +1,4 @@
-"""The metrics of SPEC 7, worked out from the event log alone.
+"""The metrics (docs/concepts/metrics.md), worked out from the event log alone.
 
 A simulated and a live run go through the same code, and an outside program that reads the same log must
 find the same numbers. Counted are the tasks submitted inside the window; each runs to its end, wherever
@@ -91,7 +91,7 @@ class SpotMetrics(ClassMetrics):
 
 @dataclass(frozen=True, slots=True)
 class Metrics:
-    """Everything SPEC 7 asks for, of one run of one scheduler."""
+    """Every metric of one run of one scheduler."""
 
     hp: ClassMetrics
     spot: SpotMetrics
@@ -139,7 +139,7 @@ def compute_metrics(
     prices: Mapping[str, float] | None = None,
     leases: bool = False,
 ) -> Metrics:
-    """Work out every metric of SPEC 7.
+    """Work out every metric (docs/concepts/metrics.md).
 
     `window` is (start, end) in seconds; either may be None. Without it, allocation is measured from the
     first submission to the last event and every task counts. `rules` are those the log was made by.

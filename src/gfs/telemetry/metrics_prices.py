@@ -1,4 +1,4 @@
-"""What a GPU-hour is worth, and the monthly benefit of a better scheduler (SPEC 7).
+"""What a GPU-hour is worth, and the monthly benefit of a better scheduler (docs/concepts/metrics.md).
 
 The prices are an assumption (`metrics_prices.json` says so): replace them with your own.
 """

@@ -1,4 +1,4 @@
-"""`chronus`: leases given out in rounds by an optimiser (SoCC'21, SPEC 6)."""
+"""`chronus`: leases given out in rounds by an optimiser (SoCC'21, docs/schedulers/chronus.md)."""
 
 from __future__ import annotations
 

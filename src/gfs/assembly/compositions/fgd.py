@@ -1,4 +1,4 @@
-"""`fgd`: fragmentation gradient descent as the paper compares with it (SPEC 6)."""
+"""`fgd`: fragmentation gradient descent as the paper compares with it (docs/schedulers/fgd.md)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`gfs`: the paper's scheduler (SPEC 3, 4), and the paper's variants of it with a part left out (SPEC 6)."""
+"""`gfs`: the paper's scheduler, and the paper's variants of it with a part left out."""
 
 from __future__ import annotations
 

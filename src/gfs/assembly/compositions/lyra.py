@@ -1,4 +1,4 @@
-"""`lyra`: capacity loaning between HP and spot tasks, as the paper compares with it (SPEC 6)."""
+"""`lyra`: capacity loaning between HP and spot tasks, as the paper compares with it (docs/schedulers/lyra.md)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`static`: what operators have before GFS (SPEC 6)."""
+"""`static`: what operators have before GFS (docs/concepts/how-gfs-decides.md)."""
 
 from __future__ import annotations
 

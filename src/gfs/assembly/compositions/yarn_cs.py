@@ -1,4 +1,4 @@
-"""`yarn-cs`: YARN's capacity scheduler as the paper compares with it (SPEC 6)."""
+"""`yarn-cs`: YARN's capacity scheduler as the paper compares with it (docs/concepts/how-gfs-decides.md)."""
 
 from __future__ import annotations
 

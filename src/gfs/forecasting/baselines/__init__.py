@@ -1,4 +1,4 @@
-"""What the paper compares with, and boosted trees as a ceiling (SPEC 5).
+"""What the paper compares with, and boosted trees as a ceiling (docs/concepts/demand-forecast.md).
 
 Torch, neuralforecast and LightGBM are imported here and nowhere else: the registry reaches these modules only when
 one of their forecasters is asked for.

@@ -1,4 +1,4 @@
-"""OrgLinear itself: values and gradients (the paper's equations for GDE, SPEC 5).
+"""OrgLinear itself: values and gradients (the paper's equations for GDE, docs/concepts/demand-forecast.md).
 
     trend x_t = moving average of the window x (reflection padding), cyclical part x_c = x - x_t
     c_t = Emb(hour) + Emb(weekday) + Emb(holiday), put one after the other

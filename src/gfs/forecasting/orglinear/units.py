@@ -1,4 +1,4 @@
-"""What a window is measured in (SPEC 5: series are standardised): from its last value, in units of its own.
+"""What a window is measured in (series are standardised): from its last value, in units of its own.
 
     unit of the window     u = sqrt(standard deviation of the series x rms change from hour to hour, last week)
     unit of an hour ahead  sqrt(u x rms change to that hour from the last value, at this time of the day before)

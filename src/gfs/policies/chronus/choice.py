@@ -1,4 +1,4 @@
-"""Who holds the next leases: HP first, then spot in what HP leaves (Chronus, SPEC 6).
+"""Who holds the next leases: HP first, then spot in what HP leaves (Chronus, docs/schedulers/chronus.md).
 
 A lease's worth, per GPU: 1 for the work of the next lease; for a running task the cost of resuming it later, as a
 share of a lease, on top; for a suspended one that cost less; for a waiting one how long it has waited, up to 1

@@ -1,4 +1,4 @@
-"""From a set of tasks to cards: local search with few suspended and few moved tasks (Chronus, SPEC 6).
+"""From a set of tasks to cards: local search with few suspended and few moved tasks (Chronus).
 
 A task goes where it fits best on idle cards. Where it does not fit, leases that end now and need not be
 renewed make room, on the node where the fewest GPUs stop. If that does not do either, tasks that were renewed

@@ -1,4 +1,4 @@
-"""Chronus in GFS: HP and spot tasks hold leases; who holds the next ones is decided in rounds (SPEC 6).
+"""Chronus in GFS: HP and spot tasks hold leases; who holds the next ones is decided in rounds.
 
 Cards are given out only where a round begins, which is when spot leases end. If all that wait fits on idle
 cards, it gets them and every lease is renewed. Otherwise two programs (`choice`) say who holds the next

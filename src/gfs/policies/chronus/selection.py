@@ -1,4 +1,4 @@
-"""Which tasks hold the next leases: a mixed-integer program over groups of like tasks (Chronus, SPEC 6).
+"""Which tasks hold the next leases: a mixed-integer program over groups of like tasks (Chronus).
 
     maximise    sum_g value_g * n_g                       n_g tasks of group g get a lease, 0 <= n_g <= tasks_g
     subject to  sum_g pods_g * floor(cards_g / c) * n_g <= pods of c whole cards that fit   for every size c

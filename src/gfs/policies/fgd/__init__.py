@@ -1,1 +1,1 @@
-"""FGD: every pod goes where the fragmentation expected for the task mix grows least (SPEC 6)."""
+"""FGD: every pod goes where the fragmentation expected for the task mix grows least (docs/schedulers/fgd.md)."""

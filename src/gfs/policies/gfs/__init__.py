@@ -1,1 +1,4 @@
-"""The GFS task scheduler (PTS): scores, eviction history and waste-aware preemption (SPEC 3)."""
+"""The GFS task scheduler (PTS): scores, eviction history and waste-aware preemption.
+
+See docs/concepts/how-gfs-decides.md.
+"""

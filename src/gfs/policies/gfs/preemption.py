@@ -1,4 +1,4 @@
-"""Whom GFS evicts for an HP pod: the node with the lowest cost (Alg. 1-2 of the paper, SPEC 3).
+"""Whom GFS evicts for an HP pod: the node with the lowest cost (Alg. 2 of the paper, docs/concepts/how-gfs-decides.md).
 
 On every node that could hold the pod, spot tasks are spared by waste, highest first; the rest are victims V:
     cost = (F + |V|) / (G + F + |V|) + beta * waste(V) / (pool cards * T)

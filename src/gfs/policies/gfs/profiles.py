@@ -1,4 +1,4 @@
-"""Nodes by what their spot tasks hold: how few of them must go to make room for a pod (SPEC 3).
+"""Nodes by what their spot tasks hold: how few of them must go to make room for a pod.
 
 Nodes with the same *profile*, idle cards and the cards of each spot task there, are the same to a pod that needs
 victims. Groups of such nodes are kept, for each size of pod the groups by how few victims could do, and beside

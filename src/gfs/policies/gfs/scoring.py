@@ -1,4 +1,4 @@
-"""Where GFS puts a pod on idle cards: packing, then co-location, then eviction history (Alg. 2, SPEC 3).
+"""Where GFS puts a pod on idle cards: packing, then co-location, then eviction history (Alg. 1 of the paper).
 
 score1  1 - idle/total: the fullest node that still fits;
 score2  share of the node's cards held by the task's own class (a divided card counts if the class is on it);

@@ -1,4 +1,4 @@
-"""Spot runs by how much an eviction would waste, cheapest first, without sorting them (SPEC 3).
+"""Spot runs by how much an eviction would waste, cheapest first, without sorting them.
 
 waste = GPUs of the task x time since its last checkpoint grows with time and falls to 0 at each checkpoint,
 so no static order of wastes holds. But runs with one checkpoint interval keep their *phase*: where in the interval

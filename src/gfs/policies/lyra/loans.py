@@ -1,4 +1,4 @@
-"""Where Lyra puts a pod: spot tasks only on nodes on loan, HP only on the others, best fit in both (SPEC 6).
+"""Where Lyra puts a pod: spot tasks only on nodes on loan, HP only on the others, best fit in both.
 
 A node with a spot pod is on loan. A node without any pod can be lent, or taken by HP. A node with an HP pod
 is in use by HP. So no node ever holds pods of both classes, and the idle cards of a node on loan are not for HP

@@ -1,4 +1,4 @@
-"""Which node on loan HP takes back: the one with the lowest preemption cost (SPEC 6).
+"""Which node on loan HP takes back: the one with the lowest preemption cost (docs/schedulers/lyra.md).
 
 A node is returned whole: every spot task with a pod there is evicted, from all its nodes. The cost of a node is
     the sum over its spot tasks of 1 / (number of nodes the task spans),
