@@ -85,7 +85,7 @@ class ForecastRepr:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class NormalForecast(ForecastRepr):
-    """A normal distribution for every series and hour: q = mu + z_p * sigma (SPEC 4)."""
+    """A normal distribution for every series and hour: q = mu + z_p * sigma (docs/concepts/spot-quota.md)."""
 
     keys: tuple[SeriesKey, ...]
     mu: Floats

@@ -1,4 +1,4 @@
-"""How long spot tasks wait: the l of the feedback, from what is seen to happen (SPEC 4).
+"""How long spot tasks wait: the l of the feedback, from what is seen to happen (docs/concepts/spot-quota.md).
 
 Who waits, and since when, follows from the state; only waits that have ended must be remembered.
 """
