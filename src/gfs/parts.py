@@ -19,6 +19,7 @@ from gfs.core.node import Node, Place
 from gfs.core.pool import Pool
 from gfs.core.ports import (
     Attempt,
+    Compares,
     FillsUp,
     Placer,
     Policy,
@@ -55,6 +56,7 @@ __all__ = [
     "Attempt",
     "Bucket",
     "Chooser",
+    "Compares",
     "Composition",
     "Context",
     "End",

@@ -50,8 +50,9 @@ class LazyHeap(Generic[T]):
     def rising(self, home: Home[T]) -> Iterator[T]:
         """The items that are in, least first, without taking any out: to see k of them costs k log k."""
         heap, last = self.heap, None
-        if not heap:
+        if not self.count:
             return
+        self.first(home)  # those that have left and surfaced are not met again
         ahead = [(heap[0], 0)]
         while ahead:
             item, at = heappop(ahead)

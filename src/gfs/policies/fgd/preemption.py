@@ -106,7 +106,8 @@ class FgdPreemptor:
         """For a task that asks for more than cards: every node by itself, later tasks going first."""
         pool, mix = self._pool, self._mix
         options: list[Option] = []
-        for node in pool.nodes:
+        few = pool.few_nodes(task, without_spot=True)
+        for node in pool.nodes if few is None else few:
             if not node.spot or not could_hold(pool, node, task):
                 continue
             runs = victims_on(pool, node, task, sorted(node.spot, key=lambda run: run.task.index))
