@@ -62,7 +62,7 @@ def compare(
             "--workers",
             min=1,
             metavar="N",
-            help="Runs at the same time; by default one a core for large traces.",
+            help="Runs at the same time; by default one per core for large traces.",
             rich_help_panel=RUN,
         ),
     ] = None,

@@ -105,6 +105,6 @@ ResultFolder = Annotated[
 RunsAtOnce = Annotated[
     int | None,
     typer.Option(
-        "--workers", min=1, metavar="N", help="Runs at the same time; by default one a core.", rich_help_panel=RUN
+        "--workers", min=1, metavar="N", help="Runs at the same time; by default one per core.", rich_help_panel=RUN
     ),
 ]
