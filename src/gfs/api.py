@@ -140,8 +140,7 @@ def compare(
     """Simulate one trace under several schedulers; arguments as for `simulate`.
 
     With `workers` above 1 they run in processes of their own, which is worth it from about 100,000 tasks on. A
-    script that does so needs the usual `if __name__ == "__main__":` around its main part, and a recipe of your
-    own must be one that can be pickled.
+    recipe of your own goes there, too, unless it holds what cannot be pickled, such as an open file or a lock.
     """
     if not schedulers:
         raise InputError("no scheduler to compare: name at least one, for example gfs,yarn-cs")

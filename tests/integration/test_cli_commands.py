@@ -328,7 +328,9 @@ class TestNodeEvents:
         cancels = tuple(t.submit_time + 60 if t.index % 5 == 0 else float("inf") for t in work.tasks)
         write_trace(replace(work, cancel_times=cancels), "cancels")
         words = ("--jobs", "cancels/jobs.csv", "--nodes", "cancels/nodes.csv")
-        assert f"{sum(time < float('inf') for time in cancels)} tasks cancelled" in run("trace", "check", *words).stdout
+        assert (
+            f"{sum(time < float('inf') for time in cancels)} with a cancel time" in run("trace", "check", *words).stdout
+        )
         result = run("simulate", *words, "--events", "e.csv", "--json", "s.json", "--check")
         metrics = loaded("s.json")["runs"][0]["metrics"]
         cancelled = {row["task"] for row in rows("e.csv") if row["event"] == "cancel"}
@@ -396,7 +398,7 @@ class TestTrace:
         assert "open trace.html" in result.stderr
         assert "Load against capacity" in Path("trace.html").read_text(encoding="utf-8")
         document = loaded("i.json")
-        assert [part["kind"] for part in document["classes"]] == ["HP", "Spot"]
+        assert [part["priority"] for part in document["classes"]] == ["HP", "Spot"]
         assert len(document["load"][0]["hp"]) == len(document["bin_start"])
 
     def test_inspect_page_can_go_elsewhere(self) -> None:

@@ -1,7 +1,8 @@
 """A long life in one scheduler: what it keeps does not grow with what has been.
 
 Steady load for eleven weeks, an hour a step: tasks come, finish, are evicted, lost and cancelled, nodes fail and
-come back. Sizes are counted once a day, and compared when all that has a memory is full: demand is remembered for
+come back. Every day there is an organization that is gone the next day, and every fourth task has a guarantee that
+nobody else has. Sizes are counted once a day, and compared when all that has a memory is full: demand is remembered for
 28 days and a week more before it is pruned, evictions for a day, guarantees for as long as they last. After that
 nodes stay as they are, for what is derived would be built anew.
 """
@@ -148,9 +149,9 @@ class Life:
         for _ in range(2 if hour % 24 < 12 else 1):
             kind = Priority.HP if random.random() < (0.6 if hour % 24 < 12 else 0.1) else Priority.SPOT
             task = Task(
-                self.tasks, f"t{self.tasks}", random.choice(["lab", "shop"]), "A100", kind,
+                self.tasks, f"t{self.tasks}", random.choice(["lab", "shop", f"visitor {hour // 24}"]), "A100", kind,
                 random.choice([1, 1, 2]), random.choice([0.5, 1.0, 2.0, 4.0, 8.0]), now,
-                guarantee_hours=random.choice([1.0, 2.0]),
+                guarantee_hours=random.choice([1.0, 1.0, 2.0, 1.0 + self.tasks / 5000]),
             )  # fmt: skip
             self.tasks += 1
             events.append(Submitted(task))
@@ -172,6 +173,10 @@ def test_a_long_life_keeps_no_more_than_a_short_one(
     life.live()
     assert life.happened["started"] > 1000
     assert life.happened.get("evicted", 0) > 20 or quota == "weekly-peak"
+    state = life.scheduler.pools["A100"].state
+    if quota == "weekly-peak":
+        assert len(state.memory["demand"].rows) <= 2 + 28 + 8, "those of the last 28 days, and of a week more"
+    assert len(state.pool.spot_in_use) <= len(state.runs)
     for sizes in (life.objects, life.bytes):
         early, late = sizes[WARM : (WARM + DAYS) // 2], sizes[(WARM + DAYS) // 2 :]
         # What happens to wait differs from day to day by a third; over 300 days the mean stays within a tenth.

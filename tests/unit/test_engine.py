@@ -8,8 +8,20 @@ from collections.abc import Sequence
 import pytest
 
 from builders import Draft, hp, nodes, play, play_unchecked, spot
-from gfs import InputError, NodeSpec, StuckError
+from gfs import (
+    SCHEDULERS,
+    InputError,
+    NodeEvent,
+    NodeSpec,
+    Priority,
+    StuckError,
+    Task,
+    Workload,
+    simulate,
+)
+from gfs.core.reasons import NoRoom, OverQuota
 from gfs.domain.units import DAY
+from gfs.simulator.engine import stuck_advice
 
 # -- eviction and what it costs ---------------------------------------------------------------------------
 
@@ -209,6 +221,40 @@ def test_a_stuck_task_says_why_it_is_stuck_now() -> None:
     with pytest.raises(StuckError) as error:
         play_unchecked(nodes(4), hp("fine", gpus=4), hp("gang", gpus=4, pods=2))
     assert "no idle card" not in str(error.value)  # the cluster is empty by then
+
+
+@pytest.mark.parametrize("scheduler", sorted(SCHEDULERS))
+def test_the_advice_for_nodes_that_stay_closed_is_to_open_them(scheduler: str) -> None:
+    work = Workload(
+        (Task(0, "h", "lab", "A100", Priority.HP, 1, 1.0, 10.0),),
+        tuple(nodes(4, 4)),
+        "story",
+        durations=(5.0,),
+        node_events=(NodeEvent(1.0, "n0", "fail"), NodeEvent(2.0, "n1", "cordon")),
+    )
+    with pytest.raises(StuckError) as error:
+        simulate(work, scheduler=scheduler)
+    said = str(error.value)
+    assert "though nothing runs any more" in said
+    assert "2 nodes stay failed or cordoned to the end: add their repair or uncordon to the node events." in said
+    assert "quota" not in said
+
+
+@pytest.mark.parametrize("scheduler", ["gfs", "chronus", "yarn-cs"])
+def test_the_advice_for_too_many_cards_is_to_take_the_task_out(scheduler: str) -> None:
+    with pytest.raises(StuckError) as error:
+        play_unchecked(nodes(4), hp("gang", gpus=4, pods=2), scheduler=scheduler)
+    assert str(error.value).endswith("Take tasks that need more cards than there are out of the trace.")
+
+
+def test_the_advice_fits_each_cause_and_names_several() -> None:
+    quota = OverQuota("A100", 4.0, 0.0, 8, 1)
+    cpus = NoRoom("A100", 1, 1, idle=8, gap=8, slots=0, short="8 idle cards on n0, but 1 of 96 CPUs free, pod asks 2")
+    raise_it = "here the spot quota is the reason, raise it (for example --set quota_share=0.5, or quota=none)"
+    correct = "here CPUs or memory are short, correct cpu_request or cpu_num, or count cards only (resources=off)"
+    assert stuck_advice([quota], closed=0) == f"W{raise_it}."
+    assert stuck_advice([cpus], closed=0) == f"W{correct}."
+    assert stuck_advice([quota, cpus], closed=0) == f"W{raise_it}; w{correct}."
 
 
 def test_a_pod_larger_than_any_node_is_found_to_be_stuck_between_ticks_too() -> None:

@@ -12,7 +12,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from builders import csv_text
-from gfs import SCHEDULERS, NodeSpec, Parameters, Priority, Task, Workload, simulate
+from gfs import SCHEDULERS, InputError, NodeSpec, Parameters, Priority, Task, Workload, simulate
 from gfs.assembly.schedulers import build_scheduler
 from gfs.core.actions import Plan
 from gfs.core.events import Cancelled, EvictionDone, Finished, NodeChange, NodeChangeKind, NodesChanged, Submitted
@@ -376,6 +376,30 @@ def test_nodes_are_kept_for_as_many_pods_as_their_cpus_allow() -> None:
     live.spot(900, "later", 1, cpus_per_pod=20.0)
     kept = live.scheduler.pools["A100"].state.memory["kept nodes"]
     assert [kept_node.name for kept_node in kept.nodes] == ["n0", "n1"]
+
+
+# -- what could never start ----------------------------------------------------------------------------------
+
+
+@every_scheduler
+@pytest.mark.parametrize(
+    ("pods", "cpus", "words"),
+    [
+        (1, 200.0, "1 pods of 1 GPUs and 200 CPUs each, of which the empty nodes of pool A100 hold 0, so"),
+        (7, 32.0, "7 pods of 1 GPUs and 32 CPUs each, of which the empty nodes of pool A100 hold 6, so"),
+    ],
+)
+def test_what_empty_nodes_cannot_hold_is_found_before_anything_runs(
+    scheduler: str, pods: int, cpus: float, words: str
+) -> None:
+    """Two nodes of 96 CPUs hold 3 pods of 32 each."""
+    task = Task(0, "big", "lab", "A100", Priority.HP, pods, 1.0, 0.0, cpus_per_pod=cpus)
+    work = Workload((task,), (node("n0", cpus=96.0), node("n1", cpus=96.0)), "story", durations=(5.0,))
+    with pytest.raises(InputError, match=f"resources=on: task big asks {words} it could never start") as error:
+        simulate(work, scheduler=scheduler, resources="on")
+    assert f"96 of 96 CPUs free, pod asks {cpus:g}; 1 such tasks" in str(error.value)
+    assert "set resources=off" in str(error.value)
+    assert simulate(work, scheduler=scheduler, resources="off").metrics.hp.tasks == 1
 
 
 # -- random workloads ----------------------------------------------------------------------------------------

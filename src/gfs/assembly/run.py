@@ -10,7 +10,14 @@ from dataclasses import replace
 from gfs.assembly.parameters import Parameters
 from gfs.assembly.recipes import Recipe
 from gfs.assembly.result import ForecastFigures, KeptFigures, RunResult, Window
-from gfs.assembly.schedulers import build_scheduler, check_fits_quota, find_scheduler, has_leases, quota_in_force
+from gfs.assembly.schedulers import (
+    build_scheduler,
+    check_fits_quota,
+    check_fits_resources,
+    find_scheduler,
+    has_leases,
+    quota_in_force,
+)
 from gfs.domain.task import Task
 from gfs.domain.units import HOUR
 from gfs.domain.workload import Workload
@@ -40,6 +47,7 @@ def run_simulation(
     recipe = find_scheduler(scheduler)
     log, quota_log, watch, kept = EventLog(workload), QuotaLog(), Stopwatch(time.process_time), KeptCards()
     check_fits_quota(recipe, workload, parameters)
+    check_fits_resources(workload, parameters)
     built = build_scheduler(
         recipe,
         workload.nodes,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import sys
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from math import ceil, inf
@@ -13,13 +14,17 @@ from gfs.assembly.parameters import Parameters
 from gfs.assembly.plugins import Plugin, as_recipe, find_plugins
 from gfs.assembly.recipes import Recipe
 from gfs.core.ports import Policy, Train, train_at_once
+from gfs.core.resources import ResourcePool
 from gfs.core.scheduler import Scheduler, TickObserver
 from gfs.core.state import PoolState
 from gfs.domain.errors import InputError
 from gfs.domain.node import NodeSpec
+from gfs.domain.task import Task
 from gfs.domain.units import HOUR, format_gpus
 from gfs.domain.workload import Workload
 from gfs.forecasting.online import Stopwatch
+from gfs.policies.choosing import Chooser
+from gfs.policies.fit import best_fit
 from gfs.policies.gfs.keeper import KeptCards
 
 SCHEDULERS: dict[str, Recipe] = {recipe.name: recipe for recipe in BUILT_IN}
@@ -170,6 +175,37 @@ def least_quota_share(workload: Workload) -> float:
     cards = workload.capacity()
     spot = (task for task in workload.tasks if task.is_spot and task.gpu_model in cards)
     return ceil(100 * max((task.gpus / cards[task.gpu_model] for task in spot), default=0.0)) / 100
+
+
+def check_fits_resources(workload: Workload, parameters: Parameters) -> None:
+    """A task that asks more CPUs or memory than empty nodes have could never start: say so before anything runs."""
+    if parameters.resources != "on":
+        return
+    empty = {
+        model: ResourcePool.of(model, [node for node in workload.nodes if node.gpu_model == model])
+        for model in workload.capacity()
+    }
+    held: dict[Hashable, int] = {}
+    too_large: list[Task] = []
+    for task in workload.tasks:
+        ask = (task.gpu_model, task.gpus_per_pod, task.cpus_per_pod, task.memory_per_pod, task.node_filter)
+        if ask not in held:
+            held[ask] = empty[task.gpu_model].slots(task) if task.gpu_model in empty else sys.maxsize
+        if held[ask] < task.pods:
+            too_large.append(task)
+    if not too_large:
+        return
+    task = too_large[0]
+    pool = empty[task.gpu_model]
+    fit = pool.slots(task)
+    short = Chooser(pool, best_fit(pool)).short(task)
+    asks = f"{task.cpus_per_pod:g} CPUs" + (f" and {task.memory_per_pod:g} GiB" if task.memory_per_pod else "")
+    raise InputError(
+        f"resources=on: task {task.name} asks {task.pods} pods of {format_gpus(task.gpus_per_pod)} GPUs and {asks}"
+        f" each, of which the empty nodes of pool {task.gpu_model} hold {fit}, so it could never start"
+        f" ({short}; {len(too_large)} such tasks); correct cpu_request or cpu_num, take these tasks out of the trace,"
+        f" or set resources=off"
+    )
 
 
 def check_fits_quota(recipe: Recipe, workload: Workload, parameters: Parameters) -> None:

@@ -12,7 +12,7 @@ from gfs.assembly.parameters import Parameters
 from gfs.assembly.recipes import Recipe
 from gfs.assembly.result import RunResult, Window
 from gfs.assembly.run import run_simulation
-from gfs.assembly.schedulers import check_fits_quota, find_scheduler
+from gfs.assembly.schedulers import check_fits_quota, check_fits_resources, find_scheduler
 from gfs.batch.transfer import PackedScheduler, pack_scheduler, pack_workload, unpack_scheduler, unpack_workload
 from gfs.domain.workload import Workload
 
@@ -37,6 +37,7 @@ def run_all(
     recipes = [find_scheduler(scheduler) for scheduler in schedulers]
     for recipe in recipes:
         check_fits_quota(recipe, workload, parameters)  # before the first run, not after the second
+        check_fits_resources(workload, parameters)
     if workers <= 1 or len(recipes) == 1:
         return [
             run_simulation(
@@ -50,7 +51,8 @@ def run_all(
             for recipe in recipes
         ]
     jobs = [ComparisonRun(pack_scheduler(recipe)) for recipe in recipes]
-    results = _run_in_processes(jobs, workers, progress, (pack_workload(workload), parameters, window, options))
+    shared = (pack_workload(workload), parameters, window, options)
+    results = _run_in_processes(jobs, workers, progress, len(workload.tasks), shared)
     return [replace(results[job], workload=workload) for job in jobs]
 
 
@@ -79,7 +81,6 @@ class ComparisonRun:
             progress=report,
             **_shared["options"],
         )
-        messages.put((name, len(workload.tasks)))
         return replace(result, workload=Workload((), ()))
 
 
@@ -98,7 +99,7 @@ def _share(messages: Any, workload: bytes, parameters: Parameters, window: Windo
 
 
 def _run_in_processes(
-    jobs: Sequence[ComparisonRun], workers: int, progress: BarProgress | None, shared: tuple[Any, ...]
+    jobs: Sequence[ComparisonRun], workers: int, progress: BarProgress | None, tasks: int, shared: tuple[Any, ...]
 ) -> dict[ComparisonRun, RunResult]:
     from loky.backend import get_context  # not needed, and not imported, where one process does it all
 
@@ -113,12 +114,16 @@ def _run_in_processes(
                 name, finished = messages.get_nowait()
             except Empty:
                 return
-            if progress:
+            if progress and name not in done:  # a result may be faster than the messages before it
                 progress(name, finished)
 
     results: dict[ComparisonRun, RunResult] = {}
+    done: set[str] = set()
     for job, result in ProcessPool(workers, _share, (messages, *shared), pass_on).run(jobs):
         if isinstance(result, Exception):
             raise result
         results[job] = result
+        done.add(job.scheduler.name)
+        if progress:
+            progress(job.scheduler.name, tasks)
     return results

@@ -72,8 +72,8 @@ def simulate(
 ) -> None:
     """Simulate a trace under one scheduler and print how long tasks waited and what evictions cost.
 
-    Every task runs to its end. The event log (--events) holds every start, finish
-    and eviction with its reason; gfs explain reads it.
+    Every task runs until it is done or cancelled. The event log (--events) holds every
+    submission, start, finish, eviction, loss and cancellation with its reason; gfs explain reads it.
     """
     from gfs.assembly.run import run_simulation
     from gfs.assembly.schedulers import find_scheduler

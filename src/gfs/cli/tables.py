@@ -63,7 +63,7 @@ def result_table(result: RunResult) -> Table:
         else:
             table.add_row("evicted, of runs", "never", f"{amount(spot.evictions)} = {percent(spot.eviction_rate)}")
             table.add_row("kept their guaranteed hours", NOTHING, percent(spot.guarantee_hit_rate))
-        table.add_row("GPU-hours wasted", NOTHING, amount(spot.wasted_gpu_hours))
+        table.add_row("GPU-hours wasted, HP and spot", NOTHING, amount(spot.wasted_gpu_hours))
         if metrics.quota_use is not None:
             table.add_row("quota in use", NOTHING, percent(metrics.quota_use))
     if hp.lost or spot.lost or hp.cancelled or spot.cancelled:

@@ -55,6 +55,7 @@ def generate(
     demo: a small, busy cluster for a week.
     paper: the cluster the paper simulates, 287 nodes, 91 days.
     production: six pools of GPUs, more than 10,000 cards, 28 days.
+    fleet: four pools, 100,000 cards, 28 days, two million tasks.
     """
     from gfs.cli.trace_input import workload_text
     from gfs.workloads import PRESETS, write_node_events, write_trace

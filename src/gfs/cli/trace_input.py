@@ -103,7 +103,7 @@ def workload_text(workload: Workload) -> str:
     text = f"{hp:,} HP and {spot:,} spot tasks on {len(workload.nodes):,} nodes ({pools} cards)"
     cancelled = sum(time != inf for time in workload.cancel_times)
     failures = sum(event.event == "fail" for event in workload.node_events)
-    text += f", {cancelled:,} tasks cancelled" if cancelled else ""
+    text += f", {cancelled:,} with a cancel time" if cancelled else ""
     return text + (f", {failures:,} node failures" if failures else "")
 
 

@@ -41,6 +41,11 @@ class NoLease(NamedTuple):
     short: str = ""
     """What else than cards is short: '8 idle cards on n12, but 14 of 96 CPUs free, pod asks 24'."""
 
+    @property
+    def lacks_more_than_cards(self) -> bool:
+        """Whether CPUs, memory, pods or a node filter keep it waiting."""
+        return bool(self.short)
+
     def text(self) -> str:
         """Say it so that a person understands."""
         return (

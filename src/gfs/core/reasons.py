@@ -38,6 +38,11 @@ class NoRoom(NamedTuple):
     still_short: str = ""
     """HP: what else would be short if every spot task went."""
 
+    @property
+    def lacks_more_than_cards(self) -> bool:
+        """Whether CPUs, memory, pods or a node filter keep it waiting."""
+        return bool(self.short or self.still_short)
+
     def text(self) -> str:
         """Say it so that a person understands."""
         need = format_gpus(self.gpus_per_pod)

@@ -6,7 +6,7 @@ All that falls on one instant goes to the scheduler together; its plan is carrie
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from heapq import heappop, heappush
 from itertools import count
 from math import floor, inf
@@ -25,6 +25,8 @@ from gfs.core.events import (
     Tick,
     Wake,
 )
+from gfs.core.lease_reasons import NoLease
+from gfs.core.reasons import NoRoom, OverQuota, Reason
 from gfs.core.run import Run
 from gfs.core.scheduler import Scheduler
 from gfs.domain.errors import StuckError
@@ -268,14 +270,33 @@ class Engine:
         return not any(what in (WITHDRAWN, NODES) or (who and who.alive) for _, _, what, who in self._heap)
 
     def _stuck(self, tasks: int) -> StuckError:
-        lines = [f"{tasks} tasks can never start, though the cluster is empty. The first of them:"]
-        for task, reason in list(self.scheduler.waiting())[:5]:
+        waiting = list(self.scheduler.waiting())
+        lines = [f"{tasks} tasks can never start, though nothing runs any more. The first of them:"]
+        for task, reason in waiting[:5]:
             lines.append(f"  {task.name}: {task.pods} pods x {task.gpus_per_pod:g} GPUs: {reason.text()}")
+        closed = sum(node.closed for pool in self.scheduler.pools.values() for node in pool.state.nodes)
         lines.append(
-            "Nothing has moved for days of simulated time. Take these tasks out of the trace or, where the spot"
-            " quota is the reason, raise it (for example --set quota_share=0.5)."
+            "Nothing has moved for days of simulated time. " + stuck_advice([why for _, why in waiting], closed)
         )
         return StuckError("\n".join(lines))
+
+
+def stuck_advice(reasons: Sequence[Reason], closed: int) -> str:
+    """What to do about tasks that wait for these reasons, for ever, while so many nodes are closed."""
+    steps: list[str] = []
+    if closed:
+        nodes = f"{closed} node{'s' * (closed > 1)}"
+        steps.append(f"{nodes} stay failed or cordoned to the end: add their repair or uncordon to the node events")
+    if any(isinstance(why, OverQuota) for why in reasons):
+        steps.append("where the spot quota is the reason, raise it (for example --set quota_share=0.5, or quota=none)")
+    if any(isinstance(why, NoRoom | NoLease) and why.lacks_more_than_cards for why in reasons):
+        steps.append(
+            "where CPUs or memory are short, correct cpu_request or cpu_num, or count cards only (resources=off)"
+        )
+    if not steps or any(isinstance(why, NoRoom | NoLease) and not why.lacks_more_than_cards for why in reasons):
+        steps.append("take tasks that need more cards than there are out of the trace")
+    text = "; ".join(steps)
+    return f"{text[0].upper()}{text[1:]}."
 
 
 def _first_tick(start: float, tick: float) -> float:

@@ -18,7 +18,7 @@ from gfs.core.lease_reasons import BetweenLeases, LeaseEnd, NoLease
 from gfs.core.listeners import Listener
 from gfs.core.node import Place
 from gfs.core.ports import Placer, Quota, SolverFigures
-from gfs.core.reasons import NoNode, Reason
+from gfs.core.reasons import NoNode, OverQuota, Reason
 from gfs.core.run import End, Run, Waiting
 from gfs.core.state import PoolState
 from gfs.core.trial import Trial
@@ -270,6 +270,10 @@ class ChronusPolicy(Listener):
         """Why a task that waits does so now."""
         if not self._pool.capacity:
             return NoNode(self._pool.gpu_model, len(self._pool.nodes))
+        hours, held = task.guarantee_hours, self._pool.spot_held(task.guarantee_hours) / MICRO
+        if not self._within_quota(task):
+            limit = self.quota.limit(hours)
+            return OverQuota(self._pool.gpu_model, limit, held, task.gpus, hours, self.quota.why(hours))
         asked = sum(queue.gpus for queue in self._books.queues(task.priority))
         short = self._chooser.short(task) if self._pool.slots(task) < task.pods else ""
         return NoLease(task, self._pool.idle + self._choice.parts(), asked, short)
