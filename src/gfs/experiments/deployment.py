@@ -74,7 +74,7 @@ def whole_cluster(setup: Setup, scheduler: str, *views: str) -> Simulation:
     seed = setup.runs()[0]
     trace = setup.cluster(seed)
     settings = _enough_quota(trace) if scheduler == BEFORE else ()
-    return Simulation(trace, scheduler, settings, seed, frozenset(views))
+    return Simulation(trace, scheduler, seed, settings, frozenset(views))
 
 
 @cache

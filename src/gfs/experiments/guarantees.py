@@ -18,7 +18,7 @@ SHOWS = (
 
 def _runs(setup: Setup, hours: int) -> list[Simulation]:
     settings = (("guarantee_hours", str(hours)),) if hours > 1 else ()
-    return [Simulation(setup.trace(setup.medium, seed), "gfs", settings, seed) for seed in setup.runs()]
+    return [Simulation(setup.trace(setup.medium, seed), "gfs", seed, settings) for seed in setup.runs()]
 
 
 def jobs(setup: Setup) -> list[Job]:
