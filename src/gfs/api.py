@@ -145,8 +145,7 @@ def compare(
 
     `schedulers` is one, a sequence of them, or their names with commas between: "gfs,yarn-cs".
     With `workers` above 1 they run in processes of their own, which is worth it from about 100,000 tasks on. A
-    script that does so needs the usual `if __name__ == "__main__":` around its main part, and a definition of your
-    own must be one that can be pickled.
+    definition of your own goes there, too, unless it holds what cannot be pickled, such as an open file or a lock.
     """
     if isinstance(schedulers, str):
         schedulers = [name.strip() for name in schedulers.split(",") if name.strip()]

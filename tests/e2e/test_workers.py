@@ -25,13 +25,13 @@ seed = [0, 1, 2, 3, 4, 5, 6, 7]
 """
 
 WAITING = """
-import os, sys, time
+import os, signal
 from gfs.batch.executors import ProcessPool
 
 class Wait:
     def run(self):
         os.write(2, f"{os.getpid()}\\n".encode())
-        time.sleep(600)
+        signal.pause()
 
 list(ProcessPool(2).run([Wait(), Wait()]))
 """
@@ -54,6 +54,14 @@ def alive(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
     except OSError:
         return False
+
+
+DYING = WAITING.replace("signal.pause()", "os._exit(9)")
+
+
+def test_a_worker_that_dies_is_named_with_what_to_do() -> None:
+    ended = subprocess.run([sys.executable, "-c", DYING], capture_output=True, text=True, check=False)
+    assert "GfsError: a worker process ended unexpectedly, most likely because memory ran out" in ended.stderr
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGHUP, signal.SIGTERM, signal.SIGINT])

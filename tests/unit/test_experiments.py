@@ -162,7 +162,7 @@ class TestJobs:
         assert merged([plain, heat, other, quota]) == {plain: both, heat: both, quota: both, other: other}
 
     def test_a_simulation_gives_its_summary_and_its_views(self) -> None:
-        job = Simulation(SMALL, "static", (("guarantee_hours", "2"),), views=frozenset({"evictions", "quota"}))
+        job = Simulation(SMALL, "static", settings=(("guarantee_hours", "2"),), views=frozenset({"evictions", "quota"}))
         answer = job.run()
         assert answer["scheduler"] == "static"
         assert answer["parameters"]["guarantee_hours"] == 2
@@ -185,7 +185,7 @@ class TestJobs:
         assert None not in view["quota"]
 
     def test_a_guarantee_that_is_set_holds_for_the_tasks(self) -> None:
-        one, four = (Simulation(SMALL, "static", (("guarantee_hours", h),)).run() for h in ("1", "4"))
+        one, four = (Simulation(SMALL, "static", settings=(("guarantee_hours", h),)).run() for h in ("1", "4"))
         periods = [a["metrics"]["spot"]["guarantee_periods"] for a in (one, four)]
         assert periods[0] > periods[1]
 

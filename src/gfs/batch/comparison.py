@@ -37,7 +37,11 @@ def run_all(
     recipes = [find_scheduler(scheduler) for scheduler in schedulers]
     for recipe in recipes:
         check_fits_quota(recipe, workload, parameters)  # before the first run, not after the second
+<<<<<<< HEAD
     check_fits_resources(workload, parameters)
+=======
+        check_fits_resources(workload, parameters)
+>>>>>>> 887b8bd885368913995216e5ebcd0c87e84e3171
     if workers <= 1 or len(recipes) == 1:
         return [
             run_simulation(
@@ -51,10 +55,15 @@ def run_all(
             for recipe in recipes
         ]
     jobs = [ComparisonRun(pack_scheduler(recipe)) for recipe in recipes]
+<<<<<<< HEAD
     results = _run_in_processes(jobs, workers, progress, (pack_workload(workload), parameters, window, options))
     if progress:
         for recipe in recipes:  # a result may be faster than the last message before it
             progress(recipe.name, len(workload.tasks))
+=======
+    shared = (pack_workload(workload), parameters, window, options)
+    results = _run_in_processes(jobs, workers, progress, len(workload.tasks), shared)
+>>>>>>> 887b8bd885368913995216e5ebcd0c87e84e3171
     return [replace(results[job], workload=workload) for job in jobs]
 
 
@@ -83,7 +92,6 @@ class ComparisonRun:
             progress=report,
             **_shared["options"],
         )
-        messages.put((name, len(workload.tasks)))
         return replace(result, workload=Workload((), ()))
 
 
@@ -102,7 +110,7 @@ def _share(messages: Any, workload: bytes, parameters: Parameters, window: Windo
 
 
 def _run_in_processes(
-    jobs: Sequence[ComparisonRun], workers: int, progress: BarProgress | None, shared: tuple[Any, ...]
+    jobs: Sequence[ComparisonRun], workers: int, progress: BarProgress | None, tasks: int, shared: tuple[Any, ...]
 ) -> dict[ComparisonRun, RunResult]:
     from loky.backend import get_context  # not needed, and not imported, where one process does it all
 
@@ -117,12 +125,16 @@ def _run_in_processes(
                 name, finished = messages.get_nowait()
             except Empty:
                 return
-            if progress:
+            if progress and name not in done:  # a result may be faster than the messages before it
                 progress(name, finished)
 
     results: dict[ComparisonRun, RunResult] = {}
+    done: set[str] = set()
     for job, result in ProcessPool(workers, _share, (messages, *shared), pass_on).run(jobs):
         if isinstance(result, Exception):
             raise result
         results[job] = result
+        done.add(job.scheduler.name)
+        if progress:
+            progress(job.scheduler.name, tasks)
     return results

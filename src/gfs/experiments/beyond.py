@@ -22,7 +22,7 @@ TARGET = 0.1
 
 SHOWS = (
     "gfs-plus goes beyond the paper: HP and spot tasks apart, victims for whole gangs at once, a quota that"
-    " keeps back no more than the promise takes, cards kept for whom waits too long. Beside it the others."
+    " keeps back no more than the promise takes, GPUs reserved for tasks that wait too long. Beside it the others."
 )
 
 
@@ -158,7 +158,7 @@ def _quota_chart(name: str, view: dict[str, Any]) -> Chart:
         data,
         {
             "xaxis": {"title": {"text": "time [days]"}},
-            "yaxis": {"title": {"text": "cards"}, "rangemode": "tozero"},
+            "yaxis": {"title": {"text": "GPUs"}, "rangemode": "tozero"},
         },
     )
 

@@ -35,7 +35,7 @@ class PoolChange(NamedTuple):
     evictions: tuple[int, int]
     allocation: tuple[float, float]
     asked: float
-    """What would be in use if every task started at once and there were cards for all."""
+    """What would be in use if every task started at once and there were GPUs for all."""
 
     @property
     def evicted(self) -> tuple[float, float]:
@@ -45,7 +45,7 @@ class PoolChange(NamedTuple):
 
     @property
     def gained(self) -> float:
-        """Share of the cards that is in use after, but not before."""
+        """Share of the GPUs that is in use after, but not before."""
         return self.allocation[1] - self.allocation[0]
 
     @property
@@ -74,7 +74,7 @@ def whole_cluster(setup: Setup, scheduler: str, *views: str) -> Simulation:
     seed = setup.runs()[0]
     trace = setup.cluster(seed)
     settings = _enough_quota(trace) if scheduler == BEFORE else ()
-    return Simulation(trace, scheduler, settings, seed, frozenset(views))
+    return Simulation(trace, scheduler, seed, settings, frozenset(views))
 
 
 @cache
@@ -125,7 +125,7 @@ def section(setup: Setup, results: JobResults) -> Section:
     blocks += [_allocation_chart(pools, beside=beside), _table(pools, beside=beside)]
     shows = (
         f"All pools under {BEFORE} ({static_words(runs[0])}), then under {AFTER}:"
-        " spot runs evicted, cards in use while tasks are submitted, and what the difference is worth."
+        " spot runs evicted, GPUs in use while tasks are submitted, and what the difference is worth."
     )
     if beside:
         shows += (
@@ -203,13 +203,13 @@ def _allocation_chart(pools: list[PoolChange], *, beside: bool) -> Chart:
             )
     return Chart(
         "Cards in use, by GPU model",
-        "Mean share of the cards that is allocated, from the first submission to the last; higher is better."
+        "Mean share of the GPUs that is allocated, from the first submission to the last; higher is better."
         + (" Diamonds: what the paper prints, hollow before and full after." if beside else ""),
         data,
         {
             "barmode": "group",
             "xaxis": {"type": "category"},
-            "yaxis": {"title": {"text": "cards in use [%]"}, "range": [0, 112]},
+            "yaxis": {"title": {"text": "GPUs in use [%]"}, "range": [0, 112]},
             "uniformtext": {"minsize": 9, "mode": "hide"},
         },
     )
@@ -237,7 +237,7 @@ def _table(pools: list[PoolChange], *, beside: bool) -> DataTable:
         header,
         [*rows, row],
         note="Spot runs: before / after. Asked for: what would be in use if every task started at once and there"
-        " were cards for all. Benefit: points gained x cards x price x 730 h. The prices are an"
+        " were GPUs for all. Benefit: points gained x GPUs x price x 730 h. The prices are an"
         " assumption (round US dollars of 2024, of the order of public list prices), not a quote.",
     )
 
@@ -285,7 +285,7 @@ def _more_in_use(pools: list[PoolChange]) -> Finding:
         f"{pool.model} {100 * pool.gained:+.2f} (possible {100 * pool.possible:.2f}, paper {value:+.2f})"
         for pool, value in known
     )
-    claim = f"More cards in use, by {min(theirs.values()):.1f} to {max(theirs.values()):.1f} points"
+    claim = f"More GPUs in use, by {min(theirs.values()):.1f} to {max(theirs.values()):.1f} points"
     return Finding(claim, all(alike), f"points here: {words}.")
 
 

@@ -12,13 +12,13 @@ from gfs.report.page import DataTable
 HOURS = (1, 2, 4)
 SHOWS = (
     "Spot tasks under gfs with guarantees of 1, 2 and 4 hours at the medium load. A longer guarantee asks for"
-    " cards that stay free for longer. At most 10% of the guarantee periods may be broken (p = 0.9)."
+    " GPUs that stay free for longer. At most 10% of the guarantee periods may be broken (p = 0.9)."
 )
 
 
 def _runs(setup: Setup, hours: int) -> list[Simulation]:
     settings = (("guarantee_hours", str(hours)),) if hours > 1 else ()
-    return [Simulation(setup.trace(setup.medium, seed), "gfs", settings, seed) for seed in setup.runs()]
+    return [Simulation(setup.trace(setup.medium, seed), "gfs", seed, settings) for seed in setup.runs()]
 
 
 def jobs(setup: Setup) -> list[Job]:

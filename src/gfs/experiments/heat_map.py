@@ -25,14 +25,14 @@ def section(setup: Setup, results: JobResults) -> Section:
     view = results[jobs(setup)[0]]["views"]["heat"]
     pools, hours = view["pools"], len(view["pools"][0]["hourly"]) if view["pools"] else 0
     shows = (
-        f"Rows are nodes, columns hours, colour is the mean share of a node's cards in use under {BEFORE}:"
+        f"Rows are nodes, columns hours, colour is the mean share of a node's GPUs in use under {BEFORE}:"
         " which pools have a daily rhythm, and which nodes stay idle."
     )
     findings: list[Finding] = []
     if setup.given is None:
         sizes = ", ".join(amount(n) for n in paper()["heat_map"]["cards"])
         shows += (
-            f" The paper shows three A100 clusters of about {sizes} cards and the peak of every hour; here it is"
+            f" The paper shows three A100 clusters of about {sizes} GPUs and the peak of every hour; here it is"
             " the three largest pools of one cluster."
         )
         findings = _findings(pools, view["first_hour"])

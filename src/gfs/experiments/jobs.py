@@ -7,13 +7,11 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from gfs.assembly.parameters import Parameters
-from gfs.assembly.run import run_simulation
 from gfs.batch.cache import ResultCache
 from gfs.batch.executors import on_this_machine
 from gfs.batch.job import Job, JobResult
 from gfs.batch.run_jobs import Progress, run_jobs
-from gfs.batch.traces import Trace, workload_of
+from gfs.batch.simulation import SimulationJob
 from gfs.experiments.views import VIEWS
 
 PACE = {"chronus": 8.0, "gfs-plus": 5.0, "gfs": 2.0, "gfs-s": 2.0, "gfs-p": 2.0, "gfs-sp": 2.0, "gfs-d": 2.0}
@@ -22,13 +20,9 @@ SECONDS_A_TASK = 5e-5
 
 
 @dataclass(frozen=True, slots=True)
-class Simulation:
+class Simulation(SimulationJob):
     """A scheduler on a trace."""
 
-    trace: Trace
-    scheduler: str
-    settings: tuple[tuple[str, str], ...] = ()
-    seed: int = 0
     views: frozenset[str] = frozenset()
     """What is wanted besides the metrics: names in `VIEWS`."""
 
@@ -46,26 +40,12 @@ class Simulation:
 
     def identity(self) -> dict[str, Any]:
         """All that the run depends on."""
-        return {
-            "job": "simulation",
-            "trace": self.trace.identity(),
-            "scheduler": self.scheduler,
-            "parameters": Parameters().changed(dict(self.settings)).to_dict(),
-            "seed": self.seed,
-            "views": sorted(self.views),
-        }
+        return SimulationJob.identity(self) | {"views": sorted(self.views)}
 
     def run(self) -> JobResult:
         """Simulate it."""
-        parameters = Parameters().changed(dict(self.settings))
-        workload = workload_of(self.trace, parameters.guarantee_hours, parameters.checkpoint_interval)
-        result = run_simulation(
-            workload,
-            self.scheduler,
-            parameters,
-            seed=self.seed,
-            record_quota="quota" in self.views,
-        )
+        workload = self.workload()
+        result = self.simulate(workload, record_quota="quota" in self.views)
         return {
             **result.summary(),
             "tasks": len(workload.tasks),

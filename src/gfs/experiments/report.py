@@ -127,7 +127,7 @@ def _plain_words(setup: Setup, results: JobResults) -> str:
             f"{short_seconds(old['hp']['jqt_mean'])};"
         )
     words.append(
-        f"{percent(new['allocation_rate_total'])} of the cards would have been in use instead of "
+        f"{percent(new['allocation_rate_total'])} of the GPUs would have been in use instead of "
         f"{percent(old['allocation_rate_total'])}."
     )
     if after == "gfs" and "gfs-plus" in runs and new["spot"]["tasks"]:

@@ -24,7 +24,7 @@ from gfs.report.palette import SERIES, SPOT
 WEEKS = 4
 WEEK_COLOURS = (SERIES[0], SERIES[2], SERIES[4], SERIES[6])
 STUCK = 0.1
-"""Share of the cards that is asked for and not in use from which a pool has a problem of its own."""
+"""Share of the GPUs that is asked for and not in use from which a pool has a problem of its own."""
 
 
 def _run(setup: Setup) -> Simulation:
@@ -118,16 +118,16 @@ def _pools(trace: JobResult, run: JobResult, *, beside: bool) -> DataTable:
     return DataTable(
         header,
         rows,
-        note="HP asks, spot asks: mean share of the cards asked for while tasks are submitted, if all started at"
+        note="HP asks, spot asks: mean share of the GPUs asked for while tasks are submitted, if all started at"
         f" once. In use: mean share allocated under {BEFORE} in that time.",
     )
 
 
 def _stuck(run: JobResult) -> str:
-    """Pools in which tasks wait though cards are free, in words."""
+    """Pools in which tasks wait though GPUs are free, in words."""
     words = [
-        f" In {model}, {percent(pool['asked'])} of the cards are asked for and {percent(pool['allocation'])} in"
-        " use: tasks wait there though cards are free."
+        f" In {model}, {percent(pool['asked'])} of the GPUs are asked for and {percent(pool['allocation'])} in"
+        " use: tasks wait there though GPUs are free."
         for model, pool in run["views"]["pools"].items()
         if min(pool["asked"], 1.0) - pool["allocation"] > STUCK
     ]

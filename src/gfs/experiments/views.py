@@ -57,7 +57,7 @@ def waits_by_size(result: RunResult) -> dict[str, Any]:
 
 
 def heat(result: RunResult) -> dict[str, Any]:
-    """Percent of each node's cards in use, hour by hour, in the three largest pools.
+    """Percent of each node's GPUs in use, hour by hour, in the three largest pools.
 
     In the second week, or in the first 168 hours of a trace of less than two.
     """
@@ -91,10 +91,10 @@ def heat(result: RunResult) -> dict[str, Any]:
 
 
 def pools(result: RunResult) -> dict[str, Any]:
-    """By GPU model: cards, spot runs that ended, evictions, and the shares of the cards in use and asked for.
+    """By GPU model: cards, spot runs that ended, evictions, and the shares of the GPUs in use and asked for.
 
     Shares from the first submission to the last, after which a trace only fades out; asked for: what would be in
-    use if every task started at once and there were cards for all.
+    use if every task started at once and there were GPUs for all.
     """
     of = _prepared(result)
     runs, tasks = of.runs, of.tasks

@@ -5,14 +5,12 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from gfs.assembly.parameters import Parameters
-from gfs.assembly.run import run_simulation
 from gfs.batch.job import JobResult
-from gfs.batch.traces import Trace, workload_of
+from gfs.batch.simulation import SimulationJob, Value
 from gfs.domain.errors import InputError
 from gfs.domain.workload import Workload
 from gfs.plans.variants import tasks_span, with_nodes, with_spot, without_misfits
-from gfs.sweeps.runs import Value, figures_of
+from gfs.sweeps.runs import figures_of
 from gfs.telemetry.delivered import delivered
 from gfs.telemetry.metrics import compute_metrics
 
@@ -21,14 +19,9 @@ SHARED_LOAD = 0.8
 
 
 @dataclass(frozen=True, slots=True)
-class PlanRun:
+class PlanRun(SimulationJob):
     """Something to simulate."""
 
-    trace: Trace
-    scheduler: str
-    seed: int
-    settings: tuple[tuple[str, Value], ...]
-    """Parameters that are not as usual, by name."""
     node_share: float = 1.0
     """Of each pool."""
     spot_scale: float = 1.0
@@ -57,42 +50,28 @@ class PlanRun:
 
     def identity(self) -> dict[str, Any]:
         """All that the run depends on."""
-        return {
-            "job": "plan",
-            "trace": self.trace.identity(),
-            "scheduler": self.scheduler,
-            "seed": self.seed,
-            "parameters": self.parameters().to_dict(),
-            "node_share": self.node_share,
-            "spot_scale": self.spot_scale,
-        }
+        return SimulationJob.identity(self) | {"node_share": self.node_share, "spot_scale": self.spot_scale}
 
-    def parameters(self) -> Parameters:
-        """The parameters; raises InputError for one that does not exist or is out of range."""
-        return Parameters().changed(dict(self.settings))
-
-    def workload(self) -> tuple[Workload, int]:
+    def workload_and_misfits(self) -> tuple[Workload, int]:
         """What is simulated, and how many tasks had to be left out because they fit on no such cluster."""
-        parameters = self.parameters()
-        whole = workload_of(self.trace, parameters.guarantee_hours, parameters.checkpoint_interval)
-        workload, misfits = without_misfits(with_spot(with_nodes(whole, self.node_share), self.spot_scale))
+        changed = with_spot(with_nodes(self.workload(), self.node_share), self.spot_scale)
+        workload, misfits = without_misfits(changed)
         if not workload.tasks:
             raise InputError(f"no task of the trace fits on {len(workload.nodes):,} nodes")
         return workload, len(misfits)
 
     def run(self) -> JobResult:
         """Simulate it."""
-        parameters = self.parameters()
-        workload, left_out = self.workload()
-        result = run_simulation(workload, self.scheduler, parameters, seed=self.seed)
+        workload, left_out = self.workload_and_misfits()
+        result, rules = self.simulate(workload), self.parameters().rules
         first, span = tasks_span(workload)
         halves = [
-            compute_metrics(result.events, workload, window=window, rules=parameters.rules).spot.eviction_rate
+            compute_metrics(result.events, workload, window=window, rules=rules).spot.eviction_rate
             for window in ((None, first + span / 2), (first + span / 2, None))
         ]
         return {
             **figures_of(result),
-            **asdict(delivered(result.events, workload, parameters.rules)),
+            **asdict(delivered(result.events, workload, rules)),
             "first_half_eviction_rate": halves[0],
             "second_half_eviction_rate": halves[1],
             "nodes": len(workload.nodes),

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from gfs.assembly.parameters import Parameters
+from gfs.batch.simulation import Value
 from gfs.domain.errors import InputError
-from gfs.sweeps.runs import Value
 
 PS = (0.8, 0.85, 0.9, 0.95, 0.99)
 QUICK_PS = (0.8, 0.9, 0.95)

@@ -3,29 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
-from gfs.assembly.parameters import Parameters
 from gfs.assembly.result import RunResult
-from gfs.assembly.run import run_simulation
 from gfs.batch.job import JobResult
-from gfs.batch.traces import Trace, workload_of
+from gfs.batch.simulation import SimulationJob, Value
 from gfs.domain.units import HOUR
-
-Value = str | float | int | bool
-"""What a parameter can be in a file."""
 
 
 @dataclass(frozen=True, slots=True)
-class SweepRun:
+class SweepRun(SimulationJob):
     """A point of the grid or of the sample."""
 
-    trace: Trace
-    scheduler: str
-    seed: int
-    settings: tuple[tuple[str, Value], ...]
-    """Parameters that are not as usual, by name."""
-    varied: tuple[tuple[str, Value], ...]
+    varied: tuple[tuple[str, Value], ...] = ()
     """What makes this run differ from others of its sweep: columns of the table."""
 
     @property
@@ -38,26 +27,9 @@ class SweepRun:
         """All alike: what a run takes is not known before."""
         return 1.0
 
-    def identity(self) -> dict[str, Any]:
-        """All that the run depends on."""
-        return {
-            "job": "sweep",
-            "trace": self.trace.identity(),
-            "scheduler": self.scheduler,
-            "seed": self.seed,
-            "parameters": self.parameters().to_dict(),
-        }
-
-    def parameters(self) -> Parameters:
-        """The parameters; raises InputError for one that does not exist or is out of range."""
-        return Parameters().changed(dict(self.settings))
-
     def run(self) -> JobResult:
         """Simulate it."""
-        parameters = self.parameters()
-        workload = workload_of(self.trace, parameters.guarantee_hours, parameters.checkpoint_interval)
-        result = run_simulation(workload, self.scheduler, parameters, seed=self.seed)
-        return figures_of(result)
+        return figures_of(self.simulate(self.workload()))
 
 
 def figures_of(result: RunResult) -> JobResult:

@@ -32,10 +32,11 @@ from typing import Annotated, Any
 from msgspec import Meta, Struct, ValidationError, convert
 
 from gfs.assembly.schedulers import find_scheduler
+from gfs.batch.simulation import Value
 from gfs.batch.traces import GeneratedTrace, Trace, TraceFiles
 from gfs.domain.errors import InputError
 from gfs.files import read_toml
-from gfs.sweeps.runs import SweepRun, Value
+from gfs.sweeps.runs import SweepRun
 from gfs.workloads import PRESETS
 
 OWN = ("scheduler", "seed", "spot_scale")

@@ -11,9 +11,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from gfs.batch.job import JobResult
+from gfs.batch.simulation import Value
 from gfs.domain.errors import InputError
 from gfs.files import write_atomically
-from gfs.sweeps.runs import Value
 
 GOALS = {"spot_eviction_rate": False, "spot_jqt_mean": False, "goodput": True}
 """What is weighed against each other; True: more is better."""
