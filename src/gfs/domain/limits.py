@@ -6,8 +6,8 @@ from typing import Final
 
 MOST_SECONDS: Final = 1e11
 """Of any time or length of time: 3,170 years. Seconds since 1970 stay below it, milliseconds do not."""
-MOST_GPUS_A_NODE: Final = 4096
-"""Seven times the largest machine that shares one memory today. GPUs of a node are the bits of one number."""
+MOST_GPUS_A_NODE: Final = 256
+"""More than three of the largest racks sold as one machine (72 GPUs); the time for a decision grows with its square."""
 MOST_GPUS: Final = 1e9
 """Demand of one organization, and GPUs of one job."""
 MOST_CPUS: Final = 1e9

@@ -34,6 +34,8 @@ class Table:
     """Line of each record as an editor counts it; in a Parquet file the first record is 2 as well."""
     bad: tuple[BadRow, ...]
     """Lines that are not records: too many or too few values."""
+    escaped: bool = False
+    """Text may have an apostrophe before what a spreadsheet would run (`gfs.telemetry.tables`): a CSV file."""
 
     def __len__(self) -> int:
         return len(self.lines)
@@ -42,7 +44,8 @@ class Table:
         """A column as text without surrounding blanks; missing values are ''."""
         trimmed = pc.utf8_trim_whitespace(_as_text(self.columns[name]))
         coded = pc.dictionary_encode(trimmed)  # so that equal texts are one object
-        words = ["" if word in _BLANK else word for word in coded.dictionary.to_pylist()]
+        different = unescaped_cells(coded.dictionary) if self.escaped else coded.dictionary
+        words = ["" if word in _BLANK else word for word in different.to_pylist()]
         return [words[code] for code in coded.indices.to_pylist()]
 
     def numbers(self, name: str) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
@@ -190,14 +193,14 @@ def _from_csv(file: str, data: bytes, needed: Sequence[str], optional: Sequence[
         for line, (_, text, why) in zip(strange_lines, strange, strict=True)
         if why
     )
-    columns = {name: unescaped_cells(table[name].combine_chunks()) for name in wanted}
+    columns = {name: table[name].combine_chunks() for name in wanted}
     keep = _not_blank_lines(columns, lines, data)
     if not keep.all():
         columns, lines = (
             {name: column.filter(pa.array(keep)) for name, column in columns.items()},
             lines[keep],
         )
-    return Table(file, columns, lines, bad)
+    return Table(file, columns, lines, bad, escaped=True)
 
 
 def _not_blank_lines(columns: dict[str, Any], lines: NDArray[np.int64], data: bytes) -> NDArray[np.bool_]:
