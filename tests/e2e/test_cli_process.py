@@ -106,6 +106,17 @@ def test_a_reader_that_goes_away_costs_no_file_and_no_word(words: tuple[str, ...
     assert all(Path(file).stat().st_size for file in files)
 
 
+def test_nobody_reads_remarks_either() -> None:
+    """As with `gfs ... 2>&1 | head`."""
+    words = ("simulate", *TRACE, "--events", "e.csv", "--json", "s.json")
+    with subprocess.Popen([*GFS, *words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:
+        assert process.stdout is not None
+        process.stdout.close()
+        process.wait(timeout=60)
+    assert process.returncode == 0
+    assert all(Path(file).stat().st_size for file in ("e.csv", "s.json"))
+
+
 @pytest.mark.skipif(not GFS_SCRIPT.exists(), reason="the command is not installed")
 def test_what_the_demo_recommends_works_where_the_environment_is_not_active() -> None:
     plain = {"PATH": os.defpath, "COLUMNS": "80"}

@@ -33,7 +33,7 @@ def run(*words: str) -> Result:
 
 
 def page_of(*words: str) -> str:
-    result = run(*words, "--out", "page.html")
+    result = run(*words, "--html", "page.html")
     assert result.exit_code == 0, result.output
     return Path("page.html").read_text(encoding="utf-8")
 
@@ -45,7 +45,7 @@ def figures_of(page: str) -> list[dict[str, Any]]:
 
 class TestPage:
     def test_scores_on_the_screen_and_on_the_page(self) -> None:
-        result = run("--series", "demand.csv", "--models", "persistence,seasonal-24", "--out", "page.html")
+        result = run("--series", "demand.csv", "--models", "persistence,seasonal-24", "--html", "page.html")
         assert result.exit_code == 0, result.output
         assert "demand.csv: 2 series, 1,680 hours (0 to 1680)" in result.stdout
         assert "333 forecasts of 4 h, from hour 1344 on" in result.stdout
@@ -70,7 +70,7 @@ class TestPage:
         assert "The 1 largest of 2 series are drawn" in page
         assert ">A100</option>" in page
         assert ">A10</option>" not in page
-        result = run("--series", "demand.csv", "--models", "persistence", "--top", "1", "--out", "page.html")
+        result = run("--series", "demand.csv", "--models", "persistence", "--top", "1", "--html", "page.html")
         assert "drawn: the 1 largest of 2 series; --top N draws more" in result.stdout
 
     def test_a_series_that_begins_too_late(self) -> None:
@@ -111,15 +111,15 @@ class TestRefused:
     @pytest.mark.parametrize(
         ("words", "why"),
         [
-            (("--series", "demand.csv"), "Missing option '--out'"),
-            (("--out", "page.html"), "give demand in one of three ways"),
-            (("--series", "demand.csv", "--out", "page.txt"), "use a name that ends in .html"),
-            (("--series", "demand.csv", "--out", "-"), "use a name that ends in .html"),
-            (("--series", "demand.csv", "--out", "no/page.html"), "the folder no does not exist"),
-            (("--series", "demand.csv", "--out", "page.html", "--models", "xyz"), "there are persistence"),
-            (("--series", "demand.csv", "--out", "page.html", "--split", "1"), "three shares"),
-            (("--series", "demand.csv", "--out", "page.html", "--hours", ":8"), "8 hours of demand are too few"),
-            (("--series", "demand.csv", "--out", "page.html", "--country", "XX"), "country 'XX'"),
+            (("--series", "demand.csv"), "Missing option '--html'"),
+            (("--html", "page.html"), "give demand in one of three ways"),
+            (("--series", "demand.csv", "--html", "page.txt"), "use a name that ends in .html"),
+            (("--series", "demand.csv", "--html", "-"), "use a name that ends in .html"),
+            (("--series", "demand.csv", "--html", "no/page.html"), "the folder no does not exist"),
+            (("--series", "demand.csv", "--html", "page.html", "--models", "xyz"), "there are persistence"),
+            (("--series", "demand.csv", "--html", "page.html", "--split", "1"), "three shares"),
+            (("--series", "demand.csv", "--html", "page.html", "--hours", ":8"), "8 hours of demand are too few"),
+            (("--series", "demand.csv", "--html", "page.html", "--country", "XX"), "country 'XX'"),
         ],
     )
     def test_in_a_sentence_and_nothing_is_written(self, words: tuple[str, ...], why: str) -> None:

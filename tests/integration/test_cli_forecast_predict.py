@@ -144,7 +144,7 @@ class TestPredict:
 class TestFiles:
     def test_a_table_as_csv_and_parquet(self) -> None:
         for name in ("next.csv", "next.parquet"):
-            assert run("--series", "demand.csv", "--out", name).exit_code == 0
+            assert run("--series", "demand.csv", "--table", name).exit_code == 0
         written = pyarrow.csv.read_csv("next.csv")
         assert written.num_rows == 3 * 4
         assert written["bound_0.95"].to_pylist() == pytest.approx(
@@ -181,8 +181,8 @@ class TestRefused:
             (("--series", "demand.csv", "--country", "XX"), "country 'XX'"),
             (("--series", "demand.csv", "--html", "next.pdf"), "use a name that ends in .html"),
             (("--series", "demand.csv", "--html", "-"), "use a name that ends in .html"),
-            (("--series", "demand.csv", "--out", "next.xls"), "use a name that ends in .csv"),
-            (("--series", "demand.csv", "--out", "demand.csv"), "is one of the inputs"),
+            (("--series", "demand.csv", "--table", "next.xls"), "use a name that ends in .csv"),
+            (("--series", "demand.csv", "--table", "demand.csv"), "is one of the inputs"),
             (("--series", "demand.csv", "--html", "no/next.html"), "the folder no does not exist"),
         ],
     )
@@ -216,7 +216,7 @@ class TestPages:
     def test_the_files_page_names_every_column_and_key(self) -> None:
         files = (Path(__file__).resolve().parents[2] / "docs/reference/files.md").read_text(encoding="utf-8")
         section = files.partition("\n## Prediction\n")[2]
-        assert run("--series", "demand.csv", "--first-day", "2024-04-01", "--out", "next.csv").exit_code == 0
+        assert run("--series", "demand.csv", "--first-day", "2024-04-01", "--table", "next.csv").exit_code == 0
         found = said()
         columns = pyarrow.csv.read_csv("next.csv").column_names
         keys = {*found, *found["series"][0], *found["totals"][0]}

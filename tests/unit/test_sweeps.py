@@ -75,7 +75,7 @@ class TestSpec:
             (TRACE + "[vary]\np = 0.9\n", "vary.p = 0.9: must be a list of values"),
             (TRACE + "[vary]\np = []\n", "vary.p = []: must be a list"),
             (TRACE + "[vary]\nq = [1]\n", "unknown parameter 'q'"),
-            (TRACE + "[vary]\np = [0.2]\n", "p = 0.2: must be between 0.5 and 0.999"),
+            (TRACE + "[vary]\np = [0.2]\n", "p = 0.2: must be a number from 0.5 to 0.999"),
             (TRACE + '[vary]\nscheduler = ["lira"]\n', "lira"),
             (TRACE + "[vary]\np = { low = 0.8, high = 0.9 }\n", "a range can only be sampled"),
             ("sample = 2\n" + TRACE + "[vary]\np = { low = 0.9, high = 0.8 }\n", "low = 0.9 is above high = 0.8"),

@@ -34,126 +34,100 @@ EVERY_RUN = {"every_run": True}
 """Marks parameters that matter whatever the scheduler and its quota are."""
 
 
+def number(least: float, most: float, meaning: str, extra: dict[str, Any] | None = None) -> Meta:
+    """A parameter that is a number, its bounds included."""
+    return Meta(ge=least, le=most, description=meaning, extra=extra)
+
+
+def about(meaning: str, extra: dict[str, Any] | None = None) -> Meta:
+    """A parameter that is a word or a switch."""
+    return Meta(description=meaning, extra=extra)
+
+
 class Parameters(msgspec.Struct, frozen=True, kw_only=True):
     """What `--set key=value` and a TOML file can change."""
 
-    quota: Annotated[
-        QuotaName, Meta(description="how spot tasks are limited; empty: the scheduler's own choice", extra=EVERY_RUN)
-    ] = ""
-    quota_share: Annotated[
-        float, Meta(ge=0, le=1, description="share of each pool's GPUs that spot tasks may hold (quota=fixed)")
-    ] = 0.35
+    quota: Annotated[QuotaName, about("how spot tasks are limited; empty: the scheduler's own choice", EVERY_RUN)] = ""
+    quota_share: Annotated[float, number(0, 1, "share of each pool's GPUs that spot tasks may hold (quota=fixed)")] = (
+        0.35
+    )
     grace_period: Annotated[
-        float,
-        Meta(ge=0, le=DAY, description="seconds between an eviction and the start of the HP pods", extra=EVERY_RUN),
+        float, number(0, DAY, "seconds between an eviction and the start of the HP pods", EVERY_RUN)
     ] = 30.0
-    checkpoint_on_grace: Annotated[
-        bool, Meta(description="evicted tasks save their progress in the grace period", extra=EVERY_RUN)
-    ] = False
+    checkpoint_on_grace: Annotated[bool, about("evicted tasks save their progress in the grace period", EVERY_RUN)] = (
+        False
+    )
     restart_overhead: Annotated[
-        float, Meta(ge=0, le=DAY, description="seconds lost at a restart, tasks of up to 8 GPUs", extra=EVERY_RUN)
+        float, number(0, DAY, "seconds lost at a restart, tasks of up to 8 GPUs", EVERY_RUN)
     ] = 40.0
-    restart_overhead_large: Annotated[
-        float, Meta(ge=0, le=DAY, description="seconds lost at a restart, larger tasks", extra=EVERY_RUN)
-    ] = 60.0
+    restart_overhead_large: Annotated[float, number(0, DAY, "seconds lost at a restart, larger tasks", EVERY_RUN)] = (
+        60.0
+    )
     checkpoint_interval: Annotated[
-        float,
-        Meta(
-            ge=0.001,
-            le=NEVER,
-            description="seconds of progress between two checkpoints, tasks without their own",
-            extra=EVERY_RUN,
-        ),
+        float, number(0.001, NEVER, "seconds of progress between two checkpoints, tasks without their own", EVERY_RUN)
     ] = 3600.0
     guarantee_hours: Annotated[
         float,
-        Meta(
-            ge=0.001,
-            le=8784,
-            description="H: hours a spot task is promised to run undisturbed, tasks without their own;"
-            " at most 168 with a quota that forecasts",
-            extra=EVERY_RUN,
+        number(
+            0.001,
+            8784,
+            "H: hours promised to spot tasks without their own; at most 168 if the quota forecasts",
+            EVERY_RUN,
         ),
     ] = 1.0
     hp_lease: Annotated[
-        float, Meta(ge=1, le=30 * DAY, description="seconds of an HP lease, a whole multiple of spot_lease (chronus)")
+        float, number(1, 30 * DAY, "seconds of an HP lease, a whole multiple of spot_lease (chronus)")
     ] = 1200.0
     spot_lease: Annotated[
-        float, Meta(ge=1, le=30 * DAY, description="seconds of a spot lease, and of a scheduling round (chronus)")
+        float, number(1, 30 * DAY, "seconds of a spot lease, and of a scheduling round (chronus)")
     ] = 300.0
-    resume_overhead: Annotated[
-        float, Meta(ge=0, le=DAY, description="seconds lost when a suspended task resumes (chronus)")
-    ] = 120.0
+    resume_overhead: Annotated[float, number(0, DAY, "seconds lost when a suspended task resumes (chronus)")] = 120.0
     lease_aging: Annotated[
-        float,
-        Meta(ge=1, le=NEVER, description="seconds of waiting that double a task's claim to a lease (chronus)"),
+        float, number(1, NEVER, "seconds of waiting that double a task's claim to a lease (chronus)")
     ] = 3600.0
     solver_seconds: Annotated[
-        float,
-        Meta(ge=1e-9, le=3600, description="seconds the optimizer may take for one round's leases (chronus)"),
+        float, number(1e-9, 3600, "seconds the optimizer may take for one round's leases (chronus)")
     ] = 5.0
-    tick: Annotated[
-        float, Meta(ge=1, le=30 * DAY, description="seconds between two updates of the spot quota", extra=EVERY_RUN)
-    ] = 300.0
+    tick: Annotated[float, number(1, 30 * DAY, "seconds between two updates of the spot quota", EVERY_RUN)] = 300.0
     p: Annotated[
         float,
-        Meta(
-            ge=0.5,
-            le=0.999,
-            description="probability that HP demand stays below its forecast bound; 1 - p is the share of"
-            " guarantees that may be broken",
+        number(
+            0.5, 0.999, "probability that HP demand stays below its forecast; 1 - p: share of guarantees that may break"
         ),
     ] = 0.9
-    theta: Annotated[
-        float, Meta(ge=0, le=NEVER, description="seconds of spot waiting from which on feedback may raise the quota")
-    ] = 3600.0
+    theta: Annotated[float, number(0, NEVER, "seconds of spot waiting from which on feedback may raise the quota")] = (
+        3600.0
+    )
     eta_min: Annotated[
-        float,
-        Meta(
-            ge=0,
-            le=1000,
-            description="lower bound of eta, the factor by which eviction feedback corrects the forecast quota",
-        ),
+        float, number(0, 1000, "lower bound of eta, by which eviction feedback multiplies the forecast quota")
     ] = 0.1
-    eta_max: Annotated[float, Meta(ge=0.001, le=1000, description="upper bound of eta, the same factor")] = 4.0
+    eta_max: Annotated[float, number(0.001, 1000, "upper bound of eta")] = 4.0
     aggregate: Annotated[
         Literal["sum-of-peaks", "independent", "total"],
-        Meta(description="how the demand bounds of organizations add up; total: the forecaster's own sum"),
+        about("how the demand bounds of organizations add up; total: the forecaster's own sum"),
     ] = "sum-of-peaks"
-    forecaster: Annotated[
-        str, Meta(description="the model that forecasts HP demand; gfs forecast evaluate compares them")
-    ] = "orglinear"
-    history_hours: Annotated[
-        float, Meta(ge=1, le=8784, description="hours of demand seen before the forecaster takes over")
-    ] = 24.0
-    retrain_hours: Annotated[
-        float, Meta(ge=0.01, le=8784, description="hours between two trainings of the forecaster")
-    ] = 24.0
+    forecaster: Annotated[str, about("the model that forecasts HP demand; gfs forecast evaluate compares them")] = (
+        "orglinear"
+    )
+    history_hours: Annotated[float, number(1, 8784, "hours of demand seen before the forecaster takes over")] = 24.0
+    retrain_hours: Annotated[float, number(0.01, 8784, "hours between two trainings of the forecaster")] = 24.0
     history_days: Annotated[
-        float, Meta(ge=28, le=3660, description="days of demand that forecasters learn from; older ones are dropped")
+        float, number(28, 3660, "days of demand that forecasters learn from; older ones are dropped")
     ] = 182.0
-    country: Annotated[
-        str, Meta(description="country code of the public holidays, such as CN (needs first_day); empty: none")
-    ] = ""
-    first_day: Annotated[
-        str, Meta(description="date of the day that time 0 begins, YYYY-MM-DD; empty: not known", extra=EVERY_RUN)
-    ] = ""
+    country: Annotated[str, about("country code of the public holidays, such as CN (needs first_day); empty: none")] = (
+        ""
+    )
+    first_day: Annotated[str, about("date of the day that time 0 begins, YYYY-MM-DD; empty: not known", EVERY_RUN)] = ""
     starvation_timeout: Annotated[
-        float,
-        Meta(ge=0, le=NEVER, description="seconds a spot task waits before nodes are reserved for it (gfs-plus)"),
+        float, number(0, NEVER, "seconds a spot task waits before nodes are reserved for it (gfs-plus)")
     ] = 43200.0
     resources: Annotated[
-        Literal["off", "on"],
-        Meta(description="on: CPUs, memory and pods of nodes limit what fits, not only GPUs", extra=EVERY_RUN),
+        Literal["off", "on"], about("on: CPUs, memory and pods of nodes limit what fits, not only GPUs", EVERY_RUN)
     ] = "off"
-    alpha: Annotated[
-        float, Meta(ge=0, le=1e6, description="weight of useful GPU time in the objective", extra=EVERY_RUN)
-    ] = 0.5
-    beta: Annotated[float, Meta(ge=0, le=1e6, description="weight of wasted work in the preemption cost (gfs)")] = 0.5
-    gamma: Annotated[
-        float, Meta(ge=0, le=1, description="weight of the last hour in a node's eviction history (gfs)")
-    ] = 0.8
-    m: Annotated[float, Meta(ge=1, le=1000, description="how sharply a node's eviction history counts (gfs)")] = 3.0
+    alpha: Annotated[float, number(0, 1e6, "weight of useful GPU time in the objective", EVERY_RUN)] = 0.5
+    beta: Annotated[float, number(0, 1e6, "weight of wasted work in the preemption cost (gfs)")] = 0.5
+    gamma: Annotated[float, number(0, 1, "weight of the last hour in a node's eviction history (gfs)")] = 0.8
+    m: Annotated[float, number(1, 1000, "how sharply a node's eviction history counts (gfs)")] = 3.0
 
     def __post_init__(self) -> None:
         for name, item in _declared().items():

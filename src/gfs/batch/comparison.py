@@ -37,11 +37,7 @@ def run_all(
     recipes = [find_scheduler(scheduler) for scheduler in schedulers]
     for recipe in recipes:
         check_fits_quota(recipe, workload, parameters)  # before the first run, not after the second
-<<<<<<< HEAD
     check_fits_resources(workload, parameters)
-=======
-        check_fits_resources(workload, parameters)
->>>>>>> 887b8bd885368913995216e5ebcd0c87e84e3171
     if workers <= 1 or len(recipes) == 1:
         return [
             run_simulation(
@@ -55,15 +51,8 @@ def run_all(
             for recipe in recipes
         ]
     jobs = [ComparisonRun(pack_scheduler(recipe)) for recipe in recipes]
-<<<<<<< HEAD
-    results = _run_in_processes(jobs, workers, progress, (pack_workload(workload), parameters, window, options))
-    if progress:
-        for recipe in recipes:  # a result may be faster than the last message before it
-            progress(recipe.name, len(workload.tasks))
-=======
     shared = (pack_workload(workload), parameters, window, options)
     results = _run_in_processes(jobs, workers, progress, len(workload.tasks), shared)
->>>>>>> 887b8bd885368913995216e5ebcd0c87e84e3171
     return [replace(results[job], workload=workload) for job in jobs]
 
 

@@ -7,7 +7,7 @@ import io
 import os
 import sys
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 
 import typer
 
@@ -71,21 +71,23 @@ def fail(message: str) -> NoReturn:
 def prepare_streams() -> None:
     """Let printing never fail: neither over a character the terminal lacks nor because nobody reads any more."""
     codecs.register_error("gfs-plain", _replace_unprintable)
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="gfs-plain")
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        raw = _PipeSafeFile(sys.stdout.fileno(), "w", closefd=False)
-        sys.stdout = io.TextIOWrapper(
-            io.BufferedWriter(raw),
-            encoding=sys.stdout.encoding,
-            errors="gfs-plain",
-            line_buffering=sys.stdout.line_buffering,
-        )
+    sys.stdout, sys.stderr = _safe(sys.stdout), _safe(sys.stderr)
+
+
+def _safe(stream: TextIO) -> TextIO:
+    if not isinstance(stream, io.TextIOWrapper):
+        return stream
+    raw = _PipeSafeFile(stream.fileno(), "w", closefd=False)
+    return io.TextIOWrapper(
+        io.BufferedWriter(raw),
+        encoding=stream.encoding,
+        errors="gfs-plain",
+        line_buffering=stream.line_buffering,
+    )
 
 
 class _PipeSafeFile(io.FileIO):
-    """Standard output whose reader may leave early (`| head`): the rest is dropped, the command goes on."""
+    """A stream whose reader may leave early (`| head`): the rest is dropped, the command goes on."""
 
     def write(self, data: ReadableBuffer, /) -> int:
         try:
