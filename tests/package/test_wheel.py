@@ -74,4 +74,4 @@ def test_the_sdist_is_enough_to_test_and_document(built: Path) -> None:
     missing = {name for name in listed if not name.startswith(".") and (ROOT / name).exists()} - names
     assert not missing
     assert {"Makefile", "constraints.txt", "mkdocs.yml", "docs/README.md", "tests/package/test_wheel.py"} <= names
-    assert not [name for name in names if name.endswith((".pyc", ".egg-info"))]
+    assert not [name for name in names if name.endswith(".pyc") or name.startswith((".", "build/"))]
