@@ -152,7 +152,7 @@ def where(places: Iterable[Place]) -> dict[str, list[tuple[int, int]]]:
 
 
 def telling(plan: Plan) -> dict[str, Any]:
-    """All that a plan says, in values that can be compared."""
+    """All that a plan says but its wake-up, in values that can be compared."""
     return {
         "lost": [(lost.run.task.name, lost.run.number, lost.why) for lost in plan.lost],
         "evictions": [(e.run.task.name, e.run.number, e.reason.text(), e.keeps_progress) for e in plan.evictions],
@@ -167,7 +167,6 @@ def telling(plan: Plan) -> dict[str, Any]:
             )
             for run in plan.starts
         ],
-        "wake": plan.wake,
     }
 
 
@@ -338,6 +337,8 @@ class World:
         plan = self.scheduler.handle(self.now, events)
         other = self.twin.handle(self.now, others)
         assert telling(plan) == telling(other), f"at {self.now} after {[kind.__name__ for kind, _ in told]}"
+        # After a restart a wake-up that was asked for before is asked for again.
+        assert plan.wake == other.wake or (other.wake == inf and plan.wake in self.wakes)
         doomed = self._take_in(told)
         self._places_are_as_they_were()
         self._note_plan(plan, other, doomed)
