@@ -152,7 +152,7 @@ def where(places: Iterable[Place]) -> dict[str, list[tuple[int, int]]]:
 
 
 def telling(plan: Plan) -> dict[str, Any]:
-    """All that a plan says, in values that can be compared."""
+    """All that a plan says but its wake-up, in values that can be compared."""
     return {
         "lost": [(lost.run.task.name, lost.run.number, lost.why, lost.began) for lost in plan.lost],
         "evictions": [(e.run.task.name, e.run.number, e.reason.text(), e.keeps_progress) for e in plan.evictions],
