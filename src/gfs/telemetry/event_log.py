@@ -1,4 +1,4 @@
-"""The event log (SPEC 8): columns while it grows, a table when it is read.
+"""The event log (docs/reference/files.md#event-log): entries while it grows, a table when it is read.
 
 An outside program must be able to recompute every metric from it.
 """
