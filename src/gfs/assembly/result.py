@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from html import escape
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -113,4 +114,4 @@ class RunResult:
         if hp.cancelled or spot.cancelled:
             rows.insert(2, ("cancelled", f"{hp.cancelled:,}", f"{spot.cancelled:,}"))
         body = "".join("<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>" for row in rows)
-        return f"<table><caption>{self.scheduler}</caption>{body}</table>"
+        return f"<table><caption>{escape(self.scheduler)}</caption>{body}</table>"

@@ -44,8 +44,10 @@ class EventLog:
     def __init__(self, workload: Workload) -> None:
         self._workload = workload
         self._entries: list[Record] = []
-        self.record = self._entries.append
+
+    def record(self, entry: Record) -> None:
         """Add an entry. Entries must come in time order."""
+        self._entries.append(entry)
 
     def __len__(self) -> int:
         return len(self._entries)
