@@ -215,15 +215,15 @@ def test_a_run_is_as_long_as_the_time_in_which_anything_runs() -> None:
 
 def test_idle_years_cost_nothing_and_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     def ticks(gap: float) -> int:
-        times = play(nodes(8), hp("a"), hp("b", at=gap), quota="fixed", record_quota=True).result.quota["time"]
-        return len(times)
+        made = workload(nodes(8), [hp("a"), hp("b", at=gap)])
+        return len(gfs.simulate(made, quota="fixed", record_quota=True, tick=3600).quota["time"])
 
-    assert ticks(1e10) == ticks(1e9) < 2 * 14 * 288
+    assert ticks(1e10) == ticks(1e9) < 2 * 14 * 24
 
     drafts = [hp("a", lasting=3600), hp("b", at=16 * DAY + 7, gpus=8), spot("s", at=16 * DAY + 8, gpus=8)]
-    passed_over = gfs.simulate(workload(nodes(8), drafts)).events
+    passed_over = gfs.simulate(workload(nodes(8), drafts), tick=3600).events
     monkeypatch.setattr(engine, "MOST_IDLE", inf)
-    assert gfs.simulate(workload(nodes(8), drafts)).events.equals(passed_over)
+    assert gfs.simulate(workload(nodes(8), drafts), tick=3600).events.equals(passed_over)
 
 
 @pytest.mark.parametrize("seed", [-1])
