@@ -34,7 +34,7 @@ def check_ours(folder: Path, names: Sequence[str]) -> None:
     ours = _ours(folder)
     for name in names:
         path = folder / name
-        if path.exists() and (path.is_dir() or ours.get(name) != _digest(path)):
+        if path.is_file() and ours.get(name) != _digest(path):
             raise InputError(
                 f"{path}: is there already and was not written by gfs, or was changed since. Name another folder,"
                 " or overwrite it with --force."
