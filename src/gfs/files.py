@@ -19,10 +19,10 @@ OURS = ".gfs-files.json"
 
 def check_writable(path: Path, formats: tuple[str, ...] = ()) -> None:
     """Say early, before minutes of work, that a result could not be written to `path`."""
-    if formats and not path.name.endswith(formats):
-        raise InputError(f"{path}: unknown kind of file; use a name that ends in {', '.join(formats)}")
     if path.is_dir():
         raise InputError(f"{path}: is a folder; name a file in it")
+    if formats and not path.name.endswith(formats):
+        raise InputError(f"{path}: unknown kind of file; use a name that ends in {', '.join(formats)}")
     if not path.parent.is_dir():
         raise InputError(f"{path}: the folder {path.parent} does not exist; create it first")
     if not os.access(path.parent, os.W_OK):
@@ -34,7 +34,7 @@ def check_ours(folder: Path, names: Sequence[str]) -> None:
     ours = _ours(folder)
     for name in names:
         path = folder / name
-        if path.exists() and (path.is_dir() or ours.get(name) != _digest(path)):
+        if path.is_file() and ours.get(name) != _digest(path):
             raise InputError(
                 f"{path}: is there already and was not written by gfs, or was changed since. Name another folder,"
                 " or overwrite it with --force."

@@ -350,7 +350,7 @@ class TestTrace:
         fails = sum(row["event"] == "fail" for row in rows("new/node_events.csv"))
         assert f", {fails} node failures" in result.stdout
         assert Path("new/jobs.csv").read_bytes() == Path("plain/jobs.csv").read_bytes()
-        assert {path.name for path in Path("plain").iterdir()} == {"jobs.csv", "nodes.csv"}
+        assert {path.name for path in Path("plain").iterdir()} == {".gfs-files.json", "jobs.csv", "nodes.csv"}
         files = ("--jobs", "new/jobs.csv", "--nodes", "new/nodes.csv", "--node-events", "new/node_events.csv")
         assert f", {fails} node failures" in run("trace", "check", *files).stdout
 
@@ -427,6 +427,7 @@ class TestDemo:
     def test_everything_it_promises(self) -> None:
         result = run("demo", "--out", "my demo", "--seed", "1")
         assert {path.name for path in Path("my demo").iterdir()} == {
+            ".gfs-files.json",  # which of them gfs wrote
             "report.html",
             "jobs.csv",
             "nodes.csv",

@@ -293,9 +293,9 @@ class TestWriting:
     @pytest.mark.parametrize(
         ("words", "target"),
         [
-            (("simulate", *TRACE, "--json", "out"), "out"),
+            (("simulate", *TRACE, "--json", "out.json"), "out.json"),
             (("compare", *TRACE, "--schedulers", "gfs", "--html", "out.html"), "out.html"),
-            (("trace", "inspect", *TRACE, "--html", "out"), "out"),
+            (("trace", "inspect", *TRACE, "--html", "out.html"), "out.html"),
         ],
         ids=["json", "report", "page"],
     )

@@ -270,7 +270,7 @@ def test_a_pod_larger_than_any_node_is_found_to_be_stuck_between_ticks_too() -> 
         (nodes(4, 4), hp("h", gpus=3, pods=3), "task h asks 3 pods of 3 GPUs, more than all nodes"),
         (nodes(4), hp("h", gpus=0.0), "task h asks 1 pods of 0 GPUs"),
         (nodes(4), hp("h", gpus=1.5), "task h asks 1 pods of 1.5 GPUs"),
-        (nodes(0), hp("h"), "node n0 has 0 cards"),
+        (nodes(0), hp("h"), "node n0 has 0 GPUs; it must be 1 to 256"),
         (nodes(4), hp("h", lasting=float("nan")), "lasts nan s"),
     ],
 )

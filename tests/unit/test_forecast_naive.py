@@ -127,7 +127,7 @@ class TestHistory:
 
     @pytest.mark.parametrize("bad", [-1.0, float("nan"), float("inf")])
     def test_demand_is_finite_and_not_negative(self, bad: float) -> None:
-        with pytest.raises(InputError, match="finite and not negative"):
+        with pytest.raises(InputError, match="a number of GPUs from 0 to"):
             history([1, bad])
 
 

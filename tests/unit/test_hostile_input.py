@@ -6,6 +6,7 @@ import gzip
 import io
 import tarfile
 import zipfile
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from math import inf
 from pathlib import Path
@@ -214,15 +215,15 @@ def test_a_run_is_as_long_as_the_time_in_which_anything_runs() -> None:
 
 def test_idle_years_cost_nothing_and_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     def ticks(gap: float) -> int:
-        times = play(nodes(8), hp("a"), hp("b", at=gap), quota="fixed", record_quota=True).result.quota["time"]
-        return len(times)
+        made = workload(nodes(8), [hp("a"), hp("b", at=gap)])
+        return len(gfs.simulate(made, quota="fixed", record_quota=True, tick=3600).quota["time"])
 
-    assert ticks(1e10) == ticks(1e9) < 2 * 14 * 288
+    assert ticks(1e10) == ticks(1e9) < 2 * 14 * 24
 
-    drafts = [hp("a", lasting=3600), hp("b", at=40 * DAY + 7, gpus=8), spot("s", at=40 * DAY + 8, gpus=8)]
-    passed_over = gfs.simulate(workload(nodes(8), drafts)).events
+    drafts = [hp("a", lasting=3600), hp("b", at=16 * DAY + 7, gpus=8), spot("s", at=16 * DAY + 8, gpus=8)]
+    passed_over = gfs.simulate(workload(nodes(8), drafts), tick=3600).events
     monkeypatch.setattr(engine, "MOST_IDLE", inf)
-    assert gfs.simulate(workload(nodes(8), drafts)).events.equals(passed_over)
+    assert gfs.simulate(workload(nodes(8), drafts), tick=3600).events.equals(passed_over)
 
 
 @pytest.mark.parametrize("seed", [-1])
@@ -484,3 +485,9 @@ def test_compare_takes_one_scheduler_by_name() -> None:
     made = workload(nodes(8), [hp("a")])
     assert [result.scheduler for result in gfs.compare(made, schedulers="gfs")] == ["gfs"]
     assert [result.scheduler for result in gfs.compare(made, schedulers="gfs, static")] == ["gfs", "static"]
+
+
+def test_the_table_of_a_notebook_escapes_the_name_of_the_scheduler() -> None:
+    result = replace(gfs.simulate(workload(nodes(8), [hp("a")])), scheduler="<script>")
+    assert "<script>" not in result._repr_html_()
+    assert "&lt;script&gt;" in result._repr_html_()

@@ -70,7 +70,6 @@ def generate(
     if mttr_hours is not None and mtbf_days is None:
         raise InputError("--mttr-hours is about nodes that fail: say how often with --mtbf-days, too")
     files = ["jobs.csv", "nodes.csv"] if mtbf_days is None else ["jobs.csv", "nodes.csv", "node_events.csv"]
-    make_folder(out, files, force)
     workload = generate_workload(
         preset,
         nodes=nodes,
@@ -80,6 +79,7 @@ def generate(
         mtbf_days=mtbf_days,
         mttr_hours=4.0 if mttr_hours is None else mttr_hours,
     )
+    make_folder(out, files, force)
     write_trace(workload, out)
     if mtbf_days is not None and not workload.node_events:  # chance spared all nodes: a file that says so
         write_node_events((), out / "node_events.csv")

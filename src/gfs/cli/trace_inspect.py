@@ -9,7 +9,7 @@ import typer
 
 from gfs.cli.console import note, say, show
 from gfs.cli.options import RESULTS, Jobs, Json, Nodes, SkipBadRows
-from gfs.cli.outputs import JSON, PAGES, STDOUT, Outputs
+from gfs.cli.outputs import JSON, PAGES, STDOUT, Outputs, plain
 
 EPILOG = """Example:
 
@@ -48,7 +48,9 @@ def inspect(
         workload = read_workload(jobs, nodes, skip_bad_rows=skip_bad_rows)
         seen = look_at(workload)
         outputs.save(html, lambda path: inspection_page(seen, path))
-        outputs.save_json(json, seen)
+        document = plain(seen)
+        document["classes"] = [{"kind": each.pop("priority"), **each} for each in document["classes"]]
+        outputs.save_json(json, document)
         if json != STDOUT:
             say(f"{workload.name}: {workload_text(workload)}")
             say()

@@ -1,4 +1,4 @@
-"""The event log (docs/reference/files.md): columns while it grows, a table when it is read.
+"""The event log (docs/reference/files.md#event-log): entries while it grows, a table when it is read.
 
 An outside program must be able to recompute every metric from it.
 """
@@ -44,8 +44,10 @@ class EventLog:
     def __init__(self, workload: Workload) -> None:
         self._workload = workload
         self._entries: list[Record] = []
-        self.record = self._entries.append
+
+    def record(self, entry: Record) -> None:
         """Add an entry. Entries must come in time order."""
+        self._entries.append(entry)
 
     def __len__(self) -> int:
         return len(self._entries)
