@@ -400,7 +400,7 @@ class TestTrace:
         assert "open trace.html" in result.stderr
         assert "Load against capacity" in Path("trace.html").read_text(encoding="utf-8")
         document = loaded("i.json")
-        assert [part["priority"] for part in document["classes"]] == ["HP", "Spot"]
+        assert [part["kind"] for part in document["classes"]] == ["HP", "Spot"]
         assert len(document["load"][0]["hp"]) == len(document["bin_start"])
 
     def test_inspect_page_can_go_elsewhere(self) -> None:
@@ -488,7 +488,10 @@ class TestLists:
     def test_help_is_wrapped_by_the_terminal_not_by_the_source(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("COLUMNS", "140")
         text = run("simulate", "--help").stdout
-        assert "Every task runs to its end. The event log (--events) holds every start, finish and eviction" in text
+        assert (
+            "Every task runs until it is done or cancelled. The event log (--events) holds every submission, start"
+            in text
+        )
 
 
 class TestOldNames:

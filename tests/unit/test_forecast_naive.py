@@ -138,7 +138,7 @@ class TestRegistry:
 
     def test_a_missing_extra_says_which_command_installs_it(self) -> None:
         model = Model("deep", "a large one", "gfs_no_such_module:Deep", extra="baselines")
-        with pytest.raises(InputError, match=r"deep needs .*: pip install 'gfs\[baselines\]'$"):
+        with pytest.raises(InputError, match=r"deep needs .*: pip install 'gfs-scheduler\[baselines\]'$"):
             model.load()
 
     def test_a_window_is_for_those_that_have_one(self) -> None:

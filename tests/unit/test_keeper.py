@@ -26,9 +26,9 @@ def stream(until: int) -> list[Draft]:
     return [spot(f"t{at:06}", gpus=4, at=at, lasting=3600) for at in range(0, until, 900)]
 
 
-def starving(patience: float) -> Story:
+def starving(starvation_timeout: float) -> Story:
     gang = spot("gang", gpus=8, pods=2, at=3000, lasting=600)
-    return play(nodes(8, 8), *stream(36_000), gang, scheduler="gfs-plus", starvation_timeout=patience)
+    return play(nodes(8, 8), *stream(36_000), gang, scheduler="gfs-plus", starvation_timeout=starvation_timeout)
 
 
 def test_a_gang_that_waited_too_long_gets_its_nodes() -> None:

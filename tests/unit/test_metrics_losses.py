@@ -186,7 +186,7 @@ class TestLosses:
             spot("z", at=14840),
         )
         found = delivered(log([*LOST, (14840.0, "submit", "z", 0, "", "")], work), work, ExecutionRules())
-        month = 730 * 3600 / 14840
+        month = 730 * 3600 / 14940  # until its work would be done: 14,840 s, and 100 s of z
         assert found.spot_gpu_hours == pytest.approx((4 * 10000 + 4 * 1000) / 3600 * month)
         # s1: 7200 of 9000 s, 0 of 1600 s, and the 2840 s it finished in; s2 1000 s
         assert found.guaranteed_gpu_hours == pytest.approx(4 * (7200 + 2840 + 1000) / 3600 * month)
@@ -229,7 +229,7 @@ class TestCancellations:
 
     def test_what_spot_tasks_got_leaves_a_cancelled_run_out(self) -> None:
         found = delivered(log(WITHDRAWN, WITHDRAWALS), WITHDRAWALS, ExecutionRules())
-        month = 730 * 3600 / 12000
+        month = 730 * 3600 / 12690  # a short trace lasts until its work would be done
         assert found.spot_gpu_hours == pytest.approx(16 * month)  # the hour that the eviction left
         assert found.guaranteed_gpu_hours == pytest.approx(16 * month)
 
