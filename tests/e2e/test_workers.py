@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -46,7 +47,12 @@ def pids(process: subprocess.Popen[str], count: int) -> list[int]:
 def wait_until_gone(process: subprocess.Popen[str]) -> str:
     """Everything still written; it ends when the last process that holds the pipe has gone."""
     assert process.stderr is not None
-    return process.stderr.read()
+    rescue = threading.Timer(120, process.kill)  # a test that would hang fails
+    rescue.start()
+    try:
+        return process.stderr.read()
+    finally:
+        rescue.cancel()
 
 
 def alive(pid: int) -> bool:
