@@ -12,11 +12,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from rich import box
 from rich.console import Console
 from rich.table import Table
 
 import gfs
-from gfs.cli.tables import bare_table
 
 HERE = Path(__file__).parent
 console = Console()
@@ -46,8 +46,7 @@ def against(value: float, limit: float, unit: str = "", digits: int = 1) -> str:
 
 def figures_table(title: str, *columns: str) -> Table:
     """Numbers to the right; fits 80 columns."""
-    table = bare_table(title)
-    table.padding = (0, 1, 0, 0)
+    table = Table(title=title, box=box.SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0), title_justify="left")
     for column in columns:
         table.add_column(column, justify="right")
     return table

@@ -80,7 +80,7 @@ class TestPage:
             "\n".join([f"{lines[0]},new", *(f"{line}," for line in lines[1:-1]), "1679,1,1,99"])
         )
         page = page_of("--series", "late.csv", "--models", "persistence,orgquantile")
-        assert '<th scope="row">new</th><td>–</td><td>–</td>' in page
+        assert '<th scope="row" class="text">new</th><td>–</td><td>–</td>' in page
 
     @pytest.mark.parametrize(("hours", "horizon"), [(":30", "1"), (":60", "6"), (":300", "4")])
     def test_short_histories(self, hours: str, horizon: str) -> None:

@@ -60,8 +60,8 @@ class TestPredict:
         assert all(len(line.rstrip()) <= 80 for line in result.stdout.splitlines())
         assert "…" not in result.stdout
         assert "demand.csv: 3 series, 672 hours (0 to 672); orgquantile, from hour 672 on" in result.stdout
-        assert "GPUs wanted: the next 4 h" in result.stdout
-        names = [line[:16].strip() for line in result.stdout.splitlines() if " expected " in line]
+        assert "Demand of the next 4 h" in result.stdout
+        names = [line.partition(" expected ")[0].strip() for line in result.stdout.splitlines() if " expected " in line]
         assert names[:4] == ["search on A100", "ads on A100", "ads on A10", "all 2 on A100"]
         assert "a column: an hour" in result.stdout
         assert result.stdout.count("│") == 3 * 4 + 1
@@ -202,7 +202,7 @@ class TestPages:
         """The table: its words exactly, its figures to a tenth."""
         guide = (Path(__file__).resolve().parents[2] / "docs/guides/forecast-demand.md").read_text(encoding="utf-8")
         blocks = re.findall(r"```console\n(.*?)```", guide, re.DOTALL)
-        shown = next(block for block in blocks if "GPUs wanted" in block)
+        shown = next(block for block in blocks if "Demand of the next" in block)
         for line in shown.splitlines():
             if line.startswith("$ gfs "):
                 result = CliRunner().invoke(app, line.removeprefix("$ gfs ").split())

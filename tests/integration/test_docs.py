@@ -165,7 +165,7 @@ def test_the_guide_shows_the_example_as_it_is() -> None:
 def test_the_readme_shows_what_the_demo_prints(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The words exactly; the numbers to a tenth, so that another NumPy may round otherwise."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.setenv("COLUMNS", "80")
     printed = [_alike(line) for line in CliRunner().invoke(app, ["demo"]).output.splitlines()]
     (shown,) = [block for block in blocks("README.md", "text") if block.startswith("A synthetic week")]
     for line in shown.splitlines():

@@ -13,8 +13,8 @@ import pytest
 
 from gfs.forecasting.evaluation import Rolled
 from gfs.forecasting.history import DemandHistory, SeriesKey
-from gfs.report.backtest import MOST_VALUES, Shown, Tried, share_over_time
-from gfs.report.backtest_charts import Drawing
+from gfs.report.backtest import MOST_VALUES, BacktestResult, DrawnPart, share_over_time
+from gfs.report.backtest_charts import BacktestView
 from gfs.report.backtest_page import backtest_page
 
 START, ORIGINS, HORIZON = 1000, 400, 2
@@ -38,15 +38,15 @@ def rolled(past: DemandHistory, factor: float) -> Rolled:
     return Rolled(START, actual, mean, bounds, bounds[0.95].max(axis=2), counted, 0.1, 0.2)
 
 
-def drawing(top: int = 12, models: tuple[float, ...] = (2.0, 20.0), first_day: date | None = None) -> Drawing:
+def view(top: int = 12, models: tuple[float, ...] = (2.0, 20.0), first_day: date | None = None) -> BacktestView:
     past = history(first_day)
     origins = range(START, START + ORIGINS)
-    shown = Shown.of(past, origins, HORIZON, top=top, models=len(models))
-    tried = {f"times-{factor:g}": Tried.of(rolled(past, factor), shown) for factor in models}
-    return Drawing(tried, past, shown, HORIZON, START)
+    part = DrawnPart.of(past, origins, HORIZON, top=top, models=len(models))
+    results = {f"times-{factor:g}": BacktestResult.of(rolled(past, factor), part) for factor in models}
+    return BacktestView(results, past, part, HORIZON, START)
 
 
-def page_of(of: Drawing, folder: Path, source: str = "demand.csv") -> str:
+def page_of(of: BacktestView, folder: Path, source: str = "demand.csv") -> str:
     backtest_page(of, source, folder / "page.html")
     return (folder / "page.html").read_text(encoding="utf-8")
 
@@ -58,19 +58,19 @@ def figures_of(page: str) -> list[dict[str, Any]]:
 
 class TestShown:
     def test_the_largest_first_and_no_more_than_asked_for(self) -> None:
-        assert drawing().shown.rows == (1, 0, 2)
-        assert drawing(top=2).shown.rows == (1, 0)
+        assert view().part.rows == (1, 0, 2)
+        assert view(top=2).part.rows == (1, 0)
 
     def test_four_of_many_hours_ahead(self) -> None:
-        shown = Shown.of(history(), range(START, START + 10), 24, top=1, models=1)
-        assert shown.ahead == (1, 9, 16, 24)
+        part = DrawnPart.of(history(), range(START, START + 10), 24, top=1, models=1)
+        assert part.ahead == (1, 9, 16, 24)
 
     def test_of_a_long_test_part_the_last_hours(self) -> None:
         """3 values for each of 6 models, 3 series and 4 hours ahead: 216 an hour."""
         many = range(START, START + 40_000)
-        shown = Shown.of(history(), many, 4, top=12, models=6)
-        assert len(shown.origins) == MOST_VALUES // 216
-        assert shown.origins[-1] == many[-1]
+        part = DrawnPart.of(history(), many, 4, top=12, models=6)
+        assert len(part.origins) == MOST_VALUES // 216
+        assert part.origins[-1] == many[-1]
 
 
 class TestCounts:
@@ -95,22 +95,22 @@ class TestCounts:
         assert share[-1] == 0.0
 
     def test_scores_are_of_all_series_and_of_each(self) -> None:
-        tried = drawing(top=1).tried["times-2"]
+        result = view(top=1).results["times-2"]
         # 2 of 800 cases of each of the first two series; of the third hour 1100 comes before it is known
-        assert tried.scores.coverage_95 == pytest.approx((2 * (1 - 2 / 800) + 1) / 3)
-        assert len(tried.by_series) == 1
-        assert tried.by_series[0] is not None
-        assert tried.by_series[0].coverage_95 == pytest.approx(1 - 2 / 800)
-        assert [s.coverage_95 for s in tried.by_ahead] == pytest.approx([(2 * (1 - 1 / 400) + 1) / 3] * 2)
-        assert tried.drawn.actual.shape == (1, ORIGINS, HORIZON)
+        assert result.scores.coverage_95 == pytest.approx((2 * (1 - 2 / 800) + 1) / 3)
+        assert len(result.by_series) == 1
+        assert result.by_series[0] is not None
+        assert result.by_series[0].coverage_95 == pytest.approx(1 - 2 / 800)
+        assert [s.coverage_95 for s in result.by_ahead] == pytest.approx([(2 * (1 - 1 / 400) + 1) / 3] * 2)
+        assert result.drawn.actual.shape == (1, ORIGINS, HORIZON)
 
 
 class TestPage:
     def test_sections_choices_and_tables(self, tmp_path: Path) -> None:
-        page = page_of(drawing(), tmp_path)
+        page = page_of(view(), tmp_path)
         titles = re.findall(r"<h2>(.*?)</h2>", page)
         assert titles == ["In short", "Bands", "Scores", "Hours ahead", "Series by series"]
-        chosen = re.findall(r'data-choice="(\w+)".*?selected>(.*?)<', page)
+        chosen = re.findall(r'data-selector="(\w+)".*?selected>(.*?)<', page)
         assert chosen == [
             ("series", "large"),
             ("model", "times-2"),
@@ -124,9 +124,9 @@ class TestPage:
         assert "http" not in own
 
     def test_bands_and_what_was_above_them(self, tmp_path: Path) -> None:
-        bands, peaks, *_ = figures_of(page_of(drawing(), tmp_path))
+        bands, peaks, *_ = figures_of(page_of(view(), tmp_path))
         names = [trace["name"] for trace in bands["data"][:4]]
-        assert names == ["expected", "0.9 bound", "0.95 bound", "came"]
+        assert names == ["expected", "0.9 bound", "0.95 bound", "actual"]
         bound, came, above = bands["data"][2:]
         assert bound["y"]["pick"] == ["model", "series", "ahead"]
         assert bound["y"]["of"][0][0][1] == [200] * ORIGINS
@@ -142,7 +142,7 @@ class TestPage:
         assert peaks["data"][2]["name"]["of"][0][0] == "above: 2 of 400 h"
 
     def test_a_series_that_was_not_known_yet_has_a_gap(self, tmp_path: Path) -> None:
-        bands = figures_of(page_of(drawing(), tmp_path))[0]
+        bands = figures_of(page_of(view(), tmp_path))[0]
         late = bands["data"][2]["y"]["of"][0][2][0]
         assert late[: 1201 - START] == [None] * 201
         assert late[201] == 2
@@ -150,24 +150,24 @@ class TestPage:
 
     def test_axes_follow_the_stretch(self, tmp_path: Path) -> None:
         """1050 is a twentieth above 1000; in the last two weeks (336 h) nothing is above 200."""
-        bands = figures_of(page_of(drawing(), tmp_path))[0]
+        bands = figures_of(page_of(view(), tmp_path))[0]
         end = START + ORIGINS + HORIZON - 1
         assert bands["layout"]["xaxis"]["range"]["of"][1] == [end - 336 - 2, end]
         assert bands["layout"]["yaxis"]["range"]["of"][0][0] == [[0, 210], [0, 1050], [0, 1050]]
 
     def test_what_is_left_out_is_said(self, tmp_path: Path) -> None:
-        assert "are drawn (--top N" not in page_of(drawing(), tmp_path)
-        assert "The 1 largest of 3 series are drawn (--top N draws more)" in page_of(drawing(top=1), tmp_path)
+        assert "are drawn (--top N" not in page_of(view(), tmp_path)
+        assert "The 1 largest of 3 series are drawn (--top N draws more)" in page_of(view(top=1), tmp_path)
 
     def test_dates_where_they_are_known(self, tmp_path: Path) -> None:
-        page = page_of(drawing(first_day=date(2024, 1, 1)), tmp_path)
+        page = page_of(view(first_day=date(2024, 1, 1)), tmp_path)
         assert "Fitted once on what came before 2024-02-11 16:00" in page  # hour 1000 = 41 days and 16 hours
         bands = figures_of(page)[0]
         assert bands["data"][0]["x0"]["of"] == ["2024-02-11T16:00", "2024-02-11T17:00"]
         assert bands["data"][0]["dx"] == 3_600_000
 
     def test_one_forecaster(self, tmp_path: Path) -> None:
-        page = page_of(drawing(models=(2.0,)), tmp_path)
+        page = page_of(view(models=(2.0,)), tmp_path)
         assert '<p class="lead">times-2 was off by' in page
         assert "★" not in re.sub(r"<script>.*?</script>", "", page, flags=re.S)
 
@@ -175,6 +175,6 @@ class TestPage:
         evil = "</script><b>x"
         past = history()
         named = DemandHistory((SeriesKey(evil, evil), *KEYS[1:]), past.gpus, past.first)
-        of = drawing()
-        page = page_of(Drawing({evil: of.tried["times-2"]}, named, of.shown, HORIZON, START), tmp_path, evil)
+        of = view()
+        page = page_of(BacktestView({evil: of.results["times-2"]}, named, of.part, HORIZON, START), tmp_path, evil)
         assert evil not in page

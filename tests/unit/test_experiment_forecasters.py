@@ -19,8 +19,7 @@ from gfs.experiments.experiment import Section, Setup
 from gfs.experiments.forecasters import FORECASTERS
 from gfs.forecasting.evaluation import Scores, roll
 from gfs.forecasting.naive import PERSISTENCE
-from gfs.report.page import Chart, DataTable, Words, build_page
-from gfs.report.page import Section as PageSection
+from gfs.report.page import Chart, DataTable, PageSection, Paragraph, build_page
 
 HOURS, ORGANIZATIONS = 300, 8
 JOBS = "job_name,organization,gpu_model,cpu_request,gpu_request,worker_num,submit_time,duration,job_type\n"
@@ -159,7 +158,7 @@ class TestExhibit:
         results = run_simulations(setup)
         section = shown(setup, results)
         (table,) = blocks_of(section, DataTable)
-        rows = {row[0]: dict(zip(table.header, row, strict=True)) for row in table.rows}
+        rows = {row[0]: dict(zip(table.header, row, strict=True)) for row in table.texts()}
         for job, answer in results.items():
             scores = Scores(**answer["scores"])
             row = rows[job.model]
@@ -167,7 +166,7 @@ class TestExhibit:
             assert row["RMSE [GPUs]"] == f"{scores.rmse:.2f}"
             assert row["0.95-MAQE"] == f"{scores.maqe_95:.3f}"
             assert row["covered 0.95 [%]"] in (f"{100 * scores.coverage_95:.1f}", "100")
-        assert "the 6 largest of 8 series" in blocks_of(section, Words)[0].text
+        assert "the 6 largest of 8 series" in blocks_of(section, Paragraph)[0].text
         assert len(blocks_of(section, Chart)) == 4
         assert "quick" in section.missing[0]
         assert [finding.agrees for finding in section.findings] == [None]
@@ -217,4 +216,4 @@ class TestExhibit:
         setup = Setup(quick=True, given=trace(tmp_path, *rows))
         section = shown(setup, run_simulations(setup))
         assert not section.findings
-        assert "1 series, 47 hours, the last 10 for the test" in blocks_of(section, Words)[0].text
+        assert "1 series, 47 hours, the last 10 for the test" in blocks_of(section, Paragraph)[0].text

@@ -19,8 +19,7 @@ from gfs.experiments.jobs import run_simulations
 from gfs.experiments.statistics import STATISTICS
 from gfs.experiments.trace_statistics import POINTS, TraceStatistics, thinned
 from gfs.experiments.views import heat, pools
-from gfs.report.page import Chart, DataTable, build_page
-from gfs.report.page import Section as PageSection
+from gfs.report.page import Chart, DataTable, PageSection, build_page
 from gfs.workloads import write_trace
 from gfs.workloads.inspection import Cdf
 
@@ -122,9 +121,9 @@ def test_models_of_the_paper() -> None:
 
 def test_verdicts_of_the_deployment() -> None:
     """A100: 20% of 100 runs, then 5%: -75%. 1000 cards x 0.10 x $2.50 x 730 h = $182,500."""
-    pool = PoolChange("A100", 1000, (100, 100), (20, 5), (0.7, 0.8), 0.9)
+    pool = PoolChange("A100", 1000, (100, 100), (20, 5), (0.7, 0.8), 0.9, 2.5)
     assert pool.benefit == pytest.approx(182_500)
-    others = [PoolChange(model, 10, (10, 10), (0, 0), (0.6, 0.7), 1.3) for model in ("A10", "A800")]
+    others = [PoolChange(model, 10, (10, 10), (0, 0), (0.6, 0.7), 1.3, 1.0) for model in ("A10", "A800")]
     less, below, more, worth = _findings([pool, *others])
     assert (less.agrees, below.agrees, more.agrees, worth.agrees) == (True, True, False, True)
     assert "-75.0%" in less.found

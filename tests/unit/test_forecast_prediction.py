@@ -18,6 +18,8 @@ from gfs.forecasting.history import DemandHistory, SeriesKey
 from gfs.report.prediction import Prediction
 from gfs.report.prediction_page import MOST_SERIES, prediction_page
 from gfs.report.prediction_table import prediction_table, shown_hours
+from gfs.report.table import DataTable
+from gfs.report.terminal import TerminalTable
 from gfs.report.text_plot import plot_key, text_plot
 
 KEYS = (SeriesKey("ads", "A100"), SeriesKey("search", "A100"), SeriesKey("ads", "A10"))
@@ -48,7 +50,7 @@ def printed(*things: Any) -> str:
     console = Console(width=80, no_color=True, highlight=False)
     with console.capture() as capture:
         for thing in things:
-            console.print(thing)
+            console.print(TerminalTable(thing) if isinstance(thing, DataTable) else thing)
     return capture.get()
 
 
@@ -98,7 +100,7 @@ class TestTable:
     def test_it_reads_like_this(self) -> None:
         lines = [line.split() for line in printed(prediction_table(prediction(), top=2)).splitlines()]
         assert ["+1", "h", "+2", "h"] in lines
-        assert ["last", "48", "49", "peak"] in lines
+        assert ["series", "[GPUs]", "[GPUs]", "[GPUs]", "[GPUs]"] in lines
         at = lines.index(["search", "on", "A100", "expected", "180", "200", "210"])
         assert lines[at + 1] == ["0.9", "bound", "213", "223", "223"]
         assert lines[at + 2] == ["0.95", "bound", "216", "226", "226"]
@@ -114,7 +116,9 @@ class TestTable:
         assert "ours knows no bound of a sum" in printed(prediction_table(prediction(NormalForecast), top=3))
 
     def test_hours_of_the_clock_where_dates_are_known(self) -> None:
-        assert "00:00   01:00" in printed(prediction_table(prediction(first_day=date(2024, 4, 1)), top=3))
+        text = printed(prediction_table(prediction(first_day=date(2024, 4, 1)), top=3))
+        assert "04-03 00:00" in text
+        assert "04-03 01:00" in text
 
     @pytest.mark.parametrize(
         ("hours", "shown"), [(1, [1]), (4, [1, 2, 3, 4]), (6, [1, 2, 3, 4, 5, 6]), (24, [1, 6, 10, 15, 19, 24])]
@@ -157,7 +161,7 @@ class TestPlot:
             "               ▄▄▄▄▄▄██████│█",
             " 0 ▄▄▄▄▄▄██████████████████│█",
         ]
-        assert plot_key(said).endswith("▒ to the 0.9 bound   ░ to the 0.95 bound")
+        assert plot_key(said).endswith("▒ to the 0.9 bound  ░ to the 0.95 bound")
 
     def test_what_changes_little_is_drawn_from_below_its_lowest(self) -> None:
         """From 1000 - 30/3 to 1030: the steps between can be seen."""
@@ -195,7 +199,7 @@ class TestPage:
         assert page.index("search on A100</option>") < page.index("ads on A10</option>")
         (figure,) = json.loads(re.findall(r"const figures=(\[.*?\]);\n", page)[0])
         names = [trace["name"] for trace in figure["data"]]
-        assert names == ["came", "expected", "0.9 bound", "0.95 bound"]
+        assert names == ["actual", "expected", "0.9 bound", "0.95 bound"]
         came, expected, *bounds = figure["data"]
         assert came["y"]["of"][0] == [180] * 48
         assert (came["x0"], expected["x0"], expected["dx"]) == (0, 48, 1)

@@ -99,9 +99,23 @@ def test_the_whole_story(encoded: bool) -> None:
     # A100: s1 16 x (5400 + 3660) + h1 8 x 3600 = 173,760; T4: 0.5 x 1000 + 2 x 690 = 1,880
     assert m.allocation_rate == pytest.approx({"A100": 173760 / (16 * 12690), "T4": 1880 / (4 * 12690)})
     assert m.allocation_rate_total == pytest.approx(175640 / (20 * 12690))
+    # Of these 145,880 are useful and 29,760 wasted, all of the latter on A100: s1 16 x 7200 + h1 8 x 3600 = 144,000
+    assert m.goodput_rate == pytest.approx({"A100": 144000 / (16 * 12690), "T4": 1880 / (4 * 12690)})
+    assert m.goodput_rate_total == pytest.approx(145880 / (20 * 12690))
+    assert m.wasted_rate == pytest.approx({"A100": 29760 / (16 * 12690), "T4": 0.0})
+    assert m.wasted_rate_total == pytest.approx(29760 / (20 * 12690))
     assert m.objective == pytest.approx(1 / 3 - 0.5 * 145880 / (20 * 12690))
     assert m.quota_use is None
     assert m.wasted_cost is None
+
+
+def test_a_window_cuts_goodput_to_what_is_useful_inside_it() -> None:
+    """s1 keeps its first hour of run 1 and loses the last half; its run 2 restarts for 60 s first."""
+    inside = compute_metrics(log(LOG, STORY), STORY, window=(1800.0, 5400.0))
+    assert inside.goodput_rate["A100"] == pytest.approx(16 * 1800 / (16 * 3600))
+    assert inside.wasted_rate["A100"] == pytest.approx(16 * 1800 / (16 * 3600))
+    restart = compute_metrics(log(LOG, STORY), STORY, window=(9030.0, 9150.0))
+    assert restart.goodput_rate["A100"] == restart.wasted_rate["A100"] == pytest.approx(0.5)
 
 
 def test_a_window_counts_by_submission_and_cuts_allocation() -> None:
@@ -253,7 +267,11 @@ def test_a_table_that_is_no_event_log() -> None:
 
 def test_monthly_benefit() -> None:
     after = compute_metrics(log(LOG, STORY), STORY)
-    before = replace(after, allocation_rate={"A100": after.allocation_rate["A100"] - 0.1, "T4": 0.0})
+    before = replace(
+        after,
+        goodput_rate={"A100": after.goodput_rate["A100"] - 0.1, "T4": 0.0},
+        allocation_rate={"A100": 1.0, "T4": 1.0},  # what is allocated but lost again is worth nothing
+    )
     said = monthly_benefit(before, after, {"A100": 16}, {"A100": 2.0})
     assert said["total"] == pytest.approx(0.1 * 16 * 2.0 * 730)
     assert "ASSUMPTION" in monthly_benefit(before, after, {"A100": 16})["assumption"]

@@ -12,7 +12,6 @@ import pytest
 from gfs import Parameters
 from gfs.batch.job import JobResult
 from gfs.batch.traces import GeneratedTrace
-from gfs.cli.plan_tables import plan_tables
 from gfs.domain.errors import InputError
 from gfs.plans.plan import CapacityPlan, capacity_plan
 from gfs.plans.request import PlanRequest, plan_request
@@ -32,6 +31,7 @@ from gfs.plans.search import (
 from gfs.plans.setting import BOUNDS, CLOSE, PAPER, PS, TIGHT, WIDE, Bounds, SearchSpace, Setting, search_space
 from gfs.plans.summary_text import config_text, summary_text
 from gfs.plans.view import view_of
+from gfs.report.plan_view import plan_tables
 
 TRACE = GeneratedTrace("demo", nodes=4, days=1)
 
@@ -294,8 +294,8 @@ class TestPlan:
         made = self.plan(Fake())
         broken = replace(made.settings[0], figures={}, error="no room")
         table = plan_tables(view_of(replace(made, settings=[*made.settings[-3:], broken, made.chosen])))[0]
-        assert str(table.caption).startswith("* recommended, ! over 5.00% evicted")
-        assert "no room" in str(table.caption)
+        assert table.note.startswith("* recommended, ! over 5.00% evicted")
+        assert "no room" in table.note
 
     def test_a_target_that_nothing_can_miss(self) -> None:
         words = summary_text(self.plan(Fake(evicted=0), target=0.0))

@@ -18,12 +18,14 @@ from gfs.domain.errors import InputError
 from gfs.domain.node import NodeSpec
 from gfs.domain.task import Priority, Task
 from gfs.domain.workload import Workload
-from gfs.report.columns import COLUMNS, amount, best_rows, in_one_unit, percent, short_seconds
+from gfs.report.columns import EVICTED, SPOT_WAIT, amount, percent, short_seconds
 from gfs.report.comparison import comparison_page
 from gfs.report.inspection_page import inspection_page
-from gfs.report.page import Chart, Section, Words, build_page, write_page
+from gfs.report.page import Chart, PageSection, Paragraph, build_page, write_page
 from gfs.report.palette import scheduler_colours
-from gfs.report.tables import comparison_table, inspection_tables
+from gfs.report.run_tables import comparison_table
+from gfs.report.terminal import TerminalTable
+from gfs.report.trace_tables import inspection_tables
 from gfs.telemetry.metrics import Metrics, compute_metrics
 from gfs.workloads.inspection import inspect
 
@@ -35,6 +37,7 @@ class Outcome:
     events: pa.Table
     quota: pa.Table | None = None
     parameters: Any = None
+    quota_in_force: str = "none"
 
 
 def toy_workload(tasks: int = 120, nodes: int = 6, days: float = 2.0, seed: int = 1) -> Workload:
@@ -176,14 +179,15 @@ def test_comparison_page(tmp_path: Path, workload: Workload, outcomes: list[Outc
         "Side by side",
         "Waiting against eviction",
         "How long tasks waited",
-        "Cards in use over time",
+        "GPU allocation over time",
         "When spot runs are evicted",
         "Spot quota",
         "Node by node",
         "Parameters",
     ]
     assert "With gfs in place of static:" in page
-    assert "assumption" in page
+    assert "useful share of the pool gained x GPUs x price x 730 h" in page
+    assert "Spot quota in force: none." in page
     figures = figures_of(page)
     assert len(figures) == page.count('class="chart"') == 8
     for figure in figures:
@@ -200,7 +204,7 @@ def test_comparison_of_one_scheduler_of_none_and_without_tasks(
     comparison_page([replace(outcomes[2], quota=None)], workload, out)
     page = out.read_text(encoding="utf-8")
     assert "With gfs: " in page
-    assert "Spot quota" not in page
+    assert "<h2>Spot quota" not in page
     comparison_page([], workload, out)
     assert "Nothing was run" in out.read_text(encoding="utf-8")
     empty = Workload((), workload.nodes)
@@ -246,57 +250,48 @@ def test_inspection_of_odd_traces(tmp_path: Path, workload: Workload, kinds: tup
 def printed(*tables: Any, width: int = 140) -> str:
     console = Console(width=width, no_color=True)
     with console.capture() as capture:
-        console.print(*tables)
+        console.print(*map(TerminalTable, tables))
     return capture.get()
 
 
 def test_comparison_table_says_which_quota_was_in_force(outcomes: list[Outcome]) -> None:
     rows = [(o.scheduler, o.metrics) for o in outcomes]
     each = [f"fixed {i}%" for i in range(len(rows))]
-    assert f"spot quota: {rows[0][0]} fixed 0%, {rows[1][0]} fixed 1%" in printed(comparison_table(rows, None, each))
-    assert "spot quota: none" in printed(comparison_table(rows, None, ["none"] * len(rows)))
+    assert f"spot quota: {rows[0][0]} fixed 0%, {rows[1][0]} fixed 1%" in printed(comparison_table(rows, "", each))
+    assert "spot quota: none" in printed(comparison_table(rows, "", ["none"] * len(rows)))
 
 
 def test_comparison_table_marks_the_best_without_colour(outcomes: list[Outcome]) -> None:
-    text = printed(comparison_table([(o.scheduler, o.metrics) for o in outcomes]))
+    table = comparison_table([(o.scheduler, o.metrics) for o in outcomes])
+    text = printed(table, width=80)
     lines = [line for line in text.splitlines() if line.startswith(("static", "yarn-cs", "gfs"))]
-    assert len(lines) == 3
+    assert len(lines) == 6  # two parts
     assert "best of its column" in text
     fewest = min(range(3), key=lambda i: outcomes[i].metrics.spot.wasted_gpu_hours)
-    wasted = next(c for c in COLUMNS if c.title == "wasted")
-    unit, texts = in_one_unit([o.metrics for o in outcomes], wasted)
-    assert unit == "GPU-h"
-    assert f"{texts[fewest]}*" in lines[fewest]
-    narrow = printed(comparison_table([(o.scheduler, o.metrics) for o in outcomes]), width=80)
-    assert "…" not in narrow
-    assert len(narrow.splitlines()) == len(text.splitlines())
+    wasted = table.header.index("wasted [GPU-h]")
+    assert (fewest, wasted) in table.marked()
+    assert f"{table.texts()[fewest][wasted]}*" in lines[fewest]
+    assert "…" not in text
 
 
-def test_a_column_of_bare_numbers_has_one_unit() -> None:
-    column = next(c for c in COLUMNS if (c.title, c.subtitle) == ("spot wait", "mean"))
-    base = ONE.metrics
-
-    def waiting(*seconds: float) -> tuple[str, list[str]]:
-        return in_one_unit([replace(base, spot=replace(base.spot, jqt_mean=s)) for s in seconds], column)
-
-    assert waiting(28.4, 6494.5) == ("s", ["28.4", "6,494"])
-    assert waiting(575.4, 6494.5) == ("min", ["9.59", "108"])
-    assert waiting(0.0, 9000.0) == ("h", ["0", "2.50"])
-    no_spot = replace(base, spot=replace(base.spot, tasks=0))
-    assert in_one_unit([no_spot], column)[1] == ["–"]
+def test_a_figure_has_one_unit_whatever_its_size() -> None:
+    assert SPOT_WAIT.heading == "spot wait mean [s]"
+    assert [SPOT_WAIT.text(s) for s in (0.0, 0.314, 28.4, 6494.5, 90_000.0)] == ["0", "0.31", "28.4", "6,494", "90,000"]
+    assert SPOT_WAIT.value({"spot_tasks": 0, "spot_jqt_mean": 0.0}) is None
+    assert SPOT_WAIT.text(None) == "–"
 
 
 def test_best_rows() -> None:
-    def with_rate(rate: float, *, leases: bool = False) -> Metrics:
-        metrics = compute_metrics(ONE.events, WORLD)
-        return replace(metrics, spot=replace(metrics.spot, eviction_rate=rate), leases=leases)
+    def best(*rates: float | None) -> frozenset[int]:
+        return EVICTED.best_rows([EVICTED.value({"spot_runs": 9, "spot_eviction_rate": rate}) for rate in rates])
 
-    column = next(c for c in COLUMNS if c.title == "evicted")
-    assert best_rows([with_rate(0.2), with_rate(0.1), with_rate(0.1)], column) == {1, 2}
-    assert best_rows([with_rate(0.1), with_rate(0.1)], column) == frozenset()
-    assert best_rows([with_rate(0.1)], column) == frozenset()
+    assert best(0.2, 0.1, 0.1) == {1, 2}
+    assert best(0.1, 0.1) == frozenset()
+    assert best(0.1) == frozenset()
     # Suspending at the end of a lease is no eviction: it neither wins nor loses.
-    assert best_rows([with_rate(0.0, leases=True), with_rate(0.1), with_rate(0.2)], column) == {1}
+    leases = replace(compute_metrics(ONE_EVENTS, WORLD), leases=True).figures()
+    assert EVICTED.value(leases) is None
+    assert best(None, 0.1, 0.2) == {1}
 
 
 # One spot task of 4 of the 8 cards: waits 1800 s, runs from 0:30 to 1:30.
@@ -325,10 +320,10 @@ def test_a_page_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
 
 
 def test_a_page_without_charts_carries_no_library() -> None:
-    assert len(build_page("t", "s", [Section("a", [Words("b < c")])])) < 20_000
-    assert "b &lt; c" in build_page("t", "s", [Section("a", [Words("b < c")])])
+    assert len(build_page("t", "s", [PageSection("a", [Paragraph("b < c")])])) < 20_000
+    assert "b &lt; c" in build_page("t", "s", [PageSection("a", [Paragraph("b < c")])])
     chart = Chart("c", "", [{"x": [1]}], {})
-    assert len(build_page("t", "s", [Section("a", [chart])])) > 100_000
+    assert len(build_page("t", "s", [PageSection("a", [chart])])) > 100_000
 
 
 def test_texts() -> None:

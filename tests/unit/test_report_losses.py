@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 from rich.console import Console
@@ -11,10 +10,11 @@ from rich.console import Console
 from builders import hp, nodes, spot, workload
 from gfs.assembly.parameters import Parameters
 from gfs.assembly.result import RunResult
-from gfs.cli.tables import result_table
-from gfs.report.columns import COLUMNS, best_rows, cell, columns_for
+from gfs.report.columns import COMPARED, columns_for
 from gfs.report.comparison import comparison_page
-from gfs.report.tables import comparison_table
+from gfs.report.run_tables import comparison_table, result_table
+from gfs.report.table import DataTable
+from gfs.report.terminal import TerminalTable
 from gfs.telemetry.metrics import Metrics, compute_metrics
 from logs import Row, log
 
@@ -59,55 +59,48 @@ def result(rows: list[Row], scheduler: str = "gfs") -> RunResult:
     )
 
 
-def printed(table: Any, width: int = 100) -> str:
+def printed(table: DataTable, width: int = 80) -> str:
     console = Console(width=width, no_color=True)
     with console.capture() as capture:
-        console.print(table)
+        console.print(TerminalTable(table))
     return capture.get()
 
 
 def test_columns_appear_with_what_they_show() -> None:
-    assert columns_for([metrics(CALM)]) == COLUMNS
-    *usual, lost, cancelled = columns_for([metrics(CALM), metrics(LOST)])
-    assert [c.title for c in usual] == [c.title for c in COLUMNS]
-    assert [cell(metrics(rows), lost) for rows in (CALM, LOST)] == ["0", "1"]
-    assert [cell(metrics(rows), cancelled) for rows in (CALM, LOST)] == ["0", "1"]
+    calm, troubled = metrics(CALM).figures(), metrics(LOST).figures()
+    assert columns_for([calm]) == COMPARED
+    *usual, lost, cancelled = columns_for([calm, troubled])
+    assert tuple(usual) == COMPARED
+    assert [lost.value(figures) for figures in (calm, troubled)] == [0, 1]
+    assert [cancelled.value(figures) for figures in (calm, troubled)] == [0, 1]
     # Who loses more is chance, and who cancels is the owner's affair: no star.
-    assert best_rows([metrics(CALM), metrics(LOST)], lost) == frozenset()
-
-
-def test_what_was_wasted_then_has_another_cause_too() -> None:
-    for rows, failures in ((CALM, False), (LOST, True)):
-        wasted = next(c for c in columns_for([metrics(rows)]) if c.title == "wasted")
-        assert ("failures" in wasted.help) == failures
+    assert lost.best_rows([0, 1]) == frozenset()
 
 
 def test_the_comparison_in_the_terminal() -> None:
     calm = printed(comparison_table([("gfs", metrics(CALM)), ("static", metrics(CALM))]))
-    troubled = printed(comparison_table([("gfs", metrics(CALM)), ("static", metrics(LOST))]))
+    troubled = comparison_table([("gfs", metrics(CALM)), ("static", metrics(LOST))])
     assert "lost" not in calm
     assert "cancelled" not in calm
-    assert "runs lost to failures: gfs 0, static 1" in troubled
-    assert "tasks cancelled: gfs 0, static 1" in troubled
-    alike = printed(comparison_table([("gfs", metrics(LOST)), ("static", metrics(LOST))]), width=80)
-    assert "runs lost to failures: 1" in [line.rstrip() for line in alike.splitlines()]
-    assert "…" not in alike
+    assert troubled.header[-2:] == ["lost runs", "cancelled tasks"]
+    assert [row[-2:] for row in troubled.texts()] == [["0", "0"], ["1", "1"]]
+    assert "…" not in printed(troubled)
 
 
 def test_one_run_in_the_terminal() -> None:
-    assert "lost" not in printed(result_table(result(CALM)))
+    assert "lost runs" not in printed(result_table(result(CALM)))
     lines = [line.split() for line in printed(result_table(result(LOST))).splitlines()]
-    assert ["runs", "lost", "to", "failures", "1", "0"] in lines
+    assert ["lost", "runs", "1", "0"] in lines
     assert ["GPU-hours", "lost", "with", "them", "1", "0"] in lines  # 4 GPUs x 900 s
-    assert ["tasks", "cancelled", "0", "1"] in lines
+    assert ["cancelled", "tasks", "0", "1"] in lines
 
 
 def test_one_run_in_a_notebook() -> None:
     calm, troubled = result(CALM)._repr_html_(), result(LOST)._repr_html_()
     assert "lost" not in calm
     assert "cancelled" not in calm
-    assert "<td>runs lost</td><td>1</td><td>0</td>" in troubled
-    assert "<td>cancelled</td><td>0</td><td>1</td>" in troubled
+    assert "<td>lost runs</td><td>1</td><td>0</td>" in troubled
+    assert "<td>cancelled tasks</td><td>0</td><td>1</td>" in troubled
 
 
 @pytest.mark.parametrize("rows", [CALM, LOST], ids=["calm", "lost"])
@@ -115,7 +108,7 @@ def test_the_page(tmp_path: Path, rows: list[Row]) -> None:
     out = tmp_path / "page.html"
     comparison_page([result(CALM, "static"), result(rows)], WORK, out)
     page = out.read_text(encoding="utf-8")
-    for words in ("lost, runs", "cancelled, tasks", "1 runs were lost to failures instead of 0"):
+    for words in ("lost runs", "cancelled tasks", "1 runs were lost to failures instead of 0"):
         assert (words in page) == (rows is LOST), words
     comparison_page([result(rows)], WORK, out)
     assert ("1 runs were lost to failures." in out.read_text(encoding="utf-8")) == (rows is LOST)

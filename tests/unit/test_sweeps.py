@@ -130,7 +130,7 @@ def figures(evicted: float | None, wait: float, used: float) -> dict[str, Any]:
     return {
         "spot_eviction_rate": evicted,
         "spot_jqt_mean": wait,
-        "goodput": used,
+        "goodput_rate": used,
         "allocation_rate": 0.9,
         "spot_runs": 7,
     }
@@ -142,7 +142,7 @@ class TestTable:
         table = results_table(runs, {runs[0]: figures(0.1, 5.0, 0.5)}, {runs[1]: "InputError: no"})
         assert table.column_names == [
             *("run", "scheduler", "seed", "p"),
-            *("spot_eviction_rate", "spot_jqt_mean", "goodput", "allocation_rate", "spot_runs", "error"),
+            *("spot_eviction_rate", "spot_jqt_mean", "goodput_rate", "allocation_rate", "spot_runs", "error"),
         ]
         assert table.schema.field("seed").type == pa.int64()
         assert table.schema.field("p").type == pa.float64()

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import html
 from dataclasses import dataclass
-from html import escape
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 
 from gfs.assembly.parameters import Parameters
 from gfs.core.ports import SolverFigures
+from gfs.domain.text import printable
 from gfs.domain.workload import Workload
 from gfs.telemetry.metrics import Metrics, TaskStep, task_life
 from gfs.version import __version__
@@ -89,8 +90,9 @@ class RunResult:
         spot, hp = self.metrics.spot, self.metrics.hp
         what, _, share = self._stopped_row()
         return (
-            f"<RunResult {self.scheduler}: {hp.tasks} HP tasks waited {hp.jqt_mean:.1f} s on average,"
-            f" {spot.tasks} spot tasks {spot.jqt_mean:.1f} s, {share} of spot {what}>"
+            f"<RunResult {printable(self.scheduler)}: {hp.tasks} HP tasks waited {hp.jqt_mean:.1f} s on average,"
+            f" {spot.tasks} spot tasks {spot.jqt_mean:.1f} s, {share} of spot {what},"
+            f" goodput {self.metrics.goodput_rate_total:.1%}>"
         )
 
     def _stopped_row(self) -> tuple[str, str, str]:
@@ -102,19 +104,21 @@ class RunResult:
 
     def _repr_html_(self) -> str:
         """A small table for notebooks."""
-        spot, hp = self.metrics.spot, self.metrics.hp
+        spot, hp, metrics = self.metrics.spot, self.metrics.hp, self.metrics
         rows = [
             ("", "HP", "spot"),
             ("tasks", f"{hp.tasks:,}", f"{spot.tasks:,}"),
-            ("completion, mean (s)", f"{hp.jct_mean:,.1f}", f"{spot.jct_mean:,.1f}"),
-            ("wait, mean (s)", f"{hp.jqt_mean:,.1f}", f"{spot.jqt_mean:,.1f}"),
+            ("completion (JCT), mean [s]", f"{hp.jct_mean:,.1f}", f"{spot.jct_mean:,.1f}"),
+            ("wait (JQT), mean [s]", f"{hp.jqt_mean:,.1f}", f"{spot.jqt_mean:,.1f}"),
             self._stopped_row(),
-            ("wasted GPU-hours", "" if hp.lost else "0", f"{spot.wasted_gpu_hours:,.1f}"),
-            ("cards allocated", f"{self.metrics.allocation_rate_total:.1%}", ""),
+            ("wasted [GPU-h]", "" if hp.lost else "0", f"{spot.wasted_gpu_hours:,.1f}"),
+            ("goodput, both [%]", f"{100 * metrics.goodput_rate_total:.1f}", ""),
+            ("GPU allocation, both [%]", f"{100 * metrics.allocation_rate_total:.1f}", ""),
         ]
         if hp.lost or spot.lost:
-            rows.insert(-2, ("runs lost", f"{hp.lost:,}", f"{spot.lost:,}"))
+            rows.insert(-3, ("lost runs", f"{hp.lost:,}", f"{spot.lost:,}"))
         if hp.cancelled or spot.cancelled:
-            rows.insert(2, ("cancelled", f"{hp.cancelled:,}", f"{spot.cancelled:,}"))
-        body = "".join("<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>" for row in rows)
-        return f"<table><caption>{escape(self.scheduler)}</caption>{body}</table>"
+            rows.insert(2, ("cancelled tasks", f"{hp.cancelled:,}", f"{spot.cancelled:,}"))
+        body = "".join("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
+        name = f"{self.scheduler} (spot quota: {self.quota_in_force})"
+        return f"<table><caption>{html.escape(printable(name))}</caption>{body}</table>"

@@ -18,6 +18,7 @@ from gfs.cli.options import (
     Json,
     NodeEvents,
     Nodes,
+    Prices,
     RunSeed,
     Settings,
     SkipBadRows,
@@ -78,6 +79,7 @@ def compare(
             rich_help_panel=RESULTS,
         ),
     ] = None,
+    prices: Prices = None,
     json: Json = None,
 ) -> None:
     """Simulate a trace under several schedulers and compare them in one table.
@@ -91,12 +93,14 @@ def compare(
     from gfs.cli.bars import bars
     from gfs.cli.trace_input import read_run_input, workload_text
     from gfs.report.comparison import comparison_page
-    from gfs.report.tables import comparison_table
+    from gfs.report.run_tables import comparison_table
+    from gfs.telemetry.metrics_prices import read_prices
 
     names = _names(schedulers)
-    with Outputs(*(path for path in (jobs, nodes, node_events, config) if path)) as outputs:
+    with Outputs(*(path for path in (jobs, nodes, node_events, config, prices) if path)) as outputs:
         outputs.plan(html, PAGES)
         outputs.plan(json, JSON)
+        table = None if prices is None else read_prices(prices)
         given = read_run_input(
             jobs,
             nodes,
@@ -120,7 +124,7 @@ def compare(
                 check=check,
                 record_quota=html is not None,
             )
-        outputs.save(html, lambda path: comparison_page(results, given.workload, path))
+        outputs.save(html, lambda path: comparison_page(results, given.workload, path, table))
         outputs.save_json(json, Comparison(tuple(results), given.workload).summary())
     if json != STDOUT:
         title = f"{given.workload.name}: {workload_text(given.workload)}"

@@ -17,12 +17,11 @@ if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
     from rich.console import Console, RenderableType
 
+    from gfs.report.table import DataTable
+
 PLAIN = {"–": "-", "—": "-", "−": "-", "×": "x", "★": "*", "…": ".", "≥": ">", "≤": "<", "│": "|"}
 PLAIN |= dict(zip("▁▂▃▄▅▆▇█▒░", "..::++##%-", strict=True))  # of small plots
 """Replacements for characters that the terminal's encoding lacks; '?' for the rest."""
-
-CONTROLS = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160)) if chr(code) not in "\n\t"}
-"""Control characters, which could move the cursor or change colors, as visible text."""
 
 FAILED = 2
 """Exit code for everything the user can correct."""
@@ -43,13 +42,17 @@ def out() -> Console:
     return SafeConsole(highlight=False)
 
 
-def show(*things: RenderableType) -> None:
-    """Print tables, an empty line between them."""
+def show(*things: RenderableType | DataTable) -> None:
+    """Print tables and texts, an empty line between them."""
+    from gfs.report.table import DataTable
+    from gfs.report.terminal import TerminalTable
+
     console = out()
+    told: set[str] = set()
     for position, thing in enumerate(things):
         if position:
             console.print()
-        console.print(thing)
+        console.print(TerminalTable(thing, told) if isinstance(thing, DataTable) else thing)
 
 
 def say(text: str = "") -> None:

@@ -48,7 +48,7 @@ def demo(
     from gfs.cli.trace_input import workload_text
     from gfs.files import record_ours, write_text
     from gfs.report.comparison import comparison_page
-    from gfs.report.tables import comparison_table
+    from gfs.report.run_tables import comparison_table
     from gfs.telemetry.tables import write_table
     from gfs.workloads import generate, write_trace
 

@@ -12,11 +12,9 @@ import typer
 from gfs.cli.console import say, show
 from gfs.cli.options import Json
 from gfs.cli.outputs import JSON, STDOUT, Outputs
-from gfs.domain.text import printable
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
+    from gfs.report.table import DataTable
     from gfs.telemetry.metrics_life import TaskStep
 
 EPILOG = """Example:
@@ -76,19 +74,12 @@ def read_log(path: Path) -> Log:
     return Log(read_events(path, ("time", "event", "task", "run", "node", "gpus", "reason"), ABOUT))
 
 
-def _table(steps: Sequence[TaskStep], title: str) -> Table:
-    from rich.text import Text
-
-    from gfs.cli.tables import bare_table
+def _table(steps: Sequence[TaskStep], title: str) -> DataTable:
     from gfs.domain.units import format_gpus
     from gfs.report.columns import short_seconds
+    from gfs.report.table import Column, DataTable
 
-    table = bare_table(Text(printable(title, keep="")))
-    table.add_column("at second", justify="right", no_wrap=True)
-    table.add_column("what", style="bold", no_wrap=True)
-    table.add_column("for", justify="right", no_wrap=True)
-    table.add_column("where", overflow="fold")
-    table.add_column("why", overflow="fold", ratio=1)
+    rows = []
     for step in steps:
         length = short_seconds(step.length) if step.what in ("waited", "ran") else ""
         nodes = " ".join(step.nodes[:MOST_NODES])
@@ -105,11 +96,15 @@ def _table(steps: Sequence[TaskStep], title: str) -> Table:
             why = why or "ended by no decision of the scheduler"
         elif step.ongoing:
             why = f"{why} (still so at the end of the log)".strip()
-        where = nodes if step.what == "ran" else ""
-        table.add_row(
-            f"{step.time:,.0f}", step.what, length, *(Text(printable(text, keep="")) for text in (where, why))
-        )
-    return table
+        rows.append([f"{step.time:,.0f}", step.what, length, nodes if step.what == "ran" else "", why])
+    columns = [
+        Column("at second"),
+        Column("what", left=True),
+        Column("for"),
+        Column("where", wrap=any(len(row[3]) > 12 for row in rows), left=True),
+        Column("why", wrap=True),
+    ]
+    return DataTable(columns, rows, title=title, names=0)
 
 
 def _in_short(steps: Sequence[TaskStep]) -> str:

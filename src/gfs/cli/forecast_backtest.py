@@ -1,4 +1,4 @@
-"""`gfs forecast backtest`: a page of forecast bands against what came."""
+"""`gfs forecast backtest`: a page of forecast bands against actual demand."""
 
 from __future__ import annotations
 
@@ -64,18 +64,18 @@ def backtest(
         ),
     ] = 12,
 ) -> None:
-    """Draw forecast bands against what came, on one page to choose series and forecasters from.
+    """Draw forecast bands against actual demand, on one page to choose series and forecasters from.
 
     As gfs forecast evaluate does it, forecasters are fitted once and then asked at
     every hour of the test part. The page shows every one of these forecasts.
     """
     from gfs.cli.forecast_input import Demand, rolled_text
     from gfs.cli.forecast_models import load_models, note_idle_options, parse_models, parse_split, roll_models
-    from gfs.cli.forecast_table import score_tables
     from gfs.forecasting.evaluation import origins_of_test
-    from gfs.report.backtest import Shown, Tried
-    from gfs.report.backtest_charts import Drawing
+    from gfs.report.backtest import BacktestResult, DrawnPart
+    from gfs.report.backtest_charts import BacktestView
     from gfs.report.backtest_page import backtest_page
+    from gfs.report.score_columns import score_tables
 
     names, parts = parse_models(models), parse_split(split)
     demand = Demand(series, jobs, nodes, events, hours, first_day, skip_bad_rows)
@@ -85,14 +85,14 @@ def backtest(
         history = demand.read()
         note_idle_options(names, window, country, history)
         origins = origins_of_test(history, horizon, parts)
-        shown = Shown.of(history, origins, horizon, top=top, models=len(names))
+        part = DrawnPart.of(history, origins, horizon, top=top, models=len(names))
         rolling = roll_models(estimators, history, horizon=horizon, split=parts)
-        tried = {name: Tried.of(rolled, shown) for name, rolled in rolling}
+        results = {name: BacktestResult.of(rolled, part) for name, rolled in rolling}
         say(rolled_text(demand.name, history, origins, horizon))
-        if len(shown.rows) < len(history.keys):
-            say(f"drawn: the {len(shown.rows)} largest of {len(history.keys):,} series; --top N draws more")
+        if len(part.rows) < len(history.keys):
+            say(f"drawn: the {len(part.rows)} largest of {len(history.keys):,} series; --top N draws more")
         say()
-        show(*score_tables({name: each.scores for name, each in tried.items()}))
-        drawing = Drawing(tried, history, shown, horizon, origins.start)
-        outputs.save(out, lambda path: backtest_page(drawing, demand.name, path))
+        show(*score_tables({name: each.scores for name, each in results.items()}))
+        view = BacktestView(results, history, part, horizon, origins.start)
+        outputs.save(out, lambda path: backtest_page(view, demand.name, path))
         note(f"open {out} in a browser to see the bands")

@@ -48,12 +48,12 @@ def evaluate(
     """Measure forecasters on demand that has come already.
 
     Each is fitted once on what comes before the test part. Then every hour of the
-    test part is taken as now: the next hours are forecast and compared with what came.
+    test part is taken as now: the next hours are forecast and compared with what was asked for.
     """
     from gfs.cli.forecast_input import Demand, rolled_text
     from gfs.cli.forecast_models import load_models, note_idle_options, parse_models, parse_split, roll_models
-    from gfs.cli.forecast_table import score_tables
     from gfs.forecasting.evaluation import origins_of_test
+    from gfs.report.score_columns import score_tables
 
     names, parts = parse_models(models), parse_split(split)
     demand = Demand(series, jobs, nodes, events, hours, first_day, skip_bad_rows)

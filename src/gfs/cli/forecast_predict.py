@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from gfs.report.prediction import Prediction
+    from gfs.report.table import DataTable
 
 EPILOG = """Examples:
 
@@ -127,17 +128,17 @@ def predict(
             note(f"only {history.hours} hours of demand are known: with less than a week bounds are rough")
         with busy(f"fitting {model}"):
             forecast = estimator.fit(history).predict(history, horizon)
-            said = Prediction.of(model, history, forecast, probabilities)
+            prediction = Prediction.of(model, history, forecast, probabilities)
         if json != STDOUT:
-            say(f"{demand.name}: {history_text(history)}; {model}, from {said.clock.words(history.end)} on")
+            say(f"{demand.name}: {history_text(history)}; {model}, from {prediction.clock.words(history.end)} on")
             say()
-            show(*_pictures(said, top))
-        outputs.save(plot, lambda path: prediction_page(said, demand.name, path))
-        outputs.save(out, lambda path: write_table(said.table(), path))
+            show(*_pictures(prediction, top))
+        outputs.save(plot, lambda path: prediction_page(prediction, demand.name, path))
+        outputs.save(out, lambda path: write_table(prediction.table(), path))
         outputs.save_json(
             json,
             {
-                **said.to_dict(),
+                **prediction.to_dict(),
                 "source": demand.name,
                 "hours": [history.start, history.end],
                 "window": window,
@@ -147,12 +148,12 @@ def predict(
         )
 
 
-def _pictures(said: Prediction, top: int) -> list[RenderableType]:
+def _pictures(prediction: Prediction, top: int) -> list[RenderableType | DataTable]:
     """The table, and a small plot of every series in it, as many side by side as there is room for."""
     from rich.columns import Columns
 
     from gfs.report.prediction_table import prediction_table
     from gfs.report.text_plot import plot_key, text_plot
 
-    plots = Columns([text_plot(said, row) for row in said.largest_first()[:top]], padding=(1, 3))
-    return [prediction_table(said, top), plots, plot_key(said)]
+    plots = Columns([text_plot(prediction, row) for row in prediction.largest_first()[:top]], padding=(1, 3))
+    return [prediction_table(prediction, top), plots, plot_key(prediction)]

@@ -14,21 +14,17 @@ gfs simulate --jobs jobs.csv --nodes nodes.csv --set quota=fixed --set quota_sha
 
 def schedulers() -> None:
     """List the schedulers, built in or added by installed packages, and how each limits spot tasks."""
-    from rich.text import Text
-
     from gfs.assembly.schedulers import list_schedulers
-    from gfs.cli.tables import bare_table
+    from gfs.report.table import Column, DataTable
 
-    table = bare_table(caption="quota: what limits spot tasks unless --set quota=... is given")
-    table.add_column("scheduler", style="bold", no_wrap=True)
-    table.add_column("quota", overflow="fold")
-    table.add_column("from", overflow="fold")
-    table.add_column("what it does", overflow="fold", ratio=1)
+    rows = []
     for entry in list_schedulers():
         definition = entry.definition
         quota, words = (definition.quota, definition.summary) if definition else ("-", f"unusable: {entry.problem}")
-        table.add_row(Text(entry.name), Text(quota), Text(entry.source), Text(words))
-    show(table)
+        rows.append([entry.name, quota, entry.source, words])
+    columns = [Column(name, left=True) for name in ("scheduler", "quota", "from")]
+    note = "quota: what limits spot tasks unless --set quota=... is given"
+    show(DataTable([*columns, Column("what it does", wrap=True)], rows, note=note))
 
 
 def parameters() -> None:
@@ -39,17 +35,13 @@ def parameters() -> None:
     run undisturbed. p is the probability that forecasts of HP demand are made
     for. eta is the factor by which eviction feedback corrects the spot quota.
     """
-    from rich.text import Text
-
     from gfs.assembly.parameters import Parameters
-    from gfs.cli.tables import bare_table
+    from gfs.report.table import Column, DataTable
 
-    table = bare_table(caption="change one with --set name=value, several with --config file.toml")
-    table.add_column("parameter", style="bold", no_wrap=True)
-    table.add_column("default", justify="right", no_wrap=True)
-    table.add_column("meaning [allowed]", overflow="fold")
+    rows = []
     for item in Parameters.describe():
         default = f"{item.default:g}" if isinstance(item.default, float) else str(item.default).lower() or "-"
         allowed = f" [{item.allowed}]" if item.allowed else ""
-        table.add_row(Text(item.name), Text(default), Text(item.meaning + allowed))
-    show(table)
+        rows.append([item.name, default, item.meaning + allowed])
+    columns: list[Column | str] = ["parameter", Column("default"), Column("meaning [allowed]", wrap=True)]
+    show(DataTable(columns, rows, note="change one with --set name=value, several with --config file.toml"))

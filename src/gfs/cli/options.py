@@ -83,6 +83,16 @@ Check = Annotated[
     bool,
     typer.Option("--check", help="Verify all invariants after every decision (slow).", rich_help_panel=RUN),
 ]
+Prices = Annotated[
+    Path | None,
+    typer.Option(
+        "--prices",
+        metavar="FILE",
+        readable=False,
+        help="Dollars per GPU-hour by GPU model (.toml or .json), in place of the assumed ones.",
+        rich_help_panel=RESULTS,
+    ),
+]
 Json = Annotated[
     Path | None,
     typer.Option(

@@ -12,7 +12,7 @@ import typer
 
 from gfs.cli.console import note, say, show
 from gfs.cli.job_progress import end_with_workers, job_progress, result_folder
-from gfs.cli.options import RUN, TRACE, Config, Force, Json, ResultFolder, RunsAtOnce, Settings
+from gfs.cli.options import RUN, TRACE, Config, Force, Json, Prices, ResultFolder, RunsAtOnce, Settings
 from gfs.cli.outputs import JSON, STDOUT, Outputs
 from gfs.domain.errors import GfsError, InputError
 
@@ -65,7 +65,7 @@ def plan(
             "--target-evictions",
             metavar="SHARE",
             help="The most that may be evicted: evictions / runs of spot tasks, what gfs simulate prints as"
-            " 'evicted, of runs'.",
+            " 'evicted of runs'.",
             rich_help_panel=TARGETS,
         ),
     ] = 0.05,
@@ -89,6 +89,7 @@ def plan(
     ] = False,
     workers: RunsAtOnce = None,
     force: Force = False,
+    prices: Prices = None,
     json: Json = None,
 ) -> None:
     """Find quota settings that keep evictions under a target and give the shortest spot waits.
@@ -108,13 +109,13 @@ def plan(
     with busy("Reading the trace ..."):
         trace = _trace(preset, seed, jobs, nodes)
     files = out / "plan.html", out / "gfs.toml", out / "settings.parquet"
-    inputs = (path for path in (jobs, nodes, config) if path)
+    inputs = (path for path in (jobs, nodes, config, prices) if path)
     with result_folder(out, [path.name for path in files], force), Outputs(*inputs, folder=out) as outputs:
         for path in files:
             outputs.plan(path)
         outputs.plan(json, JSON)
         with busy("Reading the trace ..."):
-            request = _request(trace, scheduler, seed, settings, config, target, max_wait, quick)
+            request = _request(trace, scheduler, seed, settings, config, target, max_wait, quick, prices)
         with job_progress() as started:
             plan = capacity_plan(request, _computing(out, workers or os.cpu_count() or 1, started))
         _report(plan, files, json, outputs)
@@ -145,9 +146,11 @@ def _request(
     target: float,
     max_wait: float,
     quick: bool,
+    prices: Path | None,
 ) -> PlanRequest:
     from gfs.assembly.parameters import Parameters, parse_settings
     from gfs.plans.request import plan_request
+    from gfs.telemetry.metrics_prices import read_prices
 
     base, named = (Parameters(), frozenset[str]()) if config is None else Parameters.named_in_toml(config)
     given = parse_settings(settings or ())
@@ -160,6 +163,7 @@ def _request(
         target=target,
         max_wait=max_wait,
         quick=quick,
+        prices=None if prices is None else read_prices(prices),
     )
     if request.own_guarantees:
         own, spot = f"{request.own_guarantees:,}", f"{request.spot_tasks:,}"
@@ -199,11 +203,11 @@ def _report(plan: CapacityPlan, files: tuple[Path, Path, Path], json: Path | Non
     """Print the plan and write its files."""
     from rich.text import Text
 
-    from gfs.cli.plan_tables import plan_tables
     from gfs.files import write_text
     from gfs.plans.summary_text import summary
     from gfs.plans.view import view_of
     from gfs.report.plan_page import plan_page
+    from gfs.report.plan_view import plan_tables
     from gfs.sweeps.table import results_table, write_results
 
     page, config, table = files

@@ -12,7 +12,7 @@ import typer
 
 from gfs.cli.console import say
 from gfs.cli.job_progress import end_with_workers, job_progress, result_folder
-from gfs.cli.options import RUN, Force, ResultFolder, RunsAtOnce, parse_names
+from gfs.cli.options import RUN, Force, Prices, ResultFolder, RunsAtOnce, parse_names
 from gfs.cli.outputs import Outputs
 from gfs.domain.errors import InputError
 
@@ -72,6 +72,7 @@ def reproduce(
     ] = False,
     workers: RunsAtOnce = None,
     force: Force = False,
+    prices: Prices = None,
 ) -> None:
     """Reproduce every table and figure of the paper, beside the paper's numbers, in one page.
 
@@ -90,9 +91,9 @@ def reproduce(
     names = list(EXPERIMENTS) if only is None else parse_names(only, "part", _check_part, "no part is named")
     chosen = [EXPERIMENTS[name] for name in EXPERIMENTS if name in names]
     with busy("Reading the trace ..."):
-        setup = _setup(jobs, nodes, series, seeds, quick)
+        setup = _setup(jobs, nodes, series, seeds, quick, prices)
     report, tables = out / "report.html", out / "results.md"
-    inputs = (path for path in (jobs, nodes, series) if path)
+    inputs = (path for path in (jobs, nodes, series, prices) if path)
     with result_folder(out, [report.name, tables.name], force), Outputs(*inputs, folder=out) as outputs:
         outputs.plan(report)
         outputs.plan(tables)
@@ -122,9 +123,13 @@ def _check_part(name: str) -> str:
     return name
 
 
-def _setup(jobs: Path | None, nodes: Path | None, series: Path | None, seeds: int, quick: bool) -> Setup:
+def _setup(
+    jobs: Path | None, nodes: Path | None, series: Path | None, seeds: int, quick: bool, prices: Path | None
+) -> Setup:
     from gfs.cli.trace_input import own_trace
     from gfs.experiments.experiment import Setup
+    from gfs.telemetry.metrics_prices import read_prices
 
     given = own_trace(jobs, nodes)
-    return Setup(tuple(range(1 if quick else seeds)), quick, given, str(series) if series else "")
+    money = () if prices is None else tuple(read_prices(prices).items())
+    return Setup(tuple(range(1 if quick else seeds)), quick, given, str(series) if series else "", money)

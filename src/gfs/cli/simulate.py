@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -24,6 +24,10 @@ from gfs.cli.options import (
     Window,
 )
 from gfs.cli.outputs import JSON, STDOUT, TABLES, Outputs
+
+if TYPE_CHECKING:
+    from gfs.assembly.result import ForecastFigures, KeptFigures
+    from gfs.core.ports import SolverFigures
 
 EPILOG = """Examples:
 
@@ -81,8 +85,8 @@ def simulate(
     from gfs.assembly.run import run_simulation
     from gfs.assembly.schedulers import find_scheduler, warn_of_idle_settings
     from gfs.cli.bars import bars
-    from gfs.cli.tables import forecasting_text, kept_text, pools_table, result_table, solver_text
     from gfs.cli.trace_input import read_run_input
+    from gfs.report.run_tables import pools_table, result_table
     from gfs.telemetry.tables import write_table
 
     find_scheduler(scheduler)
@@ -119,11 +123,38 @@ def simulate(
                 note(f"{scheduler} ran without a quota, so {quota} is empty; try --set quota=fixed")
         outputs.save_json(json, {"runs": [result.summary()]})
     if json != STDOUT:
-        show(result_table(result), pools_table(result))
+        show(result_table(result), pools_table(result.metrics, result.workload.capacity()))
     note(f"simulated in {result.seconds:.2f} CPU seconds")
     if result.solver is not None:
-        note(solver_text(result.solver))
+        note(_solver_text(result.solver))
     if result.forecasting is not None:
-        note(forecasting_text(result.forecasting))
+        note(_forecasting_text(result.forecasting))
     if result.kept is not None:
-        note(kept_text(result.kept))
+        note(_kept_text(result.kept))
+
+
+def _forecasting_text(figures: ForecastFigures) -> str:
+    """What the forecasts of a run took, in a line."""
+    training = f"trained {figures.fits:,} times in {figures.training_seconds:.2f} s"
+    failed = f", failed {figures.failures:,} times" if figures.failures else ""
+    asked = f"asked {figures.forecasts:,} times in {figures.forecast_seconds:.2f} s"
+    return f"of these, forecasts: {training}, {asked}{failed}"
+
+
+def _kept_text(figures: KeptFigures) -> str:
+    """What it took that no spot task starves, in a line."""
+    from gfs.report.columns import amount
+
+    tasks = f"{figures.tasks:,} spot task{'s' * (figures.tasks > 1)} that had waited too long"
+    return f"GPUs were kept for {tasks}: {amount(figures.gpu_hours)} GPU-hours idle"
+
+
+def _solver_text(figures: SolverFigures) -> str:
+    """How the programs of a run went, in a line."""
+    if not figures.solves:
+        return "leases: no program had to be solved"
+    text = f"leases: {figures.solves:,} programs solved"
+    if not figures.out_of_time:
+        return f"{text}, all to the optimum"
+    late = f"{figures.out_of_time:,} of them ran out of time"
+    return f"{text}, {late}; the worst answer may be {figures.worst_gap:.2%} below the best"

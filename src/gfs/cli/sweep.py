@@ -124,8 +124,7 @@ def show_results(
     goodput: useful GPU-hours as a share of the pool. Each scenario (spot_scale) has
     a front of its own; seeds are averaged.
     """
-    from gfs.cli.sweep_table import sweep_table
-    from gfs.report.sweep_page import sweep_page
+    from gfs.report.sweep_page import sweep_page, sweep_table
     from gfs.sweeps.table import read_results
 
     results = read_results(folder)

@@ -31,8 +31,8 @@ def check(
     Exit code 2 if there is one, unless --skip-bad-rows says that such rows may be
     left out. Also prints span and load, with a warning where units look wrong.
     """
-    from gfs.cli.tables import bad_rows_table
     from gfs.cli.trace_input import rows_text, workload_text
+    from gfs.report.trace_tables import bad_rows_table
     from gfs.workloads import read_trace
     from gfs.workloads.plausibility import plausibility
 

@@ -49,9 +49,9 @@ def convert(
     decides whether it is spot, so other jobs do not matter. There are as many nodes
     of 8 cards as --load asks for.
     """
-    from gfs.cli.tables import bad_rows_table
     from gfs.cli.trace_input import rows_text, workload_text
     from gfs.files import record_ours
+    from gfs.report.trace_tables import bad_rows_table
     from gfs.workloads import read_msr, write_trace
 
     files = ("jobs.csv", "nodes.csv")

@@ -9,7 +9,7 @@ import typer
 
 from gfs.cli.console import note, say, show
 from gfs.cli.options import RESULTS, Jobs, Json, Nodes, SkipBadRows
-from gfs.cli.outputs import JSON, PAGES, STDOUT, Outputs, plain
+from gfs.cli.outputs import JSON, PAGES, STDOUT, Outputs
 
 EPILOG = """Example:
 
@@ -39,7 +39,7 @@ def inspect(
     """
     from gfs.cli.trace_input import read_workload, workload_text
     from gfs.report.inspection_page import inspection_page
-    from gfs.report.tables import inspection_tables
+    from gfs.report.trace_tables import inspection_tables
     from gfs.workloads.inspection import inspect as look_at
 
     with Outputs(jobs, nodes) as outputs:
@@ -48,9 +48,7 @@ def inspect(
         workload = read_workload(jobs, nodes, skip_bad_rows=skip_bad_rows)
         seen = look_at(workload)
         outputs.save(html, lambda path: inspection_page(seen, path))
-        document = plain(seen)
-        document["classes"] = [{"kind": each.pop("priority"), **each} for each in document["classes"]]
-        outputs.save_json(json, document)
+        outputs.save_json(json, seen)
         if json != STDOUT:
             say(f"{workload.name}: {workload_text(workload)}")
             say()

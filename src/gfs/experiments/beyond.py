@@ -13,7 +13,7 @@ from gfs.experiments.jobs import Simulation
 from gfs.experiments.seeds import Mean, mean_of, metric, text_of
 from gfs.experiments.victim_gap import GapSample
 from gfs.report.columns import NOTHING, amount
-from gfs.report.page import Block, Chart, DataTable, Words
+from gfs.report.page import Block, Chart, DataTable, Paragraph
 
 PLUS = "gfs-plus"
 COMPARED = (PLUS, OURS, *(name for name in SCHEDULERS if name != OURS))
@@ -163,9 +163,9 @@ def _quota_chart(name: str, view: dict[str, Any]) -> Chart:
     )
 
 
-def _gap_words(gaps: list[float]) -> Words:
+def _gap_words(gaps: list[float]) -> Paragraph:
     found = np.asarray(gaps)
-    return Words(
+    return Paragraph(
         f"Optimality gap: of {len(found)} sampled HP gangs that had to evict, gfs-plus found the best victims for "
         f"{(found < 1e-6).mean():.0%}; on average its victims weigh {found.mean():.1%} more than the best ones, in"
         f" the worst case {found.max():.0%} (against a MILP solved by HiGHS, on the highest load)."

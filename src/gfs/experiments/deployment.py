@@ -17,7 +17,7 @@ from gfs.experiments.views import WEEK
 from gfs.report.columns import NOTHING, amount, percent, short_seconds
 from gfs.report.page import Block, Chart, DataTable
 from gfs.report.palette import scheduler_colours
-from gfs.telemetry.metrics_prices import HOURS_PER_MONTH, default_prices, price_of
+from gfs.telemetry.metrics_prices import HOURS_PER_MONTH, default_prices, price_of, prices_text
 
 BEFORE, AFTER = "static", "gfs"
 ENOUGH = 0.5
@@ -36,6 +36,8 @@ class PoolChange(NamedTuple):
     allocation: tuple[float, float]
     asked: float
     """What would be in use if every task started at once and there were GPUs for all."""
+    price: float
+    """Dollars per GPU-hour."""
 
     @property
     def evicted(self) -> tuple[float, float]:
@@ -52,11 +54,6 @@ class PoolChange(NamedTuple):
     def possible(self) -> float:
         """The most that could be gained: what is asked for, up to all cards, and not in use before."""
         return max(0.0, min(self.asked, 1.0) - self.allocation[0])
-
-    @property
-    def price(self) -> float:
-        """Dollars a GPU-hour: an assumption."""
-        return price_of(self.model, default_prices())
 
     @property
     def benefit(self) -> float:
@@ -116,13 +113,14 @@ def section(setup: Setup, results: JobResults) -> Section:
             (old["evictions"], after[model]["evictions"]),
             (old["allocation"], after[model]["allocation"]),
             old["asked"],
+            price_of(model, dict(setup.prices) or default_prices()),
         )
         for model, old in before.items()
     ]
     beside = setup.given is None
     spot = [pool for pool in pools if pool.spot]
     blocks: list[Block] = [_eviction_chart(spot)] if spot else []
-    blocks += [_allocation_chart(pools, beside=beside), _table(pools, beside=beside)]
+    blocks += [_allocation_chart(pools, beside=beside), _table(pools, prices_text(setup.prices), beside=beside)]
     shows = (
         f"All pools under {BEFORE} ({static_words(runs[0])}), then under {AFTER}:"
         " spot runs evicted, GPUs in use while tasks are submitted, and what the difference is worth."
@@ -215,7 +213,7 @@ def _allocation_chart(pools: list[PoolChange], *, beside: bool) -> Chart:
     )
 
 
-def _table(pools: list[PoolChange], *, beside: bool) -> DataTable:
+def _table(pools: list[PoolChange], prices: str, *, beside: bool) -> DataTable:
     theirs = paper()["deployment"]
     header = ["GPU model", "cards", "spot runs", "evicted before", "evicted after"]
     header += ["asked for", "in use before", *["paper"] * beside, "in use after", "gained [points]"]
@@ -237,8 +235,8 @@ def _table(pools: list[PoolChange], *, beside: bool) -> DataTable:
         header,
         [*rows, row],
         note="Spot runs: before / after. Asked for: what would be in use if every task started at once and there"
-        " were GPUs for all. Benefit: points gained x GPUs x price x 730 h. The prices are an"
-        " assumption (round US dollars of 2024, of the order of public list prices), not a quote.",
+        " were GPUs for all. Benefit, as the paper counts it: points of allocation gained x GPUs x price x"
+        f" 730 h. Prices: {prices}.",
     )
 
 

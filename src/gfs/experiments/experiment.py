@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from gfs.batch.job import Job, JobResult, JobResults
 from gfs.batch.traces import GeneratedTrace, Trace, TraceFiles
-from gfs.report.page import Block, Figure
+from gfs.report.page import Block, Tile
 
 LOADS = {"low": 1.0, "medium": 2.0, "high": 4.0}
 """The paper's three loads: spot tasks times so many."""
@@ -26,6 +26,8 @@ class Setup:
     given: TraceFiles | None = None
     series: str = ""
     """A file of demand for the forecasters, in place of that of the trace."""
+    prices: tuple[tuple[str, float], ...] = ()
+    """Dollars per GPU-hour by GPU model; empty: the assumed ones."""
 
     @property
     def loads(self) -> tuple[str, ...]:
@@ -78,9 +80,9 @@ class Finding:
         """Whether it agrees, in a word or three."""
         return {True: "agrees", False: "disagrees", None: "cannot be told"}[self.agrees]
 
-    def figure(self) -> Figure:
+    def tile(self) -> Tile:
         """As a tile, a disagreement as loud as an agreement."""
-        return Figure(self.claim, self.word.upper() if self.agrees is False else self.word, self.found, self.agrees)
+        return Tile(self.claim, self.word.upper() if self.agrees is False else self.word, self.found, self.agrees)
 
 
 class FindingCounts(NamedTuple):

@@ -6,6 +6,7 @@ The largest series of the demand in a trace or a file are forecast from every ho
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import date
 from typing import Any, NamedTuple
 
@@ -27,9 +28,10 @@ from gfs.forecasting.evaluation import Scores
 from gfs.forecasting.history import WEEK_HOURS
 from gfs.report.forecast_bands import band_lines, line
 from gfs.report.hours import Clock
-from gfs.report.page import Block, Chart, DataTable, Words
+from gfs.report.page import Block, Chart, DataTable, Paragraph
 from gfs.report.palette import HP, MISSED, forecaster_colours
-from gfs.report.score_columns import BOUNDS, ERRORS, ScoreColumn, best_scores
+from gfs.report.score_columns import BOUNDS, ERRORS
+from gfs.report.table import Column, Unit, table_of
 
 PLAIN = ("weekly-peak", "persistence", "orgquantile")
 """What the paper's seven are shown with."""
@@ -69,7 +71,7 @@ def section(setup: Setup, results: JobResults) -> Section:
     if PAPERS not in scores:
         return Section(shows, missing=[_sentence(found[PAPERS]["too_short"])])
     beside = setup.given is None
-    blocks: list[Block] = [Words(_demand_words(_source(setup), found[PAPERS])), _table(scores)]
+    blocks: list[Block] = [Paragraph(_demand_words(_source(setup), found[PAPERS])), _table(scores)]
     without = "" if set(NETWORKS) <= set(scores) else QUICK if setup.quick else BARE
     if not without:
         blocks.append(_against(scores, beside))
@@ -91,8 +93,8 @@ def _sentence(text: str) -> str:
     return f"{text[0].upper()}{text[1:]}."
 
 
-_BY_SCORE = {column.score: column for column in (*ERRORS, *BOUNDS)}
-MSE = ScoreColumn("MSE", "mse", 1, "Mean squared error over all series and hours", "GPUs²")
+_BY_SCORE = {column.key: column for column in (*ERRORS, *BOUNDS)}
+MSE = Column("MSE", "mse", Unit("GPUs²", digits=1), "lowest", "mean squared error over all series and hours")
 SHORTEST = 0.01
 """Seconds: what takes less is drawn like this."""
 TITLES = {"maqe_95": "0.95-MAQE", "maqe_90": "0.9-MAQE"}
@@ -104,57 +106,59 @@ BESIDES = tuple(_BY_SCORE[score] for score in ("pinball_95", "coverage_95", "nma
 COLUMNS = (*ACCURACY, *QUANTILES, *BESIDES, *TIMES)
 
 
-def _title(column: ScoreColumn) -> str:
-    return TITLES.get(column.score, column.title.replace("\n", " "))
+def _title(column: Column) -> str:
+    return TITLES.get(column.key, column.header)
 
 
-def _headed(column: ScoreColumn) -> str:
-    return f"{_title(column)} [{column.unit}]" if column.unit else _title(column)
+def _titled(column: Column) -> Column:
+    """Called as in the paper; times are not marked: what learns nothing is always the fastest."""
+    return replace(column, header=_title(column), best=None if column in TIMES else column.best)
+
+
+def _headed(column: Column) -> str:
+    return _titled(column).heading
 
 
 def _table(scores: Mapping[str, Scores]) -> DataTable:
-    every = list(scores.values())
     meanings = " ".join(f"{_title(column)}: {column.help}." for column in COLUMNS)
     budget = BUDGET if set(NETWORKS) & set(scores) else ""
-    return DataTable(
-        ["forecaster", *(_headed(column) for column in COLUMNS)],
-        [[name, *(column.text(of) for column in COLUMNS)] for name, of in scores.items()],
-        frozenset(
-            (i, j)
-            for j, column in enumerate(COLUMNS, 1)
-            if column not in TIMES  # what learns nothing is always the fastest
-            for i in best_scores(column, every)
-        ),
-        ["", *(column.help for column in COLUMNS)],
+    columns = [_titled(column) for column in COLUMNS]
+    table = table_of(["forecaster"], ([name] for name in scores), columns, scores.values())
+    note = (
         "Marked: best of its column. weekly-peak says the highest demand of the last week, persistence the last"
-        f" one; orgquantile is ours.{budget} {meanings}",
+        f" one; orgquantile is ours.{budget} {meanings}"
     )
+    return replace(table, note=note)
+
+
+def _number(column: Column, scores: Scores) -> float:
+    return float(getattr(scores, column.key))
 
 
 class Match(NamedTuple):
     """OrgLinear beside a network in one score."""
 
-    column: ScoreColumn
+    column: Column
     rival: str
     ours: Scores
     """Of OrgLinear."""
     theirs: Scores
 
     @classmethod
-    def of(cls, scores: Mapping[str, Scores], column: ScoreColumn, rivals: Sequence[str]) -> Match:
+    def of(cls, scores: Mapping[str, Scores], column: Column, rivals: Sequence[str]) -> Match:
         """Against the best of them."""
-        rival = min(rivals, key=lambda name: column.distance(scores[name]))
+        rival = min(rivals, key=lambda name: column.distance(_number(column, scores[name])))
         return cls(column, rival, scores[PAPERS], scores[rival])
 
     @property
     def texts(self) -> tuple[str, str]:
         """Both values."""
-        return self.column.text(self.ours), self.column.text(self.theirs)
+        return self.column.text(_number(self.column, self.ours)), self.column.text(_number(self.column, self.theirs))
 
     @property
     def change(self) -> float:
         """OrgLinear's against the other's: -0.2 is a fifth less."""
-        ours, theirs = self.column.distance(self.ours), self.column.distance(self.theirs)
+        ours, theirs = (self.column.distance(_number(self.column, s)) for s in (self.ours, self.theirs))
         return ours / theirs - 1 if theirs else 0.0
 
 
@@ -164,9 +168,9 @@ def _matches(scores: Mapping[str, Scores]) -> list[Match]:
     return [*accuracy, *(Match.of(scores, column, ["deepar"]) for column in (*QUANTILES, TIMES[0]))]
 
 
-def _of_paper(column: ScoreColumn) -> float:
+def _of_paper(column: Column) -> float:
     """OrgLinear's change against the other in the paper."""
-    value = paper()["forecasters"][column.score]
+    value = paper()["forecasters"][column.key]
     return float(value["orglinear"] / value["deepar"] - 1 if isinstance(value, dict) else value / 100)
 
 
@@ -204,11 +208,11 @@ def _findings(scores: Mapping[str, Scores], without: str) -> list[Finding]:
         return [Finding("orglinear beats the paper's six networks", None, without)]
     findings = []
     for match in _matches(scores):
-        if match.column.score in CLAIMS:
+        if match.column.key in CLAIMS:
             ours, theirs = match.texts
             beside = f"here {ours} against {theirs} of {match.rival}, {_change(match.change)}"
             found = f"{beside}; in the paper {_change(_of_paper(match.column))}."
-            findings.append(Finding(CLAIMS[match.column.score], match.change < 0, found))
+            findings.append(Finding(CLAIMS[match.column.key], match.change < 0, found))
     return findings
 
 
@@ -217,14 +221,14 @@ def _bars(scores: Mapping[str, Scores]) -> list[Chart]:
     names = [name for name in scores if name != "weekly-peak"]  # a bound, far above what is expected
     colours = forecaster_colours(list(scores))
 
-    def chart(title: str, caption: str, column: ScoreColumn, axis: dict[str, Any], least: float = 0.0) -> Chart:
-        values = [max(float(getattr(scores[name], column.score)), least) for name in names]
+    def chart(title: str, caption: str, column: Column, axis: dict[str, Any], least: float = 0.0) -> Chart:
+        values = [max(float(getattr(scores[name], column.key)), least) for name in names]
         bars = {
             "type": "bar",
             "orientation": "h",
             "y": names,
             "x": values,
-            "text": [column.text(scores[name]) for name in names],
+            "text": [column.text(_number(column, scores[name])) for name in names],
             "textposition": "auto",
             "marker": {"color": [colours[name] for name in names]},
             "hoverinfo": "skip",
@@ -239,9 +243,14 @@ def _bars(scores: Mapping[str, Scores]) -> list[Chart]:
     error, train = _BY_SCORE["nmae"], TIMES[0]
     longest = max(SHORTEST, *(scores[name].train_seconds for name in names))
     times = {"type": "log", "dtick": 1, "range": [np.log10(SHORTEST) - 0.2, np.log10(longest) + 0.2]}
-    left_out = f"weekly-peak, a bound rather than an expectation, is off by {error.text(scores['weekly-peak'])}%"
+    left_out = f"weekly-peak, a bound rather than an expectation, is off by {error.text(scores['weekly-peak'].nmae)}%"
     return [
-        chart("Error", f"{error.help}. Lower is better; {left_out}.", error, {"rangemode": "tozero"}),
+        chart(
+            "Error",
+            f"The {error.help}. Lower is better; {left_out}.",
+            error,
+            {"rangemode": "tozero"},
+        ),
         chart("Training", f"{train.help}, each line ten times the one before.", train, times, SHORTEST),
     ]
 

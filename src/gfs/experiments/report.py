@@ -18,8 +18,7 @@ from gfs.experiments.heat_map import HEAT_MAP
 from gfs.experiments.jobs import Simulation
 from gfs.experiments.statistics import STATISTICS
 from gfs.report.columns import amount, percent, short_seconds
-from gfs.report.page import Block, DataTable, Words, build_page
-from gfs.report.page import Section as PageSection
+from gfs.report.page import Block, DataTable, PageSection, Paragraph, build_page
 from gfs.version import __version__
 
 EXPERIMENTS: dict[str, Experiment] = {
@@ -69,15 +68,15 @@ def page(shown: Mapping[str, Section], provenance: Provenance, results: JobResul
     else:
         title = f"What GFS would change: {setup.given.label}"
         subtitle = "The experiments of the GFS paper on this trace."
-        opening = [Words(_plain_words(setup, results), lead=True)]
-    page_sections = [PageSection("In short", [*opening, Words(provenance.words().replace("`", ""))])]
+        opening = [Paragraph(_plain_words(setup, results), lead=True)]
+    page_sections = [PageSection("In short", [*opening, Paragraph(provenance.words().replace("`", ""))])]
     for name, section in shown.items():
-        blocks: list[Block] = [Words(section.shows)]
+        blocks: list[Block] = [Paragraph(section.shows)]
         if section.findings:
-            blocks.append(tuple(finding.figure() for finding in section.findings))
+            blocks.append(tuple(finding.tile() for finding in section.findings))
         blocks += section.blocks
         if section.missing:
-            blocks.append(Words("What cannot be shown: " + " ".join(section.missing)))
+            blocks.append(Paragraph("What cannot be shown: " + " ".join(section.missing)))
         page_sections.append(PageSection(name, blocks))
     return build_page(title, subtitle, page_sections)
 
@@ -88,7 +87,7 @@ def _paper_opening(shown: Mapping[str, Section]) -> list[Block]:
         [name, *map(str, FindingCounts.of(section.findings))] for name, section in shown.items() if section.findings
     ]
     return [
-        Words(
+        Paragraph(
             f"{counts.text()}. The authors' trace is not public in full; what can be compared is order and shape,"
             " not digits.",
             lead=True,
@@ -153,7 +152,7 @@ def markdown(shown: Mapping[str, Section], provenance: Provenance) -> str:
         for block in section.blocks:
             if isinstance(block, DataTable):
                 parts.append(_markdown_table(block))
-            elif isinstance(block, Words):
+            elif isinstance(block, Paragraph):
                 parts.append(block.text)
         parts += [f"Not shown: {text}" for text in section.missing]
     return "\n\n".join(parts) + "\n"
@@ -168,9 +167,10 @@ def _markdown_table(table: DataTable) -> str:
     def row(cells: Sequence[str]) -> str:
         return "| " + " | ".join(cell.replace("|", "/") for cell in cells) + " |"
 
+    best = table.marked()
     marked = [
-        [f"**{cell}**" if (i, j) in table.best else cell for j, cell in enumerate(cells)]
-        for i, cells in enumerate(table.rows)
+        [f"**{cell}**" if (i, j) in best else cell for j, cell in enumerate(cells)]
+        for i, cells in enumerate(table.texts())
     ]
     lines = [row(table.header), row(["---"] * len(table.header)), *map(row, marked)]
     return "\n".join(lines) + (f"\n\n{table.note}" if table.note else "")

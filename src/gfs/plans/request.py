@@ -40,19 +40,21 @@ class PlanRequest:
     own_guarantees: int
     """Spot tasks that say their own guarantee."""
     spot_tasks: int
+    prices: tuple[tuple[str, float], ...] = ()
+    """Dollars per GPU-hour by GPU model; empty: the assumed ones."""
 
     def run(self, setting: Setting, *, node_share: float = 1.0, spot_scale: float = 1.0) -> PlanRun:
         """The run of a setting."""
         settings = tuple({**dict(self.base), **dict(setting.values())}.items())
-        return PlanRun(self.trace, self.scheduler, self.seed, settings, node_share, spot_scale)
+        return PlanRun(self.trace, self.scheduler, self.seed, settings, node_share, spot_scale, self.prices)
 
     def today(self) -> list[PlanRun]:
         """What operators have today: a fixed quota, and none at all."""
         fixed = {**dict(self.base), "quota": "fixed", "quota_share": self.fixed_share}
         free = {**dict(self.base), "quota": "none"}
         return [
-            PlanRun(self.trace, "static", self.seed, tuple(fixed.items())),
-            PlanRun(self.trace, self.scheduler, self.seed, tuple(free.items())),
+            PlanRun(self.trace, "static", self.seed, tuple(fixed.items()), prices=self.prices),
+            PlanRun(self.trace, self.scheduler, self.seed, tuple(free.items()), prices=self.prices),
         ]
 
     def other_shares(self) -> list[float]:
@@ -75,6 +77,7 @@ def plan_request(
     target: float,
     max_wait: float,
     quick: bool,
+    prices: Mapping[str, float] | None = None,
 ) -> PlanRequest:
     """Check everything that can be checked before anything is simulated.
 
@@ -112,6 +115,7 @@ def plan_request(
         pools={share: node_counts(workload, share) for share in NODE_SHARES},
         own_guarantees=own,
         spot_tasks=len(spot),
+        prices=tuple((prices or {}).items()),
     )
 
 

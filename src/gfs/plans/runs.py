@@ -26,6 +26,8 @@ class PlanRun(SimulationJob):
     """Of each pool."""
     spot_scale: float = 1.0
     """Spot work as a multiple of the trace's."""
+    prices: tuple[tuple[str, float], ...] = ()
+    """Dollars per GPU-hour by GPU model; empty: the assumed ones."""
 
     @property
     def label(self) -> str:
@@ -50,7 +52,8 @@ class PlanRun(SimulationJob):
 
     def identity(self) -> dict[str, Any]:
         """All that the run depends on."""
-        return SimulationJob.identity(self) | {"node_share": self.node_share, "spot_scale": self.spot_scale}
+        priced = {"prices": dict(self.prices)} if self.prices else {}
+        return SimulationJob.identity(self) | {"node_share": self.node_share, "spot_scale": self.spot_scale} | priced
 
     def workload_and_misfits(self) -> tuple[Workload, int]:
         """What is simulated, and how many tasks had to be left out because they fit on no such cluster."""
@@ -71,7 +74,7 @@ class PlanRun(SimulationJob):
         ]
         return {
             **figures_of(result),
-            **asdict(delivered(result.events, workload, rules)),
+            **asdict(delivered(result.events, workload, rules, dict(self.prices) or None)),
             "first_half_eviction_rate": halves[0],
             "second_half_eviction_rate": halves[1],
             "nodes": len(workload.nodes),

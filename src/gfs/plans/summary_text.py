@@ -10,7 +10,7 @@ from gfs.domain.units import HOUR
 from gfs.plans.plan import CapacityPlan
 from gfs.plans.search import SettingResult
 from gfs.report.columns import amount, percent, short_seconds
-from gfs.telemetry.metrics_prices import prices_note
+from gfs.telemetry.metrics_prices import prices_text
 from gfs.version import __version__
 
 HALVES = ("first half", "second half")
@@ -188,7 +188,7 @@ def summary(plan: CapacityPlan) -> dict[str, Any]:
             for recommendation in plan.guarantees
         ],
         "largest_spot_scale": largest.run.spot_scale if largest else None,
-        "prices": prices_note(),
+        "prices": prices_text(request.prices),
         "version": __version__,
     }
 

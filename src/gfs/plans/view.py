@@ -8,7 +8,7 @@ from gfs.plans.setting import Setting
 from gfs.plans.summary_text import config_text, summary_text
 from gfs.report.columns import NOTHING
 from gfs.report.plan_view import PlanRow, PlanView
-from gfs.telemetry.metrics_prices import prices_note
+from gfs.telemetry.metrics_prices import prices_text
 
 
 def view_of(plan: CapacityPlan) -> PlanView:
@@ -32,7 +32,7 @@ def view_of(plan: CapacityPlan) -> PlanView:
         ],
         demand=[_demand(plan, result) for result in plan.demand],
         guarantees=[_guarantee(plan, recommendation) for recommendation in plan.guarantees],
-        prices=prices_note(),
+        prices=prices_text(request.prices),
         config=config_text(plan),
     )
 

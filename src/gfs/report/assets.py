@@ -19,7 +19,7 @@ body {
   font:16px/1.55 system-ui,-apple-system,"Segoe UI",Roboto,"Helvetica Neue",Arial,sans-serif;
   -webkit-text-size-adjust:100%;
 }
-header,main{max-width:1140px;margin:0 auto;padding:0 24px}
+header,main{max-width:1200px;margin:0 auto;padding:0 24px}
 header{padding-top:40px}
 h1{font-size:clamp(1.55rem,4vw,2.2rem);line-height:1.15;margin:0 0 6px;letter-spacing:-.02em}
 h1,header p{overflow-wrap:anywhere}
@@ -38,30 +38,32 @@ figure {
 }
 figcaption,.note{color:var(--muted);font-size:.86rem}
 figcaption{margin-top:6px}
+.note{white-space:pre-line}
+.unit{white-space:nowrap}
 .note{margin-top:-12px}
 .chart{width:100%}
-.chooser {
+.selectors {
   display:flex; flex-wrap:wrap; gap:10px 18px; position:sticky; top:0; z-index:5; padding:10px 0;
   background:var(--paper); border-bottom:1px solid var(--line);
 }
-.chooser label{display:flex;flex-direction:column;min-width:0;max-width:100%}
-.chooser span{color:var(--muted);font-size:.86rem}
-.chooser select {
+.selectors label{display:flex;flex-direction:column;min-width:0;max-width:100%}
+.selectors span{color:var(--muted);font-size:.86rem}
+.selectors select {
   font:inherit; color:var(--ink); background:var(--card); border:1px solid var(--line); border-radius:6px;
   padding:5px 8px; max-width:100%;
 }
-.figures{display:grid;grid-template-columns:repeat(auto-fit,minmax(200px,1fr));gap:14px}
-.figure {
+.tiles{display:grid;grid-template-columns:repeat(auto-fit,minmax(200px,1fr));gap:14px}
+.tile {
   background:var(--card); border:1px solid var(--line); border-left:4px solid var(--muted);
   border-radius:8px; padding:12px 16px; display:flex; flex-direction:column; break-inside:avoid;
 }
-.figure.good{border-left-color:var(--good)}
-.figure.bad{border-left-color:var(--bad)}
-.figure .label{color:var(--muted);font-size:.86rem}
-.figure .value{font-size:1.7rem;font-weight:650;line-height:1.25;font-variant-numeric:tabular-nums}
-.figure .detail{font-size:.88rem;color:var(--muted)}
-.figure.good .detail{color:var(--good)}
-.figure.bad .detail{color:var(--bad)}
+.tile.good{border-left-color:var(--good)}
+.tile.bad{border-left-color:var(--bad)}
+.tile .label{color:var(--muted);font-size:.86rem}
+.tile .value{font-size:1.7rem;font-weight:650;line-height:1.25;font-variant-numeric:tabular-nums}
+.tile .detail{font-size:.88rem;color:var(--muted)}
+.tile.good .detail{color:var(--good)}
+.tile.bad .detail{color:var(--bad)}
 .table{overflow-x:auto;border:1px solid var(--line);border-radius:10px}
 table{border-collapse:collapse;width:100%;font-size:.92rem;font-variant-numeric:tabular-nums}
 th,td{padding:8px 12px;text-align:right;white-space:nowrap;border-bottom:1px solid var(--line)}
@@ -69,7 +71,14 @@ thead th {
   color:var(--muted); font-weight:600; vertical-align:bottom; white-space:normal;
   background:var(--card);
 }
+th.text,td.text{text-align:left}
 th:first-child{text-align:left;position:sticky;left:0;background:var(--card)}
+th[title]:not([title=""]){text-decoration:underline dotted var(--line);text-underline-offset:3px;cursor:help}
+caption{text-align:left;font-weight:650;padding:10px 12px 2px}
+.dense table{font-size:.82rem}
+.dense th,.dense td{padding:7px 6px}
+tr.recommended>*{font-weight:700;color:var(--good)}
+tr.missed>*{color:var(--muted)}
 tbody tr:last-child>*{border-bottom:0}
 td.best{color:var(--good);font-weight:700;background:var(--best)}
 details{border:1px solid var(--line);border-radius:8px;padding:8px 14px}
@@ -83,12 +92,12 @@ main{padding-bottom:60px}
   .grid{gap:14px}
   figure{padding:12px 8px 10px}
   h3,figcaption{padding:0 6px}
-  .chooser{gap:8px 10px;padding:8px 0}
-  .chooser label{flex:1 1 42%}
-  .chooser select{width:100%;padding:5px 4px}
-  .figures{grid-template-columns:repeat(2,minmax(0,1fr));gap:10px}
-  .figure{padding:10px 12px}
-  .figure .value{font-size:1.3rem}
+  .selectors{gap:8px 10px;padding:8px 0}
+  .selectors label{flex:1 1 42%}
+  .selectors select{width:100%;padding:5px 4px}
+  .tiles{grid-template-columns:repeat(2,minmax(0,1fr));gap:10px}
+  .tile{padding:10px 12px}
+  .tile .value{font-size:1.3rem}
   th,td{padding:7px 9px}
 }
 @media print {
@@ -100,8 +109,8 @@ main{padding-bottom:60px}
   section{break-before:auto}
   .table{overflow:visible}
   .grid>.half{grid-column:1/-1}
-  .chooser{position:static}
-  .chooser select{appearance:none;border:0;padding:0;background:none;font-weight:650}
+  .selectors{position:static}
+  .selectors select{appearance:none;border:0;padding:0;background:none;font-weight:650}
   th,td{padding:4px 6px}
 }
 """
@@ -140,8 +149,8 @@ SCRIPT: Final = r"""
   };
   const draw = (paper) => divs.forEach((div, i) =>
     Plotly.react(div, picked(figures[i].data), styled(picked(figures[i].layout), paper), config));
-  for (const select of document.querySelectorAll("select[data-choice]")) {
-    const choose = () => { chosen[select.dataset.choice] = Number(select.value); };
+  for (const select of document.querySelectorAll("select[data-selector]")) {
+    const choose = () => { chosen[select.dataset.selector] = Number(select.value); };
     choose();
     select.addEventListener("change", () => { choose(); draw(false); });
   }

@@ -22,7 +22,7 @@ SAMPLED: Final = 6
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class DrawnPart:
     """Which part of a backtest is drawn."""
 
     rows: tuple[int, ...]
@@ -33,7 +33,7 @@ class Shown:
     """Numbers of the hours at which forecasts are drawn."""
 
     @classmethod
-    def of(cls, history: DemandHistory, origins: range, horizon: int, *, top: int, models: int) -> Shown:
+    def of(cls, history: DemandHistory, origins: range, horizon: int, *, top: int, models: int) -> DrawnPart:
         """The `top` largest series, and as many of the last hours as a page can hold."""
         demand = history.since(origins.start).gpus.mean(axis=1)
         order = sorted(range(len(demand)), key=lambda row: (-demand[row], history.keys[row]))
@@ -44,7 +44,7 @@ class Shown:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Tried:
+class BacktestResult:
     """One forecaster."""
 
     scores: Scores
@@ -53,21 +53,21 @@ class Tried:
     by_ahead: tuple[Scores, ...]
     """Of all series, for every hour ahead."""
     weekly: tuple[Floats, ...]
-    """Coverage over time of all series together, for the hours ahead that are shown."""
+    """Coverage over time of all series together, for the hours ahead that are drawn."""
     drawn: Rolled
-    """The series and origins that are shown."""
+    """The series and origins that are drawn."""
 
     @classmethod
-    def of(cls, rolled: Rolled, shown: Shown) -> Tried:
+    def of(cls, rolled: Rolled, part: DrawnPart) -> BacktestResult:
         """Keep what is shown and drop the rest, which may be large."""
         horizon = rolled.actual.shape[2]
         held = held_up(rolled)
         return cls(
             rolled.scores(),
-            tuple(_scores_of(rolled, row) for row in shown.rows),
+            tuple(_scores_of(rolled, row) for row in part.rows),
             tuple(_cut(rolled, slice(None), slice(None), slice(h, h + 1)).scores() for h in range(horizon)),
-            tuple(share_over_time(held[:, :, h - 1], rolled.counted) for h in shown.ahead),
-            _cut(rolled, shown.rows, slice(-len(shown.origins), None), slice(None)),
+            tuple(share_over_time(held[:, :, h - 1], rolled.counted) for h in part.ahead),
+            _cut(rolled, part.rows, slice(-len(part.origins), None), slice(None)),
         )
 
 

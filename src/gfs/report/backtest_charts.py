@@ -10,10 +10,10 @@ import numpy as np
 
 from gfs.forecasting.evaluation import Scores
 from gfs.forecasting.history import DAY_HOURS, WEEK_HOURS, DemandHistory, Floats
-from gfs.report.backtest import BOUND, SAMPLED, Shown, Tried, held_up, share_over_time, span_of
+from gfs.report.backtest import BOUND, SAMPLED, BacktestResult, DrawnPart, held_up, share_over_time, span_of
 from gfs.report.forecast_bands import band_lines, line
 from gfs.report.hours import Clock
-from gfs.report.page import Chart, Choice, Chooser, Pick
+from gfs.report.page import Chart, Selected, Selector, SelectorBar
 from gfs.report.palette import HP, MISSED, forecaster_colours
 
 SERIES, MODEL, AHEAD, STRETCH = "series", "model", "ahead", "stretch"
@@ -21,12 +21,12 @@ STRETCHES: Final = (("last three days", 3 * DAY_HOURS), ("last two weeks", 2 * W
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Drawing:
+class BacktestView:
     """All that the charts are drawn from."""
 
-    tried: Mapping[str, Tried]
+    results: Mapping[str, BacktestResult]
     history: DemandHistory
-    shown: Shown
+    part: DrawnPart
     horizon: int
     start: int
     """Number of the first hour of the test part."""
@@ -39,102 +39,102 @@ class Drawing:
     @property
     def colours(self) -> dict[str, str]:
         """One a forecaster."""
-        return forecaster_colours(list(self.tried))
+        return forecaster_colours(list(self.results))
 
 
-def chooser(of: Drawing, best: str) -> Chooser:
-    """Series, forecaster, hours ahead, and how much of the time is shown; at first the best on the largest."""
-    hours = len(of.shown.origins)
+def selectors(of: BacktestView, best: str) -> SelectorBar:
+    """Series, forecaster, hours ahead, and how much of the time is drawn; at first the best on the largest."""
+    hours = len(of.part.origins)
     stretches = [name for name, length in STRETCHES if length < hours]
-    names = list(of.tried)
-    return Chooser(
+    names = list(of.results)
+    return SelectorBar(
         [
-            Choice(SERIES, "series, largest first", [str(of.history.keys[row]) for row in of.shown.rows]),
-            Choice(MODEL, "forecaster", names, names.index(best)),
-            Choice(AHEAD, "hours ahead", [f"{h} h" for h in of.shown.ahead], len(of.shown.ahead) - 1),
-            Choice(STRETCH, "shown", stretches, min(1, len(stretches) - 1)),
+            Selector(SERIES, "series, largest first", [str(of.history.keys[row]) for row in of.part.rows]),
+            Selector(MODEL, "forecaster", names, names.index(best)),
+            Selector(AHEAD, "hours ahead", [f"{h} h" for h in of.part.ahead], len(of.part.ahead) - 1),
+            Selector(STRETCH, "shown", stretches, min(1, len(stretches) - 1)),
         ]
     )
 
 
-def band_chart(of: Drawing) -> Chart:
-    """What came against the bands, as they were known so many hours before."""
-    ahead, clock = of.shown.ahead, of.clock
-    starts = [clock.at(of.shown.origins.start + h - 1) for h in ahead]
+def band_chart(of: BacktestView) -> Chart:
+    """Actual demand against the bands, as they were known so many hours before."""
+    ahead, clock = of.part.ahead, of.clock
+    starts = [clock.at(of.part.origins.start + h - 1) for h in ahead]
 
-    def forecasts(values: Callable[[Tried], Floats]) -> Pick:
+    def forecasts(values: Callable[[BacktestResult], Floats]) -> Selected:
         """One array for every forecaster, series and hours ahead; a gap where the series was not known yet."""
-        each = [(np.where(t.drawn.counted[:, :, None], values(t), np.nan)) for t in of.tried.values()]
-        return Pick((MODEL, SERIES, AHEAD), [[[row[:, h - 1] for h in ahead] for row in rows] for rows in each])
+        each = [(np.where(t.drawn.counted[:, :, None], values(t), np.nan)) for t in of.results.values()]
+        return Selected((MODEL, SERIES, AHEAD), [[[row[:, h - 1] for h in ahead] for row in rows] for rows in each])
 
-    def bound(p: float) -> Pick:
+    def bound(p: float) -> Selected:
         return forecasts(lambda t: t.drawn.quantiles[p])
 
     bounds = {p: bound(p) for p in (0.9, BOUND)}
-    x0 = Pick((AHEAD,), starts)
+    x0 = Selected((AHEAD,), starts)
     bands = band_lines(forecasts(lambda t: t.drawn.mean), bounds, x0, clock.step, _colour(of))
     every = _first(of).drawn.actual
-    came = Pick((SERIES, AHEAD), [[row[:, h - 1] for h in ahead] for row in every])
+    actual = Selected((SERIES, AHEAD), [[row[:, h - 1] for h in ahead] for row in every])
     misses = [
         [[_misses(of, row[:, h - 1], known, top[:, h - 1], h - 1) for h in ahead] for row, known, top in each]
-        for each in (zip(every, t.drawn.counted, t.drawn.quantiles[BOUND], strict=True) for t in of.tried.values())
+        for each in (zip(every, t.drawn.counted, t.drawn.quantiles[BOUND], strict=True) for t in of.results.values())
     ]
     return Chart(
-        "Forecast bands against what came",
+        "Forecast bands against actual demand",
         "For every hour what was expected of it so many hours before, the bands up to its 0.9 and 0.95 bounds, and"
-        " what came. Red: demand was above the 0.95 bound, which should happen in 5 of 100 hours."
+        " actual demand. Red: demand was above the 0.95 bound, which should happen in 5 of 100 hours."
         " Drag to zoom, double-click to go back.",
-        [*bands, line("came", came, x0, clock.step, {"color": HP, "width": 1.8}), _marks(misses, AHEAD)],
+        [*bands, line("actual", actual, x0, clock.step, {"color": HP, "width": 1.8}), _marks(misses, AHEAD)],
         _layout(of, lambda t: np.maximum(t.drawn.actual, t.drawn.quantiles[BOUND]).max(axis=2)),
         height=440,
     )
 
 
-def peak_chart(of: Drawing) -> Chart:
+def peak_chart(of: BacktestView) -> Chart:
     """The highest demand of the horizon against its bound, at every hour as it was known then."""
     clock = of.clock
-    start = clock.at(of.shown.origins.start)
+    start = clock.at(of.part.origins.start)
     tops = _first(of).drawn.actual.max(axis=2)
-    bounds = [np.where(t.drawn.counted, t.drawn.peak, np.nan) for t in of.tried.values()]
+    bounds = [np.where(t.drawn.counted, t.drawn.peak, np.nan) for t in of.results.values()]
     misses = [
         [
             _misses(of, top, known, bound, 0)
             for top, known, bound in zip(tops, t.drawn.counted, t.drawn.peak, strict=True)
         ]
-        for t in of.tried.values()
+        for t in of.results.values()
     ]
     bound = line(
         f"{BOUND:g} bound of the peak",
-        Pick((MODEL, SERIES), bounds),
+        Selected((MODEL, SERIES), bounds),
         start,
         clock.step,
         {"color": _colour(of), "width": 1.6},
     )
-    came = line("highest demand", Pick((SERIES,), list(tops)), start, clock.step, {"color": HP, "width": 1.8})
+    actual = line("highest demand", Selected((SERIES,), list(tops)), start, clock.step, {"color": HP, "width": 1.8})
     return Chart(
         f"The highest demand of the next {of.horizon} h",
         f"At every hour: the bound that was given for the highest demand of the {of.horizon} h that follow, and"
-        " what it came to. Between the two lie cards kept free in vain; red: the bound was too low for a promise.",
-        [came, bound, _marks(misses, None)],
+        " what it was. Between the two lie GPUs kept free in vain; red: the bound was too low for a promise.",
+        [actual, bound, _marks(misses, None)],
         _layout(of, lambda t: np.maximum(tops, t.drawn.peak)),
         height=340,
     )
 
 
-def coverage_charts(of: Drawing) -> list[Chart]:
+def coverage_charts(of: BacktestView) -> list[Chart]:
     """How the share of hours below the bound goes on over time; nothing if the test part is too short."""
-    hours = span_of(len(of.shown.origins))
+    hours = span_of(len(of.part.origins))
     if not hours:
         return []
     span = {WEEK_HOURS: "week", DAY_HOURS: "day"}[hours]
-    clock, ahead, colours = of.clock, of.shown.ahead, of.colours
+    clock, ahead, colours = of.clock, of.part.ahead, of.colours
     whole = span_of(_origins(of))
 
-    def chart(title: str, first: int, values: Callable[[Tried], Pick], words: str) -> Chart:
-        x0 = Pick((AHEAD,), [clock.at(first + h - 1) for h in ahead])
+    def chart(title: str, first: int, values: Callable[[BacktestResult], Selected], words: str) -> Chart:
+        x0 = Selected((AHEAD,), [clock.at(first + h - 1) for h in ahead])
         lines = [
             line(name, values(t), x0, SAMPLED * clock.step, {"color": colours[name], "width": 1.8})
-            for name, t in of.tried.items()
+            for name, t in of.results.items()
         ]
         for trace in lines:
             trace["hovertemplate"] = "%{y:.1f}%"
@@ -151,25 +151,25 @@ def coverage_charts(of: Drawing) -> list[Chart]:
             wide=False,
         )
 
-    def of_series(t: Tried) -> Pick:
+    def of_series(t: BacktestResult) -> Selected:
         held = held_up(t.drawn)
-        rows = range(len(of.shown.rows))
+        rows = range(len(of.part.rows))
         shares = [[100 * share_over_time(held[r, :, h - 1], t.drawn.counted[r]) for h in ahead] for r in rows]
-        return Pick((SERIES, AHEAD), shares)
+        return Selected((SERIES, AHEAD), shares)
 
     words = f"Share of hours at or below the {BOUND:g} bound in the {span} up to then. Dashed: where it should be."
     return [
-        chart("Covered over time: this series", of.shown.origins.start + hours - 1, of_series, words),
+        chart("Covered over time: this series", of.part.origins.start + hours - 1, of_series, words),
         chart(
             "Covered over time: all series",
             of.start + whole - 1,
-            lambda t: Pick((AHEAD,), [100 * share for share in t.weekly]),
+            lambda t: Selected((AHEAD,), [100 * share for share in t.weekly]),
             "The same over all series together. A line that stays below the dashed one: the bound is too low.",
         ),
     ]
 
 
-def ahead_charts(of: Drawing) -> list[Chart]:
+def ahead_charts(of: BacktestView) -> list[Chart]:
     """Error and coverage by hours ahead."""
 
     def chart(
@@ -181,7 +181,7 @@ def ahead_charts(of: Drawing) -> list[Chart]:
                 "mode": "lines+markers",
                 "hovertemplate": "%{y:.1f}%",
             }
-            for name, t in of.tried.items()
+            for name, t in of.results.items()
         ]
         ticks = {"dtick": 1} if of.horizon <= 12 else {}
         return Chart(
@@ -215,16 +215,16 @@ def ahead_charts(of: Drawing) -> list[Chart]:
     ]
 
 
-def _first(of: Drawing) -> Tried:
-    return next(iter(of.tried.values()))
+def _first(of: BacktestView) -> BacktestResult:
+    return next(iter(of.results.values()))
 
 
-def _origins(of: Drawing) -> int:
-    return of.shown.origins.stop - of.start
+def _origins(of: BacktestView) -> int:
+    return of.part.origins.stop - of.start
 
 
-def _colour(of: Drawing) -> Pick:
-    return Pick((MODEL,), list(of.colours.values()))
+def _colour(of: BacktestView) -> Selected:
+    return Selected((MODEL,), list(of.colours.values()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,11 +236,11 @@ class _Misses:
     cases: int
 
 
-def _misses(of: Drawing, came: Floats, known: Any, bound: Floats, shift: int) -> _Misses:
-    at = np.flatnonzero(known & (came > bound))
+def _misses(of: BacktestView, actual: Floats, known: Any, bound: Floats, shift: int) -> _Misses:
+    at = np.flatnonzero(known & (actual > bound))
     clock = of.clock
-    places = [clock.at(of.shown.origins.start + shift + int(i)) for i in at]
-    return _Misses(places, came[at], int(known.sum()))
+    places = [clock.at(of.part.origins.start + shift + int(i)) for i in at]
+    return _Misses(places, actual[at], int(known.sum()))
 
 
 def _marks(misses: Sequence[Sequence[Any]], ahead: str | None) -> dict[str, Any]:
@@ -253,26 +253,26 @@ def _marks(misses: Sequence[Sequence[Any]], ahead: str | None) -> dict[str, Any]
     return {
         "type": "scatter",
         "mode": "markers",
-        "name": Pick(by, each(lambda m: f"above: {len(m.x):,} of {m.cases:,} h")),
-        "x": Pick(by, each(lambda m: m.x)),
-        "y": Pick(by, each(lambda m: m.y)),
+        "name": Selected(by, each(lambda m: f"above: {len(m.x):,} of {m.cases:,} h")),
+        "x": Selected(by, each(lambda m: m.x)),
+        "y": Selected(by, each(lambda m: m.y)),
         "marker": {"color": MISSED, "size": 6},
         "hoverinfo": "skip",
     }
 
 
-def _layout(of: Drawing, top: Callable[[Tried], Floats]) -> dict[str, Any]:
+def _layout(of: BacktestView, top: Callable[[BacktestResult], Floats]) -> dict[str, Any]:
     """Axes that follow what is chosen, and keep what was zoomed to when something else changes.
 
     `top` gives the highest value drawn for a forecaster: series x origins.
     """
-    clock, origins = of.clock, of.shown.origins
+    clock, origins = of.clock, of.part.origins
     end = origins.stop - 1 + of.horizon
     lengths = [length or len(origins) for _, length in STRETCHES if length < len(origins)]
     ranges = [[clock.at(end - length - of.horizon), clock.at(end)] for length in lengths]
     tops = [
-        [[1.05 * float(row[-length:].max()) or 1.0 for length in lengths] for row in top(tried)]
-        for tried in of.tried.values()
+        [[1.05 * float(row[-length:].max()) or 1.0 for length in lengths] for row in top(result)]
+        for result in of.results.values()
     ]
     chosen = (MODEL, SERIES, STRETCH)
     return {
@@ -280,13 +280,13 @@ def _layout(of: Drawing, top: Callable[[Tried], Floats]) -> dict[str, Any]:
         "legend": {"traceorder": "normal"},
         "xaxis": {
             **clock.axis,
-            "range": Pick((STRETCH,), ranges),
-            "uirevision": Pick((STRETCH,), list(range(len(ranges)))),
+            "range": Selected((STRETCH,), ranges),
+            "uirevision": Selected((STRETCH,), list(range(len(ranges)))),
         },
         "yaxis": {
             "title": {"text": "GPUs"},
-            "range": Pick(chosen, [[[[0, high] for high in row] for row in rows] for rows in tops]),
-            "uirevision": Pick(chosen, [[[f"{high:g}" for high in row] for row in rows] for rows in tops]),
+            "range": Selected(chosen, [[[[0, high] for high in row] for row in rows] for rows in tops]),
+            "uirevision": Selected(chosen, [[[f"{high:g}" for high in row] for row in rows] for rows in tops]),
         },
     }
 

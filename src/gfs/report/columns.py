@@ -1,37 +1,23 @@
-"""The columns of a comparison: what they show, how they are written, which value is best.
+"""The figures of a run as columns: what they are called, their unit, which value is best, what they mean.
 
-Shared by the terminal table and the HTML table, so that both always say the same.
+`gfs simulate`, `compare`, `sweep show` and `plan` and all pages take them from here. The keys are those of
+`Metrics.figures()`. docs/concepts/glossary.md has a line on each.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import Final
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, Final
 
 from gfs.domain.units import DAY, HOUR
-from gfs.telemetry.metrics import Metrics
+from gfs.report.table import COUNT, DOLLARS, GPU_HOURS, NOTHING, PERCENT, SECONDS, Column
 
-NOTHING: Final = "–"
-"""What stands where there is no value."""
-
-
-@dataclass(frozen=True, slots=True)
-class Column:
-    """One metric of a comparison."""
-
-    title: str
-    subtitle: str
-    value: Callable[[Metrics], float | None]
-    """The metric, or None where it has no meaning."""
-    text: Callable[[float], str]
-    lower_is_better: bool | None
-    """None: neither is better, so none is marked."""
-    help: str
+__all__ = ["NOTHING", "amount", "money", "percent", "short_seconds"]
 
 
 def short_seconds(seconds: float) -> str:
-    """A length of time to three digits: '42 s', '9.6 min', '3.42 h', '2.1 d'."""
+    """A length of time in a sentence, to three digits: '42 s', '9.6 min', '3.42 h', '2.1 d'."""
     if seconds < 100:
         return f"{seconds:.3g} s" if seconds >= 0.05 else "0 s"
     if seconds < 100 * 60:
@@ -51,116 +37,113 @@ def amount(value: float) -> str:
     return f"{value:,.0f}" if value >= 100 or value == int(value) else f"{value:.3g}"
 
 
-def _hp(value: Callable[[Metrics], float]) -> Callable[[Metrics], float | None]:
-    return lambda m: value(m) if m.hp.tasks else None
+def money(dollars: float) -> str:
+    """Whole dollars."""
+    return f"${dollars:,.0f}"
 
 
-def _spot(value: Callable[[Metrics], float]) -> Callable[[Metrics], float | None]:
-    return lambda m: value(m) if m.spot.tasks else None
-
-
-def _evicting(value: Callable[[Metrics], float]) -> Callable[[Metrics], float | None]:
-    """A lease is no promise, so a scheduler of leases breaks none: nothing to report."""
-    return lambda m: value(m) if m.spot.runs and not m.leases else None
-
-
-COLUMNS: Final[tuple[Column, ...]] = (
-    Column("HP wait", "mean", _hp(lambda m: m.hp.jqt_mean), short_seconds, True, "Queuing time of HP tasks"),
-    Column("HP wait", "p99", _hp(lambda m: m.hp.jqt_p99), short_seconds, True, "99% of HP tasks waited less"),
-    Column("spot wait", "mean", _spot(lambda m: m.spot.jqt_mean), short_seconds, True, "All waits of a spot task"),
-    Column("spot wait", "p99", _spot(lambda m: m.spot.jqt_p99), short_seconds, True, "99% waited less"),
-    Column("spot JCT", "mean", _spot(lambda m: m.spot.jct_mean), short_seconds, True, "Submission to finish"),
-    Column(
-        "evicted",
-        "of runs",
-        _evicting(lambda m: m.spot.eviction_rate),
-        percent,
-        True,
-        "Evictions / spot runs",
-    ),
-    Column(
-        "wasted",
-        "GPU-h",
-        _spot(lambda m: m.spot.wasted_gpu_hours),
-        amount,
-        True,
-        "GPU-hours lost to evictions and suspensions: work since the last checkpoint, and restarts",
-    ),
-    Column(
-        "kept",
-        "promises",
-        _evicting(lambda m: m.spot.guarantee_hit_rate),
-        percent,
-        False,
-        "Spot runs that were not evicted within their guaranteed hours",
-    ),
-    Column("used", "of cards", lambda m: m.allocation_rate_total, percent, False, "Cards allocated over time"),
+GOODPUT: Final = Column(
+    "goodput",
+    "goodput_rate",
+    PERCENT,
+    "highest",
+    "share of the pool's GPU time spent on useful work, which is kept",
+    explain=True,
 )
-
-LOST: Final = Column(
-    "lost",
-    "runs",
-    lambda m: m.hp.lost + m.spot.lost,
-    amount,
+USEFUL: Final = Column(
+    "useful work", "useful_gpu_hours", GPU_HOURS, "highest", "GPU-hours of work that was kept, HP and spot"
+)
+WASTED: Final = Column(
+    "wasted",
+    "spot_wasted_gpu_hours",
+    GPU_HOURS,
+    "lowest",
+    "GPU-hours lost to evictions, suspensions and failures, HP and spot: work since the last checkpoint, and restarts",
+)
+WASTED_SHARE: Final = Column(
+    "wasted", "wasted_rate", PERCENT, "lowest", "share of the pool's GPU time whose work is lost, and restarts"
+)
+ALLOCATION: Final = Column(
+    "GPU allocation",
+    "allocation_rate",
+    PERCENT,
     None,
-    "Runs that ended by no decision of the scheduler, such as by the failure of a node",
+    "share of the pool's GPU time held by tasks: goodput + wasted",
+    explain=True,
 )
-CANCELLED: Final = Column(
-    "cancelled",
-    "tasks",
-    lambda m: m.hp.cancelled + m.spot.cancelled,
-    amount,
-    None,
-    "Tasks that their owners withdrew before they had finished",
+EVICTED: Final = Column(
+    "evicted of runs", "spot_eviction_rate", PERCENT, "lowest", "evictions / spot runs", needs="spot_runs"
 )
-WASTED_WITH_LOSSES: Final = (
-    "GPU-hours lost to evictions, suspensions and failures: work since the last checkpoint, and restarts"
+PERIODS_BROKEN: Final = Column(
+    "periods broken",
+    "spot_evictions_per_guarantee_period",
+    PERCENT,
+    "lowest",
+    "evictions / (evictions + completed guarantee periods)",
+    needs="spot_runs",
+)
+HIT_RATE: Final = Column(
+    "guarantee hit rate",
+    "spot_guarantee_hit_rate",
+    PERCENT,
+    "highest",
+    "spot runs not evicted within their guaranteed hours",
+    explain=True,
+    needs="spot_runs",
 )
 
 
-def columns_for(metrics: Sequence[Metrics]) -> tuple[Column, ...]:
+def _time(header: str, key: str, words: str, *, explain: bool = False) -> Column:
+    return Column(header, key, SECONDS, "lowest", words, explain, f"{key.split('_')[0]}_tasks")
+
+
+HP_WAIT: Final = _time("HP wait mean", "hp_jqt_mean", "job queuing time (JQT) of HP tasks: all waits of a task")
+HP_WAIT_99: Final = _time("HP wait p99", "hp_jqt_p99", "99% of HP tasks waited no longer")
+SPOT_WAIT: Final = _time("spot wait mean", "spot_jqt_mean", "job queuing time (JQT) of spot tasks: all waits of a task")
+SPOT_WAIT_99: Final = _time("spot wait p99", "spot_jqt_p99", "99% of spot tasks waited no longer")
+SPOT_JCT: Final = _time("spot JCT mean", "spot_jct_mean", "job completion time, submission to finish", explain=True)
+LOST: Final = Column("lost runs", "lost", COUNT, None, "runs that ended by no decision of the scheduler")
+CANCELLED: Final = Column("cancelled tasks", "cancelled", COUNT, None, "tasks that their owners withdrew")
+
+COMPARED: Final = (
+    *(GOODPUT, USEFUL, WASTED, ALLOCATION, EVICTED, HIT_RATE),
+    *(HP_WAIT, HP_WAIT_99, SPOT_WAIT, SPOT_WAIT_99, SPOT_JCT),
+)
+"""Of schedulers side by side."""
+SWEPT: Final = (GOODPUT, WASTED, ALLOCATION, EVICTED, PERIODS_BROKEN, SPOT_WAIT, HP_WAIT)
+"""Of the settings of a sweep."""
+
+# What only a plan has: figures of a month at the rate of the trace.
+MONTHLY: Final = Column(
+    "useful GPU-h a month", "spot_gpu_hours", COUNT, None, "useful spot GPU-hours while tasks were submitted, a month"
+)
+GUARANTEED: Final = Column(
+    "guaranteed GPU-h a month", "guaranteed_gpu_hours", COUNT, None, "GPU-hours of completed guarantee periods, a month"
+)
+WORTH: Final = Column("worth a month", "worth", DOLLARS, None, "useful spot GPU-hours at the given prices, a month")
+LOSS: Final = Column(
+    "wasted a month", "wasted_worth", DOLLARS, None, "wasted spot GPU-hours at the given prices, a month"
+)
+NODES: Final = Column("nodes", "nodes", COUNT, None, "nodes of the cluster")
+P: Final = Column("p", left=True, help="probability with which a spot task keeps its guaranteed hours", explain=True)
+H: Final = Column("H", left=True, help="hours that a spot task is guaranteed once it runs", explain=True)
+ETA: Final = Column("eta", left=True, help="bounds of the factor by which feedback scales the quota", explain=True)
+SETTING: Final = (P, H, ETA)
+"""What names a row of quota settings."""
+
+PLAN_SETTINGS: Final = (EVICTED, SPOT_WAIT, SPOT_WAIT_99, PERIODS_BROKEN, HIT_RATE, WASTED, HP_WAIT, GOODPUT)
+PLAN_OTHERS: Final = (EVICTED, SPOT_WAIT, SPOT_WAIT_99, HIT_RATE, WASTED, HP_WAIT, GOODPUT, MONTHLY)
+"""Of the recommended setting beside others."""
+PLAN_SOLD: Final = (EVICTED, SPOT_WAIT, HIT_RATE, MONTHLY, GUARANTEED, WORTH)
+"""Of what is sold."""
+PLAN_EVERY: Final = (*PLAN_SETTINGS, ALLOCATION, MONTHLY, GUARANTEED, WORTH, LOSS)
+
+
+def unmarked(columns: Sequence[Column]) -> tuple[Column, ...]:
+    """The same without a best value: for tables where another choice is marked."""
+    return tuple(replace(column, best=None) for column in columns)
+
+
+def columns_for(figures: Sequence[dict[str, Any]]) -> tuple[Column, ...]:
     """The columns that have something to show of these runs."""
-    more = tuple(column for column in (LOST, CANCELLED) if any(column.value(m) for m in metrics))
-    if LOST not in more:
-        return COLUMNS + more
-    usual = (replace(c, help=WASTED_WITH_LOSSES) if c.title == "wasted" else c for c in COLUMNS)
-    return (*usual, *more)
-
-
-def best_rows(metrics: Sequence[Metrics], column: Column) -> frozenset[int]:
-    """Rows that hold the best value of a column; none when all read the same."""
-    if column.lower_is_better is None:
-        return frozenset()
-    values = {i: v for i, m in enumerate(metrics) if (v := column.value(m)) is not None}
-    if len({column.text(v) for v in values.values()}) < 2:
-        return frozenset()
-    best = (min if column.lower_is_better else max)(values.values())
-    return frozenset(i for i, v in values.items() if column.text(v) == column.text(best))
-
-
-def in_one_unit(metrics: Sequence[Metrics], column: Column) -> tuple[str, list[str]]:
-    """The values of a column in one unit, for a header that names it: a narrow column of bare numbers."""
-    return one_unit([column.value(m) for m in metrics], column.text)
-
-
-def one_unit(values: Sequence[float | None], text: Callable[[float], str]) -> tuple[str, list[str]]:
-    """The same for values that `text` writes one by one."""
-    scale, unit = 1.0, "GPU-h"
-    if text is percent:
-        scale, unit = 0.01, "%"
-    elif text is short_seconds:
-        smallest = min((v for v in values if v), default=0.0)
-        scale, unit = (1.0, "s") if smallest < 120 else (60.0, "min") if smallest < 2 * HOUR else (HOUR, "h")
-    return unit, [NOTHING if v is None else _digits(v / scale) for v in values]
-
-
-def _digits(value: float) -> str:
-    """Three digits that count, all digits of a larger number, no more than two after the point."""
-    after = 0 if value >= 100 or value == 0 else 1 if value >= 10 else 2
-    return f"{value:,.{after}f}"
-
-
-def cell(metrics: Metrics, column: Column) -> str:
-    """The value of a column as text."""
-    value = column.value(metrics)
-    return NOTHING if value is None else column.text(value)
+    return (*COMPARED, *(column for column in (LOST, CANCELLED) if any(column.value(f) for f in figures)))

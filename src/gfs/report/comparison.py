@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from datetime import date
 from pathlib import Path
+from typing import Any
 
+from gfs.domain.units import HOUR
 from gfs.domain.workload import Workload
 from gfs.report.charts import (
     allocation_chart,
@@ -16,51 +19,52 @@ from gfs.report.charts import (
     wait_bars,
     wait_chart,
 )
-from gfs.report.columns import amount, best_rows, cell, columns_for, percent, short_seconds
-from gfs.report.page import Block, DataTable, Details, Figure, Section, Words, build_page, write_page
+from gfs.report.columns import amount, money, percent, short_seconds
+from gfs.report.hours import Clock
+from gfs.report.page import Block, Details, PageSection, Paragraph, Tile, build_page, write_page
 from gfs.report.palette import scheduler_colours
+from gfs.report.run_tables import comparison_table, quota_text
 from gfs.report.series import Prepared, Result, TimeAxis
 from gfs.telemetry.metrics import Metrics, monthly_benefit
+from gfs.telemetry.metrics_prices import prices_text
 from gfs.telemetry.runs import TaskColumns
 
 BASELINE = "static"
 OURS = "gfs"
 
 
-def comparison_page(results: Sequence[Result], workload: Workload, out: Path) -> None:
+def comparison_page(
+    results: Sequence[Result], workload: Workload, out: Path, prices: Mapping[str, float] | None = None
+) -> None:
     """Write the report of a comparison as one self-contained HTML file.
 
-    The headline tells what changed from `static` (or else the first scheduler) to `gfs` (or else the last).
+    The headline tells what changed from `static` (or else the first scheduler) to `gfs` (or else the last). Money is
+    counted at `prices`, dollars per GPU-hour by GPU model, or at the assumed ones.
     Raises InputError when the file cannot be written.
     """
     before, after = _pair(results)
     tasks = TaskColumns.of(workload)
     prepared = [Prepared.of(r, workload, tasks) for r in results]
     colours = scheduler_colours([r.scheduler for r in results])
+    rows = [(r.scheduler, r.metrics) for r in results]
     sections = [
-        Section("What changed", _headline(before, after, workload)),
-        Section("Side by side", [_table(results)]),
+        PageSection("What changed", _headline(before, after, workload, prices)),
+        PageSection("Side by side", [comparison_table(rows, quotas=[r.quota_in_force for r in results])]),
     ]
     if results and after is not None:
         mine = next(p for p, r in zip(prepared, results, strict=True) if r is after)
         axis = TimeAxis.over(after.metrics.span)
         coarse = TimeAxis.over(after.metrics.span, most=168)
         sections += [
-            Section(
-                "Waiting against eviction",
-                [tradeoff_chart(prepared, colours), wait_bars(prepared)],
-            ),
-            Section(
-                "How long tasks waited",
-                [wait_chart(prepared, colours, spot=spot) for spot in (False, True)],
-            ),
-            Section("Cards in use over time", [allocation_chart(prepared, workload)]),
-            Section("When spot runs are evicted", [eviction_chart(prepared, colours)]),
+            PageSection("Waiting against eviction", [tradeoff_chart(prepared, colours), wait_bars(prepared)]),
+            PageSection("How long tasks waited", [wait_chart(prepared, colours, spot=spot) for spot in (False, True)]),
+            PageSection("GPU allocation over time", [allocation_chart(prepared, workload)]),
+            PageSection("When spot runs are evicted", [eviction_chart(prepared, colours)]),
         ]
         if after.quota is not None and after.quota.num_rows:
-            sections.append(Section("Spot quota", [quota_chart(after.scheduler, after.quota, axis)]))
-        sections.append(Section("Node by node", [heat_chart(mine, after.events, workload, coarse)]))
-        sections.append(Section("Parameters", [_parameters(r) for r in results]))
+            sections.append(PageSection("Spot quota", [quota_chart(after.scheduler, after.quota, axis)]))
+        sections.append(PageSection("Node by node", [heat_chart(mine, after.events, workload, coarse)]))
+        sections.append(PageSection("Parameters", [_parameters(r) for r in results]))
     write_page(build_page(f"GFS comparison: {workload.name}", _subtitle(results, workload), sections), out)
 
 
@@ -79,64 +83,92 @@ def _pair(results: Sequence[Result]) -> tuple[Result | None, Result | None]:
 def _subtitle(results: Sequence[Result], workload: Workload) -> str:
     hp = sum(not t.is_spot for t in workload.tasks)
     pools = ", ".join(f"{n:,} {m}" for m, n in workload.capacity().items()) or "no"
-    names = ", ".join(r.scheduler for r in results) or "no scheduler"
-    return (
+    names = [r.scheduler for r in results]
+    words = [
         f"{hp:,} high-priority (HP) and {len(workload.tasks) - hp:,} spot tasks "
-        f"on {len(workload.nodes):,} nodes with {pools} cards. Schedulers: {names}."
-    )
-
-
-def _headline(before: Result | None, after: Result | None, workload: Workload) -> list[Block]:
-    if after is None:
-        return [Words("Nothing was run.", lead=True)]
-    if before is None:
-        return [Words(_alone(after), lead=True)]
-    old, new = before.metrics, after.metrics
-    blocks: list[Block] = [
-        Words(_story(before.scheduler, old, after.scheduler, new), lead=True),
-        (
-            _change("Spot wait, mean", old.spot.jqt_mean, new.spot.jqt_mean, short_seconds),
-            *(
-                ()
-                if old.leases or new.leases
-                else (_change("Spot runs evicted", old.spot.eviction_rate, new.spot.eviction_rate, percent),)
-            ),
-            _change("GPU-hours wasted", old.spot.wasted_gpu_hours, new.spot.wasted_gpu_hours, amount),
-            _change("Cards in use", old.allocation_rate_total, new.allocation_rate_total, percent, more=True),
-        ),
+        f"on {len(workload.nodes):,} nodes with {pools} GPUs.",
+        f"Schedulers: {', '.join(names) or 'none'}.",
     ]
-    gain = monthly_benefit(old, new, workload.capacity())["total"]
-    if abs(gain) >= 1:
-        verb = "is worth" if gain > 0 else "costs"
-        blocks.append(
-            Words(
-                f"At assumed prices the change in cards in use {verb} about ${abs(gain):,.0f} a month "
-                "(allocation rate gained x cards x price x 730 h). The prices are an assumption, not a quote."
-            )
-        )
-    return blocks
+    if results:
+        words.append(f"Spot quota in force: {quota_text(names, [r.quota_in_force for r in results])}.")
+        words += _dates(results[0])
+    return " ".join(words)
+
+
+def _dates(result: Result) -> list[str]:
+    """When it was, where the first day is known."""
+    day = _plain(result.parameters).get("first_day")
+    if not day:
+        return []
+    clock = Clock(date.fromisoformat(day))
+    first, last = (clock.words(int(second // HOUR)) for second in result.metrics.span)
+    return [f"Time 0 is {day} 00:00; measured from {first} to {last}."]
+
+
+def _headline(
+    before: Result | None, after: Result | None, workload: Workload, prices: Mapping[str, float] | None
+) -> list[Block]:
+    if after is None:
+        return [Paragraph("Nothing was run.", lead=True)]
+    if before is None:
+        return [Paragraph(_alone(after), lead=True), _use_tiles(None, after.metrics)]
+    old, new = before.metrics, after.metrics
+    tiles = [*_use_tiles(old, new)]
+    if not (old.leases or new.leases):
+        tiles.append(_change("Spot runs evicted", old.spot.eviction_rate, new.spot.eviction_rate, percent))
+    tiles.append(_change("Spot wait, mean", old.spot.jqt_mean, new.spot.jqt_mean, short_seconds))
+    return [
+        Paragraph(_story(before.scheduler, old, after.scheduler, new), lead=True),
+        tuple(tiles),
+        Paragraph(_worth(old, new, workload, prices)),
+    ]
+
+
+def _use_tiles(old: Metrics | None, new: Metrics) -> tuple[Tile, ...]:
+    """Goodput first; allocation beside it says how much of it was useful, and is neither good nor bad by itself."""
+    split = f"{percent(new.goodput_rate_total)} useful, {percent(new.wasted_rate_total)} wasted"
+    allocation = Tile("GPU allocation", percent(new.allocation_rate_total), split)
+    useful = f"{amount(new.useful_gpu_hours)} useful GPU-hours"
+    if old is None:
+        wasted = Tile("GPU-hours wasted", amount(new.spot.wasted_gpu_hours), "work lost, and restarts")
+        return Tile("Goodput", percent(new.goodput_rate_total), useful), allocation, wasted
+    goodput = _change("Goodput", old.goodput_rate_total, new.goodput_rate_total, percent, more=True)
+    goodput = Tile(goodput.label, goodput.value, f"{goodput.detail}; {useful}", goodput.good)
+    wasted = _change("GPU-hours wasted", old.spot.wasted_gpu_hours, new.spot.wasted_gpu_hours, amount)
+    return goodput, allocation, wasted
+
+
+def _worth(old: Metrics, new: Metrics, workload: Workload, prices: Mapping[str, float] | None) -> str:
+    """Money, from useful work alone: what is wasted less is no loss."""
+    gain = monthly_benefit(old, new, workload.capacity(), prices)["total"]
+    count = "useful share of the pool gained x GPUs x price x 730 h"
+    assumption = f"This is an assumption. Prices: {prices_text((prices or {}).items())}."
+    if abs(gain) < 1:
+        return f"The useful work is the same, so it is worth the same ({count}: $0 a month)."
+    verb = "is worth" if gain > 0 else "costs"
+    return f"The change in useful work {verb} about {money(abs(gain))} a month ({count}). {assumption}"
 
 
 def _story(first: str, old: Metrics, second: str, new: Metrics) -> str:
-    parts = []
+    parts = [
+        f"goodput is {percent(new.goodput_rate_total)} of the pool"
+        + _instead(old.goodput_rate_total, new.goodput_rate_total, percent)
+    ]
     if new.spot.tasks:
+        if not (old.leases or new.leases):
+            evicted = f"{percent(new.spot.eviction_rate)} of spot runs were evicted"
+            parts.append(evicted + _instead(old.spot.eviction_rate, new.spot.eviction_rate, percent))
+            wasted = f"{_costs(old, new)} wasted {amount(new.spot.wasted_gpu_hours)} GPU-hours"
+            parts.append(wasted + _instead(old.spot.wasted_gpu_hours, new.spot.wasted_gpu_hours, amount))
         spot = f"spot tasks waited {short_seconds(new.spot.jqt_mean)} on average"
         parts.append(spot + _instead(old.spot.jqt_mean, new.spot.jqt_mean, short_seconds))
-        if not (old.leases or new.leases):
-            evicted = f"{percent(new.spot.eviction_rate)} of their runs were evicted"
-            parts.append(evicted + _instead(old.spot.eviction_rate, new.spot.eviction_rate, percent))
-            wasted = f"{_costs(old, new)} cost {amount(new.spot.wasted_gpu_hours)} GPU-hours"
-            parts.append(wasted + _instead(old.spot.wasted_gpu_hours, new.spot.wasted_gpu_hours, amount))
     if new.hp.tasks:
         hp = f"HP tasks waited {short_seconds(new.hp.jqt_mean)}"
         parts.append(hp + _instead(old.hp.jqt_mean, new.hp.jqt_mean, short_seconds))
     lost_before, lost = (m.hp.lost + m.spot.lost for m in (old, new))
     if lost_before or lost:
         parts.append(f"{amount(lost)} runs were lost to failures" + _instead(lost_before, lost, amount))
-    cards = f"{percent(new.allocation_rate_total)} of the cards were in use"
-    parts.append(cards + _instead(old.allocation_rate_total, new.allocation_rate_total, percent))
-    text = "; ".join(parts)
-    return f"With {second} in place of {first}: {text}."
+    return f"With {second} in place of {first}: {'; '.join(parts)}."
 
 
 def _costs(*metrics: Metrics) -> str:
@@ -150,7 +182,7 @@ def _instead(old: float, new: float, text: Callable[[float], str]) -> str:
 
 def _alone(result: Result) -> str:
     m = result.metrics
-    words = [f"{percent(m.allocation_rate_total)} of the cards were in use."]
+    words = [f"goodput was {percent(m.goodput_rate_total)} of the pool."]
     if m.hp.tasks:
         words.append(f"HP tasks waited {short_seconds(m.hp.jqt_mean)} on average.")
     if m.spot.tasks:
@@ -166,34 +198,23 @@ def _alone(result: Result) -> str:
     return f"With {result.scheduler}: {' '.join(words)}"
 
 
-def _change(label: str, old: float, new: float, text: Callable[[float], str], *, more: bool = False) -> Figure:
+def _change(label: str, old: float, new: float, text: Callable[[float], str], *, more: bool = False) -> Tile:
     """A number, what it was, and whether the change is for the better (`more`: higher is better)."""
     if text(old) == text(new):
-        return Figure(label, text(new), "as before")
+        return Tile(label, text(new), "as before")
     if text is percent:
         by = f"{100 * (new - old):+.1f} points"
     else:
         by = f"{(new - old) / old:+.0%}" if old else "from nothing"
-    return Figure(label, text(new), f"was {text(old)} ({by})".replace("-", "−"), (new > old) == more)
-
-
-def _table(results: Sequence[Result]) -> DataTable:
-    metrics = [r.metrics for r in results]
-    columns = columns_for(metrics)
-    best = {(i, j) for j, c in enumerate(columns, 1) for i in best_rows(metrics, c)}
-    return DataTable(
-        header=["scheduler", *(f"{c.title}, {c.subtitle}" for c in columns)],
-        rows=[[r.scheduler, *(cell(r.metrics, c) for c in columns)] for r in results],
-        best=frozenset(best),
-        hints=["", *(c.help for c in columns)],
-        note="★ best of its column. Wait: all queuing of a task. JCT: submission to finish. "
-        "Kept promises: spot runs not evicted within their guaranteed hours.",
-    )
+    return Tile(label, text(new), f"was {text(old)} ({by})".replace("-", "−"), (new > old) == more)
 
 
 def _parameters(result: Result) -> Details:
-    given = result.parameters
-    if hasattr(given, "to_dict"):
-        given = given.to_dict()
-    text = json.dumps(dict(given) if isinstance(given, Mapping) else given, indent=2, default=str, sort_keys=True)
-    return Details(result.scheduler, text)
+    text = json.dumps(_plain(result.parameters), indent=2, default=str, sort_keys=True)
+    return Details(f"{result.scheduler} (spot quota in force: {result.quota_in_force})", text)
+
+
+def _plain(parameters: Any) -> dict[str, Any]:
+    """As a dictionary."""
+    given = parameters.to_dict() if hasattr(parameters, "to_dict") else parameters
+    return dict(given) if isinstance(given, Mapping) else {}

@@ -52,6 +52,6 @@ class Clock:
         return f"hour {hour:,}" if moment is None else f"{moment:%Y-%m-%d %H:%M}"
 
     def short(self, hour: int) -> str:
-        """'13:00' or '672': for a narrow column."""
+        """'04-29 13:00' or 'hour 672': for a narrow column."""
         moment = self.moment(hour)
-        return f"{hour}" if moment is None else f"{moment:%H:%M}"
+        return f"hour {hour}" if moment is None else f"{moment:%m-%d %H:%M}"

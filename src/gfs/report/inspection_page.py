@@ -11,12 +11,13 @@ import numpy as np
 from gfs.domain.task import Priority
 from gfs.domain.units import DAY, HOUR
 from gfs.report.charts import FINE_TEXT, FINE_TICKS, SECONDS_TEXT, SECONDS_TICKS
-from gfs.report.columns import amount, percent, short_seconds
-from gfs.report.page import Chart, DataTable, Section, Words, build_page, write_page
+from gfs.report.columns import short_seconds
+from gfs.report.page import Chart, PageSection, Paragraph, build_page, write_page
 from gfs.report.palette import CAPACITY, HP, SERIES, SPOT
 from gfs.report.series import MOST_POINTS
+from gfs.report.trace_tables import classes_table, pools_table
 from gfs.telemetry.runs import Floats
-from gfs.workloads.inspection import OTHERS, Cdf, ClassSummary, Inspection, PoolLoad
+from gfs.workloads.inspection import OTHERS, Cdf, Inspection, PoolLoad
 
 COLOURS = {Priority.HP: HP, Priority.SPOT: SPOT}
 NAMES = {Priority.HP: "HP", Priority.SPOT: "spot"}
@@ -28,17 +29,17 @@ def inspection_page(inspection: Inspection, out: Path) -> None:
     Raises InputError when the file cannot be written.
     """
     seen = inspection
-    sections = [Section("The cluster and what is asked of it", [_pools(seen)])]
+    sections = [PageSection("The cluster and what is asked of it", [pools_table(seen)])]
     if any(c.tasks for c in seen.classes):
         sections += [
-            Section("GPU requests", [requests_chart(seen, "pod"), requests_chart(seen, "task")]),
-            Section("Running times", [_running(seen), running_by_size_chart(seen), _running_table(seen)]),
-            Section("Demand of the organizations", [demand_chart(seen)]),
-            Section("Load against capacity", [_load(seen, pool) for pool in seen.load if _asked(pool)]),
-            Section("Hour of day", [_arrivals(seen)]),
+            PageSection("GPU requests", [requests_chart(seen, "pod"), requests_chart(seen, "task")]),
+            PageSection("Running times", [_running(seen), running_by_size_chart(seen), classes_table(seen)]),
+            PageSection("Demand of the organizations", [demand_chart(seen)]),
+            PageSection("Load against capacity", [_load(seen, pool) for pool in seen.load if _asked(pool)]),
+            PageSection("Hour of day", [_arrivals(seen)]),
         ]
     else:
-        sections.append(Section("Tasks", [Words("The trace has no tasks.", lead=True)]))
+        sections.append(PageSection("Tasks", [Paragraph("The trace has no tasks.", lead=True)]))
     write_page(build_page(f"Trace: {seen.name}", _subtitle(seen), sections), out)
 
 
@@ -49,31 +50,6 @@ def _subtitle(seen: Inspection) -> str:
     return (
         f"{hp.tasks:,} high-priority (HP) and {spot.tasks:,} spot tasks "
         f"of {seen.organizations:,} organizations, submitted over {length}."
-    )
-
-
-def _pools(seen: Inspection) -> DataTable:
-    rows = []
-    for pool, load in zip(seen.pools, seen.load, strict=True):
-        sizes = ", ".join(f"{count:,} × {size}" for size, count in pool.node_sizes) or "none"
-        both = load.hp + load.spot
-        peak = percent(float(both.max()) / pool.cards) if pool.cards and len(both) else "–"
-        counts = (amount(pool.cards), amount(pool.hp_tasks), amount(pool.spot_tasks))
-        rows.append([pool.gpu_model, sizes, *counts, percent(pool.hp_load), percent(pool.spot_load), peak])
-    return DataTable(
-        [
-            "GPU model",
-            "nodes × GPUs",
-            "cards",
-            "HP tasks",
-            "spot tasks",
-            "HP load",
-            "spot load",
-            "busiest hour",
-        ],
-        rows,
-        note="Load: mean share of the cards asked for while tasks are submitted, if all started at once. "
-        "Busiest hour: the same for HP and spot together in the hour that asks for most.",
     )
 
 
@@ -145,7 +121,7 @@ def _running(seen: Inspection) -> Chart:
 
 
 def running_by_size_chart(seen: Inspection) -> Chart:
-    """Median as a dot, p90 as the end of a bar: the tail is what keeps cards taken."""
+    """Median as a dot, p90 as the end of a bar: the tail is what keeps GPUs taken."""
     order = list(dict.fromkeys(size for c in seen.classes for size, _ in c.running_by_size))
     data: list[dict[str, Any]] = []
     for c in seen.classes:
@@ -193,19 +169,6 @@ def running_by_size_chart(seen: Inspection) -> Chart:
 
 def _by_size(labels: list[str]) -> list[str]:
     return sorted(labels, key=lambda s: (s.startswith(">"), 0.0 if s[0] in "<>" else float(s.split("-")[0])))
-
-
-def _running_table(seen: Inspection) -> DataTable:
-    def row(name: str, c: ClassSummary) -> list[str]:
-        times = (c.running.p50, c.running.p90, c.running.p99, c.running.mean)
-        said = [short_seconds(t) for t in times] if c.tasks else ["–"] * 4
-        return [name, amount(c.tasks), percent(c.gang_share) if c.tasks else "–", amount(c.gpu_hours), *said]
-
-    return DataTable(
-        ["class", "tasks", "gangs", "GPU-hours", "runs, median", "runs, p90", "runs, p99", "runs, mean"],
-        [row(NAMES[c.priority], c) for c in seen.classes],
-        note="Gangs: tasks of more than one pod; all pods start together.",
-    )
 
 
 def demand_chart(seen: Inspection) -> Chart:
@@ -259,15 +222,15 @@ def _load(seen: Inspection, pool: PoolLoad) -> Chart:
         {
             "type": "scatter",
             "mode": "lines",
-            "name": "cards",
+            "name": "GPUs of the pool",
             "x": [x[0], x[-1]],
             "y": [pool.cards, pool.cards],
             "line": {"dash": "dash", "color": CAPACITY, "width": 2},
-            "hovertemplate": "%{y:,.0f} cards",
+            "hovertemplate": "%{y:,.0f} GPUs",
         }
     )
     return Chart(
-        f"{pool.gpu_model}: GPUs asked against {pool.cards:,} cards",
+        f"{pool.gpu_model}: GPUs asked for against {pool.cards:,} GPUs of the pool",
         f"Above the dashed line tasks have to wait, {_resolution(seen)}.",
         data,
         {

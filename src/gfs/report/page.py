@@ -1,8 +1,8 @@
 """One self-contained HTML page: text, tables and Plotly charts that work offline.
 
 Charts are plain Plotly figures (data and layout). Plotly's own code is embedded once; colours of text and
-grid follow the reader's light or dark setting, and paper is always light. A `Pick` inside a figure stands for
-values among which the reader chooses with a `Chooser`.
+grid follow the reader's light or dark setting, and paper is always light. A `Selected` inside a figure stands for
+values among which the reader chooses with a `SelectorBar`.
 """
 
 from __future__ import annotations
@@ -13,12 +13,33 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
+from gfs.domain.text import printable
 from gfs.files import write_text
 from gfs.report.assets import SCRIPT, STYLE
+from gfs.report.table import Column, DataTable
+
+__all__ = [
+    "Block",
+    "Chart",
+    "DataTable",
+    "Details",
+    "PageSection",
+    "Paragraph",
+    "Selected",
+    "Selector",
+    "SelectorBar",
+    "Tile",
+    "build_page",
+    "write_page",
+]
+
+SIGNS: Final = {"recommended": " ★", "missed": " !"}
+DENSE: Final = 9
+"""Columns from which a table is set smaller, so that all are seen on a screen of 1280 pixels."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,20 +56,7 @@ class Chart:
 
 
 @dataclass(frozen=True, slots=True)
-class DataTable:
-    """A table. The first column names the row."""
-
-    header: Sequence[str]
-    rows: Sequence[Sequence[str]]
-    best: frozenset[tuple[int, int]] = frozenset()
-    """(row, column) of the cells to mark as best."""
-    hints: Sequence[str] = ()
-    """What each column means, shown when pointed at."""
-    note: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Figure:
+class Tile:
     """One number that matters, and how it changed."""
 
     label: str
@@ -59,7 +67,7 @@ class Figure:
 
 
 @dataclass(frozen=True, slots=True)
-class Words:
+class Paragraph:
     """A paragraph; `lead` sets it larger."""
 
     text: str
@@ -75,11 +83,11 @@ class Details:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class Selector:
     """Something for the reader to choose."""
 
     name: str
-    """What a `Pick` calls it."""
+    """What a `Selected` calls it."""
     label: str
     options: Sequence[str]
     chosen: int = 0
@@ -87,32 +95,32 @@ class Choice:
 
 
 @dataclass(frozen=True, slots=True)
-class Chooser:
-    """A row of choices; every chart of the page that has a `Pick` of theirs follows."""
+class SelectorBar:
+    """A row of selectors; every chart of the page that has a `Selected` of theirs follows."""
 
-    choices: Sequence[Choice]
+    selectors: Sequence[Selector]
 
 
 @dataclass(frozen=True, slots=True)
-class Pick:
-    """A value inside a chart that depends on choices: `of` has a level of nesting for each of them."""
+class Selected:
+    """A value inside a chart that depends on selectors: `of` has a level of nesting for each of them."""
 
     by: tuple[str, ...]
     of: Sequence[Any]
 
 
-Block = Chart | Chooser | DataTable | Words | Details | tuple[Figure, ...]
+Block = Chart | SelectorBar | DataTable | Paragraph | Details | tuple[Tile, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Section:
+class PageSection:
     """A heading and what stands below it."""
 
     title: str
     blocks: Sequence[Block] = field(default=())
 
 
-def build_page(title: str, subtitle: str, sections: Iterable[Section]) -> str:
+def build_page(title: str, subtitle: str, sections: Iterable[PageSection]) -> str:
     """Put a page together as one HTML text that loads nothing from elsewhere."""
     from plotly.offline import get_plotlyjs
 
@@ -126,8 +134,8 @@ def build_page(title: str, subtitle: str, sections: Iterable[Section]) -> str:
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         '<link rel="icon" href="data:,">\n'
-        f"<title>{html.escape(title)}</title>\n<style>{STYLE}</style>\n{script}</head>\n<body>\n"
-        f"<header><h1>{html.escape(title)}</h1><p>{html.escape(subtitle)}</p></header>\n<main>\n{body}\n</main>\n"
+        f"<title>{_text(title)}</title>\n<style>{STYLE}</style>\n{script}</head>\n<body>\n"
+        f"<header><h1>{_text(title)}</h1><p>{_text(subtitle)}</p></header>\n<main>\n{body}\n</main>\n"
         f"<script>const figures={payload};\n{SCRIPT}</script>\n</body>\n</html>\n"
     )
 
@@ -139,7 +147,7 @@ def write_page(text: str, out: Path) -> None:
 
 def plain(value: object) -> object:
     """Numbers of NumPy as JSON, to five digits: a chart shows no more, and the page stays small. NaN is a gap."""
-    if isinstance(value, Pick):
+    if isinstance(value, Selected):
         return {"pick": value.by, "of": value.of}
     if isinstance(value, np.ndarray):
         if value.dtype.kind == "f":
@@ -160,9 +168,9 @@ def _short(value: float) -> float | int | None:
     return int(short) if short.is_integer() else short
 
 
-def _section(section: Section, charts: list[Chart]) -> str:
+def _section(section: PageSection, charts: list[Chart]) -> str:
     parts = [_block(b, charts) for b in section.blocks]
-    title = html.escape(section.title)
+    title = _text(section.title)
     return f'<section>\n<h2>{title}</h2>\n<div class="grid">\n{"".join(parts)}</div>\n</section>'
 
 
@@ -170,61 +178,87 @@ def _block(block: Block, charts: list[Chart]) -> str:
     match block:
         case Chart():
             charts.append(block)
-            label = html.escape(block.title, quote=True)
+            label = _text(block.title)
             return (
-                f'<figure class="{"wide" if block.wide else "half"}"><h3>{html.escape(block.title)}</h3>'
+                f'<figure class="{"wide" if block.wide else "half"}"><h3>{_text(block.title)}</h3>'
                 f'<div class="chart" role="img" aria-label="{label}" style="height:{block.height}px"></div>'
-                f"<figcaption>{html.escape(block.caption)}</figcaption></figure>\n"
+                f"<figcaption>{_text(block.caption)}</figcaption></figure>\n"
             )
-        case Chooser():
-            return f'<div class="chooser">{"".join(_choice(c) for c in block.choices)}</div>\n'
+        case SelectorBar():
+            return f'<div class="selectors">{"".join(_selector(c) for c in block.selectors)}</div>\n'
         case DataTable():
             return _table(block)
-        case Words():
-            return f'<p class="{"lead" if block.lead else "words"}">{html.escape(block.text)}</p>\n'
+        case Paragraph():
+            return f'<p class="{"lead" if block.lead else "words"}">{_text(block.text)}</p>\n'
         case Details():
-            return (
-                f"<details><summary>{html.escape(block.title)}</summary>"
-                f"<pre>{html.escape(block.text)}</pre></details>\n"
-            )
+            return f"<details><summary>{_text(block.title)}</summary><pre>{_text(block.text)}</pre></details>\n"
         case _:
-            return f'<div class="figures">{"".join(_figure(f) for f in block)}</div>\n'
+            return f'<div class="tiles">{"".join(_tile(t) for t in block)}</div>\n'
 
 
-def _choice(choice: Choice) -> str:
+def _selector(selector: Selector) -> str:
     options = "".join(
-        f'<option value="{i}"{" selected" if i == choice.chosen else ""}>{html.escape(text)}</option>'
-        for i, text in enumerate(choice.options)
+        f'<option value="{i}"{" selected" if i == selector.chosen else ""}>{_text(text)}</option>'
+        for i, text in enumerate(selector.options)
     )
-    name = html.escape(choice.name, quote=True)
-    select = f'<select data-choice="{name}" autocomplete="off">{options}</select>'
-    return f"<label><span>{html.escape(choice.label)}</span>{select}</label>"
+    name = _text(selector.name)
+    select = f'<select data-selector="{name}" autocomplete="off">{options}</select>'
+    return f"<label><span>{_text(selector.label)}</span>{select}</label>"
 
 
-def _figure(figure: Figure) -> str:
-    tone = {True: "good", False: "bad", None: "even"}[figure.good]
+def _tile(tile: Tile) -> str:
+    tone = {True: "good", False: "bad", None: "even"}[tile.good]
     return (
-        f'<div class="figure {tone}"><span class="label">{html.escape(figure.label)}</span>'
-        f'<span class="value">{html.escape(figure.value)}</span>'
-        f'<span class="detail">{html.escape(figure.detail)}</span></div>'
+        f'<div class="tile {tone}"><span class="label">{_text(tile.label)}</span>'
+        f'<span class="value">{_text(tile.value)}</span>'
+        f'<span class="detail">{_text(tile.detail)}</span></div>'
     )
 
 
 def _table(table: DataTable) -> str:
-    hints = [*table.hints, *[""] * len(table.header)]
+    """All columns; where the page is narrow the table scrolls under its first column."""
+    columns, best = table.every_column, table.marked()
     head = "".join(
-        f'<th scope="col" title="{html.escape(hint, quote=True)}">{html.escape(h)}</th>'
-        for h, hint in zip(table.header, hints, strict=False)
+        f'<th scope="col"{_aligned(c, i < table.names)} title="{_text(c.help)}">{_heading(c)}</th>'
+        for i, c in enumerate(columns)
     )
     rows = []
-    for i, row in enumerate(table.rows):
-        cells = [f'<th scope="row">{html.escape(row[0])}</th>'] if row else []
-        for j, text in enumerate(row[1:], 1):
-            mark = ' class="best"' if (i, j) in table.best else ""
-            star = " ★" if mark else ""
-            cells.append(f"<td{mark}>{html.escape(text)}{star}</td>")
-        rows.append(f"<tr>{''.join(cells)}</tr>")
-    note = f'<p class="note">{html.escape(table.note)}</p>' if table.note else ""
+    for i, row in enumerate(table.texts()):
+        mark = table.marks.get(i)
+        sign = SIGNS[mark] if mark else ""
+        cells = []
+        for j, (column, text) in enumerate(zip(columns, row, strict=False)):
+            name = j < table.names
+            if name:
+                sign_here = sign if j == table.names - 1 else ""
+                cells.append(f'<th scope="row"{_aligned(column, name)}>{_text(text)}{sign_here}</th>')
+                continue
+            starred = (i, j) in best
+            kind = ' class="best"' if starred else _aligned(column, name)
+            cells.append(f"<td{kind}>{_text(text)}{' ★' if starred else ''}</td>")
+        rows.append(f'<tr class="{mark}">{"".join(cells)}</tr>' if mark else f"<tr>{''.join(cells)}</tr>")
+    lines = ["★ best of its column."] if best else []
+    lines += [table.note] if table.note else []
+    lines += [f"{line}." for line in table.legend()]
+    note = f'<p class="note">{_text(chr(10).join(lines))}</p>' if lines else ""
+    title = f"<caption>{_text(table.title)}</caption>" if table.title else ""
+    dense = " dense" if len(columns) > DENSE else ""
     return (
-        f'<div class="table"><table><thead><tr>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table></div>{note}\n'
+        f'<div class="table{dense}"><table>{title}<thead><tr>{head}</tr></thead>'
+        f"<tbody>{''.join(rows)}</tbody></table></div>{note}\n"
     )
+
+
+def _heading(column: Column) -> str:
+    """The unit stays whole."""
+    header = _text(column.header).replace("\n", "<br>")
+    return f'{header} <span class="unit">[{_text(column.unit.label)}]</span>' if column.unit.label else header
+
+
+def _aligned(column: Column, name: bool) -> str:
+    return ' class="text"' if name or column.left or column.wrap else ""
+
+
+def _text(text: str) -> str:
+    """Names of any kind as text of a page."""
+    return html.escape(printable(text), quote=True)

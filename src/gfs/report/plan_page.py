@@ -8,71 +8,52 @@ from pathlib import Path
 from typing import Any
 
 from gfs.report.charts import FINE_TEXT, FINE_TICKS, time_unit
-from gfs.report.columns import amount, percent, short_seconds
-from gfs.report.page import Chart, DataTable, Details, Figure, Section, Words, build_page, write_page
+from gfs.report.columns import NODES, PLAN_EVERY, PLAN_OTHERS, PLAN_SOLD, SETTING, amount, money, percent, short_seconds
+from gfs.report.page import Chart, Details, PageSection, Paragraph, Tile, build_page, write_page
 from gfs.report.palette import CAPACITY, HP, MISSED, SPOT, scheduler_colours
-from gfs.report.plan_view import (
-    EVERY_COLUMN,
-    NODES,
-    OTHER_COLUMNS,
-    SOLD_COLUMNS,
-    PlanColumn,
-    PlanRow,
-    PlanView,
-    money,
-)
+from gfs.report.plan_view import PlanRow, PlanView, rows_table
 
 CHOSEN = scheduler_colours(["gfs"])["gfs"]
-SETTING = ("p", "H [h]", "eta")
 
 
 def plan_page(view: PlanView, out: Path) -> None:
     """Write the page; raises InputError when it cannot be written."""
+    missed = f"★ recommended, ! over {percent(view.target)} evicted."
+    nodes = rows_table("", ("cluster",), view.nodes, (NODES, *PLAN_OTHERS), missed)
     sections = [
-        Section("The answer", [Words(view.answer, lead=True), _figures(view)]),
-        Section("Settings", [_plane(view), _table(SETTING, view.settings, EVERY_COLUMN)]),
-        Section("Against today", [_table(("quota",), view.today, EVERY_COLUMN)]),
-        Section("Other nodes", [*_node_bars(view), _table(("cluster",), view.nodes, (NODES, *OTHER_COLUMNS))]),
-        Section(
+        PageSection("The answer", [Paragraph(view.answer, lead=True), _figures(view)]),
+        PageSection("Settings", [_plane(view), rows_table("", SETTING, view.settings, PLAN_EVERY, missed)]),
+        PageSection("Against today", [rows_table("", ("quota",), view.today, PLAN_EVERY, missed)]),
+        PageSection("Other nodes", [*_node_bars(view), nodes]),
+        PageSection(
             "What could be sold",
             [
-                Words(
+                Paragraph(
                     f"Spot work counts as sold if evictions stay within {percent(view.target)} of the runs and the"
                     f" mean wait within {short_seconds(view.max_wait)}."
                 ),
                 _demand_chart(view),
-                _table(("spot work",), view.demand, SOLD_COLUMNS),
-                Words("Each guarantee with its best setting, at the spot work of the trace:"),
-                _table(SETTING, view.guarantees, SOLD_COLUMNS),
-                Words(f"Prices: {view.prices}"),
+                rows_table("", ("spot work",), view.demand, PLAN_SOLD, "! not sold."),
+                Paragraph("Each guarantee with its best setting, at the spot work of the trace:"),
+                rows_table("", SETTING, view.guarantees, PLAN_SOLD, "! not sold."),
+                Paragraph(f"Prices: {view.prices}"),
             ],
         ),
-        Section("The config file", [Details("gfs.toml", view.config)]),
+        PageSection("The config file", [Details("gfs.toml", view.config)]),
     ]
     write_page(build_page("GFS plan", view.about, sections), out)
 
 
-def _figures(view: PlanView) -> tuple[Figure, ...]:
+def _figures(view: PlanView) -> tuple[Tile, ...]:
     best = view.recommended
     fixed = view.today[1]
     waits = f"fixed quota: {short_seconds(fixed.wait)}" if fixed.figures else "of all waits of a task"
     return (
-        Figure("spot runs evicted", percent(best.evicted), f"target {percent(view.target)}", view.meets),
-        Figure("mean spot wait", short_seconds(best.wait), waits),
-        Figure("spot GPU-hours a month", amount(best.figures["spot_gpu_hours"]), "useful work"),
-        Figure("worth a month", money(best.figures["worth"]), "at assumed prices"),
+        Tile("spot runs evicted", percent(best.evicted), f"target {percent(view.target)}", view.meets),
+        Tile("mean spot wait", short_seconds(best.wait), waits),
+        Tile("spot GPU-hours a month", amount(best.figures["spot_gpu_hours"]), "useful work"),
+        Tile("worth a month", money(best.figures["worth"]), "at the prices below"),
     )
-
-
-def _table(names: Sequence[str], rows: Sequence[PlanRow], columns: Sequence[PlanColumn]) -> DataTable:
-    lines = []
-    for row in rows:
-        first, *rest = row.cells if len(names) > 1 else (row.name,)
-        lines.append([f"{first} ★" if row.recommended else first, *rest, *(c.cell(row) for c in columns)])
-    notes = [f"{row.name}: {row.remark}." for row in rows if row.remark]
-    header, hints = [*names, *(c.title for c in columns)], [*[""] * len(names), *(c.help for c in columns)]
-    marked = "★ recommended." if any(row.recommended for row in rows) else ""
-    return DataTable(header, lines, hints=hints, note=" ".join([marked, *notes]).strip())
 
 
 def _plane(view: PlanView) -> Chart:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from gfs.report.columns import NOTHING, amount, percent, short_seconds
+from gfs.report.columns import NODES, PLAN_OTHERS, PLAN_SETTINGS, PLAN_SOLD, SETTING, percent, unmarked
+from gfs.report.table import Column, DataTable, Mark, table_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,57 +64,38 @@ class PlanView:
         return next(row for row in self.settings if row.recommended)
 
 
-def money(dollars: float) -> str:
-    """Whole dollars."""
-    return f"${dollars:,.0f}"
+SHOWN: Final = 12
+"""Settings on the terminal; the page and the table of all runs have every one."""
 
 
-@dataclass(frozen=True, slots=True)
-class PlanColumn:
-    """A figure of a run."""
+def plan_tables(view: PlanView) -> list[DataTable]:
+    """What is printed of a plan, in the order of the questions."""
+    more = len(view.settings) - SHOWN
+    rest = f"; {more} more on the page" if more > 0 else ""
+    missed = f"! over {percent(view.target)} evicted"
+    return [
+        rows_table("Settings", SETTING, view.settings[:SHOWN], PLAN_SETTINGS, f"* recommended, {missed}{rest}"),
+        rows_table("Against today", ("quota",), view.today, PLAN_OTHERS, missed),
+        rows_table("Other nodes, recommended setting", ("cluster",), view.nodes, (NODES, *PLAN_OTHERS), missed),
+        rows_table("Other spot work, recommended setting", ("offered",), view.demand, PLAN_SOLD),
+        rows_table(
+            "Each guarantee with its best setting",
+            SETTING,
+            view.guarantees,
+            PLAN_SOLD,
+            f"! not sold: {missed[2:]}, or a mean wait over {view.max_wait:,.0f} s\nworth: {view.prices}",
+        ),
+    ]
 
-    title: str
-    key: str
-    text: Callable[[float], str]
-    help: str
 
-    def cell(self, row: PlanRow) -> str:
-        """The figure as text."""
-        value = row.figures.get(self.key)
-        return NOTHING if value is None else self.text(value)
-
-
-WAIT: Final = PlanColumn("spot wait mean", "spot_jqt_mean", short_seconds, "All waits of a spot task")
-WAIT_99: Final = PlanColumn("spot wait p99", "spot_jqt_p99", short_seconds, "99% of spot tasks waited less")
-EVICTED: Final = PlanColumn(
-    "evicted of runs", "spot_eviction_rate", percent, "Evictions / spot runs: the target's rate"
-)
-BROKEN: Final = PlanColumn(
-    "periods broken",
-    "spot_evictions_per_guarantee_period",
-    percent,
-    "Evictions / (evictions + completed guarantee periods)",
-)
-KEPT: Final = PlanColumn(
-    "promises kept", "spot_guarantee_hit_rate", percent, "Spot runs not evicted within their guaranteed hours"
-)
-WASTED: Final = PlanColumn("wasted GPU-h", "spot_wasted_gpu_hours", amount, "GPU-hours lost to evictions")
-HP_WAIT: Final = PlanColumn("HP wait mean", "hp_jqt_mean", short_seconds, "Queuing time of HP tasks")
-USED: Final = PlanColumn("cards in use", "allocation_rate", percent, "Cards allocated over time")
-GPU_HOURS: Final = PlanColumn(
-    "GPU-h a month", "spot_gpu_hours", amount, "Useful spot GPU-hours delivered while tasks were submitted"
-)
-GUARANTEED: Final = PlanColumn(
-    "guaranteed GPU-h", "guaranteed_gpu_hours", amount, "GPU-hours a month of completed guarantee periods"
-)
-WORTH: Final = PlanColumn("worth a month", "worth", money, "Useful spot GPU-hours at the assumed prices")
-LOST: Final = PlanColumn("wasted a month", "wasted_worth", money, "Wasted spot GPU-hours at the assumed prices")
-NODES: Final = PlanColumn("nodes", "nodes", amount, "Nodes of the cluster")
-
-SETTING_COLUMNS: Final = (EVICTED, WAIT, WAIT_99, BROKEN, KEPT, WASTED, HP_WAIT, USED)
-"""Of every setting; a page has those below as well."""
-OTHER_COLUMNS: Final = (EVICTED, WAIT, WAIT_99, KEPT, WASTED, HP_WAIT, USED, GPU_HOURS)
-"""Of the recommended setting beside others."""
-SOLD_COLUMNS: Final = (EVICTED, WAIT, KEPT, GPU_HOURS, GUARANTEED, WORTH)
-"""Of what is sold."""
-EVERY_COLUMN: Final = (*SETTING_COLUMNS, GPU_HOURS, GUARANTEED, WORTH, LOST)
+def rows_table(
+    title: str, names: Sequence[Column | str], rows: Sequence[PlanRow], columns: Sequence[Column], note: str = ""
+) -> DataTable:
+    """Runs of a plan as a table; the recommended one is marked in place of the best values."""
+    labels = [row.cells if len(names) > 1 else (row.name,) for row in rows]
+    table = table_of(names, labels, unmarked(columns), [row.figures for row in rows])
+    marks: dict[int, Mark] = {i: "missed" for i, row in enumerate(rows) if not row.keeps}
+    marks |= {i: "recommended" for i, row in enumerate(rows) if row.recommended}
+    remarks = [f"{row.name}: {row.remark}" for row in rows if row.remark]
+    note = "\n".join([*([note] if note else []), *remarks])
+    return DataTable(table.columns, table.rows, title=title, note=note, names=len(names), marks=marks)

@@ -1,50 +1,78 @@
-"""The coming hours of demand in the terminal: a table of what is expected and its bounds."""
+"""The coming hours of demand as tables: what is expected and its bounds."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 import numpy as np
-from rich.table import Table
-from rich.text import Text
 
-from gfs.report.columns import NOTHING
 from gfs.report.prediction import Prediction
-from gfs.report.tables import narrow_table
+from gfs.report.table import GPUS, Cell, Column, DataTable
 
-MOST_COLUMNS = 6
+MOST_COLUMNS: Final = 6
 """Hours that fit a terminal of 80 columns."""
-LONGEST_NAME = 24
+NO_SUM: Final = "bounds of several series do not add up to the bound of their sum"
+PEAK: Final = Column("peak", unit=GPUS, help="bound of the highest demand of all these hours at once", explain=True)
+LAST: Final = Column("last hour", unit=GPUS, help="demand of the last known hour")
 
 
-def prediction_table(said: Prediction, top: int) -> Table:
+def prediction_table(prediction: Prediction, top: int) -> DataTable:
     """A row for what is expected and one for every bound: of the largest series, then of the pools."""
-    shown = shown_hours(said.hours)
-    table = narrow_table(f"GPUs wanted: the next {said.hours} h" if said.hours > 1 else "GPUs wanted: the next hour")
-    table.add_column("", style="bold", max_width=LONGEST_NAME, overflow="fold")
-    table.add_column("", no_wrap=True)
-    clock, end = said.clock, said.history.end
-    for title in ("last", *(f"+{h} h\n{clock.short(end + h - 1)}" for h in shown), "peak"):
-        header = "\n".join(f"  {line}" for line in title.split("\n"))
-        table.add_column(header, justify="right", no_wrap=True, vertical="top")
-    order = said.largest_first()
+    shown = shown_hours(prediction.hours)
+    order = prediction.largest_first()
+    rows: list[list[Cell]] = []
+    breaks = set()
     for row in order[:top]:
-        table.add_section()
-        last = _gpus(said.history.gpus[row, -1])
-        table.add_row(Text(str(said.history.keys[row])), " expected", last, *_cells(said.expected[row], shown), "")
-        for p, values in said.bounds.items():
-            peak = _gpus(said.peaks[p][row])
-            table.add_row("", f" {p:g} bound", "", *_cells(values[row], shown), peak)
-    for total in said.totals:
-        table.add_section()
-        rows = list(total.rows)
-        name = f"all {len(rows)} on {total.gpu_model}"
-        last = _gpus(said.history.gpus[rows, -1].sum())
-        table.add_row(Text(name), " expected", last, *_cells(total.expected, shown), "")
-        for p, value in total.peaks.items():
-            table.add_row("", f" {p:g} bound", "", *[NOTHING] * len(shown), _gpus(value))
-    table.caption = "\n".join(_remarks(said, len(shown), len(order) - top))
-    return table
+        breaks.add(len(rows))
+        last = float(prediction.history.gpus[row, -1])
+        name = str(prediction.history.keys[row])
+        rows.append([name, "expected", last, *_at(prediction.expected[row], shown), ""])
+        for p, values in prediction.bounds.items():
+            rows.append(["", f"{p:g} bound", "", *_at(values[row], shown), float(prediction.peaks[p][row])])
+    for total in prediction.totals:
+        breaks.add(len(rows))
+        of = list(total.rows)
+        last = float(prediction.history.gpus[of, -1].sum())
+        name = f"all {len(of)} on {total.gpu_model}"
+        rows.append([name, "expected", last, *_at(total.expected, shown), ""])
+        rows += [["", f"{p:g} bound", "", *[None] * len(shown), value] for p, value in total.peaks.items()]
+    columns: list[Column | str] = ["series", Column("", left=True), LAST, *_hours(prediction, shown), PEAK]
+    return DataTable(
+        columns,
+        rows,
+        title=f"Demand of the next {prediction.hours} h" if prediction.hours > 1 else "Demand of the next hour",
+        note="\n".join(_remarks(prediction, len(shown), len(order) - top)),
+        names=2,
+        breaks=frozenset(breaks),
+    )
+
+
+def whole_table(prediction: Prediction, order: Sequence[int]) -> DataTable:
+    """One row per series, with all hours: for a page."""
+    hours = range(1, prediction.hours + 1)
+    rows: list[list[Cell]] = [
+        [
+            str(prediction.history.keys[row]),
+            float(prediction.history.gpus[row, -1]),
+            *(float(values[row]) for values in prediction.peaks.values()),
+            *_at(prediction.expected[row], hours),
+        ]
+        for row in order
+    ]
+    rows += [
+        [
+            f"all {len(total.rows)} on {total.gpu_model}",
+            float(prediction.history.gpus[list(total.rows), -1].sum()),
+            *(total.peaks.get(p) for p in prediction.bounds),
+            *_at(total.expected, hours),
+        ]
+        for total in prediction.totals
+    ]
+    peaks = [Column(f"peak, {p:g} bound", unit=GPUS, help=PEAK.help) for p in prediction.bounds]
+    note = f"Expected GPUs of every hour; peak: {PEAK.help}."
+    note += f" {NO_SUM.capitalize()}." if prediction.totals else ""
+    return DataTable(["series", LAST, *peaks, *_hours(prediction, hours)], rows, note=note)
 
 
 def shown_hours(hours: int) -> list[int]:
@@ -53,24 +81,24 @@ def shown_hours(hours: int) -> list[int]:
     return [int(h) for h in np.rint(np.linspace(1, hours, count))]
 
 
-def _remarks(said: Prediction, columns: int, more: int) -> list[str]:
-    remarks = ["peak: bound of the highest demand of all these hours at once"]
-    if columns < said.hours:
-        remarks.append(f"{columns} of {said.hours} hours are shown; --out FILE.csv has all")
+def _hours(prediction: Prediction, shown: Sequence[int]) -> list[Column]:
+    """A column for each hour ahead, with its date where it is known."""
+    clock, end = prediction.clock, prediction.history.end
+    return [Column(f"+{h} h\n{clock.short(end + h - 1)}", unit=GPUS) for h in shown]
+
+
+def _remarks(prediction: Prediction, columns: int, more: int) -> list[str]:
+    remarks = []
+    if columns < prediction.hours:
+        remarks.append(f"{columns} of {prediction.hours} hours are shown; --out FILE.csv has all")
     if more > 0:
         remarks.append(f"... and {more:,} smaller series; --top N shows more, --json FILE has all")
-    if said.totals:
-        known = any(total.peaks for total in said.totals)
-        remarks.append("bounds of several series do not add up to the bound of their sum")
-        if not known:
-            remarks.append(f"{said.model} knows no bound of a sum")
+    if prediction.totals:
+        remarks.append(NO_SUM)
+        if not any(total.peaks for total in prediction.totals):
+            remarks.append(f"{prediction.model} knows no bound of a sum")
     return remarks
 
 
-def _cells(values: Sequence[float] | np.ndarray, shown: Sequence[int]) -> list[str]:
-    return [_gpus(values[h - 1]) for h in shown]
-
-
-def _gpus(value: float) -> str:
-    """Whole GPUs, of few also the tenths."""
-    return f"{value:,.0f}" if value >= 99.95 else f"{value:.1f}"
+def _at(values: Sequence[float] | np.ndarray, shown: Sequence[int]) -> list[float]:
+    return [float(values[h - 1]) for h in shown]

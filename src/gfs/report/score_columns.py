@@ -1,80 +1,58 @@
-"""The figures by which forecasters are judged: how they are written, and which value is best.
-
-Shared by the terminal table and the HTML table, so that both always say the same.
-"""
+"""The figures by which forecasters are judged, and the tables of them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from gfs.forecasting.evaluation import Scores
+from gfs.report.table import MILLISECONDS, Column, DataTable, Unit, table_of
 
-
-@dataclass(frozen=True, slots=True)
-class ScoreColumn:
-    """One column: a score, how it is written, and what it should be."""
-
-    title: str
-    score: str
-    digits: int
-    help: str
-    unit: str = ""
-    scale: float = 1.0
-    target: float = 0.0
-    """The best value is the one nearest to this."""
-
-    def text(self, scores: Scores) -> str:
-        """The score as it is shown."""
-        value = self.scale * getattr(scores, self.score)
-        after = self.digits if abs(value) < 100 else max(self.digits - 1, 0) if abs(value) < 1000 else 0
-        return f"{value:,.{after}f}"
-
-    def distance(self, scores: Scores) -> float:
-        """How far the score is from where it should be."""
-        return float(abs(getattr(scores, self.score) - self.target))
-
+_OF_DEMAND: Final = Unit("%", digits=2)
+_GPUS: Final = Unit("GPUs", digits=2)
+_SHARE: Final = Unit("%", 100, 1)
+_BARE: Final = Unit(digits=3)
+LOWEST: Final = "lowest"
 
 ERRORS: Final = (
-    ScoreColumn("nMAE", "nmae", 2, "Mean absolute error, % of a series' mean demand, mean over the series", "%"),
-    ScoreColumn("MAE", "mae", 2, "Mean absolute error over all series and hours", "GPUs"),
-    ScoreColumn("RMSE", "rmse", 2, "Root of the mean squared error", "GPUs"),
-    ScoreColumn("MAPE", "mape", 1, "Mean absolute error in % of what came; hours of no demand left out", "%"),
-    ScoreColumn("pinball\n0.9", "pinball_90", 2, "Loss of the 0.9 bound, % of mean demand", "%"),
-    ScoreColumn("pinball\n0.95", "pinball_95", 2, "Loss of the 0.95 bound, % of mean demand", "%"),
-    ScoreColumn("train", "train_seconds", 2, "CPU seconds of fitting", "s"),
-    ScoreColumn("forecast", "predict_ms", 2, "Time of one forecast of all series, median", "ms"),
+    Column("nMAE", "nmae", _OF_DEMAND, LOWEST, "mean absolute error, % of a series' mean demand, mean over the series"),
+    Column("MAE", "mae", _GPUS, LOWEST, "mean absolute error over all series and hours"),
+    Column("RMSE", "rmse", _GPUS, LOWEST, "root of the mean squared error"),
+    Column("MAPE", "mape", Unit("%", digits=1), LOWEST, "mean absolute error, % of actual demand, where there is any"),
+    Column("pinball 0.9", "pinball_90", _OF_DEMAND, LOWEST, "loss of the 0.9 bound, % of mean demand"),
+    Column("pinball 0.95", "pinball_95", _OF_DEMAND, LOWEST, "loss of the 0.95 bound, % of mean demand"),
+    Column("train", "train_seconds", Unit("s", digits=2), LOWEST, "CPU seconds of fitting"),
+    Column("forecast", "predict_ms", MILLISECONDS, LOWEST, "time of one forecast of all series, median"),
 )
 BOUNDS: Final = (
-    ScoreColumn("covered\n0.9", "coverage_90", 1, "Hours at or below the 0.9 bound", "%", 100, 0.9),
-    ScoreColumn("covered\n0.95", "coverage_95", 1, "Hours at or below the 0.95 bound", "%", 100, 0.95),
-    ScoreColumn("lowest\n0.95", "lowest_coverage_95", 1, "The same for the series where it is lowest", "%", 100, 0.95),
-    ScoreColumn("MAQE\n0.9", "maqe_90", 3, "Mean over the series of |covered share - 0.9|"),
-    ScoreColumn("MAQE\n0.95", "maqe_95", 3, "Mean over the series of |covered share - 0.95|"),
-    ScoreColumn(
-        "peak\ncovered",
-        "peak_coverage_95",
-        1,
-        "How often the highest demand of the horizon was at or below its 0.95 bound",
-        "%",
-        100,
-        0.95,
-    ),
-    ScoreColumn(
-        "peak\nover",
+    Column("covered 0.9", "coverage_90", _SHARE, 0.9, "hours at or below the 0.9 bound"),
+    Column("covered 0.95", "coverage_95", _SHARE, 0.95, "hours at or below the 0.95 bound"),
+    Column("lowest 0.95", "lowest_coverage_95", _SHARE, 0.95, "the same for the series where it is lowest"),
+    Column("MAQE 0.9", "maqe_90", _BARE, LOWEST, "mean over the series of |covered share - 0.9|"),
+    Column("MAQE 0.95", "maqe_95", _BARE, LOWEST, "mean over the series of |covered share - 0.95|"),
+    Column("peak covered", "peak_coverage_95", _SHARE, 0.95, "how often the highest demand was within its 0.95 bound"),
+    Column(
+        "peak over",
         "over_reserved_95",
-        1,
-        "How far that bound lay above the highest demand, % of mean demand: cards kept free in vain",
-        "%",
+        Unit("%", digits=1),
+        LOWEST,
+        "how far that bound lay above it, % of mean demand: GPUs kept free in vain",
     ),
 )
+LEGENDS: Final = {
+    ERRORS: "nMAE: mean absolute error in % of mean demand; MAE, RMSE: in GPUs; MAPE: in % of\n"
+    "actual demand; pinball: loss of the bound, lower is better",
+    BOUNDS: "covered: hours at or below the bound, which should be its probability; lowest:\n"
+    "of the worst series; MAQE: mean |covered - probability|; peak: highest demand of\n"
+    "the horizon; over: how far its bound lay above it, % of mean demand",
+}
 
 
-def best_scores(column: ScoreColumn, rows: Sequence[Scores]) -> frozenset[int]:
-    """Rows that read like the best one; none when all read the same."""
-    texts = [column.text(scores) for scores in rows]
-    if len(set(texts)) < 2:
-        return frozenset()
-    best = min(range(len(rows)), key=lambda i: column.distance(rows[i]))
-    return frozenset(i for i, text in enumerate(texts) if text == texts[best])
+def score_tables(scores: Mapping[str, Scores]) -> tuple[DataTable, DataTable]:
+    """How far forecasts are off, and whether their bounds hold."""
+    return _table("Errors and time", ERRORS, scores), _table("Upper bounds", BOUNDS, scores)
+
+
+def _table(title: str, columns: Sequence[Column], scores: Mapping[str, Scores]) -> DataTable:
+    table = table_of(["forecaster"], ([name] for name in scores), columns, scores.values())
+    return DataTable(table.columns, table.rows, title=title, note=LEGENDS[tuple(columns)])

@@ -53,6 +53,10 @@ class Result(Protocol):
         """The quota over time, if there was one."""
 
     @property
+    def quota_in_force(self) -> str:
+        """What limited spot tasks, in words."""
+
+    @property
     def parameters(self) -> Any:
         """A mapping, or something with `to_dict()`."""
 

@@ -1,4 +1,4 @@
-"""Demand as a picture of a few lines of text: bars for what came, shades for the bounds of what will come."""
+"""Demand as a picture of a few lines of text: bars for actual demand, shades for the bounds of what is forecast."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ NEAR, FAR = "▒", "░"
 """Up to the lower and up to the upper bound."""
 
 
-def plot_key(said: Prediction) -> str:
+def plot_key(prediction: Prediction) -> str:
     """What the signs mean."""
-    width = _width(said)
+    width = _width(prediction)
     column = "an hour" if width == 1 else f"the highest of {width} h"
-    low, high = (f"{p:g}" for p in (min(said.bounds), max(said.bounds)))
-    shades = f"{NEAR} to the {low} bound" + (f"   {FAR} to the {high} bound" if high != low else "")
-    return f"a column: {column}   █ came │ expected   {shades}"
+    low, high = (f"{p:g}" for p in (min(prediction.bounds), max(prediction.bounds)))
+    shades = f"{NEAR} to the {low} bound" + (f"  {FAR} to the {high} bound" if high != low else "")
+    return f"a column: {column}  █ actual │ expected  {shades}"
 
 
-def text_plot(said: Prediction, row: int) -> Text:
+def text_plot(prediction: Prediction, row: int) -> Text:
     """The last day and the coming hours of a series, each hour a column; the highest and the lowest line named."""
-    width = _width(said)
-    past = _columns(said.history.gpus[row, -PAST * width :], width, from_end=True)
-    bounds = list(said.bounds.values())
-    expected, near, far = (_columns(v[row], width) for v in (said.expected, bounds[0], bounds[-1]))
+    width = _width(prediction)
+    past = _columns(prediction.history.gpus[row, -PAST * width :], width, from_end=True)
+    bounds = list(prediction.bounds.values())
+    expected, near, far = (_columns(v[row], width) for v in (prediction.expected, bounds[0], bounds[-1]))
     low, high = _range(np.concatenate([past, expected, far]))
     labels = [amount(high), amount(low)]
     margin = max(map(len, labels))
@@ -44,7 +44,7 @@ def text_plot(said: Prediction, row: int) -> Text:
         """In lines above the lowest."""
         return np.clip((values - low) / (high - low), 0.0, 1.0) * ROWS
 
-    text = Text(f"{said.history.keys[row]}\n", style="bold", no_wrap=True)
+    text = Text(f"{prediction.history.keys[row]}\n", style="bold", no_wrap=True)
     text.truncate(margin + 2 + PAST + len(expected) + 8, overflow="ellipsis")
     levels = level(past), level(expected), level(near), level(far)
     for line in reversed(range(ROWS)):
@@ -58,9 +58,9 @@ def text_plot(said: Prediction, row: int) -> Text:
     return text
 
 
-def _width(said: Prediction) -> int:
+def _width(prediction: Prediction) -> int:
     """Hours in a column."""
-    return -(-said.hours // MOST_COLUMNS)
+    return -(-prediction.hours // MOST_COLUMNS)
 
 
 def _columns(values: Floats, width: int, *, from_end: bool = False) -> Floats:

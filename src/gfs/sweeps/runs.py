@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from gfs.assembly.result import RunResult
 from gfs.batch.job import JobResult
 from gfs.batch.simulation import SimulationJob, Value
-from gfs.domain.units import HOUR
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,18 +32,5 @@ class SweepRun(SimulationJob):
 
 
 def figures_of(result: RunResult) -> JobResult:
-    """The metrics as columns of a table: `hp_` and `spot_` before those of a class.
-
-    `goodput`: useful GPU-hours as a share of all GPU-hours of the pool.
-    """
-    values = result.metrics.to_dict()
-    first, last = result.metrics.span
-    gpu_hours = sum(result.workload.capacity().values()) * (last - first) / HOUR
-    return {
-        **{f"hp_{name}": value for name, value in values["hp"].items()},
-        **{f"spot_{name}": value for name, value in values["spot"].items()},
-        "allocation_rate": values["allocation_rate_total"],
-        "useful_gpu_hours": values["useful_gpu_hours"],
-        "goodput": values["useful_gpu_hours"] / gpu_hours if gpu_hours else 0.0,
-        "objective": values["objective"],
-    }
+    """The metrics as columns of a table: `hp_` and `spot_` before those of a class."""
+    return result.metrics.figures()

@@ -15,7 +15,7 @@ from gfs.batch.simulation import Value
 from gfs.domain.errors import InputError
 from gfs.files import write_atomically
 
-GOALS = {"spot_eviction_rate": False, "spot_jqt_mean": False, "goodput": True}
+GOALS = {"spot_eviction_rate": False, "spot_jqt_mean": False, "goodput_rate": True}
 """What is weighed against each other; True: more is better."""
 SCENARIO = ("spot_scale", "node_share")
 """What varied and is no setting: settings compete within the same scenario only."""

@@ -7,6 +7,7 @@ work would be done if no task waited. A run that lasts beyond it counts by the s
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -31,13 +32,15 @@ class Delivered:
     guaranteed_gpu_hours: float
     """GPU-hours a month of guarantee periods that were completed."""
     worth: float
-    """The useful GPU-hours at the assumed prices, US dollars a month."""
+    """The useful GPU-hours at the given prices, US dollars a month."""
     wasted_worth: float
     """GPU-hours that spot tasks held and lost, at the same prices, US dollars a month."""
 
 
-def delivered(events: pa.Table, workload: Workload, rules: ExecutionRules) -> Delivered:
-    """Work it out from an event log."""
+def delivered(
+    events: pa.Table, workload: Workload, rules: ExecutionRules, prices: Mapping[str, float] | None = None
+) -> Delivered:
+    """Work it out from an event log; without `prices` at the assumed ones."""
     tasks, runs = TaskColumns.of(workload), runs_table(events, workload)
     if not len(runs.task):
         return Delivered(0.0, 0.0, 0.0, 0.0, 0.0)
@@ -54,7 +57,8 @@ def delivered(events: pa.Table, workload: Workload, rules: ExecutionRules) -> De
     promised = np.maximum(tasks.guarantee[runs.task], EPS)
     # One that finishes inside a guarantee period completes that one too (docs/concepts/metrics.md).
     whole = np.where(runs.finished, length, np.floor((length + EPS) / promised) * promised)
-    prices = np.asarray([price_of(model, default_prices()) for model in tasks.models])[tasks.model[runs.task]]
+    table = default_prices() if prices is None else prices
+    price = np.asarray([price_of(model, table) for model in tasks.models])[tasks.model[runs.task]]
     a_month = HOURS_PER_MONTH * HOUR / (end - start)
 
     def hours(gpu_seconds: Floats) -> float:
@@ -64,6 +68,6 @@ def delivered(events: pa.Table, workload: Workload, rules: ExecutionRules) -> De
         period_hours=(end - start) / HOUR,
         spot_gpu_hours=hours(useful),
         guaranteed_gpu_hours=hours(tasks.gpus[runs.task] * whole),
-        worth=hours(useful * prices),
-        wasted_worth=hours(wasted * prices),
+        worth=hours(useful * price),
+        wasted_worth=hours(wasted * price),
     )

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -96,8 +96,15 @@ class Metrics:
     hp: ClassMetrics
     spot: SpotMetrics
     allocation_rate: dict[str, float]
-    """Time-weighted share of the cards of each model that is allocated to any task."""
+    """Time-weighted share of the GPUs of each model that is allocated to any task."""
     allocation_rate_total: float
+    goodput_rate: dict[str, float]
+    """The useful part of it: time-weighted share of the GPUs of each model that do work that is kept."""
+    goodput_rate_total: float
+    wasted_rate: dict[str, float]
+    """The wasted part of it: work that was lost and done again, and restarts. What is neither belongs to runs that
+    were cancelled or have not ended."""
+    wasted_rate_total: float
     useful_gpu_hours: float
     """GPU-hours of progress that was kept, counted tasks of both classes."""
     objective: float
@@ -126,6 +133,21 @@ class Metrics:
         if self.leases:
             spot.update(dict.fromkeys(PROMISES))
         return {**asdict(self), "spot": spot, "span": list(self.span)}
+
+    def figures(self) -> dict[str, Any]:
+        """The metrics of the whole pool as one row of a table: `hp_` and `spot_` before those of a class."""
+        values = self.to_dict()
+        return {
+            **{f"hp_{name}": value for name, value in values["hp"].items()},
+            **{f"spot_{name}": value for name, value in values["spot"].items()},
+            "allocation_rate": self.allocation_rate_total,
+            "goodput_rate": self.goodput_rate_total,
+            "wasted_rate": self.wasted_rate_total,
+            "useful_gpu_hours": self.useful_gpu_hours,
+            "lost": self.hp.lost + self.spot.lost,
+            "cancelled": self.hp.cancelled + self.spot.cancelled,
+            "objective": self.objective,
+        }
 
 
 def compute_metrics(
@@ -160,7 +182,8 @@ def compute_metrics(
     useful, wasted = useful_and_wasted(runs, tasks, rules)
     useful_hours = float(useful[over].sum()) / HOUR
     model_waste = np.bincount(tasks.model[runs.task[over]], wasted[over], len(tasks.models)) / HOUR
-    rates, total_rate, cards = _allocation(runs, tasks, workload, span)
+    cards = sum(workload.capacity().values())
+    allocation, goodput, waste = _pool_use(runs, tasks, rules, workload, span)
 
     jct, jqt, done = _task_times(runs, len(workload.tasks))
     done &= counted
@@ -178,8 +201,12 @@ def compute_metrics(
     return Metrics(
         hp=hp,
         spot=SpotMetrics(**asdict(spot), **eviction),
-        allocation_rate=rates,
-        allocation_rate_total=total_rate,
+        allocation_rate=allocation.by_model,
+        allocation_rate_total=allocation.total,
+        goodput_rate=goodput.by_model,
+        goodput_rate_total=goodput.total,
+        wasted_rate=waste.by_model,
+        wasted_rate_total=waste.total,
         useful_gpu_hours=useful_hours,
         objective=float(eviction["eviction_rate"])
         - (alpha * useful_hours / capacity_hours if capacity_hours > 0 else 0.0),
@@ -199,7 +226,14 @@ def useful_and_wasted(runs: Runs, tasks: TaskColumns, rules: ExecutionRules) -> 
     An evicted or lost run keeps its progress up to its last checkpoint.
     """
     gpus = tasks.gpus[runs.task]
-    progress = _progress(runs, tasks, rules)
+    saved = _saved(runs, tasks, rules, _progress(runs, tasks, rules))
+    useful, wasted = gpus * saved, gpus * (runs.length - saved)
+    useful[runs.cancelled] = wasted[runs.cancelled] = 0.0
+    return useful, wasted
+
+
+def _saved(runs: Runs, tasks: TaskColumns, rules: ExecutionRules, progress: Floats) -> Floats:
+    """Seconds of its progress that each run keeps."""
     interval = tasks.checkpoint[runs.task]
     saved = progress.copy()  # an interval of 0 saves all the time
     evicted = runs.evicted & (not rules.checkpoint_on_grace)  # a lost run has no grace in which to save
@@ -207,9 +241,7 @@ def useful_and_wasted(runs: Runs, tasks: TaskColumns, rules: ExecutionRules) -> 
     saved[steps] = 0.0
     steps &= np.isfinite(interval)  # an endless interval never saves
     saved[steps] = np.floor((progress[steps] + EPS) / interval[steps]) * interval[steps]
-    useful, wasted = gpus * saved, gpus * (runs.length - saved)
-    useful[runs.cancelled] = wasted[runs.cancelled] = 0.0
-    return useful, wasted
+    return saved
 
 
 def _progress(runs: Runs, tasks: TaskColumns, rules: ExecutionRules) -> Floats:
@@ -293,21 +325,41 @@ def _eviction_metrics(runs: Runs, tasks: TaskColumns, which: Bools, wasted_hours
     }
 
 
-def _allocation(
-    runs: Runs, tasks: TaskColumns, workload: Workload, span: tuple[float, float]
-) -> tuple[dict[str, float], float, int]:
-    """Allocation rate per model and of all cards together, and the number of cards."""
-    capacity = workload.capacity()
-    cards = sum(capacity.values())
-    seconds = span[1] - span[0]
-    if seconds <= 0 or cards == 0:
-        return dict.fromkeys(capacity, 0.0), 0.0, cards
+class PoolShare(NamedTuple):
+    """A share of the GPUs over time."""
+
+    by_model: dict[str, float]
+    total: float
+
+
+def _pool_use(
+    runs: Runs, tasks: TaskColumns, rules: ExecutionRules, workload: Workload, span: tuple[float, float]
+) -> tuple[PoolShare, PoolShare, PoolShare]:
+    """What share of the GPUs is allocated inside the span, and how much of that is useful and how much wasted.
+
+    A run restarts, then does the work that it keeps, then what it loses: each part counts by its time inside the span.
+    """
+    capacity, seconds = workload.capacity(), span[1] - span[0]
+
+    def inside(start: Floats, end: Floats) -> Floats:
+        length: Floats = np.maximum(0.0, np.minimum(end, span[1]) - np.maximum(start, span[0]))
+        return length
+
+    def share(length: Floats) -> PoolShare:
+        gpu_seconds = np.bincount(tasks.model[runs.task], tasks.gpus[runs.task] * length, len(tasks.models))
+        held = dict(zip(tasks.models, gpu_seconds.tolist(), strict=True))
+        if seconds <= 0 or not any(capacity.values()):
+            return PoolShare(dict.fromkeys(capacity, 0.0), 0.0)
+        by_model = {m: held[m] / (n * seconds) if n else 0.0 for m, n in capacity.items()}
+        return PoolShare(by_model, sum(held[m] for m in capacity) / (sum(capacity.values()) * seconds))
+
     end = runs.start + runs.length
-    inside = np.maximum(0.0, np.minimum(end, span[1]) - np.maximum(runs.start, span[0]))
-    busy = np.bincount(tasks.model[runs.task], tasks.gpus[runs.task] * inside, len(tasks.models))
-    held = dict(zip(tasks.models, busy.tolist(), strict=True))
-    rates = {m: held[m] / (n * seconds) if n else 0.0 for m, n in capacity.items()}
-    return rates, sum(held[m] for m in capacity) / (cards * seconds), cards
+    allocated = inside(runs.start, end)
+    progress = _progress(runs, tasks, rules)
+    work = end - progress
+    decided = runs.ended & ~runs.cancelled
+    useful = inside(work, work + _saved(runs, tasks, rules, progress)) * decided
+    return share(allocated), share(useful), share((allocated - useful) * decided)
 
 
 def _quota_use(quota: pa.Table, span: tuple[float, float]) -> float | None:
