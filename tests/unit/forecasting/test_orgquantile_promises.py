@@ -12,7 +12,7 @@ from gfs.forecasting.history import DemandHistory, Floats, SeriesKey
 from gfs.forecasting.naive import PERSISTENCE
 from gfs.forecasting.orgquantile.estimator import OrgQuantileEstimator
 
-PAPER_SERIES = Path(__file__).resolve().parents[3] / (
+PAPER_SERIES = Path(__file__).resolve().parents[4] / (
     "shared/data/alibaba_v2026_spot_gpu/aggregates_sultanul_ovi/outputs_extra__hourly_concurrency_top_models.csv"
 )
 HOURS = 70 * 24

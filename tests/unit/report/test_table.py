@@ -28,7 +28,7 @@ from gfs.sweeps.table import SCENARIO, SettingMeans
 from gfs.telemetry.metrics_prices import monthly_benefit, read_prices
 from gfs.workloads.inspection import inspect
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 EVIL = "\x1b[2J\x1b]0;owned\x07<img src=x onerror=alert(1)>[red]"
 """A name that clears a terminal, sets its title, and is HTML and Rich's markup as well."""
 

@@ -211,5 +211,5 @@ def test_what_is_gone_cannot_be_asked_for(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", TAKEN_OUT)
 def test_a_page_says_why_a_parameter_is_gone(name: str) -> None:
     assert name not in Parameters().to_dict()
-    page = Path(__file__).parents[2] / TAKEN_OUT[name][1]
+    page = Path(__file__).parents[3] / TAKEN_OUT[name][1]
     assert f"`{name}" in page.read_text()

@@ -15,7 +15,7 @@ from gfs.forecasting.history import DemandHistory, Floats, SeriesKey
 from gfs.forecasting.naive import PERSISTENCE
 from gfs.forecasting.orgquantile.estimator import OrgQuantileEstimator
 
-SHARED = Path(__file__).resolve().parents[3] / "shared/data"
+SHARED = Path(__file__).resolve().parents[4] / "shared/data"
 PAPER_SERIES = SHARED / (
     "alibaba_v2026_spot_gpu/aggregates_sultanul_ovi/outputs_extra__hourly_concurrency_top_models.csv"
 )
