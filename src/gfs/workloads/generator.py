@@ -1,4 +1,4 @@
-"""Made-up workloads with the statistics of published ones: seeded, and the same bytes for the same seed.
+"""Synthetic workloads with the statistics of published ones: seeded, and the same bytes for the same seed.
 
 `spot_scale` multiplies the number of spot tasks and leaves every HP task as it is. `nodes` and `days` scale
 the numbers of tasks so that the offered load stays. Offered load is what is asked for inside the window:
@@ -25,17 +25,14 @@ from gfs.workloads.calibration import figures
 from gfs.workloads.coupling import pair_durations, pick_long_tasks
 from gfs.workloads.durations import Floats
 from gfs.workloads.failures import check_failure_times, node_failures
-from gfs.workloads.levelling import level
-from gfs.workloads.longrunning import Intervals, cut, long_running
+from gfs.workloads.longrunning import cut, long_durations, starts
 from gfs.workloads.owners import owners
 from gfs.workloads.presets import PRESETS, ClassPlan, PoolPlan, preset_named
 from gfs.workloads.requests import Requests, apportion, draw_requests
-from gfs.workloads.rhythms import arrivals, window_seconds
+from gfs.workloads.rhythms import arrivals, until_closing_time, window_seconds
 
 _LARGEST_LONG_SHARE = 1 / 128
 """Share of its pool that a task that runs for weeks may hold: the weeks-long tasks are mostly small."""
-_HP_LIMIT = 0.95
-"""Share of its pool that HP tasks ask for at most at one time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +59,21 @@ class _Window:
     def tasks(self) -> float:
         """Factor on the number of tasks."""
         return self.size * self.length / self.reference
+
+    @property
+    def horizon(self) -> float:
+        """The life of the cluster that long tasks are drawn for: at least the window of the preset."""
+        return max(self.length, self.reference)
+
+    @property
+    def shown(self) -> float:
+        """How much longer that life is than what is shown of it."""
+        return self.horizon / self.length
+
+    @property
+    def shown_from(self) -> float:
+        """When in that life the window opens: its middle is shown."""
+        return math.floor((self.horizon - self.length) / 2)
 
 
 def generate(
@@ -131,51 +143,55 @@ def _draw_class(
 ) -> _Drawn:
     """All tasks of one class in one pool."""
     total = round(plan.count * scale * window.tasks)
-    capacity = window.cards * window.length
-    target = None if plan.load is None else plan.load * scale * capacity
+    target = None if plan.load is None else plan.load * scale * window.cards * window.length
     for_size, for_time, for_pairing, for_owner = rng.spawn(4)
     ordinary = total - round(total * plan.long.share_of_tasks) if plan.long else total
     long_target = None
     if target is not None and plan.long:
-        within_reach = ordinary * plan.durations.mean() * plan.mix.mean_gpus(window.cards)
-        long_target = max(target * plan.long.share_of_gpu_time, target - within_reach)
-    lasting = _long_tasks(plan, scale, window, long_target, for_time)
-    requests = draw_requests(plan.mix, ordinary + len(lasting.submit), window.cards, for_size)
+        long_target = target * plan.long.share_of_gpu_time * window.shown
+    lasting = _long_durations(plan, scale, window, long_target, for_time)
+    requests = draw_requests(plan.mix, ordinary + len(lasting), window.cards, for_size)
     gpus = requests.gpus
-    largest = max(8.0, window.cards * _LARGEST_LONG_SHARE)
-    chosen = pick_long_tasks(gpus, lasting.duration, largest, long_target, for_pairing)
+    largest = max(2 * plan.mix.mean_gpus, window.cards * _LARGEST_LONG_SHARE)
+    chosen = pick_long_tasks(gpus, lasting, largest, long_target, for_pairing)
+    lasting = lasting[: len(chosen)]
+    level = 1.0 + (np.asarray(pool.weeks) - 1.0) * _share(float(gpus[chosen] @ lasting), target, window)
+    begun = starts(gpus[chosen], lasting, np.maximum(level, 0.0), window.horizon, for_time)
     rest = np.setdiff1d(np.arange(len(gpus)), chosen)
     submit, duration = np.empty(len(gpus)), np.empty(len(gpus))
-    submit[chosen], duration[chosen] = lasting.submit[: len(chosen)], lasting.duration[: len(chosen)]
+    submit[chosen], duration[chosen] = cut(begun, lasting, window.shown_from, window.length)
     submit[rest] = arrivals(len(rest), window.length, priority, for_time)
     left = None if target is None else target - float(gpus[chosen] @ duration[chosen])
     ascending = plan.durations.sample(len(rest), for_time)
     duration[rest] = pair_durations(gpus[rest], submit[rest], ascending, window.length, left, for_pairing)
-    if priority is Priority.HP:
-        movable = np.isin(np.arange(len(gpus)), rest)
-        limit = _HP_LIMIT * window.cards
-        submit = level(submit, duration, gpus, movable, limit, lambda: arrivals(64, window.length, priority, for_time))
+    submit[rest] = until_closing_time(submit[rest], duration[rest], plan.closing_share, for_time)
+    seen = duration > 0
+    submit, duration, gpus = submit[seen], duration[seen], gpus[seen]
+    requests = Requests(requests.gpus_per_pod[seen], requests.pods[seen])
     came = np.where(submit > 0, submit, arrivals(len(submit), window.length, priority, for_owner))
     whose = owners(gpus, submit, came, duration, pool.organizations, for_owner)
     per_gpu = for_owner.choice(np.asarray(figures()["cpus_per_gpu"]["common"], np.float64), len(gpus))
     return _Drawn(submit, duration, requests, whose, requests.gpus_per_pod * per_gpu)
 
 
-def _long_tasks(
+def _share(long_work: float, target: float | None, window: _Window) -> float:
+    """How much more than all work the long tasks must rise and fall, since the others do not."""
+    return target * window.shown / long_work if target and long_work else 1.0
+
+
+def _long_durations(
     plan: ClassPlan, scale: float, window: _Window, target: float | None, rng: np.random.Generator
-) -> Intervals:
-    """The long tasks that the window shows of the preset's own, longer one."""
+) -> Floats:
+    """How long the long tasks of the preset's own window run."""
     if plan.long is None:
-        return Intervals(np.empty(0), np.empty(0))
-    horizon = max(window.length, window.reference)
-    count = round(plan.count * scale * window.size * horizon / window.reference * plan.long.share_of_tasks)
+        return np.empty(0)
+    tasks = plan.count * scale * window.size * window.horizon / window.reference
+    count = round(tasks * plan.long.share_of_tasks)
     mean = plan.long.mean
     if mean is None:
         single = sum(size * share for size, share in plan.mix.sizes.items()) / sum(plan.mix.sizes.values())
-        asked = (target or 0.0) * horizon / window.length
-        mean = min(asked / max(count, 1) / single, 0.9 * window.reference)
-    lasting = long_running(count, plan.long.shortest, mean, horizon, rng)
-    return cut(lasting, math.floor((horizon - window.length) / 2), window.length)
+        mean = min((target or 0.0) / max(count, 1) / single, 0.9 * window.reference)
+    return long_durations(count, plan.long.shortest, mean, window.horizon, rng)
 
 
 def _scaled_groups(pools: tuple[PoolPlan, ...], nodes: int | None) -> list[list[tuple[int, int]]]:

@@ -5,17 +5,21 @@ Choices, and why:
 * Gangs are mostly pods of whole 8-card nodes (HP): the published correlation of GPUs a pod and pods
   is positive. The spot mix has too few 8-card pods for that (14% of the tasks, 27% gangs), so spot gangs are
   mostly pods of one card.
-* No gang exceeds a quarter (HP) or an eighth (spot) of its pool. The published gang table is for all six
-  pools together and is cut off there.
+* The published table of gang sizes is for all six pools together. It is tilted for each pool so that tasks ask for
+  its published mean of GPUs, and ends at the largest job of the pool that is published (A100: 80 x 8 GPUs of 3,456;
+  H800: 176 x 8 of 1,752), or else at a quarter of the pool; spot gangs at an eighth.
 * Requests below one card are halves and quarters; the published mix only says "< 1".
+* Demand rises by day and falls at midnight as in the published hourly series: what is submitted in working hours runs
+  longer (published GPU-seconds a job), and a share of the tasks of some hours ends by midnight. From week to week it
+  follows the published level: `paper` that of the first 13 weeks (April to June), `production` that of the last four.
 * `production`: request mixes of models other than A100 are not published; those here roughly give the
-  published mean GPUs a job and median request of each model. In GPU-series-1, where most nodes have one card,
-  fewer tasks ask for several, so that the others can hold them. HP demand of a pool is its published
+  published median request of each model. In GPU-series-1, where most nodes have one card, fewer tasks ask for several,
+  so that the others can hold them. How much of the GPU time tasks of more than 14 hours hold is chosen so that the
+  hours of the day differ as they do in the published series of the model. HP demand of a pool is its published
   allocation rate, or demand over capacity where no rate is published. The A10 pool of the trace asks for
   133% of its cards; no queue survives that, so it too gets its allocation rate.
-* `demo`: the paper's mix and its load at spot x2 on a ninth of the nodes. Its longest tasks last three days
-  instead of three months and there are more of the short ones, so that a week shows everything. No gang
-  exceeds two nodes: larger ones would each be a quarter of the pool.
+* `demo`: the paper's mix, density of tasks and load at spot x2 on 64 nodes. Its longest tasks last days instead of
+  months, so that two weeks show everything, and no gang exceeds an eighth of the nodes.
 """
 
 from __future__ import annotations
@@ -25,12 +29,30 @@ from dataclasses import dataclass
 from functools import cache
 
 from gfs.domain.task import Priority
+from gfs.domain.units import HOUR
 from gfs.workloads.calibration import figures
 from gfs.workloads.durations import Quantiles, top_for_mean, with_mean
 from gfs.workloads.owners import Organization
 from gfs.workloads.requests import RequestMix
 
 _THREE_DAYS = 259_200.0
+_A100 = "A100-SXM4-80GB"
+_CLOSING = {
+    "A10": 0.0,
+    _A100: 0.15,
+    "H800": 0.15,
+    "GPU-series-1": 0.0,
+    "GPU-series-2": 0.12,
+    "A800-SXM4-80GB": 0.12,
+}
+"""Share of the HP tasks of some hours that end before midnight."""
+_LONG_SHARE = {
+    _A100: 0.77,
+    "H800": 0.5,
+    "GPU-series-2": 0.55,
+    "A800-SXM4-80GB": 0.62,
+}
+"""Share of the GPU time that tasks beyond the last published quantile hold."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +78,8 @@ class ClassPlan:
     long: LongPlan | None = None
     load: float | None = None
     """GPU-seconds asked for inside the window / GPU-seconds there are; None: as it falls out."""
+    closing_share: float = 0.0
+    """Of the tasks of some hours, those that end before 23:00."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +93,8 @@ class PoolPlan:
     organizations: Mapping[str, Organization]
     hp: ClassPlan
     spot: ClassPlan
+    weeks: tuple[float, ...] = (1.0,)
+    """Level of demand, at equal distances over the days of the preset."""
 
     @property
     def cards(self) -> int:
@@ -114,38 +140,29 @@ def _paper_pool(model: str, nodes: int, hp_tasks: int, spot_tasks: int, gang_lim
     facts = figures()["paper_simulation"]
     body = _hp_body(facts["duration_seconds"]["HP"]["p99"], 0.99)
     long_mean = (facts["duration_seconds"]["HP"]["mean"] - 0.99 * body.mean()) / 0.01
-    low, high = facts["offered_load"]["HP"]
+    load = facts["offered_load"]
     long = LongPlan(0.01, body.seconds[-1], long_mean, _long_share_of_gpu_time(body.seconds[-1], long_mean))
     return PoolPlan(
         model,
         ((nodes, facts["gpus_per_node"]),),
         128,
-        _organizations("A100-SXM4-80GB"),
-        ClassPlan(hp_tasks, _a100_mix(Priority.HP, gang_limit), body, long, load=(low + high) / 2),
-        ClassPlan(
-            spot_tasks, _a100_mix(Priority.SPOT, gang_limit), _spot_durations(), load=facts["offered_load"]["Spot"]
-        ),
+        _organizations(_A100),
+        ClassPlan(hp_tasks, _a100_mix(Priority.HP, gang_limit), body, long, load["HP"], _CLOSING[_A100]),
+        ClassPlan(spot_tasks, _a100_mix(Priority.SPOT, gang_limit), _spot_durations(), load=load["Spot"]),
+        _weeks(_A100)[:13],
     )
 
 
 def demo() -> Preset:
     """Small enough to be simulated in about a second."""
+    load = figures()["paper_simulation"]["offered_load"]
     body = _hp_body(figures()["paper_simulation"]["duration_seconds"]["HP"]["p99"], 0.98)
-    pool = PoolPlan(
-        "A100",
-        ((32, 8),),
-        128,
-        dict(list(_organizations("A100-SXM4-80GB").items())[:8]),
-        ClassPlan(
-            6000,
-            _a100_mix(Priority.HP, 1 / 16),
-            body,
-            LongPlan(0.02, body.seconds[-1], 110_000.0, 0.7),
-            load=0.575,
-        ),
-        ClassPlan(1200, _a100_mix(Priority.SPOT, 1 / 16), _spot_durations(), load=0.14),
-    )
-    return Preset("demo", "a small busy cluster: 32 x 8 A100, 7 days, 7,200 tasks", 7, (pool,))
+    long = LongPlan(0.02, body.seconds[-1], 400_000.0, 0.75)
+    hp = ClassPlan(4_750, _a100_mix(Priority.HP, 1 / 8), body, long, load["HP"], _CLOSING[_A100])
+    spot = ClassPlan(1_830, _a100_mix(Priority.SPOT, 1 / 8), _spot_durations(), load=2 * load["Spot"])
+    organizations = dict(list(_organizations(_A100).items())[:8])
+    pool = PoolPlan("A100", ((64, 8),), 128, organizations, hp, spot)
+    return Preset("demo", "a small busy cluster: 64 x 8 A100, 14 days, 6,580 tasks", 14, (pool,))
 
 
 def production() -> Preset:
@@ -153,25 +170,26 @@ def production() -> Preset:
     days = 28
     totals, rates = figures()["trace_totals"], figures()["allocation_rate_before"]["rate"]
     spot_share = totals["jobs"]["Spot"] / (totals["jobs"]["HP"] + totals["jobs"]["Spot"])
-    body = _hp_body(figures()["durations"]["p90_seconds"]["HP"], 0.9)
     pools = []
     for model, groups in figures()["nodes"]["groups"].items():
         hp_mix, spot_mix = _production_mix(model)
         jobs = totals["jobs_by_model"][model] * days / totals["days"]
+        load = rates.get(model, totals["demand_over_capacity_by_model"][model])
+        body = (
+            _hp_body(14 * HOUR, 0.95)
+            if model in _LONG_SHARE
+            else _hp_body(figures()["durations"]["p90_seconds"]["HP"], 0.9)
+        )
+        long = LongPlan(1 - body.shares[-1], body.seconds[-1], None, _LONG_SHARE.get(model, 0.95))
         pools.append(
             PoolPlan(
                 model,
                 tuple((nodes, gpus) for nodes, gpus in groups),
                 figures()["nodes"]["cpus"][model],
                 _organizations(model),
-                ClassPlan(
-                    round(jobs * (1 - spot_share)),
-                    hp_mix,
-                    body,
-                    LongPlan(0.1, body.seconds[-1], None, 0.9),
-                    load=rates.get(model, totals["demand_over_capacity_by_model"][model]),
-                ),
+                ClassPlan(round(jobs * (1 - spot_share)), hp_mix, body, long, load, _CLOSING[model]),
                 ClassPlan(round(jobs * spot_share), spot_mix, _spot_durations()),
+                _weeks(model)[-4:],
             )
         )
     return Preset(
@@ -211,16 +229,16 @@ def _a100_mix(priority: Priority, gang_limit: float | None = None) -> RequestMix
     percent = figures()["paper_simulation"]["request_mix_percent"][priority.label]
     sizes = {size: percent[f"{size:g}"] for size in (1.0, 2.0, 4.0, 8.0)}
     sizes[0.25] = sizes[0.5] = percent["<1"] / 2
-    gangs = {1.0: 0.18, 2.0: 0.05, 4.0: 0.05, 8.0: 0.72}
-    largest = 1 / 4
+    gangs, largest = {1.0: 0.18, 2.0: 0.05, 4.0: 0.05, 8.0: 0.72}, figures()["gangs"]["largest_share"][_A100]
     if priority is Priority.SPOT:
         gangs, largest = {1.0: 0.6, 2.0: 0.05, 4.0: 0.15, 8.0: 0.2}, 1 / 8
-    return RequestMix(sizes, percent["gang"] / 100, gangs, gang_limit or largest)
+    mean = figures()["trace_totals"]["gpus_per_job_by_model"][_A100]
+    return RequestMix(sizes, percent["gang"] / 100, gangs, gang_limit or largest, mean)
 
 
 def _production_mix(model: str) -> tuple[RequestMix, RequestMix]:
     """Request mixes of a pool of the published cluster, (HP, spot)."""
-    if model == "A100-SXM4-80GB":
+    if model == _A100:
         return _a100_mix(Priority.HP), _a100_mix(Priority.SPOT)
     sizes, gang_share = {
         "A10": ({0.25: 0.1, 0.5: 0.11, 1.0: 0.79}, 0.01),
@@ -230,7 +248,14 @@ def _production_mix(model: str) -> tuple[RequestMix, RequestMix]:
         "A800-SXM4-80GB": ({1.0: 0.42, 2.0: 0.18, 4.0: 0.12, 8.0: 0.28}, 0.1),
     }[model]
     gangs = {1.0: 1.0} if model == "A10" else {1.0: 0.1, 8.0: 0.9}
-    return RequestMix(sizes, gang_share, gangs, 1 / 4), RequestMix(sizes, gang_share, gangs, 1 / 8)
+    mean = figures()["trace_totals"]["gpus_per_job_by_model"][model]
+    mix = RequestMix(sizes, gang_share, gangs, figures()["gangs"]["largest_share"].get(model, 1 / 4), mean)
+    return mix, mix
+
+
+def _weeks(model: str) -> tuple[float, ...]:
+    """The published level of demand, week by week."""
+    return tuple(figures()["weeks"]["level"][model])
 
 
 def _organizations(model: str) -> dict[str, Organization]:

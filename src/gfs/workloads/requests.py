@@ -7,9 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import brentq
 
 from gfs.workloads.calibration import figures
 from gfs.workloads.durations import Floats
+
+_MOST_TILT = 6.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,17 +27,43 @@ class RequestMix:
     """Share of the gangs by GPUs a pod."""
     gang_limit: float
     """The largest gang, as a share of the cards of the pool."""
+    mean_gpus: float
+    """GPUs a task asks for on average, as published for the pool: it decides how often gangs are large."""
 
-    def mean_gpus(self, cards: int) -> float:
-        """GPUs a task asks for on average in a pool of this many cards."""
+    def gang_tables(self, cards: int) -> dict[float, GangTable]:
+        """GPUs a pod -> the gangs of such pods in a pool of this many cards.
+
+        The published table of pods a gang is one for all pools. Its counts are multiplied with `pods ** tilt`, with
+        the tilt that brings the pool its published mean, or as near to it as gangs up to the limit can.
+        """
         total = sum(self.sizes.values())
-        mean = sum(size * share for size, share in self.sizes.items()) / total
-        for size, share in self.gang_sizes.items():
-            table = _gang_table(int(self.gang_limit * cards // size))
-            if len(table):
-                pods = float(table[:, 0] @ table[:, 1] / table[:, 1].sum())
-                mean += self.gang_share * share * size * (pods - 1)
-        return mean
+        single = sum(size * share for size, share in self.sizes.items()) / total
+        wanted = (self.mean_gpus - single) / self.gang_share if self.gang_share else 0.0
+
+        def tables(tilt: float) -> dict[float, GangTable]:
+            return {size: _gang_table(int(self.gang_limit * cards // size), tilt) for size in self.gang_sizes}
+
+        def beyond(tilt: float) -> float:
+            found = tables(tilt)
+            asked = sum(share * size * (found[size].mean - 1) for size, share in self.gang_sizes.items())
+            return asked / sum(self.gang_sizes.values()) - wanted
+
+        if not self.gang_share or beyond(-_MOST_TILT) > 0:
+            return tables(-_MOST_TILT)
+        return tables(_MOST_TILT if beyond(_MOST_TILT) < 0 else brentq(beyond, -_MOST_TILT, _MOST_TILT, xtol=1e-9))
+
+
+@dataclass(frozen=True, slots=True)
+class GangTable:
+    """How often a gang has so many pods."""
+
+    pods: NDArray[np.int64]
+    weight: Floats
+
+    @property
+    def mean(self) -> float:
+        """Pods of a gang on average; 1 where there can be none."""
+        return float(self.pods @ self.weight / self.weight.sum()) if len(self.pods) else 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,14 +88,15 @@ def draw_requests(mix: RequestMix, count: int, cards: int, rng: np.random.Genera
     wanted = round(mix.gang_share * count) if any(gang_weights) else 0
     gangs = np.minimum(apportion(gang_weights, wanted), counts)
     per_pod = np.repeat(np.asarray(sizes, dtype=np.float64), counts)
+    tables = mix.gang_tables(cards)
     pods = np.concatenate(
         [
-            np.concatenate([_gang_pods(int(limit // size), many, rng), np.ones(total - many, np.int64)])
+            np.concatenate([_gang_pods(tables[size], many, rng) if many else [], np.ones(total - many)])
             for size, total, many in zip(sizes, counts, gangs, strict=True)
         ]
     )
     order = rng.permutation(count)
-    return Requests(per_pod[order], pods[order])
+    return Requests(per_pod[order], pods[order].astype(np.int64))
 
 
 def apportion(weights: Sequence[float], total: int) -> NDArray[np.int64]:
@@ -81,19 +111,18 @@ def apportion(weights: Sequence[float], total: int) -> NDArray[np.int64]:
     return parts
 
 
-def _gang_pods(limit: int, count: int, rng: np.random.Generator) -> NDArray[np.int64]:
-    """Pods of `count` gangs of at most `limit` pods, as often as in the published table."""
-    table = _gang_table(limit)
-    if not len(table):
+def _gang_pods(table: GangTable, count: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    """Pods of `count` gangs, as often as in the table."""
+    if not len(table.pods):
         return np.ones(count, np.int64)
     share = (np.arange(count) + rng.random(count)) / max(count, 1)
-    cumulative = np.cumsum(table[:, 1]) / table[:, 1].sum()
-    pods: NDArray[np.int64] = table[np.minimum(np.searchsorted(cumulative, share), len(table) - 1), 0]
+    cumulative = np.cumsum(table.weight) / table.weight.sum()
+    pods: NDArray[np.int64] = table.pods[np.minimum(np.searchsorted(cumulative, share), len(table.pods) - 1)]
     return pods
 
 
-def _gang_table(limit: int) -> NDArray[np.int64]:
-    """The published [pods, jobs] up to `limit` pods."""
-    table: NDArray[np.int64] = np.asarray(figures()["gangs"]["jobs_by_pods"], dtype=np.int64)
-    small: NDArray[np.int64] = table[table[:, 0] <= limit]
-    return small
+def _gang_table(limit: int, tilt: float) -> GangTable:
+    """The published table up to `limit` pods, tilted towards large gangs or away from them."""
+    table = np.asarray(figures()["gangs"]["jobs_by_pods"], dtype=np.int64)
+    table = table[table[:, 0] <= limit]
+    return GangTable(table[:, 0], table[:, 1] * (table[:, 0] / 2.0) ** tilt)

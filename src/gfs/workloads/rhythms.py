@@ -11,6 +11,9 @@ from gfs.workloads.calibration import figures
 from gfs.workloads.durations import Floats
 
 HOURS_A_WEEK = 168
+CLOSING = 24 * HOUR
+CLOSING_SHORTEST, CLOSING_LONGEST = 1 * HOUR, 14 * HOUR
+"""Which tasks end by the clock: those of an afternoon or a working day."""
 
 
 def arrivals(count: int, window: float, priority: Priority, rng: np.random.Generator) -> Floats:
@@ -25,11 +28,21 @@ def arrivals(count: int, window: float, priority: Priority, rng: np.random.Gener
 
 
 def longer_by_day(submit: Floats) -> Floats:
-    """Log of how much longer than on average the tasks submitted at this hour run (published medians)."""
-    medians = np.asarray(figures()["hour_of_day"]["median_duration_seconds"], dtype=np.float64)
-    logs = np.log(medians)
+    """Log of how much more work than on average a task submitted at this hour is (published GPU-seconds a job)."""
+    day = figures()["hour_of_day"]
+    logs = np.log(np.asarray(day["gpu_seconds"]) / np.asarray(day["jobs"]))
     hour = (submit // HOUR).astype(np.int64) % 24
     return np.asarray((logs - logs.mean())[hour], dtype=np.float64)
+
+
+def until_closing_time(submit: Floats, duration: Floats, share: float, rng: np.random.Generator) -> Floats:
+    """`submit`, with a share of the tasks of some hours moved so that they end shortly before midnight.
+
+    The published demand falls by a tenth and more in that hour, every day.
+    """
+    moved = (duration >= CLOSING_SHORTEST) & (duration <= CLOSING_LONGEST) & (rng.random(len(submit)) < share)
+    end = (submit // DAY) * DAY + CLOSING - rng.random(len(submit)) * HOUR / 2
+    return np.where(moved & (end > duration), np.floor(end - duration), submit)
 
 
 def hour_of_week(submit: Floats) -> NDArray[np.int64]:
