@@ -156,7 +156,7 @@ def _draw_class(
     chosen = pick_long_tasks(gpus, lasting, largest, long_target, for_pairing)
     lasting = lasting[: len(chosen)]
     level = 1.0 + (np.asarray(pool.weeks) - 1.0) * _share(float(gpus[chosen] @ lasting), target, window)
-    begun = starts(gpus[chosen], lasting, np.maximum(level, 0.0), window.horizon, for_time)
+    begun = starts(gpus[chosen], lasting, np.maximum(level, 0.0).tolist(), window.horizon, for_time)
     rest = np.setdiff1d(np.arange(len(gpus)), chosen)
     submit, duration = np.empty(len(gpus)), np.empty(len(gpus))
     submit[chosen], duration[chosen] = cut(begun, lasting, window.shown_from, window.length)
@@ -164,7 +164,7 @@ def _draw_class(
     left = None if target is None else target - float(gpus[chosen] @ duration[chosen])
     ascending = plan.durations.sample(len(rest), for_time)
     duration[rest] = pair_durations(gpus[rest], submit[rest], ascending, window.length, left, for_pairing)
-    submit[rest] = until_closing_time(submit[rest], duration[rest], plan.closing_share, for_time)
+    submit[rest] = until_closing_time(submit[rest], duration[rest], plan.closing_share, window.length, for_time)
     seen = duration > 0
     submit, duration, gpus = submit[seen], duration[seen], gpus[seen]
     requests = Requests(requests.gpus_per_pod[seen], requests.pods[seen])

@@ -39,11 +39,11 @@ _THREE_DAYS = 259_200.0
 _A100 = "A100-SXM4-80GB"
 _CLOSING = {
     "A10": 0.0,
-    _A100: 0.15,
-    "H800": 0.15,
+    _A100: 0.22,
+    "H800": 0.2,
     "GPU-series-1": 0.0,
-    "GPU-series-2": 0.12,
-    "A800-SXM4-80GB": 0.12,
+    "GPU-series-2": 0.15,
+    "A800-SXM4-80GB": 0.15,
 }
 """Share of the HP tasks of some hours that end before midnight."""
 _LONG_SHARE = {
@@ -170,16 +170,13 @@ def production() -> Preset:
     days = 28
     totals, rates = figures()["trace_totals"], figures()["allocation_rate_before"]["rate"]
     spot_share = totals["jobs"]["Spot"] / (totals["jobs"]["HP"] + totals["jobs"]["Spot"])
+    p90 = figures()["durations"]["p90_seconds"]["HP"]
     pools = []
     for model, groups in figures()["nodes"]["groups"].items():
         hp_mix, spot_mix = _production_mix(model)
         jobs = totals["jobs_by_model"][model] * days / totals["days"]
         load = rates.get(model, totals["demand_over_capacity_by_model"][model])
-        body = (
-            _hp_body(14 * HOUR, 0.95)
-            if model in _LONG_SHARE
-            else _hp_body(figures()["durations"]["p90_seconds"]["HP"], 0.9)
-        )
+        body = _hp_body(14 * HOUR, 0.95) if model in _LONG_SHARE else _hp_body(p90, 0.86)
         long = LongPlan(1 - body.shares[-1], body.seconds[-1], None, _LONG_SHARE.get(model, 0.95))
         pools.append(
             PoolPlan(

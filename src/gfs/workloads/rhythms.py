@@ -12,7 +12,7 @@ from gfs.workloads.durations import Floats
 
 HOURS_A_WEEK = 168
 CLOSING = 24 * HOUR
-CLOSING_SHORTEST, CLOSING_LONGEST = 1 * HOUR, 14 * HOUR
+CLOSING_SHORTEST, CLOSING_LONGEST = 3 * HOUR, 14 * HOUR
 """Which tasks end by the clock: those of an afternoon or a working day."""
 
 
@@ -35,14 +35,17 @@ def longer_by_day(submit: Floats) -> Floats:
     return np.asarray((logs - logs.mean())[hour], dtype=np.float64)
 
 
-def until_closing_time(submit: Floats, duration: Floats, share: float, rng: np.random.Generator) -> Floats:
+def until_closing_time(
+    submit: Floats, duration: Floats, share: float, window: float, rng: np.random.Generator
+) -> Floats:
     """`submit`, with a share of the tasks of some hours moved so that they end shortly before midnight.
 
     The published demand falls by a tenth and more in that hour, every day.
     """
     moved = (duration >= CLOSING_SHORTEST) & (duration <= CLOSING_LONGEST) & (rng.random(len(submit)) < share)
     end = (submit // DAY) * DAY + CLOSING - rng.random(len(submit)) * HOUR / 2
-    return np.where(moved & (end > duration), np.floor(end - duration), submit)
+    begin = np.floor(end - duration)
+    return np.where(moved & (begin >= 0) & (begin < window), begin, submit)
 
 
 def hour_of_week(submit: Floats) -> NDArray[np.int64]:
