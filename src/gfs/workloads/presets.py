@@ -39,11 +39,11 @@ _THREE_DAYS = 259_200.0
 _A100 = "A100-SXM4-80GB"
 _CLOSING = {
     "A10": 0.0,
-    _A100: 0.22,
-    "H800": 0.2,
+    _A100: 0.45,
+    "H800": 0.3,
     "GPU-series-1": 0.0,
-    "GPU-series-2": 0.15,
-    "A800-SXM4-80GB": 0.15,
+    "GPU-series-2": 0.25,
+    "A800-SXM4-80GB": 0.25,
 }
 """Share of the HP tasks of some hours that end before midnight."""
 _LONG_SHARE = {
@@ -176,7 +176,7 @@ def production() -> Preset:
         hp_mix, spot_mix = _production_mix(model)
         jobs = totals["jobs_by_model"][model] * days / totals["days"]
         load = rates.get(model, totals["demand_over_capacity_by_model"][model])
-        body = _hp_body(14 * HOUR, 0.95) if model in _LONG_SHARE else _hp_body(p90, 0.86)
+        body = _hp_body(14 * HOUR, 0.95) if model in _LONG_SHARE else _hp_body(p90, 0.856)
         long = LongPlan(1 - body.shares[-1], body.seconds[-1], None, _LONG_SHARE.get(model, 0.95))
         pools.append(
             PoolPlan(

@@ -12,7 +12,7 @@ from gfs.workloads.durations import Floats
 
 HOURS_A_WEEK = 168
 CLOSING = 24 * HOUR
-CLOSING_SHORTEST, CLOSING_LONGEST = 3 * HOUR, 14 * HOUR
+CLOSING_SHORTEST, CLOSING_LONGEST = 5 * HOUR, 14 * HOUR
 """Which tasks end by the clock: those of an afternoon or a working day."""
 
 

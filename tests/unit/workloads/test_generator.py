@@ -345,7 +345,7 @@ def test_a_window_cuts_tasks_at_both_ends() -> None:
 
 def test_some_tasks_end_shortly_before_midnight() -> None:
     day, hour = 86_400.0, 3600.0
-    submit, lasting = np.array([9.0, 26.0, 9.0, 9.0]) * hour, np.array([4.0, 5.0, 0.5, 20.0]) * hour
+    submit, lasting = np.array([9.0, 26.0, 9.0, 9.0]) * hour, np.array([5.0, 6.0, 0.5, 20.0]) * hour
     moved = until_closing_time(submit, lasting, 1.0, 2 * day, np.random.default_rng(0))
     assert moved[2:].tolist() == submit[2:].tolist()  # too short, too long
     end = moved[:2] + lasting[:2]

@@ -171,7 +171,7 @@ def test_demand_of_each_organization_stands_from_the_first_hour(paper: Workload)
     # tasks that run already when the window opens are dealt out like the others
     for owner in ("org-66", "org-67", "org-37"):
         demand = hourly(of_owner(paper)[owner], 91)
-        assert demand[:48].mean() == pytest.approx(demand.mean(), rel=0.35), owner
+        assert demand[:48].mean() == pytest.approx(demand.mean(), rel=0.45), owner
 
 
 def test_every_organization_has_facts() -> None:
