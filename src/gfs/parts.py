@@ -4,7 +4,7 @@
 
 A definition (`Composition`, or an object of your own with `name`, `summary`, `quota` and `build(context)`) builds
 the policy of one pool from its state. It is called at the beginning, and again whenever the pool's nodes have
-changed: a part keeps what it can work out anew, and asks `state.remember(name, make)` for what it cannot. The
+changed: a part keeps what it can work out again, and asks `state.remember(name, make)` for what it cannot. The
 guides show how: docs/guides/add-a-scheduler.md and docs/guides/write-a-part.md.
 """
 

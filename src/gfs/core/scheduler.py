@@ -60,7 +60,7 @@ class PoolScheduler:
         """Whether it ever had a node. One that never had any goes when nobody waits for it."""
 
     def rebuild(self) -> None:
-        """Nodes have changed, or a state was loaded: everything derived is built anew."""
+        """Nodes have changed, or a state was loaded: everything derived is rebuilt."""
         self.lasting = self.lasting or bool(self.state.nodes)
         self.state.rebuild()
         self.policy = self._build(self.state)

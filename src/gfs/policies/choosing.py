@@ -44,7 +44,7 @@ class Chooser:
     # -- what is short -----------------------------------------------------------------------------
 
     def short(self, task: Task) -> str:
-        """What a task lacks besides cards, on the first node that has these: '8 idle cards on n12, but ...'.
+        """What a task lacks besides cards, on the first node that has these: '8 idle GPUs on n12, but ...'.
 
         Nothing if it is cards alone that are short.
         """
@@ -54,16 +54,16 @@ class Chooser:
         node = next((node for node in self.ranked(task) if self._lacks(node, task)), None)
         if node is None:  # the placer refuses those that lack something
             node = next(node for node in self._with_cards(task) if self._lacks(node, task))
-        cards = f"{node.idle or 'no'} idle card{'s' * (node.idle != 1)} on {node.name}"
+        cards = f"{node.idle or 'no'} idle GPU{'s' * (node.idle != 1)} on {node.name}"
         return f"{cards}, but {pool.short_of(node, task)}"
 
     def still_short(self, task: Task) -> str:
-        """The same for an HP task as if every spot task had gone: '6 cards on n12, but ...'."""
+        """The same for an HP task as if every spot task had gone: '6 GPUs on n12, but ...'."""
         pool = self._pool
         if pool.plain(task) or pool.hp_card_slots(task) == pool.slots_without_spot(task):
             return ""
         node = next(node for node in pool.nodes if self._lacks(node, task, without_spot=True))
-        cards = f"{node.hp_free} card{'s' * (node.hp_free != 1)} on {node.name}"
+        cards = f"{node.hp_free} GPU{'s' * (node.hp_free != 1)} on {node.name}"
         return f"{cards}, but {pool.short_of(node, task, without_spot=True)}"
 
     def _lacks(self, node: Node, task: Task, *, without_spot: bool = False) -> bool:

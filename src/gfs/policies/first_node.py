@@ -19,7 +19,7 @@ class FirstNodePreemptor:
         # Nodes are filed by what HP could have there, not by what is idle, and only when someone asks.
         bucket = self._index.bucket
         self._changed = pool.listeners.feed()
-        self._file = self._index.filer(
+        self._index.follow(
             plain=lambda size, idle, hp: bucket(size - hp, 0, (0,)),
             special=lambda node: bucket(node.hp_free, node.hp_room, (0,)),
             at_once=False,
@@ -28,7 +28,7 @@ class FirstNodePreemptor:
     def choose(self, task: Task, now: float) -> Victims | None:
         """The first node that could hold the pod, and whoever is in the way there."""
         for node in self._changed():
-            self._file(node)
+            self._index.file(node)
         found = self._first(task)
         if found is None:
             return None

@@ -18,12 +18,14 @@ class FitPlacer:
     def __init__(self, pool: Pool, *, fullest_first: bool) -> None:
         self._index = NodeIndex(pool, fullest_first=fullest_first)
         bucket = self._index.bucket
-        self._index.filer(
+        self._index.follow(
             plain=lambda size, idle, hp: bucket(idle, 0, (0,)),
             special=lambda node: bucket(node.idle, node.room, (0,)),
         )
-        self.choose = self._index.chooser((0, 0))
+
+    def choose(self, task: Task) -> Node | None:
         """The node for one more pod of the task, or None."""
+        return self._index.choose(task)
 
     def ranked(self, task: Task) -> Iterator[Node]:
         """The nodes with cards for one more pod of the task, best first."""

@@ -1,4 +1,4 @@
-"""Preemption by lot (GFS-p, GFS-sp): any node that suffices, victims in random order."""
+"""Random preemption (GFS-p, GFS-sp): any node that suffices, victims in random order."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ class RandomPreemptor:
         self._random = random
 
     def choose(self, task: Task, now: float) -> Victims | None:
-        """A node by lot, and whoever is in the way there, by lot as well."""
+        """A random node, and whoever is in the way there, in random order."""
         node = self._draw(task)
         if node is None:
             return None
         spared_first = sorted(node.spot, key=lambda run: (run.task.index, run.number))
         self._random.shuffle(spared_first)
-        return Victims(node, victims_on(self._pool, node, task, spared_first), "a node by lot")
+        return Victims(node, victims_on(self._pool, node, task, spared_first), "a random node")
 
     def _draw(self, task: Task) -> Node | None:
         nodes, count = self._pool.nodes, len(self._pool.nodes)

@@ -25,8 +25,7 @@ from gfs.core.events import (
     Tick,
     Wake,
 )
-from gfs.core.lease_reasons import NoLease
-from gfs.core.reasons import NoRoom, OverQuota, Reason
+from gfs.core.reasons import NoLease, NoRoom, OverQuota, Reason
 from gfs.core.run import Run
 from gfs.core.scheduler import Scheduler
 from gfs.domain.errors import StuckError
@@ -294,10 +293,10 @@ def stuck_advice(reasons: Sequence[Reason], closed: int) -> str:
         steps.append("where the spot quota is the reason, raise it (for example --set quota_share=0.5, or quota=none)")
     if any(isinstance(why, NoRoom | NoLease) and why.lacks_more_than_cards for why in reasons):
         steps.append(
-            "where CPUs or memory are short, correct cpu_request or cpu_num, or count cards only (resources=off)"
+            "where CPUs or memory are short, correct cpu_request or cpu_num, or count GPUs only (resources=off)"
         )
     if not steps or any(isinstance(why, NoRoom | NoLease) and not why.lacks_more_than_cards for why in reasons):
-        steps.append("take tasks that need more cards than there are out of the trace")
+        steps.append("take tasks that need more GPUs than there are out of the trace")
     text = "; ".join(steps)
     return f"{text[0].upper()}{text[1:]}."
 

@@ -226,7 +226,7 @@ class TestGivenAsAnObject:
         assert find_scheduler(gfs.SCHEDULERS["gfs"]) is gfs.SCHEDULERS["gfs"]
         assert refusal(replace(self.mine, name="gfs")) == "there is a built-in scheduler 'gfs': give yours another name"
 
-    def test_must_be_a_recipe(self) -> None:
+    def test_must_be_a_definition(self) -> None:
         assert refusal(3).startswith("this scheduler cannot be used: an object of type int is no scheduler definition")
         assert refusal(gfs.Composition) == "this scheduler cannot be used: Composition is a class: give an object of it"
 

@@ -31,7 +31,7 @@ class ChronusDefinition:
             quota=build_quota(context, self.quota),
             lease=(parameters.hp_lease, parameters.spot_lease),
             resume_overhead=parameters.resume_overhead,
-            patience=parameters.lease_aging,
+            aging=parameters.lease_aging,
             solver_seconds=parameters.solver_seconds,
         )
 

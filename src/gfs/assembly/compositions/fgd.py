@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from gfs.assembly.context import Context
 from gfs.assembly.definitions import LearningComposition
-from gfs.policies.fgd.fragmentation import RequestMix
+from gfs.policies.fgd.fragmentation import ArrivalMix
 from gfs.policies.fgd.placement import FgdPlacer
 from gfs.policies.fgd.preemption import FgdPreemptor
 from gfs.policies.queues import FcfsQueue
 
 
-def _mix(context: Context) -> RequestMix:
+def _mix(context: Context) -> ArrivalMix:
     largest = context.pool.sizes[-1]
-    mix = context.state.remember("request mix", lambda: RequestMix(largest))
+    mix = context.state.remember("request mix", lambda: ArrivalMix(largest))
     mix.reach(largest)
     context.state.listen(mix)
     return mix

@@ -40,12 +40,14 @@ class LoanPlacer:
         self._pool = pool
         self._index = NodeIndex(pool, views=len(Priority))
         self._bucket = bucket = self._index.bucket
-        self._index.filer(
+        self._index.follow(
             plain=lambda size, idle, hp: bucket(idle, 0, _ranks(hp, size - idle - hp)),
             special=self._divided_bucket,
         )
-        self.choose = self._index.chooser(tuple(Priority))
+
+    def choose(self, task: Task) -> Node | None:
         """The node for one more pod of the task, or None."""
+        return self._index.choose(task, task.priority)
 
     def _divided_bucket(self, node: Node) -> Bucket:
         return self._bucket(node.idle, node.room, _ranks(node.hp_cards, node.spot_cards))

@@ -10,7 +10,7 @@ That is how the cheapest *set* of nodes is approximated.
 Nodes on loan stand in one heap per node size. A node whose spot tasks have changed gets a new entry when the next
 question comes; its old one is dropped when it surfaces. Costs are exact: whole numbers of a unit that every
 1 / (number of nodes) met so far is a multiple of. A number of nodes that needs a finer unit is met a few times in
-a run; then every node on loan is entered anew.
+a run; then every node on loan is entered again.
 """
 
 from __future__ import annotations
