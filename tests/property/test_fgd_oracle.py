@@ -29,7 +29,7 @@ from strategies import Case, among, cases
 
 from builders import Draft, Stage
 from gfs import Parameters, Priority, Task, simulate
-from gfs.assembly.compositions.fgd import FGD
+from gfs.assembly.compositions import FGD
 from gfs.assembly.context import Context
 from gfs.assembly.schedulers import build_scheduler
 from gfs.core.actions import SUBMIT, Record

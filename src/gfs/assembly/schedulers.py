@@ -25,9 +25,8 @@ from gfs.domain.task import Task
 from gfs.domain.units import HOUR, format_gpus
 from gfs.domain.workload import Workload
 from gfs.forecasting.online import Stopwatch
-from gfs.policies.choosing import Chooser
-from gfs.policies.fit import best_fit
 from gfs.policies.gfs.reservation import ReservationCost
+from gfs.policies.placement import Chooser, best_fit
 
 SCHEDULERS: dict[str, SchedulerDefinition] = {definition.name: definition for definition in BUILT_IN}
 """The schedulers that come with GFS, by name."""

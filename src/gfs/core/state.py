@@ -14,8 +14,7 @@ from typing import Any, Literal, TypeVar
 
 from gfs.core.actions import LostRun
 from gfs.core.events import FoundRun, NodeChange, NodeChangeKind
-from gfs.core.history import EvictionHistory
-from gfs.core.ledger import GuaranteeLedger
+from gfs.core.ledger import EvictionHistory, GuaranteeLedger
 from gfs.core.listeners import Listener, Listeners
 from gfs.core.node import Node, Place
 from gfs.core.pool import Pool

@@ -31,7 +31,7 @@ from gfs.domain.errors import StalePolicyError
 from gfs.domain.execution import since_checkpoint
 from gfs.domain.task import Priority, Task
 from gfs.domain.units import MICRO
-from gfs.policies.choosing import Chooser
+from gfs.policies.placement import Chooser
 
 PART_OF_A_CARD = 1 - 1 / MICRO
 """The largest fraction: where no card is idle, only fractions can still fit."""

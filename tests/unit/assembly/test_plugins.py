@@ -21,7 +21,7 @@ from gfs.assembly.plugins import find_plugins
 from gfs.assembly.schedulers import find_scheduler, list_schedulers
 from gfs.batch.transfer import PackedScheduler, pack_scheduler, unpack_scheduler
 from gfs.cli.main import app
-from gfs.policies.fit import first_fit
+from gfs.policies.placement import first_fit
 from gfs.workloads import write_trace
 
 GOOD = """

@@ -13,8 +13,8 @@ from gfs.core.trial import Trial
 from gfs.domain.task import Task
 from gfs.policies.fgd.fragmentation import ArrivalMix
 from gfs.policies.fgd.placement import FgdPlacer
-from gfs.policies.fit import best_fit, first_fit
 from gfs.policies.gfs.scoring import GfsPlacer
+from gfs.policies.placement import best_fit, first_fit
 
 
 class Diary(Listener):

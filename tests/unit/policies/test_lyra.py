@@ -11,8 +11,7 @@ import pytest
 import builders
 from builders import Draft, Stage, hp, nodes, spot
 from gfs.core.reasons import NoRoom
-from gfs.policies.lyra.loans import LoanPlacer
-from gfs.policies.lyra.reclaim import ReclaimPreemptor
+from gfs.policies.lyra import LoanPlacer, ReclaimPreemptor
 
 play = partial(builders.play, scheduler="lyra")
 

@@ -24,11 +24,11 @@ from gfs.core.trial import Trial
 from gfs.domain.errors import StalePolicyError
 from gfs.domain.task import Priority, Task
 from gfs.domain.units import MICRO
-from gfs.policies.choosing import Chooser
 from gfs.policies.chronus.leases import LeaseMemory, LeaseQueue, LeaseTable, round_at
 from gfs.policies.chronus.placement import EndingLeases, RoundPlacement
 from gfs.policies.chronus.program import TaskShape
 from gfs.policies.chronus.selection import LeaseSelector, all_in
+from gfs.policies.placement import Chooser
 
 
 class ChronusPolicy(Listener):

@@ -16,10 +16,10 @@ from gfs.core.ports import Victims
 from gfs.core.run import Run
 from gfs.domain.task import Task
 from gfs.domain.units import MICRO
-from gfs.policies.displace import could_hold, victims_on
 from gfs.policies.fgd.fragmentation import ArrivalMix, free_parts
 from gfs.policies.fgd.groups import NodeGroups
 from gfs.policies.fgd.victims import DividedNode, Profile, fractions_on, latest_victims, ways
+from gfs.policies.preemption import could_hold, victims_on
 
 DividedProfile = tuple[Profile, tuple[tuple[int, int, tuple[int, ...]], ...], int]
 """Idle cards and whole cards of spot runs; of each divided card what HP holds, what is free and what spot runs

@@ -27,8 +27,8 @@ from gfs.core.pool import Pool
 from gfs.core.run import Run
 from gfs.domain.task import Task
 from gfs.domain.units import MICRO
-from gfs.policies.displace import victims_on
 from gfs.policies.fgd.fragmentation import ArrivalMix, free_parts
+from gfs.policies.preemption import victims_on
 
 Profile = tuple[int, ...]
 """A node without divided cards: its idle cards, then the cards of each spot run there, most first."""

@@ -19,8 +19,8 @@ from gfs.core.run import End, Run
 from gfs.core.state import PoolState
 from gfs.domain.task import Task
 from gfs.domain.units import MICRO, format_seconds
-from gfs.policies.displace import could_hold
 from gfs.policies.gfs.scoring import ClassSeparatingPlacer
+from gfs.policies.preemption import could_hold
 from gfs.policies.queues import Asks, SizedQueue
 
 CHECK_INTERVAL = 300.0

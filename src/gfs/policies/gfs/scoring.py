@@ -14,8 +14,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
 from math import lcm, log
 
-from gfs.core.history import NO_EVICTIONS
 from gfs.core.index import Bucket, NodeIndex, Rank
+from gfs.core.ledger import NO_EVICTIONS
 from gfs.core.listeners import Listener
 from gfs.core.node import Node
 from gfs.core.state import PoolState
