@@ -92,7 +92,6 @@ def compare(
     from gfs.batch.comparison import run_all
     from gfs.cli.bars import bars
     from gfs.cli.trace_input import read_run_input, workload_text
-    from gfs.report.comparison import comparison_page
     from gfs.report.run_tables import comparison_table
     from gfs.telemetry.metrics_prices import read_prices
 
@@ -124,7 +123,10 @@ def compare(
                 check=check,
                 record_quota=html is not None,
             )
-        outputs.save(html, lambda path: comparison_page(results, given.workload, path, table))
+        if html is not None:
+            from gfs.report.comparison import comparison_page
+
+            outputs.save(html, lambda path: comparison_page(results, given.workload, path, table))
         outputs.save_json(json, Comparison(tuple(results), given.workload).summary())
     if json != STDOUT:
         title = f"{given.workload.name}: {workload_text(given.workload)}"

@@ -112,7 +112,6 @@ def predict(
     from gfs.cli.forecast_models import load_models, note_idle_options, parse_bounds
     from gfs.forecasting.history import WEEK_HOURS
     from gfs.report.prediction import Prediction
-    from gfs.report.prediction_page import prediction_page
     from gfs.telemetry.tables import write_table
 
     probabilities = parse_bounds(bounds)
@@ -133,7 +132,10 @@ def predict(
             say(f"{demand.name}: {history_text(history)}; {model}, from {prediction.clock.words(history.end)} on")
             say()
             show(*_pictures(prediction, top))
-        outputs.save(plot, lambda path: prediction_page(prediction, demand.name, path))
+        if plot is not None:
+            from gfs.report.prediction_page import prediction_page
+
+            outputs.save(plot, lambda path: prediction_page(prediction, demand.name, path))
         outputs.save(out, lambda path: write_table(prediction.table(), path))
         outputs.save_json(
             json,

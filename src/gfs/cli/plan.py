@@ -204,10 +204,9 @@ def _report(plan: CapacityPlan, files: tuple[Path, Path, Path], json: Path | Non
     from rich.text import Text
 
     from gfs.files import write_text
+    from gfs.plans.page import plan_page
     from gfs.plans.summary_text import summary
-    from gfs.plans.view import view_of
-    from gfs.report.plan_page import plan_page
-    from gfs.report.plan_view import plan_tables
+    from gfs.plans.view import plan_tables, view_of
     from gfs.sweeps.table import results_table, write_results
 
     page, config, table = files

@@ -124,8 +124,7 @@ def show_results(
     goodput: useful GPU-hours as a share of the pool. Each scenario (spot_scale) has
     a front of its own; seeds are averaged.
     """
-    from gfs.report.sweep_page import sweep_page, sweep_table
-    from gfs.sweeps.table import read_results
+    from gfs.sweeps.table import read_results, sweep_table
 
     results = read_results(folder)
     with Outputs(folder) as outputs:
@@ -141,7 +140,10 @@ def show_results(
             )
             for what, why in results.failed:
                 note(f"failed: {what}: {why}")
-        outputs.save(plot, lambda path: sweep_page(results.varied, results.groups, path))
+        if plot is not None:
+            from gfs.sweeps.page import sweep_page
+
+            outputs.save(plot, lambda path: sweep_page(results.varied, results.groups, path))
         outputs.save_json(
             json,
             {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Mapping
 from functools import cache
 from typing import Any, NamedTuple
@@ -15,6 +14,7 @@ from gfs.experiments.experiment import Experiment, Finding, Section, Setup, pape
 from gfs.experiments.jobs import Simulation
 from gfs.experiments.views import WEEK
 from gfs.report.columns import NOTHING, amount, percent, short_seconds
+from gfs.report.figures import bars, go, up_to
 from gfs.report.page import Block, Chart, DataTable
 from gfs.report.palette import scheduler_colours
 from gfs.telemetry.metrics_prices import HOURS_PER_MONTH, default_prices, price_of, prices_text
@@ -147,22 +147,17 @@ def _missing(pools: list[PoolChange], before: JobResult) -> list[str]:
     return words
 
 
-def _bars(pools: list[PoolChange], values: list[tuple[float, float]]) -> list[dict[str, Any]]:
+def _bars(pools: list[PoolChange], values: list[tuple[float, float]]) -> list[Any]:
     colours = scheduler_colours((BEFORE, AFTER))
+    names = [pool.model for pool in pools]
     return [
-        {
-            "type": "bar",
-            "name": f"{when}: {name}",
-            "x": [html.escape(pool.model) for pool in pools],
-            "y": [100 * value[i] for value in values],
-            "text": [percent(value[i]) for value in values],
-            "textposition": "outside",
-            "cliponaxis": False,
-            "marker": {"color": colours[name]},
-            "hovertemplate": "%{x}: %{text}<extra>" + name + "</extra>",
-        }
+        bars(names, [100 * v[i] for v in values], [percent(v[i]) for v in values], colours[name], f"{when}: {name}")
         for i, (when, name) in enumerate((("before", BEFORE), ("after", AFTER)))
     ]
+
+
+def _layout(axis: dict[str, Any]) -> go.Layout:
+    return go.Layout(xaxis_type="category", yaxis=axis, uniformtext={"minsize": 9, "mode": "hide"})
 
 
 def _eviction_chart(pools: list[PoolChange]) -> Chart:
@@ -171,12 +166,7 @@ def _eviction_chart(pools: list[PoolChange]) -> Chart:
         "Spot runs evicted, by GPU model",
         "Evictions / spot runs in each pool; lower is better.",
         _bars(pools, [pool.evicted for pool in pools]),
-        {
-            "barmode": "group",
-            "xaxis": {"type": "category"},
-            "yaxis": {"title": {"text": "spot runs evicted [%]"}, "range": [0, 1.15 * top or 1]},
-            "uniformtext": {"minsize": 9, "mode": "hide"},
-        },
+        _layout(up_to("spot runs evicted [%]", top)),
     )
 
 
@@ -189,27 +179,21 @@ def _allocation_chart(pools: list[PoolChange], *, beside: bool) -> Chart:
         after = [(model, b + more) for model, b in known if (more := gained[model]) is not None]
         for when, points, symbol in (("before", known, "diamond-open"), ("after", after, "diamond")):
             data.append(
-                {
-                    "type": "scatter",
-                    "mode": "markers",
-                    "name": f"paper, {when}",
-                    "x": [model for model, _ in points],
-                    "y": [value for _, value in points],
-                    "marker": {"symbol": symbol, "size": 11, "color": "#d1495b", "line": {"width": 2}},
-                    "hovertemplate": "%{x}: %{y:.2f}%<extra>paper, " + when + "</extra>",
-                }
+                go.Scatter(
+                    mode="markers",
+                    name=f"paper, {when}",
+                    x=[model for model, _ in points],
+                    y=[value for _, value in points],
+                    marker={"symbol": symbol, "size": 11, "color": "#d1495b", "line": {"width": 2}},
+                    hovertemplate="%{x}: %{y:.2f}%<extra>paper, " + when + "</extra>",
+                )
             )
     return Chart(
-        "Cards in use, by GPU model",
-        "Mean share of the GPUs that is allocated, from the first submission to the last; higher is better."
+        "GPU allocation, by GPU model",
+        "Mean share of the GPUs that is allocated, from the first submission to the last."
         + (" Diamonds: what the paper prints, hollow before and full after." if beside else ""),
         data,
-        {
-            "barmode": "group",
-            "xaxis": {"type": "category"},
-            "yaxis": {"title": {"text": "GPUs in use [%]"}, "range": [0, 112]},
-            "uniformtext": {"minsize": 9, "mode": "hide"},
-        },
+        _layout({"title_text": "GPU allocation [%]", "range": [0, 112]}),
     )
 
 

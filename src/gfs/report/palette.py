@@ -62,3 +62,9 @@ def _colours(names: Sequence[str], known: Mapping[str, str]) -> dict[str, str]:
     for name in names:
         colours.setdefault(name, known[name] if name in known else next(free))
     return colours
+
+
+def faded(colour: str, opacity: float) -> str:
+    """A colour #rrggbb that lets through what is behind it."""
+    red, green, blue = (int(colour[i : i + 2], 16) for i in (1, 3, 5))
+    return f"rgba({red},{green},{blue},{opacity:g})"
