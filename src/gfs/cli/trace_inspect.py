@@ -5,10 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from gfs.cli.console import note, say, show
-from gfs.cli.options import RESULTS, Jobs, Json, Nodes, SkipBadRows
+from gfs.cli.options import RESULTS, Jobs, Json, Nodes, SkipBadRows, file_option
 from gfs.cli.outputs import JSON, PAGES, STDOUT, Outputs, plain
 
 if TYPE_CHECKING:
@@ -23,16 +21,7 @@ def inspect(
     jobs: Jobs,
     nodes: Nodes,
     skip_bad_rows: SkipBadRows = False,
-    html: Annotated[
-        Path,
-        typer.Option(
-            "--html",
-            metavar="FILE",
-            readable=False,
-            help="Page with the plots; works offline.",
-            rich_help_panel=RESULTS,
-        ),
-    ] = Path("trace.html"),
+    html: Annotated[Path, file_option("--html", "Page with the plots; works offline.", RESULTS)] = Path("trace.html"),
     json: Json = None,
 ) -> None:
     """Show what a trace asks for: requests, running times, demand of organizations, load against capacity.

@@ -13,16 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gfs.batch.job import Job, JobResult, JobResults
-from gfs.experiments.evaluations import (
-    BANDS,
-    EXTRA,
-    NETWORKS,
-    PAPERS,
-    DemandFile,
-    Evaluation,
-    Source,
-    demand_of,
-)
+from gfs.experiments.evaluations import BANDS, EXTRA, NETWORKS, PAPERS, DemandFile, Evaluation, Source, demand_of
 from gfs.experiments.experiment import Experiment, Finding, Section, Setup, paper
 from gfs.forecasting.evaluation import Scores
 from gfs.forecasting.history import WEEK_HOURS
@@ -241,12 +232,7 @@ def _bars(scores: Mapping[str, Scores]) -> list[Chart]:
     times = {"type": "log", "dtick": 1, "range": [np.log10(SHORTEST) - 0.2, np.log10(longest) + 0.2]}
     left_out = f"weekly-peak, a bound rather than an expectation, is off by {error.text(scores['weekly-peak'].nmae)}%"
     return [
-        chart(
-            "Error",
-            f"The {error.help}. Lower is better; {left_out}.",
-            error,
-            {"rangemode": "tozero"},
-        ),
+        chart("Error", f"The {error.help}. Lower is better; {left_out}.", error, {"rangemode": "tozero"}),
         chart("Training", f"{train.help}, each line ten times the one before.", train, times, SHORTEST),
     ]
 

@@ -24,7 +24,7 @@ def section(setup: Setup, results: JobResults) -> Section:
     view = results[jobs(setup)[0]]["views"]["heat"]
     pools, hours = view["pools"], len(view["pools"][0]["hourly"]) if view["pools"] else 0
     shows = (
-        f"Rows are nodes, columns hours, colour is the mean share of a node's GPUs in use under {BEFORE}:"
+        f"Rows are nodes, columns hours, colour is the mean share of a node's GPUs allocated under {BEFORE}:"
         " which pools have a daily rhythm, and which nodes stay idle."
     )
     findings: list[Finding] = []

@@ -23,7 +23,7 @@ from gfs.report.palette import SERIES, SPOT
 WEEKS = 4
 WEEK_COLOURS = (SERIES[0], SERIES[2], SERIES[4], SERIES[6])
 STUCK = 0.1
-"""Share of the GPUs that is asked for and not in use from which a pool has a problem of its own."""
+"""Share of the GPUs that is asked for and not allocated from which a pool has a problem of its own."""
 
 
 def _run(setup: Setup) -> Simulation:
@@ -99,8 +99,8 @@ def _missing(trace: JobResult, evictions: Evictions) -> list[str]:
 
 def _pools(trace: JobResult, run: JobResult, *, beside: bool) -> DataTable:
     theirs, before = paper()["statistics"], paper()["deployment"]["allocation_before"]
-    header = ["GPU model", "nodes", *["paper"] * beside, "cards a node", *["paper"] * beside, "cards"]
-    header += ["HP tasks", "spot tasks", "HP asks", "spot asks", "in use", *["paper"] * beside]
+    header = ["GPU model", "nodes", *["paper"] * beside, "GPUs per node", *["paper"] * beside, "GPUs"]
+    header += ["HP tasks", "spot tasks", "HP asks", "spot asks", "allocated", *["paper"] * beside]
     rows = []
     for pool in trace["pools"]:
         model = pool["gpu_model"]
@@ -118,15 +118,15 @@ def _pools(trace: JobResult, run: JobResult, *, beside: bool) -> DataTable:
         header,
         rows,
         note="HP asks, spot asks: mean share of the GPUs asked for while tasks are submitted, if all started at"
-        f" once. In use: mean share allocated under {BEFORE} in that time.",
+        f" once. Allocated: mean share under {BEFORE} in that time.",
     )
 
 
 def _stuck(run: JobResult) -> str:
     """Pools in which tasks wait though GPUs are free, in words."""
     words = [
-        f" In {model}, {percent(pool['asked'])} of the GPUs are asked for and {percent(pool['allocation'])} in"
-        " use: tasks wait there though GPUs are free."
+        f" In {model}, {percent(pool['asked'])} of the GPUs are asked for and {percent(pool['allocation'])}"
+        " allocated: tasks wait there though GPUs are free."
         for model, pool in run["views"]["pools"].items()
         if min(pool["asked"], 1.0) - pool["allocation"] > STUCK
     ]
@@ -201,7 +201,7 @@ def _request_verdicts(trace: JobResult) -> list[Finding]:
     whole, eight = 100 * trace["whole_card_pods"], 100 * trace["eight_card_pods"]
     return [
         Finding(
-            f"Nearly {theirs['whole_card_pods']:g}% of pods ask for whole cards",
+            f"Nearly {theirs['whole_card_pods']:g}% of pods ask for whole GPUs",
             whole >= theirs["whole_card_pods"] - 5,
             f"here {whole:.1f}%, all pools together.",
         ),

@@ -66,11 +66,7 @@ def _chart(prediction: Prediction, order: list[int]) -> Chart:
     now = clock.at(end)
     colour = forecaster_colours([prediction.model])[prediction.model]
     recent = line(
-        "actual",
-        Selected(("series",), [past.gpus[row] for row in order]),
-        clock.at(past.start),
-        clock.step,
-        HP,
+        "actual", Selected(("series",), [past.gpus[row] for row in order]), clock.at(past.start), clock.step, HP
     )
     bands = band_lines(
         Selected(("series",), [prediction.expected[row] for row in order]),

@@ -14,17 +14,7 @@ from gfs.domain.units import DAY, HOUR
 from gfs.domain.workload import Workload
 from gfs.telemetry.metrics import Metrics
 from gfs.telemetry.metrics_binning import time_average
-from gfs.telemetry.runs import (
-    Bools,
-    Floats,
-    Ints,
-    Runs,
-    TaskColumns,
-    categories,
-    numbers,
-    pods_table,
-    runs_table,
-)
+from gfs.telemetry.runs import Bools, Floats, Ints, Runs, TaskColumns, categories, numbers, pods_table, runs_table
 
 MOST_POINTS: Final = 480
 """Points a line has at most: about what a screen can show."""
