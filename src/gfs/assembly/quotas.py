@@ -16,7 +16,7 @@ from gfs.forecasting.meter import DemandMeter, DemandRecord
 from gfs.forecasting.online import ForecastMemory, OnlineForecaster
 from gfs.forecasting.registry import find_model
 from gfs.quota.adaptive import AdaptiveQuota
-from gfs.quota.feedback import EvictionFeedback, EvictionRates, Feedback, NoFeedback, Rule
+from gfs.quota.feedback import BrokenRates, Eta, EvictionFeedback, EvictionRates, Feedback, NoFeedback, Rule
 from gfs.quota.forecast import ForecastQuota
 from gfs.quota.inventory import AGGREGATES
 from gfs.quota.static import FixedQuota, UnlimitedQuota
@@ -58,7 +58,11 @@ def _adaptive(context: Context) -> Quota:
     """The level of a bound on the pool's total peak follows the share of broken guarantees."""
     guarantees = list(context.guarantees)
     state = context.state
-    rates = (_rates(context, "of a week"), _rates(context, "lately"))
+    ledger = state.ledger
+    rates = (
+        state.remember("broken guarantees of a week", lambda: BrokenRates(ledger)),
+        state.remember("broken guarantees lately", lambda: BrokenRates(ledger)),
+    )
     return AdaptiveQuota(
         context.pool,
         _demand(context, "orgquantile", guarantees),
@@ -93,9 +97,9 @@ def _waits(context: Context) -> SpotWaits:
     return waits
 
 
-def _rates(context: Context, name: str) -> EvictionRates:
+def _rates(context: Context) -> EvictionRates:
     state = context.state
-    return state.remember(f"eviction rates {name}", lambda: EvictionRates(state.ledger))
+    return state.remember("eviction rates", lambda: EvictionRates(state.ledger))
 
 
 def _demand(context: Context, forecaster: str, guarantees: list[float]) -> OnlineForecaster:
@@ -141,11 +145,11 @@ def _tasks(state: PoolState) -> Iterator[Task]:
 def _eviction_feedback(context: Context, waits: SpotWaits) -> Feedback:
     parameters = context.parameters
     rule = Rule(1 - parameters.p, parameters.theta, parameters.eta_min, parameters.eta_max)
-    return EvictionFeedback(_rates(context, "lately"), waits, rule, context.state.remember("eta", _no_eta))
+    return EvictionFeedback(_rates(context), waits, rule, context.state.remember("eta", _no_eta))
 
 
 def _no_feedback(context: Context, waits: SpotWaits) -> Feedback:
-    return NoFeedback(_rates(context, "lately"), waits)
+    return NoFeedback(_rates(context), waits)
 
 
 def _no_limit() -> list[float]:
@@ -156,7 +160,7 @@ def _no_waits() -> EndedWaits:
     return {}
 
 
-def _no_eta() -> dict[float, float]:
+def _no_eta() -> dict[float, Eta]:
     return {}
 
 

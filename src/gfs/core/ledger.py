@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable
 from math import ceil, floor, inf
+from operator import add
+from typing import NamedTuple
 
 from gfs.core.run import Run
 from gfs.domain.execution import PROGRESS_EPS
@@ -19,6 +21,15 @@ MARK = 6 * HOUR
 """Seconds between two marks of what the counts were: how finely the look back is cut."""
 MOST_GUARANTEES = 64
 """Guarantees that are counted one by one although no run has them any more; a cluster offers a few."""
+
+
+class GuaranteeCounts(NamedTuple):
+    """What has happened to spot runs so far."""
+
+    evicted: int
+    finished: int
+    periods: int
+    """Guarantee periods completed."""
 
 
 class GuaranteeLedger:
@@ -32,7 +43,7 @@ class GuaranteeLedger:
         self._evicted = 0
         self._completed = 0
         self._by_guarantee: dict[float, list[int]] = {}
-        """Guarantee in seconds -> runs evicted and periods completed so far."""
+        """Guarantee in seconds -> runs evicted, runs finished and periods completed so far."""
         self._asked: set[float] = set()
         """Guarantees in seconds that counts were asked for."""
         self._due: dict[float, deque[tuple[float, Run]]] = {}
@@ -48,7 +59,7 @@ class GuaranteeLedger:
         due = self._due.get(seconds)
         if due is None:
             due = self._due[seconds] = deque()
-            self._by_guarantee.setdefault(seconds, [0, 0])
+            self._by_guarantee.setdefault(seconds, [0, 0, 0])
         due.append((run.start + seconds, run))
 
     def adopted(self, runs: Iterable[Run], now: float) -> None:
@@ -57,7 +68,7 @@ class GuaranteeLedger:
         for run in runs:
             seconds = run.task.guarantee_seconds
             self._kept[run] = periods = max(floor((now - run.start) / seconds), 0)
-            self._by_guarantee.setdefault(seconds, [0, 0])
+            self._by_guarantee.setdefault(seconds, [0, 0, 0])
             self._due.setdefault(seconds, deque()).append((run.start + (periods + 1) * seconds, run))
         for seconds, due in self._due.items():
             self._due[seconds] = deque(sorted(due, key=lambda entry: entry[0]))
@@ -69,7 +80,8 @@ class GuaranteeLedger:
         periods = ceil((now - run.start - PROGRESS_EPS) / seconds)
         newly = max(periods, 1) - self._kept.pop(run)
         self._completed += newly
-        self._by_guarantee[seconds][1] += newly
+        self._by_guarantee[seconds][1] += 1
+        self._by_guarantee[seconds][2] += newly
 
     def broken(self, run: Run, now: float) -> None:
         """A spot run, still marked alive, is evicted: the period it was in is broken."""
@@ -93,16 +105,12 @@ class GuaranteeLedger:
             return self._evicted, self._completed
         return self._evicted - evicted, self._completed - completed
 
-    def counts(self, guarantee_seconds: float, now: float) -> tuple[int, int]:
-        """Runs evicted and periods completed by `now`, ever, of tasks with at least this guarantee."""
+    def counts(self, guarantee_seconds: float, now: float) -> GuaranteeCounts:
+        """What has happened by `now`, ever, to tasks with at least this guarantee."""
         self._advance(now)
         self._asked.add(guarantee_seconds)
-        evicted = completed = 0
-        for seconds, (broken, kept) in self._by_guarantee.items():
-            if seconds >= guarantee_seconds:
-                evicted += broken
-                completed += kept
-        return evicted, completed
+        alike = [counts for seconds, counts in self._by_guarantee.items() if seconds >= guarantee_seconds]
+        return GuaranteeCounts(*map(sum, zip(*alike, strict=True))) if alike else GuaranteeCounts(0, 0, 0)
 
     def _advance(self, now: float) -> None:
         # Each queue stays sorted: a period that ends between the last call and now is renewed to an end
@@ -113,7 +121,7 @@ class GuaranteeLedger:
                 end, run = queue.popleft()
                 if run.alive:
                     self._completed += 1
-                    self._by_guarantee[seconds][1] += 1
+                    self._by_guarantee[seconds][2] += 1
                     self._kept[run] += 1
                     queue.append((end + seconds, run))
             if not queue:
@@ -131,11 +139,10 @@ class GuaranteeLedger:
     def _sum_up(self) -> None:
         """Add the counts of guarantees that no run has to those of the longest shorter one that is asked for."""
         for seconds in self._by_guarantee.keys() - self._due.keys() - self._asked:
-            broken, kept = self._by_guarantee.pop(seconds)
+            forgotten = self._by_guarantee.pop(seconds)
             shorter = max((asked for asked in self._asked if asked < seconds), default=0.0)
-            counts = self._by_guarantee.setdefault(shorter, [0, 0])
-            counts[0] += broken
-            counts[1] += kept
+            counts = self._by_guarantee.setdefault(shorter, [0, 0, 0])
+            counts[:] = map(add, counts, forgotten)
 
 
 LIVE_LOOK_BACK = 30 * DAY

@@ -160,7 +160,7 @@ class QuotaRow(NamedTuple):
     demand: float = nan
     """The bound on HP demand over the guarantee that the inventory is what it leaves of the pool."""
     eviction_rate: float = nan
-    """Evicted runs / (evicted runs + completed guarantee periods) over the last H hours."""
+    """Evicted runs / runs that ended over the last H hours (`adaptive`: broken / all guarantee periods of a week)."""
     longest_wait: float = nan
     """Seconds of the longest current or recent wait of a spot task."""
     forecaster: str = ""
@@ -176,6 +176,11 @@ class QuotaRow(NamedTuple):
 
 class Quota(Protocol):
     """How many cards spot tasks may hold."""
+
+    @property
+    def horizons(self) -> Sequence[float]:
+        """The guarantees on offer, in hours, shortest first: a start must respect every quota up to its own."""
+        ...
 
     def limit(self, guarantee_hours: float) -> float:
         """Q_H: GPUs that spot tasks with at least this guarantee may hold together."""

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from math import inf
 
 from gfs.core.actions import NOTHING, Eviction, Plan
+from gfs.core.admission import SpotAdmission
 from gfs.core.listeners import Listener
 from gfs.core.node import Node, Place
 from gfs.core.ports import (
@@ -59,6 +60,7 @@ class GreedyPolicy(Listener):
     ) -> None:
         self.state = state
         self.quota = quota
+        self._admission = SpotAdmission(state.pool, quota)
         self._pool = state.pool
         self._cards_only = not state.pool.counts_resources
         self._waiting = state.waiting
@@ -164,16 +166,12 @@ class GreedyPolicy(Listener):
 
     def _headroom(self, guarantee_hours: float) -> float:
         """GPUs that spot tasks with this guarantee may still take, with a little slack for rounding."""
-        return self.quota.limit(guarantee_hours) - self._pool.spot_held(guarantee_hours) / MICRO + ROUNDING
-
-    def _within_quota(self, task: Task) -> bool:
-        hours = task.guarantee_hours
-        return self._pool.spot_held(hours) + task.micro <= self.quota.limit(hours) * MICRO
+        return self._admission.headroom(guarantee_hours) + ROUNDING
 
     # -- one task ----------------------------------------------------------------------------------
 
     def _try_spot(self, task: Task) -> bool:
-        if not self._within_quota(task):
+        if self._admission.exceeded(task) is not None:
             return False
         if task.pods == 1 and self._cards_only and task.node_filter is None:
             node = self._placer.choose(task)
@@ -278,8 +276,7 @@ class GreedyPolicy(Listener):
         strict = self._strict[task.priority]
         if strict is not None and (head := strict.head()) is not task:
             return Behind(head)
-        if task.is_spot and not self._within_quota(task):
-            hours = task.guarantee_hours
+        if task.is_spot and (hours := self._admission.exceeded(task)) is not None:
             held, limit = pool.spot_held(hours) / MICRO, self.quota.limit(hours)
             return OverQuota(pool.gpu_model, limit, held, task.gpus, hours, self.quota.why(hours))
         return self._no_room(task)

@@ -20,7 +20,7 @@ from math import ceil
 
 from gfs.core.pool import Pool
 from gfs.domain.units import DAY, format_clock
-from gfs.quota.feedback import EvictionRates
+from gfs.quota.feedback import BrokenRates
 from gfs.quota.table import DemandForecaster, QuotaMemory, QuotaTable
 from gfs.quota.waits import SpotWaits
 
@@ -40,7 +40,7 @@ class AdaptiveQuota(QuotaTable):
         self,
         pool: Pool,
         forecaster: DemandForecaster,
-        rates: tuple[EvictionRates, EvictionRates],
+        rates: tuple[BrokenRates, BrokenRates],
         waits: SpotWaits,
         *,
         p: float,
@@ -57,7 +57,7 @@ class AdaptiveQuota(QuotaTable):
     def tick(self, now: float) -> None:
         """Move the levels, forecast demand if any of them needs it, and set every quota."""
         happened: dict[float, tuple[float, float]] = {}
-        for hours in self._horizons:
+        for hours in self.horizons:
             broken, wait = self._weekly_rates.rate(hours, now, back=WINDOW), self._waits.longest(hours, now)
             quiet = self._recent_rates.rate(hours, now) == 0
             self._levels[hours] = self._moved(self._levels[hours], 0.0 if quiet else broken, wait)

@@ -1,19 +1,22 @@
 """Feedback: evictions and waits correct the quota by the safety coefficient eta (docs/concepts/spot-quota.md).
 
-With e = evicted runs / (evicted runs + completed guarantee periods) and l = the longest wait of a spot task, both
-over the last H hours, and the target eviction rate 1 - p:
+With e = evicted runs / runs that ended, finished or evicted, and l = the longest wait of a spot task, both over the
+last H hours, and the target eviction rate 1 - p:
 
     e > 1.5 (1 - p)                  eta *= (1 - p) / e
     e < 0.5 (1 - p) and l > theta    eta *= 1.5 - e / (1 - p)
     else                             eta stays
+
+Evidence counts once: after eta has moved it stays for H hours, until all that is counted came after the move.
 """
 
 from __future__ import annotations
 
 from collections import deque
+from math import inf
 from typing import NamedTuple, Protocol
 
-from gfs.core.ledger import GuaranteeLedger
+from gfs.core.ledger import GuaranteeCounts, GuaranteeLedger
 from gfs.domain.units import HOUR
 from gfs.quota.waits import SpotWaits
 
@@ -22,12 +25,12 @@ class Rule(NamedTuple):
     """The numbers of the rule."""
 
     target: float
-    """1 - p: the share of guarantee periods that may be broken."""
+    """1 - p: the share of runs that may be evicted."""
     theta: float = 3600.0
     """Seconds of waiting that make the quota grow while few are evicted."""
     least: float = 0.1
     most: float = 4.0
-    """Bounds of eta: without them it explodes, by up to half every five minutes."""
+    """Bounds of eta: without them it explodes, by up to half at every step."""
 
     def next(self, eta: float, eviction_rate: float, longest_wait: float) -> float:
         """Eta after this eviction rate and this longest wait."""
@@ -55,12 +58,18 @@ class Feedback(Protocol):
         ...
 
 
+class Eta(NamedTuple):
+    """The safety coefficient of one guarantee."""
+
+    value: float = 1.0
+    moved: float = -inf
+    """When feedback last moved it."""
+
+
 class EvictionFeedback:
     """The paper's rule, for every guarantee by itself: its tasks and those with a longer one."""
 
-    def __init__(
-        self, rates: EvictionRates, waits: SpotWaits, rule: Rule, eta: dict[float, float] | None = None
-    ) -> None:
+    def __init__(self, rates: EvictionRates, waits: SpotWaits, rule: Rule, eta: dict[float, Eta] | None = None) -> None:
         """`eta`: by guarantee, as far as feedback has moved it."""
         self._rates = rates
         self._waits = waits
@@ -71,9 +80,12 @@ class EvictionFeedback:
         """The rates of the last H hours and the eta that follows."""
         rate = self._rates.rate(guarantee_hours, now)
         wait = self._waits.longest(guarantee_hours, now)
-        eta = self._rule.next(self._eta.get(guarantee_hours, 1.0), rate, wait)
-        self._eta[guarantee_hours] = eta
-        return Signal(eta, rate, wait)
+        eta = self._eta.get(guarantee_hours, Eta())
+        if now >= eta.moved + guarantee_hours * HOUR:
+            value = self._rule.next(eta.value, rate, wait)
+            if value != eta.value:
+                eta = self._eta[guarantee_hours] = Eta(value, now)
+        return Signal(eta.value, rate, wait)
 
 
 class NoFeedback:
@@ -93,18 +105,27 @@ class EvictionRates:
 
     def __init__(self, ledger: GuaranteeLedger) -> None:
         self._ledger = ledger
-        self._counts: dict[float, deque[tuple[float, int, int]]] = {}
-        """Guarantee hours -> (time, evicted, completed), from the last one before the H hours on."""
+        self._counts: dict[float, deque[tuple[float, GuaranteeCounts]]] = {}
+        """Guarantee hours -> time and counts, from the last one before the H hours on."""
 
     def rate(self, guarantee_hours: float, now: float, back: float | None = None) -> float:
-        """Evicted / (evicted + completed) in the last `back` seconds, or H hours; 0 without either."""
+        """The share of evictions in the last `back` seconds, or H hours; 0 if nothing happened."""
         seconds = guarantee_hours * HOUR if back is None else back
-        evicted, completed = self._ledger.counts(guarantee_hours * HOUR, now)
-        counts = self._counts.setdefault(guarantee_hours, deque(((float("-inf"), 0, 0),)))
-        counts.append((now, evicted, completed))
-        while counts[1][0] <= now - seconds:
-            counts.popleft()
-        _, evicted_before, completed_before = counts[0]
-        evicted -= evicted_before
-        periods = evicted + completed - completed_before
-        return evicted / periods if periods else 0.0
+        known = self._counts.setdefault(guarantee_hours, deque(((-inf, GuaranteeCounts(0, 0, 0)),)))
+        known.append((now, self._ledger.counts(guarantee_hours * HOUR, now)))
+        while known[1][0] <= now - seconds:
+            known.popleft()
+        before, after = known[0][1], known[-1][1]
+        evicted, went_well = after.evicted - before.evicted, self._went_well(after) - self._went_well(before)
+        return evicted / (evicted + went_well) if evicted else 0.0
+
+    def _went_well(self, counts: GuaranteeCounts) -> int:
+        """What evictions are compared with: runs that finished."""
+        return counts.finished
+
+
+class BrokenRates(EvictionRates):
+    """The share of guarantee periods that were broken, instead of that of runs that were evicted."""
+
+    def _went_well(self, counts: GuaranteeCounts) -> int:
+        return counts.periods

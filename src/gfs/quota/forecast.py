@@ -40,7 +40,7 @@ class ForecastQuota(QuotaTable):
         """Forecast demand, take in what happened, and set the quota of every horizon."""
         forecast = self._forecaster.forecast(now)
         bounds = self._aggregate(forecast)
-        for hours in self._horizons:
+        for hours in self.horizons:
             eta, rate, wait = self._feedback.update(hours, now)
             self._set(hours, bounds[ceil(hours) - 1], share=eta, eta=eta, eviction_rate=rate, longest_wait=wait)
         self._memory.forecast, self._memory.now = forecast, now

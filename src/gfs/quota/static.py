@@ -12,6 +12,8 @@ from gfs.core.ports import QuotaRow
 class UnlimitedQuota:
     """Spot tasks may take whatever is idle."""
 
+    horizons = ()
+
     def limit(self, guarantee_hours: float) -> float:
         """No limit but what is idle."""
         return inf
@@ -37,7 +39,7 @@ class FixedQuota:
         """`memory`: the limit of the last tick, if there was one: between ticks it stays, whatever nodes do."""
         self._pool = pool
         self._share = share
-        self._guarantees = tuple(sorted(guarantees))
+        self.horizons = tuple(sorted(guarantees))
         self._memory = [] if memory is None else memory
         if not self._memory:
             self.tick(0.0)
@@ -54,7 +56,7 @@ class FixedQuota:
     def rows(self) -> Sequence[QuotaRow]:
         """The same numbers for all guarantees."""
         limit = self._memory[0]
-        return [QuotaRow(hours, limit, 1.0, limit) for hours in self._guarantees]
+        return [QuotaRow(hours, limit, 1.0, limit) for hours in self.horizons]
 
     def why(self, guarantee_hours: float) -> str:
         """There is nothing to explain: an operator has set it."""

@@ -60,7 +60,7 @@ class QuotaTable:
     ) -> None:
         self._pool = pool
         self._forecaster = forecaster
-        self._horizons = tuple(sorted(guarantees))
+        self.horizons = tuple(sorted(guarantees))
         self._memory = memory or QuotaMemory()
         self._entries = self._memory.entries
         for hours in self._entries.keys() - set(guarantees):  # no longer on offer
@@ -81,7 +81,7 @@ class QuotaTable:
 
     def horizon(self, guarantee_hours: float) -> float:
         """The quota horizon that a guarantee counts as: the next longer one that there is, or the longest."""
-        return next((hours for hours in self._horizons if hours >= guarantee_hours), self._horizons[-1])
+        return next((hours for hours in self.horizons if hours >= guarantee_hours), self.horizons[-1])
 
     def rows(self) -> Sequence[QuotaRow]:
         """All quotas, with what the forecast says if one was made."""

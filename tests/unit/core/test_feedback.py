@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from builders import hp, spot
-from gfs.core.ledger import GuaranteeLedger
+from gfs.core.ledger import GuaranteeCounts, GuaranteeLedger
 from gfs.core.run import End, Run, Waiting
-from gfs.quota.feedback import EvictionFeedback, EvictionRates, NoFeedback, Rule
+from gfs.quota.feedback import BrokenRates, EvictionFeedback, EvictionRates, NoFeedback, Rule
 from gfs.quota.waits import SpotWaits
 
 HOUR = 3600.0
@@ -64,22 +64,23 @@ class Counts(GuaranteeLedger):
     """A ledger with given counts."""
 
     evicted_so_far = 0
-    completed_so_far = 0
+    finished_so_far = 0
+    periods_so_far = 0
 
-    def counts(self, guarantee_seconds: float, now: float) -> tuple[int, int]:
-        return self.evicted_so_far, self.completed_so_far
+    def counts(self, guarantee_seconds: float, now: float) -> GuaranteeCounts:
+        return GuaranteeCounts(self.evicted_so_far, self.finished_so_far, self.periods_so_far)
 
 
 def test_only_the_last_h_hours_count() -> None:
     ledger = Counts()
     rates = EvictionRates(ledger)
-    ledger.evicted_so_far, ledger.completed_so_far = 1, 3
+    ledger.evicted_so_far, ledger.finished_so_far = 1, 3
     assert rates.rate(1.0, 0.0) == 0.25  # 1 of 4 so far
-    ledger.evicted_so_far, ledger.completed_so_far = 2, 4
+    ledger.evicted_so_far, ledger.finished_so_far = 2, 4
     assert rates.rate(1.0, 1800.0) == pytest.approx(2 / 6)  # the whole past is not an hour long yet
-    ledger.completed_so_far = 7
-    assert rates.rate(1.0, 3600.0) == pytest.approx(1 / 5)  # since 0:00: 1 evicted, 4 completed
-    assert rates.rate(1.0, 5400.0) == 0.0  # since 0:30: 0 evicted, 3 completed
+    ledger.finished_so_far = 7
+    assert rates.rate(1.0, 3600.0) == pytest.approx(1 / 5)  # since 0:00: 1 evicted, 4 finished
+    assert rates.rate(1.0, 5400.0) == 0.0  # since 0:30: 0 evicted, 3 finished
     assert rates.rate(1.0, 9000.0) == 0.0  # neither: nothing is wrong
 
 
@@ -87,7 +88,7 @@ def test_each_guarantee_looks_back_over_its_own_hours() -> None:
     ledger = Counts()
     rates = EvictionRates(ledger)
     for hour, (evicted, completed) in enumerate([(0, 0), (1, 1), (1, 4)]):
-        ledger.evicted_so_far, ledger.completed_so_far = evicted, completed
+        ledger.evicted_so_far, ledger.finished_so_far = evicted, completed
         last_hour, last_two = rates.rate(1.0, hour * HOUR), rates.rate(2.0, hour * HOUR)
     assert last_hour == 0.0  # 0 of 3
     assert last_two == 0.2  # 1 of 5
@@ -102,14 +103,14 @@ def test_the_ledger_counts_by_guarantee() -> None:
     short, long = run_of("a", 1.0, 0.0, 1), run_of("b", 4.0, 0.0, 2)
     for run in (short, long):
         ledger.started(run, 0.0)
-    assert ledger.counts(1 * HOUR, 2 * HOUR) == (0, 2)  # two periods of a, none of b yet
-    assert ledger.counts(4 * HOUR, 4 * HOUR) == (0, 1)
+    assert ledger.counts(1 * HOUR, 2 * HOUR) == (0, 0, 2)  # two periods of a, none of b yet
+    assert ledger.counts(4 * HOUR, 4 * HOUR) == (0, 0, 1)
     ledger.broken(short, 4.5 * HOUR)
     short.alive = False
-    assert ledger.counts(1 * HOUR, 4.5 * HOUR) == (1, 5)  # a's four and b's one
-    assert ledger.counts(2 * HOUR, 4.5 * HOUR) == (0, 1)  # b alone
+    assert ledger.counts(1 * HOUR, 4.5 * HOUR) == (1, 0, 5)  # a's four and b's one
+    assert ledger.counts(2 * HOUR, 4.5 * HOUR) == (0, 0, 1)  # b alone
     ledger.finished(long, 5 * HOUR)  # inside its second period: kept
-    assert ledger.counts(4 * HOUR, 5 * HOUR) == (0, 2)
+    assert ledger.counts(4 * HOUR, 5 * HOUR) == (0, 1, 2)
     assert ledger.totals(5 * HOUR) == (1, 6)
 
 
@@ -185,19 +186,39 @@ def test_hp_waits_do_not_count() -> None:
     assert waits.longest(1.0, 9e9) == 0.0
 
 
-def test_feedback_looks_at_both_and_remembers_eta() -> None:
+def test_broken_guarantees_count_periods_instead_of_runs() -> None:
+    ledger = Counts()
+    ledger.evicted_so_far, ledger.finished_so_far, ledger.periods_so_far = 1, 3, 9
+    assert EvictionRates(ledger).rate(1.0, 0.0) == 0.25
+    assert BrokenRates(ledger).rate(1.0, 0.0) == 0.1
+
+
+def test_feedback_looks_at_both_and_moves_eta_once_in_h_hours() -> None:
     ledger, waits = Counts(), SpotWaits()
     feedback = EvictionFeedback(EvictionRates(ledger), waits, P90)
     waits.submitted(run_of("a", 1.0, 0.0, 0).task, 0.0)
-    assert feedback.update(1.0, 3600.0) == (1.0, 0.0, 3600.0)
+    assert feedback.update(1.0, 3600.0) == (1.0, 0.0, 3600.0)  # not above theta
     assert feedback.update(1.0, 3900.0) == (1.5, 0.0, 3900.0)
     ledger.evicted_so_far = 1
-    eta, rate, wait = feedback.update(1.0, 4200.0)
-    assert (eta, rate, wait) == (pytest.approx(0.15), 1.0, 4200.0)  # 1.5 x 0.1 / 1
-    assert feedback.update(2.0, 4200.0).eta == 0.1  # its own eta began at 1
+    assert feedback.update(1.0, 4200.0) == (1.5, 1.0, 4200.0)  # it has moved five minutes ago
+    assert feedback.update(1.0, 7499.0).eta == 1.5
+    eta, rate, wait = feedback.update(1.0, 7500.0)
+    assert (eta, rate, wait) == (pytest.approx(0.15), 1.0, 7500.0)  # an hour later: 1.5 x 0.1 / 1
+    assert feedback.update(1.0, 7800.0).eta == pytest.approx(0.15)
+    assert feedback.update(2.0, 7800.0).eta == 0.1  # its own eta began at 1
+
+
+def test_the_same_evictions_move_eta_only_once() -> None:
+    # Two of ten runs are evicted at once: eta halves. By the next step, an hour later, they are out of the window.
+    ledger = Counts()
+    feedback = EvictionFeedback(EvictionRates(ledger), SpotWaits(), P90)
+    feedback.update(1.0, 0.0)
+    ledger.evicted_so_far, ledger.finished_so_far = 2, 8
+    etas = [feedback.update(1.0, 300.0 * tick).eta for tick in range(1, 40)]
+    assert set(etas) == {0.5}
 
 
 def test_without_feedback_eta_is_1_and_the_numbers_are_still_told() -> None:
     ledger, waits = Counts(), SpotWaits()
-    ledger.evicted_so_far, ledger.completed_so_far = 3, 1
+    ledger.evicted_so_far, ledger.finished_so_far = 3, 1
     assert NoFeedback(EvictionRates(ledger), waits).update(1.0, 0.0) == (1.0, 0.75, 0.0)

@@ -81,19 +81,17 @@ def test_a_gang_that_failed_does_not_block_smaller_pods() -> None:
 
 
 def test_a_size_refused_by_the_quota_of_one_guarantee_is_tried_for_another() -> None:
-    # Quota 0.5 x 8 = 4. "held" holds 4 GPUs with H = 1, so H = 1 tasks are refused: 4 + 2 > 4. For H = 4 only
-    # tasks with a guarantee of 4 h or more count: 0 + 2 <= 4. Same size, other constraint: tried in this pass.
-    story = play(
-        nodes(8),
-        spot("held", gpus=4, lasting=500),
-        hp("busy", gpus=4, lasting=100),
-        spot("one-hour", gpus=2, at=10, hours=1),
-        spot("four-hours", gpus=2, at=20, hours=4),
-        quota="fixed",
-        quota_share=0.5,
-    )
-    assert story.started("four-hours") == [100.0]
-    assert story.started("one-hour") == [500.0]
+    # For four hours nothing is left of the quota, for one hour 8 GPUs: same size, other constraint.
+    queue, tried = SizedQueue(), list[str]()
+    for index, hours in enumerate((4, 4, 1)):
+        queue.push(spot(f"{hours} h", gpus=2, hours=hours).task(index))
+
+    def attempt(task: Task) -> bool:
+        tried.append(task.name)
+        return True
+
+    queue.scan(attempt, 8, lambda hours: 8.0 if hours == 1 else 0.0)
+    assert tried == ["1 h"]
 
 
 def test_an_evicted_task_keeps_its_place_by_submission() -> None:

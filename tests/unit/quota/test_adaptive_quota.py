@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from builders import Stage, hp, nodes, play, spot
-from gfs.core.ledger import GuaranteeLedger
+from gfs.core.ledger import GuaranteeCounts, GuaranteeLedger
 from gfs.forecasting.history import SeriesKey
 from gfs.forecasting.online import PoolForecast
 from gfs.quota.adaptive import AdaptiveQuota
-from gfs.quota.feedback import EvictionRates
+from gfs.quota.feedback import BrokenRates
 from gfs.quota.waits import SpotWaits
 
 TICK = 300.0
@@ -41,16 +41,16 @@ class Given(GuaranteeLedger):
     broken = 0
     kept = 0
 
-    def counts(self, guarantee_seconds: float, now: float) -> tuple[int, int]:
+    def counts(self, guarantee_seconds: float, now: float) -> GuaranteeCounts:
         """The same for every guarantee."""
-        return self.broken, self.kept
+        return GuaranteeCounts(self.broken, 0, self.kept)
 
 
 def made(waits: bool) -> tuple[AdaptiveQuota, Given]:
     ledger, waiting = Given(), SpotWaits()
     if waits:
         waiting.submitted(spot("s").task(0), -1.0)
-    rates = EvictionRates(ledger), EvictionRates(ledger)
+    rates = BrokenRates(ledger), BrokenRates(ledger)
     return AdaptiveQuota(Stage(32).pool, Proportional(), rates, waiting, p=0.9, guarantees=(1,)), ledger
 
 

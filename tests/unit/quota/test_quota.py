@@ -6,6 +6,8 @@ import pytest
 
 from builders import Stage, hp, nodes, play, spot, workload
 from gfs import SCHEDULERS, InputError, simulate
+from gfs.core.admission import SpotAdmission
+from gfs.core.ports import QuotaRow
 from gfs.domain.units import MICRO
 
 HALF = {"quota": "fixed", "quota_share": 0.5}
@@ -37,22 +39,54 @@ def test_hp_knows_no_quota() -> None:
     assert play(nodes(8), hp("h", gpus=8), quota="fixed", quota_share=0.0).started("h") == [0.0]
 
 
-def test_only_tasks_with_at_least_this_guarantee_count() -> None:
-    # Q = 4. "long" holds 3 with H = 4.
-    #   H = 2: in use with guarantee >= 2: 3; 3 + 2 > 4: waits.
-    #   H = 4: the same: waits.
-    # "short" holds 3 with H = 1: for H = 2 nothing counts: 0 + 2 <= 4: goes.
+def test_every_offered_guarantee_up_to_its_own_counts() -> None:
+    # Q = 4 for 1, 2 and 4 hours alike. "long" holds 3 with H = 4 and counts for all three: 3 + 2 > 4, whoever comes.
     long = play(
         nodes(8),
         spot("long", gpus=3, hours=4),
-        spot("two", gpus=2, at=10, hours=2),
+        spot("one", gpus=2, at=10, hours=1),
         spot("four", gpus=2, at=10, hours=4),
         **HALF,
     )
-    assert long.started("two") == [100.0]
+    assert long.started("one") == [100.0]
     assert long.started("four") == [100.0]
+    # "short" holds 3 with H = 1. For 2 h nothing counts, but "two" holds its GPUs in the first hour as well: it waits.
     short = play(nodes(8), spot("short", gpus=3, hours=1), spot("two", gpus=2, at=10, hours=2), **HALF)
-    assert short.started("two") == [10.0]
+    assert short.started("two") == [100.0]
+    assert short.why_waited("two") == ("pool A100: spot quota 4 for 1 h, 3 in use, task asks 2")
+
+
+def test_only_tasks_with_at_least_a_guarantee_count_against_its_quota() -> None:
+    # Q_1 = 8 and Q_4 = 4. "short" holds 5 with H = 1: for 1 h 5 + 3 <= 8, for 4 h 0 + 3 <= 4. Then 3 more: 8 + 3 > 8.
+    pool = Stage(16)
+    pool.holds("n0", spot("short", gpus=5, hours=1))
+    admission = SpotAdmission(pool.pool, QuotaOf({1.0: 8.0, 4.0: 4.0}))
+    four = spot("four", gpus=3, hours=4).task(1)
+    assert admission.exceeded(four) is None
+    assert admission.headroom(4.0) == 3.0  # 8 - 5 for an hour, 4 - 0 for four
+    assert admission.exceeded(spot("too large", gpus=4, hours=4).task(2)) == 1.0
+    pool.holds("n0", spot("four", gpus=3, hours=4))
+    assert admission.exceeded(four) == 1.0
+    assert admission.headroom(4.0) == 0.0  # 8 - 8 for an hour, 4 - 3 for four
+
+
+class QuotaOf:
+    """Quotas that are given."""
+
+    def __init__(self, limits: dict[float, float]) -> None:
+        self.horizons = tuple(limits)
+        self._limits = limits
+
+    def limit(self, guarantee_hours: float) -> float:
+        return self._limits[guarantee_hours]
+
+    def tick(self, now: float) -> None: ...
+
+    def rows(self) -> list[QuotaRow]:
+        return []
+
+    def why(self, guarantee_hours: float) -> str:
+        return ""
 
 
 def test_evicted_tasks_give_their_share_of_the_quota_back() -> None:
@@ -93,8 +127,9 @@ def test_yarn_a_head_refused_by_the_quota_blocks_too() -> None:
         scheduler="yarn-cs",
         **HALF,
     )
-    # c alone would be admitted (a does not count for H = 2), but b is ahead.
-    assert story.started("c") == [100.0]
+    # After 100 c would fit beside b into the quota of 4, were it not for b that needs all of it.
+    assert story.started("b") == [100.0]
+    assert story.started("c") == [200.0]
     assert story.why_waited("c") == "queued behind b, which does not fit yet"
 
 

@@ -51,9 +51,8 @@ class EndingLeases:
                 found.append(run)
         return found
 
-    def under(self, task: Task) -> list[Run]:
-        """Runs that may stop and count against the spot quota of the task, fewest GPUs first."""
-        hours = task.guarantee_hours
+    def under(self, hours: float) -> list[Run]:
+        """Runs that may stop and count against the spot quota of this guarantee, fewest GPUs first."""
         found = (
             run
             for run, shape in self._shape.items()
@@ -90,16 +89,16 @@ class RoundPlacement:
         self._choose = choose
         self._ending = ending
 
-    def place(self, task: Task, within_quota: Callable[[Task], bool]) -> list[Place] | None:
+    def place(self, task: Task, over_quota: Callable[[Task], float | None]) -> list[Place] | None:
         """Cards for all pods of the task within the quota, or None with everything as it was."""
-        while not within_quota(task):
-            run = next((run for run in self._ending.under(task) if run not in self.stopped), None)
+        while (hours := over_quota(task)) is not None:
+            run = next((run for run in self._ending.under(hours) if run not in self.stopped), None)
             if run is None:
                 self._trial.rollback()
                 return None
             self._stop(run)
         places = self._fill(
-            task, lambda task: self._choose(task) or self._make_room(task) or self._move_away(task, within_quota)
+            task, lambda task: self._choose(task) or self._make_room(task) or self._move_away(task, over_quota)
         )
         if places is None:
             self._trial.rollback()
@@ -137,7 +136,7 @@ class RoundPlacement:
             self._stop(run)
         return found[0]
 
-    def _move_away(self, task: Task, within_quota: Callable[[Task], bool]) -> Node | None:
+    def _move_away(self, task: Task, over_quota: Callable[[Task], float | None]) -> Node | None:
         """Move runs whose leases end now to other nodes, as few as possible."""
         options: list[tuple[int, float, int, list[Run]]] = []
         for node, ending in self._ending.nodes.items():
@@ -150,16 +149,16 @@ class RoundPlacement:
                 self._take_off(run)
             # One pod takes its cards meanwhile, so that nobody moves back into its way.
             held = self._pool.occupy(node, task)
-            settled = all(self._settle(run, within_quota) for run in runs)
+            settled = all(self._settle(run, over_quota) for run in runs)
             self._pool.release([held], task)
             if settled:
                 return node
             self._trial.rollback(mark)
         return None
 
-    def _settle(self, run: Run, within_quota: Callable[[Task], bool]) -> bool:
+    def _settle(self, run: Run, over_quota: Callable[[Task], float | None]) -> bool:
         """Find another place for a run that has to move. It starts again there, so the quota must allow it."""
-        places = self._fill(run.task, self._choose) if within_quota(run.task) else None
+        places = self._fill(run.task, self._choose) if over_quota(run.task) is None else None
         if places is None:
             return False
         self.moved[run] = places

@@ -14,6 +14,7 @@ from heapq import heappop, heappush
 from math import inf
 
 from gfs.core.actions import NOTHING, Eviction, Plan
+from gfs.core.admission import SpotAdmission
 from gfs.core.listeners import Listener
 from gfs.core.node import Place
 from gfs.core.ports import Placer, Quota, SolverFigures
@@ -48,6 +49,7 @@ class ChronusPolicy(Listener):
         """`lease`: seconds of an HP and of a spot lease, the first a whole multiple of the second."""
         self.state = state
         self.quota = quota
+        self._admission = SpotAdmission(state.pool, quota)
         self._pool = state.pool
         self._trial = Trial(state.pool)
         self._chooser = Chooser(state.pool, placer)
@@ -221,7 +223,7 @@ class ChronusPolicy(Listener):
     def _try(self, plan: Plan, placement: RoundPlacement, waiting: Waiting, now: float) -> bool:
         """Start a task if it finds its cards within the quota."""
         task = waiting.task
-        places = placement.place(task, self._within_quota)
+        places = placement.place(task, self._over_quota)
         if places is None:
             return False
         self._carry_out(plan, placement, now)
@@ -229,9 +231,9 @@ class ChronusPolicy(Listener):
         self._start(plan, waiting, places, now)
         return True
 
-    def _within_quota(self, task: Task) -> bool:
-        hours = task.guarantee_hours
-        return not task.is_spot or self._pool.spot_held(hours) + task.micro <= self.quota.limit(hours) * MICRO
+    def _over_quota(self, task: Task) -> float | None:
+        """The guarantee whose quota a task would exceed, if any."""
+        return self._admission.exceeded(task) if task.is_spot else None
 
     # -- acting on a decision ----------------------------------------------------------------------
 
@@ -275,9 +277,8 @@ class ChronusPolicy(Listener):
         """Why a task that waits does so now."""
         if not self._pool.capacity:
             return NoNode(self._pool.gpu_model, len(self._pool.nodes))
-        hours, held = task.guarantee_hours, self._pool.spot_held(task.guarantee_hours) / MICRO
-        if not self._within_quota(task):
-            limit = self.quota.limit(hours)
+        if (hours := self._over_quota(task)) is not None:
+            held, limit = self._pool.spot_held(hours) / MICRO, self.quota.limit(hours)
             return OverQuota(self._pool.gpu_model, limit, held, task.gpus, hours, self.quota.why(hours))
         asked = sum(queue.gpus for queue in self._leases.queues(task.priority))
         short = self._chooser.short(task) if self._pool.slots(task) < task.pods else ""

@@ -13,6 +13,7 @@ from functools import cache
 from itertools import groupby, islice
 from math import floor
 
+from gfs.core.admission import SpotAdmission
 from gfs.core.pool import Pool
 from gfs.core.ports import Quota, SolverFigures
 from gfs.core.run import Run, Waiting
@@ -45,6 +46,7 @@ class LeaseSelector:
         self._leases = leases
         self._memory = memory
         self._quota = quota
+        self._admission = SpotAdmission(pool, quota)
         self._resume = resume
         self._aging = aging
         self._round = round_length
@@ -56,7 +58,9 @@ class LeaseSelector:
         found = []
         for queue in self._leases.queues(priority):
             task = queue.task
-            if priority and task.gpus > self._quota.limit(task.guarantee_hours):
+            if priority and any(
+                task.gpus > self._quota.limit(h) for h in self._admission.counted(task.guarantee_hours)
+            ):
                 continue
             if not task.cards or slots(task.cards) >= task.pods:
                 found.append(queue)
@@ -86,7 +90,7 @@ class LeaseSelector:
         return all(
             self._pool.spot_held(hours) / MICRO + sum(q.gpus for q in spot if q.task.guarantee_hours >= hours)
             <= self._quota.limit(hours)
-            for hours in {queue.task.guarantee_hours for queue in spot}
+            for hours in {hours for queue in spot for hours in self._admission.counted(queue.task.guarantee_hours)}
         )
 
     def choose_hp(
@@ -119,7 +123,11 @@ class LeaseSelector:
 
         running = self._leases.ending(Priority.SPOT, number, now)
         quota = {}
-        for hours in {*(queue.task.guarantee_hours for queue in queues), *self._pool.spot_in_use}:
+        for hours in {
+            *(queue.task.guarantee_hours for queue in queues),
+            *self._pool.spot_in_use,
+            *self._quota.horizons,
+        }:
             quota[hours] = max(self._quota.limit(hours), self._pool.spot_held(hours) / MICRO)
         back = sum(count * key.pods * key.gpus_per_pod for key, count in hp_stops.items() if key.gpus_per_pod < 1)
         parts = self._parts_beside_hp() + back - sum(w.task.gpus for w in hp if not w.task.cards)
