@@ -10,6 +10,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from gfs.domain.errors import InputError
+from gfs.forecasting.adam import Parameters
 from gfs.forecasting.calendar import check_country, holiday_hours
 from gfs.forecasting.forecast import NormalForecast, Predictor
 from gfs.forecasting.history import DemandHistory, Floats, Ints, SeriesKey, hour_of_day
@@ -17,7 +18,6 @@ from gfs.forecasting.orglinear.model import (
     CALENDAR,
     LEAST_SIGMA,
     Batch,
-    Parameters,
     Shape,
     context_of,
     initial,

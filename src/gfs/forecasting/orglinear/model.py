@@ -13,16 +13,12 @@ The paper's formula leaves out log sigma, which has no finite optimum; attention
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from gfs.forecasting.adam import Parameters, Reals
 from gfs.forecasting.history import Floats, Ints
-
-Reals: TypeAlias = npt.NDArray[Any]
-Parameters: TypeAlias = dict[str, Reals]
-"""Name -> weights. The same names hold gradients and the optimiser's moments."""
 
 LEAST_SIGMA = 1e-3
 """In units of an hour ahead: none is certain."""

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from gfs.forecasting.adam import Adam, Parameters, Reals
 from gfs.forecasting.history import Ints
-from gfs.forecasting.orglinear.model import Batch, Parameters, Reals, loss_and_gradients
+from gfs.forecasting.orglinear.model import Batch, loss_and_gradients
 
 Cases = Callable[[Ints], Batch]
 """Positions of training cases -> the cases."""
@@ -25,10 +26,6 @@ class Schedule:
     """To begin with; it falls in a straight line to 0."""
     fading: float = 0.1
     """How fast the weights of an hour of the window fade, times the rate and its age: old ones must earn them."""
-
-
-FIRST_MOMENT, SECOND_MOMENT, TINY = 0.9, 0.999, 1e-8
-"""Adam's usual constants."""
 
 
 def train(
@@ -56,22 +53,14 @@ def _train(
     generator: np.random.Generator,
 ) -> Parameters:
     weights = {name: value.copy() for name, value in parameters.items()}
-    first = {name: np.zeros_like(value) for name, value in weights.items()}
-    second = {name: np.zeros_like(value) for name, value in weights.items()}
     ages = np.arange(len(weights["cycle"]), 0, -1, dtype=weights["cycle"].dtype)[:, None]
-    steps, step = schedule.epochs * -(-count // schedule.batch), 0
+    adam = Adam(weights, schedule.rate, schedule.epochs * -(-count // schedule.batch))
     for _ in range(schedule.epochs):
         order = generator.permutation(count)
         for start in range(0, count, schedule.batch):
             _, gradients = loss_and_gradients(weights, cases(order[start : start + schedule.batch]), average)
-            rate = schedule.rate * (1 - step / steps)
-            step += 1
-            fade = np.exp(-rate * schedule.fading * ages)
+            fade = np.exp(-adam.rate * schedule.fading * ages)
             for name in ("cycle", "trend", "spread"):
                 weights[name] *= fade
-            for name, gradient in gradients.items():
-                first[name] += (1 - FIRST_MOMENT) * (gradient - first[name])
-                second[name] += (1 - SECOND_MOMENT) * (gradient**2 - second[name])
-                size = np.sqrt(second[name] / (1 - SECOND_MOMENT**step)) + TINY
-                weights[name] -= rate * first[name] / (1 - FIRST_MOMENT**step) / size
+            adam.step(gradients)
     return weights
