@@ -47,7 +47,6 @@ KNOWN = frozenset(
         ("datetime", "timedelta"),
         ("datetime", "timezone"),
         ("fractions", "Fraction"),
-        ("gfs.forecasting.naive", "_no_error"),
         ("numpy", "dtype"),
         ("numpy", "ndarray"),
         ("numpy._core.multiarray", "_reconstruct"),

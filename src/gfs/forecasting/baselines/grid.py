@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import ndtri
 
-from gfs.forecasting.forecast import ForecastRepr
+from gfs.forecasting.forecast import BaseForecast
 from gfs.forecasting.history import Floats, SeriesKey
 
 LEVELS = (0.05, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99)
@@ -20,7 +20,7 @@ _SCORES = ndtri(np.array(LEVELS))
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class GridForecast(ForecastRepr):
+class GridForecast(BaseForecast):
     """A middle and quantiles for every series and hour."""
 
     keys: tuple[SeriesKey, ...]
@@ -28,11 +28,6 @@ class GridForecast(ForecastRepr):
     """Series x hours."""
     grid: Floats
     """LEVELS x series x hours, rising with the level."""
-
-    @property
-    def hours(self) -> int:
-        """How many hours ahead."""
-        return int(self.middle.shape[1])
 
     def mean(self) -> Floats:
         """The middle, not below 0."""
@@ -45,11 +40,6 @@ class GridForecast(ForecastRepr):
         part = (score - _SCORES[low]) / (_SCORES[low + 1] - _SCORES[low])
         quantile: Floats = np.maximum((1 - part) * self.grid[low] + part * self.grid[low + 1], 0.0)
         return quantile
-
-    def peak_quantile(self, p: float, hours: int) -> Floats:
-        """The paper's rule: the highest of the hours' quantiles."""
-        peaks: Floats = self.quantile(p)[:, :hours].max(axis=1)
-        return peaks
 
 
 def extended(middle: Floats, grid: Floats, hours: int) -> tuple[Floats, Floats]:

@@ -8,12 +8,12 @@ import numpy as np
 import numpy.typing as npt
 from numpy.lib.stride_tricks import sliding_window_view
 
-from gfs.forecasting.history import DAY_HOURS, WEEK_HOURS, DemandHistory, Floats, Ints, SeriesKey, hour_of_day
+from gfs.forecasting.history import DAY_HOURS, WEEK_HOURS, Bools, DemandHistory, Floats, Ints, SeriesKey, hour_of_day
 from gfs.forecasting.orglinear.estimator import YOUNG
-from gfs.forecasting.orglinear.units import scale_of
+from gfs.forecasting.orglinear.scaling import series_scale
 
 Singles = npt.NDArray[np.float32]
-Bools = npt.NDArray[np.bool_]
+
 
 CALENDAR = ("day_sin", "day_cos", "week_sin", "week_cos")
 """What a network is told of every hour, those to forecast too."""
@@ -42,13 +42,13 @@ class Scales:
     @classmethod
     def learnt(cls, history: DemandHistory) -> Scales:
         """Of the series that have changed."""
-        mean, spread = scale_of(history)
+        mean, spread = series_scale(history)
         rows = np.flatnonzero(changes(history))
         return cls({history.keys[row]: (float(mean[row]), float(spread[row])) for row in rows})
 
     def of(self, history: DemandHistory) -> tuple[Floats, Floats, Bools]:
         """Mean, spread, and whether there is any: a series that is new has the scale of its own hours so far."""
-        mean, spread = scale_of(history)
+        mean, spread = series_scale(history)
         scaled = changes(history)
         for row, key in enumerate(history.keys):
             if key in self.of_key:

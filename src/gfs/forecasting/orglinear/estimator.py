@@ -1,4 +1,4 @@
-"""`orglinear`: OrgLinear fitted on all series together, in units of each; a forecast is one matrix product."""
+"""`orglinear`: OrgLinear fitted on all series together, each in its own scale; a forecast is one matrix product."""
 
 from __future__ import annotations
 
@@ -7,25 +7,26 @@ from functools import cache
 from typing import Any
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 from scipy.sparse import csr_array
 
 from gfs.domain.errors import InputError
 from gfs.forecasting.adam import Parameters
-from gfs.forecasting.calendar import check_country, holiday_hours
 from gfs.forecasting.forecast import NormalForecast, Predictor
-from gfs.forecasting.history import DemandHistory, Floats, Ints, SeriesKey, hour_of_day
+from gfs.forecasting.history import DemandHistory, Floats, Ints, SeriesKey, check_country, holiday_hours, hour_of_day
 from gfs.forecasting.orglinear.model import (
     CALENDAR,
     LEAST_SIGMA,
     Batch,
+    Schedule,
     Shape,
     context_of,
     initial,
     mean_weights,
     moving_average,
+    train,
 )
-from gfs.forecasting.orglinear.training import Schedule, train
-from gfs.forecasting.orglinear.units import scale_of, units_of, windows_of
+from gfs.forecasting.orglinear.scaling import series_scale, window_scales
 
 PRECISION = np.float32
 YOUNG = 24
@@ -64,16 +65,16 @@ class OrgLinearEstimator:
         generator = np.random.default_rng(self.seed)
         lists = tuple(tuple(sorted({key[i] for key in history.keys})) for i in range(len(SeriesKey._fields)))
         shape = Shape(self.window, self.horizon, self.width, tuple(len(values) + 1 for values in lists))
-        parameters, schedule = _precise(initial(shape, generator)), self.schedule
+        parameters, schedule = _single(initial(shape, generator)), self.schedule
         if start is not None and start.estimator == self:
-            parameters, schedule = _taken_over(parameters, lists, start), self.warm
-        mean, spread = scale_of(history)
-        windows = windows_of(history.gpus, history.first, self.window)
-        unit, ahead = np.empty(windows.shape[:2]), np.empty((*windows.shape[:2], self.horizon))
+            parameters, schedule = _continued(parameters, lists, start), self.warm
+        mean, spread = series_scale(history)
+        windows = sliding_window_view(history.padded(history.start - self.window), self.window, axis=1)
+        scale, ahead = np.empty(windows.shape[:2]), np.empty((*windows.shape[:2], self.horizon))
         for row, first in enumerate(history.first):  # all at once would take a week's numbers for every hour
             known = np.maximum(np.arange(windows.shape[1]) - first, 0)
             own = mean[row : row + 1], spread[row : row + 1]
-            unit[row], ahead[row] = units_of(windows[row], known, own, self.horizon)
+            scale[row], ahead[row] = window_scales(windows[row], known, own, self.horizon)
         series, origin = self._cases(history)
         calendar = _calendar(history, np.arange(history.hours + 1) + history.start, self.country)
         attributes = _codes(history.keys, lists)
@@ -84,7 +85,7 @@ class OrgLinearEstimator:
             window = windows[s, t]
             last = window[:, -1:]
             target = (history.gpus[s[:, None], t[:, None] + coming] - last) / ahead[s, t]
-            window = ((window - last) / unit[s, t][:, None]).astype(PRECISION)
+            window = ((window - last) / scale[s, t][:, None]).astype(PRECISION)
             return Batch(window, calendar[t], attributes[s], target.astype(PRECISION))
 
         average = _average(self.window, self.kernel)
@@ -137,18 +138,15 @@ class OrgLinearPredictor:
         """A normal distribution for every series and hour; beyond the horizon like its last hour, but wider."""
         own = self.estimator
         mean, spread, base = self._series(history)
-        recent = history.since(history.end - own.window)
-        known = np.maximum(recent.hours - recent.first, 0)
-        if not recent.hours:
-            window = np.repeat(mean[:, None], own.window, axis=1)
-        elif recent.hours < own.window or recent.first.any():
-            window = windows_of(recent.gpus, recent.first, own.window)[:, -1]
+        known = np.clip(history.hours - history.first, 0, own.window)
+        if history.hours:
+            window = history.padded(history.end - own.window)
         else:
-            window = recent.gpus
-        unit, ahead = units_of(window, known, (mean, spread), own.horizon)
+            window = np.repeat(mean[:, None], own.window, axis=1)
+        scale, ahead = window_scales(window, known, (mean, spread), own.horizon)
         last = window[:, -1:]
         # Standardised windows times weights; the standardising is done on the product, which is smaller.
-        outcome = (window @ self._weights - last * self._total) / unit[:, None] + base
+        outcome = (window @ self._weights - last * self._total) / scale[:, None] + base
         now = np.array([history.end])
         for table, code in zip(self._calendar, _calendar(history, now, own.country)[0], strict=True):
             outcome += table[code]
@@ -187,7 +185,7 @@ class OrgLinearPredictor:
             else:
                 mean[row], spread[row] = known
         if new:
-            mean[new], spread[new] = scale_of(history.only(new))
+            mean[new], spread[new] = series_scale(history.only(new))
         return mean, spread
 
 
@@ -204,7 +202,7 @@ def _codes(keys: tuple[SeriesKey, ...], lists: tuple[tuple[str, ...], ...]) -> I
     return np.array(codes, dtype=np.int64).reshape(len(keys), len(lists))
 
 
-def _taken_over(fresh: Parameters, lists: tuple[tuple[str, ...], ...], start: OrgLinearPredictor) -> Parameters:
+def _continued(fresh: Parameters, lists: tuple[tuple[str, ...], ...], start: OrgLinearPredictor) -> Parameters:
     """The weights of an earlier fit; in the tables of attributes, values that are new keep their fresh rows."""
     parameters = dict(start.parameters)
     for i, values in enumerate(lists):
@@ -219,7 +217,7 @@ def _taken_over(fresh: Parameters, lists: tuple[tuple[str, ...], ...], start: Or
     return parameters
 
 
-def _precise(parameters: Parameters) -> Parameters:
+def _single(parameters: Parameters) -> Parameters:
     return {name: value.astype(PRECISION) for name, value in parameters.items()}
 
 

@@ -33,7 +33,7 @@ SQUARED = 0.1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Network:
+class MedianNetwork:
     """What was learned. The scale of the inputs is part of the weights."""
 
     lowest: Single
@@ -61,7 +61,7 @@ class Network:
         return offsets
 
 
-def fit_network(x: Single, y: Single, weight: Single, origins: Ints) -> Network:
+def fit_network(x: Single, y: Single, weight: Single, origins: Ints) -> MedianNetwork:
     """Learn from hours ahead x features x rows, and hours ahead x rows of targets."""
     inputs = _inputs(x)
     mean = inputs.mean(axis=1, keepdims=True)
@@ -75,7 +75,7 @@ def fit_network(x: Single, y: Single, weight: Single, origins: Ints) -> Network:
     with threadpool_limits(1, user_api="blas"):
         weights = _trained(rows, np.ascontiguousarray(y.T), weight / weight.mean())
     of_features, of_waves = weights["inward"][: len(inputs)] / scale, weights["inward"][len(inputs) :]
-    return Network(
+    return MedianNetwork(
         mean - np.float32(FURTHEST) * scale,
         mean + np.float32(FURTHEST) * scale,
         np.ascontiguousarray(of_features.T),
