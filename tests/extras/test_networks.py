@@ -25,10 +25,17 @@ from scipy.special import stdtrit
 from series import DAY, WEEK, daily
 
 from gfs import InputError
-from gfs.forecasting.baselines.grid import LEVELS
-from gfs.forecasting.baselines.networks import Direct, Size
-from gfs.forecasting.baselines.neural import NeuralEstimator, NeuralPredictor, share_of_rate
-from gfs.forecasting.baselines.series import CALENDAR, Cases, Scales, calendar_of, changes, window_of
+from gfs.forecasting.baselines.networks import CALENDAR, Direct, Size
+from gfs.forecasting.baselines.neural import (
+    Cases,
+    NeuralEstimator,
+    NeuralPredictor,
+    Scales,
+    calendar_of,
+    share_of_rate,
+    standardised,
+)
+from gfs.forecasting.baselines.quantiles import LEVELS, changes
 from gfs.forecasting.evaluation import roll
 from gfs.forecasting.history import DemandHistory, Floats
 from gfs.forecasting.naive import PERSISTENCE
@@ -55,14 +62,14 @@ def ask(predictor: NeuralPredictor, history: DemandHistory) -> tuple[Floats, Flo
     own = predictor.estimator
     forecast: Any = predictor.predict(history, own.horizon)
     mean, spread, _ = predictor.scales.of(history)
-    return (forecast.middle - mean[:, None]) / spread[:, None], (forecast.grid - mean[:, None]) / spread[:, None]
+    return (forecast.middle - mean[:, None]) / spread[:, None], (forecast.quantiles - mean[:, None]) / spread[:, None]
 
 
 def ask_library(predictor: NeuralPredictor, history: DemandHistory) -> Floats:
     """What neuralforecast's own `predict` says of the same data: series x hours x outputs."""
     own, module = predictor.estimator, predictor.module
     mean, spread, _ = predictor.scales.of(history)
-    values = window_of(history, mean, spread, own.window)
+    values = standardised(history, mean, spread, history.end - own.window)
     hours = np.arange(history.end - own.window, history.end + own.horizon)
     calendar = calendar_of(history, hours)
     columns = ["y", *CALENDAR, "available_mask"]

@@ -54,7 +54,7 @@ class Model:
 
 def _network(name: str, summary: str) -> Model:
     """One of the networks that the paper compares with."""
-    place = f"gfs.forecasting.baselines.models:{name}"
+    place = f"gfs.forecasting.baselines.neural:{name}"
     return Model(name, f"of the paper's baselines: {summary}", place, extra="baselines", windowed=True)
 
 
