@@ -117,8 +117,8 @@ def _demand(context: Context, forecaster: str, guarantees: list[float]) -> Onlin
     )
     state.listen(meter)
     return OnlineForecaster(
-        meter,
-        model.load(country=parameters.country),
+        meter=meter,
+        estimator=model.load(country=parameters.country),
         capacity=pool.capacity,
         p=parameters.p,
         hours=ceil(guarantees[-1]),

@@ -61,12 +61,7 @@ class DemandHistory:
 
     @classmethod
     def trusted(
-        cls,
-        keys: tuple[SeriesKey, ...],
-        gpus: Floats,
-        first: Ints,
-        start: int = 0,
-        first_day: date | None = None,
+        cls, keys: tuple[SeriesKey, ...], gpus: Floats, first: Ints, start: int = 0, first_day: date | None = None
     ) -> Self:
         """A history whose numbers need no checking: they come from a checked one, or from a meter."""
         history = object.__new__(cls)

@@ -213,12 +213,7 @@ class Schedule:
 
 
 def train(
-    parameters: Parameters,
-    cases: Cases,
-    count: int,
-    average: Reals,
-    schedule: Schedule,
-    generator: np.random.Generator,
+    parameters: Parameters, cases: Cases, count: int, average: Reals, schedule: Schedule, generator: np.random.Generator
 ) -> Parameters:
     """Adam over shuffled batches. The parameters given are left as they are.
 
