@@ -30,8 +30,8 @@ from gfs.forecasting.baselines.neural import (
     Cases,
     NeuralEstimator,
     NeuralPredictor,
-    Scales,
     calendar_of,
+    learned_scales,
     share_of_rate,
     standardised,
 )
@@ -61,14 +61,14 @@ def ask(predictor: NeuralPredictor, history: DemandHistory) -> tuple[Floats, Flo
     """What our path says, standardised."""
     own = predictor.estimator
     forecast: Any = predictor.predict(history, own.horizon)
-    mean, spread, _ = predictor.scales.of(history)
+    mean, spread = predictor.scales.of(history)
     return (forecast.middle - mean[:, None]) / spread[:, None], (forecast.quantiles - mean[:, None]) / spread[:, None]
 
 
 def ask_library(predictor: NeuralPredictor, history: DemandHistory) -> Floats:
     """What neuralforecast's own `predict` says of the same data: series x hours x outputs."""
     own, module = predictor.estimator, predictor.module
-    mean, spread, _ = predictor.scales.of(history)
+    mean, spread = predictor.scales.of(history)
     values = standardised(history, mean, spread, history.end - own.window)
     hours = np.arange(history.end - own.window, history.end + own.horizon)
     calendar = calendar_of(history, hours)
@@ -128,7 +128,7 @@ def test_more_training_fits_better(name: str) -> None:
     """The loss on what it was trained on falls."""
     known = daily(2, 2 * WEEK)
     size = Size(WINDOW, 4)
-    cases = Cases(known, Scales.learnt(known), *size)
+    cases = Cases(known, learned_scales(known), *size)
     values = cases.take(np.arange(0, len(cases), 7))
     losses = []
     for steps in (1, 60):
@@ -212,7 +212,7 @@ def test_cases_are_windows_with_what_came_after_them() -> None:
     # Demand 0, 1, 2, ... of 40 hours has mean 19.5. The first case begins 24 h after the first record.
     hours = np.arange(40.0)[None, :]
     known = DemandHistory(daily(1).keys, hours, np.zeros(1, dtype=np.int64))
-    scales = Scales.learnt(known)
+    scales = learned_scales(known)
     mean, spread = scales.of_key[known.keys[0]]
     assert mean == 19.5
     cases = Cases(known, scales, 30, 4)

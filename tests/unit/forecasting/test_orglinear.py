@@ -219,7 +219,7 @@ def test_a_new_organization_does_not_throw_yesterdays_weights_away() -> None:
         np.array([24 * 29, 0]),
     )
     today = none.fit(newcomer, yesterday)
-    assert today.lists[0] == ("a-newcomer", "org0")
+    assert today.attribute_values[0] == ("a-newcomer", "org0")
     before, after = yesterday.parameters, today.parameters
     assert (after["attribute0"][2] == before["attribute0"][1]).all()  # org0 has moved by a row
     assert (after["attribute0"][0] == before["attribute0"][0]).all()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -32,22 +32,6 @@ class Size(NamedTuple):
 
     window: int
     horizon: int
-
-
-class Network(Protocol):
-    """A kind of network."""
-
-    def build(self, size: Size, seed: int) -> Any:
-        """One with random weights."""
-        ...
-
-    def loss(self, module: Any, size: Size, values: Singles, calendar: Singles) -> Any:
-        """The loss of some windows, each with the hours after it."""
-        ...
-
-    def predict(self, module: Any, size: Size, values: Singles, calendar: Singles, hours: int) -> tuple[Floats, Floats]:
-        """Middle (series x hours) and quantiles (LEVELS x series x hours) after some windows."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

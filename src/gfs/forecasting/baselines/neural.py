@@ -24,13 +24,13 @@ from neuralforecast.models import Autoformer, DeepAR, DLinear, FEDformer, Inform
 from numpy.lib.stride_tricks import sliding_window_view
 
 from gfs.domain.errors import InputError
-from gfs.forecasting.baselines.networks import Direct, Network, Recurrent, Singles, Size
+from gfs.forecasting.baselines.networks import Direct, Recurrent, Singles, Size
 from gfs.forecasting.baselines.quantiles import QuantileForecast, changes, constant_quantiles
 from gfs.forecasting.forecast import Forecast, Predictor
-from gfs.forecasting.history import DAY_HOURS, WEEK_HOURS, Bools, DemandHistory, Floats, Ints, SeriesKey, hour_of_day
+from gfs.forecasting.history import DAY_HOURS, WEEK_HOURS, DemandHistory, Floats, Ints, hour_of_day
 from gfs.forecasting.naive import PERSISTENCE
 from gfs.forecasting.orglinear.estimator import YOUNG
-from gfs.forecasting.orglinear.scaling import series_scale
+from gfs.forecasting.orglinear.scaling import SeriesScales
 
 WARM_UP = 0.05
 """Share of the steps in which the learning rate rises; then it falls to 0 along a cosine."""
@@ -65,28 +65,9 @@ def isolated_torch(seed: int) -> Iterator[None]:
                     os.environ[name] = value
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Scales:
-    """Mean and standard deviation of each series that the network was trained on."""
-
-    of_key: dict[SeriesKey, tuple[float, float]]
-
-    @classmethod
-    def learnt(cls, history: DemandHistory) -> Scales:
-        """Of the series that have changed."""
-        mean, spread = series_scale(history)
-        rows = np.flatnonzero(changes(history))
-        return cls({history.keys[row]: (float(mean[row]), float(spread[row])) for row in rows})
-
-    def of(self, history: DemandHistory) -> tuple[Floats, Floats, Bools]:
-        """Mean, spread, and whether there is any: a series that is new has the scale of its own hours so far."""
-        mean, spread = series_scale(history)
-        scaled = changes(history)
-        for row, key in enumerate(history.keys):
-            if key in self.of_key:
-                mean[row], spread[row] = self.of_key[key]
-                scaled[row] = True
-        return mean, spread, scaled
+def learned_scales(history: DemandHistory) -> SeriesScales:
+    """Of the series that have changed."""
+    return SeriesScales.learned(history.only(np.flatnonzero(changes(history)).tolist()))
 
 
 def calendar_of(history: DemandHistory, hours: Ints) -> Singles:
@@ -106,8 +87,8 @@ def standardised(history: DemandHistory, mean: Floats, spread: Floats, since: in
 class Cases:
     """All windows to learn from, each with the hours after it."""
 
-    def __init__(self, history: DemandHistory, scales: Scales, window: int, horizon: int) -> None:
-        mean, spread, _ = scales.of(history)
+    def __init__(self, history: DemandHistory, scales: SeriesScales, window: int, horizon: int) -> None:
+        mean, spread = scales.of(history)
         since = history.start - window
         scaled = standardised(history, mean, spread, since)
         self._values = sliding_window_view(scaled, window + horizon, axis=1)
@@ -133,7 +114,7 @@ class NeuralEstimator:
     """A network, its training, and the window of the paper."""
 
     name: str
-    network: Network
+    network: Direct | Recurrent
     steps: int
     """Batches that it is trained on."""
     rate: float
@@ -153,7 +134,7 @@ class NeuralEstimator:
         simple = PERSISTENCE.fit(history)
         if history.hours <= self.horizon:
             return simple
-        size, scales = Size(self.window, self.horizon), Scales.learnt(history)
+        size, scales = Size(self.window, self.horizon), learned_scales(history)
         cases = Cases(history, scales, *size)
         if not len(cases):
             return simple
@@ -188,7 +169,7 @@ class NeuralPredictor:
 
     estimator: NeuralEstimator
     module: Any
-    scales: Scales
+    scales: SeriesScales
     simple: Predictor
     """For histories without an hour."""
 
@@ -197,9 +178,9 @@ class NeuralPredictor:
         if not history.hours:
             return self.simple.predict(history, hours)
         own = self.estimator
-        mean, spread, scaled = self.scales.of(history)
+        mean, spread = self.scales.of(history)
         middle, quantiles = constant_quantiles(history, hours)
-        rows = np.flatnonzero(scaled)
+        rows = np.flatnonzero(changes(history) | [key in self.scales.of_key for key in history.keys])
         if len(rows):
             some, mean, spread = history.only(rows.tolist()), mean[rows, None], spread[rows, None]
             values = standardised(some, mean[:, 0], spread[:, 0], history.end - own.window)

@@ -26,7 +26,7 @@ from gfs.forecasting.orglinear.model import (
     moving_average,
     train,
 )
-from gfs.forecasting.orglinear.scaling import series_scale, window_scales
+from gfs.forecasting.orglinear.scaling import SeriesScales, window_scales
 
 PRECISION = np.float32
 YOUNG = 24
@@ -68,7 +68,8 @@ class OrgLinearEstimator:
         parameters, schedule = _single(initial(shape, generator)), self.schedule
         if start is not None and start.estimator == self:
             parameters, schedule = _continued(parameters, lists, start), self.warm
-        mean, spread = series_scale(history)
+        scales = SeriesScales.learned(history)
+        mean, spread = scales.of(history)
         windows = sliding_window_view(history.padded(history.start - self.window), self.window, axis=1)
         scale, ahead = np.empty(windows.shape[:2]), np.empty((*windows.shape[:2], self.horizon))
         for row, first in enumerate(history.first):  # all at once would take a week's numbers for every hour
@@ -90,7 +91,6 @@ class OrgLinearEstimator:
 
         average = _average(self.window, self.kernel)
         fitted = train(parameters, cases, len(series), average, schedule, generator)
-        scales = {key: (float(m), float(d)) for key, m, d in zip(history.keys, mean, spread, strict=True)}
         return OrgLinearPredictor(self, fitted, lists, scales)
 
     def refit(self, history: DemandHistory, earlier: Predictor) -> OrgLinearPredictor:
@@ -112,18 +112,18 @@ class OrgLinearPredictor:
         self,
         estimator: OrgLinearEstimator,
         parameters: Parameters,
-        lists: tuple[tuple[str, ...], ...],
-        scales: dict[SeriesKey, tuple[float, float]],
+        attribute_values: tuple[tuple[str, ...], ...],
+        scales: SeriesScales,
     ) -> None:
         self.estimator = estimator
         self.parameters = parameters
-        self.lists = lists
+        self.attribute_values = attribute_values
         self._scales = scales
         mean = mean_weights(parameters, _average(estimator.window, estimator.kernel))
         weights = np.concatenate([mean, parameters["spread"]], axis=1).astype(np.float64)
         self._weights, self._total = weights, weights.sum(axis=0)
         context = np.concatenate([parameters["context"], parameters["spread_context"]], axis=1)
-        attributes = estimator.width * len(lists)
+        attributes = estimator.width * len(attribute_values)
         self._context = context[:attributes]
         self._offset = np.concatenate([parameters["offset"], parameters["spread_offset"]])
         # What each hour of the day, weekday and holiday adds to the outcome, as it does so for every series alike.
@@ -164,29 +164,15 @@ class OrgLinearPredictor:
         """Scale of each series, and what its attributes and the offsets add to the outcome."""
         if self._known is not None and self._keys == history.keys:
             return self._known
-        mean, spread = self._scale(history)
-        codes = _codes(history.keys, self.lists)
+        mean, spread = self._scales.of(history)
+        codes = _codes(history.keys, self.attribute_values)
         nothing = np.empty((len(codes), 0))
         midnight = np.zeros((len(codes), len(CALENDAR)), np.int64)  # its part of the context is cut off
         features = context_of(self.parameters, Batch(nothing, midnight, codes, nothing)).features
         base = (features[:, : len(self._context)] @ self._context + self._offset).astype(np.float64)
-        if all(key in self._scales for key in history.keys):  # else the scale of the new ones changes by the hour
+        if all(key in self._scales.of_key for key in history.keys):  # scales of new ones change by the hour
             self._keys, self._known = history.keys, (mean, spread, base)
         return mean, spread, base
-
-    def _scale(self, history: DemandHistory) -> tuple[Floats, Floats]:
-        """The scale of the fitting; for a series that is new since, its own so far."""
-        mean, spread = np.empty(len(history.keys)), np.empty(len(history.keys))
-        new = []
-        for row, key in enumerate(history.keys):
-            known = self._scales.get(key)
-            if known is None:
-                new.append(row)
-            else:
-                mean[row], spread[row] = known
-        if new:
-            mean[new], spread[new] = series_scale(history.only(new))
-        return mean, spread
 
 
 def _calendar(history: DemandHistory, hours: Ints, country: str) -> Ints:
@@ -209,7 +195,7 @@ def _continued(fresh: Parameters, lists: tuple[tuple[str, ...], ...], start: Org
         name = f"attribute{i}"
         table, earlier = fresh[name].copy(), start.parameters[name]
         table[0] = earlier[0]
-        rows = {value: row for row, value in enumerate(start.lists[i], start=1)}
+        rows = {value: row for row, value in enumerate(start.attribute_values[i], start=1)}
         for row, value in enumerate(values, start=1):
             if value in rows:
                 table[row] = earlier[rows[value]]

@@ -9,9 +9,11 @@ the day when little changes they forecast little change.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
-from gfs.forecasting.history import DAY_HOURS, WEEK_HOURS, DemandHistory, Floats, Ints
+from gfs.forecasting.history import DAY_HOURS, WEEK_HOURS, DemandHistory, Floats, Ints, SeriesKey
 
 SMALL = 0.01
 """A series is taken to vary by at least this share of its mean, and by this many GPUs."""
@@ -24,6 +26,27 @@ def series_scale(history: DemandHistory) -> tuple[Floats, Floats]:
     mean = np.where(known, history.gpus, 0.0).sum(axis=1) / count
     variance = np.where(known, (history.gpus - mean[:, None]) ** 2, 0.0).sum(axis=1) / count
     return mean, np.maximum(np.sqrt(variance), SMALL * np.maximum(mean, 1.0))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SeriesScales:
+    """Mean and standard deviation of each series that a model was fitted on."""
+
+    of_key: dict[SeriesKey, tuple[float, float]]
+
+    @classmethod
+    def learned(cls, history: DemandHistory) -> SeriesScales:
+        """From the history of the fit."""
+        mean, spread = series_scale(history)
+        return cls(dict(zip(history.keys, zip(mean.tolist(), spread.tolist(), strict=True), strict=True)))
+
+    def of(self, history: DemandHistory) -> tuple[Floats, Floats]:
+        """The scale of the fit; for a series that is new since, its own so far."""
+        mean, spread = np.array([self.of_key.get(key, (0.0, 0.0)) for key in history.keys]).reshape(-1, 2).T
+        new = [row for row, key in enumerate(history.keys) if key not in self.of_key]
+        if new:
+            mean[new], spread[new] = series_scale(history.only(new))
+        return mean, spread
 
 
 def window_scales(windows: Floats, known: Ints, series: tuple[Floats, Floats], horizon: int) -> tuple[Floats, Floats]:
