@@ -46,7 +46,7 @@ class Forecast(Protocol):
 
 @runtime_checkable
 class TotalForecast(Protocol):
-    """A forecast that knows how far organizations make up for one another."""
+    """A forecast that also bounds sums of series, whose peaks do not coincide."""
 
     def total_peak_quantile(self, p: float, hours: int, rows: Sequence[int]) -> float:
         """What the highest sum of these series in the next hours stays at or below with probability p."""
@@ -57,7 +57,7 @@ class Predictor(Protocol):
     """A fitted model."""
 
     def predict(self, history: DemandHistory, hours: int) -> Forecast:
-        """Forecast the hours after the history. Only what the history says may count."""
+        """Forecast the hours after the history. Only the history may count."""
         ...
 
 

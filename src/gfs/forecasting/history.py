@@ -85,7 +85,7 @@ class DemandHistory:
         return self.trusted(self.keys, gpus, self.first, self.start, self.first_day)
 
     def since(self, start: int) -> Self:
-        """The same without what came before hour `start`."""
+        """The same without the hours before `start`."""
         cut = min(max(start - self.start, 0), self.hours)
         first = np.maximum(self.first - cut, 0)
         return self.trusted(self.keys, self.gpus[:, cut:], first, self.start + cut, self.first_day)
@@ -132,7 +132,7 @@ def holiday_hours(history: DemandHistory, hours: Ints, country: str) -> Bools:
 
 
 def check_country(country: str) -> None:
-    """An error that says so if the holidays of a country are not known."""
+    """`InputError` if the holidays of a country are not known."""
     if country:
         _holidays(country, 2000)
 

@@ -1,8 +1,8 @@
 """Forecasts that need no training: what every model has to beat (docs/concepts/demand-forecast.md).
 
-`persistence` says the last value, `seasonal-24` and `seasonal-168` the value a day or a week ago, each with the
+`persistence` forecasts the last value, `seasonal-24` and `seasonal-168` the value a day or a week ago, each with the
 errors that this made on the history it was fitted on. `weekly-peak`, the rule of production before GFS (GFS-e),
-says the highest value of the previous week for every hour and every probability.
+forecasts the highest value of the previous week for every hour and every probability.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ class Refits(Protocol):
     """An estimator that can start from an earlier fit."""
 
     def refit(self, history: DemandHistory, earlier: Predictor) -> Predictor:
-        """Learn from the history, starting from what was learnt before."""
+        """Learn from the history, starting from an earlier fit."""
         ...
 
 
@@ -64,7 +64,7 @@ class PoolForecast:
         return self._totals[asked]
 
     def _total_peak(self, hours: int, p: float) -> float:
-        """What the forecast says; where it cannot, the sum of its series' bounds."""
+        """The forecast's bound; where it has none, the sum of its series' bounds."""
         if self.forecast is not None:
             try:
                 total = self._of_forecast(self.forecast, hours, p)
@@ -97,7 +97,7 @@ class ForecastMemory:
     """Which forecaster was asked, for how many hours and at which probability."""
 
     def begin(self, forecaster: str, hours: int, p: float) -> None:
-        """Forget what another forecaster has learnt, and forecasts of other hours or at another probability."""
+        """Forget what another forecaster has learned, and forecasts of other hours or at another probability."""
         if self.asked[0] != forecaster:
             self.fitted, self.fitted_at, self.asked_at = None, 0.0, float("-inf")
         if self.asked != (forecaster, hours, p):
@@ -240,7 +240,7 @@ class OnlineForecaster:
             raise ValueError(forecast.problems[0])
 
     def _drop_failed_model(self) -> None:
-        """A model that could not say what it was asked of its last forecast is not asked again."""
+        """A model whose last forecast could not be used is dropped."""
         if self._last is not None and self._last.problems:
             self._drop_model(self._last.problems[0])
         self._last = None
@@ -271,7 +271,7 @@ class OnlineForecaster:
         return self._pool_forecast(*self._predicted(model, history, self.hours), late=0)
 
     def _of_hour(self, model: Predictor, history: DemandHistory, now: float) -> PoolForecast:
-        """The forecast of this hour, made when it was first asked for or organizations came or went."""
+        """The forecast of this hour, made when it was first asked for or when the organizations changed."""
         memory = self.memory
         hour, late = int(now // HOUR), int(now % HOUR > 0)
         known = memory.forecasts[0].organizations if memory.forecasts else None

@@ -66,7 +66,7 @@ class Spans:
     begin: Floats
     end: Floats
     micro: Ints
-    """In micro-cards, so that sums are exact."""
+    """In millionths of a GPU, so that sums are exact."""
 
 
 def history_of_spans(keys: Sequence[SeriesKey], spans: Spans, since: float, until: float) -> DemandHistory:
@@ -95,13 +95,13 @@ def _peaks(spans: Spans, count: int, start: int, length: int) -> Floats:
 
     opening = np.zeros((count, length), dtype=np.int64)
     """Level when the hour begins: after the last event at or before that instant."""
-    told = np.zeros((count, length), dtype=bool)
+    known = np.zeros((count, length), dtype=bool)
     column = np.maximum(np.ceil(time / HOUR) - start, 0.0)
     inside = column < length
     at = (series[inside], column[inside].astype(np.int64))
     opening[at] = level[inside]  # of several in one hour the last, as they are in the order of time
-    told[at] = True
-    peaks = _carry_on(opening, told)
+    known[at] = True
+    peaks = _carry_on(opening, known)
 
     column = time // HOUR - start
     inside = (column >= 0) & (column < length)

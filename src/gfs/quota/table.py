@@ -33,7 +33,7 @@ class QuotaMemory:
     """What a quota remembers of its last tick."""
 
     rows: dict[float, QuotaRow] = field(default_factory=dict)
-    """Guarantee hours -> the quota and what led to it, but for what the forecast says."""
+    """Guarantee hours -> the quota and what led to it, without the columns of the forecast."""
     forecast: DemandForecast | None = None
     now: float = 0.0
     levels: dict[float, float] = field(default_factory=dict)
@@ -72,7 +72,7 @@ class QuotaTable:
         return next((hours for hours in self._horizons if hours >= guarantee_hours), self._horizons[-1])
 
     def rows(self) -> Sequence[QuotaRow]:
-        """All quotas, with what the forecast says if one was made."""
+        """All quotas, with the columns of the forecast if one was made."""
         forecast, rows = self._memory.forecast, self._rows.values()
         return list(rows) if forecast is None else [_with_forecast(row, forecast) for row in rows]
 

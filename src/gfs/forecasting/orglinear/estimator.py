@@ -30,7 +30,7 @@ from gfs.forecasting.orglinear.scaling import SeriesScales, window_scales
 
 PRECISION = np.float32
 YOUNG = 24
-"""Hours of records before a series is learnt from."""
+"""Hours of records before a series is learned from."""
 COLD, WARM = Schedule(), Schedule(epochs=1, rate=2e-4)
 
 

@@ -45,7 +45,7 @@ class Shape(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """Cases to forecast, and what came if it is known."""
+    """Cases to forecast, and the targets if they are known."""
 
     window: Reals
     """Cases x hours, standardised."""

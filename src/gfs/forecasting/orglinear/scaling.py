@@ -52,8 +52,8 @@ class SeriesScales:
 def window_scales(windows: Floats, known: Ints, series: tuple[Floats, Floats], horizon: int) -> tuple[Floats, Floats]:
     """The scale of each window, and of each hour ahead of it.
 
-    Windows are cases x hours, filled with the first record before it; `known` says how many hours of each are
-    records. The time of day counts one day more than is known, on which the change was `s`.
+    Windows are cases x hours, filled with the first record before it; `known`: how many hours of each are records.
+    The time of day counts one day more than is known, on which the change was `s`.
     """
     mean, spread = series
     hours = windows.shape[1]

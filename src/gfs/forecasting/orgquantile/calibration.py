@@ -3,7 +3,7 @@
 A forecast is a middle and a width. Its score, once demand y is known, is (y - middle) / width. The bound of
 probability p is middle + width * c(p), where c(p) is the ceil(p * (n + 1))-th smallest of the last n scores (the
 highest if there are too few). The scores of all hours ahead count together: their widths are fitted apart already,
-and four times the scores say more about a tail. c is mixed with the curve of all organizations known from fitting,
+and four times the scores describe a tail better. c is mixed with the curve of all organizations known from fitting,
 as if that were `PRIOR` more scores: it carries organizations that have few of their own. The scores of the last
 week count once more on their own, so that bounds follow demand that becomes calmer or wilder. c grows with p, so
 bounds never cross.

@@ -20,7 +20,7 @@ from gfs.forecasting.orgquantile.features import SMALLEST_DEMAND
 LEAST_HOURS = WEEK_HOURS
 """A series with fewer has no ratios of its own."""
 LEAST_LEVEL = 0.5
-"""Of mean demand: growth from less says nothing of growth from a level above all before."""
+"""Of mean demand: growth from less is no guide to growth from a level above all before."""
 SHIFT_HOURS = 6
 """A level that has lasted so long is no spike."""
 KNOWN_HOURS = 3 * DAY_HOURS

@@ -119,7 +119,7 @@ class TrainingSettings:
     """Hours after which an hour weighs half."""
     pooled_rows: int = 24_000
     own_rows: int = 4_500
-    """Of each series at most so many, evenly thinned; neighbouring hours say nearly the same."""
+    """Of each series at most so many, evenly thinned; neighbouring hours are nearly the same."""
     all_rows: int = 220_000
     """Of all series together."""
     least_hours: int = 6 * WEEK_HOURS
@@ -127,7 +127,7 @@ class TrainingSettings:
     fewest_rows: int = 24
     """With fewer nothing is fitted."""
     enough_rows: int = 5_000
-    """With fewer rows of all series penalties grow: what few rows say of 60 coefficients is chance."""
+    """With fewer rows of all series penalties grow: few rows cannot tell 60 coefficients from chance."""
     stiffness: float = 2.0
     """As which power of the rows missing."""
     network_rows: int = 2_000
