@@ -34,23 +34,23 @@ def run_all(
     **options: Any,
 ) -> list[RunResult]:
     """Results in the order of `schedulers`, the same however many workers there are."""
-    recipes = [find_scheduler(scheduler) for scheduler in schedulers]
-    for recipe in recipes:
-        check_fits_quota(recipe, workload, parameters)  # before the first run, not after the second
+    definitions = [find_scheduler(scheduler) for scheduler in schedulers]
+    for definition in definitions:
+        check_fits_quota(definition, workload, parameters)  # before the first run, not after the second
     check_fits_resources(workload, parameters)
-    if workers <= 1 or len(recipes) == 1:
+    if workers <= 1 or len(definitions) == 1:
         return [
             run_simulation(
                 workload,
-                recipe,
+                definition,
                 parameters,
                 window=window,
-                progress=partial(progress, recipe.name) if progress else None,
+                progress=partial(progress, definition.name) if progress else None,
                 **options,
             )
-            for recipe in recipes
+            for definition in definitions
         ]
-    jobs = [ComparisonRun(pack_scheduler(recipe)) for recipe in recipes]
+    jobs = [ComparisonRun(pack_scheduler(definition)) for definition in definitions]
     shared = (pack_workload(workload), parameters, window, options)
     results = _run_in_processes(jobs, workers, progress, len(workload.tasks), shared)
     return [replace(results[job], workload=workload) for job in jobs]
@@ -90,11 +90,7 @@ _shared: dict[str, Any] = {}
 
 def _share(messages: Any, workload: bytes, parameters: Parameters, window: Window, options: dict[str, Any]) -> None:
     _shared.update(
-        messages=messages,
-        workload=unpack_workload(workload),
-        parameters=parameters,
-        window=window,
-        options=options,
+        messages=messages, workload=unpack_workload(workload), parameters=parameters, window=window, options=options
     )
 
 

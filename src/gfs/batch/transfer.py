@@ -6,8 +6,6 @@ import pickle
 from dataclasses import fields
 from typing import NamedTuple
 
-import cloudpickle
-
 from gfs.assembly.definitions import SchedulerDefinition
 from gfs.assembly.plugins import one_line
 from gfs.assembly.schedulers import find_scheduler, is_registered
@@ -38,17 +36,19 @@ class PackedScheduler(NamedTuple):
 
     name: str
     pickled: bytes | None
-    """None where the worker finds the recipe by its name, as it does ours and those of plug-ins."""
+    """None where the worker finds it by its name, as it does ours and those of plug-ins."""
 
 
-def pack_scheduler(recipe: SchedulerDefinition) -> PackedScheduler:
+def pack_scheduler(definition: SchedulerDefinition) -> PackedScheduler:
     """What a worker needs to have this scheduler; an error if it cannot be handed over."""
-    if is_registered(recipe):
-        return PackedScheduler(recipe.name, None)
+    if is_registered(definition):
+        return PackedScheduler(definition.name, None)
+    import cloudpickle  # takes a while to load, and few need it
+
     try:
-        return PackedScheduler(recipe.name, cloudpickle.dumps(recipe))
+        return PackedScheduler(definition.name, cloudpickle.dumps(definition))
     except Exception as error:  # pickling fails in many ways
-        raise _not_portable(recipe.name, error) from error
+        raise _not_portable(definition.name, error) from error
 
 
 def unpack_scheduler(packed: PackedScheduler) -> SchedulerDefinition:
@@ -56,10 +56,10 @@ def unpack_scheduler(packed: PackedScheduler) -> SchedulerDefinition:
     if packed.pickled is None:
         return find_scheduler(packed.name)
     try:
-        recipe: SchedulerDefinition = pickle.loads(packed.pickled)
+        definition: SchedulerDefinition = pickle.loads(packed.pickled)
     except Exception as error:  # such as a module that only the parent can import
         raise _not_portable(packed.name, error) from error
-    return recipe
+    return definition
 
 
 def _not_portable(name: str, error: Exception) -> InputError:

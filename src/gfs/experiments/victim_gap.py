@@ -16,8 +16,7 @@ import numpy as np
 from scipy.optimize import Bounds, LinearConstraint, milp
 from scipy.sparse import coo_array
 
-from gfs.assembly.compositions.gfs import by_cost
-from gfs.assembly.compositions.gfs_plus import GFS_PLUS
+from gfs.assembly.compositions import GFS_PLUS, by_cost
 from gfs.assembly.parameters import Parameters
 from gfs.assembly.run import run_simulation
 from gfs.batch.job import JobResult
@@ -118,9 +117,9 @@ class GapSample:
         """Run gfs-plus without a quota, so that many decisions are made, and compare some of them."""
         sample: Sample = []
         preemptor = partial(SampledPreemptor, sample=sample)
-        recipe = replace(
+        definition = replace(
             GFS_PLUS, name="gfs-plus-sampled", preemptor=lambda context, keeper: by_cost(context, preemptor)
         )
-        run_simulation(load(self.trace), recipe, Parameters(quota="none"))
+        run_simulation(load(self.trace), definition, Parameters(quota="none"))
         gaps = np.array([weight / best - 1 for weight, best in sample if best > 0])
         return {"gaps": np.maximum(gaps, 0.0).round(6).tolist()}

@@ -89,7 +89,7 @@ def plan_request(
         )
     if not (isfinite(max_wait) and max_wait > 0):
         raise InputError(f"--max-wait {max_wait:g}: must be a number of seconds above 0, for example 3600")
-    recipe = find_scheduler(scheduler)
+    definition = find_scheduler(scheduler)
     usual = Parameters().to_dict()
     values = parameters.to_dict()
     base = {name: values[name] for name in values if values[name] != usual[name] or name in given}
@@ -101,7 +101,7 @@ def plan_request(
             " plan; add spot tasks (job_type Spot), for example those you would like to sell"
         )
     own = 0 if isinstance(trace, GeneratedTrace) else _own_guarantees(trace, parameters)
-    quota = parameters.quota or recipe.quota
+    quota = parameters.quota or definition.quota
     return PlanRequest(
         trace=trace,
         scheduler=scheduler,
