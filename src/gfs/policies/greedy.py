@@ -285,7 +285,7 @@ class GreedyPolicy(Listener):
         return self._no_room(task)
 
     def _no_room(self, task: Task) -> NoRoom:
-        pool = self._pool
+        pool, chooser = self._pool, self._chooser
         closed, why_closed = self._refuses.closed(task) if self._refuses is not None else (0, "")
         slots, without_spot = pool.slots(task), None if task.is_spot else pool.slots_without_spot(task)
         return NoRoom(
@@ -298,8 +298,8 @@ class GreedyPolicy(Listener):
             closed=closed,
             without_spot=without_spot,
             why_closed=why_closed,
-            short=self._chooser.short(task) if slots < task.pods else "",
-            still_short=self._chooser.still_short(task)
-            if without_spot is not None and without_spot < task.pods
-            else "",
+            short=chooser.short(task) if slots < task.pods else "",
+            still_short=""
+            if without_spot is None or without_spot >= task.pods
+            else chooser.short(task, without_spot=True),
         )

@@ -100,22 +100,6 @@ class Engine:
         with gc_paused():  # to collect would cost a fifth of the time
             self._loop()
 
-    def swap(self, scheduler: Scheduler) -> None:
-        """Go on with another scheduler whose state was loaded from a snapshot of the present one."""
-        runs = {index: run for pool in scheduler.pools.values() for index, run in pool.state.runs.items()}
-        leaving = {(run.task.index, run.number): run for pool in scheduler.pools.values() for run in pool.state.leaving}
-        entries: Heap = []
-        for time, number, what, who in self._heap:
-            if isinstance(who, Run):
-                run = leaving.get((who.task.index, who.number)) if what == LEFT else runs.get(who.task.index)
-                if run is None or run.number != who.number:
-                    continue
-                who = run
-            entries.append((time, number, what, who))
-        self._heap[:] = entries  # still a heap: nothing but the last element of each entry has changed
-        self._heap.sort(key=lambda entry: entry[:2])
-        self.scheduler = scheduler
-
     def _loop(self) -> None:
         heap, total = self._heap, len(self._workload.tasks)
         next_tick = _first_tick(self._next_arrival, self._tick)

@@ -163,7 +163,7 @@ class RoundPlacement:
         if places is None:
             return False
         self.moved[run] = places
-        self._trial.note(lambda: _forget(self.moved, run))
+        self._trial.note(lambda: self._forget_move(run))
         return True
 
     def _leaving(self, node: Node, task: Task, runs: list[Run]) -> list[Run]:
@@ -238,13 +238,12 @@ class RoundPlacement:
         self.stopped[run] = None
         self._trial.note(lambda: self._unstop(run))
 
+    def _forget_move(self, run: Run) -> None:
+        del self.moved[run]
+
     def _unstop(self, run: Run) -> None:
         self._ending.change(run, +1)
-        _forget(self.stopped, run)
-
-
-def _forget(of: dict[Run, None] | dict[Run, list[Place]], run: Run) -> None:
-    del of[run]
+        del self.stopped[run]
 
 
 def _pods(places: list[Place], task: Task) -> int:
