@@ -154,7 +154,7 @@ class NodeIndex:
         bucket_of[i] = bucket
         bucket.count = count = bucket.count + 1
         if bucket is not self._nowhere:
-            heap = bucket.heap
+            heap = bucket.heap  # as `LazyHeap.push`, and in `choose` as `first`, without the call
             heappush(heap, i)
             if not bucket.listed:
                 self._list(bucket)
