@@ -716,7 +716,7 @@ def _event(kind: type, who: Any, *, twin: bool) -> Event:
 
 def queued(policy: Any) -> list[int]:
     """Indexes of all tasks in the queues of a policy, each as often as it stands there."""
-    if hasattr(policy, "_books"):
+    if hasattr(policy, "_leases"):
         return [index for priority in Priority for queue in policy._leases.queues(priority) for index in queue.waiting]
     found: list[int] = []
     for queue in policy._queues:
