@@ -26,7 +26,7 @@ MICROSOFT = SHARED / "data" / "msr_itp_elasticflow" / "raw"
 pytestmark = pytest.mark.skipif(not AUDITOR.exists(), reason="the auditor is not here")
 
 PRESETS = {
-    "demo": ("--preset", "demo", "--days", "3"),
+    "demo": ("--preset", "demo", "--nodes", "16", "--days", "2"),
     "paper": ("--preset", "paper", "--nodes", "24", "--days", "3", "--spot-scale", "4"),
     "production": ("--preset", "production", "--nodes", "300", "--days", "1.5"),
 }

@@ -8,9 +8,12 @@ import re
 import shlex
 import shutil
 from dataclasses import replace
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.csv as pc
 import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner, Result
@@ -168,6 +171,32 @@ class TestSimulate:
         own = text[0].split(",").index("guarantee_hours") if "guarantee_hours" in text[0] else None
         result = run("simulate", *TRACE, "--set", "guarantee_hours=4")
         assert ("changes nothing" in result.stderr) == (own is not None)
+
+
+class TestTimestamps:
+    def test_a_trace_with_timestamps_gives_events_and_pages_with_dates(self) -> None:
+        times = [datetime(2024, 4, 1) + timedelta(seconds=float(row["submit_time"])) for row in rows("jobs.csv")]
+        jobs = pc.read_csv("jobs.csv")
+        place = jobs.column_names.index("submit_time")
+        pq.write_table(jobs.set_column(place, "submit_time", pa.array(times, pa.timestamp("ms"))), "dated.parquet")
+        trace = ("--jobs", "dated.parquet", "--nodes", "nodes.csv")
+        run("simulate", *trace, "--events", "e.csv", "--json", "s.json")
+        assert loaded("s.json")["runs"][0]["parameters"]["first_day"] == "2024-04-01"
+        events = rows("e.csv")
+        assert list(events[0])[-1] == "timestamp"
+        for row in events[:: len(events) // 5]:
+            moment = datetime(2024, 4, 1) + timedelta(seconds=float(row["time"]))
+            assert abs(datetime.fromisoformat(row["timestamp"]) - moment) < timedelta(seconds=1)
+        assert "finished" in run("explain", "--events", "e.csv", events[0]["task"]).stdout
+        run("compare", *trace, "--schedulers", "static", "--html", "c.html")
+        assert "Time 0 is 2024-04-01 00:00" in Path("c.html").read_text(encoding="utf-8")
+        other = CliRunner().invoke(app, ["simulate", *trace, "--set", "first_day=2024-04-02"])
+        assert other.exit_code == 2
+        assert "the trace has timestamps, by which it is 2024-04-01; leave it out" in other.stderr
+
+    def test_without_them_the_columns_are_as_ever(self) -> None:
+        run("simulate", *TRACE, "--events", "e.csv")
+        assert list(rows("e.csv")[0])[-1] == "reason"
 
 
 class TestCompare:
@@ -361,7 +390,7 @@ class TestTrace:
     def test_generate_writes_writes_a_trace_that_passes_the_check(self) -> None:
         words = ("--preset", "paper", "--nodes", "9", "--days", "2", "--spot-scale", "2", "--seed", "5")
         result = run("trace", "generate", *words, "--out", "new/one")
-        assert "on 9 nodes (72 A100 cards)" in result.stdout
+        assert "on 9 nodes (72 A100 GPUs)" in result.stdout
         checked = run("trace", "check", "--jobs", "new/one/jobs.csv", "--nodes", "new/one/nodes.csv")
         assert checked.stdout.startswith("OK: ")
         run("trace", "generate", *words, "--out", "again")

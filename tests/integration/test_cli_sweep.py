@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner, Result
 
+from gfs.assembly import aliases
 from gfs.cli.main import app
 
 TEXT = """
@@ -59,6 +60,17 @@ def test_several_at_once_give_the_same_bytes_and_a_stopped_one_goes_on(file: Pat
     again = gfs(str(file), "--out", str(one), "--workers", "1")
     assert "1 of 1:" in again.output
     assert (one / "results.parquet").read_bytes() == whole
+
+
+def test_old_names_are_warned_of_once_and_settings_without_effect_too(file: Path, tmp_path: Path) -> None:
+    aliases.warn_once.cache_clear()
+    file.write_text(TEXT.replace("seed = [0, 1]", "patience = [600, 1200]") + "[set]\nquota_share = 0.4\n")
+    result = gfs(str(file), "--out", str(tmp_path / "out"), "--workers", "2")
+    assert result.output.count("parameter patience is now called starvation_timeout") == 1
+    idle = "quota_share, starvation_timeout: no effect under"
+    assert f"{idle} gfs (quota: forecast)" in result.output
+    assert f"{idle} yarn-cs (quota: none)" in result.output
+    assert "starvation_timeout" in gfs("show", str(tmp_path / "out"), "--all").output
 
 
 def test_a_run_that_fails_is_told_and_the_rest_goes_on(file: Path, tmp_path: Path) -> None:

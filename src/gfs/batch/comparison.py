@@ -90,11 +90,7 @@ _shared: dict[str, Any] = {}
 
 def _share(messages: Any, workload: bytes, parameters: Parameters, window: Window, options: dict[str, Any]) -> None:
     _shared.update(
-        messages=messages,
-        workload=unpack_workload(workload),
-        parameters=parameters,
-        window=window,
-        options=options,
+        messages=messages, workload=unpack_workload(workload), parameters=parameters, window=window, options=options
     )
 
 

@@ -6,8 +6,6 @@ import pickle
 from dataclasses import fields
 from typing import NamedTuple
 
-import cloudpickle
-
 from gfs.assembly.definitions import SchedulerDefinition
 from gfs.assembly.plugins import one_line
 from gfs.assembly.schedulers import find_scheduler, is_registered
@@ -38,13 +36,15 @@ class PackedScheduler(NamedTuple):
 
     name: str
     pickled: bytes | None
-    """None where the worker finds the definition by its name, as it does ours and those of plug-ins."""
+    """None where the worker finds it by its name, as it does ours and those of plug-ins."""
 
 
 def pack_scheduler(definition: SchedulerDefinition) -> PackedScheduler:
     """What a worker needs to have this scheduler; an error if it cannot be handed over."""
     if is_registered(definition):
         return PackedScheduler(definition.name, None)
+    import cloudpickle  # takes a while to load, and few need it
+
     try:
         return PackedScheduler(definition.name, cloudpickle.dumps(definition))
     except Exception as error:  # pickling fails in many ways

@@ -7,6 +7,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from gfs.domain.text import printable
+
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
@@ -23,7 +25,7 @@ class Bars:
         self._in_turn = in_turn
         self._ids: dict[str, TaskID] = {}
         if progress is not None:
-            self._ids = {name: progress.add_task(name, total=total) for name in names}
+            self._ids = {name: progress.add_task(printable(name), total=total) for name in names}
 
     def update(self, name: str, finished: int) -> None:
         """A run has come this far."""
@@ -65,5 +67,5 @@ def busy(text: str) -> Iterator[None]:
         return
     from rich.console import Console
 
-    with Console(stderr=True).status(text):
+    with Console(stderr=True).status(printable(text)):
         yield

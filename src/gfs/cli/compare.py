@@ -6,8 +6,6 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from gfs.cli.console import note, show
 from gfs.cli.options import (
     RESULTS,
@@ -23,6 +21,8 @@ from gfs.cli.options import (
     Settings,
     SkipBadRows,
     Window,
+    file_option,
+    option,
     parse_names,
 )
 from gfs.cli.outputs import JSON, PAGES, STDOUT, Outputs
@@ -44,13 +44,7 @@ def compare(
     jobs: Jobs,
     nodes: Nodes,
     schedulers: Annotated[
-        str,
-        typer.Option(
-            "--schedulers",
-            metavar="A,B,C",
-            help="The schedulers to compare; gfs schedulers lists them.",
-            rich_help_panel=RUN,
-        ),
+        str, option("--schedulers", "The schedulers to compare; gfs schedulers lists them.", RUN, metavar="A,B,C")
     ] = "gfs,yarn-cs,static",
     settings: Settings = None,
     config: Config = None,
@@ -59,25 +53,14 @@ def compare(
     check: Check = False,
     workers: Annotated[
         int | None,
-        typer.Option(
-            "--workers",
-            min=1,
-            metavar="N",
-            help="Runs at the same time; by default one per core for large traces.",
-            rich_help_panel=RUN,
+        option(
+            "--workers", "Runs at the same time; by default one per core for large traces.", RUN, metavar="N", min=1
         ),
     ] = None,
     node_events: NodeEvents = None,
     skip_bad_rows: SkipBadRows = False,
     html: Annotated[
-        Path | None,
-        typer.Option(
-            "--html",
-            metavar="FILE",
-            readable=False,
-            help="Write a report with plots: one page that works offline.",
-            rich_help_panel=RESULTS,
-        ),
+        Path | None, file_option("--html", "Write a report with plots: one page that works offline.", RESULTS)
     ] = None,
     prices: Prices = None,
     json: Json = None,
@@ -92,7 +75,6 @@ def compare(
     from gfs.batch.comparison import run_all
     from gfs.cli.bars import bars
     from gfs.cli.trace_input import read_run_input, workload_text
-    from gfs.report.comparison import comparison_page
     from gfs.report.run_tables import comparison_table
     from gfs.telemetry.metrics_prices import read_prices
 
@@ -124,7 +106,10 @@ def compare(
                 check=check,
                 record_quota=html is not None,
             )
-        outputs.save(html, lambda path: comparison_page(results, given.workload, path, table))
+        if html is not None:
+            from gfs.report.comparison import comparison_page
+
+            outputs.save(html, lambda path: comparison_page(results, given.workload, path, table))
         outputs.save_json(json, Comparison(tuple(results), given.workload).summary())
     if json != STDOUT:
         title = f"{given.workload.name}: {workload_text(given.workload)}"

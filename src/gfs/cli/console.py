@@ -82,10 +82,7 @@ def _safe(stream: TextIO) -> TextIO:
         return stream
     raw = _PipeSafeFile(stream.fileno(), "w", closefd=False)
     return io.TextIOWrapper(
-        io.BufferedWriter(raw),
-        encoding=stream.encoding,
-        errors="gfs-plain",
-        line_buffering=stream.line_buffering,
+        io.BufferedWriter(raw), encoding=stream.encoding, errors="gfs-plain", line_buffering=stream.line_buffering
     )
 
 

@@ -9,10 +9,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from gfs.cli.console import say, show
-from gfs.cli.options import Force, Seed
+from gfs.cli.options import Force, Seed, file_option
 from gfs.cli.outputs import check_folder, json_text, make_folder
 
 if TYPE_CHECKING:
@@ -27,10 +25,7 @@ SCHEDULERS = ("gfs", "yarn-cs", "static")
 
 def demo(
     out: Annotated[
-        Path,
-        typer.Option(
-            "--out", metavar="DIR", readable=False, help="Folder for the report and the data; created if need be."
-        ),
+        Path, file_option("--out", "Folder for the report and the data; created if need be.", metavar="DIR")
     ] = Path("demo-output"),
     seed: Seed = 0,
     force: Force = False,
@@ -65,13 +60,7 @@ def demo(
         say()
         with bars(SCHEDULERS, len(workload.tasks)) as running:
             results = run_all(
-                workload,
-                SCHEDULERS,
-                Parameters(),
-                workers=1,
-                progress=running.update,
-                record_quota=True,
-                seed=seed,
+                workload, SCHEDULERS, Parameters(), workers=1, progress=running.update, record_quota=True, seed=seed
             )
         make_folder(out)
         jobs_file, nodes_file = write_trace(workload, out)

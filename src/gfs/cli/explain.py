@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gfs.cli.console import say, show
-from gfs.cli.options import Json
+from gfs.cli.options import Json, file_option
 from gfs.cli.outputs import JSON, STDOUT, Outputs
 
 if TYPE_CHECKING:
@@ -27,10 +27,7 @@ MOST_NODES = 3
 
 def explain(
     task: Annotated[str, typer.Argument(metavar="TASK", help="Name of the task, as in the jobs file.")],
-    events: Annotated[
-        Path,
-        typer.Option("--events", metavar="FILE", readable=False, help="Event log of a run: .csv, .csv.gz or .parquet."),
-    ],
+    events: Annotated[Path, file_option("--events", "Event log of a run: .csv, .csv.gz or .parquet.")],
     json: Json = None,
 ) -> None:
     """Tell the life of one task: when it waited, ran, was evicted, lost, cancelled or finished, and why.

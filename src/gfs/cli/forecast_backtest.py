@@ -5,8 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from gfs.cli.console import note, say, show
 from gfs.cli.forecast_options import (
     HORIZON,
@@ -24,7 +22,7 @@ from gfs.cli.forecast_options import (
     TraceJobs,
     TraceNodes,
 )
-from gfs.cli.options import RESULTS, SkipBadRows
+from gfs.cli.options import RESULTS, SkipBadRows, file_option, option
 from gfs.cli.outputs import PAGES, Outputs
 
 EPILOG = """Examples:
@@ -35,16 +33,7 @@ gfs forecast backtest --jobs jobs.csv --nodes nodes.csv --models persistence,org
 
 
 def backtest(
-    out: Annotated[
-        Path,
-        typer.Option(
-            "--html",
-            metavar="FILE",
-            readable=False,
-            help="The page: one HTML file that works offline.",
-            rich_help_panel=RESULTS,
-        ),
-    ],
+    out: Annotated[Path, file_option("--html", "The page: one HTML file that works offline.", RESULTS)],
     series: Series = None,
     jobs: TraceJobs = None,
     nodes: TraceNodes = None,
@@ -57,12 +46,7 @@ def backtest(
     country: Country = "",
     horizon: Horizon = HORIZON,
     split: Split = SPLIT,
-    top: Annotated[
-        int,
-        typer.Option(
-            "--top", metavar="N", min=1, help="Series that are drawn, the largest first.", rich_help_panel=RESULTS
-        ),
-    ] = 12,
+    top: Annotated[int, option("--top", "Series that are drawn, the largest first.", RESULTS, metavar="N", min=1)] = 12,
 ) -> None:
     """Draw forecast bands against actual demand, on one page to choose series and forecasters from.
 

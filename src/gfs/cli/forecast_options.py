@@ -5,9 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
-from gfs.cli.options import TRACE
+from gfs.cli.options import TRACE, file_option, option
 
 DEMAND = "Demand"
 FORECAST = "Forecast"
@@ -21,96 +19,41 @@ SPLIT = "0.7,0.1,0.2"
 # Typer checks nothing about paths (readable=False): the readers say more, and in one voice.
 Series = Annotated[
     Path | None,
-    typer.Option(
-        "--series",
-        metavar="FILE",
-        readable=False,
-        help="Hourly demand: time,organization,gpu_model,gpus, or one column a series.",
-        rich_help_panel=DEMAND,
-    ),
+    file_option("--series", "Hourly demand: time,organization,gpu_model,gpus, or one column a series.", DEMAND),
 ]
-TraceJobs = Annotated[
-    Path | None,
-    typer.Option(
-        "--jobs",
-        metavar="FILE",
-        readable=False,
-        help="Or: jobs of a trace, whose HP demand is taken.",
-        rich_help_panel=TRACE,
-    ),
-]
-TraceNodes = Annotated[
-    Path | None,
-    typer.Option("--nodes", metavar="FILE", readable=False, help="Nodes of the trace.", rich_help_panel=TRACE),
-]
+TraceJobs = Annotated[Path | None, file_option("--jobs", "Or: jobs of a trace, whose HP demand is taken.", TRACE)]
+TraceNodes = Annotated[Path | None, file_option("--nodes", "Nodes of the trace.", TRACE)]
 Events = Annotated[
-    Path | None,
-    typer.Option(
-        "--events",
-        metavar="FILE",
-        readable=False,
-        help="Or: event log of a run, as gfs simulate --events writes it.",
-        rich_help_panel=DEMAND,
-    ),
+    Path | None, file_option("--events", "Or: event log of a run, as gfs simulate --events writes it.", DEMAND)
 ]
-Hours = Annotated[
-    str | None,
-    typer.Option("--hours", metavar="START:END", help="Use only these hours of the demand.", rich_help_panel=DEMAND),
-]
+Hours = Annotated[str | None, option("--hours", "Use only these hours of the demand.", DEMAND, metavar="START:END")]
 FirstDay = Annotated[
-    str | None,
-    typer.Option(
-        "--first-day",
-        metavar="YYYY-MM-DD",
-        help="The date of hour 0, for demand without dates.",
-        rich_help_panel=DEMAND,
-    ),
+    str | None, option("--first-day", "The date of hour 0, for demand without dates.", DEMAND, metavar="YYYY-MM-DD")
 ]
 Models = Annotated[
     str | None,
-    typer.Option(
-        "--models",
-        metavar="A,B,C",
-        help="Forecasters to set side by side; by default all that need no extra.",
-        rich_help_panel=FORECAST,
+    option(
+        "--models", "Forecasters to set side by side; by default all that need no extra.", FORECAST, metavar="A,B,C"
     ),
 ]
 LookBack = Annotated[
     int,
-    typer.Option(
-        "--look-back",
-        metavar="N",
-        min=1,
-        help="Hours that forecasters with a window of fixed length look back.",
-        rich_help_panel=FORECAST,
+    option(
+        "--look-back", "Hours that forecasters with a window of fixed length look back.", FORECAST, metavar="N", min=1
     ),
 ]
 Horizon = Annotated[
-    int,
-    typer.Option(
-        "--horizon",
-        metavar="N",
-        min=1,
-        max=LONGEST_HORIZON,
-        help="Hours that are forecast.",
-        rich_help_panel=FORECAST,
-    ),
+    int, option("--horizon", "Hours that are forecast.", FORECAST, metavar="N", min=1, max=LONGEST_HORIZON)
 ]
 Country = Annotated[
     str,
-    typer.Option(
-        "--country",
-        metavar="CC",
-        help="Whose public holidays count, such as CN, for forecasters that know them.",
-        rich_help_panel=FORECAST,
+    option(
+        "--country", "Whose public holidays count, such as CN, for forecasters that know them.", FORECAST, metavar="CC"
     ),
 ]
 Split = Annotated[
     str,
-    typer.Option(
-        "--split",
-        metavar="A,B,C",
-        help="Shares of the hours for training, validation and test, in this order.",
-        rich_help_panel=FORECAST,
+    option(
+        "--split", "Shares of the hours for training, validation and test, in this order.", FORECAST, metavar="A,B,C"
     ),
 ]

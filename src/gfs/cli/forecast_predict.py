@@ -5,8 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from gfs.cli.console import note, say, show
 from gfs.cli.forecast_options import (
     FORECAST,
@@ -22,7 +20,7 @@ from gfs.cli.forecast_options import (
     TraceJobs,
     TraceNodes,
 )
-from gfs.cli.options import RESULTS, Json, SkipBadRows
+from gfs.cli.options import RESULTS, Json, SkipBadRows, file_option, option
 from gfs.cli.outputs import JSON, PAGES, STDOUT, TABLES, Outputs
 from gfs.version import __version__
 
@@ -50,55 +48,23 @@ def predict(
     hours: Hours = None,
     first_day: FirstDay = None,
     model: Annotated[
-        str,
-        typer.Option(
-            "--model",
-            metavar="NAME",
-            help="The forecaster; gfs forecast evaluate compares them.",
-            rich_help_panel=FORECAST,
-        ),
+        str, option("--model", "The forecaster; gfs forecast evaluate compares them.", FORECAST, metavar="NAME")
     ] = "orgquantile",
     window: LookBack = WINDOW,
     country: Country = "",
     horizon: Horizon = HORIZON,
     bounds: Annotated[
         str,
-        typer.Option(
-            "--bounds",
-            metavar="P,Q",
-            help="Demand should stay at or below each bound with this probability.",
-            rich_help_panel=FORECAST,
-        ),
+        option("--bounds", "Demand should stay at or below each bound with this probability.", FORECAST, metavar="P,Q"),
     ] = "0.9,0.95",
     top: Annotated[
-        int,
-        typer.Option(
-            "--top",
-            metavar="N",
-            min=1,
-            help="Series that are printed, the largest first.",
-            rich_help_panel=RESULTS,
-        ),
+        int, option("--top", "Series that are printed, the largest first.", RESULTS, metavar="N", min=1)
     ] = 8,
     plot: Annotated[
-        Path | None,
-        typer.Option(
-            "--html",
-            metavar="FILE",
-            readable=False,
-            help="Write a page with the bands of every series; works offline.",
-            rich_help_panel=RESULTS,
-        ),
+        Path | None, file_option("--html", "Write a page with the bands of every series; works offline.", RESULTS)
     ] = None,
     out: Annotated[
-        Path | None,
-        typer.Option(
-            "--table",
-            metavar="FILE",
-            readable=False,
-            help="Write a row per series and hour: .csv, .csv.gz or .parquet.",
-            rich_help_panel=RESULTS,
-        ),
+        Path | None, file_option("--table", "Write a row per series and hour: .csv, .csv.gz or .parquet.", RESULTS)
     ] = None,
     json: Json = None,
 ) -> None:
@@ -112,7 +78,6 @@ def predict(
     from gfs.cli.forecast_models import load_models, note_idle_options, parse_bounds
     from gfs.forecasting.history import WEEK_HOURS
     from gfs.report.prediction import Prediction
-    from gfs.report.prediction_page import prediction_page
     from gfs.telemetry.tables import write_table
 
     probabilities = parse_bounds(bounds)
@@ -133,7 +98,10 @@ def predict(
             say(f"{demand.name}: {history_text(history)}; {model}, from {prediction.clock.words(history.end)} on")
             say()
             show(*_pictures(prediction, top))
-        outputs.save(plot, lambda path: prediction_page(prediction, demand.name, path))
+        if plot is not None:
+            from gfs.report.prediction_page import prediction_page
+
+            outputs.save(plot, lambda path: prediction_page(prediction, demand.name, path))
         outputs.save(out, lambda path: write_table(prediction.table(), path))
         outputs.save_json(
             json,

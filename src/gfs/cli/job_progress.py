@@ -9,7 +9,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import typer
+from gfs.cli.console import note
+from gfs.domain.text import printable
 
 if TYPE_CHECKING:
     from gfs.batch.job import Job
@@ -65,7 +66,9 @@ def job_progress() -> Iterator[Callable[[list[Job]], Callable[[Job], None]]]:
             def done(job: Job) -> None:
                 nonlocal count
                 count += 1
-                progress.update(bar, advance=job.weight, description=f"{count} of {len(missing)}: {job.label}")
+                progress.update(
+                    bar, advance=job.weight, description=printable(f"{count} of {len(missing)}: {job.label}")
+                )
 
             return done
 
@@ -78,6 +81,6 @@ def _lines(missing: list[Job]) -> Callable[[Job], None]:
     def done(job: Job) -> None:
         nonlocal count
         count += 1
-        typer.echo(f"{count} of {len(missing)}: {job.label}", err=True)
+        note(f"{count} of {len(missing)}: {job.label}")
 
     return done

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -14,114 +14,68 @@ TRACE = "Trace"
 RUN = "What is simulated"
 RESULTS = "Results"
 
-# Typer checks nothing about paths (readable=False): the readers say more, and in one voice.
-Jobs = Annotated[
-    Path,
-    typer.Option(
-        "--jobs",
-        metavar="FILE",
-        readable=False,
-        help="Jobs of the trace: .csv, .csv.gz or .parquet.",
-        rich_help_panel=TRACE,
-    ),
-]
-Nodes = Annotated[
-    Path,
-    typer.Option("--nodes", metavar="FILE", readable=False, help="Nodes of the trace.", rich_help_panel=TRACE),
-]
+
+def option(name: str, help: str, panel: str | None = None, metavar: str | None = None, **limits: Any) -> Any:
+    """An option of a command."""
+    return typer.Option(name, help=help, metavar=metavar, rich_help_panel=panel, **limits)
+
+
+def file_option(name: str, help: str, panel: str | None = None, metavar: str = "FILE") -> Any:
+    """An option that names a file or folder. Typer checks nothing about it: our readers say more."""
+    return option(name, help, panel, metavar, readable=False)
+
+
+Jobs = Annotated[Path, file_option("--jobs", "Jobs of the trace: .csv, .csv.gz or .parquet.", TRACE)]
+Nodes = Annotated[Path, file_option("--nodes", "Nodes of the trace.", TRACE)]
 NodeEvents = Annotated[
-    Path | None,
-    typer.Option(
-        "--node-events",
-        metavar="FILE",
-        readable=False,
-        help="Events of nodes (time, node, event): failures, repairs, cordons.",
-        rich_help_panel=TRACE,
-    ),
+    Path | None, file_option("--node-events", "Events of nodes (time, node, event): failures, repairs, cordons.", TRACE)
 ]
-SkipBadRows = Annotated[
-    bool,
-    typer.Option("--skip-bad-rows", help="Leave out rows that cannot be used and say how many.", rich_help_panel=TRACE),
-]
+SkipBadRows = Annotated[bool, option("--skip-bad-rows", "Leave out rows that cannot be used and say how many.", TRACE)]
 Settings = Annotated[
     list[str] | None,
-    typer.Option(
+    option(
         "--set",
+        "Change a parameter, such as quota=fixed or p=0.95; may be repeated. gfs parameters lists them.",
+        RUN,
         metavar="KEY=VALUE",
-        help="Change a parameter, such as quota=fixed or p=0.95; may be repeated. gfs parameters lists them.",
-        rich_help_panel=RUN,
     ),
 ]
 Config = Annotated[
-    Path | None,
-    typer.Option(
-        "--config",
-        metavar="FILE",
-        readable=False,
-        help="Parameters from a TOML file of name = value lines; --set wins.",
-        rich_help_panel=RUN,
-    ),
+    Path | None, file_option("--config", "Parameters from a TOML file of name = value lines; --set wins.", RUN)
 ]
 Window = Annotated[
     str | None,
-    typer.Option(
+    option(
         "--window",
+        "Count only tasks submitted in these seconds; the rest is simulated but not counted.",
+        RUN,
         metavar="START:END",
-        help="Count only tasks submitted in these seconds; the rest is simulated but not counted.",
-        rich_help_panel=RUN,
     ),
 ]
 Seed = Annotated[
-    int,
-    typer.Option("--seed", metavar="N", min=0, help="Seed of everything random; the same seed gives the same bytes."),
+    int, option("--seed", "Seed of everything random; the same seed gives the same bytes.", metavar="N", min=0)
 ]
-RunSeed = Annotated[
-    int,
-    typer.Option("--seed", metavar="N", min=0, help="Seed of schedulers with random choices.", rich_help_panel=RUN),
-]
-Check = Annotated[
-    bool,
-    typer.Option("--check", help="Verify all invariants after every decision (slow).", rich_help_panel=RUN),
-]
+RunSeed = Annotated[int, option("--seed", "Seed of schedulers with random choices.", RUN, metavar="N", min=0)]
+Check = Annotated[bool, option("--check", "Verify all invariants after every decision (slow).", RUN)]
 Prices = Annotated[
     Path | None,
-    typer.Option(
-        "--prices",
-        metavar="FILE",
-        readable=False,
-        help="Dollars per GPU-hour by GPU model (.toml or .json), in place of the assumed ones.",
-        rich_help_panel=RESULTS,
+    file_option(
+        "--prices", "Dollars per GPU-hour by GPU model (.toml or .json), in place of the assumed ones.", RESULTS
     ),
 ]
-Json = Annotated[
-    Path | None,
-    typer.Option(
-        "--json",
-        metavar="FILE",
-        readable=False,
-        help="Write the numbers as JSON; - prints them instead.",
-        rich_help_panel=RESULTS,
-    ),
-]
+Json = Annotated[Path | None, file_option("--json", "Write the numbers as JSON; - prints them instead.", RESULTS)]
 ResultFolder = Annotated[
     Path,
-    typer.Option(
+    file_option(
         "--out",
+        "Folder for the results and the cache of computed runs; created if it does not exist.",
+        RESULTS,
         metavar="DIR",
-        readable=False,
-        help="Folder for the results and the cache of computed runs; created if it does not exist.",
-        rich_help_panel=RESULTS,
     ),
 ]
-Force = Annotated[
-    bool,
-    typer.Option("--force", help="Overwrite files in DIR even if gfs did not write them.", rich_help_panel=RESULTS),
-]
+Force = Annotated[bool, option("--force", "Overwrite files in DIR even if gfs did not write them.", RESULTS)]
 RunsAtOnce = Annotated[
-    int | None,
-    typer.Option(
-        "--workers", min=1, metavar="N", help="Runs at the same time; by default one per core.", rich_help_panel=RUN
-    ),
+    int | None, option("--workers", "Runs at the same time; by default one per core.", RUN, metavar="N", min=1)
 ]
 
 

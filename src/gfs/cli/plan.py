@@ -8,11 +8,21 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from gfs.cli.console import note, say, show
 from gfs.cli.job_progress import end_with_workers, job_progress, result_folder
-from gfs.cli.options import RUN, TRACE, Config, Force, Json, Prices, ResultFolder, RunsAtOnce, Settings
+from gfs.cli.options import (
+    RUN,
+    TRACE,
+    Config,
+    Force,
+    Json,
+    Prices,
+    ResultFolder,
+    RunsAtOnce,
+    Settings,
+    file_option,
+    option,
+)
 from gfs.cli.outputs import JSON, STDOUT, Outputs
 from gfs.domain.errors import GfsError, InputError
 
@@ -38,55 +48,36 @@ def plan(
     out: ResultFolder,
     preset: Annotated[
         str | None,
-        typer.Option(
+        option(
             "--preset",
+            "A synthetic trace: demo, paper, production or fleet. Without any trace it is demo.",
+            TRACE,
             metavar="NAME",
-            help="A synthetic trace: demo, paper, production or fleet. Without any trace it is demo.",
-            rich_help_panel=TRACE,
         ),
     ] = None,
-    seed: Annotated[
-        int,
-        typer.Option(
-            "--seed", metavar="N", min=0, help="Of the synthetic trace, and of the runs.", rich_help_panel=TRACE
-        ),
-    ] = 0,
-    jobs: Annotated[
-        Path | None,
-        typer.Option("--jobs", metavar="FILE", readable=False, help="Tasks of your own trace.", rich_help_panel=TRACE),
-    ] = None,
-    nodes: Annotated[
-        Path | None,
-        typer.Option("--nodes", metavar="FILE", readable=False, help="Nodes of your own trace.", rich_help_panel=TRACE),
-    ] = None,
+    seed: Annotated[int, option("--seed", "Of the synthetic trace, and of the runs.", TRACE, metavar="N", min=0)] = 0,
+    jobs: Annotated[Path | None, file_option("--jobs", "Tasks of your own trace.", TRACE)] = None,
+    nodes: Annotated[Path | None, file_option("--nodes", "Nodes of your own trace.", TRACE)] = None,
     target: Annotated[
         float,
-        typer.Option(
+        option(
             "--target-evictions",
-            metavar="SHARE",
-            help="The most that may be evicted: evictions / runs of spot tasks, what gfs simulate prints as"
+            "The most that may be evicted: evictions / runs of spot tasks, what gfs simulate prints as"
             " 'evicted of runs'.",
-            rich_help_panel=TARGETS,
+            TARGETS,
+            metavar="SHARE",
         ),
     ] = 0.05,
     max_wait: Annotated[
         float,
-        typer.Option(
-            "--max-wait",
-            metavar="SECONDS",
-            help="Spot work counts as sold up to this mean wait of spot tasks.",
-            rich_help_panel=TARGETS,
+        option(
+            "--max-wait", "Spot work counts as sold up to this mean wait of spot tasks.", TARGETS, metavar="SECONDS"
         ),
     ] = 3600.0,
-    scheduler: Annotated[
-        str,
-        typer.Option("--scheduler", metavar="NAME", help="Whose quota is to be set.", rich_help_panel=RUN),
-    ] = "gfs",
+    scheduler: Annotated[str, option("--scheduler", "Whose quota is to be set.", RUN, metavar="NAME")] = "gfs",
     settings: Settings = None,
     config: Config = None,
-    quick: Annotated[
-        bool, typer.Option("--quick", help="Fewer settings: under a minute on demo.", rich_help_panel=RUN)
-    ] = False,
+    quick: Annotated[bool, option("--quick", "Fewer settings: under a minute on demo.", RUN)] = False,
     workers: RunsAtOnce = None,
     force: Force = False,
     prices: Prices = None,
@@ -149,22 +140,25 @@ def _request(
     prices: Path | None,
 ) -> PlanRequest:
     from gfs.assembly.parameters import Parameters, parse_settings
+    from gfs.assembly.schedulers import warn_of_idle_settings
+    from gfs.batch.traces import workload_of
     from gfs.plans.request import plan_request
     from gfs.telemetry.metrics_prices import read_prices
 
-    base, named = (Parameters(), frozenset[str]()) if config is None else Parameters.named_in_toml(config)
-    given = parse_settings(settings or ())
+    parameters, named = Parameters.given(config, parse_settings(settings or ()))
     request = plan_request(
         trace,
         scheduler,
         seed=seed,
-        parameters=base.changed(given),
-        given=named | given.keys(),
+        parameters=parameters,
+        given=named,
         target=target,
         max_wait=max_wait,
         quick=quick,
         prices=None if prices is None else read_prices(prices),
     )
+    workload = workload_of(trace, parameters.guarantee_hours, parameters.checkpoint_interval)
+    warn_of_idle_settings([scheduler, "static"], workload.nodes, parameters, named)  # static: beside which it stands
     if request.own_guarantees:
         own, spot = f"{request.own_guarantees:,}", f"{request.spot_tasks:,}"
         note(f"{own} of {spot} spot tasks have their own guarantee_hours in the trace: for them no other is tried")
@@ -204,10 +198,9 @@ def _report(plan: CapacityPlan, files: tuple[Path, Path, Path], json: Path | Non
     from rich.text import Text
 
     from gfs.files import write_text
+    from gfs.plans.page import plan_page
     from gfs.plans.summary_text import summary
-    from gfs.plans.view import view_of
-    from gfs.report.plan_page import plan_page
-    from gfs.report.plan_view import plan_tables
+    from gfs.plans.view import plan_tables, view_of
     from gfs.sweeps.table import results_table, write_results
 
     page, config, table = files

@@ -8,11 +8,9 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from gfs.cli.console import say
 from gfs.cli.job_progress import end_with_workers, job_progress, result_folder
-from gfs.cli.options import RUN, Force, Prices, ResultFolder, RunsAtOnce, parse_names
+from gfs.cli.options import RUN, Force, Prices, ResultFolder, RunsAtOnce, option, parse_names
 from gfs.cli.outputs import Outputs
 from gfs.domain.errors import InputError
 
@@ -33,43 +31,22 @@ def reproduce(
     out: ResultFolder,
     only: Annotated[
         str | None,
-        typer.Option(
+        option(
             "--only",
-            metavar="A,B,C",
-            help="These parts alone: statistics, heat-map, comparison, guarantees, forecasters, ablations,"
+            "These parts alone: statistics, heat-map, comparison, guarantees, forecasters, ablations,"
             " deployment, beyond.",
-            rich_help_panel=RUN,
+            RUN,
+            metavar="A,B,C",
         ),
     ] = None,
-    jobs: Annotated[
-        Path | None,
-        typer.Option("--jobs", metavar="FILE", help="Tasks of your own trace.", rich_help_panel=RUN),
-    ] = None,
-    nodes: Annotated[
-        Path | None,
-        typer.Option("--nodes", metavar="FILE", help="Nodes of your own trace.", rich_help_panel=RUN),
-    ] = None,
+    jobs: Annotated[Path | None, option("--jobs", "Tasks of your own trace.", RUN, metavar="FILE")] = None,
+    nodes: Annotated[Path | None, option("--nodes", "Nodes of your own trace.", RUN, metavar="FILE")] = None,
     series: Annotated[
         Path | None,
-        typer.Option(
-            "--series",
-            metavar="FILE",
-            help="Hourly demand for the forecasters, in place of that of the trace.",
-            rich_help_panel=RUN,
-        ),
+        option("--series", "Hourly demand for the forecasters, in place of that of the trace.", RUN, metavar="FILE"),
     ] = None,
-    seeds: Annotated[
-        int,
-        typer.Option("--seeds", min=1, max=100, metavar="N", help="Synthetic traces per load.", rich_help_panel=RUN),
-    ] = 3,
-    quick: Annotated[
-        bool,
-        typer.Option(
-            "--quick",
-            help="Small clusters and one seed: minutes, no conclusions.",
-            rich_help_panel=RUN,
-        ),
-    ] = False,
+    seeds: Annotated[int, option("--seeds", "Synthetic traces per load.", RUN, metavar="N", min=1, max=100)] = 3,
+    quick: Annotated[bool, option("--quick", "Small clusters and one seed: minutes, no conclusions.", RUN)] = False,
     workers: RunsAtOnce = None,
     force: Force = False,
     prices: Prices = None,

@@ -6,8 +6,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from gfs.cli.console import note, show
 from gfs.cli.options import (
     RESULTS,
@@ -22,6 +20,8 @@ from gfs.cli.options import (
     Settings,
     SkipBadRows,
     Window,
+    file_option,
+    option,
 )
 from gfs.cli.outputs import JSON, STDOUT, TABLES, Outputs
 
@@ -40,10 +40,7 @@ def simulate(
     jobs: Jobs,
     nodes: Nodes,
     scheduler: Annotated[
-        str,
-        typer.Option(
-            "--scheduler", metavar="NAME", help="The scheduler; gfs schedulers lists them.", rich_help_panel=RUN
-        ),
+        str, option("--scheduler", "The scheduler; gfs schedulers lists them.", RUN, metavar="NAME")
     ] = "gfs",
     settings: Settings = None,
     config: Config = None,
@@ -53,24 +50,11 @@ def simulate(
     node_events: NodeEvents = None,
     skip_bad_rows: SkipBadRows = False,
     events: Annotated[
-        Path | None,
-        typer.Option(
-            "--events",
-            metavar="FILE",
-            readable=False,
-            help="Write the event log: .csv, .csv.gz or .parquet.",
-            rich_help_panel=RESULTS,
-        ),
+        Path | None, file_option("--events", "Write the event log: .csv, .csv.gz or .parquet.", RESULTS)
     ] = None,
     quota: Annotated[
         Path | None,
-        typer.Option(
-            "--quota-log",
-            metavar="FILE",
-            readable=False,
-            help="Write the spot quota at every tick: .csv, .csv.gz or .parquet.",
-            rich_help_panel=RESULTS,
-        ),
+        file_option("--quota-log", "Write the spot quota at every tick: .csv, .csv.gz or .parquet.", RESULTS),
     ] = None,
     json: Json = None,
 ) -> None:
@@ -87,7 +71,7 @@ def simulate(
     from gfs.cli.bars import bars
     from gfs.cli.trace_input import read_run_input
     from gfs.report.run_tables import pools_table, result_table
-    from gfs.telemetry.tables import write_table
+    from gfs.telemetry.tables import with_timestamps, write_table
 
     find_scheduler(scheduler)
     with Outputs(*(path for path in (jobs, nodes, node_events, config) if path)) as outputs:
@@ -115,7 +99,7 @@ def simulate(
                 record_quota=quota is not None,
                 progress=partial(running.update, scheduler),
             )
-        outputs.save(events, lambda path: write_table(result.events, path))
+        outputs.save(events, lambda path: write_table(with_timestamps(result.events, given.parameters.first_day), path))
         if result.quota is not None:
             table = result.quota
             outputs.save(quota, lambda path: write_table(table, path))
@@ -123,7 +107,7 @@ def simulate(
                 note(f"{scheduler} ran without a quota, so {quota} is empty; try --set quota=fixed")
         outputs.save_json(json, {"runs": [result.summary()]})
     if json != STDOUT:
-        show(result_table(result), pools_table(result.metrics, result.workload.capacity()))
+        show(pools_table(result.metrics, result.workload.capacity()), result_table(result))
     note(f"simulated in {result.seconds:.2f} CPU seconds")
     if result.solver is not None:
         note(_solver_text(result.solver))

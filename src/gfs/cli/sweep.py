@@ -12,7 +12,7 @@ import typer
 from gfs.cli.command import CommandGroup
 from gfs.cli.console import note, say, show
 from gfs.cli.job_progress import end_with_workers, job_progress, result_folder
-from gfs.cli.options import RUN, Force, Json, ResultFolder, RunsAtOnce
+from gfs.cli.options import RUN, Force, Json, ResultFolder, RunsAtOnce, file_option, option
 from gfs.cli.outputs import JSON, PAGES, STDOUT, Outputs
 
 if TYPE_CHECKING:
@@ -51,11 +51,8 @@ def run(
     workers: RunsAtOnce = None,
     ray: Annotated[
         str | None,
-        typer.Option(
-            "--ray",
-            metavar="[ADDRESS]",
-            help="Run on a Ray cluster: the one at this address, else one started here.",
-            rich_help_panel=RUN,
+        option(
+            "--ray", "Run on a Ray cluster: the one at this address, else one started here.", RUN, metavar="[ADDRESS]"
         ),
     ] = None,
     force: Force = False,
@@ -111,11 +108,8 @@ def _executor(address: str | None, count: int) -> Any:
 
 def show_results(
     folder: Annotated[Path, typer.Argument(metavar="DIR", readable=False, help="Folder or file of a sweep.")],
-    every: Annotated[bool, typer.Option("--all", help="Every group of runs, not the best ones alone.")] = False,
-    plot: Annotated[
-        Path | None,
-        typer.Option("--html", metavar="FILE", readable=False, help="Draw all groups as an HTML page."),
-    ] = None,
+    every: Annotated[bool, option("--all", "Every group of runs, not the best ones alone.")] = False,
+    plot: Annotated[Path | None, file_option("--html", "Draw all groups as an HTML page.")] = None,
     json: Json = None,
 ) -> None:
     """Show the settings of a sweep that no other setting is better than.
@@ -124,8 +118,7 @@ def show_results(
     goodput: useful GPU-hours as a share of the pool. Each scenario (spot_scale) has
     a front of its own; seeds are averaged.
     """
-    from gfs.report.sweep_page import sweep_page, sweep_table
-    from gfs.sweeps.table import read_results
+    from gfs.sweeps.table import read_results, sweep_table
 
     results = read_results(folder)
     with Outputs(folder) as outputs:
@@ -141,7 +134,10 @@ def show_results(
             )
             for what, why in results.failed:
                 note(f"failed: {what}: {why}")
-        outputs.save(plot, lambda path: sweep_page(results.varied, results.groups, path))
+        if plot is not None:
+            from gfs.sweeps.page import sweep_page
+
+            outputs.save(plot, lambda path: sweep_page(results.varied, results.groups, path))
         outputs.save_json(
             json,
             {

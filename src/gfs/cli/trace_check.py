@@ -20,11 +20,7 @@ gfs trace check --jobs jobs.csv --nodes nodes.csv"""
 
 
 def check(
-    jobs: Jobs,
-    nodes: Nodes,
-    node_events: NodeEvents = None,
-    skip_bad_rows: SkipBadRows = False,
-    json: Json = None,
+    jobs: Jobs, nodes: Nodes, node_events: NodeEvents = None, skip_bad_rows: SkipBadRows = False, json: Json = None
 ) -> None:
     """Check a trace: OK and what it holds, or every value that cannot be used, with its row and the reason.
 

@@ -5,10 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from gfs.cli.console import fail, say, show
-from gfs.cli.options import Force, Seed
+from gfs.cli.options import Force, Seed, file_option, option
 from gfs.cli.outputs import make_folder
 from gfs.domain.errors import BadRows
 
@@ -20,26 +18,19 @@ gfs trace convert --msr elasticflow/cluster05.csv --spot-share 0.3 --out msr"""
 def convert(
     msr: Annotated[
         Path,
-        typer.Option(
+        file_option(
             "--msr",
+            "Microsoft's trace as published with ElasticFlow: repository, raw-traces.tar.gz or cluster file.",
             metavar="PATH",
-            readable=False,
-            help="Microsoft's trace as published with ElasticFlow: repository, raw-traces.tar.gz or cluster file.",
         ),
     ],
-    out: Annotated[
-        Path,
-        typer.Option(
-            "--out", metavar="DIR", readable=False, help="Folder for jobs.csv and nodes.csv; made if need be."
-        ),
-    ],
+    out: Annotated[Path, file_option("--out", "Folder for jobs.csv and nodes.csv; made if need be.", metavar="DIR")],
     seed: Seed = 0,
     spot_share: Annotated[
-        float, typer.Option("--spot-share", metavar="X", help="Share of the jobs that become spot tasks, 0 to 1.")
+        float, option("--spot-share", "Share of the jobs that become spot tasks, 0 to 1.", metavar="X")
     ] = 0.2,
     load: Annotated[
-        float,
-        typer.Option("--load", metavar="X", help="Mean demand / capacity: decides how many nodes there are."),
+        float, option("--load", "Mean demand / capacity: decides how many nodes there are.", metavar="X")
     ] = 0.7,
     force: Force = False,
 ) -> None:

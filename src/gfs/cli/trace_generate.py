@@ -7,10 +7,8 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from gfs.cli.console import say
-from gfs.cli.options import Force, Seed
+from gfs.cli.options import Force, Seed, file_option, option
 from gfs.cli.outputs import make_folder
 from gfs.domain.errors import InputError
 
@@ -22,32 +20,24 @@ gfs trace generate --preset paper --nodes 50 --days 14 --out small-paper"""
 
 
 def generate(
-    preset: Annotated[str, typer.Option("--preset", metavar="NAME", help="demo, paper, production or fleet.")],
-    out: Annotated[
-        Path,
-        typer.Option(
-            "--out", metavar="DIR", readable=False, help="Folder for jobs.csv and nodes.csv; made if need be."
-        ),
-    ],
-    nodes: Annotated[
-        int | None, typer.Option("--nodes", metavar="N", help="Nodes; the load per card stays the same.")
-    ] = None,
-    days: Annotated[float | None, typer.Option("--days", metavar="D", help="Days; the load stays the same.")] = None,
+    preset: Annotated[str, option("--preset", "demo, paper, production or fleet.", metavar="NAME")],
+    out: Annotated[Path, file_option("--out", "Folder for jobs.csv and nodes.csv; made if need be.", metavar="DIR")],
+    nodes: Annotated[int | None, option("--nodes", "Nodes; the load per card stays the same.", metavar="N")] = None,
+    days: Annotated[float | None, option("--days", "Days; the load stays the same.", metavar="D")] = None,
     spot_scale: Annotated[
-        float, typer.Option("--spot-scale", metavar="X", help="Spot work, as a multiple of the preset's own.")
+        float, option("--spot-scale", "Spot work, as a multiple of the preset's own.", metavar="X")
     ] = 1.0,
     seed: Seed = 0,
     mtbf_days: Annotated[
         float | None,
-        typer.Option(
+        option(
             "--mtbf-days",
+            "Let nodes fail: mean days between two failures of a node. Writes node_events.csv, too.",
             metavar="D",
-            help="Let nodes fail: mean days between two failures of a node. Writes node_events.csv, too.",
         ),
     ] = None,
     mttr_hours: Annotated[
-        float | None,
-        typer.Option("--mttr-hours", metavar="H", help="Mean hours until a failed node is repaired; by default 4."),
+        float | None, option("--mttr-hours", "Mean hours until a failed node is repaired; by default 4.", metavar="H")
     ] = None,
     force: Force = False,
 ) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from datetime import date
 from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -46,7 +47,9 @@ def read_run_input(
 
     parameters, named = Parameters.given(config, parse_settings(settings or ()))
     span = parse_window(window)
-    workload = read_workload(jobs, nodes, node_events=node_events, skip_bad_rows=skip_bad_rows, parameters=parameters)
+    workload, day = _read(jobs, nodes, node_events, skip_bad_rows, parameters)
+    if day is not None:
+        parameters = _dated(parameters, day)
     check_run_length(workload, parameters.tick)
     _require_tasks_inside(workload, span, window)
     _note_idle_defaults(workload, parameters)
@@ -63,9 +66,16 @@ def read_workload(
 ) -> Workload:
     """Read a trace and remark on rows that were left out."""
     from gfs.assembly.parameters import Parameters
+
+    return _read(jobs, nodes, node_events, skip_bad_rows, parameters or Parameters())[0]
+
+
+def _read(
+    jobs: Path, nodes: Path, node_events: Path | None, skip_bad_rows: bool, given: Parameters
+) -> tuple[Workload, date | None]:
+    """The trace, and the day that its second 0 begins if it has timestamps."""
     from gfs.workloads import read_trace
 
-    given = parameters or Parameters()
     read = read_trace(
         jobs,
         nodes,
@@ -76,7 +86,16 @@ def read_workload(
     )
     if read.skipped:
         note(f"left out {rows_text(read.skipped)} that cannot be used; `gfs trace check` lists them")
-    return replace(read.workload, name=jobs.name)
+    return replace(read.workload, name=jobs.name), read.first_day
+
+
+def _dated(parameters: Parameters, day: date) -> Parameters:
+    """With the day that the timestamps of the trace say; a parameter that says another is an error."""
+    if parameters.first_day not in ("", day.isoformat()):
+        raise InputError(
+            f"first_day = {parameters.first_day}: the trace has timestamps, by which it is {day}; leave it out"
+        )
+    return parameters.changed({"first_day": day.isoformat()})
 
 
 def own_trace(jobs: Path | None, nodes: Path | None) -> TraceFiles | None:
@@ -103,9 +122,9 @@ def workload_text(workload: Workload) -> str:
     """What a workload holds, in a line."""
 
     spot = sum(task.is_spot for task in workload.tasks)
-    pools = ", ".join(f"{cards:,} {model}" for model, cards in workload.capacity().items())
+    pools = ", ".join(f"{gpus:,} {model}" for model, gpus in workload.capacity().items())
     hp = len(workload.tasks) - spot
-    text = f"{hp:,} HP and {spot:,} spot tasks on {len(workload.nodes):,} nodes ({pools} cards)"
+    text = f"{hp:,} HP and {spot:,} spot tasks on {len(workload.nodes):,} nodes ({pools} GPUs)"
     cancelled = sum(time != inf for time in workload.cancel_times)
     failures = sum(event.event == "fail" for event in workload.node_events)
     text += f", {cancelled:,} with a cancel time" if cancelled else ""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
-
-import typer
+from typing import TYPE_CHECKING, Annotated, Any
 
 from gfs.cli.console import note, say, show
-from gfs.cli.options import RESULTS, Jobs, Json, Nodes, SkipBadRows
-from gfs.cli.outputs import JSON, PAGES, STDOUT, Outputs
+from gfs.cli.options import RESULTS, Jobs, Json, Nodes, SkipBadRows, file_option
+from gfs.cli.outputs import JSON, PAGES, STDOUT, Outputs, plain
+
+if TYPE_CHECKING:
+    from gfs.workloads.inspection import Inspection
 
 EPILOG = """Example:
 
@@ -20,16 +21,7 @@ def inspect(
     jobs: Jobs,
     nodes: Nodes,
     skip_bad_rows: SkipBadRows = False,
-    html: Annotated[
-        Path,
-        typer.Option(
-            "--html",
-            metavar="FILE",
-            readable=False,
-            help="Page with the plots; works offline.",
-            rich_help_panel=RESULTS,
-        ),
-    ] = Path("trace.html"),
+    html: Annotated[Path, file_option("--html", "Page with the plots; works offline.", RESULTS)] = Path("trace.html"),
     json: Json = None,
 ) -> None:
     """Show what a trace asks for: requests, running times, demand of organizations, load against capacity.
@@ -48,9 +40,16 @@ def inspect(
         workload = read_workload(jobs, nodes, skip_bad_rows=skip_bad_rows)
         seen = look_at(workload)
         outputs.save(html, lambda path: inspection_page(seen, path))
-        outputs.save_json(json, seen)
+        outputs.save_json(json, _document(seen))
         if json != STDOUT:
             say(f"{workload.name}: {workload_text(workload)}")
             say()
             show(*inspection_tables(seen))
         note(f"open {html} in a browser to see the plots")
+
+
+def _document(seen: Inspection) -> dict[str, Any]:
+    """What is written as JSON; the class of a task is called kind there, as in event logs."""
+    document: dict[str, Any] = plain(seen)
+    document["classes"] = [{"kind": part.pop("priority"), **part} for part in document["classes"]]
+    return document

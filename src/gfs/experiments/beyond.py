@@ -13,7 +13,9 @@ from gfs.experiments.jobs import Simulation
 from gfs.experiments.seeds import Mean, mean_of, metric, text_of
 from gfs.experiments.victim_gap import GapSample
 from gfs.report.columns import NOTHING, amount
+from gfs.report.figures import go, zero_based
 from gfs.report.page import Block, Chart, DataTable, Paragraph
+from gfs.report.palette import CAPACITY, HP, SPOT, faded
 
 PLUS = "gfs-plus"
 COMPARED = (PLUS, OURS, *(name for name in SCHEDULERS if name != OURS))
@@ -27,16 +29,16 @@ SHOWS = (
 
 
 QUOTA_LINES: tuple[tuple[str, str, dict[str, Any]], ...] = (
-    ("HP demand expected", "expected_demand", {"line": {"color": "#3b6fd4", "width": 1}}),
+    ("HP demand expected", "expected_demand", {"line": {"color": HP, "width": 1}}),
     (
         "bound on HP demand",
         "demand",
-        {"line": {"color": "#3b6fd4", "width": 0.6}, "fill": "tonexty", "fillcolor": "#3b6fd440"},
+        {"line": {"color": HP, "width": 0.6}, "fill": "tonexty", "fillcolor": faded(HP, 0.25)},
     ),
     ("actual HP demand", "actual", {"line": {"color": "#1d2433", "width": 1.2}}),
     ("spot quota", "quota", {"line": {"color": "#0f9d76", "width": 1.5}}),
-    ("held by spot tasks", "spot_in_use", {"line": {"color": "#f0902e", "width": 1.5}}),
-    ("idle", "idle", {"line": {"color": "#8a94a6", "width": 1, "dash": "dot"}}),
+    ("held by spot tasks", "spot_in_use", {"line": {"color": SPOT, "width": 1.5}}),
+    ("idle", "idle", {"line": {"color": CAPACITY, "width": 1, "dash": "dot"}}),
 )
 """What the chart of the quota shows: name, where it is in the view, how it is drawn. The band ends at a bound."""
 
@@ -148,18 +150,14 @@ def _quota_chart(name: str, view: dict[str, Any]) -> Chart:
     part = slice(first, first + 336)
     days = hours[part] / 24
     data = [
-        {"type": "scatter", "mode": "lines", "name": label, "x": days, "y": view[key][part], **style}
-        for label, key, style in QUOTA_LINES
+        go.Scatter(mode="lines", name=label, x=days, y=view[key][part], **style) for label, key, style in QUOTA_LINES
     ]
     return Chart(
         f"Quota over time: {name}, pool {view['pool']}",
         "Every hour: the HP demand that is expected in the next one and the bound on it (between them the band of"
         " the forecast; a gap where there is no forecast), the actual demand, the quota, and what spot tasks hold.",
         data,
-        {
-            "xaxis": {"title": {"text": "time [days]"}},
-            "yaxis": {"title": {"text": "GPUs"}, "rangemode": "tozero"},
-        },
+        go.Layout(xaxis_title_text="time [days]", yaxis=zero_based("GPUs")),
     )
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import combinations
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from gfs.batch.job import Job, JobResults
 from gfs.experiments.experiment import Experiment, Finding, Section, Setup, paper
 from gfs.experiments.jobs import Simulation
 from gfs.experiments.seeds import Mean, metric, text_of
 from gfs.report.columns import NOTHING, percent, short_seconds
+from gfs.report.figures import go, wait_against_evictions
 from gfs.report.page import Block, Chart, DataTable
 from gfs.report.palette import scheduler_colours
 
@@ -151,7 +152,7 @@ def _finding(load: str, means: dict[str, dict[str, Mean | None]], quantity: Quan
 def _picture(setup: Setup, load: str, means: dict[str, dict[str, Mean | None]]) -> Chart:
     """Waiting against eviction, with the paper's points hollow."""
     colours = scheduler_colours(SCHEDULERS)
-    data: list[dict[str, Any]] = []
+    data = []
     for name in SCHEDULERS:
         wait, rate = means[name]["spot_jqt"], means[name]["evicted"]
         if wait is None or rate is None:
@@ -161,32 +162,27 @@ def _picture(setup: Setup, load: str, means: dict[str, dict[str, Mean | None]]) 
             of_paper = [_as_mean(_of_paper(name, QUANTITIES[i], load)) for i in (4, 3)]
             if of_paper[0] is not None and of_paper[1] is not None:
                 data.append(_point(f"{name}, paper", of_paper[0], of_paper[1], colours[name], "circle-open"))
-    layout = {
-        "xaxis": {"title": {"text": "spot runs evicted [%]"}, "rangemode": "tozero"},
-        "yaxis": {"title": {"text": "mean spot wait [s]"}, "type": "log"},
-    }
     hollow = " Hollow: the paper's." if setup.given is None else ""
     return Chart(
         f"Waiting against eviction, load {load}",
         f"Towards the lower left is better.{hollow} Chronus suspends instead of evicting and has no place here.",
         data,
-        layout,
+        wait_against_evictions(),
         wide=False,
     )
 
 
-def _point(name: str, rate: Mean, wait: Mean, colour: str, symbol: str) -> dict[str, Any]:
-    return {
-        "type": "scatter",
-        "mode": "markers",
-        "name": name,
-        "x": [100 * rate.value],
-        "y": [max(wait.value, 0.1)],
-        "error_x": {"array": [100 * rate.half], "visible": rate.half > 0},
-        "error_y": {"array": [wait.half], "visible": wait.half > 0},
-        "marker": {"size": 12, "color": colour, "symbol": symbol},
-        "hovertemplate": f"{name}: {percent(rate.value)}, {short_seconds(wait.value)}<extra></extra>",
-    }
+def _point(name: str, rate: Mean, wait: Mean, colour: str, symbol: str) -> go.Scatter:
+    return go.Scatter(
+        mode="markers",
+        name=name,
+        x=[100 * rate.value],
+        y=[max(wait.value, 1.0)],
+        error_x={"array": [100 * rate.half], "visible": rate.half > 0},
+        error_y={"array": [wait.half], "visible": wait.half > 0},
+        marker={"size": 12, "color": colour, "symbol": symbol},
+        hovertemplate=f"{name}: {percent(rate.value)}, {short_seconds(wait.value)}<extra></extra>",
+    )
 
 
 COMPARISON = Experiment("comparison", "Scheduling comparison", jobs, section)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Mapping
 from functools import cache
 from typing import Any, NamedTuple
@@ -15,6 +14,7 @@ from gfs.experiments.experiment import Experiment, Finding, Section, Setup, pape
 from gfs.experiments.jobs import Simulation
 from gfs.experiments.views import WEEK
 from gfs.report.columns import NOTHING, amount, percent, short_seconds
+from gfs.report.figures import bars, go, up_to
 from gfs.report.page import Block, Chart, DataTable
 from gfs.report.palette import scheduler_colours
 from gfs.telemetry.metrics_prices import HOURS_PER_MONTH, default_prices, price_of, prices_text
@@ -35,9 +35,11 @@ class PoolChange(NamedTuple):
     evictions: tuple[int, int]
     allocation: tuple[float, float]
     asked: float
-    """What would be in use if every task started at once and there were GPUs for all."""
+    """What would be allocated if every task started at once and there were GPUs for all."""
     price: float
     """Dollars per GPU-hour."""
+    worth: float
+    """Share of the GPU time that money is counted from: gained useful work; beside the paper gained allocation."""
 
     @property
     def evicted(self) -> tuple[float, float]:
@@ -47,18 +49,18 @@ class PoolChange(NamedTuple):
 
     @property
     def gained(self) -> float:
-        """Share of the GPUs that is in use after, but not before."""
+        """Share of the GPUs that is allocated after, but not before."""
         return self.allocation[1] - self.allocation[0]
 
     @property
     def possible(self) -> float:
-        """The most that could be gained: what is asked for, up to all cards, and not in use before."""
+        """The most that could be gained: what is asked for, up to all GPUs, and not allocated before."""
         return max(0.0, min(self.asked, 1.0) - self.allocation[0])
 
     @property
     def benefit(self) -> float:
         """Dollars a month."""
-        return self.gained * self.cards * self.price * HOURS_PER_MONTH
+        return self.worth * self.cards * self.price * HOURS_PER_MONTH
 
     @property
     def spot(self) -> bool:
@@ -105,6 +107,8 @@ def section(setup: Setup, results: JobResults) -> Section:
     """Evictions, allocation and what it is worth, by GPU model."""
     runs = _runs(setup)
     before, after = (results[run]["views"]["pools"] for run in runs)
+    useful = [results[run]["metrics"]["goodput_rate"] for run in runs]
+    beside = setup.given is None
     pools = [
         PoolChange(
             model,
@@ -114,16 +118,16 @@ def section(setup: Setup, results: JobResults) -> Section:
             (old["allocation"], after[model]["allocation"]),
             old["asked"],
             price_of(model, dict(setup.prices) or default_prices()),
+            after[model]["allocation"] - old["allocation"] if beside else useful[1][model] - useful[0][model],
         )
         for model, old in before.items()
     ]
-    beside = setup.given is None
     spot = [pool for pool in pools if pool.spot]
     blocks: list[Block] = [_eviction_chart(spot)] if spot else []
     blocks += [_allocation_chart(pools, beside=beside), _table(pools, prices_text(setup.prices), beside=beside)]
     shows = (
         f"All pools under {BEFORE} ({static_words(runs[0])}), then under {AFTER}:"
-        " spot runs evicted, GPUs in use while tasks are submitted, and what the difference is worth."
+        " spot runs evicted, GPU allocation while tasks are submitted, and what the difference is worth."
     )
     if beside:
         shows += (
@@ -147,22 +151,17 @@ def _missing(pools: list[PoolChange], before: JobResult) -> list[str]:
     return words
 
 
-def _bars(pools: list[PoolChange], values: list[tuple[float, float]]) -> list[dict[str, Any]]:
+def _bars(pools: list[PoolChange], values: list[tuple[float, float]]) -> list[Any]:
     colours = scheduler_colours((BEFORE, AFTER))
+    names = [pool.model for pool in pools]
     return [
-        {
-            "type": "bar",
-            "name": f"{when}: {name}",
-            "x": [html.escape(pool.model) for pool in pools],
-            "y": [100 * value[i] for value in values],
-            "text": [percent(value[i]) for value in values],
-            "textposition": "outside",
-            "cliponaxis": False,
-            "marker": {"color": colours[name]},
-            "hovertemplate": "%{x}: %{text}<extra>" + name + "</extra>",
-        }
+        bars(names, [100 * v[i] for v in values], [percent(v[i]) for v in values], colours[name], f"{when}: {name}")
         for i, (when, name) in enumerate((("before", BEFORE), ("after", AFTER)))
     ]
+
+
+def _layout(axis: dict[str, Any]) -> go.Layout:
+    return go.Layout(xaxis_type="category", yaxis=axis, uniformtext={"minsize": 9, "mode": "hide"})
 
 
 def _eviction_chart(pools: list[PoolChange]) -> Chart:
@@ -171,12 +170,7 @@ def _eviction_chart(pools: list[PoolChange]) -> Chart:
         "Spot runs evicted, by GPU model",
         "Evictions / spot runs in each pool; lower is better.",
         _bars(pools, [pool.evicted for pool in pools]),
-        {
-            "barmode": "group",
-            "xaxis": {"type": "category"},
-            "yaxis": {"title": {"text": "spot runs evicted [%]"}, "range": [0, 1.15 * top or 1]},
-            "uniformtext": {"minsize": 9, "mode": "hide"},
-        },
+        _layout(up_to("spot runs evicted [%]", top)),
     )
 
 
@@ -189,34 +183,28 @@ def _allocation_chart(pools: list[PoolChange], *, beside: bool) -> Chart:
         after = [(model, b + more) for model, b in known if (more := gained[model]) is not None]
         for when, points, symbol in (("before", known, "diamond-open"), ("after", after, "diamond")):
             data.append(
-                {
-                    "type": "scatter",
-                    "mode": "markers",
-                    "name": f"paper, {when}",
-                    "x": [model for model, _ in points],
-                    "y": [value for _, value in points],
-                    "marker": {"symbol": symbol, "size": 11, "color": "#d1495b", "line": {"width": 2}},
-                    "hovertemplate": "%{x}: %{y:.2f}%<extra>paper, " + when + "</extra>",
-                }
+                go.Scatter(
+                    mode="markers",
+                    name=f"paper, {when}",
+                    x=[model for model, _ in points],
+                    y=[value for _, value in points],
+                    marker={"symbol": symbol, "size": 11, "color": "#d1495b", "line": {"width": 2}},
+                    hovertemplate="%{x}: %{y:.2f}%<extra>paper, " + when + "</extra>",
+                )
             )
     return Chart(
-        "Cards in use, by GPU model",
-        "Mean share of the GPUs that is allocated, from the first submission to the last; higher is better."
+        "GPU allocation, by GPU model",
+        "Mean share of the GPUs that is allocated, from the first submission to the last."
         + (" Diamonds: what the paper prints, hollow before and full after." if beside else ""),
         data,
-        {
-            "barmode": "group",
-            "xaxis": {"type": "category"},
-            "yaxis": {"title": {"text": "GPUs in use [%]"}, "range": [0, 112]},
-            "uniformtext": {"minsize": 9, "mode": "hide"},
-        },
+        _layout({"title_text": "GPU allocation [%]", "range": [0, 112]}),
     )
 
 
 def _table(pools: list[PoolChange], prices: str, *, beside: bool) -> DataTable:
     theirs = paper()["deployment"]
-    header = ["GPU model", "cards", "spot runs", "evicted before", "evicted after"]
-    header += ["asked for", "in use before", *["paper"] * beside, "in use after", "gained [points]"]
+    header = ["GPU model", "GPUs", "spot runs", "evicted before", "evicted after"]
+    header += ["asked for", "allocated before", *["paper"] * beside, "allocated after", "gained [points]"]
     header += ["paper"] * beside
     header += ["price [$/GPU-h]", "benefit [$/month]"]
     rows = []
@@ -228,15 +216,15 @@ def _table(pools: list[PoolChange], prices: str, *, beside: bool) -> DataTable:
         row += [percent(pool.allocation[1]), f"{100 * pool.gained:+.2f}"]
         row += [_paper_percent(theirs["allocation_gained"], pool.model, "{:+.2f}")] * beside
         rows.append([*row, f"{pool.price:.2f}", f"{pool.benefit:+,.0f}"])
+    what = "allocation (as the paper counts it)" if beside else "goodput (useful work)"
     total = sum(pool.benefit for pool in pools)
     cards = sum(pool.cards for pool in pools)
     row = ["all", amount(cards), *[""] * (len(header) - 4), "", f"{total:+,.0f}"]
     return DataTable(
         header,
         [*rows, row],
-        note="Spot runs: before / after. Asked for: what would be in use if every task started at once and there"
-        " were GPUs for all. Benefit, as the paper counts it: points of allocation gained x GPUs x price x"
-        f" 730 h. Prices: {prices}.",
+        note="Spot runs: before / after. Asked for: what would be allocated if every task started at once and there"
+        f" were GPUs for all. Benefit: points of {what} gained x GPUs x price x 730 h. Prices: {prices}.",
     )
 
 
@@ -283,7 +271,7 @@ def _more_in_use(pools: list[PoolChange]) -> Finding:
         f"{pool.model} {100 * pool.gained:+.2f} (possible {100 * pool.possible:.2f}, paper {value:+.2f})"
         for pool, value in known
     )
-    claim = f"More GPUs in use, by {min(theirs.values()):.1f} to {max(theirs.values()):.1f} points"
+    claim = f"Higher GPU allocation, by {min(theirs.values()):.1f} to {max(theirs.values()):.1f} points"
     return Finding(claim, all(alike), f"points here: {words}.")
 
 
@@ -299,7 +287,7 @@ def _worth(pools: list[PoolChange]) -> Finding:
     return Finding(
         f"Worth about ${theirs['benefit_a_month']:,} a month",
         mine >= ENOUGH * of_paper,
-        f"here {dollars(total)} with assumed prices: {dollars(mine)} a card, in the paper {dollars(of_paper)}.",
+        f"here {dollars(total)} with assumed prices: {dollars(mine)} a GPU, in the paper {dollars(of_paper)}.",
     )
 
 

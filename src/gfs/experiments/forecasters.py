@@ -13,23 +13,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gfs.batch.job import Job, JobResult, JobResults
-from gfs.experiments.evaluations import (
-    BANDS,
-    EXTRA,
-    NETWORKS,
-    PAPERS,
-    DemandFile,
-    Evaluation,
-    Source,
-    demand_of,
-)
+from gfs.experiments.evaluations import BANDS, EXTRA, NETWORKS, PAPERS, DemandFile, Evaluation, Source, demand_of
 from gfs.experiments.experiment import Experiment, Finding, Section, Setup, paper
 from gfs.forecasting.evaluation import Scores
 from gfs.forecasting.history import WEEK_HOURS
-from gfs.report.forecast_bands import band_lines, line
+from gfs.report.figures import band_lines, go, line, missed
 from gfs.report.hours import Clock
 from gfs.report.page import Block, Chart, DataTable, Paragraph
-from gfs.report.palette import HP, MISSED, forecaster_colours
+from gfs.report.palette import HP, forecaster_colours
 from gfs.report.score_columns import BOUNDS, ERRORS
 from gfs.report.table import Column, Unit, table_of
 
@@ -223,34 +214,25 @@ def _bars(scores: Mapping[str, Scores]) -> list[Chart]:
 
     def chart(title: str, caption: str, column: Column, axis: dict[str, Any], least: float = 0.0) -> Chart:
         values = [max(float(getattr(scores[name], column.key)), least) for name in names]
-        bars = {
-            "type": "bar",
-            "orientation": "h",
-            "y": names,
-            "x": values,
-            "text": [column.text(_number(column, scores[name])) for name in names],
-            "textposition": "auto",
-            "marker": {"color": [colours[name] for name in names]},
-            "hoverinfo": "skip",
-        }
-        layout = {
-            "xaxis": {"title": {"text": _headed(column)}, **axis},
-            "yaxis": {"autorange": "reversed", "automargin": True},
-            "showlegend": False,
-        }
-        return Chart(title, caption, [bars], layout, height=120 + 28 * len(names), wide=False)
+        drawn = go.Bar(
+            orientation="h",
+            y=names,
+            x=values,
+            text=[column.text(_number(column, scores[name])) for name in names],
+            textposition="auto",
+            marker_color=[colours[name] for name in names],
+            hoverinfo="skip",
+        )
+        figures = {"title_text": _headed(column), **axis}
+        layout = go.Layout(xaxis=figures, yaxis_autorange="reversed", showlegend=False)
+        return Chart(title, caption, [drawn], layout, height=120 + 28 * len(names), wide=False)
 
     error, train = _BY_SCORE["nmae"], TIMES[0]
     longest = max(SHORTEST, *(scores[name].train_seconds for name in names))
     times = {"type": "log", "dtick": 1, "range": [np.log10(SHORTEST) - 0.2, np.log10(longest) + 0.2]}
     left_out = f"weekly-peak, a bound rather than an expectation, is off by {error.text(scores['weekly-peak'].nmae)}%"
     return [
-        chart(
-            "Error",
-            f"The {error.help}. Lower is better; {left_out}.",
-            error,
-            {"rangemode": "tozero"},
-        ),
+        chart("Error", f"The {error.help}. Lower is better; {left_out}.", error, {"rangemode": "tozero"}),
         chart("Training", f"{train.help}, each line ten times the one before.", train, times, SHORTEST),
     ]
 
@@ -278,28 +260,21 @@ def _band_chart(name: str, result: JobResult, top: float) -> Chart:
         high = " Where a band leaves the picture, its bound is far too high, for want of weeks to learn from."
     known = [i for i, value in enumerate(actual) if value is not None]
     above = [i for i in known if actual[i] > bounds[0.95][i]]
-    misses = {
-        "type": "scatter",
-        "mode": "markers",
-        "name": f"above: {len(above)} of {len(known)} h",
-        "x": [clock.at(band["hour"] + i) for i in above],
-        "y": [actual[i] for i in above],
-        "marker": {"color": MISSED, "size": 6},
-        "hoverinfo": "skip",
-    }
+    places = [clock.at(band["hour"] + i) for i in above]
+    misses = missed(f"above: {len(above)} of {len(known)} h", places, [actual[i] for i in above])
     lines = band_lines(band["expected"], bounds, x0, clock.step, forecaster_colours([name])[name])
     return Chart(
         f"{name}: {result['series'][0]}",
         f"The largest series in the last {len(actual)} hours: what was expected four hours ahead, the"
         " bands up to its 0.9 and 0.95 bounds, and the actual demand. Red: above the 0.95 bound, where 5 of 100 hours"
         f" should be.{high}",
-        [*lines, line("actual", actual, x0, clock.step, {"color": HP, "width": 1.8}), misses],
-        {
-            "hovermode": "x unified",
-            "legend": {"traceorder": "normal"},
-            "xaxis": clock.axis,
-            "yaxis": {"title": {"text": "GPUs"}, "range": [0, top]},
-        },
+        [*lines, line("actual", actual, x0, clock.step, HP), misses],
+        go.Layout(
+            hovermode="x unified",
+            legend_traceorder="normal",
+            xaxis=clock.axis,
+            yaxis={"title_text": "GPUs", "range": [0, top]},
+        ),
         height=380,
         wide=False,
     )

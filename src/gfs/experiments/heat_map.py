@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 from typing import Any
 
 import numpy as np
@@ -11,8 +10,8 @@ from gfs.batch.job import Job, JobResults
 from gfs.experiments.deployment import BEFORE, whole_cluster
 from gfs.experiments.experiment import Experiment, Finding, Section, Setup, paper
 from gfs.report.columns import amount
+from gfs.report.figures import go, node_heat_map
 from gfs.report.page import Chart
-from gfs.report.palette import HEAT
 
 
 def jobs(setup: Setup) -> list[Job]:
@@ -25,7 +24,7 @@ def section(setup: Setup, results: JobResults) -> Section:
     view = results[jobs(setup)[0]]["views"]["heat"]
     pools, hours = view["pools"], len(view["pools"][0]["hourly"]) if view["pools"] else 0
     shows = (
-        f"Rows are nodes, columns hours, colour is the mean share of a node's GPUs in use under {BEFORE}:"
+        f"Rows are nodes, columns hours, colour is the mean share of a node's GPUs allocated under {BEFORE}:"
         " which pools have a daily rhythm, and which nodes stay idle."
     )
     findings: list[Finding] = []
@@ -56,29 +55,13 @@ def _picture(pool: dict[str, Any], first_hour: int) -> Chart:
         caption += f" A row is up to {-(-pool['nodes'] // len(labels))} neighbouring nodes."
     model = pool["model"]
     return Chart(
-        f"{model}: {_count(pool['nodes'], 'node')}, {_count(pool['cards'], 'card')}",
+        f"{model}: {_count(pool['nodes'], 'node')}, {_count(pool['cards'], 'GPU')}",
         caption,
-        [
-            {
-                "type": "heatmap",
-                "x": x,
-                "y": [html.escape(label) for label in labels],
-                "z": pool["percent"],
-                "zmin": 0,
-                "zmax": 100,
-                "colorscale": HEAT,
-                "colorbar": {
-                    "title": {"text": "in use [%]", "side": "right", "font": {"size": 12}},
-                    "thickness": 12,
-                    "outlinewidth": 0,
-                },
-                "hovertemplate": "%{y}, %{x:.4g}: %{z}%<extra></extra>",
-            }
-        ],
-        {
-            "xaxis": {"title": {"text": "time [days]" if long else "time [hours]"}, "showgrid": False},
-            "yaxis": {"type": "category", "autorange": "reversed", "showgrid": False, "nticks": 12},
-        },
+        [node_heat_map(labels, pool["percent"], "allocated [%]", x=x)],
+        go.Layout(
+            xaxis={"title_text": "time [days]" if long else "time [hours]", "showgrid": False},
+            yaxis={"type": "category", "autorange": "reversed", "showgrid": False, "nticks": 12},
+        ),
         height=min(460, 120 + 24 * len(labels)),
     )
 

@@ -23,16 +23,7 @@ from gfs.version import __version__
 
 EXPERIMENTS: dict[str, Experiment] = {
     experiment.name: experiment
-    for experiment in (
-        STATISTICS,
-        HEAT_MAP,
-        COMPARISON,
-        GUARANTEES,
-        FORECASTERS,
-        ABLATIONS,
-        DEPLOYMENT,
-        BEYOND,
-    )
+    for experiment in (STATISTICS, HEAT_MAP, COMPARISON, GUARANTEES, FORECASTERS, ABLATIONS, DEPLOYMENT, BEYOND)
 }
 """By name, in the order of the report."""
 
@@ -126,8 +117,8 @@ def _plain_words(setup: Setup, results: JobResults) -> str:
             f"{short_seconds(old['hp']['jqt_mean'])};"
         )
     words.append(
-        f"{percent(new['allocation_rate_total'])} of the GPUs would have been in use instead of "
-        f"{percent(old['allocation_rate_total'])}."
+        f"goodput, the useful share of all GPU time, would have been {percent(new['goodput_rate_total'])} instead of "
+        f"{percent(old['goodput_rate_total'])}."
     )
     if after == "gfs" and "gfs-plus" in runs and new["spot"]["tasks"]:
         plus = runs["gfs-plus"]["spot"]

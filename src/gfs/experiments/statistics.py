@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,16 +14,16 @@ from gfs.experiments.experiment import Experiment, Finding, Section, Setup, pape
 from gfs.experiments.jobs import Simulation
 from gfs.experiments.trace_statistics import ORGANIZATIONS, TraceStatistics, restored
 from gfs.experiments.views import WEEK
-from gfs.report.charts import SECONDS_TEXT, SECONDS_TICKS
 from gfs.report.columns import NOTHING, amount, percent, short_seconds
-from gfs.report.inspection_page import COLOURS, NAMES, demand_chart, requests_chart, running_by_size_chart
+from gfs.report.figures import go, hours_of_day, sizes_layout, zero_based
+from gfs.report.inspection_page import NAMES, demand_chart, requests_chart, running_by_size_chart, size_points
 from gfs.report.page import Block, Chart, DataTable
 from gfs.report.palette import SERIES, SPOT
 
 WEEKS = 4
 WEEK_COLOURS = (SERIES[0], SERIES[2], SERIES[4], SERIES[6])
 STUCK = 0.1
-"""Share of the GPUs that is asked for and not in use from which a pool has a problem of its own."""
+"""Share of the GPUs that is asked for and not allocated from which a pool has a problem of its own."""
 
 
 def _run(setup: Setup) -> Simulation:
@@ -100,8 +99,8 @@ def _missing(trace: JobResult, evictions: Evictions) -> list[str]:
 
 def _pools(trace: JobResult, run: JobResult, *, beside: bool) -> DataTable:
     theirs, before = paper()["statistics"], paper()["deployment"]["allocation_before"]
-    header = ["GPU model", "nodes", *["paper"] * beside, "cards a node", *["paper"] * beside, "cards"]
-    header += ["HP tasks", "spot tasks", "HP asks", "spot asks", "in use", *["paper"] * beside]
+    header = ["GPU model", "nodes", *["paper"] * beside, "GPUs per node", *["paper"] * beside, "GPUs"]
+    header += ["HP tasks", "spot tasks", "HP asks", "spot asks", "allocated", *["paper"] * beside]
     rows = []
     for pool in trace["pools"]:
         model = pool["gpu_model"]
@@ -119,15 +118,15 @@ def _pools(trace: JobResult, run: JobResult, *, beside: bool) -> DataTable:
         header,
         rows,
         note="HP asks, spot asks: mean share of the GPUs asked for while tasks are submitted, if all started at"
-        f" once. In use: mean share allocated under {BEFORE} in that time.",
+        f" once. Allocated: mean share under {BEFORE} in that time.",
     )
 
 
 def _stuck(run: JobResult) -> str:
     """Pools in which tasks wait though GPUs are free, in words."""
     words = [
-        f" In {model}, {percent(pool['asked'])} of the GPUs are asked for and {percent(pool['allocation'])} in"
-        " use: tasks wait there though GPUs are free."
+        f" In {model}, {percent(pool['asked'])} of the GPUs are asked for and {percent(pool['allocation'])}"
+        " allocated: tasks wait there though GPUs are free."
         for model, pool in run["views"]["pools"].items()
         if min(pool["asked"], 1.0) - pool["allocation"] > STUCK
     ]
@@ -136,50 +135,22 @@ def _stuck(run: JobResult) -> str:
 
 def _waits(run: JobResult) -> Chart:
     """Mean as a dot, p90 as a diamond, as for the running times beside it."""
-    data: list[dict[str, Any]] = []
+    data = []
     for priority in Priority:
         rows = run["views"]["waits"][NAMES[priority]]
-        for column, what, symbol in ((2, "mean", "circle"), (3, "p90", "diamond-open")):
-            data.append(
-                {
-                    "type": "scatter",
-                    "mode": "markers",
-                    "name": f"{NAMES[priority]} {what}",
-                    "x": [row[0] for row in rows],
-                    "y": [max(row[column], 1.0) for row in rows],
-                    "text": [short_seconds(row[column]) for row in rows],
-                    "offsetgroup": NAMES[priority],
-                    "marker": {
-                        "symbol": symbol,
-                        "size": 10,
-                        "color": COLOURS[priority],
-                        "line": {"width": 2, "color": COLOURS[priority]},
-                    },
-                    "hovertemplate": "%{x} GPUs: %{text}<extra>%{fullData.name}</extra>",
-                }
-            )
-    sizes = ("<1", "1", "2-3", "4-7", "8", ">8")
+        sizes = [row[0] for row in rows]
+        if rows:
+            for column, what in ((2, "mean"), (3, "p90")):
+                seconds = [row[column] for row in rows]
+                data.append(size_points(priority, what, sizes, seconds, offsetgroup=NAMES[priority]))
+    layout = sizes_layout(("<1", "1", "2-3", "4-7", "8", ">8"), "queuing time")
+    layout.update(scattermode="group", scattergap=0.6)
     return Chart(
         "Queuing time by size of the task",
         f"Mean and 90th percentile of all waits of a task of so many GPUs, under {BEFORE}. A mean above its 90th"
         f" percentile: a few tasks wait very long.{_stuck(run)}",
-        [points for points in data if points["x"]],
-        {
-            "xaxis": {
-                "type": "category",
-                "categoryorder": "array",
-                "categoryarray": list(sizes),
-                "title": {"text": "GPUs per task"},
-            },
-            "yaxis": {
-                "type": "log",
-                "title": {"text": "queuing time"},
-                "tickvals": list(SECONDS_TICKS),
-                "ticktext": list(SECONDS_TEXT),
-            },
-            "scattermode": "group",
-            "scattergap": 0.6,
-        },
+        data,
+        layout,
         wide=False,
     )
 
@@ -198,23 +169,18 @@ def _eviction_chart(evictions: Evictions) -> Chart:
         f"Of the spot runs that end in an hour of the day, the share that ends by eviction, under {BEFORE}:"
         f" {total} in all. An hour without such a run is a gap; time 0 of the trace is midnight.",
         [
-            {
-                "type": "scatter",
-                "mode": "lines+markers",
-                "name": name,
-                "x": list(range(24)),
-                "y": rates,
-                "line": {"color": colour, "width": width},
-                "marker": {"size": 3 + width, "color": colour},
-                "hovertemplate": "%{x}:00: %{y:.1f}%<extra>" + html.escape(name) + "</extra>",
-            }
+            go.Scatter(
+                mode="lines+markers",
+                name=name,
+                x=list(range(24)),
+                y=rates,
+                line={"color": colour, "width": width},
+                marker={"size": 3 + width, "color": colour},
+                hovertemplate="%{x}:00: %{y:.1f}%<extra>" + name + "</extra>",
+            )
             for name, rates, colour, width in lines
         ],
-        {
-            "showlegend": True,
-            "xaxis": {"title": {"text": "hour of day"}, "dtick": 3, "range": [-0.6, 23.6]},
-            "yaxis": {"title": {"text": "spot runs evicted [%]"}, "rangemode": "tozero"},
-        },
+        go.Layout(showlegend=True, xaxis=hours_of_day(), yaxis=zero_based("spot runs evicted [%]")),
     )
 
 
@@ -235,7 +201,7 @@ def _request_verdicts(trace: JobResult) -> list[Finding]:
     whole, eight = 100 * trace["whole_card_pods"], 100 * trace["eight_card_pods"]
     return [
         Finding(
-            f"Nearly {theirs['whole_card_pods']:g}% of pods ask for whole cards",
+            f"Nearly {theirs['whole_card_pods']:g}% of pods ask for whole GPUs",
             whole >= theirs["whole_card_pods"] - 5,
             f"here {whole:.1f}%, all pools together.",
         ),

@@ -117,9 +117,9 @@ class GapSample:
         """Run gfs-plus without a quota, so that many decisions are made, and compare some of them."""
         sample: Sample = []
         preemptor = partial(SampledPreemptor, sample=sample)
-        recipe = replace(
+        definition = replace(
             GFS_PLUS, name="gfs-plus-sampled", preemptor=lambda context, keeper: by_cost(context, preemptor)
         )
-        run_simulation(load(self.trace), recipe, Parameters(quota="none"))
+        run_simulation(load(self.trace), definition, Parameters(quota="none"))
         gaps = np.array([weight / best - 1 for weight, best in sample if best > 0])
         return {"gaps": np.maximum(gaps, 0.0).round(6).tolist()}

@@ -1,37 +1,93 @@
-"""A plan as it is shown."""
+"""What is shown of a plan, on the terminal and on a page alike."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
 from gfs.plans.plan import CapacityPlan
-from gfs.plans.search import Recommendation, SettingResult
+from gfs.plans.search import SettingResult
 from gfs.plans.setting import Setting
 from gfs.plans.summary_text import config_text, summary_text
-from gfs.report.columns import NOTHING
-from gfs.report.plan_view import PlanRow, PlanView
+from gfs.report.columns import NODES, NOTHING, PLAN_OTHERS, PLAN_SETTINGS, PLAN_SOLD, SETTING, percent, unmarked
+from gfs.report.table import Column, DataTable, Mark, table_of
 from gfs.telemetry.metrics_prices import prices_text
+
+SHOWN: Final = 12
+"""Settings on the terminal; the page and the table of all runs have every one."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlanRow:
+    """A run, as a row of a table or a point of a chart."""
+
+    name: str
+    """What is special about it: 'p = 0.9, guarantee 1 h, eta 0.1 to 4'."""
+    result: SettingResult
+    keeps: bool
+    """Within the target, and where it is about selling also short enough a wait."""
+    recommended: bool = False
+    remark: str = ""
+    """Why it failed, or what has to be known of it."""
+
+    @property
+    def figures(self) -> Mapping[str, Any]:
+        """Empty if it failed."""
+        return self.result.figures
+
+
+@dataclass(frozen=True, slots=True)
+class PlanView:
+    """A plan, ready to be shown."""
+
+    about: str
+    """Trace, scheduler and seed in a line."""
+    answer: str
+    target: float
+    max_wait: float
+    meets: bool
+    settings: Sequence[PlanRow]
+    """The best first: those within the target by their wait, then the others by their evictions."""
+    today: Sequence[PlanRow]
+    """The recommended setting, then what operators have."""
+    nodes: Sequence[PlanRow]
+    demand: Sequence[PlanRow]
+    guarantees: Sequence[PlanRow]
+    prices: str
+    config: str
+
+    @property
+    def recommended(self) -> SettingResult:
+        """The setting to use."""
+        return next(row.result for row in self.settings if row.recommended)
 
 
 def view_of(plan: CapacityPlan) -> PlanView:
     """What the terminal and the page show."""
-    request = plan.request
+    request, chosen = plan.request, plan.chosen
+
+    def row(result: SettingResult, name: str = "", *, sold: bool = False) -> PlanRow:
+        left_out = result.figures.get("left_out", 0)
+        remark = result.error or (f"left out, too large for it: {left_out:,}" if left_out else "")
+        keeps = plan.sells(result) if sold else result.within(request.target)
+        return PlanRow(name or result.setting.label, result, keeps, result is chosen, remark)
+
     return PlanView(
         about=f"{request.trace.label} under {request.scheduler}: {len(plan.settings)} settings tried.",
         answer=summary_text(plan),
         target=request.target,
         max_wait=request.max_wait,
         meets=plan.recommendation.meets,
-        settings=[_setting(plan, result) for result in _ordered(plan)],
+        settings=[row(result) for result in _ordered(plan)],
         today=[
-            _named(plan, plan.chosen, "recommended", recommended=True),
-            _named(plan, plan.fixed, f"static, fixed {request.fixed_share:.0%}"),
-            _named(plan, plan.free, f"{request.scheduler}, no quota"),
+            row(chosen, "recommended"),
+            row(plan.fixed, f"static, fixed {request.fixed_share:.0%}"),
+            row(plan.free, f"{request.scheduler}, no quota"),
         ],
-        nodes=[
-            _named(plan, result, f"{result.run.node_share:.0%} of nodes", recommended=result is plan.chosen)
-            for result in plan.what_if
-        ],
-        demand=[_demand(plan, result) for result in plan.demand],
-        guarantees=[_guarantee(plan, recommendation) for recommendation in plan.guarantees],
+        nodes=[row(result, f"{result.run.node_share:.0%} of nodes") for result in plan.what_if],
+        demand=[row(result, f"spot x{result.run.spot_scale:g}", sold=True) for result in plan.demand],
+        guarantees=[row(best.result, sold=True) for best in plan.guarantees],
         prices=prices_text(request.prices),
         config=config_text(plan),
     )
@@ -51,48 +107,39 @@ def _ordered(plan: CapacityPlan) -> list[SettingResult]:
     return sorted(plan.settings, key=key)
 
 
+def plan_tables(view: PlanView) -> list[DataTable]:
+    """What is printed of a plan, in the order of the questions."""
+    more = len(view.settings) - SHOWN
+    rest = f"; {more} more on the page" if more > 0 else ""
+    missed = f"! over {percent(view.target)} evicted"
+    unsold = f"! not sold: {missed[2:]}, or a mean wait over {view.max_wait:,.0f} s\nworth: {view.prices}"
+    return [
+        rows_table("Settings", SETTING, view.settings[:SHOWN], PLAN_SETTINGS, f"* recommended, {missed}{rest}"),
+        rows_table("Against today", ("quota",), view.today, PLAN_OTHERS, missed),
+        rows_table("Other nodes, recommended setting", ("cluster",), view.nodes, (NODES, *PLAN_OTHERS), missed),
+        rows_table("Other spot work, recommended setting", ("offered",), view.demand, PLAN_SOLD),
+        rows_table("Each guarantee with its best setting", SETTING, view.guarantees, PLAN_SOLD, unsold),
+    ]
+
+
+def rows_table(
+    title: str, names: Sequence[Column | str], rows: Sequence[PlanRow], columns: Sequence[Column], note: str = ""
+) -> DataTable:
+    """Runs of a plan as a table; the recommended one is marked in place of the best values."""
+    labels = [_parts(row.result.setting) if names == SETTING else (row.name,) for row in rows]
+    table = table_of(names, labels, unmarked(columns), [row.figures for row in rows])
+    marks: dict[int, Mark] = {i: "missed" for i, row in enumerate(rows) if not row.keeps}
+    marks |= {i: "recommended" for i, row in enumerate(rows) if row.recommended}
+    remarks = [f"{row.name}: {row.remark}" for row in rows if row.remark]
+    note = "\n".join([*([note] if note else []), *remarks])
+    return DataTable(table.columns, table.rows, title=title, note=note, names=len(names), marks=marks)
+
+
 def _parts(setting: Setting) -> tuple[str, str, str]:
+    """p, H and eta."""
     eta = setting.eta
     return (
         NOTHING if setting.p is None else f"{setting.p:g}",
         NOTHING if setting.hours is None else f"{setting.hours:g}",
         NOTHING if eta is None else f"{eta.least:g}–{eta.most:g}",
-    )
-
-
-def _setting(plan: CapacityPlan, result: SettingResult) -> PlanRow:
-    return PlanRow(
-        result.setting.label,
-        result.figures,
-        result.within(plan.request.target),
-        _parts(result.setting),
-        result is plan.chosen,
-        result.error,
-    )
-
-
-def _named(plan: CapacityPlan, result: SettingResult, name: str, *, recommended: bool = False) -> PlanRow:
-    left_out = result.figures.get("left_out", 0)
-    remark = result.error or (f"left out, too large for it: {left_out:,}" if left_out else "")
-    return PlanRow(name, result.figures, result.within(plan.request.target), recommended=recommended, remark=remark)
-
-
-def _demand(plan: CapacityPlan, result: SettingResult) -> PlanRow:
-    return PlanRow(
-        f"spot x{result.run.spot_scale:g}",
-        result.figures,
-        plan.sells(result),
-        recommended=result is plan.chosen,
-        remark=result.error,
-    )
-
-
-def _guarantee(plan: CapacityPlan, recommendation: Recommendation) -> PlanRow:
-    result = recommendation.result
-    return PlanRow(
-        result.setting.label,
-        result.figures,
-        plan.sells(result),
-        _parts(result.setting),
-        recommended=result is plan.chosen,
     )

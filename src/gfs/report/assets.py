@@ -121,44 +121,41 @@ SCRIPT: Final = r"""
   const config = {responsive: true, displayModeBar: false};
   const narrow = () => window.innerWidth < 720;
   const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
-  const styled = (layout, paper) => {
+  const themed = (paper) => {
     const ink = paper ? "#222" : colour("--ink"), grid = paper ? "#ddd" : colour("--grid");
-    const out = structuredClone(layout);
-    if (paper) out.width = 640;  // A4 and Letter, upright; Plotly knows only the width of the window
-    out.paper_bgcolor = out.plot_bgcolor = "rgba(0,0,0,0)";
-    const family = "system-ui,-apple-system,Segoe UI,Roboto,Arial,sans-serif";
-    out.font = {family, size: narrow() ? 11 : 13, color: ink};
-    out.margin = {l: 8, r: 12, t: 8, b: 8, ...out.margin};
-    out.hoverlabel = {font: {size: 12}};
-    const legend = {orientation: "h", x: 0, xanchor: "left", y: 1.03, yanchor: "bottom"};
-    out.legend = {...legend, bgcolor: "rgba(0,0,0,0)", ...out.legend};
-    for (const key of Object.keys(out)) {
-      if (!/^[xy]axis\d*$/.test(key)) continue;
-      out[key] = {automargin: true, gridcolor: grid, zerolinecolor: grid, linecolor: grid, ...out[key]};
-      if (out[key].title) out[key].title.font = {size: narrow() ? 11 : 13};
-      if (narrow() && key[0] === "x") out[key].nticks = out[key].nticks || 6;
+    const out = structuredClone(template), size = narrow() ? 11 : 13;
+    Object.assign(out.layout.font, {color: ink, size});
+    for (const axis of [out.layout.xaxis, out.layout.yaxis]) {
+      Object.assign(axis, {gridcolor: grid, zerolinecolor: grid, linecolor: grid});
+      axis.title.font.size = size;
     }
+    if (narrow()) out.layout.xaxis.nticks = 6;
     return out;
   };
   const chosen = {};
-  const picked = (value) => {
-    if (value === null || typeof value !== "object") return value;
-    if (Array.isArray(value)) return typeof value[0] === "object" ? value.map(picked) : value;
-    if (value.pick) return value.pick.reduce((inner, name) => inner[chosen[name]], value.of);
-    return Object.fromEntries(Object.entries(value).map(([key, inner]) => [key, picked(inner)]));
+  // `meta` has what the reader chooses: path of a property -> values, nested as the selectors are named.
+  const picked = (part) => {
+    const {meta, ...rest} = part, out = structuredClone(rest);
+    for (const [path, {pick, of}] of Object.entries(meta || {})) {
+      const keys = path.split("."), last = keys.pop();
+      const place = keys.reduce((inner, key) => inner[key] ??= {}, out);
+      place[last] = pick.reduce((inner, name) => inner[chosen[name]], of);
+    }
+    return out;
   };
-  const draw = (paper) => divs.forEach((div, i) =>
-    Plotly.react(div, picked(figures[i].data), styled(picked(figures[i].layout), paper), config));
+  const draw = (paper) => divs.forEach((div, i) => {
+    const layout = {...picked(figures[i].layout), template: themed(paper)};
+    if (paper) layout.width = 640;  // A4 and Letter, upright; Plotly knows only the width of the window
+    Plotly.react(div, figures[i].data.map(picked), layout, config);
+  });
   for (const select of document.querySelectorAll("select[data-selector]")) {
     const choose = () => { chosen[select.dataset.selector] = Number(select.value); };
     choose();
     select.addEventListener("change", () => { choose(); draw(false); });
   }
-  if (divs.length) {
-    draw(false);
-    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => draw(false));
-    addEventListener("beforeprint", () => draw(true));
-    addEventListener("afterprint", () => draw(false));
-  }
+  draw(false);
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => draw(false));
+  addEventListener("beforeprint", () => draw(true));
+  addEventListener("afterprint", () => draw(false));
 })();
 """

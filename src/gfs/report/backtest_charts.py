@@ -11,10 +11,10 @@ import numpy as np
 from gfs.forecasting.evaluation import Scores
 from gfs.forecasting.history import DAY_HOURS, WEEK_HOURS, DemandHistory, Floats
 from gfs.report.backtest import BOUND, SAMPLED, BacktestResult, DrawnPart, held_up, share_over_time, span_of
-from gfs.report.forecast_bands import band_lines, line
+from gfs.report.figures import band_lines, dashed, go, line, missed, selectable, zero_based
 from gfs.report.hours import Clock
 from gfs.report.page import Chart, Selected, Selector, SelectorBar
-from gfs.report.palette import HP, MISSED, forecaster_colours
+from gfs.report.palette import HP, forecaster_colours
 
 SERIES, MODEL, AHEAD, STRETCH = "series", "model", "ahead", "stretch"
 STRETCHES: Final = (("last three days", 3 * DAY_HOURS), ("last two weeks", 2 * WEEK_HOURS), ("everything", 0))
@@ -84,7 +84,7 @@ def band_chart(of: BacktestView) -> Chart:
         "For every hour what was expected of it so many hours before, the bands up to its 0.9 and 0.95 bounds, and"
         " actual demand. Red: demand was above the 0.95 bound, which should happen in 5 of 100 hours."
         " Drag to zoom, double-click to go back.",
-        [*bands, line("actual", actual, x0, clock.step, {"color": HP, "width": 1.8}), _marks(misses, AHEAD)],
+        [*bands, line("actual", actual, x0, clock.step, HP), _marks(misses, AHEAD)],
         _layout(of, lambda t: np.maximum(t.drawn.actual, t.drawn.quantiles[BOUND]).max(axis=2)),
         height=440,
     )
@@ -103,14 +103,9 @@ def peak_chart(of: BacktestView) -> Chart:
         ]
         for t in of.results.values()
     ]
-    bound = line(
-        f"{BOUND:g} bound of the peak",
-        Selected((MODEL, SERIES), bounds),
-        start,
-        clock.step,
-        {"color": _colour(of), "width": 1.6},
-    )
-    actual = line("highest demand", Selected((SERIES,), list(tops)), start, clock.step, {"color": HP, "width": 1.8})
+    name = f"{BOUND:g} bound of the peak"
+    bound = line(name, Selected((MODEL, SERIES), bounds), start, clock.step, _colour(of), 1.6)
+    actual = line("highest demand", Selected((SERIES,), list(tops)), start, clock.step, HP)
     return Chart(
         f"The highest demand of the next {of.horizon} h",
         f"At every hour: the bound that was given for the highest demand of the {of.horizon} h that follow, and"
@@ -133,23 +128,16 @@ def coverage_charts(of: BacktestView) -> list[Chart]:
     def chart(title: str, first: int, values: Callable[[BacktestResult], Selected], words: str) -> Chart:
         x0 = Selected((AHEAD,), [clock.at(first + h - 1) for h in ahead])
         lines = [
-            line(name, values(t), x0, SAMPLED * clock.step, {"color": colours[name], "width": 1.8})
+            line(name, values(t), x0, SAMPLED * clock.step, colours[name], hovertemplate="%{y:.1f}%")
             for name, t in of.results.items()
         ]
-        for trace in lines:
-            trace["hovertemplate"] = "%{y:.1f}%"
-        return Chart(
-            title,
-            words,
-            lines,
-            {
-                "hovermode": "x unified",
-                "xaxis": clock.axis,
-                "yaxis": {"title": {"text": "covered [%]"}, "range": [_lowest(lines), 101]},
-                "shapes": [_goal(100 * BOUND)],
-            },
-            wide=False,
+        layout = go.Layout(
+            hovermode="x unified",
+            xaxis=clock.axis,
+            yaxis={"title_text": "covered [%]", "range": [_lowest(lines), 101]},
+            shapes=[dashed(y=100 * BOUND)],
         )
+        return Chart(title, words, lines, layout, wide=False)
 
     def of_series(t: BacktestResult) -> Selected:
         held = held_up(t.drawn)
@@ -175,40 +163,29 @@ def ahead_charts(of: BacktestView) -> list[Chart]:
     def chart(
         title: str, words: str, axis: dict[str, Any], value: Callable[[Scores], float], goals: Sequence[float]
     ) -> Chart:
+        style = {"mode": "lines+markers", "hovertemplate": "%{y:.1f}%"}
         lines = [
-            {
-                **line(name, [value(s) for s in t.by_ahead], 1, 1, {"color": of.colours[name], "width": 2}),
-                "mode": "lines+markers",
-                "hovertemplate": "%{y:.1f}%",
-            }
+            line(name, [value(s) for s in t.by_ahead], 1, 1, of.colours[name], 2, **style)
             for name, t in of.results.items()
         ]
         ticks = {"dtick": 1} if of.horizon <= 12 else {}
-        return Chart(
-            title,
-            words,
-            lines,
-            {
-                "hovermode": "x unified",
-                "xaxis": {"title": {"text": "hours ahead"}, **ticks},
-                "yaxis": axis,
-                "shapes": [_goal(level) for level in goals],
-            },
-            wide=False,
-        )
+        shapes = [dashed(y=level) for level in goals]
+        hours = {"title_text": "hours ahead", **ticks}
+        layout = go.Layout(hovermode="x unified", xaxis=hours, yaxis=axis, shapes=shapes)
+        return Chart(title, words, lines, layout, wide=False)
 
     return [
         chart(
             "Error by hours ahead",
             "Mean absolute error in % of the mean demand of a series, averaged over all series. Lower is better.",
-            {"title": {"text": "nMAE [%]"}, "rangemode": "tozero"},
+            zero_based("nMAE [%]"),
             lambda s: s.nmae,
             (),
         ),
         chart(
             "Covered by hours ahead",
             f"Share of hours at or below the {BOUND:g} bound, mean over all series. Dashed: where it should be.",
-            {"title": {"text": "covered [%]"}},
+            {"title_text": "covered [%]"},
             lambda s: 100 * s.coverage_95,
             (100 * BOUND,),
         ),
@@ -243,25 +220,21 @@ def _misses(of: BacktestView, actual: Floats, known: Any, bound: Floats, shift: 
     return _Misses(places, actual[at], int(known.sum()))
 
 
-def _marks(misses: Sequence[Sequence[Any]], ahead: str | None) -> dict[str, Any]:
+def _marks(misses: Sequence[Sequence[Any]], ahead: str | None) -> Any:
     """Red points; their number is told in the legend."""
     by = (MODEL, SERIES) if ahead is None else (MODEL, SERIES, ahead)
 
     def each(value: Callable[[_Misses], Any], inside: Any = misses) -> Any:
         return value(inside) if isinstance(inside, _Misses) else [each(value, inner) for inner in inside]
 
-    return {
-        "type": "scatter",
-        "mode": "markers",
-        "name": Selected(by, each(lambda m: f"above: {len(m.x):,} of {m.cases:,} h")),
-        "x": Selected(by, each(lambda m: m.x)),
-        "y": Selected(by, each(lambda m: m.y)),
-        "marker": {"color": MISSED, "size": 6},
-        "hoverinfo": "skip",
-    }
+    return missed(
+        Selected(by, each(lambda m: f"above: {len(m.x):,} of {m.cases:,} h")),
+        Selected(by, each(lambda m: m.x)),
+        Selected(by, each(lambda m: m.y)),
+    )
 
 
-def _layout(of: BacktestView, top: Callable[[BacktestResult], Floats]) -> dict[str, Any]:
+def _layout(of: BacktestView, top: Callable[[BacktestResult], Floats]) -> Any:
     """Axes that follow what is chosen, and keep what was zoomed to when something else changes.
 
     `top` gives the highest value drawn for a forecaster: series x origins.
@@ -275,32 +248,24 @@ def _layout(of: BacktestView, top: Callable[[BacktestResult], Floats]) -> dict[s
         for result in of.results.values()
     ]
     chosen = (MODEL, SERIES, STRETCH)
-    return {
-        "hovermode": "x unified",
-        "legend": {"traceorder": "normal"},
-        "xaxis": {
-            **clock.axis,
-            "range": Selected((STRETCH,), ranges),
-            "uirevision": Selected((STRETCH,), list(range(len(ranges)))),
-        },
-        "yaxis": {
-            "title": {"text": "GPUs"},
-            "range": Selected(chosen, [[[[0, high] for high in row] for row in rows] for rows in tops]),
-            "uirevision": Selected(chosen, [[[f"{high:g}" for high in row] for row in rows] for rows in tops]),
-        },
-    }
+    return selectable(
+        go.Layout,
+        hovermode="x unified",
+        legend_traceorder="normal",
+        xaxis=clock.axis,
+        xaxis_range=Selected((STRETCH,), ranges),
+        xaxis_uirevision=Selected((STRETCH,), list(range(len(ranges)))),
+        yaxis_title_text="GPUs",
+        yaxis_range=Selected(chosen, [[[[0, high] for high in row] for row in rows] for rows in tops]),
+        yaxis_uirevision=Selected(chosen, [[[f"{high:g}" for high in row] for row in rows] for rows in tops]),
+    )
 
 
-def _goal(level: float) -> dict[str, Any]:
-    style = {"color": "#8a94a6", "dash": "dash", "width": 1}
-    return {"type": "line", "xref": "paper", "x0": 0, "x1": 1, "y0": level, "y1": level, "line": style}
-
-
-def _lowest(lines: Sequence[dict[str, Any]]) -> float:
+def _lowest(lines: Sequence[Any]) -> float:
     """Where an axis of shares begins: below the lowest of all lines."""
     values: list[Floats] = []
     for trace in lines:
-        inner = trace["y"].of
+        inner = trace.meta["y"].of
         values += [array for item in inner for array in (item if isinstance(item, list) else [item])]
     every = np.concatenate(values)
     lowest = float(np.nanmin(every)) if np.isfinite(every).any() else 0.0

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from datetime import date
 from pathlib import Path
-from typing import Any
 
 from gfs.domain.units import HOUR
 from gfs.domain.workload import Workload
@@ -24,7 +22,7 @@ from gfs.report.hours import Clock
 from gfs.report.page import Block, Details, PageSection, Paragraph, Tile, build_page, write_page
 from gfs.report.palette import scheduler_colours
 from gfs.report.run_tables import comparison_table, quota_text
-from gfs.report.series import Prepared, Result, TimeAxis
+from gfs.report.series import Prepared, Result, first_day, plain_parameters
 from gfs.telemetry.metrics import Metrics, monthly_benefit
 from gfs.telemetry.metrics_prices import prices_text
 from gfs.telemetry.runs import TaskColumns
@@ -53,8 +51,6 @@ def comparison_page(
     ]
     if results and after is not None:
         mine = next(p for p, r in zip(prepared, results, strict=True) if r is after)
-        axis = TimeAxis.over(after.metrics.span)
-        coarse = TimeAxis.over(after.metrics.span, most=168)
         sections += [
             PageSection("Waiting against eviction", [tradeoff_chart(prepared, colours), wait_bars(prepared)]),
             PageSection("How long tasks waited", [wait_chart(prepared, colours, spot=spot) for spot in (False, True)]),
@@ -62,8 +58,8 @@ def comparison_page(
             PageSection("When spot runs are evicted", [eviction_chart(prepared, colours)]),
         ]
         if after.quota is not None and after.quota.num_rows:
-            sections.append(PageSection("Spot quota", [quota_chart(after.scheduler, after.quota, axis)]))
-        sections.append(PageSection("Node by node", [heat_chart(mine, after.events, workload, coarse)]))
+            sections.append(PageSection("Spot quota", [quota_chart(after.scheduler, after.quota, mine.axis())]))
+        sections.append(PageSection("Node by node", [heat_chart(mine, after.events, workload, mine.axis(most=168))]))
         sections.append(PageSection("Parameters", [_parameters(r) for r in results]))
     write_page(build_page(f"GFS comparison: {workload.name}", _subtitle(results, workload), sections), out)
 
@@ -97,10 +93,10 @@ def _subtitle(results: Sequence[Result], workload: Workload) -> str:
 
 def _dates(result: Result) -> list[str]:
     """When it was, where the first day is known."""
-    day = _plain(result.parameters).get("first_day")
-    if not day:
+    day = first_day(result)
+    if day is None:
         return []
-    clock = Clock(date.fromisoformat(day))
+    clock = Clock(day)
     first, last = (clock.words(int(second // HOUR)) for second in result.metrics.span)
     return [f"Time 0 is {day} 00:00; measured from {first} to {last}."]
 
@@ -210,11 +206,5 @@ def _change(label: str, old: float, new: float, text: Callable[[float], str], *,
 
 
 def _parameters(result: Result) -> Details:
-    text = json.dumps(_plain(result.parameters), indent=2, default=str, sort_keys=True)
+    text = json.dumps(plain_parameters(result), indent=2, default=str, sort_keys=True)
     return Details(f"{result.scheduler} (spot quota in force: {result.quota_in_force})", text)
-
-
-def _plain(parameters: Any) -> dict[str, Any]:
-    """As a dictionary."""
-    given = parameters.to_dict() if hasattr(parameters, "to_dict") else parameters
-    return dict(given) if isinstance(given, Mapping) else {}

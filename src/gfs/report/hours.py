@@ -32,7 +32,7 @@ class Clock:
     def axis(self) -> dict[str, Any]:
         """The layout of an axis of hours."""
         if self.first_day is None:
-            return {"title": {"text": "number of the hour"}, "tickformat": ",d"}
+            return {"title_text": "number of the hour", "tickformat": ",d"}
         return {"type": "date"}
 
     def at(self, hour: int) -> int | str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,8 @@ import numpy as np
 
 from gfs.domain.task import Priority
 from gfs.domain.units import DAY, HOUR
-from gfs.report.charts import FINE_TEXT, FINE_TICKS, SECONDS_TEXT, SECONDS_TICKS
 from gfs.report.columns import short_seconds
+from gfs.report.figures import area, go, hours_of_day, seconds_axis, sizes_layout, zero_based
 from gfs.report.page import Chart, PageSection, Paragraph, build_page, write_page
 from gfs.report.palette import CAPACITY, HP, SERIES, SPOT
 from gfs.report.series import MOST_POINTS
@@ -33,7 +34,7 @@ def inspection_page(inspection: Inspection, out: Path) -> None:
     if any(c.tasks for c in seen.classes):
         sections += [
             PageSection("GPU requests", [requests_chart(seen, "pod"), requests_chart(seen, "task")]),
-            PageSection("Running times", [_running(seen), running_by_size_chart(seen), classes_table(seen)]),
+            PageSection("Durations", [_running(seen), running_by_size_chart(seen), classes_table(seen)]),
             PageSection("Demand of the organizations", [demand_chart(seen)]),
             PageSection("Load against capacity", [_load(seen, pool) for pool in seen.load if _asked(pool)]),
             PageSection("Hour of day", [_arrivals(seen)]),
@@ -55,115 +56,87 @@ def _subtitle(seen: Inspection) -> str:
 
 def requests_chart(seen: Inspection, level: str) -> Chart:
     """How many GPUs a pod, or a whole task, asks for."""
-    data: list[dict[str, Any]] = []
+    data, largest = [], 8.0
     for c in seen.classes:
         cdf: Cdf = c.pod_requests if level == "pod" else c.task_requests
         if not cdf.values:
             continue
+        largest = max(largest, float(cdf.values[-1]))
         data.append(
-            {
-                "type": "scatter",
-                "mode": "lines+markers" if len(cdf.values) <= 12 else "lines",
-                "name": NAMES[c.priority],
-                "x": [cdf.values[0], *cdf.values],
-                "y": [0.0, *(round(100 * s, 3) for s in cdf.shares)],
-                "line": {"shape": "hv", "color": COLOURS[c.priority], "width": 2.2},
-                "hovertemplate": "%{y:.1f}% ask for at most %{x:g} GPUs<extra>" + NAMES[c.priority] + "</extra>",
-            }
+            go.Scatter(
+                mode="lines+markers" if len(cdf.values) <= 12 else "lines",
+                name=NAMES[c.priority],
+                x=[cdf.values[0], *cdf.values],
+                y=[0.0, *(round(100 * s, 3) for s in cdf.shares)],
+                line={"shape": "hv", "color": COLOURS[c.priority], "width": 2.2},
+                hovertemplate="%{y:.1f}% ask for at most %{x:g} GPUs<extra>" + NAMES[c.priority] + "</extra>",
+            )
         )
-    largest = max(float(d["x"][-1]) for d in data)
-    ticks = [t for t in (0.1, 0.25, 0.5, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 4096) if t <= max(largest, 8)]
-    return Chart(
-        f"GPUs per {level}",
-        "Share of pods that ask for at most so many GPUs."
-        if level == "pod"
-        else "Share of tasks that ask for at most so many GPUs, all their pods together.",
-        data,
-        {
-            "xaxis": {
-                "type": "log",
-                "title": {"text": f"GPUs per {level}"},
-                "tickvals": ticks,
-                "ticktext": [f"{t:g}" for t in ticks],
-            },
-            "yaxis": {"title": {"text": f"{level}s [%]"}, "range": [0, 102]},
-            "showlegend": True,
+    ticks = [t for t in (0.1, 0.25, 0.5, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 4096) if t <= largest]
+    whole = ", all their pods together" if level == "task" else ""
+    layout = go.Layout(
+        xaxis={
+            "type": "log",
+            "title_text": f"GPUs per {level}",
+            "tickvals": ticks,
+            "ticktext": [f"{t:g}" for t in ticks],
         },
-        wide=False,
+        yaxis={"title_text": f"{level}s [%]", "range": [0, 102]},
+        showlegend=True,
     )
+    caption = f"Share of {level}s that ask for at most so many GPUs{whole}."
+    return Chart(f"GPUs per {level}", caption, data, layout, wide=False)
 
 
 def _running(seen: Inspection) -> Chart:
     data = [
-        {
-            "type": "scatter",
-            "mode": "lines",
-            "name": NAMES[c.priority],
-            "x": np.maximum(np.asarray(c.running_cdf.values), 1.0),
-            "y": 100 * np.asarray(c.running_cdf.shares),
-            "line": {"color": COLOURS[c.priority], "width": 2.2},
-            "hovertemplate": "%{y:.1f}% run at most %{x:,.0f} s<extra>" + NAMES[c.priority] + "</extra>",
-        }
+        go.Scatter(
+            mode="lines",
+            name=NAMES[c.priority],
+            x=np.maximum(np.asarray(c.running_cdf.values), 1.0),
+            y=100 * np.asarray(c.running_cdf.shares),
+            line={"color": COLOURS[c.priority], "width": 2.2},
+            hovertemplate="%{y:.1f}% run at most %{x:,.0f} s<extra>" + NAMES[c.priority] + "</extra>",
+        )
         for c in seen.classes
         if c.tasks
     ]
-    return Chart(
-        "Running time",
-        "Share of tasks that run at most this long.",
-        data,
-        {
-            "xaxis": _seconds("running time"),
-            "yaxis": {"title": {"text": "tasks [%]"}, "range": [0, 102]},
-            "showlegend": True,
-        },
-        wide=False,
-    )
+    shares = {"title_text": "tasks [%]", "range": [0, 102]}
+    layout = go.Layout(xaxis=seconds_axis("duration"), yaxis=shares, showlegend=True)
+    return Chart("Duration", "Share of tasks that run at most this long.", data, layout, wide=False)
 
 
 def running_by_size_chart(seen: Inspection) -> Chart:
-    """Median as a dot, p90 as the end of a bar: the tail is what keeps GPUs taken."""
+    """Median as a dot, p90 as a diamond: the tail is what keeps GPUs taken."""
     order = list(dict.fromkeys(size for c in seen.classes for size, _ in c.running_by_size))
-    data: list[dict[str, Any]] = []
+    data = []
     for c in seen.classes:
         sizes = [s for s, _ in c.running_by_size]
         times = [d for _, d in c.running_by_size]
-        for symbol, label, values in (
-            ("circle", "median", [d.p50 for d in times]),
-            ("diamond-open", "p90", [d.p90 for d in times]),
-        ):
-            if not c.tasks:
-                continue
-            data.append(
-                {
-                    "type": "scatter",
-                    "mode": "markers",
-                    "name": f"{NAMES[c.priority]} {label}",
-                    "x": sizes,
-                    "y": [max(v, 1.0) for v in values],
-                    "text": [short_seconds(v) for v in values],
-                    "marker": {
-                        "symbol": symbol,
-                        "size": 10,
-                        "color": COLOURS[c.priority],
-                        "line": {"width": 2, "color": COLOURS[c.priority]},
-                    },
-                    "hovertemplate": "%{x} GPUs: %{text}<extra>%{fullData.name}</extra>",
-                }
-            )
-    return Chart(
-        "Running time by size of the task",
-        "Median and 90th percentile for tasks of so many GPUs.",
-        data,
-        {
-            "xaxis": {
-                "type": "category",
-                "categoryorder": "array",
-                "categoryarray": _by_size(order),
-                "title": {"text": "GPUs per task"},
-            },
-            "yaxis": {"type": "log", "tickvals": list(FINE_TICKS), "ticktext": list(FINE_TEXT)},
-        },
-        wide=False,
+        if c.tasks:
+            data.append(size_points(c.priority, "median", sizes, [d.p50 for d in times]))
+            data.append(size_points(c.priority, "p90", sizes, [d.p90 for d in times]))
+    caption = "Median and 90th percentile for tasks of so many GPUs."
+    return Chart("Duration by size of the task", caption, data, sizes_layout(_by_size(order)), wide=False)
+
+
+def size_points(priority: Priority, what: str, sizes: Sequence[str], seconds: Sequence[float], **more: Any) -> Any:
+    """Times of tasks of each size: dots, p90 as diamonds."""
+    style = {
+        "symbol": "diamond-open" if what == "p90" else "circle",
+        "size": 10,
+        "color": COLOURS[priority],
+        "line": {"width": 2, "color": COLOURS[priority]},
+    }
+    return go.Scatter(
+        mode="markers",
+        name=f"{NAMES[priority]} {what}",
+        x=list(sizes),
+        y=[max(v, 1.0) for v in seconds],
+        text=[short_seconds(v) for v in seconds],
+        marker=style,
+        hovertemplate="%{x} GPUs: %{text}<extra>%{fullData.name}</extra>",
+        **more,
     )
 
 
@@ -178,66 +151,40 @@ def demand_chart(seen: Inspection) -> Chart:
     for i, d in enumerate(seen.demand):
         rest = d.organization == OTHERS and i == len(seen.demand) - 1
         data.append(
-            {
-                "type": "scatter",
-                "mode": "lines",
-                "name": html.escape(d.organization),
-                "x": x,
-                "y": _thin(d.gpus),
-                "line": {"width": 1.6, "color": SERIES[-1] if rest else SERIES[i % (len(SERIES) - 1)]},
-                "hovertemplate": "%{y:,.1f} GPUs",
-            }
+            go.Scatter(
+                mode="lines",
+                name=html.escape(d.organization),
+                x=x,
+                y=_thin(d.gpus),
+                line={"width": 1.6, "color": SERIES[-1] if rest else SERIES[i % (len(SERIES) - 1)]},
+                hovertemplate="%{y:,.1f} GPUs",
+            )
         )
-    return Chart(
-        "GPUs asked by each organization",
-        f"What would run if every task started when it is submitted, HP and spot together, {_resolution(seen)}.",
-        data,
-        {
-            "hovermode": "x unified",
-            "showlegend": True,
-            "xaxis": {"title": {"text": title}},
-            "yaxis": {"title": {"text": "GPUs"}, "rangemode": "tozero"},
-        },
-        height=400,
-    )
+    caption = f"What would run if every task started when it is submitted, HP and spot together, {_resolution(seen)}."
+    layout = go.Layout(hovermode="x unified", showlegend=True, xaxis_title_text=title, yaxis=zero_based("GPUs"))
+    return Chart("GPUs asked by each organization", caption, data, layout, height=400)
 
 
 def _load(seen: Inspection, pool: PoolLoad) -> Chart:
     x, title = _time(seen)
-    data: list[dict[str, Any]] = [
-        {
-            "type": "scatter",
-            "mode": "lines",
-            "name": name,
-            "x": x,
-            "y": _thin(series),
-            "stackgroup": "load",
-            "line": {"width": 0.6, "color": colour, "shape": "hvh"},
-            "fillcolor": colour + "c0",
-            "hovertemplate": "%{y:,.1f} GPUs",
-        }
-        for name, colour, series in (("HP", HP, pool.hp), ("spot", SPOT, pool.spot))
+    hover = "%{y:,.1f} GPUs"
+    data = [
+        area("HP", _thin(pool.hp), HP, "load", x=x, hovertemplate=hover),
+        area("spot", _thin(pool.spot), SPOT, "load", x=x, hovertemplate=hover),
+        go.Scatter(
+            mode="lines",
+            name="GPUs of the pool",
+            x=[x[0], x[-1]],
+            y=[pool.cards, pool.cards],
+            line={"dash": "dash", "color": CAPACITY, "width": 2},
+            hovertemplate=hover,
+        ),
     ]
-    data.append(
-        {
-            "type": "scatter",
-            "mode": "lines",
-            "name": "GPUs of the pool",
-            "x": [x[0], x[-1]],
-            "y": [pool.cards, pool.cards],
-            "line": {"dash": "dash", "color": CAPACITY, "width": 2},
-            "hovertemplate": "%{y:,.0f} GPUs",
-        }
-    )
     return Chart(
         f"{pool.gpu_model}: GPUs asked for against {pool.cards:,} GPUs of the pool",
         f"Above the dashed line tasks have to wait, {_resolution(seen)}.",
         data,
-        {
-            "hovermode": "x unified",
-            "xaxis": {"title": {"text": title}},
-            "yaxis": {"title": {"text": "GPUs"}, "rangemode": "tozero"},
-        },
+        go.Layout(hovermode="x unified", xaxis_title_text=title, yaxis=zero_based("GPUs")),
         height=280,
         wide=sum(_asked(p) for p in seen.load) == 1,
     )
@@ -245,38 +192,20 @@ def _load(seen: Inspection, pool: PoolLoad) -> Chart:
 
 def _arrivals(seen: Inspection) -> Chart:
     data = [
-        {
-            "type": "bar",
-            "name": NAMES[c.priority],
-            "x": list(range(24)),
-            "y": [100 * n / c.tasks for n in c.arrivals_by_hour],
-            "customdata": list(c.arrivals_by_hour),
-            "marker": {"color": COLOURS[c.priority]},
-            "hovertemplate": "%{y:.1f}% (%{customdata:,} tasks)<extra>" + NAMES[c.priority] + "</extra>",
-        }
+        go.Bar(
+            name=NAMES[c.priority],
+            x=list(range(24)),
+            y=[100 * n / c.tasks for n in c.arrivals_by_hour],
+            customdata=list(c.arrivals_by_hour),
+            marker_color=COLOURS[c.priority],
+            hovertemplate="%{y:.1f}% (%{customdata:,} tasks)<extra>" + NAMES[c.priority] + "</extra>",
+        )
         for c in seen.classes
         if c.tasks
     ]
-    return Chart(
-        "Submissions by hour of day",
-        "Share of the tasks of a class submitted in each hour; time 0 of the trace is midnight.",
-        data,
-        {
-            "barmode": "group",
-            "showlegend": True,
-            "xaxis": {"title": {"text": "hour of day"}, "dtick": 3, "range": [-0.6, 23.6]},
-            "yaxis": {"title": {"text": "tasks [%]"}},
-        },
-    )
-
-
-def _seconds(title: str) -> dict[str, Any]:
-    return {
-        "type": "log",
-        "title": {"text": title},
-        "tickvals": list(SECONDS_TICKS),
-        "ticktext": list(SECONDS_TEXT),
-    }
+    layout = go.Layout(showlegend=True, xaxis=hours_of_day(), yaxis_title_text="tasks [%]")
+    caption = "Share of the tasks of a class submitted in each hour; time 0 of the trace is midnight."
+    return Chart("Submissions by hour of day", caption, data, layout)
 
 
 def _asked(pool: PoolLoad) -> bool:

@@ -1,8 +1,7 @@
 """One self-contained HTML page: text, tables and Plotly charts that work offline.
 
-Charts are plain Plotly figures (data and layout). Plotly's own code is embedded once; colours of text and
-grid follow the reader's light or dark setting, and paper is always light. A `Selected` inside a figure stands for
-values among which the reader chooses with a `SelectorBar`.
+Charts are Plotly's graph objects (`figures.py`). Plotly's own code and the template are embedded once; colours of
+text and grid follow the reader's light or dark setting, and paper is always light.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ from __future__ import annotations
 import html
 import json
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -48,8 +47,9 @@ class Chart:
 
     title: str
     caption: str
-    data: Sequence[dict[str, Any]]
-    layout: dict[str, Any]
+    data: Sequence[Any]
+    """Graph objects: Scatter, Bar, Heatmap."""
+    layout: Any
     height: int = 340
     wide: bool = True
     """Takes the whole width; two narrow ones stand side by side where there is room."""
@@ -103,10 +103,14 @@ class SelectorBar:
 
 @dataclass(frozen=True, slots=True)
 class Selected:
-    """A value inside a chart that depends on selectors: `of` has a level of nesting for each of them."""
+    """A property of a chart that depends on selectors: `of` has a level of nesting for each of them."""
 
     by: tuple[str, ...]
     of: Sequence[Any]
+
+    def map(self, change: Callable[[Any], Any]) -> Selected:
+        """Each value changed; of one selector."""
+        return Selected(self.by, [change(value) for value in self.of])
 
 
 Block = Chart | SelectorBar | DataTable | Paragraph | Details | tuple[Tile, ...]
@@ -122,22 +126,30 @@ class PageSection:
 
 def build_page(title: str, subtitle: str, sections: Iterable[PageSection]) -> str:
     """Put a page together as one HTML text that loads nothing from elsewhere."""
-    from plotly.offline import get_plotlyjs
-
     charts: list[Chart] = []
     body = "\n".join(_section(s, charts) for s in sections)
-    figures = [{"data": c.data, "layout": c.layout} for c in charts]
-    # '</' would end the script element, wherever it came from.
-    payload = json.dumps(figures, separators=(",", ":"), default=plain, allow_nan=False).replace("</", "<\\/")
-    script = f"<script>{get_plotlyjs()}</script>\n" if charts else ""
+    library = script = ""
+    if charts:
+        from plotly.offline import get_plotlyjs
+
+        from gfs.report.figures import TEMPLATE
+
+        library = f"<script>{get_plotlyjs()}</script>\n"
+        figures = [{"data": list(c.data), "layout": c.layout} for c in charts]
+        script = f"<script>const figures={_json(figures)};\nconst template={_json(TEMPLATE)};\n{SCRIPT}</script>\n"
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         '<link rel="icon" href="data:,">\n'
-        f"<title>{_text(title)}</title>\n<style>{STYLE}</style>\n{script}</head>\n<body>\n"
+        f"<title>{_text(title)}</title>\n<style>{STYLE}</style>\n{library}</head>\n<body>\n"
         f"<header><h1>{_text(title)}</h1><p>{_text(subtitle)}</p></header>\n<main>\n{body}\n</main>\n"
-        f"<script>const figures={payload};\n{SCRIPT}</script>\n</body>\n</html>\n"
+        f"{script}</body>\n</html>\n"
     )
+
+
+def _json(value: Any) -> str:
+    """As a script has it: '</' would end the script element, wherever it came from."""
+    return json.dumps(value, separators=(",", ":"), default=plain, allow_nan=False).replace("</", "<\\/")
 
 
 def write_page(text: str, out: Path) -> None:
@@ -146,9 +158,11 @@ def write_page(text: str, out: Path) -> None:
 
 
 def plain(value: object) -> object:
-    """Numbers of NumPy as JSON, to five digits: a chart shows no more, and the page stays small. NaN is a gap."""
+    """What JSON does not know. Numbers of NumPy to five digits: a chart shows no more, and the page stays small."""
     if isinstance(value, Selected):
         return {"pick": value.by, "of": value.of}
+    if hasattr(value, "to_plotly_json"):
+        return value.to_plotly_json()
     if isinstance(value, np.ndarray):
         if value.dtype.kind == "f":
             return [plain(row) for row in value] if value.ndim > 1 else [_short(x) for x in value.tolist()]
@@ -161,7 +175,7 @@ def plain(value: object) -> object:
 
 
 def _short(value: float) -> float | int | None:
-    """To five digits; a whole number without '.0'."""
+    """To five digits; a whole number without '.0'; NaN is a gap."""
     if not math.isfinite(value):
         return None
     short = float(f"{value:.5g}")

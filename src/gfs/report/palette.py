@@ -28,17 +28,7 @@ _FORECASTERS: Final = {
 }
 _MORE: Final = ("#6c8f2f", "#5b5bd6", "#c2703d", "#3aa6a6", "#e377a8", "#94745a", "#4c78a8", "#9c9c3a")
 
-SERIES: Final = (
-    "#3b6fd4",
-    "#f0902e",
-    "#0f9d76",
-    "#d1495b",
-    "#7d5fc4",
-    "#d8a100",
-    "#2e9bd6",
-    "#94745a",
-    "#9aa3b2",
-)
+SERIES: Final = ("#3b6fd4", "#f0902e", "#0f9d76", "#d1495b", "#7d5fc4", "#d8a100", "#2e9bd6", "#94745a", "#9aa3b2")
 """For things without a colour of their own, such as organizations; the last is for the rest."""
 
 
@@ -62,3 +52,9 @@ def _colours(names: Sequence[str], known: Mapping[str, str]) -> dict[str, str]:
     for name in names:
         colours.setdefault(name, known[name] if name in known else next(free))
     return colours
+
+
+def faded(colour: str, opacity: float) -> str:
+    """A colour #rrggbb that lets through what is behind it."""
+    red, green, blue = (int(colour[i : i + 2], 16) for i in (1, 3, 5))
+    return f"rgba({red},{green},{blue},{opacity:g})"

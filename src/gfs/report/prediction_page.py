@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from gfs.forecasting.history import DAY_HOURS, WEEK_HOURS
-from gfs.report.forecast_bands import band_lines, line
+from gfs.report.figures import band_lines, dashed, go, line, selectable, zero_based
 from gfs.report.page import (
     Block,
     Chart,
@@ -18,7 +18,7 @@ from gfs.report.page import (
     build_page,
     write_page,
 )
-from gfs.report.palette import CAPACITY, HP, forecaster_colours
+from gfs.report.palette import HP, forecaster_colours
 from gfs.report.prediction import Prediction
 from gfs.report.prediction_table import whole_table
 
@@ -66,11 +66,7 @@ def _chart(prediction: Prediction, order: list[int]) -> Chart:
     now = clock.at(end)
     colour = forecaster_colours([prediction.model])[prediction.model]
     recent = line(
-        "actual",
-        Selected(("series",), [past.gpus[row] for row in order]),
-        clock.at(past.start),
-        clock.step,
-        {"color": HP, "width": 1.8},
+        "actual", Selected(("series",), [past.gpus[row] for row in order]), clock.at(past.start), clock.step, HP
     )
     bands = band_lines(
         Selected(("series",), [prediction.expected[row] for row in order]),
@@ -78,10 +74,9 @@ def _chart(prediction: Prediction, order: list[int]) -> Chart:
         now,
         clock.step,
         colour,
+        mode="lines+markers",
+        marker_size=5,
     )
-    for trace in bands:
-        trace["mode"] = "lines+markers"
-        trace["marker"] = {"size": 5}
     last = clock.at(end + prediction.hours)
     ranges = [[clock.at(max(end - hours, past.start)), last] for hours in (2 * DAY_HOURS, PAST_HOURS)]
     return Chart(
@@ -89,26 +84,15 @@ def _chart(prediction: Prediction, order: list[int]) -> Chart:
         "GPUs running or queued, the highest number of each hour. Right of the dashed line: what is expected, and"
         " bands up to the bounds. Drag to zoom, double-click to go back.",
         [recent, *bands],
-        {
-            "hovermode": "x unified",
-            "legend": {"traceorder": "normal"},
-            "xaxis": {
-                **clock.axis,
-                "range": Selected(("past",), ranges),
-                "uirevision": Selected(("past",), [0, 1]),
-            },
-            "yaxis": {"title": {"text": "GPUs"}, "rangemode": "tozero"},
-            "shapes": [
-                {
-                    "type": "line",
-                    "x0": now,
-                    "x1": now,
-                    "yref": "paper",
-                    "y0": 0,
-                    "y1": 1,
-                    "line": {"color": CAPACITY, "dash": "dash", "width": 1},
-                }
-            ],
-        },
+        selectable(
+            go.Layout,
+            hovermode="x unified",
+            legend_traceorder="normal",
+            xaxis=clock.axis,
+            xaxis_range=Selected(("past",), ranges),
+            xaxis_uirevision=Selected(("past",), [0, 1]),
+            yaxis=zero_based("GPUs"),
+            shapes=[dashed(x=now)],
+        ),
         height=400,
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import date, datetime, time, timedelta
 from math import ceil
 from typing import Any, Final, Protocol
 
@@ -13,23 +14,12 @@ from gfs.domain.units import DAY, HOUR
 from gfs.domain.workload import Workload
 from gfs.telemetry.metrics import Metrics
 from gfs.telemetry.metrics_binning import time_average
-from gfs.telemetry.runs import (
-    Bools,
-    Floats,
-    Ints,
-    Runs,
-    TaskColumns,
-    categories,
-    numbers,
-    pods_table,
-    runs_table,
-)
+from gfs.telemetry.runs import Bools, Floats, Ints, Runs, TaskColumns, categories, numbers, pods_table, runs_table
 
 MOST_POINTS: Final = 480
 """Points a line has at most: about what a screen can show."""
 MOST_ROWS: Final = 96
 """Rows a heat map has at most; neighbouring nodes of one pool share a row beyond it."""
-MOST_COLUMNS: Final = 168
 QUANTILES: Final = 200
 
 
@@ -68,13 +58,15 @@ class TimeAxis:
     origin: float
     width: float
     bins: int
+    first_day: date | None = None
+    """The day that time 0 begins, if it is known: then the axis shows dates."""
 
     @classmethod
-    def over(cls, span: tuple[float, float], most: int = MOST_POINTS) -> TimeAxis:
+    def over(cls, span: tuple[float, float], most: int = MOST_POINTS, first_day: date | None = None) -> TimeAxis:
         """Bins of an hour, of more if there would be too many, of minutes if the whole is short."""
         seconds = max(span[1] - span[0], 1.0)
         width = HOUR * max(1, ceil(seconds / HOUR / most)) if seconds > 48 * HOUR else _fine(seconds, most)
-        return cls(span[0], width, max(1, ceil(seconds / width - 1e-9)))
+        return cls(span[0], width, max(1, ceil(seconds / width - 1e-9)), first_day)
 
     @property
     def in_days(self) -> bool:
@@ -82,15 +74,21 @@ class TimeAxis:
         return self.width * self.bins > 4 * DAY
 
     @property
-    def title(self) -> str:
-        """Axis title with its unit."""
-        return "time [days]" if self.in_days else "time [hours]"
+    def layout(self) -> dict[str, Any]:
+        """How a chart draws it."""
+        if self.first_day is not None:
+            return {"type": "date", "title_text": "date"}
+        return {"title_text": "time [days]" if self.in_days else "time [hours]"}
 
     @property
-    def x(self) -> Floats:
-        """Middle of every bin in the unit of the axis."""
-        middle = self.origin + self.width * (np.arange(self.bins, dtype=np.float64) + 0.5)
-        return middle / (DAY if self.in_days else HOUR)
+    def steps(self) -> dict[str, Any]:
+        """The middle of the first bin and the way to the next, as a chart takes them."""
+        middle = self.origin + self.width / 2
+        if self.first_day is not None:
+            begin = datetime.combine(self.first_day, time()) + timedelta(seconds=middle)
+            return {"x0": begin.isoformat(sep=" ", timespec="seconds"), "dx": 1000 * self.width}
+        unit = DAY if self.in_days else HOUR
+        return {"x0": middle / unit, "dx": self.width / unit}
 
     @property
     def resolution(self) -> str:
@@ -118,6 +116,7 @@ class Prepared:
     tasks: TaskColumns
     counted: Bools
     """Per task: submitted inside the window, and finished."""
+    first_day: date | None = None
 
     @classmethod
     def of(cls, result: Result, workload: Workload, tasks: TaskColumns) -> Prepared:
@@ -127,7 +126,23 @@ class Prepared:
         counted = (runs.submitted >= first - 1e-6) & (runs.submitted <= last + 1e-6)
         finished = np.zeros(len(counted), np.bool_)
         finished[runs.task[runs.finished]] = True
-        return cls(result.scheduler, result.metrics, runs, tasks, counted & finished)
+        return cls(result.scheduler, result.metrics, runs, tasks, counted & finished, first_day(result))
+
+    def axis(self, most: int = MOST_POINTS) -> TimeAxis:
+        """The time that it covers."""
+        return TimeAxis.over(self.metrics.span, most, self.first_day)
+
+
+def first_day(result: Result) -> date | None:
+    """The day that time 0 begins, if its parameters say so."""
+    day = plain_parameters(result).get("first_day")
+    return date.fromisoformat(day) if day else None
+
+
+def plain_parameters(result: Result) -> dict[str, Any]:
+    """The parameters as a dictionary."""
+    given = result.parameters
+    return dict(given.to_dict() if hasattr(given, "to_dict") else given or {})
 
 
 def allocation(of: Prepared, axis: TimeAxis, cards: int) -> Floats:

@@ -31,10 +31,14 @@ from typing import Annotated, Any
 
 from msgspec import Meta, Struct, ValidationError, convert
 
-from gfs.assembly.schedulers import find_scheduler
+from gfs.assembly import aliases
+from gfs.assembly.aliases import present_name
+from gfs.assembly.parameters import present_settings
+from gfs.assembly.schedulers import find_scheduler, warn_of_idle_settings
 from gfs.batch.simulation import Value
 from gfs.batch.traces import GeneratedTrace, Trace, TraceFiles
 from gfs.domain.errors import InputError
+from gfs.domain.node import NodeSpec
 from gfs.files import read_toml
 from gfs.sweeps.runs import SweepRun
 from gfs.workloads import PRESETS
@@ -43,7 +47,7 @@ OWN = ("scheduler", "seed", "spot_scale")
 """What varies besides parameters."""
 MOST_RUNS = 100_000
 """Of one sweep: weeks of computing, and a table that still fits in memory."""
-
+ANY_NODE = (NodeSpec(0, "node", "GPU", 8),)
 
 WHOLE = "a whole number, 0 or more"
 SeedNumber = Annotated[int, Meta(ge=0)]
@@ -103,9 +107,12 @@ class Sweep:
         """All runs, each checked; raises InputError for one that could not be made."""
         points = self._sampled() if self.sample is not None else self._grid()
         runs = list(dict.fromkeys(self._run(point) for point in points))
+        kinds: dict[tuple[str, str], SweepRun] = {}
         for run in runs:
             find_scheduler(run.scheduler)
-            run.parameters()
+            kinds.setdefault((run.scheduler, run.parameters().quota), run)
+        for run in kinds.values():  # every scheduler with every quota: that decides what is read
+            warn_of_idle_settings([run.scheduler], ANY_NODE, run.parameters(), dict(run.settings))
         return runs
 
     def _grid(self) -> list[dict[str, Value]]:
@@ -137,9 +144,14 @@ class Sweep:
         every = {**self.fixed, **point}
         seed: int = _value("seed", every.get("seed", 0), SeedNumber, WHOLE)
         scale: float = _value("spot_scale", every.get("spot_scale", 1.0), PositiveNumber, "a number above 0")
-        settings = tuple(sorted((name, value) for name, value in every.items() if name not in OWN))
+        # under their present names: an old one is warned of here, once, and not by every worker
+        settings = present_settings({name: value for name, value in every.items() if name not in OWN})
         return SweepRun(
-            self._trace(seed, scale), str(every.get("scheduler", "gfs")), seed, settings, tuple(point.items())
+            self._trace(seed, scale),
+            str(every.get("scheduler", "gfs")),
+            seed,
+            tuple(sorted(settings.items())),
+            tuple(point.items()),
         )
 
     def _trace(self, seed: int, spot_scale: float) -> Trace:
@@ -165,7 +177,10 @@ def _sweep(document: dict[str, Any], folder: Path) -> Sweep:
         raise InputError("[vary] is empty: name at least one thing to vary, such as p = [0.8, 0.9]")
     return Sweep(
         file.trace,
-        {name: _values(name, values) for name, values in file.vary.items()},
+        {
+            present_name("parameter", name, aliases.PARAMETERS): _values(name, values)
+            for name, values in file.vary.items()
+        },
         {name: _value(f"set.{name}", value, Value, "one value") for name, value in file.fixed.items()},
         file.sample,
         file.sample_seed,

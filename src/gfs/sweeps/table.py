@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -14,11 +15,14 @@ from gfs.batch.job import JobResult
 from gfs.batch.simulation import Value
 from gfs.domain.errors import InputError
 from gfs.files import write_atomically
+from gfs.report.columns import SWEPT, P, unmarked
+from gfs.report.table import COUNT, Column, DataTable, Mark, table_of
 
 GOALS = {"spot_eviction_rate": False, "spot_jqt_mean": False, "goodput_rate": True}
 """What is weighed against each other; True: more is better."""
 SCENARIO = ("spot_scale", "node_share")
 """What varied and is no setting: settings compete within the same scenario only."""
+RUNS = Column("runs", unit=COUNT, help="runs that differ in their seeds alone; the figures are their means")
 
 
 class TableRun(Protocol):
@@ -105,6 +109,24 @@ class SweepResults:
     def scenarios(self) -> list[dict[str, Any]]:
         """Each once, in the order of the table."""
         return list({tuple(group.scenario.items()): group.scenario for group in self.groups}.values())
+
+
+def sweep_table(varied: Sequence[str], groups: Sequence[SettingMeans]) -> DataTable:
+    """A row per group, by scenarios, the shortest spot wait first; those on the front are marked."""
+    by_wait = sorted(groups, key=lambda group: group.means.get("spot_jqt_mean", 0.0))
+    scenarios = list({tuple(group.scenario.items()): group.scenario for group in groups}.values())
+    ordered = sorted(by_wait, key=lambda group: scenarios.index(group.scenario))
+    breaks = frozenset(i for i, (one, next_) in enumerate(pairwise(ordered), 1) if one.scenario != next_.scenario)
+    names = [P if name == P.header else Column(name, left=True) for name in varied] or [Column("settings", left=True)]
+    labels = [[str(group.settings[name]) for name in varied] or ["all runs"] for group in ordered]
+    table = table_of(names, labels, unmarked(SWEPT), [group.means for group in ordered])
+    rows = [[*row[: len(names)], g.seeds, *row[len(names) :]] for row, g in zip(table.rows, ordered, strict=True)]
+    marks: dict[int, Mark] = {i: "recommended" for i, group in enumerate(ordered) if group.best}
+    goals = "no other is better in evictions, spot wait and goodput" + ", in the same scenario" * (len(scenarios) > 1)
+    note = f"marked: on the front, {goals}"
+    if len(marks) == len(ordered):  # then there is nothing to tell apart
+        marks, note = {}, f"all on the front: {goals}"
+    return DataTable([*names, RUNS, *unmarked(SWEPT)], rows, names=len(names), marks=marks, note=note, breaks=breaks)
 
 
 def read_results(path: Path) -> SweepResults:

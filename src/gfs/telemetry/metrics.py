@@ -306,9 +306,7 @@ def _eviction_metrics(runs: Runs, tasks: TaskColumns, which: Bools, wasted_hours
     promised = np.maximum(tasks.guarantee[runs.task[which]], EPS)
     # A run completes a period for every H hours; one that finishes inside a period completes that one too.
     periods = np.where(
-        finished,
-        np.maximum(1.0, np.ceil((length - EPS) / promised)),
-        np.floor((length + EPS) / promised),
+        finished, np.maximum(1.0, np.ceil((length - EPS) / promised)), np.floor((length + EPS) / promised)
     )
     short = length < promised - EPS
     broken = int((stopped & short).sum())

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
@@ -39,6 +40,15 @@ def write_table(table: pa.Table, path: Path) -> None:
         write_atomically(path, write)
     else:
         raise InputError(f"{path}: unknown kind of file; use a name that ends in {', '.join(FORMATS)}")
+
+
+def with_timestamps(events: pa.Table, first_day: str) -> pa.Table:
+    """An event log with a last column `timestamp` (ISO 8601), if it is known on which day second 0 begins."""
+    if not first_day:
+        return events
+    begin = np.datetime64(first_day, "ms")
+    moments = begin + np.round(1000 * events["time"].to_numpy()).astype("timedelta64[ms]")
+    return events.append_column("timestamp", pa.array(np.datetime_as_string(moments, unit="s")))
 
 
 def _csv_options() -> pyarrow.csv.WriteOptions:

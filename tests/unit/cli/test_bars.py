@@ -5,12 +5,14 @@ from __future__ import annotations
 import io
 import re
 import sys
+from typing import Any
 
 import pytest
 
 from gfs import Parameters, generate
 from gfs.batch.comparison import run_all
 from gfs.cli.bars import bars
+from gfs.cli.job_progress import job_progress
 
 
 class Terminal(io.StringIO):
@@ -44,6 +46,28 @@ class TestProgress:
         # by turns the first run is over when the second has begun
         assert list(dict.fromkeys(shown["gfs"])) == ["0", "10", "90"]
         assert list(dict.fromkeys(shown["static"])) == ["0", "20", "30", "90"]
+
+    def test_control_characters_in_names_are_written_out(
+        self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        evil = "\x1b[31mred\x07"
+
+        class Odd:
+            label, weight = evil, 1.0
+
+        odd: Any = Odd()
+        with job_progress() as started:
+            started([odd])(odd)
+        assert capsys.readouterr().err == "1 of 1: \\x1b[31mred\\x07\n"
+        monkeypatch.setattr(sys, "stderr", screen := Terminal())
+        monkeypatch.setenv("TERM", "xterm")
+        with bars([evil], 90) as running:
+            assert running._progress is not None
+            running._progress.refresh()
+        with job_progress() as started:
+            started([odd])(odd)
+        assert "\x1b[31mred" not in screen.getvalue()
+        assert "\x07" not in screen.getvalue()
 
     def test_nothing_where_nobody_watches(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(sys, "stderr", screen := io.StringIO())

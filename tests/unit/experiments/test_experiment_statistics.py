@@ -120,10 +120,10 @@ def test_models_of_the_paper() -> None:
 
 
 def test_verdicts_of_the_deployment() -> None:
-    """A100: 20% of 100 runs, then 5%: -75%. 1000 cards x 0.10 x $2.50 x 730 h = $182,500."""
-    pool = PoolChange("A100", 1000, (100, 100), (20, 5), (0.7, 0.8), 0.9, 2.5)
+    """A100: 20% of 100 runs, then 5%: -75%. 1000 GPUs x 0.10 x $2.50 x 730 h = $182,500."""
+    pool = PoolChange("A100", 1000, (100, 100), (20, 5), (0.7, 0.8), 0.9, 2.5, 0.1)
     assert pool.benefit == pytest.approx(182_500)
-    others = [PoolChange(model, 10, (10, 10), (0, 0), (0.6, 0.7), 1.3, 1.0) for model in ("A10", "A800")]
+    others = [PoolChange(model, 10, (10, 10), (0, 0), (0.6, 0.7), 1.3, 1.0, 0.1) for model in ("A10", "A800")]
     less, below, more, worth = _findings([pool, *others])
     assert (less.agrees, below.agrees, more.agrees, worth.agrees) == (True, True, False, True)
     assert "-75.0%" in less.found
@@ -150,6 +150,8 @@ def test_what_a_trace_cannot_show_is_named(tmp_path: Path, name: str) -> None:
     assert "paper" not in of_kind(section, DataTable)[0].header
     for other in (HEAT_MAP, DEPLOYMENT):
         assert shown(other, setup, tmp_path).blocks
+    worth = of_kind(shown(DEPLOYMENT, setup, tmp_path), DataTable)[0]
+    assert "Benefit: points of goodput (useful work) gained" in worth.note  # on one's own trace waste is worth nothing
 
 
 def test_four_weeks_of_evictions(tmp_path: Path) -> None:

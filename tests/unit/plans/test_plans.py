@@ -30,8 +30,7 @@ from gfs.plans.search import (
 )
 from gfs.plans.setting import BOUNDS, CLOSE, PAPER, PS, TIGHT, WIDE, Bounds, SearchSpace, Setting, search_space
 from gfs.plans.summary_text import config_text, summary_text
-from gfs.plans.view import view_of
-from gfs.report.plan_view import plan_tables
+from gfs.plans.view import plan_tables, view_of
 
 TRACE = GeneratedTrace("demo", nodes=4, days=1)
 

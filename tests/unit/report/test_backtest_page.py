@@ -52,7 +52,10 @@ def page_of(of: BacktestView, folder: Path, source: str = "demand.csv") -> str:
 
 
 def figures_of(page: str) -> list[dict[str, Any]]:
+    """The figures; what the reader chooses stands in the `meta` of a trace, here among its other properties."""
     found: list[dict[str, Any]] = json.loads(re.findall(r"const figures=(\[.*?\]);\n", page)[0])
+    for figure in found:
+        figure["data"] = [{**trace, **trace.get("meta", {})} for trace in figure["data"]]
     return found
 
 
@@ -152,8 +155,8 @@ class TestPage:
         """1050 is a twentieth above 1000; in the last two weeks (336 h) nothing is above 200."""
         bands = figures_of(page_of(view(), tmp_path))[0]
         end = START + ORIGINS + HORIZON - 1
-        assert bands["layout"]["xaxis"]["range"]["of"][1] == [end - 336 - 2, end]
-        assert bands["layout"]["yaxis"]["range"]["of"][0][0] == [[0, 210], [0, 1050], [0, 1050]]
+        assert bands["layout"]["meta"]["xaxis.range"]["of"][1] == [end - 336 - 2, end]
+        assert bands["layout"]["meta"]["yaxis.range"]["of"][0][0] == [[0, 210], [0, 1050], [0, 1050]]
 
     def test_what_is_left_out_is_said(self, tmp_path: Path) -> None:
         assert "are drawn (--top N" not in page_of(view(), tmp_path)

@@ -200,7 +200,7 @@ class TestPage:
         (figure,) = json.loads(re.findall(r"const figures=(\[.*?\]);\n", page)[0])
         names = [trace["name"] for trace in figure["data"]]
         assert names == ["actual", "expected", "0.9 bound", "0.95 bound"]
-        came, expected, *bounds = figure["data"]
+        came, expected, *bounds = ({**trace, **trace.get("meta", {})} for trace in figure["data"])
         assert came["y"]["of"][0] == [180] * 48
         assert (came["x0"], expected["x0"], expected["dx"]) == (0, 48, 1)
         assert expected["y"] == {"pick": ["series"], "of": [[200, 210], [30, 20], [10, 12]]}

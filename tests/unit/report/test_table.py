@@ -20,11 +20,10 @@ from gfs.report.inspection_page import inspection_page
 from gfs.report.page import PageSection, build_page
 from gfs.report.run_tables import comparison_table, pools_table, result_table
 from gfs.report.score_columns import BOUNDS, ERRORS
-from gfs.report.sweep_page import sweep_table
 from gfs.report.table import COUNT, PERCENT, SECONDS, Column, DataTable
 from gfs.report.terminal import TerminalTable
 from gfs.report.trace_tables import bad_rows_table, inspection_tables
-from gfs.sweeps.table import SCENARIO, SettingMeans
+from gfs.sweeps.table import SCENARIO, SettingMeans, sweep_table
 from gfs.telemetry.metrics_prices import monthly_benefit, read_prices
 from gfs.workloads.inspection import inspect
 

@@ -1,0 +1,69 @@
+"""A sweep as a page: waiting against eviction, the front marked."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Sequence
+from pathlib import Path
+
+from gfs.report.columns import percent, short_seconds
+from gfs.report.figures import go, wait_against_evictions
+from gfs.report.page import Chart, PageSection, Paragraph, build_page, write_page
+from gfs.report.palette import scheduler_colours
+from gfs.sweeps.table import SettingMeans, sweep_table
+
+
+def sweep_page(varied: Sequence[str], groups: Sequence[SettingMeans], out: Path) -> None:
+    """Write the page; raises InputError when it cannot be written."""
+    front = [group for group in groups if group.best]
+    words = (
+        f"{len(front)} of {len(groups)} settings are on the front: no other of the same scenario is as good in"
+        " evictions, spot wait and goodput, and better in one. Runs that differ in their seeds alone are one point."
+    )
+    sections = [
+        PageSection("The front", [Paragraph(words, lead=True), sweep_table(varied, front)]),
+        PageSection("All settings", [_chart(varied, groups)]),
+    ]
+    write_page(build_page("GFS sweep", f"What varied: {', '.join(varied) or 'seeds alone'}.", sections), out)
+
+
+def _name(group: SettingMeans, varied: Sequence[str]) -> str:
+    return ", ".join(f"{name}={group.settings[name]}" for name in varied) or "all runs"
+
+
+def _chart(varied: Sequence[str], groups: Sequence[SettingMeans]) -> Chart:
+    by = "scheduler" if "scheduler" in varied else ""
+    kinds = list(dict.fromkeys(str(group.settings.get(by, "runs")) for group in groups))
+    colours = scheduler_colours(kinds)
+    data = []
+    for kind in kinds:
+        mine = [group for group in groups if str(group.settings.get(by, "runs")) == kind]
+        figures = [
+            (
+                g.means.get("spot_eviction_rate", 0.0),
+                g.means.get("spot_jqt_mean", 0.0),
+                g.means.get("goodput_rate", 0.0),
+            )
+            for g in mine
+        ]
+        data.append(
+            go.Scatter(
+                mode="markers",
+                name=html.escape(kind),
+                x=[100 * evicted for evicted, _, _ in figures],
+                y=[max(wait, 1.0) for _, wait, _ in figures],
+                text=[html.escape(_name(group, varied)) for group in mine],
+                marker={
+                    "color": colours[kind],
+                    "size": [14 if group.best else 8 for group in mine],
+                    "symbol": ["circle" if group.best else "circle-open" for group in mine],
+                },
+                customdata=[
+                    f"{percent(evicted)} evicted, waits {short_seconds(wait)}, goodput {percent(goodput)}"
+                    for evicted, wait, goodput in figures
+                ],
+                hovertemplate="%{text}<br>%{customdata}<extra></extra>",
+            )
+        )
+    caption = "Towards the lower left is better. Filled: on the front. Point at one to see its settings."
+    return Chart("Waiting against eviction", caption, data, wait_against_evictions(), height=460)
