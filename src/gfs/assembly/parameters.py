@@ -30,10 +30,10 @@ NEVER = 1e9
 """Seconds (32 years): the most of a parameter that waits for something; longer than any trace."""
 TAKEN_OUT = {"admission": ("guarantee", "docs/concepts/gfs-plus.md")}
 """Parameters of earlier versions: the value that asks for what always happens now, and the page that says why."""
-EVERY_RUN = frozenset(
-    "quota grace_period checkpoint_on_grace restart_overhead restart_overhead_large checkpoint_interval guarantee_hours"
-    " tick first_day resources alpha".split()
-)
+EVERY_RUN = {
+    "quota", "grace_period", "checkpoint_on_grace", "restart_overhead", "restart_overhead_large", "checkpoint_interval",
+    "guarantee_hours", "tick", "first_day", "resources", "alpha",
+}  # fmt: skip
 """Parameters that matter whatever the scheduler and its quota are."""
 
 

@@ -109,11 +109,7 @@ def _demand(context: Context, forecaster: str, guarantees: list[float]) -> Onlin
     day = date.fromisoformat(parameters.first_day) if parameters.first_day else None
     model = find_model(forecaster)
     meter = DemandMeter(
-        pool.gpu_model,
-        day,
-        parameters.history_days,
-        record=state.remember("demand", DemandRecord),
-        tasks=_tasks(state),
+        pool.gpu_model, day, parameters.history_days, record=state.remember("demand", DemandRecord), tasks=_tasks(state)
     )
     state.listen(meter)
     return OnlineForecaster(

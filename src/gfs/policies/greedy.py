@@ -11,18 +11,7 @@ from math import inf
 from gfs.core.actions import NOTHING, Eviction, Plan
 from gfs.core.listeners import Listener
 from gfs.core.node import Node, Place
-from gfs.core.ports import (
-    FillsUp,
-    Placer,
-    Preemptor,
-    Queue,
-    Quota,
-    Refuses,
-    Reopens,
-    StrictOrder,
-    Victims,
-    WholeGangs,
-)
+from gfs.core.ports import FillsUp, Placer, Preemptor, Queue, Quota, Refuses, Reopens, StrictOrder, Victims, WholeGangs
 from gfs.core.reasons import Behind, EvictReason, NoNode, NoRoom, OverQuota, Reason
 from gfs.core.run import End, Run
 from gfs.core.state import PoolState

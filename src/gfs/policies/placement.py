@@ -21,8 +21,7 @@ class FitPlacer:
         self._index = NodeIndex(pool, fullest_first=fullest_first)
         bucket = self._index.bucket
         self._index.follow(
-            plain=lambda size, idle, hp: bucket(idle, 0, (0,)),
-            special=lambda node: bucket(node.idle, node.room, (0,)),
+            plain=lambda size, idle, hp: bucket(idle, 0, (0,)), special=lambda node: bucket(node.idle, node.room, (0,))
         )
 
     def choose(self, task: Task) -> Node | None:

@@ -102,12 +102,7 @@ class LeaseSelector:
         return self._choose(Priority.HP, queues, ending, room, now)
 
     def choose_spot(
-        self,
-        queues: list[LeaseQueue],
-        hp: list[Waiting],
-        hp_stops: dict[TaskShape, int],
-        number: int,
-        now: float,
+        self, queues: list[LeaseQueue], hp: list[Waiting], hp_stops: dict[TaskShape, int], number: int, now: float
     ) -> tuple[list[Waiting], dict[TaskShape, int]]:
         """Spot tasks that get a lease in what HP leaves, and how many running ones lose theirs."""
         slots = self._slots_for(Priority.SPOT, number, now)
