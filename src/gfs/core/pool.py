@@ -141,21 +141,22 @@ class Pool:
         """Wholly idle cards."""
         return sum(level * count for level, count in enumerate(self.idle_levels))
 
-    def slots(self, task: Task) -> int:
-        """How many pods of the task find room now."""
-        return self.card_slots(task) if self.plain(task) else self._room.pods(task)
+    def slots(self, task: Task, *, without_spot: bool = False) -> int:
+        """How many pods of the task find room now (if every spot task went)."""
+        if self.plain(task):
+            return self.card_slots(task, without_spot=without_spot)
+        return self._room.pods(task, without_spot=without_spot)
 
-    def slots_without_spot(self, task: Task) -> int:
-        """How many pods of the task HP could place if every spot task went."""
-        return self.hp_card_slots(task) if self.plain(task) else self._room.pods(task, without_spot=True)
-
-    def card_slots(self, task: Task) -> int:
-        """How many pods of the task find cards now, whatever else they ask for."""
-        return self.idle_slots(task.cards) if task.cards else self.idle_share_slots(task.share)
-
-    def hp_card_slots(self, task: Task) -> int:
-        """How many would if every spot task went."""
-        return self.hp_slots(task.cards) if task.cards else self.hp_share_slots(task.share)
+    def card_slots(self, task: Task, *, without_spot: bool = False) -> int:
+        """How many pods of the task find cards now (if every spot task went), whatever else they ask for."""
+        if task.cards:
+            return self.hp_slots(task.cards) if without_spot else self.idle_slots(task.cards)
+        shares = [used for node in self.divided for used in node.shares.values()]
+        if without_spot:
+            whole, parts = self.hp_slots(1), [MICRO - hp for hp, _ in shares if hp]
+        else:
+            whole, parts = self.idle, [MICRO - hp - spot for hp, spot in shares]
+        return whole * (MICRO // task.share) + sum(part // task.share for part in parts)
 
     def idle_slots(self, cards: int) -> int:
         """How many pods of `cards` whole cards fit on idle cards."""
@@ -164,17 +165,6 @@ class Pool:
     def hp_slots(self, cards: int) -> int:
         """How many pods of `cards` whole cards HP could place if every spot task went."""
         return sum(count * (level // cards) for level, count in enumerate(self.hp_free_levels) if count)
-
-    def idle_share_slots(self, share: int) -> int:
-        """How many pods of `share` micro-cards fit on idle cards and in the free parts of divided ones."""
-        parts = (MICRO - hp - spot for node in self.divided for hp, spot in node.shares.values())
-        return self.idle * (MICRO // share) + sum(part // share for part in parts)
-
-    def hp_share_slots(self, share: int) -> int:
-        """How many pods of `share` micro-cards HP could place if every spot task went."""
-        whole = sum(count * level for level, count in enumerate(self.hp_free_levels))
-        parts = (MICRO - hp for node in self.divided for hp, _ in node.shares.values() if hp)
-        return whole * (MICRO // share) + sum(part // share for part in parts)
 
     def hp_candidates(self, cards: int) -> int:
         """How many nodes could hold one pod of `cards` whole cards if every spot task went."""

@@ -183,7 +183,7 @@ class GreedyPolicy(Listener):
         elif places := self._place(task):
             self._plan.starts.append(self.state.start(task, places, self._now))
             return True
-        if self._pool.slots_without_spot(task) < task.pods:
+        if self._pool.slots(task, without_spot=True) < task.pods:
             return False
         return self._place_by_preemption(task)
 
@@ -276,7 +276,7 @@ class GreedyPolicy(Listener):
     def _no_room(self, task: Task) -> NoRoom:
         pool, chooser = self._pool, self._chooser
         closed, why_closed = self._refuses.closed(task) if self._refuses is not None else (0, "")
-        slots, without_spot = pool.slots(task), None if task.is_spot else pool.slots_without_spot(task)
+        slots, without_spot = pool.slots(task), None if task.is_spot else pool.slots(task, without_spot=True)
         return NoRoom(
             pool=pool.gpu_model,
             pods=task.pods,

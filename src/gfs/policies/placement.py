@@ -84,22 +84,17 @@ class Chooser:
         `without_spot`: what an HP task would lack if every spot task went. Nothing if it is cards alone that are short.
         """
         pool = self._pool
-        if pool.plain(task):
+        by_cards = pool.card_slots(task, without_spot=without_spot)
+        if pool.plain(task) or by_cards == pool.slots(task, without_spot=without_spot):
             return ""
-        if without_spot:
-            if pool.hp_card_slots(task) == pool.slots_without_spot(task):
-                return ""
-            node = next(node for node in pool.nodes if self._lacks(node, task, without_spot=True))
-            gpus = f"{node.hp_free} GPU{'s' * (node.hp_free != 1)}"
-        else:
-            if pool.card_slots(task) == pool.slots(task):
-                return ""
-            nodes = chain(self.ranked(task), self._with_cards(task))  # the placer may refuse those that lack something
-            node = next(node for node in nodes if self._lacks(node, task))
-            gpus = f"{node.idle or 'no'} idle GPU{'s' * (node.idle != 1)}"
-        return f"{gpus} on {node.name}, but {pool.short_of(node, task, without_spot=without_spot)}"
+        # The placer may refuse the nodes that lack something.
+        nodes = pool.nodes if without_spot else chain(self.ranked(task), self._with_cards(task))
+        node = next(node for node in nodes if self._lacks(node, task, without_spot=without_spot))
+        idle = f"{node.hp_free} GPU" if without_spot else f"{node.idle or 'no'} idle GPU"
+        many = "s" * ((node.hp_free if without_spot else node.idle) != 1)
+        return f"{idle}{many} on {node.name}, but {pool.short_of(node, task, without_spot=without_spot)}"
 
-    def _lacks(self, node: Node, task: Task, *, without_spot: bool = False) -> bool:
+    def _lacks(self, node: Node, task: Task, *, without_spot: bool) -> bool:
         """Whether fewer pods fit on the node than find cards there."""
         pods = node.pods_by_cards(task.cards, task.share, without_spot=without_spot)
         return self._pool.most_pods(node, task, pods, without_spot=without_spot) < pods
