@@ -97,7 +97,7 @@ class Adopted(Struct, frozen=True, eq=False, gc=False):
 
 
 class Trained(Struct, frozen=True, eq=False, gc=False):
-    """A forecaster's fit is done (`ports.Training`): the fitted model of a pool is handed back."""
+    """A forecaster's fit is done (`ports.FitRequest`): the fitted model of a pool is handed back."""
 
     gpu_model: str
     model: Any

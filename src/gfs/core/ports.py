@@ -178,7 +178,7 @@ class Quota(Protocol):
         """What led to it, in a few words to follow the number; nothing if the number says it all."""
 
 
-class Training(NamedTuple):
+class FitRequest(NamedTuple):
     """A forecaster's fit as a unit of work: the driver runs it when and where it likes. It can be pickled."""
 
     gpu_model: str
@@ -188,13 +188,13 @@ class Training(NamedTuple):
     asked_at: float
 
 
-Train = Callable[[Training], Any]
+Train = Callable[[FitRequest], Any]
 """The driver's side: give the model at once (a simulation), or None now and a `Trained` event later."""
 
 
-def train_at_once(training: Training) -> Any:
+def train_at_once(request: FitRequest) -> Any:
     """Run the work here and now: what a simulation does."""
-    return training.fit()
+    return request.fit()
 
 
 @runtime_checkable

@@ -101,8 +101,8 @@ class GreedyPolicy(Listener):
         if now >= self._evictions.next_change:
             self.state.age(now)
             freed = (self._reopens is not None and self._reopens.reopened()) or freed
-        hopeful = freed and bool(waiting)  # someone waits, and may find room now
-        if not arrived and not hopeful:
+        rescan = freed and bool(waiting)  # someone waits, and may find room now
+        if not arrived and not rescan:
             return NOTHING
         self._now = now
         self._plan = plan = Plan()
@@ -114,7 +114,7 @@ class GreedyPolicy(Listener):
                 self._scan_spot()
             else:
                 self._push(task)
-        elif hopeful:
+        elif rescan:
             for task in arrived:
                 self._push(task)
             self._queues[Priority.HP].scan(self._try_hp, self._pool.largest_hp_gap() or PART_OF_A_CARD, _unlimited)

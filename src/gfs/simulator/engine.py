@@ -37,7 +37,7 @@ from gfs.domain.units import DAY
 from gfs.domain.workload import Workload
 from gfs.gc_paused import gc_paused
 
-PATIENCE = 14 * DAY
+STUCK_AFTER = 14 * DAY
 """Simulated time without arrivals and without anything running after which what still waits is stuck."""
 
 FINISHES, BEGINS, LEFT, WITHDRAWN, WOKEN, NODES = range(6)
@@ -255,7 +255,7 @@ class Engine:
 
     def _is_stuck(self, still: float) -> bool:
         """Whether nothing has moved for so long that it is too long, and nothing that is due will change that."""
-        if still <= max(PATIENCE, 2 * self._tick):
+        if still <= max(STUCK_AFTER, 2 * self._tick):
             return False
         return not any(what in (WITHDRAWN, NODES) or (who and who.alive) for _, _, what, who in self._heap)
 

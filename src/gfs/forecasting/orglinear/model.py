@@ -91,7 +91,7 @@ def initial(shape: Shape, generator: np.random.Generator) -> Parameters:
     return parameters
 
 
-class Context(NamedTuple):
+class AttentionContext(NamedTuple):
     """[c_o, c_t] of a batch, and what its gradients need."""
 
     features: Reals
@@ -104,7 +104,7 @@ class Context(NamedTuple):
     """Cases x attributes x attributes: rows add up to 1."""
 
 
-def context_of(parameters: Parameters, batch: Batch) -> Context:
+def context_of(parameters: Parameters, batch: Batch) -> AttentionContext:
     """Embeddings of calendar and attributes, attention over the latter."""
     tokens = np.stack([parameters[f"attribute{i}"][batch.attributes[:, i]] for i in _attributes(batch)], axis=1)
     query, key, value = (tokens @ parameters[name] for name in ("query", "key", "value"))
@@ -113,7 +113,7 @@ def context_of(parameters: Parameters, batch: Batch) -> Context:
     attention = weights / weights.sum(axis=2, keepdims=True)
     calendar = [parameters[name][batch.calendar[:, i]] for i, name in enumerate(CALENDAR)]
     attended = (attention @ value).reshape(len(tokens), -1)
-    return Context(np.concatenate([attended, *calendar], axis=1), tokens, query, key, value, attention)
+    return AttentionContext(np.concatenate([attended, *calendar], axis=1), tokens, query, key, value, attention)
 
 
 def forward(parameters: Parameters, batch: Batch, average: Reals) -> tuple[Reals, Reals]:
@@ -156,7 +156,7 @@ def mean_weights(parameters: Parameters, average: Reals) -> Reals:
     return both
 
 
-def _heads(parameters: Parameters, batch: Batch, average: Reals, context: Context) -> tuple[Reals, Reals]:
+def _heads(parameters: Parameters, batch: Batch, average: Reals, context: AttentionContext) -> tuple[Reals, Reals]:
     weights = np.concatenate([mean_weights(parameters, average), parameters["spread"]], axis=1)
     both = batch.window @ weights
     hours = parameters["offset"].size
@@ -165,7 +165,9 @@ def _heads(parameters: Parameters, batch: Batch, average: Reals, context: Contex
     return mu, logit
 
 
-def _context_gradients(parameters: Parameters, batch: Batch, context: Context, by_features: Reals) -> Parameters:
+def _context_gradients(
+    parameters: Parameters, batch: Batch, context: AttentionContext, by_features: Reals
+) -> Parameters:
     """Back through the embeddings and the attention."""
     cases, count, width = context.tokens.shape
     gradients: Parameters = {}

@@ -51,7 +51,7 @@ class EndingLeases:
                 found.append(run)
         return found
 
-    def under(self, task: Task) -> list[Run]:
+    def counted_with(self, task: Task) -> list[Run]:
         """Runs that may stop and count against the spot quota of the task, fewest GPUs first."""
         hours = task.guarantee_hours
         found = (
@@ -93,7 +93,7 @@ class RoundPlacement:
     def place(self, task: Task, within_quota: Callable[[Task], bool]) -> list[Place] | None:
         """Cards for all pods of the task within the quota, or None with everything as it was."""
         while not within_quota(task):
-            run = next((run for run in self._ending.under(task) if run not in self.stopped), None)
+            run = next((run for run in self._ending.counted_with(task) if run not in self.stopped), None)
             if run is None:
                 self._trial.rollback()
                 return None
