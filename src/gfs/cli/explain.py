@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -35,12 +34,12 @@ def explain(
     The event log is what gfs simulate --events FILE writes.
     """
     from gfs.telemetry.metrics_life import task_life
+    from gfs.workloads.readers.event_log import read_events
 
     with Outputs(events) as outputs:
         outputs.plan(json, JSON)
-        log = read_log(events)
-        steps = task_life(log.table, task)
-        about = log.about(task)
+        log = read_events(events, ("time", "event", "task", "run", "node", "gpus", "reason"), ABOUT)
+        steps, about = task_life(log, task), _about(log, task)
         if json != STDOUT:
             words = (about["kind"], "task of", about["organization"], f"on {about['gpu_model']}")
             show(_table(steps, f"{task}: {' '.join(words)}" if all(about.values()) else task))
@@ -49,26 +48,12 @@ def explain(
         outputs.save_json(json, {"task": task, **about, "steps": steps})
 
 
-@dataclass(frozen=True, slots=True)
-class Log:
-    """An event log read from a file."""
+def _about(log: Any, task: str) -> dict[str, str]:
+    """Class, organization and GPU model of a task; '' where the log does not say."""
+    import pyarrow.compute as pc
 
-    table: Any
-    """Arrow table with the columns that tell the life of a task, and what else the file says of it."""
-
-    def about(self, task: str) -> dict[str, str]:
-        """Class, organization and GPU model of a task; '' where the file does not say."""
-        import pyarrow.compute as pc
-
-        row = pc.index(self.table["task"], task).as_py()
-        return {name: self.table[name][row].as_py() if name in self.table.column_names else "" for name in ABOUT}
-
-
-def read_log(path: Path) -> Log:
-    """Read an event log; a file that is none gives an error that says what is missing."""
-    from gfs.workloads.readers.event_log import read_events
-
-    return Log(read_events(path, ("time", "event", "task", "run", "node", "gpus", "reason"), ABOUT))
+    row = pc.index(log["task"], task).as_py()
+    return {name: log[name][row].as_py() if name in log.column_names else "" for name in ABOUT}
 
 
 def _table(steps: Sequence[TaskStep], title: str) -> DataTable:

@@ -30,9 +30,8 @@ def schedulers() -> None:
 def parameters() -> None:
     """List the parameters of a simulation: name, default, meaning and what is allowed.
 
-    Give them with --set name=value, or in a TOML file (lines of name = value)
-    with --config. H is the guarantee: the hours that a spot task is promised to
-    run undisturbed. p is the probability that forecasts of HP demand are made
+    Give them with --set name=value, or in a TOML file (lines of name = value) with --config. H is the guarantee: the
+    hours that a spot task is promised to run undisturbed. p is the probability that forecasts of HP demand are made
     for. eta is the factor by which eviction feedback corrects the spot quota.
     """
     from gfs.assembly.parameters import Parameters

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from gfs.cli.console import say
-from gfs.cli.job_progress import end_with_workers, job_progress, result_folder
 from gfs.cli.options import RUN, Force, Prices, ResultFolder, RunsAtOnce, option, parse_names
 from gfs.cli.outputs import Outputs
+from gfs.cli.progress import end_with_workers, job_progress, result_folder
 from gfs.domain.errors import InputError
 
 if TYPE_CHECKING:
@@ -53,12 +53,11 @@ def reproduce(
 ) -> None:
     """Reproduce every table and figure of the paper, beside the paper's numbers, in one page.
 
-    With --jobs and --nodes the same on your own trace, starting with what GFS would
-    have changed there. What is computed is kept in DIR: a run that was stopped goes
-    on where it was, and the same again takes seconds.
+    With --jobs and --nodes the same on your own trace, starting with what GFS would have changed there. What is
+    computed is kept in DIR: a run that was stopped goes on where it was, and the same again takes seconds.
     """
     from gfs.batch.cache import ResultCache
-    from gfs.cli.bars import busy
+    from gfs.cli.progress import busy
     from gfs.experiments.experiment import FindingCounts
     from gfs.experiments.jobs import run_simulations
     from gfs.experiments.report import EXPERIMENTS, Provenance, markdown, page, sections
@@ -105,7 +104,7 @@ def _setup(
 ) -> Setup:
     from gfs.cli.trace_input import own_trace
     from gfs.experiments.experiment import Setup
-    from gfs.telemetry.metrics_prices import read_prices
+    from gfs.telemetry.prices import read_prices
 
     given = own_trace(jobs, nodes)
     money = () if prices is None else tuple(read_prices(prices).items())

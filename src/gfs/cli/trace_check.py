@@ -24,8 +24,8 @@ def check(
 ) -> None:
     """Check a trace: OK and what it holds, or every value that cannot be used, with its row and the reason.
 
-    Exit code 2 if there is one, unless --skip-bad-rows says that such rows may be
-    left out. Also prints span and load, with a warning where units look wrong.
+    Exit code 2 if there is one, unless --skip-bad-rows says that such rows may be left out. Also prints span and load,
+    with a warning where units look wrong.
     """
     from gfs.cli.trace_input import rows_text, workload_text
     from gfs.report.trace_tables import bad_rows_table

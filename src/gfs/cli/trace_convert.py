@@ -36,9 +36,8 @@ def convert(
 ) -> None:
     """Turn Microsoft's trace (ElasticFlow format) into jobs.csv and nodes.csv.
 
-    The format knows neither spot tasks nor nodes. A hash of the seed and the job
-    decides whether it is spot, so other jobs do not matter. There are as many nodes
-    of 8 cards as --load asks for.
+    The format knows neither spot tasks nor nodes. A hash of the seed and the job decides whether it is spot, so other
+    jobs do not matter. There are as many nodes of 8 cards as --load asks for.
     """
     from gfs.cli.trace_input import rows_text, workload_text
     from gfs.files import record_ours

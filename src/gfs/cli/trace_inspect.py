@@ -26,8 +26,7 @@ def inspect(
 ) -> None:
     """Show what a trace asks for: requests, running times, demand of organizations, load against capacity.
 
-    Tables in the terminal, and a page with plots: trace.html in the current folder
-    unless --html names another.
+    Tables in the terminal, and a page with plots: trace.html in the current folder unless --html names another.
     """
     from gfs.cli.trace_input import read_workload, workload_text
     from gfs.report.inspection_page import inspection_page

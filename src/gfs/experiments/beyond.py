@@ -5,17 +5,29 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import plotly.graph_objects as go
 
 from gfs.batch.job import Job, JobResult, JobResults
 from gfs.experiments.comparison import OURS, SCHEDULERS, points, runs, seconds
-from gfs.experiments.experiment import NO_SPOT, Experiment, Finding, Section, Setup, paper, without_spot
+from gfs.experiments.experiment import (
+    NO_SPOT,
+    Experiment,
+    Finding,
+    Mean,
+    Section,
+    Setup,
+    mean_of,
+    metric,
+    paper,
+    text_of,
+    without_spot,
+)
 from gfs.experiments.jobs import Simulation
-from gfs.experiments.seeds import Mean, mean_of, metric, text_of
 from gfs.experiments.victim_gap import GapSample
 from gfs.report.columns import NOTHING, amount
-from gfs.report.figures import go, zero_based
-from gfs.report.page import Block, Chart, DataTable, Paragraph
-from gfs.report.palette import CAPACITY, HP, SPOT, faded
+from gfs.report.figures import CAPACITY, HP, SPOT, faded, zero_based
+from gfs.report.page import Block, Chart, Paragraph
+from gfs.report.table import DataTable
 
 PLUS = "gfs-plus"
 COMPARED = (PLUS, OURS, *(name for name in SCHEDULERS if name != OURS))

@@ -6,14 +6,15 @@ from collections.abc import Callable
 from itertools import combinations
 from typing import NamedTuple
 
+import plotly.graph_objects as go
+
 from gfs.batch.job import Job, JobResults
-from gfs.experiments.experiment import Experiment, Finding, Section, Setup, paper
+from gfs.experiments.experiment import Experiment, Finding, Mean, Section, Setup, metric, paper, text_of
 from gfs.experiments.jobs import Simulation
-from gfs.experiments.seeds import Mean, metric, text_of
 from gfs.report.columns import NOTHING, percent, short_seconds
-from gfs.report.figures import go, wait_against_evictions
-from gfs.report.page import Block, Chart, DataTable
-from gfs.report.palette import scheduler_colours
+from gfs.report.figures import scheduler_colours, wait_against_evictions
+from gfs.report.page import Block, Chart
+from gfs.report.table import DataTable
 
 SCHEDULERS = ("yarn-cs", "chronus", "lyra", "fgd", "gfs")
 OURS = "gfs"

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 
 from gfs.batch.job import JobResult
-from gfs.batch.traces import Trace, load
+from gfs.batch.simulation import Trace, load
 from gfs.domain.errors import InputError
 from gfs.forecasting.evaluation import SPLIT, Rolled, origins_of_test, roll
 from gfs.forecasting.forecast import Estimator

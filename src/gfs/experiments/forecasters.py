@@ -11,18 +11,18 @@ from datetime import date
 from typing import Any, NamedTuple
 
 import numpy as np
+import plotly.graph_objects as go
 
 from gfs.batch.job import Job, JobResult, JobResults
 from gfs.experiments.evaluations import BANDS, EXTRA, NETWORKS, PAPERS, DemandFile, Evaluation, Source, demand_of
 from gfs.experiments.experiment import Experiment, Finding, Section, Setup, paper
 from gfs.forecasting.evaluation import Scores
 from gfs.forecasting.history import WEEK_HOURS
-from gfs.report.figures import band_lines, go, line, missed
+from gfs.report.figures import HP, band_lines, forecaster_colours, line, missed
 from gfs.report.hours import Clock
-from gfs.report.page import Block, Chart, DataTable, Paragraph
-from gfs.report.palette import HP, forecaster_colours
+from gfs.report.page import Block, Chart, Paragraph
 from gfs.report.score_columns import BOUNDS, ERRORS
-from gfs.report.table import Column, Unit, table_of
+from gfs.report.table import Column, DataTable, Unit, table_of
 
 PLAIN = ("weekly-peak", "persistence", "orgquantile")
 """What the paper's seven are shown with."""

@@ -4,10 +4,20 @@ from __future__ import annotations
 
 from gfs.batch.job import Job, JobResults
 from gfs.experiments.comparison import points, seconds
-from gfs.experiments.experiment import NO_SPOT, Experiment, Finding, Section, Setup, paper, without_spot
+from gfs.experiments.experiment import (
+    NO_SPOT,
+    Experiment,
+    Finding,
+    Mean,
+    Section,
+    Setup,
+    metric,
+    paper,
+    text_of,
+    without_spot,
+)
 from gfs.experiments.jobs import Simulation
-from gfs.experiments.seeds import Mean, metric, text_of
-from gfs.report.page import DataTable
+from gfs.report.table import DataTable
 
 HOURS = (1, 2, 4)
 SHOWS = (

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
+import plotly.graph_objects as go
 
 from gfs.batch.job import Job, JobResult, JobResults
 from gfs.domain.task import Priority
@@ -15,10 +16,10 @@ from gfs.experiments.jobs import Simulation
 from gfs.experiments.trace_statistics import ORGANIZATIONS, TraceStatistics, restored
 from gfs.experiments.views import WEEK
 from gfs.report.columns import NOTHING, amount, percent, short_seconds
-from gfs.report.figures import go, hours_of_day, sizes_layout, zero_based
+from gfs.report.figures import SERIES, SPOT, hours_of_day, sizes_layout, zero_based
 from gfs.report.inspection_page import NAMES, demand_chart, requests_chart, running_by_size_chart, size_points
-from gfs.report.page import Block, Chart, DataTable
-from gfs.report.palette import SERIES, SPOT
+from gfs.report.page import Block, Chart
+from gfs.report.table import DataTable
 
 WEEKS = 4
 WEEK_COLOURS = (SERIES[0], SERIES[2], SERIES[4], SERIES[6])

@@ -12,8 +12,7 @@ from gfs.assembly.result import RunResult
 from gfs.domain.units import DAY, HOUR
 from gfs.forecasting.sources import history_of_events
 from gfs.report.series import Prepared, TimeAxis, node_heat
-from gfs.telemetry.metrics_binning import time_average
-from gfs.telemetry.runs import Floats, Ints, TaskColumns, numbers, pods_table
+from gfs.telemetry.runs import Floats, Ints, TaskColumns, numbers, pods_table, time_average
 
 WEEK = 7 * DAY
 

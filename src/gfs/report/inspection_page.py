@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import plotly.graph_objects as go
 
 from gfs.domain.task import Priority
 from gfs.domain.units import DAY, HOUR
 from gfs.report.columns import short_seconds
-from gfs.report.figures import area, go, hours_of_day, seconds_axis, sizes_layout, zero_based
+from gfs.report.figures import CAPACITY, HP, SERIES, SPOT, area, hours_of_day, seconds_axis, sizes_layout, zero_based
 from gfs.report.page import Chart, PageSection, Paragraph, build_page, write_page
-from gfs.report.palette import CAPACITY, HP, SERIES, SPOT
 from gfs.report.series import MOST_POINTS
 from gfs.report.trace_tables import classes_table, pools_table
 from gfs.telemetry.runs import Floats
