@@ -38,7 +38,7 @@ def backtest(
     As gfs forecast evaluate does it, forecasters are fitted once and then asked at every hour of the test part. The
     page shows every one of these forecasts.
     """
-    from gfs.cli.forecast_input import Demand, rolled_text
+    from gfs.cli.forecast_input import DemandOptions, rolled_text
     from gfs.cli.forecast_options import load_models, note_idle_options, parse_models, parse_split, roll_models
     from gfs.forecasting.evaluation import origins_of_test
     from gfs.report.backtest import BacktestResult, DrawnPart
@@ -46,7 +46,7 @@ def backtest(
     from gfs.report.score_columns import score_tables
 
     names, parts = parse_models(models), parse_split(split)
-    demand = Demand(series, jobs, nodes, events, hours, first_day, skip_bad_rows)
+    demand = DemandOptions(series, jobs, nodes, events, hours, first_day, skip_bad_rows)
     with Outputs(*demand.files) as outputs:
         outputs.plan(out, PAGES)
         estimators = load_models(names, window, country)

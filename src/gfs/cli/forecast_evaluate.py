@@ -35,13 +35,13 @@ def evaluate(
     Each is fitted once on what comes before the test part. Then every hour of the test part is taken as now: the next
     hours are forecast and compared with what was asked for.
     """
-    from gfs.cli.forecast_input import Demand, rolled_text
+    from gfs.cli.forecast_input import DemandOptions, rolled_text
     from gfs.cli.forecast_options import load_models, note_idle_options, parse_models, parse_split, roll_models
     from gfs.forecasting.evaluation import origins_of_test
     from gfs.report.score_columns import score_tables
 
     names, parts = parse_models(models), parse_split(split)
-    demand = Demand(series, jobs, nodes, events, hours, first_day, skip_bad_rows)
+    demand = DemandOptions(series, jobs, nodes, events, hours, first_day, skip_bad_rows)
     with Outputs(*demand.files) as outputs:
         outputs.plan(json, JSON)
         estimators = load_models(names, window, country)

@@ -68,7 +68,7 @@ def predict(
     The forecaster is fitted on all the demand known. Printed are what is expected of every hour, its bounds, and the
     bound of the highest demand of all hours.
     """
-    from gfs.cli.forecast_input import Demand, history_text
+    from gfs.cli.forecast_input import DemandOptions, history_text
     from gfs.cli.forecast_options import load_models, note_idle_options, parse_bounds
     from gfs.cli.progress import busy
     from gfs.forecasting.history import WEEK_HOURS
@@ -76,7 +76,7 @@ def predict(
     from gfs.telemetry.tables import write_table
 
     probabilities = parse_bounds(bounds)
-    demand = Demand(series, jobs, nodes, events, hours, first_day, skip_bad_rows)
+    demand = DemandOptions(series, jobs, nodes, events, hours, first_day, skip_bad_rows)
     with Outputs(*demand.files) as outputs:
         outputs.plan(plot, PAGES)
         outputs.plan(out, TABLES)

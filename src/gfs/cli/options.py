@@ -27,6 +27,8 @@ def file_option(name: str, help: str, panel: str | None = None, metavar: str = "
 
 Jobs = Annotated[Path, file_option("--jobs", "Jobs of the trace: .csv, .csv.gz or .parquet.", TRACE)]
 Nodes = Annotated[Path, file_option("--nodes", "Nodes of the trace.", TRACE)]
+OwnJobs = Annotated[Path | None, file_option("--jobs", "Tasks of your own trace.", TRACE)]
+OwnNodes = Annotated[Path | None, file_option("--nodes", "Nodes of your own trace.", TRACE)]
 NodeEvents = Annotated[
     Path | None, file_option("--node-events", "Events of nodes (time, node, event): failures, repairs, cordons.", TRACE)
 ]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from gfs.cli import options
 from gfs.cli.console import note, say, show
-from gfs.cli.options import file_option, option
+from gfs.cli.options import option
 from gfs.cli.outputs import JSON, STDOUT, Outputs
 from gfs.cli.progress import end_with_workers, job_progress, result_folder
 from gfs.domain.errors import GfsError, InputError
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from gfs.batch.job import Job, JobResult
     from gfs.batch.simulation import Trace
     from gfs.plans.plan import CapacityPlan
-    from gfs.plans.request import PlanRequest
     from gfs.plans.runs import PlanRun
 
 EPILOG = """Examples:
@@ -47,8 +46,8 @@ def plan(
     seed: Annotated[
         int, option("--seed", "Of the synthetic trace, and of the runs.", options.TRACE, metavar="N", min=0)
     ] = 0,
-    jobs: Annotated[Path | None, file_option("--jobs", "Tasks of your own trace.", options.TRACE)] = None,
-    nodes: Annotated[Path | None, file_option("--nodes", "Nodes of your own trace.", options.TRACE)] = None,
+    jobs: options.OwnJobs = None,
+    nodes: options.OwnNodes = None,
     target: Annotated[
         float,
         option(
@@ -82,8 +81,13 @@ def plan(
     spot work could be sold. What --set or --config give stays as it is. Writes plan.html, gfs.toml (for --config) and
     settings.parquet into DIR. What is computed is kept there: a plan that was stopped goes on where it was.
     """
+    from gfs.assembly.parameters import Parameters, parse_settings
+    from gfs.assembly.schedulers import warn_of_idle_settings
+    from gfs.batch.simulation import workload_of
     from gfs.cli.progress import busy
     from gfs.plans.plan import capacity_plan
+    from gfs.plans.request import plan_request
+    from gfs.telemetry.prices import read_prices
 
     end_with_workers()
     with busy("Reading the trace ..."):
@@ -95,7 +99,23 @@ def plan(
             outputs.plan(path)
         outputs.plan(json, JSON)
         with busy("Reading the trace ..."):
-            request = _request(trace, scheduler, seed, settings, config, target, max_wait, quick, prices)
+            parameters, named = Parameters.given(config, parse_settings(settings or ()))
+            request = plan_request(
+                trace,
+                scheduler,
+                seed=seed,
+                parameters=parameters,
+                given=named,
+                target=target,
+                max_wait=max_wait,
+                quick=quick,
+                prices=None if prices is None else read_prices(prices),
+            )
+            workload = workload_of(trace, parameters.guarantee_hours, parameters.checkpoint_interval)
+        warn_of_idle_settings([scheduler, "static"], workload.nodes, parameters, named)  # static stands beside it
+        if request.own_guarantees:
+            own, spot = f"{request.own_guarantees:,}", f"{request.spot_tasks:,}"
+            note(f"{own} of {spot} spot tasks have their own guarantee_hours in the trace: for them no other is tried")
         with job_progress() as started:
             plan = capacity_plan(request, _computing(out, workers or os.cpu_count() or 1, started))
         _report(plan, files, json, outputs)
@@ -115,43 +135,6 @@ def _trace(preset: str | None, seed: int, jobs: Path | None, nodes: Path | None)
     if name not in PRESETS:
         raise InputError(f"unknown preset {name!r}: there are {', '.join(PRESETS)}")
     return GeneratedTrace(name, seed=seed)
-
-
-def _request(
-    trace: Trace,
-    scheduler: str,
-    seed: int,
-    settings: list[str] | None,
-    config: Path | None,
-    target: float,
-    max_wait: float,
-    quick: bool,
-    prices: Path | None,
-) -> PlanRequest:
-    from gfs.assembly.parameters import Parameters, parse_settings
-    from gfs.assembly.schedulers import warn_of_idle_settings
-    from gfs.batch.simulation import workload_of
-    from gfs.plans.request import plan_request
-    from gfs.telemetry.prices import read_prices
-
-    parameters, named = Parameters.given(config, parse_settings(settings or ()))
-    request = plan_request(
-        trace,
-        scheduler,
-        seed=seed,
-        parameters=parameters,
-        given=named,
-        target=target,
-        max_wait=max_wait,
-        quick=quick,
-        prices=None if prices is None else read_prices(prices),
-    )
-    workload = workload_of(trace, parameters.guarantee_hours, parameters.checkpoint_interval)
-    warn_of_idle_settings([scheduler, "static"], workload.nodes, parameters, named)  # static: beside which it stands
-    if request.own_guarantees:
-        own, spot = f"{request.own_guarantees:,}", f"{request.spot_tasks:,}"
-        note(f"{own} of {spot} spot tasks have their own guarantee_hours in the trace: for them no other is tried")
-    return request
 
 
 Computed = tuple[Mapping["PlanRun", "JobResult"], Mapping["PlanRun", str]]
@@ -193,13 +176,12 @@ def _report(plan: CapacityPlan, files: tuple[Path, Path, Path], json: Path | Non
 
     page, config, table = files
     view = view_of(plan)
-    if json != STDOUT:
-        show(Text(view.answer), *plan_tables(view))
     rows = [TableRow(r.run, r.run.varied, r.figures, r.error or None) for r in plan.runs()]
     outputs.save(page, lambda path: plan_page(view, path))
     outputs.save(config, lambda path: write_text(path, view.config))
     outputs.save(table, lambda path: write_results(results_table(rows), path))
     outputs.save_json(json, summary(plan))
     if json != STDOUT:
+        show(Text(view.answer), *plan_tables(view))
         say()
         say(f"The page: open {page} in a browser. The settings: --config {config}")

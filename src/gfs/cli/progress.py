@@ -47,7 +47,7 @@ class Bars:
 
 @contextmanager
 def bars(names: Sequence[str], total: int, *, in_turn: bool = True, unit: str = "tasks") -> Iterator[Bars]:
-    """A bar a run on standard error, gone when all is done; `in_turn`: one run after the other."""
+    """A bar per run on standard error, gone when all is done; `in_turn`: one run after the other."""
     if not sys.stderr.isatty():
         yield Bars(names, total, None, in_turn)
         return

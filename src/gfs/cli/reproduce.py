@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from gfs.cli.console import say
-from gfs.cli.options import RUN, Force, Prices, ResultFolder, RunsAtOnce, option, parse_names
+from gfs.cli.options import RUN, Force, OwnJobs, OwnNodes, Prices, ResultFolder, RunsAtOnce, option, parse_names
 from gfs.cli.outputs import Outputs
 from gfs.cli.progress import end_with_workers, job_progress, result_folder
 from gfs.domain.errors import InputError
@@ -39,8 +39,8 @@ def reproduce(
             metavar="A,B,C",
         ),
     ] = None,
-    jobs: Annotated[Path | None, option("--jobs", "Tasks of your own trace.", RUN, metavar="FILE")] = None,
-    nodes: Annotated[Path | None, option("--nodes", "Nodes of your own trace.", RUN, metavar="FILE")] = None,
+    jobs: OwnJobs = None,
+    nodes: OwnNodes = None,
     series: Annotated[
         Path | None,
         option("--series", "Hourly demand for the forecasters, in place of that of the trace.", RUN, metavar="FILE"),

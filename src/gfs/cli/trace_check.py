@@ -46,8 +46,8 @@ def check(
                 show(bad_rows_table(bad))
                 say()
             if workload is not None and seen is not None:
-                said = f"OK without {rows_text(bad)}" if bad else "OK"
-                say(f"{said}: {workload_text(workload)}")
+                result = f"OK without {rows_text(bad)}" if bad else "OK"
+                say(f"{result}: {workload_text(workload)}")
                 say(seen.text())
                 for warning in seen.warnings:
                     say(f"warning: {warning}")

@@ -37,7 +37,7 @@ def convert(
     """Turn Microsoft's trace (ElasticFlow format) into jobs.csv and nodes.csv.
 
     The format knows neither spot tasks nor nodes. A hash of the seed and the job decides whether it is spot, so other
-    jobs do not matter. There are as many nodes of 8 cards as --load asks for.
+    jobs do not matter. There are as many nodes of 8 GPUs as --load asks for.
     """
     from gfs.cli.trace_input import rows_text, workload_text
     from gfs.files import record_ours

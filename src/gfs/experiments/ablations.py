@@ -35,12 +35,12 @@ SHOWS = (
 
 
 def jobs(setup: Setup) -> list[Job]:
-    """A run a variant and seed."""
+    """A run per variant and seed."""
     return [run for name in VARIANTS for run in runs(setup, name, setup.medium)]
 
 
 def section(setup: Setup, results: JobResults) -> Section:
-    """A row a variant beside the paper's, and whether leaving the part out makes it worse."""
+    """A row per variant beside the paper's, and whether leaving the part out makes it worse."""
     if without_spot(results[runs(setup, "gfs", setup.medium)[0]]):
         return Section(SHOWS, missing=[NO_SPOT])
     theirs = paper()["ablations"]

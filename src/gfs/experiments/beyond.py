@@ -71,7 +71,7 @@ def jobs(setup: Setup) -> list[Job]:
 
 
 def section(setup: Setup, results: JobResults) -> Section:
-    """Tables a load, the quota over time, the gap and the time a decision takes."""
+    """A table per load, the quota over time, the gap and the time a decision takes."""
     if without_spot(results[runs(setup, PLUS, setup.medium)[0]]):
         return Section(SHOWS, missing=[NO_SPOT])
     blocks: list[Block] = []

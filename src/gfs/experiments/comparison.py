@@ -67,7 +67,7 @@ def jobs(setup: Setup) -> list[Job]:
 
 
 def section(setup: Setup, results: JobResults) -> Section:
-    """A table and a picture a load, and where the order differs from the paper's."""
+    """A table and a chart per load, and where the order differs from the paper's."""
     blocks: list[Block] = []
     findings: list[Finding] = []
     for load in setup.loads:

@@ -45,7 +45,7 @@ def _evaluations(setup: Setup) -> dict[str, Evaluation]:
 
 
 def jobs(setup: Setup) -> list[Job]:
-    """One a forecaster; a file of demand that is no good is refused here, before anything is computed."""
+    """One per forecaster; a file of demand that cannot be used is refused here, before anything is computed."""
     if setup.series:
         demand_of(DemandFile.of(setup.series))
     return list(_evaluations(setup).values())

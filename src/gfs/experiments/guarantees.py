@@ -32,7 +32,7 @@ def _runs(setup: Setup, hours: int) -> list[Simulation]:
 
 
 def jobs(setup: Setup) -> list[Job]:
-    """A run a length and seed."""
+    """A run per length and seed."""
     return [run for hours in HOURS for run in _runs(setup, hours)]
 
 

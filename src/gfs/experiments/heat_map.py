@@ -21,7 +21,7 @@ def jobs(setup: Setup) -> list[Job]:
 
 
 def section(setup: Setup, results: JobResults) -> Section:
-    """A picture a pool."""
+    """A heat map per pool."""
     view = results[jobs(setup)[0]]["views"]["heat"]
     pools, hours = view["pools"], len(view["pools"][0]["hourly"]) if view["pools"] else 0
     shows = (

@@ -188,16 +188,16 @@ def _eviction_chart(evictions: Evictions) -> Chart:
 def _findings(trace: JobResult, run: JobResult, evictions: Evictions) -> list[Finding]:
     """The paper's three observations, in its order."""
     return [
-        *_request_verdicts(trace),
+        *_request_findings(trace),
         _running_finding(trace),
-        *_wait_verdicts(run),
+        *_wait_findings(run),
         _use_finding(run),
-        *_demand_verdicts(trace),
-        *_eviction_verdicts(trace, evictions),
+        *_demand_findings(trace),
+        *_eviction_findings(trace, evictions),
     ]
 
 
-def _request_verdicts(trace: JobResult) -> list[Finding]:
+def _request_findings(trace: JobResult) -> list[Finding]:
     theirs = paper()["statistics"]
     whole, eight = 100 * trace["whole_card_pods"], 100 * trace["eight_card_pods"]
     return [
@@ -229,7 +229,7 @@ def _within_twice(mine: float, theirs: float) -> bool:
     return theirs / 2 <= mine <= 2 * theirs
 
 
-def _wait_verdicts(run: JobResult) -> list[Finding]:
+def _wait_findings(run: JobResult) -> list[Finding]:
     theirs = paper()["statistics"]
     rows = [row for priority in Priority for row in run["views"]["waits"][NAMES[priority]]]
     means, most = {}, {}
@@ -265,7 +265,7 @@ def _use_finding(run: JobResult) -> Finding:
     return Finding(claim, all(100 * rate < known["percent"] for rate in mine.values()), f"here {words}.")
 
 
-def _demand_verdicts(trace: JobResult) -> list[Finding]:
+def _demand_findings(trace: JobResult) -> list[Finding]:
     theirs = paper()["statistics"]
     (least_a, most_a), (least_b, most_b) = theirs["demand_extremes"].values()
     of_paper = (1 - least_a / most_a, 1 - least_b / most_b)
@@ -289,7 +289,7 @@ def _demand_verdicts(trace: JobResult) -> list[Finding]:
     ]
 
 
-def _eviction_verdicts(trace: JobResult, evictions: Evictions) -> list[Finding]:
+def _eviction_findings(trace: JobResult, evictions: Evictions) -> list[Finding]:
     theirs = paper()["statistics"]
     low, high = theirs["eviction_peak_hours"]
     ended, evicted = evictions.ended.sum(axis=0), evictions.evicted.sum(axis=0)

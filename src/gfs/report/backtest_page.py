@@ -152,7 +152,7 @@ class BacktestView:
 
     @property
     def colours(self) -> dict[str, str]:
-        """One a forecaster."""
+        """A colour per forecaster."""
         return forecaster_colours(list(self.results))
 
 

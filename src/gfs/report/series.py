@@ -123,7 +123,7 @@ def first_day(result: RunResult) -> date | None:
 
 
 def allocation(of: Prepared, axis: TimeAxis, cards: int) -> Floats:
-    """Percent of all cards held by HP and by spot tasks: shape (2, bins)."""
+    """Percent of all GPUs held by HP and by spot tasks: shape (2, bins)."""
     runs, tasks = of.runs, of.tasks
     held = time_average(
         runs.start,
@@ -161,7 +161,7 @@ def evictions_by_hour(of: Prepared) -> Ints:
 
 
 def node_heat(of: Prepared, events: pa.Table, workload: Workload, axis: TimeAxis) -> tuple[list[str], Floats]:
-    """Percent of each node's cards allocated per bin: row labels and an array (rows, bins)."""
+    """Percent of each node's GPUs allocated per bin: row labels and an array (rows, bins)."""
     models = list(workload.capacity())
     rank = {m: i for i, m in enumerate(models)}
     order = sorted(workload.nodes, key=lambda n: (rank[n.gpu_model], n.index))

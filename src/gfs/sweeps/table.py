@@ -48,7 +48,7 @@ def results_table(runs: Sequence[TableRow]) -> pa.Table:
 
 
 def _schema(names: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> pa.Schema:
-    """A type a column: whole numbers stay whole, a mix with fractions does not."""
+    """A type per column: whole numbers stay whole, a mix with fractions does not."""
     fields = []
     for name in names:
         values = [row[name] for row in rows if row.get(name) is not None]

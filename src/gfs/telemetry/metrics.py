@@ -2,7 +2,7 @@
 
 A simulated and a live run go through the same code, and an outside program that reads the same log must
 find the same numbers. Counted are the tasks submitted inside the window; each runs to its end, wherever
-that is. A run that still lasts when the log ends takes cards (allocation) but has no outcome yet, so it
+that is. A run that still lasts when the log ends takes GPUs (allocation) but has no outcome yet, so it
 enters nothing else. A task that its owner cancels has no completion time; what its last run did is neither useful
 nor wasted.
 """
@@ -92,7 +92,7 @@ class Metrics:
     useful_gpu_hours: float
     """GPU-hours of progress that was kept, counted tasks of both classes."""
     objective: float
-    """Eviction rate - alpha x useful GPU time of the counted tasks / (all cards x span). Lower is better."""
+    """Eviction rate - alpha x useful GPU time of the counted tasks / (all GPUs x span). Lower is better."""
     alpha: float
     quota_use: float | None
     """Time average of spot GPUs in use / quota, at most 1, where the quota is above 0; None without a quota."""

@@ -51,8 +51,8 @@ def prices_note() -> str:
 
 def prices_text(given: Iterable[tuple[str, float]]) -> str:
     """Which prices money was counted at: those that were given, else the assumed ones."""
-    said = ", ".join(f"{model} ${price:g}" for model, price in given)
-    return f"as given, per GPU-hour: {said}" if said else ASSUMED
+    prices = ", ".join(f"{model} ${price:.2f}" for model, price in given)
+    return f"as given, per GPU-hour: {prices}" if prices else ASSUMED
 
 
 def read_prices(path: Path) -> dict[str, float]:
