@@ -67,7 +67,7 @@ def compare(
     from gfs.telemetry.prices import read_prices
 
     names = _names(schedulers)
-    with Outputs(*(path for path in (jobs, nodes, node_events, config, prices) if path)) as outputs:
+    with Outputs(jobs, nodes, node_events, config, prices) as outputs:
         outputs.plan(html, PAGES)
         outputs.plan(json, JSON)
         table = None if prices is None else read_prices(prices)

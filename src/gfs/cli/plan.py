@@ -93,8 +93,10 @@ def plan(
     with busy("Reading the trace ..."):
         trace = _trace(preset, seed, jobs, nodes)
     files = out / "plan.html", out / "gfs.toml", out / "settings.parquet"
-    inputs = (path for path in (jobs, nodes, config, prices) if path)
-    with result_folder(out, [path.name for path in files], force), Outputs(*inputs, folder=out) as outputs:
+    with (
+        result_folder(out, [path.name for path in files], force),
+        Outputs(jobs, nodes, config, prices, folder=out) as outputs,
+    ):
         for path in files:
             outputs.plan(path)
         outputs.plan(json, JSON)

@@ -69,8 +69,10 @@ def reproduce(
     with busy("Reading the trace ..."):
         setup = _setup(jobs, nodes, series, seeds, quick, prices)
     report, tables = out / "report.html", out / "results.md"
-    inputs = (path for path in (jobs, nodes, series, prices) if path)
-    with result_folder(out, [report.name, tables.name], force), Outputs(*inputs, folder=out) as outputs:
+    with (
+        result_folder(out, [report.name, tables.name], force),
+        Outputs(jobs, nodes, series, prices, folder=out) as outputs,
+    ):
         outputs.plan(report)
         outputs.plan(tables)
         with busy("Reading the traces ..."):

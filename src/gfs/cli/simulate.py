@@ -57,7 +57,7 @@ def simulate(
     from gfs.telemetry.tables import with_timestamps, write_table
 
     find_scheduler(scheduler)
-    with Outputs(*(path for path in (jobs, nodes, node_events, config) if path)) as outputs:
+    with Outputs(jobs, nodes, node_events, config) as outputs:
         outputs.plan(events, TABLES)
         outputs.plan(quota, TABLES)
         outputs.plan(json, JSON)

@@ -32,7 +32,7 @@ def check(
     from gfs.workloads import read_trace
     from gfs.workloads.plausibility import plausibility
 
-    with Outputs(*(path for path in (jobs, nodes, node_events) if path)) as outputs:
+    with Outputs(jobs, nodes, node_events) as outputs:
         outputs.plan(json, JSON)
         workload: Workload | None = None
         try:

@@ -111,8 +111,8 @@ def _table(load: str, mine: dict[str, list[JobResult]]) -> DataTable:
                 mean_of(kept).text(amount) if name == PLUS else NOTHING,
             ]
         )
-    header = ["scheduler", "spot JQT [s]", "evicted [%]", "wasted [GPU-h]", "runs that kept their hours [%]"]
-    header += ["periods broken [%]", "HP JQT [s]", "longest HP wait [s]", "kept for the starving [GPU-h]"]
+    header = ["scheduler", "spot JQT [s]", "evicted [%]", "wasted [GPU-h]", "guarantee hit rate [%]"]
+    header += ["periods broken [%]", "HP JQT [s]", "longest HP wait [s]", "reserved for starving tasks [GPU-h]"]
     return DataTable(header, rows, note=f"Spot load {load}. Of the guarantee periods 10% may be broken (p = 0.9).")
 
 

@@ -115,7 +115,7 @@ def _table(setup: Setup, load: str, means: dict[str, dict[str, Mean | None]]) ->
         found = [(m[q.key].value, i) for i, m in enumerate(means.values()) if m[q.key] is not None]  # type: ignore[union-attr]
         best.add((min(found)[1], 1 + column * (1 + beside)))
     title = f"Spot load {load}." if beside else ""
-    return DataTable(header, rows, frozenset(best), note=f"{title} Marked: best of its column here.")
+    return DataTable(header, rows, frozenset(best), note=title)
 
 
 def _as_mean(value: float | None) -> Mean | None:

@@ -116,7 +116,7 @@ def _table(scores: Mapping[str, Scores]) -> DataTable:
     columns = [_titled(column) for column in COLUMNS]
     table = table_of(["forecaster"], ([name] for name in scores), columns, scores.values())
     note = (
-        "Marked: best of its column. weekly-peak says the highest demand of the last week, persistence the last"
+        "weekly-peak says the highest demand of the last week, persistence the last"
         f" one; orgquantile is ours.{budget} {meanings}"
     )
     return replace(table, note=note)

@@ -60,7 +60,7 @@ def section(setup: Setup, results: JobResults) -> Section:
         row += [f"{theirs['evicted'][i]:.2f}"] if beside else []
         rows.append([*row, text_of(broken, points), text_of(kept, points)])
     header = ["guarantee", "spot JQT [s]", *["paper"] * beside, "evicted [%]", *["paper"] * beside]
-    header += ["periods broken [%]", "runs that kept their hours [%]"]
+    header += ["periods broken [%]", "guarantee hit rate [%]"]
     return Section(SHOWS, [DataTable(header, rows)], _findings(waits, rates) if beside else ())
 
 

@@ -20,9 +20,9 @@ from gfs.telemetry.runs import (
     Ints,
     Runs,
     TaskColumns,
-    categories,
     numbers,
     pods_table,
+    quota_by_pool,
     runs_table,
     time_average,
 )
@@ -198,16 +198,11 @@ def node_heat(of: Prepared, events: pa.Table, workload: Workload, axis: TimeAxis
 
 def quota_over_time(quota: pa.Table, axis: TimeAxis) -> tuple[Floats, Floats]:
     """Quota and spot GPUs in use, all pools together, shortest guarantee of each, per bin."""
-    model, models = categories(quota["gpu_model"])
-    time, hours = numbers(quota["time"]), numbers(quota["guarantee_hours"])
+    time = numbers(quota["time"])
     columns = [np.nan_to_num(numbers(quota[c]), posinf=0.0) for c in ("quota", "spot_in_use")]
     totals = [np.zeros(axis.bins), np.zeros(axis.bins)]
     end = axis.origin + axis.width * axis.bins
-    for pool in range(len(models)):
-        rows = np.flatnonzero(model == pool)
-        if not len(rows):
-            continue
-        rows = rows[hours[rows] == hours[rows].min()]
+    for rows in quota_by_pool(quota).values():
         until = np.append(time[rows][1:], end)
         for total, column in zip(totals, columns, strict=True):
             total += time_average(

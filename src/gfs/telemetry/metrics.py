@@ -18,7 +18,7 @@ import pyarrow as pa
 from gfs.domain.execution import PROGRESS_EPS, ExecutionRules
 from gfs.domain.units import HOUR
 from gfs.domain.workload import Workload
-from gfs.telemetry.runs import Bools, Floats, Runs, TaskColumns, categories, numbers, runs_table
+from gfs.telemetry.runs import Bools, Floats, Runs, TaskColumns, numbers, quota_by_pool, runs_table
 
 EPS: Final = PROGRESS_EPS
 """Seconds by which two moments may differ and still be the same."""
@@ -340,16 +340,9 @@ def _pool_use(
 
 def _quota_use(quota: pa.Table, span: tuple[float, float]) -> float | None:
     """Time average of spot_in_use / quota, at most 1, over the pools, for the shortest guarantee of each."""
-    model, models = categories(quota["gpu_model"])
-    time, hours = numbers(quota["time"]), numbers(quota["guarantee_hours"])
-    limit, used = numbers(quota["quota"]), numbers(quota["spot_in_use"])
+    time, limit, used = (numbers(quota[name]) for name in ("time", "quota", "spot_in_use"))
     total = weight = 0.0
-    for pool in range(len(models)):
-        rows = np.flatnonzero(model == pool)
-        if not len(rows):
-            continue
-        rows = rows[hours[rows] == hours[rows].min()]
-        rows = rows[np.argsort(time[rows], kind="stable")]
+    for rows in quota_by_pool(quota).values():
         until = np.append(time[rows][1:], span[1])
         held = np.minimum(until, span[1]) - np.maximum(time[rows], span[0])
         live = (held > 0) & (limit[rows] > 0) & np.isfinite(limit[rows])

@@ -301,3 +301,16 @@ def time_average(
     average: Floats = (partial.reshape(groups, bins + 1) + before)[:, :bins]
     average[np.abs(average) < 1e-9] = 0.0  # what rounding leaves of shares that cancel
     return average
+
+
+def quota_by_pool(quota: pa.Table) -> dict[str, Ints]:
+    """The rows of a quota log by GPU model, in order of time: those of the shortest guarantee of each."""
+    model, models = categories(quota["gpu_model"])
+    time, hours = numbers(quota["time"]), numbers(quota["guarantee_hours"])
+    found = {}
+    for code, name in enumerate(models):
+        rows = np.flatnonzero(model == code)
+        if len(rows):
+            rows = rows[hours[rows] == hours[rows].min()]
+            found[name] = rows[np.argsort(time[rows], kind="stable")]
+    return found
