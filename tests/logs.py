@@ -1,4 +1,4 @@
-"""Event logs written by hand, or by lot, and the outside auditor that reads them."""
+"""Event logs written by hand, or at random, and the outside auditor that reads them."""
 
 from __future__ import annotations
 

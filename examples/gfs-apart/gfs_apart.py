@@ -20,11 +20,14 @@ class ApartPlacer:
     def __init__(self, pool: Pool) -> None:
         self._steps = pool.sizes[-1] + 1  # more than any count of idle cards
         self._index = NodeIndex(pool, views=len(Priority), fullest_first=False)
-        self._index.filer(
+        self._index.follow(
             plain=lambda size, idle, hp: self._bucket(idle, 0, hp, size - idle - hp),
             special=lambda node: self._bucket(node.idle, node.room, node.hp_cards, node.spot_cards),
         )
-        self.choose = self._index.chooser(tuple(Priority))
+
+    def choose(self, task: Task) -> Node | None:
+        """The best node for one more pod of the task, or None."""
+        return self._index.choose(task, task.priority)
 
     def _bucket(self, idle: int, room: int, hp_cards: int, spot_cards: int) -> Bucket:
         """Nodes with these numbers are the same to us; one rank for HP, one for spot, the lowest is the best."""

@@ -4,7 +4,7 @@
 
 A definition (`Composition`, or an object of your own with `name`, `summary`, `quota` and `build(context)`) builds
 the policy of one pool from its state. It is called at the beginning, and again whenever the pool's nodes have
-changed: a part keeps what it can work out anew, and asks `state.remember(name, make)` for what it cannot. The
+changed: a part keeps what it can work out again, and asks `state.remember(name, make)` for what it cannot. The
 guides show how: docs/guides/add-a-scheduler.md and docs/guides/write-a-part.md.
 """
 
@@ -40,15 +40,12 @@ from gfs.core.run import End, Run, Waiting
 from gfs.core.state import PoolState
 from gfs.core.trial import Trial
 from gfs.domain.task import NodeFilter, Priority, Task
-from gfs.policies.choosing import Chooser
-from gfs.policies.displace import could_hold, victims_on
-from gfs.policies.first_node import FirstNodePreemptor
-from gfs.policies.fit import best_fit, first_fit
 from gfs.policies.gfs.preemption import GfsPreemptor
 from gfs.policies.gfs.scoring import GfsPlacer
 from gfs.policies.greedy import GreedyPolicy
+from gfs.policies.placement import Chooser, best_fit, first_fit
+from gfs.policies.preemption import FirstNodePreemptor, RandomPreemptor, could_hold, victims_on
 from gfs.policies.queues import Asks, FcfsQueue, HeadBlockingQueue, SizedQueue
-from gfs.policies.random_node import RandomPreemptor
 
 __all__ = [
     "NOTHING",

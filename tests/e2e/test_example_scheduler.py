@@ -123,7 +123,7 @@ def numbers(line: str) -> list[float]:
     return [float(word.strip("*").replace(",", "")) for word in line.split()[1:]]
 
 
-def test_a_recipe_of_a_script_goes_to_processes_of_their_own() -> None:
+def test_a_definition_of_a_script_goes_to_processes_of_their_own() -> None:
     Path("script.py").write_text(NOTEBOOK)
     run("script.py")
 

@@ -264,7 +264,7 @@ class TestExplain:
         "0,start,a,HP,lab,A100,1,n3,0+1,2,\n"
         "4000,lost,a,HP,lab,A100,1,n3,0+1,2,node n3 failed\n"
         "4000,submit,b,Spot,lab,A100,0,,,1,\n"
-        "4100,start,a,HP,lab,A100,2,n4,0+1,2,pool A100: no idle card\n"
+        "4100,start,a,HP,lab,A100,2,n4,0+1,2,pool A100: no idle GPU\n"
         "4600,cancel,b,Spot,lab,A100,0,,,1,\n"
         "5000,finish,a,HP,lab,A100,2,n4,0+1,2,\n"
         "6000,submit,c,HP,lab,A100,0,,,2,\n"
@@ -277,7 +277,7 @@ class TestExplain:
         [
             (
                 "a",
-                [("4,000", "lost", "node n3 failed"), ("4,000", "waited", "pool A100: no idle card")],
+                [("4,000", "lost", "node n3 failed"), ("4,000", "waited", "pool A100: no idle GPU")],
                 "It waited 1.67 min in all, ran twice, was never evicted, was lost once and finished 83.3 min"
                 " after it was submitted.",
             ),

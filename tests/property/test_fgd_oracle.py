@@ -29,13 +29,13 @@ from strategies import Case, among, cases
 
 from builders import Draft, Stage
 from gfs import Parameters, Priority, Task, simulate
-from gfs.assembly.compositions.fgd import FGD
+from gfs.assembly.compositions import FGD
 from gfs.assembly.context import Context
 from gfs.assembly.schedulers import build_scheduler
 from gfs.core.actions import SUBMIT, Record
 from gfs.core.node import Node
 from gfs.core.run import Run
-from gfs.policies.fgd.fragmentation import RequestMix
+from gfs.policies.fgd.fragmentation import ArrivalMix
 from gfs.policies.fgd.placement import FgdPlacer
 from gfs.policies.fgd.preemption import FgdPreemptor
 from gfs.simulator.engine import Engine
@@ -238,7 +238,7 @@ def test_every_choice_is_that_of_looking_at_all_nodes(data: st.DataObject) -> No
     sizes = data.draw(st.lists(st.sampled_from([1, 2, 4, 4, 8]), min_size=1, max_size=5))
     menu = data.draw(st.lists(st.sampled_from([g for g in SIZES if g <= max(sizes)]), min_size=1, max_size=4))
     stage, runs = Stage(*sizes), list[Run]()
-    learnt, mix = RequestMix(max(sizes)), Counter[float]()
+    learnt, mix = ArrivalMix(max(sizes)), Counter[float]()
     placer, preemptor = FgdPlacer(stage.state, learnt), FgdPreemptor(stage.pool, learnt)
     questions = [task for task in QUESTIONS if task.gpus_per_pod <= max(sizes)]
 
@@ -274,7 +274,7 @@ def test_every_choice_is_that_of_looking_at_all_nodes(data: st.DataObject) -> No
 
 def test_a_pool_that_lives_long_chooses_as_a_new_one() -> None:
     # 20,000 pods come and go on three nodes: whatever is kept of the past must not show.
-    stage, mix = Stage(8, 8, 8), RequestMix(8)
+    stage, mix = Stage(8, 8, 8), ArrivalMix(8)
     placer, preemptor = FgdPlacer(stage.state, mix), FgdPreemptor(stage.pool, mix)
     mix.learn([Draft("a", Priority.HP, gpus).task() for gpus in (0.5, 1, 2, 8)])
     for number in range(20_000):
@@ -294,10 +294,10 @@ def test_a_pool_that_lives_long_chooses_as_a_new_one() -> None:
 @settings(max_examples=40)
 @given(case=cases(max_tasks=25))
 def test_the_mix_is_exactly_what_has_arrived_in_the_pool(case: Case) -> None:
-    work, mixes = case.work, dict[str, RequestMix]()
+    work, mixes = case.work, dict[str, ArrivalMix]()
     arrived = {model: Counter[int]() for model in work.capacity()}
 
-    def watched(context: Context, mix: RequestMix) -> FgdPlacer:
+    def watched(context: Context, mix: ArrivalMix) -> FgdPlacer:
         """A placer that looks at the mix before every choice: the task it is asked for must be in it already."""
         placer, model = FgdPlacer(context.state, mix), context.pool.gpu_model
         mixes[model] = mix
@@ -332,7 +332,7 @@ def test_the_mix_is_exactly_what_has_arrived_in_the_pool(case: Case) -> None:
     parts=st.lists(st.sampled_from([0.05, 0.25, 0.5, 0.7, 0.75, 0.9]), max_size=3),
 )
 def test_f_is_its_definition(pieces: int, requests: list[float], idle: int, parts: list[float]) -> None:
-    mix = RequestMix(11)
+    mix = ArrivalMix(11)
     tasks = [Draft("x", Priority.SPOT, gpus).task() for gpus in requests]
     for piece in range(pieces):
         mix.learn(tasks[piece::pieces])

@@ -16,8 +16,7 @@ from gfs import NodeSpec, Priority, Task, simulate
 from gfs.core.node import Node
 from gfs.core.run import Run
 from gfs.core.trial import Trial
-from gfs.policies.lyra.loans import LoanPlacer
-from gfs.policies.lyra.reclaim import ReclaimPreemptor
+from gfs.policies.lyra import LoanPlacer, ReclaimPreemptor
 
 # -- whole runs -------------------------------------------------------------------------------------------
 

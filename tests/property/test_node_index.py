@@ -16,8 +16,8 @@ from strategies import among
 from builders import Draft, Stage
 from gfs import Priority, Task
 from gfs.core.run import Run
-from gfs.policies.fit import best_fit, first_fit
 from gfs.policies.gfs.scoring import GfsPlacer
+from gfs.policies.placement import best_fit, first_fit
 
 CARD = 1_000_000
 GAMMA, M = 0.5, 30.0

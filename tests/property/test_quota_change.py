@@ -39,7 +39,7 @@ from gfs.core.scheduler import Scheduler
 from gfs.core.state import PoolState
 from gfs.domain.units import HOUR
 from gfs.forecasting.meter import DemandMeter
-from gfs.policies.gfs.keeper import Keeper
+from gfs.policies.gfs.reservation import Reservation
 from gfs.quota.waits import SpotWaits
 
 every_scheduler = pytest.mark.parametrize("scheduler", sorted(SCHEDULERS))
@@ -154,10 +154,10 @@ class Cluster:
                         assert kept.longest(hours, self.now) >= longest
                         if hours == 2.0 and not kept._ended:
                             assert kept.longest(hours, self.now) == longest
-                case Keeper() as keeper:
+                case Reservation() as reservation:
                     in_order = sorted(waits, key=lambda each: (each.since, each.task.index))
-                    assert list(keeper._since.values()) == [(each.task, each.since) for each in in_order]
-                    assert keeper.task is None or keeper.task.index in state.waiting
+                    assert list(reservation._since.values()) == [(each.task, each.since) for each in in_order]
+                    assert reservation.task is None or reservation.task.index in state.waiting
         for row in self.scheduler.pools["A100"].policy.quota.rows():
             assert 0 <= row.quota <= 10
             assert ceil(row.guarantee_hours) <= 4

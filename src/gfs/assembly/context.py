@@ -9,7 +9,7 @@ from gfs.core.pool import Pool
 from gfs.core.ports import Train, train_at_once
 from gfs.core.state import PoolState
 from gfs.forecasting.online import Stopwatch
-from gfs.policies.gfs.keeper import KeptCards
+from gfs.policies.gfs.reservation import ReservationCost
 from gfs.policies.queues import Asks, only_cards, with_resources
 
 
@@ -27,8 +27,8 @@ class Context:
     """Of parts with random choices."""
     stopwatch: Stopwatch = field(default_factory=Stopwatch)
     """Where forecasters note the time they take."""
-    kept: KeptCards = field(default_factory=KeptCards)
-    """Where it is counted what keeping cards for tasks costs."""
+    reservation_cost: ReservationCost = field(default_factory=ReservationCost)
+    """Where it is counted what reserving nodes for tasks costs."""
     train: Train = train_at_once
     """Who runs a forecaster's fit, and when."""
 

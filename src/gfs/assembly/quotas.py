@@ -17,10 +17,10 @@ from gfs.forecasting.online import ForecastMemory, OnlineForecaster
 from gfs.forecasting.registry import find_model
 from gfs.quota.adaptive import AdaptiveQuota
 from gfs.quota.feedback import EvictionFeedback, EvictionRates, Feedback, NoFeedback, Rule
-from gfs.quota.fixed import FixedQuota
-from gfs.quota.forecast import ForecastQuota, QuotaMemory
+from gfs.quota.forecast import ForecastQuota
 from gfs.quota.inventory import AGGREGATES
-from gfs.quota.unlimited import UnlimitedQuota
+from gfs.quota.static import FixedQuota, UnlimitedQuota
+from gfs.quota.table import QuotaMemory
 from gfs.quota.waits import EndedWaits, SpotWaits
 
 GUARANTEES = (1.0, 2.0, 4.0)

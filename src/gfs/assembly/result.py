@@ -32,13 +32,13 @@ class ForecastFigures(NamedTuple):
     """Fits and forecasts that failed: the quota went by the earlier model meanwhile, or was cautious."""
 
 
-class KeptFigures(NamedTuple):
+class ReservationFigures(NamedTuple):
     """What it took that no spot task starves."""
 
     tasks: int
-    """Spot tasks that cards were kept for."""
+    """Spot tasks that nodes were reserved for."""
     gpu_hours: float
-    """Cards that stood idle for them."""
+    """GPU-hours that stood idle on these nodes."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -63,8 +63,8 @@ class RunResult:
     """Where the scheduler solves programs: how that went."""
     forecasting: ForecastFigures | None = None
     """Where demand was forecast: what it took, as a part of `seconds`."""
-    kept: KeptFigures | None = None
-    """Where cards were kept for spot tasks that had waited too long: for how many, and what it cost."""
+    reservations: ReservationFigures | None = None
+    """Where nodes were reserved for spot tasks that had waited too long: for how many, and what it cost."""
 
     def summary(self) -> dict[str, Any]:
         """One entry of the summary file (docs/reference/files.md#summary)."""
@@ -80,7 +80,7 @@ class RunResult:
             "metrics": self.metrics.to_dict(),
             **({"solver": self.solver._asdict()} if self.solver else {}),
             **({"forecasting": self.forecasting._asdict()} if self.forecasting else {}),
-            **({"kept": self.kept._asdict()} if self.kept else {}),
+            **({"reservations": self.reservations._asdict()} if self.reservations else {}),
         }
 
     def explain(self, task: str) -> list[TaskStep]:

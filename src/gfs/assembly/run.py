@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from gfs.assembly.definitions import SchedulerDefinition
 from gfs.assembly.parameters import Parameters
-from gfs.assembly.result import ForecastFigures, KeptFigures, RunResult, Window
+from gfs.assembly.result import ForecastFigures, ReservationFigures, RunResult, Window
 from gfs.assembly.schedulers import (
     build_scheduler,
     check_fits_quota,
@@ -24,7 +24,7 @@ from gfs.domain.units import HOUR
 from gfs.domain.workload import Workload
 from gfs.forecasting.online import Stopwatch
 from gfs.gc_paused import gc_paused
-from gfs.policies.gfs.keeper import KeptCards
+from gfs.policies.gfs.reservation import ReservationCost
 from gfs.simulator.engine import Engine
 from gfs.telemetry.event_log import EventLog, QuotaLog
 from gfs.telemetry.metrics import compute_metrics
@@ -50,7 +50,7 @@ def run_simulation(
         raise InputError(f"seed = {seed}: must be 0 or more")
     definition = find_scheduler(scheduler)
     check_run_length(workload, parameters.tick)
-    log, quota_log, watch, kept = EventLog(workload), QuotaLog(), Stopwatch(time.process_time), KeptCards()
+    log, quota_log, watch, reserved = EventLog(workload), QuotaLog(), Stopwatch(time.process_time), ReservationCost()
     check_fits_quota(definition, workload, parameters)
     check_fits_resources(workload, parameters)
     built = build_scheduler(
@@ -63,7 +63,7 @@ def run_simulation(
         check=check,
         on_tick=quota_log.note if record_quota else None,
         stopwatch=watch,
-        kept=kept,
+        reservation_cost=reserved,
     )
     rules = parameters.rules
     engine = Engine(workload, built, log.record, rules=rules, tick=parameters.tick, progress=progress)
@@ -100,7 +100,7 @@ def run_simulation(
         forecasting=ForecastFigures(watch.fits, watch.training, watch.forecasts, watch.forecasting, watch.failures)
         if watch.forecasts
         else None,
-        kept=KeptFigures(kept.tasks, kept.gpu_seconds / HOUR) if kept.tasks else None,
+        reservations=ReservationFigures(reserved.tasks, reserved.gpu_seconds / HOUR) if reserved.tasks else None,
     )
 
 

@@ -25,9 +25,8 @@ from gfs.domain.task import Task
 from gfs.domain.units import HOUR, format_gpus
 from gfs.domain.workload import Workload
 from gfs.forecasting.online import Stopwatch
-from gfs.policies.choosing import Chooser
-from gfs.policies.fit import best_fit
-from gfs.policies.gfs.keeper import KeptCards
+from gfs.policies.gfs.reservation import ReservationCost
+from gfs.policies.placement import Chooser, best_fit
 
 SCHEDULERS: dict[str, SchedulerDefinition] = {definition.name: definition for definition in BUILT_IN}
 """The schedulers that come with GFS, by name."""
@@ -127,7 +126,7 @@ def build_scheduler(
     check: bool = False,
     on_tick: TickObserver | None = None,
     stopwatch: Stopwatch | None = None,
-    kept: KeptCards | None = None,
+    reservation_cost: ReservationCost | None = None,
     train: Train = train_at_once,
 ) -> Scheduler:
     """A scheduler for all pools of a cluster, ready to take events. It knows nodes, parameters and nothing else.
@@ -135,7 +134,7 @@ def build_scheduler(
     `guarantees`: those on offer, in hours; by default the parameters' own. `period`: the T of the preemption cost.
     `look_back`: seconds that its F and G cover, all by default. `train`: who runs a forecaster's fit, and when.
     """
-    watch, kept = stopwatch or Stopwatch(), kept or KeptCards()
+    watch, cost = stopwatch or Stopwatch(), reservation_cost or ReservationCost()
     definition = find_scheduler(scheduler)
     offered = tuple(sorted(set(guarantees) or {parameters.guarantee_hours}))
     rules, resources = parameters.rules, parameters.resources == "on"
@@ -153,7 +152,7 @@ def build_scheduler(
                 offered,
                 seed=seed,
                 stopwatch=watch,
-                kept=kept,
+                reservation_cost=cost,
                 train=train,
             )
         )
@@ -257,7 +256,7 @@ def check_fits_quota(definition: SchedulerDefinition, workload: Workload, parame
         cards = capacity[worst.gpu_model]
         raise InputError(
             f"{definition.name} has a fixed spot quota: quota_share = {share:g} lets spot tasks hold"
-            f" {format_gpus(limits[worst.gpu_model])} of {cards} cards of pool {worst.gpu_model}, but task"
+            f" {format_gpus(limits[worst.gpu_model])} of {cards} GPUs of pool {worst.gpu_model}, but task"
             f" {worst.name} asks {format_gpus(worst.gpus)} and could never start ({len(too_large)} such tasks);"
             f" set quota=none, or quota_share to at least {least_quota_share(workload):.2f}"
         )

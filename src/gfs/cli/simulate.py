@@ -12,7 +12,7 @@ from gfs.cli.options import file_option, option
 from gfs.cli.outputs import JSON, STDOUT, TABLES, Outputs
 
 if TYPE_CHECKING:
-    from gfs.assembly.result import ForecastFigures, KeptFigures
+    from gfs.assembly.result import ForecastFigures, ReservationFigures
     from gfs.core.ports import SolverFigures
 
 EPILOG = """Examples:
@@ -88,8 +88,8 @@ def simulate(
         note(_solver_text(result.solver))
     if result.forecasting is not None:
         note(_forecasting_text(result.forecasting))
-    if result.kept is not None:
-        note(_kept_text(result.kept))
+    if result.reservations is not None:
+        note(_reservation_text(result.reservations))
 
 
 def _forecasting_text(figures: ForecastFigures) -> str:
@@ -100,12 +100,12 @@ def _forecasting_text(figures: ForecastFigures) -> str:
     return f"of these, forecasts: {training}, {asked}{failed}"
 
 
-def _kept_text(figures: KeptFigures) -> str:
+def _reservation_text(figures: ReservationFigures) -> str:
     """What it took that no spot task starves, in a line."""
     from gfs.report.columns import amount
 
     tasks = f"{figures.tasks:,} spot task{'s' * (figures.tasks > 1)} that had waited too long"
-    return f"GPUs were kept for {tasks}: {amount(figures.gpu_hours)} GPU-hours idle"
+    return f"nodes were reserved for {tasks}: {amount(figures.gpu_hours)} GPU-hours idle"
 
 
 def _solver_text(figures: SolverFigures) -> str:

@@ -81,10 +81,12 @@ class NodeIndex:
         self._levels = [_Level(views) for _ in range(largest + 1)]
         self._views = [[level.views[view] for level in self._levels] for view in range(views)]
         """The same lists by view, then by idle cards."""
+        self._levels_from = [[levels[cards:] for cards in range(largest + 1)] for levels in self._views]
+        """View -> cards -> the levels with at least so many idle ones."""
         self._serial = 0
         self._most = MOST_BUCKETS
-        self._plain: list[Bucket] = []
-        """Buckets that the function which files nodes refers to for ever."""
+        self._table: list[list[list[Bucket]]] = []
+        """Rank of a node's size, idle cards, cards without HP -> bucket of nodes without divided cards."""
 
     def bucket(self, idle: int, room: int, ranks: tuple[Rank, ...]) -> Bucket:
         """The bucket for nodes like this."""
@@ -102,7 +104,7 @@ class NodeIndex:
 
     def _forget_empty(self) -> None:
         """A long life sees many combinations of scores; those without nodes may come again as new buckets."""
-        kept = set(self._plain)
+        kept = {bucket for by_idle in self._table for by_hp in by_idle for bucket in by_hp}
         used = {key: bucket for key, bucket in self._buckets.items() if bucket.count or bucket in kept}
         for level in self._levels:
             gone = [b for entries in level.views for _, _, b in entries if not b.count and b not in kept]
@@ -110,54 +112,75 @@ class NodeIndex:
         self._buckets = used
         self._most = MOST_BUCKETS + 2 * len(used)
 
-    def filer(
+    def follow(
         self,
         plain: Callable[[int, int, int], Bucket],
         special: Callable[[Node], Bucket],
         marked: Sequence[int] = (),
         at_once: bool = True,
-    ) -> Callable[[Node], None]:
-        """The function that files a node anew after a change.
+    ) -> None:
+        """Put all nodes into their buckets, and from now on those that change.
 
         `plain(cards, idle, hp_cards)` is asked once for every such triple: nodes without divided cards differ
         in nothing else. Nodes with divided cards, and those whose entry in `marked` is not 0, go to `special`.
-        The function runs at every change of every node, so all it needs is bound to it. It files all nodes
-        once; `at_once`: it is told of every change. Otherwise its owner calls it, before it asks anything.
+        `at_once` off: the owner calls `file` for nodes that have changed, before it asks anything.
         """
-        bucket_of, nowhere, enlist = self._bucket_of, self._nowhere, self._list
-        marks = marked or [0] * len(bucket_of)
-        table = [
+        self._special = special
+        self._marked = marked or [0] * len(self._nodes)
+        self._table = [
             [
-                [plain(size, idle, size - free) if free >= idle else nowhere for free in range(size + 1)]
+                [plain(size, idle, size - free) if free >= idle else self._nowhere for free in range(size + 1)]
                 for idle in range(size + 1)
             ]
             for size in self._pool.sizes
         ]
-        self._plain = [bucket for by_idle in table for by_hp in by_idle for bucket in by_hp]
-
-        def file(node: Node) -> None:
-            i = node.index
-            special_one = marks[i] or node.shares
-            bucket = special(node) if special_one else table[node.size_rank][node.idle][node.hp_free]
-            old = bucket_of[i]
-            if old is bucket:
-                return
-            old.count -= 1
-            bucket_of[i] = bucket
-            bucket.count = count = bucket.count + 1
-            if bucket is not nowhere:
-                heap = bucket.heap
-                heappush(heap, i)
-                if not bucket.listed:
-                    enlist(bucket)
-                elif len(heap) > 4 * count + 64:
-                    bucket.clear_out(bucket_of)
-
         for node in self._nodes:
-            file(node)
+            self.file(node)
         if at_once:
-            self._pool.listeners.hear_nodes(file)
-        return file
+            self._pool.listeners.node_changed.append(self.file)
+
+    def file(self, node: Node) -> None:
+        """Move a node that has changed to its bucket. It runs at every change of every node."""
+        i, bucket_of = node.index, self._bucket_of
+        if self._marked[i] or node.shares:
+            bucket = self._special(node)
+        else:
+            bucket = self._table[node.size_rank][node.idle][node.hp_free]
+        old = bucket_of[i]
+        if old is bucket:
+            return
+        old.count -= 1
+        bucket_of[i] = bucket
+        bucket.count = count = bucket.count + 1
+        if bucket is not self._nowhere:
+            heap = bucket.heap
+            heappush(heap, i)
+            if not bucket.listed:
+                self._list(bucket)
+            elif len(heap) > 4 * count + 64:
+                bucket.clear_out(bucket_of)
+
+    def choose(self, task: Task, view: int = 0) -> Node | None:
+        """The best node for one more pod of a task. It runs for every pod, so the usual case does without calls."""
+        cards = task.cards
+        if not cards:
+            return self.best_for_share(task.share, view)
+        if not self._fullest_first:
+            return self.best(cards, view)
+        if cards >= len(self._levels):
+            return None
+        for level in self._levels_from[view][cards]:
+            for _, _, bucket in level:
+                if bucket.count:
+                    if bucket.tied:
+                        return self.best(cards, view)
+                    heap, bucket_of = bucket.heap, self._bucket_of
+                    i = heap[0]
+                    while bucket_of[i] is not bucket:
+                        heappop(heap)
+                        i = heap[0]
+                    return self._nodes[i]
+        return None
 
     def best(self, need: int, view: int = 0) -> Node | None:
         """The best node with at least `need` idle cards, if there is one."""
@@ -173,37 +196,6 @@ class NodeIndex:
                         best = bucket
                     break
         return None if best is None else self._nodes[self._first(best)]
-
-    def chooser(self, views: Sequence[int]) -> Callable[[Task], Node | None]:
-        """The function that finds the best node for one more pod of a task, class by class in these views.
-
-        It runs for every pod: where the first node it meets is the answer, it does without further calls.
-        """
-        nodes, bucket_of, best, fullest_first = self._nodes, self._bucket_of, self.best, self._fullest_first
-        most = len(self._levels)
-        hp_levels, spot_levels = ([self._views[view][cards:] for cards in range(most + 1)] for view in views)
-        """Cards -> the levels with at least so many idle ones."""
-
-        def choose(task: Task) -> Node | None:
-            cards, priority = task.cards, task.priority
-            if not cards:
-                return self.best_for_share(task.share, views[priority])
-            if not fullest_first:
-                return best(cards, views[priority])
-            for level in (spot_levels if priority else hp_levels)[cards if cards < most else most]:
-                for _, _, bucket in level:
-                    if bucket.count:
-                        if bucket.tied:
-                            return best(cards, views[priority])
-                        heap = bucket.heap
-                        i = heap[0]
-                        while bucket_of[i] is not bucket:
-                            heappop(heap)
-                            i = heap[0]
-                        return nodes[i]
-            return None
-
-        return choose
 
     def best_for_share(self, share: int, view: int = 0) -> Node | None:
         """The best node with an idle card, or with a divided card that has room for `share` micro-cards."""

@@ -2,7 +2,7 @@
 
 A part that keeps an index, learns from what happens or counts it is a `Listener` and joins by
 `state.listen(part)`. It overrides what it wants to hear; what it does not override costs nothing. Listeners are
-dropped when nodes change: then everything derived is built anew, and joins again.
+dropped when nodes change: then everything derived is rebuilt, and joins again.
 """
 
 from __future__ import annotations
@@ -51,20 +51,16 @@ class Listener:
         """A scheduling pass is over."""
 
     def dropped(self) -> None:
-        """Nodes have changed and everything derived is built anew: what this part keeps is out of date."""
+        """Nodes have changed and everything derived is rebuilt: what this part keeps is out of date."""
 
 
-HAPPENINGS = tuple(name for name in vars(Listener) if not name.startswith("_"))
-
-
-def _nobody(node: Node) -> None:
-    """Nobody listens."""
+NOTIFICATIONS = tuple(name for name in vars(Listener) if not name.startswith("_"))
 
 
 class Listeners:
-    """For each happening, whom to call. The lists stay the same objects, so that callers may keep them."""
+    """For each notification, whom to call. The lists stay the same objects, so that callers may keep them."""
 
-    __slots__ = (*HAPPENINGS, "_feeds", "_members", "changed", "tell_node")
+    __slots__ = (*NOTIFICATIONS, "_feeds", "_members", "changed")
 
     node_changed: list[Callable[[Node], None]]
     spot_held: list[Callable[[Run], None]]
@@ -79,10 +75,8 @@ class Listeners:
     dropped: list[Callable[[], None]]
 
     def __init__(self) -> None:
-        for name in HAPPENINGS:
+        for name in NOTIFICATIONS:
             setattr(self, name, [])
-        self.tell_node: Callable[[Node], None] = _nobody
-        """Tells all who hear of changed nodes. It happens most often of all, and as a rule one part hears it."""
         self.changed: set[Node] = set()
         """Nodes that have changed and that no feed has taken yet."""
         self._feeds: list[set[Node]] = []
@@ -93,23 +87,11 @@ class Listeners:
         if listener in self._members:
             return
         self._members.add(listener)
-        for name in HAPPENINGS:
+        for name in NOTIFICATIONS:
             heard = getattr(listener, name)
             if getattr(heard, "__func__", None) is getattr(Listener, name):
                 continue
-            if name == "node_changed":
-                self.hear_nodes(heard)
-            else:
-                getattr(self, name).append(heard)
-
-    def hear_nodes(self, tell: Callable[[Node], None]) -> None:
-        """Tell this function of every changed node, at once."""
-        self.node_changed.append(tell)
-        self.tell_node = tell if len(self.node_changed) == 1 else self._tell_all
-
-    def _tell_all(self, node: Node) -> None:
-        for tell in self.node_changed:
-            tell(node)
+            getattr(self, name).append(heard)
 
     def feed(self) -> Callable[[], set[Node]]:
         """For a part that looks at changed nodes only now and then: gives those since it last asked."""
@@ -131,9 +113,8 @@ class Listeners:
         """Nobody listens any more; who wants to know is told."""
         for tell in self.dropped:
             tell()
-        for name in HAPPENINGS:
+        for name in NOTIFICATIONS:
             getattr(self, name).clear()
-        self.tell_node = _nobody
         self._feeds.clear()
         self._members.clear()
         self.changed.clear()

@@ -25,7 +25,7 @@ class Node:
     """Per-card accounting of one node. Only its pool changes it.
 
     A node that takes no pods is *closed*: its accounting shows every card as held by HP, so that no scheduler
-    finds anything there, and what ends on it frees nothing. When it opens, the pool is built anew from its runs.
+    finds anything there, and what ends on it frees nothing. When it opens, the pool is rebuilt from its runs.
     """
 
     __slots__ = (

@@ -27,13 +27,13 @@ def admits(node: Node, task: Task) -> bool:
 
 
 class Pool:
-    """Who holds which cards. All of it follows from the nodes and the runs on them: `rebuild` makes it anew."""
+    """Who holds which cards. All of it follows from the nodes and the runs on them: `rebuild` works it out again."""
 
     def __init__(self, gpu_model: str, listeners: Listeners | None = None) -> None:
         self.gpu_model = gpu_model
         self.listeners = listeners or Listeners()
         """Told of every node that changed, at once, and of spot runs that take or leave their cards."""
-        self._changed = self.listeners.changed
+        self._changed, self._observers = self.listeners.changed, self.listeners.node_changed
         self.nodes: list[Node] = []
         """In the order of the cluster's node list, closed ones too."""
         self.spot_in_use: dict[float, int] = {}
@@ -247,7 +247,8 @@ class Pool:
             node.hp_free = free = free - cards
             levels[free] += 1
         self._changed.add(node)
-        self.listeners.tell_node(node)
+        for tell in self._observers:
+            tell(node)
         return (node, mask, cards)
 
     def hold(self, place: Place, task: Task) -> None:
@@ -265,7 +266,8 @@ class Pool:
         else:
             self._hold_share(node, mask, task.share, task.priority)
         self._changed.add(node)
-        self.listeners.tell_node(node)
+        for tell in self._observers:
+            tell(node)
 
     def release(self, places: Iterable[Place], task: Task) -> None:
         """Give back what the task holds."""
@@ -273,7 +275,7 @@ class Pool:
             self._release_shares(places, task)
             return
         spot, idle_levels, hp_free_levels = task.priority, self.idle_levels, self.hp_free_levels
-        changed, tell_node = self._changed, self.listeners.tell_node
+        changed, observers = self._changed, self._observers
         for node, mask, cards in places:
             if node.closed:
                 continue
@@ -290,7 +292,8 @@ class Pool:
                 node.hp_free = free = free + cards
                 hp_free_levels[free] += 1
             changed.add(node)
-            tell_node(node)
+            for tell in observers:
+                tell(node)
 
     def register_spot(self, run: Run) -> None:
         """Note a spot run whose cards are held on its nodes and in the quota's books."""
@@ -378,7 +381,8 @@ class Pool:
                 self._move_idle(node, +1)
             node.refresh_rooms()
             self._changed.add(node)
-            self.listeners.tell_node(node)
+            for tell in self._observers:
+                tell(node)
 
     def _move_idle(self, node: Node, by: int) -> None:
         self.idle_levels[node.idle] -= 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from gfs.domain.task import Task
 from gfs.domain.units import format_gpus, format_seconds
@@ -12,7 +12,7 @@ class Reason(Protocol):
     """Why a task waits or was evicted."""
 
     def text(self) -> str:
-        """Say it so that a person understands."""
+        """The reason in one line of plain text."""
         ...
 
 
@@ -24,7 +24,7 @@ class NoRoom(NamedTuple):
     gpus_per_pod: float
     idle: int
     gap: int
-    """Largest number of idle cards on one node."""
+    """Largest number of idle GPUs on one node."""
     slots: int
     """Pods of this size that would fit now."""
     closed: int = 0
@@ -34,7 +34,7 @@ class NoRoom(NamedTuple):
     why_closed: str = ""
     """What the placer says of the nodes it refuses; nothing: the circuit breaker keeps them closed."""
     short: str = ""
-    """What else is short on the node with the cards that comes first: '8 idle cards on n12, but 14 of 96 ...'."""
+    """What else is short on the node with the GPUs that comes first: '8 idle GPUs on n12, but 14 of 96 ...'."""
     still_short: str = ""
     """HP: what else would be short if every spot task went."""
 
@@ -44,9 +44,9 @@ class NoRoom(NamedTuple):
         return bool(self.short or self.still_short)
 
     def text(self) -> str:
-        """Say it so that a person understands."""
+        """How many GPUs are idle, how many pods would fit, and what keeps the others out."""
         need = format_gpus(self.gpus_per_pod)
-        idle = f"pool {self.pool}: {self.idle or 'no'} idle card{'s' * (self.idle > 1)}"
+        idle = f"pool {self.pool}: {self.idle or 'no'} idle GPU{'s' * (self.idle > 1)}"
         if self.closed and self.slots >= self.pods:
             if self.why_closed and self.pods > 1:  # some of its pods may find room on other nodes
                 return f"{idle}, but {self._refused()}"
@@ -56,9 +56,9 @@ class NoRoom(NamedTuple):
             some = f"{idle}, room for {self.slots} of {self.pods} pods of {need}: "
             words = f"{some if self.slots else f'pool {self.pool}: '}{self.short}"
         elif self.idle == 0 and self.gpus_per_pod < 1:
-            words = f"pool {self.pool}: no card has {need} free"
+            words = f"pool {self.pool}: no GPU has {need} free"
             if self.pods > 1:
-                words = f"pool {self.pool}: divided cards lack room for {self.pods} pods of {need}"
+                words = f"pool {self.pool}: shared GPUs lack room for {self.pods} pods of {need}"
         elif self.idle == 0:
             words = idle
         elif self.slots == 0:
@@ -97,7 +97,7 @@ class OverQuota(NamedTuple):
     """What led to the quota."""
 
     def text(self) -> str:
-        """Say it so that a person understands."""
+        """The quota, what led to it, how much of it is in use and what the task asks for."""
         why = f": {self.why};" if self.why else ","
         return (
             f"pool {self.pool}: spot quota {format_gpus(round(self.quota, 2))} for"
@@ -114,7 +114,7 @@ class NoNode(NamedTuple):
     """Nodes of this model that are closed: cordoned or failed."""
 
     def text(self) -> str:
-        """Say it so that a person understands."""
+        """Whether the GPU model has no node at all, or only closed ones."""
         if self.closed:
             many = f"all {self.closed} nodes" if self.closed > 1 else "the only node"
             return f"pool {self.pool}: {many} closed (cordoned or failed)"
@@ -127,7 +127,7 @@ class Behind(NamedTuple):
     head: Task
 
     def text(self) -> str:
-        """Say it so that a person understands."""
+        """Who stands first in the queue."""
         return f"queued behind {self.head.name}, which does not fit yet"
 
 
@@ -136,7 +136,7 @@ class EvictReason(NamedTuple):
 
     by: Task
     node: str
-    """Where its cards are wanted; of several nodes the first."""
+    """Where its GPUs are wanted; of several nodes the first."""
     choice: str
     """How the victim was chosen, e.g. 'cheapest of 14 nodes'."""
     lost: float
@@ -144,6 +144,55 @@ class EvictReason(NamedTuple):
     gpus: float
 
     def text(self) -> str:
-        """Say it so that a person understands."""
+        """For whom the run went, on which node, how it was chosen and what it lost."""
         lost = f"lost {format_seconds(self.lost)} x {format_gpus(self.gpus)} GPU{'s' * (self.gpus != 1)}"
         return f"evicted for {self.by.name} on {self.node}: {self.choice}, {lost}"
+
+
+# -- schedulers of leases ------------------------------------------------------------------------------------
+
+LEASE_END: Final = "lease-end"
+"""The reason in the event log where a run was suspended because its lease was not renewed."""
+
+
+class LeaseEnd(NamedTuple):
+    """A run's lease ended and was not renewed, or only in another place."""
+
+    def text(self) -> str:
+        """The word that the event log is read by."""
+        return LEASE_END
+
+
+class BetweenLeases(NamedTuple):
+    """GPUs are given out only when leases end."""
+
+    wait: float
+    """Seconds to the next such moment."""
+
+    def text(self) -> str:
+        """How long the task waits for the next round."""
+        return f"leases are given out in rounds, the next one {format_seconds(self.wait)} after it was queued"
+
+
+class NoLease(NamedTuple):
+    """Others got the leases of this round."""
+
+    task: Task
+    free: float
+    """GPUs that are idle after the round."""
+    asked: float
+    """GPUs that waiting tasks of its class ask for."""
+    short: str = ""
+    """What else than GPUs is short: '8 idle GPUs on n12, but 14 of 96 CPUs free, pod asks 24'."""
+
+    @property
+    def lacks_more_than_cards(self) -> bool:
+        """Whether CPUs, memory, pods or a node filter keep it waiting."""
+        return bool(self.short)
+
+    def text(self) -> str:
+        """What waiting tasks of its class asked for, and how much was left."""
+        return (
+            f"no lease in this round: waiting {self.task.priority.label} tasks asked for"
+            f" {format_gpus(round(self.asked, 2))} GPUs, {format_gpus(round(self.free, 2))} were left"
+        ) + (f"; {self.short}" if self.short else "")

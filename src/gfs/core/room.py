@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from gfs.core.node import Node
 
 MOST_ASKS = 256
-"""Asks whose count is remembered; with more than this, all are counted anew when next asked for."""
+"""Asks whose count is remembered; with more than this, all are counted again when next asked for."""
 MOST_CHANGES = 4096
-"""Changes of nodes that are remembered; an ask that has missed more is counted anew."""
+"""Changes of nodes that are remembered; an ask that has missed more is counted again."""
 FEW = 64
 """So many nodes with room are compared with each other; with more, one of them is met soon in the placer's order."""
 

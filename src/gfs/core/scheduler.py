@@ -60,7 +60,7 @@ class PoolScheduler:
         """Whether it ever had a node. One that never had any goes when nobody waits for it."""
 
     def rebuild(self) -> None:
-        """Nodes have changed, or a state was loaded: everything derived is built anew."""
+        """Nodes have changed, or a state was loaded: everything derived is rebuilt."""
         self.lasting = self.lasting or bool(self.state.nodes)
         self.state.rebuild()
         self.policy = self._build(self.state)
@@ -161,27 +161,22 @@ class Scheduler:
             case Finished(run) | Lost(run) | StartFailed(run):
                 self._end(event, run, now)
             case EvictionDone(run):
-                if pool := self._touch(run.task):
-                    pool.freed |= pool.state.eviction_done(run, now)
+                self._leave(run, now)
             case Submitted(task):
                 self._submit(task, now)
             case Tick():
                 self._tick(now)
             case Cancelled(task):
-                self._over.add(task.index)
-                if pool := self._touch(task):
-                    # Who waited may have kept others waiting: as head of a strict queue, or with reserved nodes.
-                    pool.freed |= pool.state.cancel(task, now) is not None
+                self._cancel(task, now)
             case NodesChanged(changes):
                 self._change_nodes(changes, now)
             case Adopted(runs):
                 self._adopt(runs, now)
-            case Trained(model, trained, asked_at):
-                if model in self.pools and isinstance(quota := self.pools[model].policy.quota, Learns):
-                    quota.trained(trained, asked_at)
+            case Trained():
+                self._learn(event)
             case Wake():
-                for each in self.pools.values():
-                    each.touched = True
+                for pool in self.pools.values():
+                    pool.touched = True
 
     def _end(self, event: Event, run: Run, now: float) -> None:
         """A run is over. One that is not known here, or that has not begun and is said to be done, is passed over."""
@@ -198,6 +193,21 @@ class Scheduler:
             pool.state.lose(run, now)
         else:
             pool.state.fail_start(run, now)
+
+    def _leave(self, run: Run, now: float) -> None:
+        if pool := self._touch(run.task):
+            pool.freed |= pool.state.eviction_done(run, now)
+
+    def _cancel(self, task: Task, now: float) -> None:
+        self._over.add(task.index)
+        if pool := self._touch(task):
+            # Who waited may have kept others waiting: as head of a strict queue, or with reserved nodes.
+            pool.freed |= pool.state.cancel(task, now) is not None
+
+    def _learn(self, trained: Trained) -> None:
+        pool = self.pools.get(trained.gpu_model)
+        if pool is not None and isinstance(pool.policy.quota, Learns):
+            pool.policy.quota.trained(trained.model, trained.asked_at)
 
     def _submit(self, task: Task, now: float) -> None:
         pool = self._find(task.gpu_model)

@@ -14,8 +14,7 @@ from typing import Any, Literal, TypeVar
 
 from gfs.core.actions import LostRun
 from gfs.core.events import FoundRun, NodeChange, NodeChangeKind
-from gfs.core.history import EvictionHistory
-from gfs.core.ledger import GuaranteeLedger
+from gfs.core.ledger import EvictionHistory, GuaranteeLedger
 from gfs.core.listeners import Listener, Listeners
 from gfs.core.node import Node, Place
 from gfs.core.pool import Pool
@@ -81,7 +80,7 @@ class PoolState:
         return kept
 
     def rebuild(self) -> None:
-        """Work out anew who holds which cards. Listeners are dropped: what they keep is out of date."""
+        """Work out again who holds which cards. Listeners are dropped: what they keep is out of date."""
         self.listeners.clear()
         self._by_name = {node.name: node for node in self.nodes}
         runs = (*self.runs.values(), *self.vacating)
@@ -299,7 +298,7 @@ class PoolState:
     def change_nodes(self, changes: Iterable[NodeChange], now: float) -> tuple[list[LostRun], bool]:
         """Note what happened to nodes: the runs that were lost by it, and whether anything changed.
 
-        The cards are worked out anew by `rebuild`, which the caller owes if anything changed.
+        The cards are worked out again by `rebuild`, which the caller owes if anything changed.
         """
         doomed: dict[Node, str] = {}
         changed = False

@@ -97,7 +97,7 @@ def section(setup: Setup, results: JobResults) -> Section:
 def _table(load: str, mine: dict[str, list[JobResult]]) -> DataTable:
     rows = []
     for name, found in mine.items():
-        kept = [a["kept"]["gpu_hours"] if "kept" in a else 0.0 for a in found]
+        reserved = [a["reservations"]["gpu_hours"] if "reservations" in a else 0.0 for a in found]
         rows.append(
             [
                 name,
@@ -108,7 +108,7 @@ def _table(load: str, mine: dict[str, list[JobResult]]) -> DataTable:
                 text_of(metric(found, "spot", "evictions_per_guarantee_period"), points),
                 text_of(metric(found, "hp", "jqt_mean"), lambda value: f"{value:.2f}"),
                 text_of(metric(found, "hp", "jqt_max"), amount),
-                mean_of(kept).text(amount) if name == PLUS else NOTHING,
+                mean_of(reserved).text(amount) if name == PLUS else NOTHING,
             ]
         )
     header = ["scheduler", "spot JQT [s]", "evicted [%]", "wasted [GPU-h]", "guarantee hit rate [%]"]

@@ -16,8 +16,7 @@ import numpy as np
 from scipy.optimize import Bounds, LinearConstraint, milp
 from scipy.sparse import coo_array
 
-from gfs.assembly.compositions.gfs import by_cost
-from gfs.assembly.compositions.gfs_plus import GFS_PLUS
+from gfs.assembly.compositions import GFS_PLUS, by_cost
 from gfs.assembly.parameters import Parameters
 from gfs.assembly.run import run_simulation
 from gfs.batch.job import JobResult

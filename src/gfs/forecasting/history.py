@@ -98,6 +98,18 @@ class DemandHistory:
         chosen = list(rows)
         return self.trusted(keys, self.gpus[chosen], self.first[chosen], self.start, self.first_day)
 
+    def padded(self, since: int) -> Floats:
+        """Demand from hour `since` on, even before the history; before its first record a series has that value."""
+        column = since - self.start
+        first = np.minimum(self.first, max(self.hours - 1, 0))
+        known = self.gpus[:, max(column, 0) :]
+        if column < 0:
+            known = np.concatenate([np.zeros((len(first), -column)), known], axis=1)
+        if self.hours and (first > column).any():
+            early = np.arange(column, self.hours)[None, :] < first[:, None]
+            known = np.where(early, self.gpus[np.arange(len(first)), first][:, None], known)
+        return known
+
     def weekday_of(self, hours: Ints) -> Ints:
         """0 = Monday for each of these hours."""
         monday = self.first_day.weekday() if self.first_day is not None else 0

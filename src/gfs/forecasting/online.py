@@ -1,7 +1,7 @@
-"""A forecaster at work: it learns every day from what was seen, and looks ahead whenever it is asked.
+"""A forecaster in the scheduler's loop: it is retrained every day on what was seen, and forecasts at every tick.
 
-Before there is enough to learn from, a simple and cautious rule takes over, and says so by its name. So it does when
-the model cannot forecast. No decision fails because a model does: failures are counted, and another fit is asked for.
+Before there is enough to learn from, and when the model cannot forecast, a simple and cautious rule is used and named
+in the log. No decision fails because a model does: failures are counted, and another fit is asked for.
 """
 
 from __future__ import annotations
@@ -15,15 +15,16 @@ import numpy as np
 
 from gfs.core.ports import Train, Training, train_at_once
 from gfs.domain.units import DAY, HOUR
-from gfs.forecasting.cautious import CAUTIOUS, cautious_bounds
 from gfs.forecasting.forecast import Estimator, Forecast, Predictor, TotalForecast
-from gfs.forecasting.history import DemandHistory, Floats
+from gfs.forecasting.history import DAY_HOURS, DemandHistory, Floats
 from gfs.forecasting.meter import DemandMeter
 
 ASK_AGAIN = HOUR
 """Seconds after which a fit that was asked for and has not come is asked for again."""
+CAUTIOUS = "cautious"
+"""What the rule of the first day is called in logs."""
 NOTHING_KNOWN = "nothing known yet"
-"""Named as the forecaster in the first minutes: all cards are kept back."""
+"""Named as the forecaster in the first minutes: all GPUs are reserved."""
 
 
 @runtime_checkable
@@ -36,8 +37,8 @@ class Refits(Protocol):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class DemandOutlook:
-    """What a forecast says at one probability p."""
+class PoolForecast:
+    """The demand of a pool's organizations in the coming hours, at one probability p."""
 
     organizations: tuple[str, ...]
     forecaster: str
@@ -53,7 +54,7 @@ class DemandOutlook:
     problems: list[str] = field(default_factory=list)
     """What went wrong when it was asked for totals."""
     _totals: dict[tuple[int, float], float] = field(default_factory=dict)
-    """What has been asked: an outlook may serve for an hour, and be asked the same at every tick."""
+    """Totals computed so far: a forecast may serve for an hour, and be asked the same at every tick."""
 
     def total_peak(self, hours: int, p: float | None = None) -> float:
         """What all organizations together stay at or below over so many hours; `p` in place of its own."""
@@ -71,7 +72,7 @@ class DemandOutlook:
                     return total
                 self.problems.append(f"a bound of {total} on the peak of {hours} h")
             except Exception as error:  # a model may be anybody's
-                self.problems.append(_words(error))
+                self.problems.append(_one_line(error))
         return float(self.upper[:, :hours].max(axis=1).sum())
 
     def _of_forecast(self, forecast: Forecast, hours: int, p: float) -> float:
@@ -90,7 +91,7 @@ class ForecastMemory:
     asked_at: float = float("-inf")
     """When a fit was last asked for: it may be under way somewhere."""
     hour: int = -1
-    outlooks: tuple[DemandOutlook, ...] = ()
+    forecasts: tuple[PoolForecast, ...] = ()
     """Of a model that is asked once an hour: from the beginning of `hour`, and from the midst of it."""
     asked: tuple[str, int, float] = ("", 0, 0.0)
     """Which forecaster was asked, for how many hours and at which probability."""
@@ -100,7 +101,7 @@ class ForecastMemory:
         if self.asked[0] != forecaster:
             self.fitted, self.fitted_at, self.asked_at = None, 0.0, float("-inf")
         if self.asked != (forecaster, hours, p):
-            self.outlooks = ()
+            self.forecasts = ()
         self.asked = forecaster, hours, p
 
 
@@ -120,7 +121,7 @@ class Fit:
 
 
 class Stopwatch:
-    """What learning and looking ahead came to: how often, how often in vain, and how long by a clock that is given."""
+    """How often a pool was trained and forecast, how often that failed, and how long it took by a given clock."""
 
     def __init__(self, clock: Callable[[], float] = lambda: 0.0) -> None:
         self.clock = clock
@@ -139,13 +140,20 @@ class Stopwatch:
         self.problem = problem
 
 
-def _words(error: Exception) -> str:
+def cautious_bounds(history: DemandHistory, hours: int, p: float) -> Floats:
+    """Series x hours: the p-quantile of the last day's hours (of few hours the highest), at least the last value."""
+    day = history.gpus[:, -DAY_HOURS:]
+    usual = np.quantile(day, p, axis=1, method="higher")
+    return np.repeat(np.maximum(usual, day[:, -1])[:, None], hours, axis=1)
+
+
+def _one_line(error: Exception) -> str:
     """An error in a line."""
     return " ".join(f"{type(error).__name__}: {error}".split())
 
 
 class OnlineForecaster:
-    """Looks ahead in one pool."""
+    """Forecasts the HP demand of one pool."""
 
     def __init__(
         self,
@@ -180,23 +188,23 @@ class OnlineForecaster:
         self._memory = memory or ForecastMemory()
         self._memory.begin(estimator.name, hours, p)
         self._train = train
-        self._last: DemandOutlook | None = None
+        self._last: PoolForecast | None = None
         self._gpu_model = gpu_model
 
-    def look(self, now: float) -> DemandOutlook:
+    def forecast(self, now: float) -> PoolForecast:
         """Demand from now on, by what is known now. It never waits for a fit: without one it is cautious."""
         watch = self._watch
         began = watch.clock()
         history = self._meter.history(now)
-        self._mind_problems()
+        self._drop_failed_model()
         if self._is_due(history, now):
             self._ask(history, now)
             watch.training += watch.clock() - began
             began = watch.clock()
-        self._last = outlook = self._forecast(history, now) or self._cautious(history)
+        self._last = self._by_model(history, now) or self._cautious(history)
         watch.forecasting += watch.clock() - began
         watch.forecasts += 1
-        return outlook
+        return self._last
 
     # -- learning ----------------------------------------------------------------------------------
 
@@ -217,7 +225,7 @@ class OnlineForecaster:
         try:
             model = self._train(Training(self._gpu_model, fit, now))
         except Exception as error:  # a model may be anybody's
-            self._failed(f"a fit failed ({_words(error)})")
+            self._note_failure(f"a fit failed ({_one_line(error)})")
         else:
             self.trained(model, now)
 
@@ -229,7 +237,7 @@ class OnlineForecaster:
         try:
             self._try_out(model)
         except Exception as error:  # a model may be anybody's
-            self._failed(f"a fitted model cannot forecast ({_words(error)})")
+            self._note_failure(f"a fitted model cannot forecast ({_one_line(error)})")
             return
         memory.fitted, memory.fitted_at = model, asked_at
         self._watch.fits += 1
@@ -239,12 +247,12 @@ class OnlineForecaster:
         history = self._meter.known()
         if not history.keys and callable(model.predict):
             return  # there is nothing to try it out on
-        outlook = self._outlook(*self._predicted(model, history, self._hours), late=0)
-        outlook.total_peak(self._hours)
-        if outlook.problems:
-            raise ValueError(outlook.problems[0])
+        forecast = self._of_now(model, history)
+        forecast.total_peak(self._hours)
+        if forecast.problems:
+            raise ValueError(forecast.problems[0])
 
-    def _mind_problems(self) -> None:
+    def _drop_failed_model(self) -> None:
         """A model that could not say what it was asked of its last forecast is not asked again."""
         if self._last is not None and self._last.problems:
             self._drop_model(self._last.problems[0])
@@ -252,16 +260,16 @@ class OnlineForecaster:
 
     def _drop_model(self, problem: str) -> None:
         memory = self._memory
-        memory.fitted, memory.outlooks = None, ()
-        self._failed(f"a forecast failed ({problem})")
+        memory.fitted, memory.forecasts = None, ()
+        self._note_failure(f"a forecast failed ({problem})")
 
-    def _failed(self, what: str) -> None:
+    def _note_failure(self, what: str) -> None:
         pool = f" of pool {self._gpu_model}" if self._gpu_model else ""
         self._watch.note_failure(f"{self._estimator.name}{pool}: {what}")
 
-    # -- looking ahead -----------------------------------------------------------------------------
+    # -- forecasting -------------------------------------------------------------------------------
 
-    def _forecast(self, history: DemandHistory, now: float) -> DemandOutlook | None:
+    def _by_model(self, history: DemandHistory, now: float) -> PoolForecast | None:
         """By the fitted model; None: there is none that can."""
         model = self._memory.fitted
         if model is None or not history.keys:
@@ -269,26 +277,26 @@ class OnlineForecaster:
         try:
             return self._of_hour(model, history, now) if self._hourly else self._of_now(model, history)
         except Exception as error:  # a model may be anybody's
-            self._drop_model(_words(error))
+            self._drop_model(_one_line(error))
             return None
 
-    def _of_now(self, model: Predictor, history: DemandHistory) -> DemandOutlook:
-        return self._outlook(*self._predicted(model, history, self._hours), late=0)
+    def _of_now(self, model: Predictor, history: DemandHistory) -> PoolForecast:
+        return self._pool_forecast(*self._predicted(model, history, self._hours), late=0)
 
-    def _of_hour(self, model: Predictor, history: DemandHistory, now: float) -> DemandOutlook:
+    def _of_hour(self, model: Predictor, history: DemandHistory, now: float) -> PoolForecast:
         """The forecast of this hour, made when it was first asked for or organizations came or went."""
         memory = self._memory
         hour, late = int(now // HOUR), int(now % HOUR > 0)
-        known = memory.outlooks[0].organizations if memory.outlooks else None
+        known = memory.forecasts[0].organizations if memory.forecasts else None
         if memory.hour != hour or known != tuple(key.organization for key in history.keys):
             forecast, mean, upper = self._predicted(model, history, self._hours + 1)
             higher, wider = (np.maximum(bounds[:, :-1], bounds[:, 1:]) for bounds in (mean, upper))
             memory.hour = hour
-            memory.outlooks = (
-                self._outlook(forecast, mean[:, :-1], upper[:, :-1], late=0),
-                self._outlook(forecast, higher, wider, late=1),
+            memory.forecasts = (
+                self._pool_forecast(forecast, mean[:, :-1], upper[:, :-1], late=0),
+                self._pool_forecast(forecast, higher, wider, late=1),
             )
-        return memory.outlooks[late]
+        return memory.forecasts[late]
 
     def _predicted(self, model: Predictor, history: DemandHistory, hours: int) -> tuple[Forecast, Floats, Floats]:
         """A forecast with its middle and its bounds, which are checked to be numbers for every series and hour."""
@@ -301,14 +309,14 @@ class OnlineForecaster:
                 raise ValueError(f"not a finite number for each of {len(history.keys)} series and {hours} hours")
         return forecast, mean, upper
 
-    def _outlook(self, forecast: Forecast, mean: Floats, upper: Floats, late: int) -> DemandOutlook:
+    def _pool_forecast(self, forecast: Forecast, mean: Floats, upper: Floats, late: int) -> PoolForecast:
         organizations = tuple(key.organization for key in forecast.keys)
-        return DemandOutlook(organizations, self._estimator.name, mean, upper, self._p, forecast, late)
+        return PoolForecast(organizations, self._estimator.name, mean, upper, self._p, forecast, late)
 
-    def _cautious(self, history: DemandHistory) -> DemandOutlook:
+    def _cautious(self, history: DemandHistory) -> PoolForecast:
         if not history.hours:
             everything = np.full((1, self._hours), float(self._capacity))
-            return DemandOutlook(("all",), NOTHING_KNOWN, everything, everything, self._p)
+            return PoolForecast(("all",), NOTHING_KNOWN, everything, everything, self._p)
         bounds = cautious_bounds(history, self._hours, self._p)
         organizations = tuple(key.organization for key in history.keys)
-        return DemandOutlook(organizations, CAUTIOUS, bounds, bounds, self._p)
+        return PoolForecast(organizations, CAUTIOUS, bounds, bounds, self._p)

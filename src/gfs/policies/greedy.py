@@ -31,7 +31,7 @@ from gfs.domain.errors import StalePolicyError
 from gfs.domain.execution import since_checkpoint
 from gfs.domain.task import Priority, Task
 from gfs.domain.units import MICRO
-from gfs.policies.choosing import Chooser
+from gfs.policies.placement import Chooser
 
 PART_OF_A_CARD = 1 - 1 / MICRO
 """The largest fraction: where no card is idle, only fractions can still fit."""
@@ -61,17 +61,16 @@ class GreedyPolicy(Listener):
         self.quota = quota
         self._pool = state.pool
         self._cards_only = not state.pool.counts_resources
-        self._start = state.start
         self._waiting = state.waiting
         self._evictions = state.evictions
         self._queues = (hp_queue, spot_queue)
         # What parts can do besides is looked up once: to ask a protocol takes longer than many a decision.
         self._strict = tuple(queue if isinstance(queue, StrictOrder) else None for queue in self._queues)
         self._refuses = placer if isinstance(placer, Refuses) else None
-        self._choose_by_cards = placer.choose
+        self._placer = placer
         self._chooser = Chooser(state.pool, placer)
         self._fills_up = isinstance(placer, FillsUp) and placer.fills_up
-        self._reopened = placer.reopened if isinstance(placer, Reopens) else lambda: False
+        self._reopens = placer if isinstance(placer, Reopens) else None
         self._preemptor = preemptor
         self._gangs = preemptor if isinstance(preemptor, WholeGangs) else None
         self._trial = Trial(state.pool)
@@ -112,7 +111,7 @@ class GreedyPolicy(Listener):
             raise StalePolicyError("nodes have changed since this policy was built: build it again from the state")
         if now >= self._evictions.next_change:
             self.state.age(now)
-            freed = self._reopened() or freed
+            freed = (self._reopens is not None and self._reopens.reopened()) or freed
         hopeful = freed and bool(waiting)  # someone waits, and may find room now
         if not arrived and not hopeful:
             return NOTHING
@@ -177,23 +176,23 @@ class GreedyPolicy(Listener):
         if not self._within_quota(task):
             return False
         if task.pods == 1 and self._cards_only and task.node_filter is None:
-            node = self._choose_by_cards(task)
+            node = self._placer.choose(task)
             if node is None:
                 return False
             places = [self._pool.occupy(node, task)]
         elif not (places := self._place(task)):
             return False
-        self._plan.starts.append(self._start(task, places, self._now))
+        self._plan.starts.append(self.state.start(task, places, self._now))
         return True
 
     def _try_hp(self, task: Task) -> bool:
         if task.pods == 1 and self._cards_only and task.node_filter is None:
-            node = self._choose_by_cards(task)
+            node = self._placer.choose(task)
             if node is not None:
-                self._plan.starts.append(self._start(task, [self._pool.occupy(node, task)], self._now))
+                self._plan.starts.append(self.state.start(task, [self._pool.occupy(node, task)], self._now))
                 return True
         elif places := self._place(task):
-            self._plan.starts.append(self._start(task, places, self._now))
+            self._plan.starts.append(self.state.start(task, places, self._now))
             return True
         if self._pool.slots_without_spot(task) < task.pods:
             return False
@@ -209,7 +208,7 @@ class GreedyPolicy(Listener):
         return []
 
     def _chooser_for(self, task: Task) -> Callable[[Task], Node | None]:
-        return self._choose_by_cards if self._pool.plain(task) else self._chooser.choose_fitting
+        return self._placer.choose if self._pool.plain(task) else self._chooser.choose_fitting
 
     def _place_by_preemption(self, task: Task) -> bool:
         """All pods, some on cards that victims leave; nobody is evicted unless all of them find a place."""

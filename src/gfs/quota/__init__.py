@@ -1,1 +1,1 @@
-"""Spot quotas: how many cards spot tasks may hold (docs/concepts/spot-quota.md)."""
+"""Spot quotas: how many GPUs spot tasks may hold (docs/concepts/spot-quota.md)."""

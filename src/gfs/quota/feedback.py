@@ -1,4 +1,4 @@
-"""What really happened corrects the quota: the safety coefficient eta (docs/concepts/spot-quota.md).
+"""Feedback: evictions and waits correct the quota by the safety coefficient eta (docs/concepts/spot-quota.md).
 
 With e = evicted runs / (evicted runs + completed guarantee periods) and l = the longest wait of a spot task, both
 over the last H hours, and the target eviction rate 1 - p:
@@ -30,7 +30,7 @@ class Rule(NamedTuple):
     """Bounds of eta: without them it explodes, by up to half every five minutes."""
 
     def next(self, eta: float, eviction_rate: float, longest_wait: float) -> float:
-        """Eta after a look at what happened."""
+        """Eta after this eviction rate and this longest wait."""
         target = self.target
         if eviction_rate > 1.5 * target:
             eta *= target / eviction_rate
@@ -48,9 +48,9 @@ class Signal(NamedTuple):
 
 
 class Feedback(Protocol):
-    """Says how far to trust the inventory."""
+    """Sets eta."""
 
-    def look(self, guarantee_hours: float, now: float) -> Signal:
+    def update(self, guarantee_hours: float, now: float) -> Signal:
         """Take in what happened until `now`; once every tick for each guarantee."""
         ...
 
@@ -67,7 +67,7 @@ class EvictionFeedback:
         self._rule = rule
         self._eta = {} if eta is None else eta
 
-    def look(self, guarantee_hours: float, now: float) -> Signal:
+    def update(self, guarantee_hours: float, now: float) -> Signal:
         """The rates of the last H hours and the eta that follows."""
         rate = self._rates.rate(guarantee_hours, now)
         wait = self._waits.longest(guarantee_hours, now)
@@ -77,37 +77,34 @@ class EvictionFeedback:
 
 
 class NoFeedback:
-    """Eta is 1, whatever happens; what happened is still worth a note."""
+    """Eta stays 1; the rates are recorded all the same."""
 
     def __init__(self, rates: EvictionRates, waits: SpotWaits) -> None:
         self._rates = rates
         self._waits = waits
 
-    def look(self, guarantee_hours: float, now: float) -> Signal:
+    def update(self, guarantee_hours: float, now: float) -> Signal:
         """The rates of the last H hours beside an eta of 1."""
         return Signal(1.0, self._rates.rate(guarantee_hours, now), self._waits.longest(guarantee_hours, now))
 
 
 class EvictionRates:
-    """Eviction rates over the last H hours, from the ledger's counts at earlier looks."""
+    """Eviction rates over the last H hours, from the ledger's counts at earlier ticks."""
 
     def __init__(self, ledger: GuaranteeLedger) -> None:
         self._ledger = ledger
-        self._looks: dict[float, deque[tuple[float, int, int]]] = {}
-        """Guarantee hours -> (time, evicted, completed) of looks, from the last one before the H hours on."""
+        self._counts: dict[float, deque[tuple[float, int, int]]] = {}
+        """Guarantee hours -> (time, evicted, completed), from the last one before the H hours on."""
 
     def rate(self, guarantee_hours: float, now: float, back: float | None = None) -> float:
-        """Evicted / (evicted + completed) since the last look at least `back` seconds ago; 0 if there was neither.
-
-        Without `back` it is the H hours of the guarantee.
-        """
+        """Evicted / (evicted + completed) in the last `back` seconds, or H hours; 0 without either."""
         seconds = guarantee_hours * HOUR if back is None else back
         evicted, completed = self._ledger.counts(guarantee_hours * HOUR, now)
-        looks = self._looks.setdefault(guarantee_hours, deque(((float("-inf"), 0, 0),)))
-        looks.append((now, evicted, completed))
-        while looks[1][0] <= now - seconds:
-            looks.popleft()
-        _, evicted_before, completed_before = looks[0]
+        counts = self._counts.setdefault(guarantee_hours, deque(((float("-inf"), 0, 0),)))
+        counts.append((now, evicted, completed))
+        while counts[1][0] <= now - seconds:
+            counts.popleft()
+        _, evicted_before, completed_before = counts[0]
         evicted -= evicted_before
         periods = evicted + completed - completed_before
         return evicted / periods if periods else 0.0

@@ -1,6 +1,6 @@
-"""How much HP demand may need: one bound for the pool from the bounds of its organizations.
+"""One bound on the pool's HP demand from the bounds of its organizations.
 
-All give, for H = 1, 2, ..., what the pool's HP demand stays at or below over the next H hours.
+Each rule gives, for H = 1, 2, ..., what the pool's HP demand stays at or below over the next H hours.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy.typing as npt
 Floats = npt.NDArray[np.float64]
 
 
-class Outlook(Protocol):
+class DemandForecast(Protocol):
     """The HP demand of one pool in the coming hours, hour 1 being the one that begins now."""
 
     @property
@@ -24,7 +24,7 @@ class Outlook(Protocol):
 
     @property
     def forecaster(self) -> str:
-        """Who says so."""
+        """The name of the forecaster."""
         ...
 
     @property
@@ -42,32 +42,32 @@ class Outlook(Protocol):
         ...
 
 
-Aggregate = Callable[[Outlook], list[float]]
-"""From the outlook to the pool's bound over 1, 2, ... hours."""
+Aggregate = Callable[[DemandForecast], list[float]]
+"""From the forecast to the pool's bound over 1, 2, ... hours."""
 
 
-def sum_of_peaks(outlook: Outlook) -> list[float]:
+def sum_of_peaks(forecast: DemandForecast) -> list[float]:
     """The paper's rule: every organization reaches the peak of its bounds, all at once."""
-    peaks: list[float] = np.maximum.accumulate(outlook.upper, axis=1).sum(axis=0).tolist()
+    peaks: list[float] = np.maximum.accumulate(forecast.upper, axis=1).sum(axis=0).tolist()
     return peaks
 
 
-def independent(outlook: Outlook) -> list[float]:
+def independent(forecast: DemandForecast) -> list[float]:
     """Organizations vary independently: means add up, and so do variances; then the peak.
 
     An organization's bound lies z_p sigma above its mean, so the root of the sum of the squared distances is the
     total's z_p sigma.
     """
-    mean = outlook.mean
-    distance = outlook.upper - mean
+    mean = forecast.mean
+    distance = forecast.upper - mean
     bounds = mean.sum(axis=0) + np.sqrt((distance * distance).sum(axis=0))
     peaks: list[float] = np.maximum.accumulate(bounds).tolist()
     return peaks
 
 
-def calibrated_total(outlook: Outlook) -> list[float]:
+def calibrated_total(forecast: DemandForecast) -> list[float]:
     """The forecaster's own bound on the peak of the total."""
-    return [outlook.total_peak(hours) for hours in range(1, outlook.upper.shape[1] + 1)]
+    return [forecast.total_peak(hours) for hours in range(1, forecast.upper.shape[1] + 1)]
 
 
 AGGREGATES: dict[str, Aggregate] = {

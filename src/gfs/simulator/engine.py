@@ -25,8 +25,7 @@ from gfs.core.events import (
     Tick,
     Wake,
 )
-from gfs.core.lease_reasons import NoLease
-from gfs.core.reasons import NoRoom, OverQuota, Reason
+from gfs.core.reasons import NoLease, NoRoom, OverQuota, Reason
 from gfs.core.run import Run
 from gfs.core.scheduler import Scheduler
 from gfs.domain.errors import StuckError
@@ -82,8 +81,14 @@ class Engine:
         self._rules = rules
         self._tick = tick
         self._progress = progress
-        self._heap: Heap = []
+        self._heap: Heap = []  # no LazyHeap: an entry keeps its time, and of a run that was stopped it is skipped
         self._sequence = count(1)
+        self._arrived = 0
+        self._over = 0
+        """Tasks that have finished or were cancelled."""
+        self._next_arrival = workload.tasks[0].submit_time if workload.tasks else inf
+        self._last_moved = inf
+        """When a task last came or finished."""
         self._remaining: dict[int, float] = {}
         """Task index -> work left in seconds, for tasks that were stopped."""
         self._nodes = {node.name: node for node in workload.nodes}
@@ -112,72 +117,59 @@ class Engine:
         self.scheduler = scheduler
 
     def _loop(self) -> None:
-        work = self._workload
-        tasks, durations, cancel_times = work.tasks, work.durations, work.cancel_times
-        tick, record, heap, remaining, sequence = (
-            self._tick, self._record, self._heap, self._remaining, self._sequence,
-        )  # fmt: skip
-        total, following, over, last_moved = len(tasks), 0, 0, inf
-        handle, hook = self.scheduler.handle, self.after_instant
-        next_arrival = tasks[0].submit_time if tasks else inf
-        next_tick = _first_tick(next_arrival, tick)
+        heap, total = self._heap, len(self._workload.tasks)
+        next_tick = _first_tick(self._next_arrival, self._tick)
         self._expect_node_events()
-        while over < total:
-            now = next_arrival if next_arrival < next_tick else next_tick
+        while self._over < total:
+            now = self._next_arrival if self._next_arrival < next_tick else next_tick
             events: list[Event] = []
             if heap and heap[0][0] <= now:
                 now = heap[0][0]
-                while heap and heap[0][0] == now:
-                    _, _, what, who = heappop(heap)
-                    if what:
-                        over += self._take_due(what, who, now, events)
-                    elif who.alive:  # a run finishes: nearly always
-                        record((now, FINISH, who.task, who, None))
-                        events.append(Finished(who))
-                        over += 1
-                        last_moved = now
-            if next_arrival == now:
-                while next_arrival == now:
-                    task = tasks[following]
-                    record((now, SUBMIT, task, None, None))
-                    events.append(Submitted(task))
-                    if cancel_times and cancel_times[following] < inf:
-                        over += self._cancel_later(task, cancel_times[following], now, events)
-                    following += 1
-                    next_arrival = tasks[following].submit_time if following < total else inf
-                last_moved = now
-            elif next_arrival == inf and self._is_stuck(now - last_moved):
-                raise self._stuck(total - over)
+                self._collect_due(now, events)
+            if self._next_arrival == now:
+                self._collect_arrivals(now, events)
+            elif self._next_arrival == inf and self._is_stuck(now - self._last_moved):
+                raise self._stuck(total - self._over)
             if now == next_tick:
-                next_tick += tick
-                if over == following and now - last_moved > MOST_IDLE:  # nothing runs or waits: pass the rest over
-                    next_tick = max(next_tick, _first_tick(next_arrival - tick, tick))
                 events.append(TICK)
+                next_tick = self._tick_after(now)
                 if self._progress:
-                    self._progress(over)
+                    self._progress(self._over)
             if not events:
                 continue  # only the end of a run that was stopped before it came
-            plan = handle(now, events)
+            plan = self.scheduler.handle(now, events)
             if plan is not NOTHING:
-                if plan.evictions or plan.lost or plan.wake != inf:
-                    self._carry_out(plan, now)
-                else:
-                    for run in plan.starts:  # as `_begin` does, without its calls
-                        task, waited = run.task, run.waited
-                        left = durations[task.index] if run.number == 1 else remaining[task.index]
-                        record((now, START, task, run, waited.reason if waited is not None else None))
-                        heappush(heap, (run.progress_from + left, next(sequence), FINISHES, run))
-            if hook is not None:
-                hook(now)
-                handle = self.scheduler.handle
+                self._carry_out(plan, now)
+            if self.after_instant is not None:
+                self.after_instant(now)
+
+    def _tick_after(self, now: float) -> float:
+        """The next tick; where nothing runs or waits for long, the last one before the next arrival."""
+        following = now + self._tick
+        if self._over == self._arrived and now - self._last_moved > MOST_IDLE:
+            return max(following, _first_tick(self._next_arrival - self._tick, self._tick))
+        return following
 
     # -- what is due -------------------------------------------------------------------------------
 
-    def _take_due(self, what: int, who: Any, now: float, events: list[Event]) -> int:
-        """Something in the heap falls on this instant that is no finish; how many tasks are over by it."""
+    def _collect_due(self, now: float, events: list[Event]) -> None:
+        """Take what falls on this instant from the heap."""
+        heap, record = self._heap, self._record
+        while heap and heap[0][0] == now:
+            _, _, what, who = heappop(heap)
+            if what != FINISHES:
+                self._take_due(what, who, now, events)
+            elif who.alive:
+                record((now, FINISH, who.task, who, None))
+                events.append(Finished(who))
+                self._over += 1
+                self._last_moved = now
+
+    def _take_due(self, what: int, who: Any, now: float, events: list[Event]) -> None:
+        """Something in the heap falls on this instant that is no finish."""
         if what == WITHDRAWN:
-            return self._cancel(who, now, events)
-        if what == LEFT:
+            self._cancel(who, now, events)
+        elif what == LEFT:
             events.append(EvictionDone(who))
         elif what == WOKEN:
             events.append(WAKE)
@@ -185,37 +177,41 @@ class Engine:
             events.append(NodesChanged(who))
         elif who.alive:
             self._begin(who)
-        return 0
 
-    def _begin(self, run: Run) -> None:
-        """A run's pods start; it will finish when what is left of its work is done."""
-        task, waited = run.task, run.waited
-        left = self._workload.durations[task.index] if run.number == 1 else self._remaining[task.index]
-        self._record((run.start, START, task, run, waited.reason if waited is not None else None))
-        heappush(self._heap, (run.progress_from + left, next(self._sequence), FINISHES, run))
+    def _collect_arrivals(self, now: float, events: list[Event]) -> None:
+        """The tasks submitted at this instant."""
+        tasks, cancel_times, record = self._workload.tasks, self._workload.cancel_times, self._record
+        arrived, arrival = self._arrived, now
+        while arrival == now:
+            task = tasks[arrived]
+            record((now, SUBMIT, task, None, None))
+            events.append(Submitted(task))
+            if cancel_times and cancel_times[arrived] < inf:
+                self._cancel_later(task, cancel_times[arrived], now, events)
+            arrived += 1
+            arrival = tasks[arrived].submit_time if arrived < len(tasks) else inf
+        self._arrived, self._next_arrival, self._last_moved = arrived, arrival, now
 
-    def _cancel_later(self, task: Task, at: float, now: float, events: list[Event]) -> int:
-        """A task will be withdrawn; how many are by now."""
+    def _cancel_later(self, task: Task, at: float, now: float, events: list[Event]) -> None:
+        """A task will be withdrawn, or is at once."""
         if at <= now:
-            return self._cancel(task, now, events)
-        heappush(self._heap, (at, AFTER_ALL + next(self._sequence), WITHDRAWN, task))
-        return 0
+            self._cancel(task, now, events)
+        else:
+            heappush(self._heap, (at, AFTER_ALL + next(self._sequence), WITHDRAWN, task))
 
-    def _cancel(self, task: Task, now: float, events: list[Event]) -> int:
-        """The owner of a task withdraws it, unless it is done; how many tasks are over by that."""
+    def _cancel(self, task: Task, now: float, events: list[Event]) -> None:
+        """The owner of a task withdraws it, unless it is done."""
         pool = self.scheduler.pools.get(task.gpu_model)
         run = pool.state.runs.get(task.index) if pool else None
-        if run is not None and not run.alive:
-            return 0
         waits = now == task.submit_time or (pool is not None and task.index in pool.state.waiting)
-        if run is None and not waits:
-            return 0
+        if not (waits if run is None else run.alive):
+            return
         if any(isinstance(event, Finished) and event.run is run for event in events):
-            return 0  # it finishes at this very instant
+            return  # it finishes at this very instant
         began = run is not None and run.start <= now
         self._record((now, CANCEL, task, run if began else None, None))
         events.append(Cancelled(task))
-        return 1
+        self._over += 1
 
     def _expect_node_events(self) -> None:
         """What happens to nodes is known in advance here; the scheduler hears of it when it happens."""
@@ -240,6 +236,13 @@ class Engine:
                 self._begin(run)
         if plan.wake != inf:
             heappush(self._heap, (plan.wake, next(self._sequence), WOKEN, None))
+
+    def _begin(self, run: Run) -> None:
+        """A run's pods start; it will finish when what is left of its work is done."""
+        task, waited = run.task, run.waited
+        left = self._workload.durations[task.index] if run.number == 1 else self._remaining[task.index]
+        self._record((run.start, START, task, run, waited.reason if waited is not None else None))
+        heappush(self._heap, (run.progress_from + left, next(self._sequence), FINISHES, run))
 
     def _stop(self, now: float, eviction: Eviction) -> None:
         """An evicted run keeps what it had saved."""
@@ -294,10 +297,10 @@ def stuck_advice(reasons: Sequence[Reason], closed: int) -> str:
         steps.append("where the spot quota is the reason, raise it (for example --set quota_share=0.5, or quota=none)")
     if any(isinstance(why, NoRoom | NoLease) and why.lacks_more_than_cards for why in reasons):
         steps.append(
-            "where CPUs or memory are short, correct cpu_request or cpu_num, or count cards only (resources=off)"
+            "where CPUs or memory are short, correct cpu_request or cpu_num, or count GPUs only (resources=off)"
         )
     if not steps or any(isinstance(why, NoRoom | NoLease) and not why.lacks_more_than_cards for why in reasons):
-        steps.append("take tasks that need more cards than there are out of the trace")
+        steps.append("take tasks that need more GPUs than there are out of the trace")
     text = "; ".join(steps)
     return f"{text[0].upper()}{text[1:]}."
 

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 import pyarrow as pa
 
-from gfs.core.lease_reasons import LEASE_END
+from gfs.core.reasons import LEASE_END
 from gfs.domain.errors import InputError
 from gfs.telemetry.runs import categories, numbers
 

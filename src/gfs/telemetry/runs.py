@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from gfs.core.lease_reasons import LEASE_END
+from gfs.core.reasons import LEASE_END
 from gfs.domain.errors import InputError
 from gfs.domain.task import Task
 from gfs.domain.workload import Workload

@@ -21,7 +21,7 @@ from gfs.assembly.plugins import find_plugins
 from gfs.assembly.schedulers import find_scheduler, list_schedulers
 from gfs.batch.comparison import PackedScheduler, pack_scheduler, unpack_scheduler
 from gfs.cli.main import app
-from gfs.policies.fit import first_fit
+from gfs.policies.placement import first_fit
 from gfs.workloads import write_trace
 
 GOOD = """
@@ -226,7 +226,7 @@ class TestGivenAsAnObject:
         assert find_scheduler(gfs.SCHEDULERS["gfs"]) is gfs.SCHEDULERS["gfs"]
         assert refusal(replace(self.mine, name="gfs")) == "there is a built-in scheduler 'gfs': give yours another name"
 
-    def test_must_be_a_recipe(self) -> None:
+    def test_must_be_a_definition(self) -> None:
         assert refusal(3).startswith("this scheduler cannot be used: an object of type int is no scheduler definition")
         assert refusal(gfs.Composition) == "this scheduler cannot be used: Composition is a class: give an object of it"
 

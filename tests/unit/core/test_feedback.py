@@ -189,15 +189,15 @@ def test_feedback_looks_at_both_and_remembers_eta() -> None:
     ledger, waits = Counts(), SpotWaits()
     feedback = EvictionFeedback(EvictionRates(ledger), waits, P90)
     waits.submitted(run_of("a", 1.0, 0.0, 0).task, 0.0)
-    assert feedback.look(1.0, 3600.0) == (1.0, 0.0, 3600.0)
-    assert feedback.look(1.0, 3900.0) == (1.5, 0.0, 3900.0)
+    assert feedback.update(1.0, 3600.0) == (1.0, 0.0, 3600.0)
+    assert feedback.update(1.0, 3900.0) == (1.5, 0.0, 3900.0)
     ledger.evicted_so_far = 1
-    eta, rate, wait = feedback.look(1.0, 4200.0)
+    eta, rate, wait = feedback.update(1.0, 4200.0)
     assert (eta, rate, wait) == (pytest.approx(0.15), 1.0, 4200.0)  # 1.5 x 0.1 / 1
-    assert feedback.look(2.0, 4200.0).eta == 0.1  # its own eta began at 1
+    assert feedback.update(2.0, 4200.0).eta == 0.1  # its own eta began at 1
 
 
 def test_without_feedback_eta_is_1_and_the_numbers_are_still_told() -> None:
     ledger, waits = Counts(), SpotWaits()
     ledger.evicted_so_far, ledger.completed_so_far = 3, 1
-    assert NoFeedback(EvictionRates(ledger), waits).look(1.0, 0.0) == (1.0, 0.75, 0.0)
+    assert NoFeedback(EvictionRates(ledger), waits).update(1.0, 0.0) == (1.0, 0.75, 0.0)

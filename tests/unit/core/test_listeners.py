@@ -6,15 +6,15 @@ from typing import Any
 
 from builders import Stage, hp, nodes, spot
 from gfs.core.events import NodeChange, NodeChangeKind
-from gfs.core.listeners import HAPPENINGS, Listener
+from gfs.core.listeners import NOTIFICATIONS, Listener
 from gfs.core.node import Node
 from gfs.core.run import End, Run
 from gfs.core.trial import Trial
 from gfs.domain.task import Task
-from gfs.policies.fgd.fragmentation import RequestMix
+from gfs.policies.fgd.fragmentation import ArrivalMix
 from gfs.policies.fgd.placement import FgdPlacer
-from gfs.policies.fit import best_fit, first_fit
 from gfs.policies.gfs.scoring import GfsPlacer
+from gfs.policies.placement import best_fit, first_fit
 
 
 class Diary(Listener):
@@ -109,13 +109,13 @@ def test_what_a_part_does_not_override_it_is_not_called_for() -> None:
 
     listeners = Stage(1).state.listeners
     listeners.add(Deaf())
-    assert not any(getattr(listeners, name) for name in HAPPENINGS)
+    assert not any(getattr(listeners, name) for name in NOTIFICATIONS)
     listeners.add(OnlyEnds())
-    assert [name for name in HAPPENINGS if getattr(listeners, name)] == ["ended"]
+    assert [name for name in NOTIFICATIONS if getattr(listeners, name)] == ["ended"]
 
 
 def test_several_placers_on_one_pool_all_stay_right() -> None:
-    stage, mix = Stage(8, 8, 8), RequestMix(8)
+    stage, mix = Stage(8, 8, 8), ArrivalMix(8)
     mix.learn([hp("x", gpus=gpus).task() for gpus in (1, 8)])
 
     def placers() -> list[Any]:

@@ -15,12 +15,12 @@ from gfs.core.reasons import Behind, EvictReason, NoRoom, OverQuota
     [
         (
             NoRoom("A100", 1, 8, idle=12, gap=6, slots=0),
-            "pool A100: 12 idle cards but no node has 8; largest gap 6",
+            "pool A100: 12 idle GPUs but no node has 8; largest gap 6",
         ),
-        (NoRoom("A100", 1, 2, idle=1, gap=1, slots=0), "pool A100: 1 idle card but no node has 2; largest gap 1"),
-        (NoRoom("T4", 1, 1, idle=0, gap=0, slots=0), "pool T4: no idle card"),
-        (NoRoom("T4", 1, 0.5, idle=0, gap=0, slots=0), "pool T4: no card has 0.5 free"),
-        (NoRoom("A100", 4, 8, idle=16, gap=8, slots=2), "pool A100: 16 idle cards, room for 2 of 4 pods of 8"),
+        (NoRoom("A100", 1, 2, idle=1, gap=1, slots=0), "pool A100: 1 idle GPU but no node has 2; largest gap 1"),
+        (NoRoom("T4", 1, 1, idle=0, gap=0, slots=0), "pool T4: no idle GPU"),
+        (NoRoom("T4", 1, 0.5, idle=0, gap=0, slots=0), "pool T4: no GPU has 0.5 free"),
+        (NoRoom("A100", 4, 8, idle=16, gap=8, slots=2), "pool A100: 16 idle GPUs, room for 2 of 4 pods of 8"),
         (OverQuota("A100", 35.0, 33.5, 2, 1), "pool A100: spot quota 35 for 1 h, 33.5 in use, task asks 2"),
         (Behind(hp("h7").task()), "queued behind h7, which does not fit yet"),
         (
@@ -42,7 +42,7 @@ def test_words(reason: NoRoom | OverQuota | Behind | EvictReason, text: str) -> 
 
 def test_the_largest_gap_is_named() -> None:
     story = play(nodes(8, 8), hp("a", gpus=2, lasting=50), hp("b", gpus=8, at=1, lasting=50), hp("h", gpus=8, at=10))
-    assert story.why_waited("h") == "pool A100: 6 idle cards but no node has 8; largest gap 6"
+    assert story.why_waited("h") == "pool A100: 6 idle GPUs but no node has 8; largest gap 6"
 
 
 def test_a_task_that_starts_at_once_has_no_reason() -> None:
@@ -61,7 +61,7 @@ def test_an_eviction_says_for_whom_where_out_of_how_many_and_what_was_lost() -> 
 
 def test_an_evicted_task_waits_for_a_reason_too() -> None:
     story = play(nodes(8), spot("s", gpus=8, lasting=500), hp("h", gpus=8, at=100, lasting=10))
-    assert story.why_waited("s", run=2) == "pool A100: no idle card"
+    assert story.why_waited("s", run=2) == "pool A100: no idle GPU"
 
 
 def test_closed_nodes_are_mentioned() -> None:
@@ -94,7 +94,7 @@ def test_explain_tells_the_life_of_a_task() -> None:
 def test_a_gang_of_fractions_is_not_told_that_no_card_has_room() -> None:
     # Half of the card is free: one of the two pods would fit.
     story = play(nodes(1), hp("a", gpus=0.5, lasting=100), hp("b", gpus=0.5, pods=2, at=1))
-    assert "no card has 0.5 free" not in story.why_waited("b")
+    assert "no GPU has 0.5 free" not in story.why_waited("b")
 
 
 def test_a_task_kept_out_by_closed_nodes_alone_is_told_so() -> None:

@@ -132,7 +132,7 @@ def test_fractions_of_one_card_take_cpus_each(scheduler: str) -> None:
     assert on(live.hp(0, "a", 0.25, cpus_per_pod=4.0)) == ["n0"]
     assert on(live.hp(1, "b", 0.25, cpus_per_pod=4.0)) == ["n0"]
     assert not live.hp(2, "c", 0.25, cpus_per_pod=4.0).starts
-    assert live.why("c") == "pool A100: no idle cards on n0, but 2 of 10 CPUs free, pod asks 4"
+    assert live.why("c") == "pool A100: no idle GPUs on n0, but 2 of 10 CPUs free, pod asks 4"
     live.give_up(3, "c")
     assert on(live.hp(4, "d", 0.25, cpus_per_pod=2.0)) == ["n0"]
     live.hp(5, "e", 0.25, cpus_per_pod=4.0)
@@ -176,10 +176,10 @@ def test_the_reason_says_what_is_short(scheduler: str) -> None:
     live = Live(scheduler, node("n12", 16, cpus=96.0, memory=512.0))
     live.hp(0, "a", 8, cpus_per_pod=82.0, memory_per_pod=500.0)
     live.hp(1, "h", 8, cpus_per_pod=24.0)
-    assert live.why("h") == "pool A100: 8 idle cards on n12, but 14 of 96 CPUs free, pod asks 24"
+    assert live.why("h") == "pool A100: 8 idle GPUs on n12, but 14 of 96 CPUs free, pod asks 24"
     live.give_up(1, "h")
     live.hp(2, "m", 1, memory_per_pod=32.0)
-    assert live.why("m") == "pool A100: 8 idle cards on n12, but 12 of 512 GiB memory free, pod asks 32"
+    assert live.why("m") == "pool A100: 8 idle GPUs on n12, but 12 of 512 GiB memory free, pod asks 32"
 
 
 @every_greedy_scheduler
@@ -187,7 +187,7 @@ def test_the_reason_says_that_a_node_takes_no_more_pods(scheduler: str) -> None:
     live = Live(scheduler, node("n0", pods=1))
     live.hp(0, "a")
     live.hp(1, "h")
-    assert live.why("h") == "pool A100: 7 idle cards on n0, but 1 pods run there and it takes no more"
+    assert live.why("h") == "pool A100: 7 idle GPUs on n0, but 1 pods run there and it takes no more"
 
 
 @every_greedy_scheduler
@@ -196,7 +196,7 @@ def test_the_reason_names_the_filter(scheduler: str, resources: str) -> None:
     live = Live(scheduler, node("n0", group="a"), resources=resources)
     live.hp(0, "h", node_filter=ZONE_B)
     asked = "not one of the nodes that the task asks for (zone=b)"
-    assert live.why("h") == f"pool A100: 8 idle cards on n0, but {asked}"
+    assert live.why("h") == f"pool A100: 8 idle GPUs on n0, but {asked}"
 
 
 @every_scheduler
@@ -204,9 +204,9 @@ def test_the_reason_counts_the_pods_of_a_gang_that_find_cpus(scheduler: str) -> 
     """32 CPUs do for two pods of 16, whatever cards are idle."""
     live = Live(scheduler, node("n0", cpus=32.0))
     assert not live.hp(0, "g", 1, pods=4, cpus_per_pod=16.0).starts
-    assert "8 idle cards on n0, but 32 of 32 CPUs free, pod asks 16" in live.why("g")
+    assert "8 idle GPUs on n0, but 32 of 32 CPUs free, pod asks 16" in live.why("g")
     if scheduler != "chronus":
-        assert live.why("g").startswith("pool A100: 8 idle cards, room for 2 of 4 pods of 1: ")
+        assert live.why("g").startswith("pool A100: 8 idle GPUs, room for 2 of 4 pods of 1: ")
 
 
 @pytest.mark.parametrize("scheduler", sorted(set(GREEDY) - {"lyra"}))
@@ -216,8 +216,8 @@ def test_the_reason_does_not_promise_what_evictions_cannot_bring(scheduler: str)
     live.hp(0, "a", 2, cpus_per_pod=30.0)
     live.spot(1, "s", 6, cpus_per_pod=0.0)
     live.hp(2, "h", 4, cpus_per_pod=8.0)
-    without = "without any spot task 6 cards on n0, but 2 of 32 CPUs free, pod asks 8"
-    assert live.why("h") == f"pool A100: no idle card; {without}"
+    without = "without any spot task 6 GPUs on n0, but 2 of 32 CPUs free, pod asks 8"
+    assert live.why("h") == f"pool A100: no idle GPU; {without}"
 
 
 # -- victims -------------------------------------------------------------------------------------------------
@@ -367,15 +367,15 @@ def test_one_victim_that_holds_the_cpus_makes_room_for_a_whole_gang() -> None:
     assert (evicted(plan), on(plan)) == (["cpus"], ["n0"] * 4)
 
 
-def test_nodes_are_kept_for_as_many_pods_as_their_cpus_allow() -> None:
+def test_nodes_are_reserved_for_as_many_pods_as_their_cpus_allow() -> None:
     """A spot gang of 4 pods x 16 CPUs needs two nodes of 32 CPUs, though one node has cards for all of them."""
     live = Live("gfs-plus", *(node(f"n{i}", cpus=32.0) for i in range(3)), starvation_timeout=600.0)
     for number in range(3):
         live.spot(number, f"small{number}", 1, cpus_per_pod=20.0)
     live.spot(5, "gang", 1, pods=4, cpus_per_pod=16.0)
     live.spot(900, "later", 1, cpus_per_pod=20.0)
-    kept = live.scheduler.pools["A100"].state.memory["kept nodes"]
-    assert [kept_node.name for kept_node in kept.nodes] == ["n0", "n1"]
+    reserved = live.scheduler.pools["A100"].state.memory["reserved nodes"]
+    assert [node.name for node in reserved.nodes] == ["n0", "n1"]
 
 
 # -- what could never start ----------------------------------------------------------------------------------

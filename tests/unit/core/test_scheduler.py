@@ -48,7 +48,7 @@ def test_events_in_actions_out_without_a_simulator() -> None:
     (run,) = plan.starts
     assert (run.task.name, run.start) == ("h", 130.0)
     assert [(task.name, reason.text()) for task, reason in scheduler.waiting() if reason] == [
-        ("s", "pool A100: no idle card")
+        ("s", "pool A100: no idle GPU")
     ]
     plan = scheduler.handle(130.0, [EvictionDone(plan.evictions[0].run)])
     assert plan.starts == []

@@ -32,7 +32,7 @@ from gfs.core.state import PoolState
 from gfs.domain.errors import StalePolicyError
 from gfs.domain.units import DAY, HOUR
 from gfs.forecasting.meter import SLACK, STEP, DemandMeter
-from gfs.policies.gfs.keeper import Keeper
+from gfs.policies.gfs.reservation import Reservation
 from gfs.quota.waits import SpotWaits
 
 T = TypeVar("T")
@@ -107,8 +107,8 @@ def test_a_task_cancelled_while_it_waits_leaves_no_trace(scheduler: str) -> None
     assert live.part(DemandMeter).level().sum() == 4
     assert live.part(SpotWaits).longest(0.1, 4000.0) == 0
     if scheduler == "gfs-plus":
-        assert not live.part(Keeper)._since
-        assert state.memory["kept nodes"].task is None
+        assert not live.part(Reservation)._since
+        assert state.memory["reserved nodes"].task is None
     live.tell(3020, Finished(live.run("h1")))
     plan = live.tell(3300, Tick())
     assert not plan.starts
@@ -135,19 +135,19 @@ def test_newcomers_count_when_the_pool_is_rebuilt_in_their_instant(scheduler: st
     assert live.part(DemandMeter).level().sum() == 0
 
 
-def test_nodes_kept_for_a_cancelled_task_are_given_free_at_once() -> None:
+def test_nodes_reserved_for_a_cancelled_task_are_given_free_at_once() -> None:
     live = Live(4, scheduler="gfs-plus", starvation_timeout=600.0)
     live.submit(0, spot("s1", gpus=2))
     live.submit(1, spot("big", gpus=4))
-    live.submit(1000, spot("s3", gpus=8))  # a look at who waits: the node is kept for `big`
-    kept = live.state().memory["kept nodes"]
-    assert kept.task is live.tasks["big"]
-    assert [node.name for node in kept.nodes] == ["n0"]
+    live.submit(1000, spot("s3", gpus=8))  # a look at who waits: the node is reserved for `big`
+    reserved = live.state().memory["reserved nodes"]
+    assert reserved.task is live.tasks["big"]
+    assert [node.name for node in reserved.nodes] == ["n0"]
     assert started(live.submit(1020, spot("s4", gpus=2))) == []
-    assert "kept for big" in live.waits()["s4"]
+    assert "reserved for big" in live.waits()["s4"]
     plan = live.tell(1030, Cancelled(live.tasks["big"]))
-    assert kept.task is None
-    assert not kept.nodes
+    assert reserved.task is None
+    assert not reserved.nodes
     assert started(plan) == ["s4"]
 
 

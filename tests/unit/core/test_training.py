@@ -234,13 +234,13 @@ def test_a_total_that_fails_later_is_replaced_by_the_sum_of_the_bounds() -> None
 
         return Odd(says)
 
-    online = cluster(train, quota="forecast-no-feedback", watch=watch).pools["A100"].policy.quota._demand  # type: ignore[attr-defined]
-    outlook = online.look((HOURS + 1) * HOUR)
+    online = cluster(train, quota="forecast-no-feedback", watch=watch).pools["A100"].policy.quota._forecaster  # type: ignore[attr-defined]
+    forecast = online.forecast((HOURS + 1) * HOUR)
     bound = 5 + 1.2815515655446004  # mu + z sigma at p = 0.9
-    assert outlook.total_peak(2) == pytest.approx(bound)
-    assert outlook.total_peak(2, 0.95) == pytest.approx(bound), "one organization: the sum of the bounds at p"
+    assert forecast.total_peak(2) == pytest.approx(bound)
+    assert forecast.total_peak(2, 0.95) == pytest.approx(bound), "one organization: the sum of the bounds at p"
     assert watch.failures == 0
-    assert online.look((HOURS + 1) * HOUR + 300).forecaster in ("cautious", "orglinear")
+    assert online.forecast((HOURS + 1) * HOUR + 300).forecaster in ("cautious", "orglinear")
     assert watch.failures == 1
     assert "it does not converge" in watch.problem
 

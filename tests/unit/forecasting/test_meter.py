@@ -12,11 +12,10 @@ from hypothesis import strategies as st
 from builders import hp, spot
 from gfs.core.run import End, Run
 from gfs.domain.task import Task
-from gfs.forecasting.cautious import cautious_bounds
 from gfs.forecasting.history import DemandHistory, SeriesKey
 from gfs.forecasting.meter import DemandMeter, DemandRecord
 from gfs.forecasting.naive import WEEKLY_PEAK
-from gfs.forecasting.online import OnlineForecaster
+from gfs.forecasting.online import OnlineForecaster, cautious_bounds
 
 MINUTE, HOUR = 60.0, 3600.0
 
@@ -235,11 +234,11 @@ def test_a_forecast_of_an_hour_is_not_taken_for_that_of_others(hourly: bool) -> 
     meter.submitted(task("steady", 3), 0.0)
     visits(meter, range(1))
     online = OnlineForecaster(meter, WEEKLY_PEAK, capacity=16, p=0.9, hours=2, hourly=hourly)
-    before = online.look(35 * DAY)
+    before = online.forecast(35 * DAY)
     assert before.organizations == ("lab", "visitor 0")
     assert before.upper.tolist() == [[3, 3], [0, 0]], "nothing in the last week"
     meter.submitted(task("new", 7, org="newcomer"), 35 * DAY + 300)  # the 28 days and a week are full
-    after = online.look(35 * DAY + 600)
+    after = online.forecast(35 * DAY + 600)
     assert after.organizations == ("lab", "newcomer")
     assert after.upper.tolist() == [[3, 3], [7, 7]]
 

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from gfs.forecasting.history import DemandHistory, Floats, SeriesKey
-from gfs.forecasting.orgquantile.estimator import OrgQuantileEstimator, OrgQuantilePredictor
-from gfs.forecasting.orgquantile.outcome import OrgQuantileForecast
+from gfs.forecasting.orgquantile.estimator import OrgQuantileEstimator, OrgQuantileForecast, OrgQuantilePredictor
 
 HOURS = 60 * 24
 
@@ -49,12 +48,12 @@ def test_it_knows_the_day_better_than_the_last_value(history: DemandHistory, fit
     model, last, covered, peaks, totals = [], [], [], [], []
     for origin in range(1200, 1430):
         forecast = fitted.predict(history.until(origin), 4)
-        came = history.gpus[:, origin : origin + 4]
-        model.append(np.abs(forecast.mean() - came).mean())
-        last.append(np.abs(history.gpus[:, [origin - 1]] - came).mean())
-        covered.append((came <= forecast.quantile(0.95)).mean())
-        peaks.append((came.max(axis=1) <= forecast.peak_quantile(0.95, 4)).mean())
-        totals.append(came.sum(axis=0).max() <= forecast.total_peak_quantile(0.95, 4, [0, 1, 2]))
+        actual = history.gpus[:, origin : origin + 4]
+        model.append(np.abs(forecast.mean() - actual).mean())
+        last.append(np.abs(history.gpus[:, [origin - 1]] - actual).mean())
+        covered.append((actual <= forecast.quantile(0.95)).mean())
+        peaks.append((actual.max(axis=1) <= forecast.peak_quantile(0.95, 4)).mean())
+        totals.append(actual.sum(axis=0).max() <= forecast.total_peak_quantile(0.95, 4, [0, 1, 2]))
     assert np.mean(model) < 0.6 * np.mean(
         last
     )  # the noise alone makes 0.8 * 8 of the 13 GPUs and more of the last value
@@ -79,7 +78,7 @@ def test_any_probability_and_no_crossing(history: DemandHistory, fitted: OrgQuan
 
 
 def test_rolled_is_fresh(history: DemandHistory, fitted: OrgQuantilePredictor) -> None:
-    """However the predictor came to an hour, it says the same, byte for byte."""
+    """However the predictor actual to an hour, it says the same, byte for byte."""
     late = demand(daily(1), np.where(np.arange(HOURS) < 1210, 0.0, daily(2)), daily(3), first=(0, 1210, 0))
     for known in (history, late):
         rolled = OrgQuantileEstimator().fit(known.until(1200))
@@ -95,8 +94,8 @@ def test_rolled_is_fresh(history: DemandHistory, fitted: OrgQuantilePredictor) -
         assert numbers(forecast) == expected  # what was handed out stays what it is
 
 
-def test_an_older_track_forgets() -> None:
-    """A track rolled for longer than it looks back is the one begun later."""
+def test_an_older_log_forgets() -> None:
+    """A log rolled for longer than it looks back is the same as one begun later."""
     series = demand(daily(5, 2400), daily(6, 2400))
     rolled = OrgQuantileEstimator().fit(series.until(1000))
     for origin in range(1000, 2300):

@@ -7,7 +7,6 @@ import pytest
 from scipy.optimize import linprog
 
 from gfs.forecasting.history import DemandHistory, Floats, SeriesKey
-from gfs.forecasting.orgquantile.bands import Bands
 from gfs.forecasting.orgquantile.calibration import CURVE, NORMAL_CURVE, PRIOR, Scores, curve_at, curve_of
 from gfs.forecasting.orgquantile.features import (
     COUNT,
@@ -16,14 +15,12 @@ from gfs.forecasting.orgquantile.features import (
     calendar_from,
     calendar_of,
     features_of,
-    padded,
 )
-from gfs.forecasting.orgquantile.gate import PARTS, START, Gate, counted
-from gfs.forecasting.orgquantile.model import Training, fit_coefficients
+from gfs.forecasting.orgquantile.forecast_log import PastForecasts, peak, total_peak
+from gfs.forecasting.orgquantile.mixture import FIXED_POINT, START_LOSS, Bands, ExpertWeights, fixed_point
 from gfs.forecasting.orgquantile.network import fit_network
-from gfs.forecasting.orgquantile.regression import Rows, Steps, quantile_regression, ridge
-from gfs.forecasting.orgquantile.tables import Tables, thinned
-from gfs.forecasting.orgquantile.track import Past, peak, total_peak
+from gfs.forecasting.orgquantile.regression import QuantileFit, Rows, quantile_regression, ridge_regression
+from gfs.forecasting.orgquantile.training import Training, TrainingSet, fit_coefficients, thinned
 
 
 def pinball(residual: Floats, q: float) -> float:
@@ -48,22 +45,22 @@ def test_reweighted_least_squares_comes_close_to_the_exact_quantile_regression(q
         cost, A_eq=np.hstack([x, np.eye(150), -np.eye(150)]), b_eq=y, bounds=[(None, None)] * 4 + [(0, None)] * 300
     )
     rows = rows_of(x, y)
-    how = Steps(q, penalty=0.0, steps=30, smoothing=1e-3)
+    how = QuantileFit(q, penalty=0.0, steps=30, smoothing=1e-3)
     even = np.ones(150, dtype=np.float32)
-    found = quantile_regression(rows, even, how, start=ridge(rows, even, 0.0, 4), prior=np.zeros(4))
+    found = quantile_regression(rows, even, how, start=ridge_regression(rows, even, 0.0, 4), prior=np.zeros(4))
     assert pinball(y - x @ found, q) <= 1.01 * exact.fun
 
 
 def test_a_strong_penalty_gives_the_prior() -> None:
     x = np.column_stack([np.ones(80), np.linspace(-1, 1, 80)])
-    how = Steps(0.5, penalty=1e6, steps=8, smoothing=0.05)
+    how = QuantileFit(0.5, penalty=1e6, steps=8, smoothing=0.05)
     rows, even = rows_of(x, 3 + 0 * x[:, 1]), np.ones(80, dtype=np.float32)
     found = quantile_regression(rows, even, how, start=np.zeros(2), prior=np.array([0.0, 5.0]))
     assert found == pytest.approx([3.0, 5.0], abs=0.2)  # the constant is free
 
 
 def test_the_network_learns_what_a_line_cannot() -> None:
-    """The next two hours come to |z| and 2 |z| units, z being a feature: no line beats a constant there."""
+    """The next two hours come to |z| and 2 |z| scales, z being a feature: no line beats a constant there."""
     z = np.random.default_rng(5).normal(size=6_000).astype(np.float32)
     x = np.zeros((2, COUNT, len(z)), dtype=np.float32)
     x[:, 0], x[:, 1] = 1.0, z
@@ -94,21 +91,21 @@ def test_every_hour_of_the_day_has_coefficients_of_its_own() -> None:
     series = np.where((hours % 24 >= 6) & (hours % 24 < 18), 300.0, 100.0) + noise
     history = DemandHistory((SeriesKey("a", ""),), series[None, :], np.zeros(1, dtype=np.int64))
     training = Training()
-    fits = fit_coefficients(Tables(history, 4, training.rows_of_each(1)), [history.end], training)[0]
+    fits = fit_coefficients(TrainingSet(history, 4, training.rows_of_each(1)), [history.end], training)[0]
     assert fits.hourly.shape == (24, 2, 4, COUNT)
     window = series[31 * 24 + 16 - LOOK_BACK : 31 * 24 + 16, None]  # it is 16 o'clock
     features = features_of(window, np.array([31 * 24 + 16]), calendar_from(16, 3, 4), 4)
     median = [float(fits.hourly[16 + ahead, 0, ahead] @ features.values[ahead, :, 0]) for ahead in range(4)]
-    forecast = features.anchor[0] + features.unit[0] * np.array(median)
+    forecast = features.last[0] + features.scale[0] * np.array(median)
     assert forecast == pytest.approx([300, 300, 100, 100], abs=12)
 
 
 def test_features_of_a_saw_by_hand() -> None:
-    """Demand 10, 12, 10, 12, ...: it changes by 2 an hour, which is the unit; the last value is 12."""
+    """Demand 10, 12, 10, 12, ...: it changes by 2 an hour, which is the scale; the last value is 12."""
     window = np.tile([10.0, 12.0], LOOK_BACK // 2)[:, None]
     features = features_of(window, np.array([LOOK_BACK]), calendar_from(0, 0, 2), 2)
-    assert features.anchor == pytest.approx([12.0])
-    assert features.unit == pytest.approx([2.0])
+    assert features.last == pytest.approx([12.0])
+    assert features.scale == pytest.approx([2.0])
     values = features.values[..., 0]
     assert values.shape == (2, COUNT)
     # constant; 2, 3, 4, 5, 6, 8, 12, 18 hours ago counted so that 1 is the last: 10, 12, 10, 12, 10, 10, 10, 10
@@ -139,8 +136,8 @@ def test_before_the_first_record_stands_the_first_value() -> None:
         np.array([0, 2]),
         start=10,
     )
-    assert padded(history, 8).tolist() == [[5, 5, 5, 6, 7], [9, 9, 9, 9, 9]]
-    assert padded(history, 11).tolist() == [[6, 7], [9, 9]]
+    assert history.padded(8).tolist() == [[5, 5, 5, 6, 7], [9, 9, 9, 9, 9]]
+    assert history.padded(11).tolist() == [[6, 7], [9, 9]]
 
 
 def test_conformal_rank_by_hand() -> None:
@@ -148,36 +145,36 @@ def test_conformal_rank_by_hand() -> None:
     scores = Scores.collected(np.array([[3.0, 1, 2, 9, 8, 7, 4, 6, 5, np.inf]]))
     nothing = np.zeros(len(CURVE))
     assert scores.known.tolist() == [9]
-    assert scores.reach(0.9, nothing) == pytest.approx([9 * 9 / (9 + PRIOR)])
-    assert scores.reach(0.5, nothing) == pytest.approx([9 * 5 / (9 + PRIOR)])
-    assert scores.reach(0.999, nothing) == pytest.approx([9 * 9 / (9 + PRIOR)])
+    assert scores.multiplier(0.9, nothing) == pytest.approx([9 * 9 / (9 + PRIOR)])
+    assert scores.multiplier(0.5, nothing) == pytest.approx([9 * 5 / (9 + PRIOR)])
+    assert scores.multiplier(0.999, nothing) == pytest.approx([9 * 9 / (9 + PRIOR)])
 
 
 def test_without_scores_the_general_curve_holds() -> None:
-    assert Scores.empty(2).reach(0.95, NORMAL_CURVE) == pytest.approx([1.0, 1.0])
+    assert Scores.empty(2).multiplier(0.95, NORMAL_CURVE) == pytest.approx([1.0, 1.0])
     assert curve_at(curve_of(np.linspace(0, 1, 1001)), 0.955) == pytest.approx(0.955)
     assert curve_of(np.array([1.0, np.inf])) is NORMAL_CURVE
 
 
-def test_the_gate_believes_who_was_right() -> None:
-    """Losses 100, 100, 188 with START 12: the third is 88 / 112 worse, exp(-7 * 88 / 112) = exp(-5.5)."""
-    assert START == 12
-    losses = counted(np.array([100.0, 100.0, 188.0])[:, None, None])
-    shares = Gate(sharpness=7.0, handicap=0.0).shares(losses)[:, 0, 0]
+def test_the_expert_with_the_smaller_loss_weighs_more() -> None:
+    """Losses 100, 100, 188 with START_LOSS 12: the third is 88 / 112 worse, exp(-7 * 88 / 112) = exp(-5.5)."""
+    assert START_LOSS == 12
+    losses = fixed_point(np.array([100.0, 100.0, 188.0])[:, None, None])
+    weights = ExpertWeights(sharpness=7.0, handicap=0.0).of(losses)[:, 0, 0]
     e = np.exp(-5.5)
-    assert shares == pytest.approx([1 / (2 + e), 1 / (2 + e), e / (2 + e)])
+    assert weights == pytest.approx([1 / (2 + e), 1 / (2 + e), e / (2 + e)])
 
 
-def test_the_gate_falls_back_to_the_last_value() -> None:
-    losses = counted(np.array([0.0, 30.0, 50.0])[:, None, None])
-    assert Gate().shares(losses)[0, 0, 0] == pytest.approx(1.0)
-    assert counted(np.array([0.5])) == PARTS // 2
+def test_without_losses_of_its_own_the_last_value_has_all_the_weight() -> None:
+    losses = fixed_point(np.array([0.0, 30.0, 50.0])[:, None, None])
+    assert ExpertWeights().of(losses)[0, 0, 0] == pytest.approx(1.0)
+    assert fixed_point(np.array([0.5])) == FIXED_POINT // 2
 
 
 def bands(middle: list[list[float]], width: list[list[float]]) -> Bands:
     """Of hours x series."""
     forecast = Bands.blank(*np.shape(middle))
-    forecast.middle[:], forecast.width[:], forecast.there[:] = middle, width, 1.0
+    forecast.middle[:], forecast.width[:], forecast.exists[:] = middle, width, 1.0
     return forecast
 
 
@@ -187,10 +184,10 @@ def test_peaks_and_totals_by_hand() -> None:
     assert middle.tolist() == [20, 5]
     assert width.tolist() == [3, 4]  # highest bounds 23 and 9
     assert total_peak(forecast) == (21.0, pytest.approx(np.sqrt(32)))
-    past = Past((forecast,) * 3, (np.array([10.0, 9.0]), np.array([26.0, 1.0])))
+    past = PastForecasts((forecast,) * 3, (np.array([10.0, 9.0]), np.array([26.0, 1.0])))
     assert past.peak_scores(2).ordered.tolist() == [[2.0], [1.0]]  # (26 - 20) / 3 and (9 - 5) / 4
     # sums 19 and 27: the peak is 6 above 21
     assert past.total_peak_scores([0, 1], 2).ordered[0] == pytest.approx([6 / np.sqrt(32)])
-    forecast.there[:, 0] = 0.0  # only the second was there: 9 of 5 expected, width 4
-    again = Past(past.made, past.came)  # a past remembers what it was asked
+    forecast.exists[:, 0] = 0.0  # only the second was there: 9 of 5 expected, width 4
+    again = PastForecasts(past.bands, past.actual)  # a past remembers what it was asked
     assert again.total_peak_scores([0, 1], 2).ordered[0] == pytest.approx([(27 - 5) / 4])

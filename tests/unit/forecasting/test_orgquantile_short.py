@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gfs.forecasting.cautious import cautious_bounds
 from gfs.forecasting.forecast import Predictor
 from gfs.forecasting.history import DemandHistory, Floats, SeriesKey
 from gfs.forecasting.naive import PERSISTENCE
+from gfs.forecasting.online import cautious_bounds
 from gfs.forecasting.orgquantile.estimator import OrgQuantileEstimator
 
 SHARED = Path(__file__).resolve().parents[4] / "shared/data"

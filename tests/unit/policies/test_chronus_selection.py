@@ -8,20 +8,19 @@ import numpy as np
 import pytest
 
 from builders import Draft, hp, spot
-from gfs.policies.chronus import selection
-from gfs.policies.chronus.program import Outcome, maximise
-from gfs.policies.chronus.selection import Effort, Group, Room, select
+from gfs.policies.chronus import program
+from gfs.policies.chronus.program import Capacity, Effort, Outcome, TaskGroup, maximise, select
 
 
-def room(*free: int, parts: float = 0.0, quota: dict[float, float] | None = None) -> Room:
+def room(*free: int, parts: float = 0.0, quota: dict[float, float] | None = None) -> Capacity:
     """Nodes with so many cards to lease out."""
-    return Room(lambda size: sum(cards // size for cards in free), parts, quota or {})
+    return Capacity(lambda size: sum(cards // size for cards in free), parts, quota or {})
 
 
-def group(draft: Draft, tasks: int, worth: float) -> Group:
-    """Like tasks, each worth so much per GPU."""
+def group(draft: Draft, tasks: int, worth: float) -> TaskGroup:
+    """TaskShape tasks, each worth so much per GPU."""
     task = draft.task()
-    return Group(task, tasks, worth * task.gpus)
+    return TaskGroup(task, tasks, worth * task.gpus)
 
 
 CASES = [
@@ -100,7 +99,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("groups", "space", "counts", "effort"), [c[1:] for c in CASES], ids=[c[0] for c in CASES])
-def test_the_best_set(groups: Sequence[Group], space: Room, counts: list[int], effort: Effort) -> None:
+def test_the_best_set(groups: Sequence[TaskGroup], space: Capacity, counts: list[int], effort: Effort) -> None:
     found = select(groups, space, seconds=10.0)
     assert found.counts == counts
     assert (found.gap, found.effort) == (0.0, effort)
@@ -109,8 +108,8 @@ def test_the_best_set(groups: Sequence[Group], space: Room, counts: list[int], e
 def test_of_equal_sets_the_same_is_taken_however_the_solver_works() -> None:
     # Twelve groups of equal worth for room that holds a third of them: hundreds of optima without the tie-breaker.
     groups = [group(spot(f"s{i}", gpus=size), 2, 1.0) for i, size in enumerate([3, 5, 6, 7] * 3)]
-    rows, limits = selection._constraints(groups, room(8, 8, 8, 5))
-    values = np.array([g.value for g in groups]) * selection._tie_breaker(len(groups))
+    rows, limits = program._constraints(groups, room(8, 8, 8, 5))
+    values = np.array([g.value for g in groups]) * program._tie_breaker(len(groups))
     most = np.array([g.tasks for g in groups], dtype=float)
     forwards = maximise(values, most, rows, limits, 10.0)
     backwards = maximise(values[::-1].copy(), most, rows[:, ::-1].copy(), limits, 10.0)
@@ -135,7 +134,7 @@ def test_time_runs_out_with_a_solution_at_hand(monkeypatch: pytest.MonkeyPatch) 
     # Ours by worth per GPU is 6.6. What the solver has when it stops counts only if it is better: 10.0 is, 5.0 is
     # not. The gap is measured against its bound of 10.2.
     for counts, kept, value in (([0.0, 2.0], [0, 2], 10.0), ([0.0, 1.0], [1, 0], 6.6)):
-        monkeypatch.setattr(selection, "maximise", lambda *_, c=counts: Outcome(np.array(c), 10.2, False))
+        monkeypatch.setattr(program, "maximise", lambda *_, c=counts: Outcome(np.array(c), 10.2, False))
         found = select(HARD, room(10), seconds=1.0)
         assert found.counts == kept
         assert found.gap == pytest.approx(1 - value / 10.2)

@@ -12,21 +12,21 @@ import pytest
 from builders import Draft, Stage, hp, nodes, play, spot
 from gfs.core.node import Node
 from gfs.domain.units import MICRO
-from gfs.policies.fgd.fragmentation import RequestMix
+from gfs.policies.fgd.fragmentation import ArrivalMix
 from gfs.policies.fgd.placement import FgdPlacer
 from gfs.policies.fgd.preemption import FgdPreemptor
 from gfs.policies.fgd.victims import ways
 
 
-def mix_of(counts: dict[float, int]) -> RequestMix:
+def mix_of(counts: dict[float, int]) -> ArrivalMix:
     """A mix of so many tasks of each size."""
-    mix = RequestMix(16)
+    mix = ArrivalMix(16)
     for gpus, count in counts.items():
         mix.learn([hp("x", gpus=gpus).task()] * count)
     return mix
 
 
-def f(mix: RequestMix, idle: int, *parts: float) -> float:
+def f(mix: ArrivalMix, idle: int, *parts: float) -> float:
     """F of a node in cards x tasks."""
     return mix.fragmentation(idle, [round(part * MICRO) for part in parts]) / MICRO
 
@@ -35,11 +35,11 @@ def name_of(node: Node | None) -> str | None:
     return node.name if node else None
 
 
-def chosen(stage: Stage, draft: Draft, mix: RequestMix) -> str | None:
+def chosen(stage: Stage, draft: Draft, mix: ArrivalMix) -> str | None:
     return name_of(FgdPlacer(stage.state, mix).choose(draft.task()))
 
 
-def displaced(stage: Stage, draft: Draft, mix: RequestMix) -> tuple[str, list[str]] | None:
+def displaced(stage: Stage, draft: Draft, mix: ArrivalMix) -> tuple[str, list[str]] | None:
     """Node and victims for one pod of an HP task."""
     victims = FgdPreemptor(stage.pool, mix).choose(draft.task(1000), 0.0)
     return victims and (victims.node.name, [run.task.name for run in victims.runs])
@@ -82,11 +82,11 @@ def test_two_parts_do_not_make_a_whole() -> None:
 
 
 def test_without_arrivals_nothing_is_known_and_f_is_0() -> None:
-    assert f(RequestMix(8), 5, 0.5) == 0
+    assert f(ArrivalMix(8), 5, 0.5) == 0
 
 
 def test_a_gang_counts_once_with_the_request_of_a_pod() -> None:
-    mix = RequestMix(8)
+    mix = ArrivalMix(8)
     mix.learn([spot("gang", gpus=2, pods=50).task(), hp("single", gpus=2).task()])
     assert mix.tasks == {2 * MICRO: 2}
 

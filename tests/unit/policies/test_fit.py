@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from builders import Draft, Stage, hp, spot
 from gfs.core.ports import Refuses
-from gfs.policies.fit import FitPlacer, best_fit, first_fit
+from gfs.policies.placement import FitPlacer, best_fit, first_fit
 
 
 def chosen(placer: FitPlacer, draft: Draft) -> str | None:

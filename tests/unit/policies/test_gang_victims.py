@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from builders import Stage, hp, nodes, play, spot
 from gfs.core.run import Run
+from gfs.domain.execution import since_checkpoint
 from gfs.experiments.victim_gap import least_weight
-from gfs.policies.gfs.gang_victims import CardSearch, Weights
+from gfs.policies.gfs.gang_victims import CardSearch, Weights, all_since_checkpoint
 
 EQUAL = Weights(1.0, 0.0)
 
@@ -192,3 +193,13 @@ def test_in_a_run_the_gang_goes_and_says_why() -> None:
     )
     assert story.victims() == ["gang"]
     assert story.why_evicted("gang").startswith("evicted for h on n0: chosen for 2 pods at once, lost")
+
+
+@given(
+    st.lists(st.tuples(st.floats(0, 1e7), st.floats(1, 1e6)), min_size=1, max_size=20),
+    st.floats(0, 1e7),
+)
+def test_wastes_of_all_candidates_are_those_of_each(runs: list[tuple[float, float]], now: float) -> None:
+    begun, intervals = (np.array(column) for column in zip(*runs, strict=True))
+    found = all_since_checkpoint(begun, intervals, now).tolist()
+    assert found == [since_checkpoint(start, interval, now) for start, interval in runs]

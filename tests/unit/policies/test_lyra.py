@@ -11,8 +11,7 @@ import pytest
 import builders
 from builders import Draft, Stage, hp, nodes, spot
 from gfs.core.reasons import NoRoom
-from gfs.policies.lyra.loans import LoanPlacer
-from gfs.policies.lyra.reclaim import ReclaimPreemptor
+from gfs.policies.lyra import LoanPlacer, ReclaimPreemptor
 
 play = partial(builders.play, scheduler="lyra")
 
@@ -350,24 +349,24 @@ LENT = "on loan to spot tasks"
     [
         (
             NoRoom("A100", 1, 2, idle=12, gap=5, slots=5, closed=3, why_closed=HP_HAS),
-            "pool A100: 12 idle cards, but the 3 nodes with room are in use by HP, not on loan",
+            "pool A100: 12 idle GPUs, but the 3 nodes with room are in use by HP, not on loan",
         ),
         (
             NoRoom("A100", 1, 2, idle=2, gap=2, slots=1, closed=1, why_closed=HP_HAS),
-            "pool A100: 2 idle cards, but the node with room is in use by HP, not on loan",
+            "pool A100: 2 idle GPUs, but the node with room is in use by HP, not on loan",
         ),
         (
             NoRoom("A100", 2, 2, idle=12, gap=5, slots=5, closed=3, why_closed=HP_HAS),  # one may fit elsewhere
-            "pool A100: 12 idle cards, but 3 nodes with room are in use by HP, not on loan",
+            "pool A100: 12 idle GPUs, but 3 nodes with room are in use by HP, not on loan",
         ),
         (
             NoRoom("A100", 9, 2, idle=12, gap=5, slots=5, closed=5, without_spot=8, why_closed=LENT),
-            "pool A100: 12 idle cards, room for 5 of 9 pods of 2; without any spot task 8 of 9 pods would fit;"
+            "pool A100: 12 idle GPUs, room for 5 of 9 pods of 2; without any spot task 8 of 9 pods would fit;"
             " 5 nodes with room are on loan to spot tasks",
         ),
         (
             NoRoom("A100", 1, 8, idle=12, gap=6, slots=0, why_closed=HP_HAS),
-            "pool A100: 12 idle cards but no node has 8; largest gap 6",
+            "pool A100: 12 idle GPUs but no node has 8; largest gap 6",
         ),
     ],
 )
@@ -398,8 +397,8 @@ def test_refused_nodes_are_counted_where_a_pod_would_fit() -> None:
 def test_a_spot_task_is_told_whose_the_idle_cards_are() -> None:
     story = play(nodes(8, 8), hp("a", gpus=6), hp("b", gpus=5), spot("s", gpus=2, at=10), spot("t", gpus=3, at=11))
     # 2 idle on n0, 3 on n1.
-    assert story.why_waited("s") == ("pool A100: 5 idle cards, but the 2 nodes with room are in use by HP, not on loan")
-    assert story.why_waited("t") == "pool A100: 5 idle cards, but the node with room is in use by HP, not on loan"
+    assert story.why_waited("s") == ("pool A100: 5 idle GPUs, but the 2 nodes with room are in use by HP, not on loan")
+    assert story.why_waited("t") == "pool A100: 5 idle GPUs, but the node with room is in use by HP, not on loan"
 
 
 def test_an_hp_task_is_told_what_is_on_loan() -> None:
@@ -408,7 +407,7 @@ def test_an_hp_task_is_told_what_is_on_loan() -> None:
         nodes(8, 8), hp("a", gpus=6), spot("s", gpus=4, lasting=900), hp("b", gpus=4, pods=4, at=10, lasting=10)
     )
     assert story.why_waited("b") == (
-        "pool A100: 6 idle cards, room for 1 of 4 pods of 4; without any spot task 2 of 4 pods would fit;"
+        "pool A100: 6 idle GPUs, room for 1 of 4 pods of 4; without any spot task 2 of 4 pods would fit;"
         " 1 node with room is on loan to spot tasks"
     )
 

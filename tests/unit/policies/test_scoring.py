@@ -305,7 +305,7 @@ def test_pods_of_a_gang_pack_one_after_the_other() -> None:
 def test_a_gang_starts_whole_or_not_at_all() -> None:
     story = play(nodes(4, 4), hp("h", gpus=4, lasting=50), spot("gang", gpus=4, pods=2, at=10))
     assert story.started("gang") == [50.0]
-    assert story.why_waited("gang") == "pool A100: 4 idle cards, room for 1 of 2 pods of 4"
+    assert story.why_waited("gang") == "pool A100: 4 idle GPUs, room for 1 of 2 pods of 4"
 
 
 @pytest.mark.parametrize(("sizes", "fits"), [((1, 4, 8), 3), ((4, 4, 4), 3), ((8, 8), 4), ((1, 1, 1), 0)])

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from builders import Stage, hp, nodes, play, spot
 from gfs.core.ledger import GuaranteeLedger
 from gfs.forecasting.history import SeriesKey
-from gfs.forecasting.online import DemandOutlook
+from gfs.forecasting.online import PoolForecast
 from gfs.quota.adaptive import AdaptiveQuota
 from gfs.quota.feedback import EvictionRates
 from gfs.quota.waits import SpotWaits
@@ -20,15 +20,15 @@ from gfs.quota.waits import SpotWaits
 TICK = 300.0
 
 
-class Ahead:
+class Proportional:
     """Total demand of 10 GPUs for sure and 10 more at level 1, in proportion."""
 
     keys = (SeriesKey("lab", "A100"),)
 
-    def look(self, now: float) -> DemandOutlook:
+    def forecast(self, now: float) -> PoolForecast:
         """The same at any time."""
         bounds = np.full((1, 4), 20.0)
-        return DemandOutlook(("lab",), "made up", bounds, bounds, p=0.9, forecast=self)
+        return PoolForecast(("lab",), "synthetic", bounds, bounds, p=0.9, forecast=self)
 
     def total_peak_quantile(self, p: float, hours: int, rows: Sequence[int]) -> float:
         """The same however long."""
@@ -51,7 +51,7 @@ def made(waits: bool) -> tuple[AdaptiveQuota, Given]:
     if waits:
         waiting.submitted(spot("s").task(0), -1.0)
     rates = EvictionRates(ledger), EvictionRates(ledger)
-    return AdaptiveQuota(Stage(32).pool, Ahead(), rates, waiting, p=0.9, guarantees=(1,)), ledger
+    return AdaptiveQuota(Stage(32).pool, Proportional(), rates, waiting, p=0.9, guarantees=(1,)), ledger
 
 
 def level(quota: AdaptiveQuota) -> float:
@@ -82,7 +82,7 @@ def test_without_evictions_it_falls_until_nothing_is_kept_back() -> None:
         quota.tick(i * TICK)
     assert level(quota) == 0.0
     assert quota.limit(1) == 32
-    assert quota.why(1) == "nothing is kept back, 0% of guarantees broken in a week"
+    assert quota.why(1) == "nothing is reserved, 0% of guarantees broken in a week"
 
 
 def test_it_rises_while_more_is_broken_than_promised() -> None:

@@ -13,7 +13,7 @@ from builders import Stage, hp, nodes, play, spot
 from gfs import InputError
 from gfs.core.pool import Pool
 from gfs.forecasting.history import SeriesKey
-from gfs.forecasting.online import DemandOutlook
+from gfs.forecasting.online import PoolForecast
 from gfs.quota.feedback import Signal
 from gfs.quota.forecast import ForecastQuota
 from gfs.quota.inventory import AGGREGATES, calibrated_total, independent, sum_of_peaks
@@ -31,32 +31,36 @@ class SevenAnHour:
         return 7.0 * hours
 
 
-def outlook(
+def pool_forecast(
     upper: Sequence[Sequence[float]],
     mean: Sequence[Sequence[float]] | None = None,
     forecast: SevenAnHour | None = None,
-) -> DemandOutlook:
+) -> PoolForecast:
     above = np.array(upper, dtype=float).reshape(len(upper), -1)
     below = np.array(upper if mean is None else mean, dtype=float).reshape(above.shape)
     organizations = tuple(f"org {i}" for i in range(len(upper)))
-    return DemandOutlook(organizations, "made up", below, above, p=0.9, forecast=forecast)
+    return PoolForecast(organizations, "synthetic", below, above, p=0.9, forecast=forecast)
 
 
 class Told:
     """A demand that is given, and a feedback that is given."""
 
-    def __init__(self, ahead: DemandOutlook, signal: Signal = STEADY) -> None:
+    def __init__(self, ahead: PoolForecast, signal: Signal = STEADY) -> None:
         self.ahead, self.signal = ahead, signal
 
-    def look(self, *when: float) -> DemandOutlook | Signal:
-        """The outlook at one time, the signal of a guarantee at one time."""
-        return self.ahead if len(when) == 1 else self.signal
+    def forecast(self, now: float) -> PoolForecast:
+        """The same at any time."""
+        return self.ahead
+
+    def update(self, guarantee_hours: float, now: float) -> Signal:
+        """The same for any guarantee at any time."""
+        return self.signal
 
 
 def quota(pool: Pool, told: Told, aggregate: str = "sum-of-peaks", guarantees: Sequence[float] = (1, 2, 4)):
-    made = ForecastQuota(pool, told, told, aggregate=AGGREGATES[aggregate], guarantees=guarantees)
-    made.tick(14 * 3600.0)
-    return made
+    spot_quota = ForecastQuota(pool, told, told, aggregate=AGGREGATES[aggregate], guarantees=guarantees)
+    spot_quota.tick(14 * 3600.0)
+    return spot_quota
 
 
 # -- bounds for the pool -------------------------------------------------------------------------------
@@ -64,12 +68,12 @@ def quota(pool: Pool, told: Told, aggregate: str = "sum-of-peaks", guarantees: S
 
 def test_the_papers_rule_adds_up_each_organizations_peak() -> None:
     # 1 h: 10 + 5. 2 h: max(10, 8) + max(5, 9). 4 h: max(10, 8, 12, 1) + max(5, 9, 2, 4).
-    assert sum_of_peaks(outlook([[10, 8, 12, 1], [5, 9, 2, 4]])) == [15, 19, 21, 21]
+    assert sum_of_peaks(pool_forecast([[10, 8, 12, 1], [5, 9, 2, 4]])) == [15, 19, 21, 21]
 
 
 def test_independent_organizations_add_means_and_variances() -> None:
     # Hour 1: means 10 + 20, distances 3 and 4: 30 + 5. Hour 2: 12 + 10, distances 0 and 2: 24, but the peak is 35.
-    ahead = outlook([[13, 12], [24, 12]], [[10, 12], [20, 10]])
+    ahead = pool_forecast([[13, 12], [24, 12]], [[10, 12], [20, 10]])
     assert independent(ahead) == pytest.approx([35, 35])
     # Less than the sum of peaks, which is 13 + 24.
     assert sum_of_peaks(ahead) == [37, 37]
@@ -77,12 +81,12 @@ def test_independent_organizations_add_means_and_variances() -> None:
 
 def test_a_forecaster_may_know_the_total_better() -> None:
     ahead = [[10, 8, 12, 1], [5, 9, 2, 4]]
-    assert calibrated_total(outlook(ahead, forecast=SevenAnHour())) == [7, 14, 21, 28]
-    assert calibrated_total(outlook(ahead)) == sum_of_peaks(outlook(ahead)), "one that knows only bounds"
+    assert calibrated_total(pool_forecast(ahead, forecast=SevenAnHour())) == [7, 14, 21, 28]
+    assert calibrated_total(pool_forecast(ahead)) == sum_of_peaks(pool_forecast(ahead)), "one that knows only bounds"
 
 
 def test_a_pool_nobody_wants_needs_nothing() -> None:
-    nobody = DemandOutlook((), "made up", np.zeros((0, 4)), np.zeros((0, 4)), p=0.9)
+    nobody = PoolForecast((), "synthetic", np.zeros((0, 4)), np.zeros((0, 4)), p=0.9)
     assert sum_of_peaks(nobody) == independent(nobody) == [0, 0, 0, 0]
 
 
@@ -91,21 +95,21 @@ def test_a_pool_nobody_wants_needs_nothing() -> None:
 
 def test_what_demand_leaves_of_the_pool_is_the_quota_of_each_guarantee() -> None:
     # Two nodes of 8: C = 16, all idle. Peaks over 1, 2, 4 h: 6, 8, 11.
-    made = quota(Stage(8, 8).pool, Told(outlook([[6, 8, 7, 11]])))
-    assert [made.limit(hours) for hours in (1, 2, 4)] == [10, 8, 5]
+    spot_quota = quota(Stage(8, 8).pool, Told(pool_forecast([[6, 8, 7, 11]])))
+    assert [spot_quota.limit(hours) for hours in (1, 2, 4)] == [10, 8, 5]
 
 
 def test_demand_above_capacity_leaves_nothing() -> None:
-    made = quota(Stage(8).pool, Told(outlook([[6, 9, 9, 9]])))
-    assert [made.limit(hours) for hours in (1, 2)] == [2, 0]
-    assert made.rows()[1].inventory == 0  # not below
-    assert made.rows()[1].demand == 9
+    spot_quota = quota(Stage(8).pool, Told(pool_forecast([[6, 9, 9, 9]])))
+    assert [spot_quota.limit(hours) for hours in (1, 2)] == [2, 0]
+    assert spot_quota.rows()[1].inventory == 0  # not below
+    assert spot_quota.rows()[1].demand == 9
 
 
 def test_eta_scales_the_inventory() -> None:
-    made = quota(Stage(8, 8).pool, Told(outlook([[6, 6, 6, 6]]), Signal(0.5, 0.2, 0.0)))
-    assert made.limit(1) == 5
-    assert (made.rows()[0].inventory, made.rows()[0].eta, made.rows()[0].quota) == (10, 0.5, 5)
+    spot_quota = quota(Stage(8, 8).pool, Told(pool_forecast([[6, 6, 6, 6]]), Signal(0.5, 0.2, 0.0)))
+    assert spot_quota.limit(1) == 5
+    assert (spot_quota.rows()[0].inventory, spot_quota.rows()[0].eta, spot_quota.rows()[0].quota) == (10, 0.5, 5)
 
 
 def test_never_more_than_what_is_idle_or_spot_already() -> None:
@@ -114,37 +118,37 @@ def test_never_more_than_what_is_idle_or_spot_already() -> None:
     stage.holds("n1", spot("a", gpus=2, hours=1))
     stage.holds("n1", spot("b", gpus=3, hours=4))
     # S0 = 3. Sa = 5 for 1 h, 3 for 2 h and 4 h. f = 16 - 8 = 8, doubled.
-    made = quota(stage.pool, Told(outlook([[8, 8, 8, 8]]), Signal(2.0, 0.0, 0.0)))
-    assert [made.limit(hours) for hours in (1, 2, 4)] == [8, 6, 6]
+    spot_quota = quota(stage.pool, Told(pool_forecast([[8, 8, 8, 8]]), Signal(2.0, 0.0, 0.0)))
+    assert [spot_quota.limit(hours) for hours in (1, 2, 4)] == [8, 6, 6]
 
 
 def test_a_pool_with_one_node() -> None:
-    assert quota(Stage(1).pool, Told(outlook([[0, 0, 0, 1]]))).limit(1) == 1
-    assert quota(Stage(1).pool, Told(outlook([[0, 0, 0, 1]]))).limit(4) == 0
+    assert quota(Stage(1).pool, Told(pool_forecast([[0, 0, 0, 1]]))).limit(1) == 1
+    assert quota(Stage(1).pool, Told(pool_forecast([[0, 0, 0, 1]]))).limit(4) == 0
 
 
 def test_there_is_no_quota_before_the_first_tick() -> None:
-    told = Told(outlook([[0, 0, 0, 0]]))
-    made = ForecastQuota(Stage(8).pool, told, told, aggregate=sum_of_peaks, guarantees=(1,))
-    assert made.limit(1) == 0
-    assert not made.rows()
-    assert made.why(1) == "no forecast yet"
+    told = Told(pool_forecast([[0, 0, 0, 0]]))
+    spot_quota = ForecastQuota(Stage(8).pool, told, told, aggregate=sum_of_peaks, guarantees=(1,))
+    assert spot_quota.limit(1) == 0
+    assert not spot_quota.rows()
+    assert spot_quota.why(1) == "no forecast yet"
 
 
 def test_a_guarantee_of_another_length_counts_as_the_next_longer_one() -> None:
-    made = quota(Stage(8, 8).pool, Told(outlook([[6, 8, 7, 11]])))
-    assert made.limit(0.5) == 10
-    assert made.limit(1.5) == 8
-    assert made.limit(3) == made.limit(24) == 5
+    spot_quota = quota(Stage(8, 8).pool, Told(pool_forecast([[6, 8, 7, 11]])))
+    assert spot_quota.limit(0.5) == 10
+    assert spot_quota.limit(1.5) == 8
+    assert spot_quota.limit(3) == spot_quota.limit(24) == 5
 
 
 def test_a_guarantee_of_part_of_an_hour_covers_the_whole_hour() -> None:
-    made = quota(Stage(8, 8).pool, Told(outlook([[6, 8, 7, 11]])), guarantees=(0.5, 1.5))
-    assert (made.limit(0.5), made.limit(1.5)) == (10, 8)
+    spot_quota = quota(Stage(8, 8).pool, Told(pool_forecast([[6, 8, 7, 11]])), guarantees=(0.5, 1.5))
+    assert (spot_quota.limit(0.5), spot_quota.limit(1.5)) == (10, 8)
 
 
 def test_every_number_that_led_to_it_can_be_read_back() -> None:
-    told = Told(outlook([[600, 794], [1310, 1200]], mean=[[500, 600], [1100, 950]]), Signal(0.82, 0.14, 4000.0))
+    told = Told(pool_forecast([[600, 794], [1310, 1200]], mean=[[500, 600], [1100, 950]]), Signal(0.82, 0.14, 4000.0))
     (row,) = quota(Stage(*[8] * 300).pool, told, guarantees=(2,)).rows()
     assert row._asdict() == {
         "guarantee_hours": 2,
@@ -154,7 +158,7 @@ def test_every_number_that_led_to_it_can_be_read_back() -> None:
         "demand": 2104,
         "eviction_rate": 0.14,
         "longest_wait": 4000.0,
-        "forecaster": "made up",
+        "forecaster": "synthetic",
         "organization": "org 1",
         "organization_demand": 1310,
         "peak_hour": 2,  # 794 + 1200 against 600 + 1310
@@ -163,14 +167,14 @@ def test_every_number_that_led_to_it_can_be_read_back() -> None:
 
 
 def test_it_explains_itself() -> None:
-    told = Told(outlook([[600, 794], [1310, 1200]]), Signal(0.82, 0.14, 4000.0))
-    made = quota(Stage(*[8] * 300).pool, told, guarantees=(1, 2))
-    assert made.why(2) == "forecast peak 2,104 at 15:00 (org 1: 1,310), eta 0.82 after 14% evictions"
-    assert made.why(1) == "forecast peak 1,910 at 14:00 (org 1: 1,310), eta 0.82 after 14% evictions"
+    told = Told(pool_forecast([[600, 794], [1310, 1200]]), Signal(0.82, 0.14, 4000.0))
+    spot_quota = quota(Stage(*[8] * 300).pool, told, guarantees=(1, 2))
+    assert spot_quota.why(2) == "forecast peak 2,104 at 15:00 (org 1: 1,310), eta 0.82 after 14% evictions"
+    assert spot_quota.why(1) == "forecast peak 1,910 at 14:00 (org 1: 1,310), eta 0.82 after 14% evictions"
     stage = Stage(8)
     stage.holds("n0", hp("h", gpus=6))
-    calm = quota(stage.pool, Told(outlook([[1, 1]])), guarantees=(1,))
-    assert calm.why(1) == "forecast peak 1 at 14:00 (org 0: 1), eta 1.00, 2 cards not held by HP"
+    calm = quota(stage.pool, Told(pool_forecast([[1, 1]])), guarantees=(1,))
+    assert calm.why(1) == "forecast peak 1 at 14:00 (org 0: 1), eta 1.00, 2 GPUs not held by HP"
 
 
 @given(
@@ -185,10 +189,12 @@ def test_never_negative_and_never_above_idle_and_spot(
     stage = Stage(size)
     if 0 < held <= size:
         stage.holds("n0", spot("s", gpus=held, hours=2))
-    made = quota(stage.pool, Told(outlook(upper) if upper else outlook([[0] * 4]), Signal(eta, 0.0, 0.0)))
+    spot_quota = quota(
+        stage.pool, Told(pool_forecast(upper) if upper else pool_forecast([[0] * 4]), Signal(eta, 0.0, 0.0))
+    )
     for hours in (1, 2, 4):
         idle_and_spot = stage.pool.idle + stage.pool.spot_held(hours) / 1e6
-        assert 0 <= made.limit(hours) <= idle_and_spot
+        assert 0 <= spot_quota.limit(hours) <= idle_and_spot
 
 
 # -- in a run ------------------------------------------------------------------------------------------

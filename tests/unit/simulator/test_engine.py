@@ -220,7 +220,7 @@ def test_a_long_gap_between_arrivals_is_not_being_stuck() -> None:
 def test_a_stuck_task_says_why_it_is_stuck_now() -> None:
     with pytest.raises(StuckError) as error:
         play_unchecked(nodes(4), hp("fine", gpus=4), hp("gang", gpus=4, pods=2))
-    assert "no idle card" not in str(error.value)  # the cluster is empty by then
+    assert "no idle GPU" not in str(error.value)  # the cluster is empty by then
 
 
 @pytest.mark.parametrize("scheduler", sorted(SCHEDULERS))
@@ -244,14 +244,14 @@ def test_the_advice_for_nodes_that_stay_closed_is_to_open_them(scheduler: str) -
 def test_the_advice_for_too_many_cards_is_to_take_the_task_out(scheduler: str) -> None:
     with pytest.raises(StuckError) as error:
         play_unchecked(nodes(4), hp("gang", gpus=4, pods=2), scheduler=scheduler)
-    assert str(error.value).endswith("Take tasks that need more cards than there are out of the trace.")
+    assert str(error.value).endswith("Take tasks that need more GPUs than there are out of the trace.")
 
 
 def test_the_advice_fits_each_cause_and_names_several() -> None:
     quota = OverQuota("A100", 4.0, 0.0, 8, 1)
-    cpus = NoRoom("A100", 1, 1, idle=8, gap=8, slots=0, short="8 idle cards on n0, but 1 of 96 CPUs free, pod asks 2")
+    cpus = NoRoom("A100", 1, 1, idle=8, gap=8, slots=0, short="8 idle GPUs on n0, but 1 of 96 CPUs free, pod asks 2")
     raise_it = "here the spot quota is the reason, raise it (for example --set quota_share=0.5, or quota=none)"
-    correct = "here CPUs or memory are short, correct cpu_request or cpu_num, or count cards only (resources=off)"
+    correct = "here CPUs or memory are short, correct cpu_request or cpu_num, or count GPUs only (resources=off)"
     assert stuck_advice([quota], closed=0) == f"W{raise_it}."
     assert stuck_advice([cpus], closed=0) == f"W{correct}."
     assert stuck_advice([quota, cpus], closed=0) == f"W{raise_it}; w{correct}."

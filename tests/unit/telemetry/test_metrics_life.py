@@ -8,7 +8,7 @@ import pytest
 from gfs.domain.errors import InputError
 from gfs.telemetry.metrics_life import TaskStep, task_life
 
-WAITED = "pool A100: no node has 8 idle cards"
+WAITED = "pool A100: no node has 8 idle GPUs"
 LOST = "evicted for h1 on n0"
 
 

@@ -30,7 +30,7 @@ import numpy as np
 import pytest
 
 from builders import Draft, hp, spot, workload
-from gfs.core.lease_reasons import LEASE_END
+from gfs.core.reasons import LEASE_END
 from gfs.domain.errors import InputError
 from gfs.domain.execution import ExecutionRules
 from gfs.domain.node import NodeSpec

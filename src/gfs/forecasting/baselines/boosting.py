@@ -16,7 +16,6 @@ from gfs.forecasting.forecast import Forecast, Predictor
 from gfs.forecasting.history import DemandHistory, Floats
 from gfs.forecasting.naive import PERSISTENCE
 from gfs.forecasting.orglinear.estimator import YOUNG
-from gfs.forecasting.orgquantile.features import padded
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +50,7 @@ class LightGbmEstimator:
             if not len(columns):
                 continue
             one = history.only([int(row)])
-            window = sliding_window_view(padded(one, history.start - LOOK_BACK)[0], LOOK_BACK)[columns]
+            window = sliding_window_view(one.padded(history.start - LOOK_BACK)[0], LOOK_BACK)[columns]
             rows = rows_of(window, history, history.start + columns, self.horizon)
             came = one.gpus[0][columns[:, None] + np.arange(self.horizon)]
             target = (came - rows.anchor[:, None]) / rows.unit[:, None]
@@ -97,7 +96,7 @@ class LightGbmPredictor:
         moving = np.flatnonzero(changes(history))
         if len(moving):
             some = history.only(moving.tolist())
-            window = padded(some, history.end - LOOK_BACK)[:, -LOOK_BACK:]
+            window = some.padded(history.end - LOOK_BACK)[:, -LOOK_BACK:]
             rows = rows_of(window, history, np.full(len(moving), history.end), horizon)
             features = rows.values.reshape(len(moving) * horizon, -1)
             said = np.stack([booster.predict(features, num_threads=1) for booster in self.boosters])

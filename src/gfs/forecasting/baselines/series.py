@@ -11,7 +11,6 @@ from numpy.lib.stride_tricks import sliding_window_view
 from gfs.forecasting.history import DAY_HOURS, WEEK_HOURS, DemandHistory, Floats, Ints, SeriesKey, hour_of_day
 from gfs.forecasting.orglinear.estimator import YOUNG
 from gfs.forecasting.orglinear.units import scale_of
-from gfs.forecasting.orgquantile.features import padded
 
 Singles = npt.NDArray[np.float32]
 Bools = npt.NDArray[np.bool_]
@@ -68,7 +67,7 @@ def calendar_of(history: DemandHistory, hours: Ints) -> Singles:
 
 def window_of(history: DemandHistory, mean: Floats, spread: Floats, window: int) -> Singles:
     """The last hours of each series, standardised; before its first record a series has that value."""
-    known = padded(history, history.end - window)
+    known = history.padded(history.end - window)
     scaled: Singles = ((known - mean[:, None]) / spread[:, None]).astype(np.float32)
     return scaled
 
@@ -79,7 +78,7 @@ class Cases:
     def __init__(self, history: DemandHistory, scales: Scales, window: int, horizon: int) -> None:
         mean, spread, _ = scales.of(history)
         since = history.start - window
-        scaled = ((padded(history, since) - mean[:, None]) / spread[:, None]).astype(np.float32)
+        scaled = ((history.padded(since) - mean[:, None]) / spread[:, None]).astype(np.float32)
         self._values = sliding_window_view(scaled, window + horizon, axis=1)
         hours = np.arange(since, history.end)
         self._calendar = sliding_window_view(calendar_of(history, hours), window + horizon, axis=0)

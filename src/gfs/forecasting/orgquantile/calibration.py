@@ -5,7 +5,7 @@ probability p is middle + width * c(p), where c(p) is the ceil(p * (n + 1))-th s
 highest if there are too few). The scores of all hours ahead count together: their widths are fitted apart already,
 and four times the scores say more about a tail. c is mixed with the curve of all organizations known from fitting,
 as if that were `PRIOR` more scores: it carries organizations that have few of their own. The scores of the last
-week count once more on their own, so that bounds follow demand that grows calmer or wilder. c grows with p, so
+week count once more on their own, so that bounds follow demand that becomes calmer or wilder. c grows with p, so
 bounds never cross.
 """
 
@@ -13,12 +13,11 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from dataclasses import dataclass, field
-from typing import Protocol
 
 import numpy as np
 from scipy.special import ndtri
 
-from gfs.forecasting.history import Floats, Ints
+from gfs.forecasting.history import DAY_HOURS, WEEK_HOURS, Floats, Ints
 from gfs.forecasting.orgquantile.features import Single
 
 SCORE = np.float32
@@ -27,10 +26,18 @@ PRIOR = 200
 RECENT_SHARE = 0.3
 """Of the last week's own c(p) in that of bounds for an hour."""
 CURVE = np.concatenate([np.linspace(0.0, 0.98, 99), np.linspace(0.981, 1.0, 20)])
-"""Probabilities at which the curve of all organizations is kept; between them it is straight."""
-_PLACES: list[float] = CURVE.tolist()
+"""Probabilities at which the curve of all organizations is kept; between them it is linear."""
+_PROBABILITIES: list[float] = CURVE.tolist()
 NORMAL_CURVE: Floats = ndtri(np.clip(CURVE, 0.001, 0.999)) / ndtri(0.95)
 """What is assumed without any score: a normal distribution whose 0.95 bound lies one width above the middle."""
+
+VOLATILE_HOURS = 2 * DAY_HOURS
+PRIOR_HOURS = DAY_HOURS
+"""Hours of the week's mean error that count beside the recent ones."""
+LARGEST_ERROR = 3.0
+"""Widths: larger errors count as this, or one jump would make two days volatile."""
+SMALLEST_ERROR = 1e-6
+"""Widths: a series with a smaller mean error is not stretched."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -39,8 +46,8 @@ class Scores:
 
     ordered: Single
     known: Ints
-    reaches: dict[float, tuple[Floats, Floats]] = field(default_factory=dict)
-    """Probability -> the curve and c(p) that were worked out already: scores serve for some hours."""
+    multipliers: dict[float, tuple[Floats, Floats]] = field(default_factory=dict)
+    """Probability -> the curve and c(p), if computed before: scores serve for some hours."""
 
     @classmethod
     def empty(cls, targets: int) -> Scores:
@@ -54,37 +61,29 @@ class Scores:
         ordered.sort(axis=1)
         return cls(ordered, np.isfinite(ordered).sum(axis=1))
 
-    def reach(self, p: float, curve: Floats) -> Floats:
+    def multiplier(self, p: float, curve: Floats) -> Floats:
         """c(p): how many widths above the middle the bound lies; `curve` is that of all organizations."""
-        known = self.reaches.get(p)
+        known = self.multipliers.get(p)
         if known is not None and known[0] is curve:
             return known[1]
         rank = np.minimum(np.ceil(p * (self.known + 1) - 1e-9).astype(np.int64), self.known)
         own = self.ordered[np.arange(len(rank)), np.maximum(rank - 1, 0)]
         own = np.where(self.known > 0, own, 0.0)
-        reach: Floats = (self.known * own + PRIOR * curve_at(curve, p)) / (self.known + PRIOR)
-        self.reaches[p] = curve, reach
-        return reach
+        multiplier: Floats = (self.known * own + PRIOR * curve_at(curve, p)) / (self.known + PRIOR)
+        self.multipliers[p] = curve, multiplier
+        return multiplier
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Weighed:
-    """Scores of some weeks, of which the last one counts once more on its own: demand grows calmer or wilder."""
+class RecencyWeighted:
+    """Scores of some weeks, of which the last week counts once more on its own."""
 
     all: Scores
     recent: Scores
 
-    def reach(self, p: float, curve: Floats) -> Floats:
-        """The mean of both, mostly of all."""
-        return (1 - RECENT_SHARE) * self.all.reach(p, curve) + RECENT_SHARE * self.recent.reach(p, curve)
-
-
-class Calibration(Protocol):
-    """What says how far bounds lie from the middle."""
-
-    def reach(self, p: float, curve: Floats) -> Floats:
-        """How many widths above the middle the bound of probability p lies, per target."""
-        ...
+    def multiplier(self, p: float, curve: Floats) -> Floats:
+        """The weighted mean of both."""
+        return (1 - RECENT_SHARE) * self.all.multiplier(p, curve) + RECENT_SHARE * self.recent.multiplier(p, curve)
 
 
 def curve_of(scores: Floats) -> Floats:
@@ -98,7 +97,36 @@ def curve_of(scores: Floats) -> Floats:
 
 def curve_at(curve: Floats, p: float) -> Floats:
     """The curve's value at p: ... x places -> ..."""
-    right = min(max(bisect_left(_PLACES, p), 1), len(_PLACES) - 1)
-    share = (p - _PLACES[right - 1]) / (_PLACES[right] - _PLACES[right - 1])
+    right = min(max(bisect_left(_PROBABILITIES, p), 1), len(_PROBABILITIES) - 1)
+    share = (p - _PROBABILITIES[right - 1]) / (_PROBABILITIES[right] - _PROBABILITIES[right - 1])
     value: Floats = (1 - share) * curve[..., right - 1] + share * curve[..., right]
     return value
+
+
+class Volatility:
+    """Whether the last two days were more volatile than the week: calm and volatile days come in rows.
+
+    The error of an hour is its distance from the middles forecast for it, in fitted widths. Widths are stretched by
+    sqrt((sum of the errors of 48 hours + 24 w) / ((48 + 24) w)), where w is the mean error of the week: between 0.58
+    (two days exactly as forecast) and about 1.67 times what was fitted.
+    """
+
+    def __init__(self, series: int) -> None:
+        self._errors = np.zeros((WEEK_HOURS, series))
+        self._known = np.zeros((WEEK_HOURS, series))
+
+    def note(self, hour: int, error: Floats) -> None:
+        """The errors of an hour: hours ahead x series, infinity where nothing was scored."""
+        known = np.isfinite(error).all(axis=0)
+        size = np.minimum(np.abs(error), LARGEST_ERROR).mean(axis=0)
+        self._known[hour % WEEK_HOURS] = known
+        self._errors[hour % WEEK_HOURS] = np.where(known, size, 0.0)
+
+    def stretch(self, hour: int) -> Floats:
+        """By what widths are multiplied, per series, the last noted hour being this one."""
+        recent = (hour - np.arange(VOLATILE_HOURS)) % WEEK_HOURS
+        error, known = self._errors[recent].sum(axis=0), self._known[recent].sum(axis=0)
+        usual = self._errors.sum(axis=0) / np.maximum(self._known.sum(axis=0), 1.0)
+        ratio = (error + PRIOR_HOURS * usual) / ((known + PRIOR_HOURS) * np.maximum(usual, SMALLEST_ERROR))
+        stretch: Floats = np.sqrt(np.where(usual > SMALLEST_ERROR, ratio, 1.0))
+        return stretch

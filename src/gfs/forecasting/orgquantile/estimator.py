@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
-from gfs.forecasting.history import WEEK_HOURS, DemandHistory, Floats
-from gfs.forecasting.orgquantile.bands import Mixture, held_out_scores
-from gfs.forecasting.orgquantile.calibration import curve_of
-from gfs.forecasting.orgquantile.features import LOOK_BACK, padded
-from gfs.forecasting.orgquantile.gate import Gate
-from gfs.forecasting.orgquantile.model import Coefficients, Training, fit_coefficients
-from gfs.forecasting.orgquantile.outcome import Curves, OrgQuantileForecast
-from gfs.forecasting.orgquantile.rise import Rises, rises_of, shifted
-from gfs.forecasting.orgquantile.tables import Tables
-from gfs.forecasting.orgquantile.track import COMPARED, KEPT, Track, replay_hours
-from gfs.forecasting.orgquantile.window import Window
+from gfs.forecasting.forecast import ForecastRepr
+from gfs.forecasting.history import WEEK_HOURS, DemandHistory, Floats, SeriesKey
+from gfs.forecasting.orgquantile.calibration import RecencyWeighted, Scores, curve_at, curve_of
+from gfs.forecasting.orgquantile.features import LOOK_BACK, RollingWindow
+from gfs.forecasting.orgquantile.forecast_log import (
+    COMPARED_HOURS,
+    SCORED_HOURS,
+    ForecastLog,
+    PastForecasts,
+    peak,
+    replay_hours,
+    total_peak,
+)
+from gfs.forecasting.orgquantile.level_shift import Booleans, GrowthRatios, level_shifted
+from gfs.forecasting.orgquantile.mixture import Bands, ExpertWeights, Mixture, held_out_scores
+from gfs.forecasting.orgquantile.training import Coefficients, Training, TrainingSet, fit_coefficients
 
 LARGEST_HELD_OUT = 0.3
-"""Share of the history: so much at most is kept from the model that the fitting itself is judged by."""
+"""Share of the history: so much at most is held out to judge the fitting itself."""
 YOUNG_HOURS = WEEK_HOURS
 """A series with fewer hours is new."""
 
@@ -32,70 +39,64 @@ class OrgQuantileEstimator:
     horizon: int = 4
     """Hours ahead that are fitted; a forecast may ask for more."""
     training: Training = field(default_factory=Training)
-    gate: Gate = field(default_factory=Gate)
+    expert_weights: ExpertWeights = field(default_factory=ExpertWeights)
     name: str = "orgquantile"
 
     def fit(self, history: DemandHistory) -> OrgQuantilePredictor:
         """Learn from the history."""
-        held_out = min(KEPT + COMPARED, 1 + int(LARGEST_HELD_OUT * history.hours))
+        held_out = min(SCORED_HOURS + COMPARED_HOURS, 1 + int(LARGEST_HELD_OUT * history.hours))
         cut = history.end - held_out
-        tables = Tables(history, self.horizon, self.training.rows_of_each(len(history.keys)))
-        rehearsal, final = fit_coefficients(tables, [cut, history.end], self.training)
-        hours, top = held_out_scores(tables, rehearsal.hourly, cut)
-        curves = Curves(curve_of(hours), curve_of(top))
-        return OrgQuantilePredictor(self, rehearsal, final, history.end, curves, rises_of(history, self.horizon))
+        rows = TrainingSet(history, self.horizon, self.training.rows_of_each(len(history.keys)))
+        earlier, final = fit_coefficients(rows, [cut, history.end], self.training)
+        hours, peaks = held_out_scores(rows, earlier.hourly, cut)
+        curves = Curves(curve_of(hours), curve_of(peaks))
+        growth = GrowthRatios.learned(history, self.horizon)
+        return OrgQuantilePredictor(self, earlier, final, history.end, curves, growth)
 
 
 class OrgQuantilePredictor:
-    """The fitted coefficients, and a track of past forecasts that is kept while histories continue one another.
+    """The fitted coefficients, and a log of past forecasts that is kept while histories continue one another.
 
     Forecasts of hours before the end of fitting, needed for their scores, are made by the model that did not see
-    them. What was asked before changes how long a forecast takes, never what it says.
+    them. What was asked before changes how long a forecast takes, never the forecast.
     """
 
     def __init__(
         self,
         estimator: OrgQuantileEstimator,
-        rehearsal: Coefficients,
+        earlier: Coefficients,
         final: Coefficients,
         fitted_until: int,
         curves: Curves,
-        rises: Rises,
+        growth: GrowthRatios,
     ) -> None:
         self._estimator = estimator
-        self._rehearsal, self._final = rehearsal, final
+        self._coefficients = earlier, final
         self._fitted_until = fitted_until
-        self._curves, self._rises = curves, rises
+        self._curves, self._growth = curves, growth
         self._seen: DemandHistory | None = None
-        self._hours: Window
+        self._window: RollingWindow
         self._reach = LOOK_BACK + replay_hours(estimator.horizon)
 
     def predict(self, history: DemandHistory, hours: int) -> OrgQuantileForecast:
         """Forecast the hours after the history."""
         self._follow(history)
-        track, bands = self._track, self._track.bands()
-        if hours <= track.horizon:
-            bands = bands.first(hours)
+        log, window = self._log, self._window.hours
+        if hours <= log.horizon:
+            bands = Bands(log.bands().sheet[:, :hours])
         else:
-            bands = self._mixture(history.end).bands(track.known(self._window), history.end, history, hours)
-        unsettled = (history.hours - history.first < YOUNG_HOURS) | shifted(self._window, track.alarmed)
+            bands = self._mixture(history.end).bands(log.known(window), history.end, history, hours)
+        unsettled = (history.hours - history.first < YOUNG_HOURS) | level_shifted(window, log.alarmed)
+        past = log.past()
         return OrgQuantileForecast(
-            history.keys,
-            bands,
-            track.scores,
-            track.peaks,
-            track.furthest,
-            track.past(),
-            self._curves,
-            self._rises_of_series,
-            unsettled,
+            history.keys, bands, log.scores, log.peaks, log.cap, past, self._curves, self._growth_of_series, unsettled
         )
 
     def _mixture(self, hour: int) -> Mixture:
-        return self._later if hour >= self._fitted_until else self._earlier
+        return self._mixtures[int(hour >= self._fitted_until)]
 
     def _follow(self, history: DemandHistory) -> None:
-        """Bring the track to the end of the history, from where it stands if that is part of it."""
+        """Bring the log to the end of the history, from where it stands if that is part of it."""
         horizon = self._estimator.horizon
         seen = self._seen
         if seen is not None and _continues(seen, history, self._reach):
@@ -103,14 +104,13 @@ class OrgQuantilePredictor:
                 self._replay(history, seen.end + 1)
             else:
                 for hour in range(seen.end + 1, history.end + 1):
-                    self._hours.append(history.gpus[:, hour - 1 - history.start])
+                    self._window.append(history.gpus[:, hour - 1 - history.start])
                     self._advance(history, hour)
         else:
-            gate = self._estimator.gate
-            self._earlier = Mixture.of(self._rehearsal, history.keys, gate)
-            self._later = Mixture.of(self._final, history.keys, gate)
-            self._rises_of_series = self._rises.of(history.keys)
-            self._track = Track(len(history.keys), horizon)
+            weights = self._estimator.expert_weights
+            self._mixtures = [Mixture.of(fitted, history.keys, weights) for fitted in self._coefficients]
+            self._growth_of_series = self._growth.of(history.keys)
+            self._log = ForecastLog(len(history.keys), horizon)
             self._replay(history, min(max(history.start + 1, history.end - replay_hours(horizon)), history.end))
         self._seen = history
 
@@ -118,19 +118,18 @@ class OrgQuantilePredictor:
         """One origin after the other, from the hour `begin` on."""
         if begin > history.end:
             return
-        known = padded(history, begin - LOOK_BACK).T
-        self._hours = Window(known[:LOOK_BACK])
+        known = history.padded(begin - LOOK_BACK).T
+        self._window = RollingWindow(known[:LOOK_BACK])
         self._advance(history, begin)
         for hour in range(begin + 1, history.end + 1):
-            self._hours.append(known[hour - begin + LOOK_BACK - 1])
+            self._window.append(known[hour - begin + LOOK_BACK - 1])
             self._advance(history, hour)
 
     def _advance(self, history: DemandHistory, hour: int) -> None:
         """To the origin at this hour, with the hours before it."""
-        self._window = self._hours.block
         column = hour - 1 - history.start
         value = history.gpus[:, column] if column >= 0 else np.zeros(len(history.keys))
-        self._track.advance(self._mixture(hour), self._window, value, hour, history)
+        self._log.advance(self._mixture(hour), self._window.hours, value, hour, history)
 
 
 def _continues(seen: DemandHistory, history: DemandHistory, reach: int) -> bool:
@@ -153,3 +152,79 @@ def _same_memory(one: Floats, other: Floats) -> bool:
     """Whether both are views of the same numbers, as the parts of one history are."""
     where, there = one.__array_interface__, other.__array_interface__
     return bool(where["data"] == there["data"] and one.strides == other.strides and one.shape == other.shape)
+
+
+class Curves(NamedTuple):
+    """How far demand went in general, known from fitting: for organizations with few scores of their own."""
+
+    hours: Floats
+    peak: Floats
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class OrgQuantileForecast(ForecastRepr):
+    """Bounds of the coming hours, of their peak, and of the peak of a sum, each calibrated on its own past."""
+
+    keys: tuple[SeriesKey, ...]
+    bands: Bands
+    scores: Scores | RecencyWeighted
+    peaks: Scores
+    cap: Floats
+    """Per series: GPUs above the middle beyond which demand has not been of late, and no bound lies."""
+    past: PastForecasts
+    curves: Curves
+    growth: Floats
+    """Series x hours ahead and, last, their peak, x probabilities: demand relative to the last value."""
+    unsettled: Booleans
+    """Per series: new, or its level has shifted, so that its bounds have a floor."""
+
+    @property
+    def fitted(self) -> int:
+        """How many hours ahead were fitted."""
+        return int(self.growth.shape[1]) - 1
+
+    @property
+    def hours(self) -> int:
+        """How many hours ahead."""
+        return len(self.bands.middle)
+
+    def mean(self) -> Floats:
+        """The middle of the bands."""
+        middle: Floats = self.bands.middle.T
+        return middle
+
+    def quantile(self, p: float) -> Floats:
+        """What demand stays at or below with probability p: series x hours."""
+        later = np.sqrt(np.maximum((np.arange(self.hours) + 1) / self.fitted, 1.0))[:, None]
+        above = np.minimum(self.bands.width * self.scores.multiplier(p, self.curves.hours), later * self.cap)
+        bound: Floats = (self.bands.middle + above).T
+        if p <= 0.5 or not self.unsettled.any():
+            return np.maximum(bound, 0.0)
+        ahead = np.minimum(np.arange(self.hours), self.fitted - 1)
+        return np.maximum(bound, self._level_shift_floor(p)[:, ahead])
+
+    def peak_quantile(self, p: float, hours: int) -> Floats:
+        """What the highest demand of the next hours stays at or below with probability p: per series."""
+        middle, width = peak(self.bands, hours)
+        scores = self.peaks if hours >= self.fitted else self.past.peak_scores(hours)
+        cap = self.cap * np.sqrt(max(hours / self.fitted, 1.0))
+        bound: Floats = middle + np.minimum(width * scores.multiplier(p, self.curves.peak), cap)
+        if p <= 0.5 or not self.unsettled.any():
+            return np.maximum(bound, 0.0)
+        floor = self._level_shift_floor(p)
+        return np.maximum(bound, floor[:, -1] if hours >= self.fitted else floor[:, :hours].max(axis=1))
+
+    def total_peak_quantile(self, p: float, hours: int, rows: Sequence[int]) -> float:
+        """What the highest sum of these series in the next hours stays at or below with probability p."""
+        chosen = list(rows)
+        if not chosen:
+            return 0.0
+        middle, width = total_peak(Bands(self.bands.sheet[:, :hours, chosen]))
+        scores = self.past.total_peak_scores(chosen, min(hours, self.fitted))
+        floor = np.where(self.unsettled, self.bands.last[0], 0.0)[chosen].sum() if p > 0.5 else 0.0
+        return max(float(middle + width * scores.multiplier(p, self.curves.peak)[0]), float(floor))
+
+    def _level_shift_floor(self, p: float) -> Floats:
+        """Series x hours ahead and, last, their peak: below it no bound of an unsettled series lies."""
+        growth = np.maximum(curve_at(self.growth, p), 1.0)
+        return np.where(self.unsettled[:, None], self.bands.last[0][:, None] * growth, 0.0)

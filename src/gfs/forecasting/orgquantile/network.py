@@ -14,7 +14,7 @@ import numpy as np
 
 from gfs.forecasting.history import DAY_HOURS, Ints
 from gfs.forecasting.orgquantile.features import PER_HOUR, Single
-from gfs.forecasting.orgquantile.regression import SMALL
+from gfs.forecasting.orgquantile.regression import ONE_CORE
 
 SEED = 0
 UNITS = 48
@@ -92,7 +92,7 @@ def _trained(x: Single, y: Single, weight: Single) -> tuple[Single, Single, Sing
     """Weights and constants of the units, and of their sums: rows x inputs, rows x hours ahead, per row."""
     random = np.random.default_rng(SEED)
     count, inputs = x.shape
-    block = max(1, SMALL // (inputs * UNITS))  # rows so few that a linear algebra library stays on one core
+    block = max(1, ONE_CORE // (inputs * UNITS))  # rows so few that a linear algebra library stays on one core
     batch = block * (BATCH // block)
     batches = count // batch
     order = random.permutation(count)[: batches * batch].reshape(batches, -1, block)

@@ -1,8 +1,8 @@
 """Chronus in GFS: HP and spot tasks hold leases; who holds the next ones is decided in rounds.
 
 Cards are given out only where a round begins, which is when spot leases end. If all that wait fits on idle
-cards, it gets them and every lease is renewed. Otherwise two programs (`choice`) say who holds the next
-leases, HP first, and `placing` finds the cards. Nobody is stopped inside a lease; a task whose lease is not
+cards, it gets them and every lease is renewed. Otherwise two programs (`selection`) say who holds the next
+leases, HP first, and `placement` finds the cards. Nobody is stopped inside a lease; a task whose lease is not
 renewed is suspended with its progress kept and pays `resume_overhead` when it runs again.
 """
 
@@ -14,22 +14,21 @@ from heapq import heappop, heappush
 from math import inf
 
 from gfs.core.actions import NOTHING, Eviction, Plan
-from gfs.core.lease_reasons import BetweenLeases, LeaseEnd, NoLease
 from gfs.core.listeners import Listener
 from gfs.core.node import Place
 from gfs.core.ports import Placer, Quota, SolverFigures
-from gfs.core.reasons import NoNode, OverQuota, Reason
+from gfs.core.reasons import BetweenLeases, LeaseEnd, NoLease, NoNode, OverQuota, Reason
 from gfs.core.run import End, Run, Waiting
 from gfs.core.state import PoolState
 from gfs.core.trial import Trial
 from gfs.domain.errors import StalePolicyError
 from gfs.domain.task import Priority, Task
 from gfs.domain.units import MICRO
-from gfs.policies.choosing import Chooser
-from gfs.policies.chronus.books import LeaseBooks, LeaseMemory, Queue, round_at
-from gfs.policies.chronus.choice import LeaseChoice, all_in
-from gfs.policies.chronus.placing import Placing, Spare
-from gfs.policies.chronus.selection import Like
+from gfs.policies.chronus.leases import LeaseMemory, LeaseQueue, LeaseTable, round_at
+from gfs.policies.chronus.placement import EndingLeases, RoundPlacement
+from gfs.policies.chronus.program import TaskShape
+from gfs.policies.chronus.selection import LeaseSelector, all_in
+from gfs.policies.placement import Chooser
 
 
 class ChronusPolicy(Listener):
@@ -43,7 +42,7 @@ class ChronusPolicy(Listener):
         quota: Quota,
         lease: tuple[float, float],
         resume_overhead: float,
-        patience: float,
+        aging: float,
         solver_seconds: float,
     ) -> None:
         """`lease`: seconds of an HP and of a spot lease, the first a whole multiple of the second."""
@@ -54,20 +53,20 @@ class ChronusPolicy(Listener):
         self._chooser = Chooser(state.pool, placer)
         self._round = lease[Priority.SPOT]
         self._memory = state.remember("leases", LeaseMemory)
-        self._books = LeaseBooks(state, self._memory, self._round, round(lease[Priority.HP] / self._round))
-        self._choice = LeaseChoice(
+        self._leases = LeaseTable(state, self._memory, self._round, round(lease[Priority.HP] / self._round))
+        self._selector = LeaseSelector(
             state.pool,
-            self._books,
+            self._leases,
             self._memory,
             quota,
             resume=tuple(resume_overhead / length for length in lease),
-            patience=max(1, round(patience / self._round)),
+            aging=max(1, round(aging / self._round)),
             round_length=self._round,
             seconds=solver_seconds,
         )
         self._resume_overhead = resume_overhead
         self._asked_here = -inf
-        """The round that this object asked a wake-up for. Built anew it asks again: the asking may be forgotten."""
+        """The round that this object asked a wake-up for. Rebuilt it asks again: the asking may be forgotten."""
         self._stale = False
         state.listen(self)
 
@@ -75,15 +74,15 @@ class ChronusPolicy(Listener):
 
     def finished(self, run: Run, now: float) -> None:
         """A run is done; its cards stay idle until the next round."""
-        self._books.close(run)
+        self._leases.close(run)
 
     def ended(self, run: Run, end: End, now: float) -> None:
         """A run is over before it was done."""
         if end is End.SUSPENDED:
             return  # by a decision of ours, which sees to the rest
-        self._books.close(run)
+        self._leases.close(run)
         if end.waits_again:
-            self._books.queue(self.state.waiting[run.task.index])
+            self._leases.queue(self.state.waiting[run.task.index])
             self._memory.newcomers.append(run.task)
 
     def dropped(self) -> None:
@@ -92,7 +91,7 @@ class ChronusPolicy(Listener):
 
     def withdrawn(self, task: Task, now: float) -> None:
         """A task waits no longer."""
-        self._books.unqueue(self._books.find(task))
+        self._leases.unqueue(self._leases.find(task))
         memory = self._memory
         memory.newcomers = [other for other in memory.newcomers if other.index != task.index]
         self._forget_round_if_nobody_waits()
@@ -103,11 +102,11 @@ class ChronusPolicy(Listener):
         """Newcomers wait for the next round; where one begins, leases are given out."""
         if self._stale:
             raise StalePolicyError("nodes have changed since this policy was built: build it again from the state")
-        books, memory, waiting = self._books, self._memory, self.state.waiting
+        leases, memory, waiting = self._leases, self._memory, self.state.waiting
         for task in arrived:
             self.state.queue(task, now)
-            books.queue(waiting[task.index])
-        if not books.anybody_waits:
+            leases.queue(waiting[task.index])
+        if not leases.anybody_waits:
             memory.newcomers.clear()
             return NOTHING
         number, begins = self._round_at(now)
@@ -122,7 +121,7 @@ class ChronusPolicy(Listener):
             for task in arrived:
                 waiting[task.index].reason = BetweenLeases(wait)
         self._forget_round_if_nobody_waits()
-        if books.anybody_waits:
+        if leases.anybody_waits:
             memory.asked = number + 1
             if self._asked_here <= number:
                 self._asked_here = number + 1
@@ -140,87 +139,93 @@ class ChronusPolicy(Listener):
 
     def _forget_round_if_nobody_waits(self) -> None:
         """Who comes next waits for the round after it has come."""
-        if not self._books.anybody_waits:
+        if not self._leases.anybody_waits:
             self._memory.asked = -inf
 
     def _give_out(self, plan: Plan, number: int, now: float) -> None:
         """Lease out what there is."""
-        hp, spot = self._choice.hopeful(Priority.HP, number, now), self._choice.hopeful(Priority.SPOT, number, now)
+        hp, spot = self._selector.hopeful(Priority.HP, number, now), self._selector.hopeful(Priority.SPOT, number, now)
         if not hp and not spot:
             return
-        if self._choice.fits_as_it_is([*hp, *spot]):
-            everybody = self._placing((), {})
+        if self._selector.fits_as_it_is([*hp, *spot]):
+            everybody = self._placement((), {})
             queued = (*_largest_first(all_in(hp)), *_largest_first(all_in(spot)))
             if all(self._try(plan, everybody, waiting, now) for waiting in queued):
                 return
             # Fractions, or sizes that do not divide each other: the room lay apart.
             hp, spot = (
-                self._choice.hopeful(Priority.HP, number, now),
-                self._choice.hopeful(Priority.SPOT, number, now),
+                self._selector.hopeful(Priority.HP, number, now),
+                self._selector.hopeful(Priority.SPOT, number, now),
             )
-        chosen_hp, hp_stops = self._choice.choose_hp(hp, number, now)
-        chosen_spot, spot_stops = self._choice.choose_spot(spot, chosen_hp, hp_stops, number, now)
+        chosen_hp, hp_stops = self._selector.choose_hp(hp, number, now)
+        chosen_spot, spot_stops = self._selector.choose_spot(spot, chosen_hp, hp_stops, number, now)
         self._serve_hp(plan, chosen_hp, {**hp_stops, **spot_stops}, number, now)
         self._serve_spot(plan, chosen_spot, spot_stops, number, now)
         self._backfill(plan, now)
 
-    def _placing(self, ending: Iterable[Run], stops: Mapping[Like, int]) -> Placing:
-        return Placing(self._trial, self._books, self._chooser.choose, Spare(ending, stops, self._books.like))
+    def _placement(self, ending: Iterable[Run], stops: Mapping[TaskShape, int]) -> RoundPlacement:
+        return RoundPlacement(
+            self._trial, self._leases, self._chooser.choose, EndingLeases(ending, stops, self._leases.shape_of)
+        )
 
-    def _serve_hp(self, plan: Plan, chosen: list[Waiting], stops: dict[Like, int], number: int, now: float) -> None:
+    def _serve_hp(
+        self, plan: Plan, chosen: list[Waiting], stops: dict[TaskShape, int], number: int, now: float
+    ) -> None:
         """Cards for the chosen HP tasks. Where the leases meant to end do not do, any spot lease may."""
-        books = self._books
-        ending = [*books.ending(Priority.SPOT, number, now), *books.ending(Priority.HP, number, now)]
-        self._try_all(plan, self._placing(ending, stops), chosen, now)
-        if left := self._choice.hopeful(Priority.HP, number, now, beside_hp=True):
-            spot = books.ending(Priority.SPOT, number, now)
-            placing = self._placing(spot, Counter(books.like(run.task) for run in spot))
-            self._try_all(plan, placing, all_in(left), now)
+        leases = self._leases
+        ending = [*leases.ending(Priority.SPOT, number, now), *leases.ending(Priority.HP, number, now)]
+        self._try_all(plan, self._placement(ending, stops), chosen, now)
+        if left := self._selector.hopeful(Priority.HP, number, now, beside_hp=True):
+            spot = leases.ending(Priority.SPOT, number, now)
+            placement = self._placement(spot, Counter(leases.shape_of(run.task) for run in spot))
+            self._try_all(plan, placement, all_in(left), now)
 
-    def _serve_spot(self, plan: Plan, chosen: list[Waiting], stops: dict[Like, int], number: int, now: float) -> None:
+    def _serve_spot(
+        self, plan: Plan, chosen: list[Waiting], stops: dict[TaskShape, int], number: int, now: float
+    ) -> None:
         """Cards for the chosen spot tasks."""
         moved = {run.task.index for run in plan.starts}
         gone = [eviction.run.task for eviction in plan.evictions if eviction.run.task.index not in moved]
-        stopped = Counter(map(self._books.like, gone))
-        left = {alike: count - stopped[alike] for alike, count in stops.items() if count > stopped[alike]}
-        placing = self._placing(self._books.ending(Priority.SPOT, number, now), left)
-        self._try_all(plan, placing, chosen, now)
+        stopped = Counter(map(self._leases.shape_of, gone))
+        left = {shape: count - stopped[shape] for shape, count in stops.items() if count > stopped[shape]}
+        placement = self._placement(self._leases.ending(Priority.SPOT, number, now), left)
+        self._try_all(plan, placement, chosen, now)
 
     def _backfill(self, plan: Plan, now: float) -> None:
         """What is idle all the same goes to whoever fits, HP first, longest wait first."""
         stopped = {eviction.run.task.index for eviction in plan.evictions}
-        placing = self._placing((), {})
+        placement = self._placement((), {})
         for priority in Priority:
-            heads = [(*_next(queue, stopped), queue) for queue in self._books.queues(priority)]
+            heads = [(*_next(queue, stopped), queue) for queue in self._leases.queues(priority)]
             heads = sorted((since, index, queue) for since, index, queue in heads if index >= 0)
             failed: list[Task] = []
             while heads:
                 _, index, queue = heappop(heads)
                 if any(_as_large(queue.task, other) for other in failed):
                     continue
-                if not self._try(plan, placing, queue.waiting[index], now):
+                if not self._try(plan, placement, queue.waiting[index], now):
                     failed.append(queue.task)
                     continue
                 since, index = _next(queue, stopped)
                 if index >= 0:
                     heappush(heads, (since, index, queue))
 
-    def _try_all(self, plan: Plan, placing: Placing, waiting: Iterable[Waiting], now: float) -> None:
+    def _try_all(self, plan: Plan, placement: RoundPlacement, waiting: Iterable[Waiting], now: float) -> None:
         """Start those that find their cards, largest first; where one fails, so do those like it."""
-        failed: set[Like] = set()
+        failed: set[TaskShape] = set()
         for each in _largest_first(waiting):
-            alike = self._books.like(each.task)
-            if alike not in failed and not self._try(plan, placing, each, now):
-                failed.add(alike)
+            shape = self._leases.shape_of(each.task)
+            if shape not in failed and not self._try(plan, placement, each, now):
+                failed.add(shape)
 
-    def _try(self, plan: Plan, placing: Placing, waiting: Waiting, now: float) -> bool:
+    def _try(self, plan: Plan, placement: RoundPlacement, waiting: Waiting, now: float) -> bool:
         """Start a task if it finds its cards within the quota."""
         task = waiting.task
-        places = placing.place(task, self._within_quota)
+        places = placement.place(task, self._within_quota)
         if places is None:
             return False
-        self._carry_out(plan, placing, now)
-        self._books.unqueue(waiting)
+        self._carry_out(plan, placement, now)
+        self._leases.unqueue(waiting)
         self._start(plan, waiting, places, now)
         return True
 
@@ -234,20 +239,20 @@ class ChronusPolicy(Listener):
         task = waiting.task
         overhead = self._resume_overhead if waiting.suspended else None
         run = self.state.start(task, places, now, overhead)
-        self._books.open(run)
+        self._leases.open(run)
         plan.starts.append(run)
 
-    def _carry_out(self, plan: Plan, placing: Placing, now: float) -> None:
-        """Suspend what had to make room; what was moved begins anew in its other place."""
-        for run in placing.stopped:
-            self._books.queue(self._suspend(plan, run, now))
-        for run, places in placing.moved.items():
+    def _carry_out(self, plan: Plan, placement: RoundPlacement, now: float) -> None:
+        """Suspend what had to make room; what was moved begins again in its other place."""
+        for run in placement.stopped:
+            self._leases.queue(self._suspend(plan, run, now))
+        for run, places in placement.moved.items():
             self._start(plan, self._suspend(plan, run, now), places, now)
-        placing.stopped.clear()
-        placing.moved.clear()
+        placement.stopped.clear()
+        placement.moved.clear()
 
     def _suspend(self, plan: Plan, run: Run, now: float) -> Waiting:
-        self._books.expire(run)
+        self._leases.expire(run)
         self.state.evict(run, now, suspended=True)
         plan.evictions.append(Eviction(run, LeaseEnd(), keeps_progress=True))
         return self.state.waiting[run.task.index]
@@ -255,7 +260,7 @@ class ChronusPolicy(Listener):
     @property
     def solver(self) -> SolverFigures:
         """How the programs went so far."""
-        return self._choice.solver
+        return self._selector.solver
 
     # -- why tasks wait ----------------------------------------------------------------------------
 
@@ -274,16 +279,16 @@ class ChronusPolicy(Listener):
         if not self._within_quota(task):
             limit = self.quota.limit(hours)
             return OverQuota(self._pool.gpu_model, limit, held, task.gpus, hours, self.quota.why(hours))
-        asked = sum(queue.gpus for queue in self._books.queues(task.priority))
+        asked = sum(queue.gpus for queue in self._leases.queues(task.priority))
         short = self._chooser.short(task) if self._pool.slots(task) < task.pods else ""
-        return NoLease(task, self._pool.idle + self._choice.parts(), asked, short)
+        return NoLease(task, self._pool.idle + self._selector.parts(), asked, short)
 
 
 def _largest_first(waiting: Iterable[Waiting]) -> list[Waiting]:
     return sorted(waiting, key=lambda w: (-w.task.gpus_per_pod, -w.task.pods, w.since, w.task.index))
 
 
-def _next(queue: Queue, stopped: set[int]) -> tuple[float, int]:
+def _next(queue: LeaseQueue, stopped: set[int]) -> tuple[float, int]:
     """Since when the first task of a queue waits that was not stopped just now, and its index; (0, -1): none."""
     return next(((w.since, index) for index, w in queue.waiting.items() if index not in stopped), (0.0, -1))
 

@@ -1,164 +1,189 @@
-"""Which tasks hold the next leases: a mixed-integer program over groups of like tasks (Chronus).
+"""Who holds the next leases: HP first, then spot in what HP leaves (Chronus, docs/schedulers/chronus.md).
 
-    maximise    sum_g value_g * n_g                       n_g tasks of group g get a lease, 0 <= n_g <= tasks_g
-    subject to  sum_g pods_g * floor(cards_g / c) * n_g <= pods of c whole cards that fit   for every size c
-                sum_g gpus_g * n_g <= cards and free parts of cards
-                sum_(g with guarantee >= H) gpus_g * n_g <= spot quota for H                for every H
-
-The rows per size are exact for whole cards where every size divides the next larger one (1, 2, 4, 8);
-otherwise they promise no more than placing can keep or break, and a task that then finds no room waits. HiGHS
-solves it to the optimum unless its time runs out; then its best set so far is taken, or, if it has none, the
-tasks of most value per GPU that fit.
+A lease's worth, per GPU: 1 for the work of the next lease; for a running task the cost of resuming it later, as a
+share of a lease, on top; for a suspended one that cost less; for a waiting one how long it has waited, up to 1
+more after `lease_aging`. Waiting counts from when the task was last queued.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from enum import Enum
-from typing import NamedTuple
+from collections import Counter
+from collections.abc import Callable, Iterable
+from functools import cache
+from itertools import groupby, islice
+from math import floor
 
-import numpy as np
-
-from gfs.domain.task import NodeFilter, Priority, Task
+from gfs.core.pool import Pool
+from gfs.core.ports import Quota, SolverFigures
+from gfs.core.run import Run, Waiting
+from gfs.domain.task import Priority
 from gfs.domain.units import MICRO
-from gfs.policies.chronus.program import Floats, maximise
+from gfs.policies.chronus.leases import LeaseMemory, LeaseQueue, LeaseTable
+from gfs.policies.chronus.program import Capacity, Effort, Selection, TaskGroup, TaskShape, select
 
-EXACT = 1e-12
-"""Two values this close are equal."""
-TIE, GOLDEN_RATIO = 1e-5, 0.6180339887498949
-"""By how much, at most, and how ties between sets are broken."""
-GPU_ROW = 0
-"""The row of the program that counts GPUs."""
+LEAST_WORTH = 0.01
+"""Of a GPU in use, even where resuming takes longer than a lease."""
 
 
-class Like(NamedTuple):
-    """What the programs see of a task."""
+class LeaseSelector:
+    """The programs of one pool, and how they went."""
 
-    priority: Priority
-    gpus_per_pod: float
-    pods: int
-    guarantee_hours: float
-    node_filter: NodeFilter | None = None
-    cpus_per_pod: float = 0.0
-    """0 where only cards count; the same for memory."""
-    memory_per_pod: float = 0.0
+    def __init__(
+        self,
+        pool: Pool,
+        leases: LeaseTable,
+        memory: LeaseMemory,
+        quota: Quota,
+        *,
+        resume: tuple[float, ...],
+        aging: int,
+        round_length: float,
+        seconds: float,
+    ) -> None:
+        """`resume`: what resuming costs, as a share of a lease of each class; `aging` in rounds."""
+        self._pool = pool
+        self._leases = leases
+        self._memory = memory
+        self._quota = quota
+        self._resume = resume
+        self._aging = aging
+        self._round = round_length
+        self._seconds = seconds
+
+    def hopeful(self, priority: Priority, number: int, now: float, *, beside_hp: bool = False) -> list[LeaseQueue]:
+        """Queues of a class whose tasks fit if all leases that could make way for them did, or all of spot."""
+        slots = self._slots_for(Priority.SPOT if beside_hp else priority, number, now)
+        found = []
+        for queue in self._leases.queues(priority):
+            task = queue.task
+            if priority and task.gpus > self._quota.limit(task.guarantee_hours):
+                continue
+            if not task.cards or slots(task.cards) >= task.pods:
+                found.append(queue)
+        return found
+
+    def _slots_for(self, priority: Priority, number: int, now: float) -> Callable[[int], int]:
+        """Cards per pod -> pods that fit beside the leases that a class cannot end."""
+        pool, leases = self._pool, self._leases
+        ending = leases.ending(Priority.HP, number, now) if priority is Priority.HP else []
+        if not ending:
+            return cache(pool.hp_slots)
+        free = [node.hp_free for node in pool.nodes]
+        for run in ending:
+            for node, _, cards in run.places:
+                if not node.closed:
+                    free[node.index] += cards
+        levels = Counter(free)
+        return cache(lambda size: sum(count * (level // size) for level, count in levels.items()))
+
+    def fits_as_it_is(self, queues: list[LeaseQueue]) -> bool:
+        """Whether there is room on idle cards and in the quota for all of them."""
+        if not _fit(queues, self._pool.idle_slots):
+            return False
+        if sum(queue.gpus for queue in queues) > self._pool.idle + self.parts():
+            return False
+        spot = [queue for queue in queues if queue.task.priority]
+        return all(
+            self._pool.spot_held(hours) / MICRO + sum(q.gpus for q in spot if q.task.guarantee_hours >= hours)
+            <= self._quota.limit(hours)
+            for hours in {queue.task.guarantee_hours for queue in spot}
+        )
+
+    def choose_hp(
+        self, queues: list[LeaseQueue], number: int, now: float
+    ) -> tuple[list[Waiting], dict[TaskShape, int]]:
+        """HP tasks that get a lease, and how many running ones of each shape lose theirs."""
+        room = Capacity(self._slots_for(Priority.SPOT, number, now), self._parts_beside_hp(), {})
+        if _fit(queues, room.slots) and sum(queue.gpus for queue in queues) <= room.slots(1) + room.parts:
+            return all_in(queues), {}
+        ending = self._leases.ending(Priority.HP, number, now)
+        shares = sum(run.task.gpus for run in ending if not run.task.cards)
+        room = Capacity(self._slots_for(Priority.HP, number, now), room.parts + shares, {})
+        return self._choose(Priority.HP, queues, ending, room, now)
+
+    def choose_spot(
+        self,
+        queues: list[LeaseQueue],
+        hp: list[Waiting],
+        hp_stops: dict[TaskShape, int],
+        number: int,
+        now: float,
+    ) -> tuple[list[Waiting], dict[TaskShape, int]]:
+        """Spot tasks that get a lease in what HP leaves, and how many running ones lose theirs."""
+        slots = self._slots_for(Priority.SPOT, number, now)
+
+        def left(size: int) -> int:
+            used = sum(w.task.pods * (w.task.cards // size) for w in hp)
+            back = sum(count * key.pods * int(key.gpus_per_pod // size) for key, count in hp_stops.items())
+            return max(0, slots(size) + back - used)
+
+        running = self._leases.ending(Priority.SPOT, number, now)
+        quota = {}
+        for hours in {*(queue.task.guarantee_hours for queue in queues), *self._pool.spot_in_use}:
+            quota[hours] = max(self._quota.limit(hours), self._pool.spot_held(hours) / MICRO)
+        back = sum(count * key.pods * key.gpus_per_pod for key, count in hp_stops.items() if key.gpus_per_pod < 1)
+        parts = self._parts_beside_hp() + back - sum(w.task.gpus for w in hp if not w.task.cards)
+        return self._choose(Priority.SPOT, queues, running, Capacity(left, parts, quota), now)
+
+    def _choose(
+        self, priority: Priority, queues: list[LeaseQueue], running: Iterable[Run], room: Capacity, now: float
+    ) -> tuple[list[Waiting], dict[TaskShape, int]]:
+        resume = self._resume[priority]
+        holders: dict[TaskShape, list[Run]] = {}
+        for run in running:
+            holders.setdefault(self._leases.shape_of(run.task), []).append(run)
+        groups = [TaskGroup(runs[0].task, len(runs), runs[0].task.gpus * (1 + resume)) for runs in holders.values()]
+        waiting: list[list[Waiting]] = []
+        gpus = max(0.0, room.slots(1) + room.parts)
+        for queue in queues:
+            # Longest wait first and worth most, so no more than fit can be chosen.
+            some = islice(queue.waiting.values(), floor(gpus / queue.task.gpus))
+            for rounds, alike in groupby(some, key=lambda w: self._rounds_waited(w, now)):
+                waiting.append(tasks := list(alike))
+                worth = max(1 - resume * (tasks[0].number > 1), LEAST_WORTH) + rounds / self._aging
+                groups.append(TaskGroup(queue.task, len(tasks), queue.task.gpus * worth))
+        if not groups:
+            return [], {}
+        selection = select(groups, room, self._seconds)
+        self._note(selection)
+        counts = iter(selection.counts)
+        stops = {key: len(runs) - next(counts) for key, runs in holders.items()}
+        return [w for tasks in waiting for w in tasks[: next(counts)]], stops
+
+    def _rounds_waited(self, waiting: Waiting, now: float) -> int:
+        return min(floor((now - waiting.since) / self._round), self._aging)
+
+    def parts(self) -> float:
+        """GPUs in the free parts of divided cards."""
+        shares = (used for node in self._pool.divided for used in node.shares.values())
+        return sum(MICRO - hp - spot for hp, spot in shares) / MICRO
+
+    def _parts_beside_hp(self) -> float:
+        """GPUs in the parts of divided cards that HP leaves: every spot lease ends now."""
+        shares = (used for node in self._pool.divided for used in node.shares.values())
+        return sum(MICRO - hp for hp, _ in shares if hp) / MICRO
+
+    def _note(self, selection: Selection) -> None:
+        if selection.effort is not Effort.NONE:
+            memory = self._memory
+            memory.solves += 1
+            memory.stopped += selection.effort is Effort.OUT_OF_TIME
+            memory.worst_gap = max(memory.worst_gap, selection.gap)
+
+    @property
+    def solver(self) -> SolverFigures:
+        """How the programs went so far."""
+        return SolverFigures(self._memory.solves, self._memory.stopped, self._memory.worst_gap)
 
 
-def like(task: Task, *, resources: bool) -> Like:
-    """Tasks with the same answer are alike: where one finds no room, neither does another."""
-    cpus, memory = (task.cpus_per_pod, task.memory_per_pod) if resources else (0.0, 0.0)
-    return Like(task.priority, task.gpus_per_pod, task.pods, task.guarantee_hours, task.node_filter, cpus, memory)
+def _fit(queues: list[LeaseQueue], slots: Callable[[int], int]) -> bool:
+    """Whether all pods of whole cards fit, as far as sizes that divide each other can tell."""
+    whole = [(queue.task.cards, queue.task.pods * len(queue.waiting)) for queue in queues if queue.task.cards]
+    return all(
+        sum(pods * (cards // size) for cards, pods in whole) <= slots(size) for size in {cards for cards, _ in whole}
+    )
 
 
-class Group(NamedTuple):
-    """Tasks that the program cannot tell apart."""
-
-    task: Task
-    """One of them: they have the same pods, GPUs per pod and guarantee."""
-    tasks: int
-    value: float
-    """What a lease for one of them is worth, in GPUs."""
-
-
-class Room(NamedTuple):
-    """What there is to lease out."""
-
-    slots: Callable[[int], int]
-    """Whole cards per pod -> how many such pods fit."""
-    parts: float
-    """GPUs in the free parts of divided cards."""
-    quota: Mapping[float, float]
-    """Guarantee hours -> GPUs that spot tasks with at least this guarantee may hold."""
-
-
-class Effort(Enum):
-    """What it took to find a set."""
-
-    NONE = "plain to see"
-    SOLVED = "solved to the optimum"
-    OUT_OF_TIME = "the solver's time ran out"
-
-
-class Selection(NamedTuple):
-    """How many of each group get a lease."""
-
-    counts: list[int]
-    gap: float
-    """How far the value may be below the best possible, as a share of it; 0 when proved best."""
-    effort: Effort
-
-
-def select(groups: Sequence[Group], room: Room, seconds: float) -> Selection:
-    """The set of greatest value that fits, as far as the solver finds it in the given seconds.
-
-    Where the tasks of most value per GPU fill the room to the last card there is nothing to solve.
-    """
-    rows, limits = _constraints(groups, room)
-    most = np.array([group.tasks for group in groups], dtype=float)
-    values = np.array([group.value for group in groups])
-    simple = _by_density(values, most, rows, limits)
-    bound = _value_bound(values, most, rows, limits)
-    if values @ simple >= bound * (1 - EXACT):
-        return Selection(_whole(simple), 0.0, Effort.NONE)
-    outcome = maximise(values * _tie_breaker(len(groups)), most, rows, limits, seconds)
-    if outcome.optimal and outcome.counts is not None:
-        return Selection(_whole(outcome.counts), 0.0, Effort.SOLVED)
-    counts = simple
-    if outcome.counts is not None:
-        counts = max(simple, outcome.counts, key=lambda n: float(values @ n))
-    bound = min(bound, outcome.bound)
-    return Selection(_whole(counts), max(0.0, 1 - float(values @ counts) / bound), Effort.OUT_OF_TIME)
-
-
-def _constraints(groups: Sequence[Group], room: Room) -> tuple[Floats, Floats]:
-    """The rows of the program and their upper limits."""
-    tasks = [group.task for group in groups]
-    pods = np.array([task.pods for task in tasks], dtype=float)
-    cards = np.array([task.cards for task in tasks], dtype=float)
-    gpus = np.array([task.micro / MICRO for task in tasks])
-    sizes = sorted({task.cards for task in tasks if task.cards} | {1})
-    rows = [gpus, *(pods * (cards // size) for size in sizes)]
-    limits = [max(0.0, room.slots(1) + room.parts), *(float(room.slots(size)) for size in sizes)]
-    for hours, quota in sorted(room.quota.items()):
-        rows.append(np.where([task.is_spot and task.guarantee_hours >= hours for task in tasks], gpus, 0.0))
-        limits.append(quota)
-    bounded = np.isfinite(limits)
-    return np.array(rows)[bounded], np.array(limits)[bounded]
-
-
-def _by_density(values: Floats, most: Floats, rows: Floats, limits: Floats) -> Floats:
-    """As many as fit, most value for the room first."""
-    left, counts = limits.astype(float).copy(), np.zeros(len(values))
-    for g in _densest_first(values, rows):
-        uses = rows[:, g]
-        fit = min((int((left[r] + 1e-9) // uses[r]) for r in np.flatnonzero(uses)), default=int(most[g]))
-        counts[g] = min(most[g], fit)
-        left -= counts[g] * uses
-    return counts
-
-
-def _value_bound(values: Floats, most: Floats, rows: Floats, limits: Floats) -> float:
-    """What the room would be worth if tasks could be cut and only GPUs counted: no set is worth more."""
-    gpus, left, value = rows[GPU_ROW], float(limits[GPU_ROW]), 0.0
-    for g in _densest_first(values, rows):
-        count = min(float(most[g]), max(left, 0.0) / float(gpus[g]))
-        value += count * float(values[g])
-        left -= count * float(gpus[g])
-    return value
-
-
-def _tie_breaker(groups: int) -> Floats:
-    """Factors near 1, no two alike: of sets with equal value every version of the solver must take the same.
-
-    Multiples of the golden ratio lie apart from each other, and so do the sums that sets of groups make.
-    """
-    factors: Floats = 1.0 + TIE * (np.arange(1, groups + 1, dtype=np.float64) * GOLDEN_RATIO % 1.0)
-    return factors
-
-
-def _densest_first(values: Floats, rows: Floats) -> list[int]:
-    return [int(g) for g in np.lexsort((np.arange(len(values)), -values / rows[GPU_ROW]))]
-
-
-def _whole(counts: Floats) -> list[int]:
-    return [int(n) for n in np.round(counts)]
+def all_in(queues: Iterable[LeaseQueue]) -> list[Waiting]:
+    """The tasks of some queues."""
+    return [waiting for queue in queues for waiting in queue.waiting.values()]

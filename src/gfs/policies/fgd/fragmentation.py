@@ -24,7 +24,7 @@ from gfs.domain.task import Task
 from gfs.domain.units import MICRO
 
 
-class RequestMix(Listener):
+class ArrivalMix(Listener):
     """How many tasks of each per-pod size have arrived so far in a pool, HP and spot, each counted once."""
 
     def __init__(self, largest_node: int) -> None:

@@ -14,7 +14,7 @@ from gfs.core.lazy_heap import LazyHeap
 K = TypeVar("K")
 
 
-class Groups(Generic[K]):
+class NodeGroups(Generic[K]):
     """Which nodes have which key. A node has one key or none."""
 
     def __init__(self, nodes: int) -> None:

@@ -18,8 +18,8 @@ from gfs.core.node import Node
 from gfs.core.state import PoolState
 from gfs.domain.task import Task
 from gfs.domain.units import MICRO
-from gfs.policies.fgd.fragmentation import RequestMix, free_parts
-from gfs.policies.fgd.groups import Groups
+from gfs.policies.fgd.fragmentation import ArrivalMix, free_parts
+from gfs.policies.fgd.groups import NodeGroups
 
 Free = tuple[int, tuple[int, ...]]
 """Idle cards, and the different free parts that the divided cards have, ascending."""
@@ -32,11 +32,11 @@ class FgdPlacer(Listener):
 
     fills_up = False  # where F grows least for the first pod, it may grow more for the second
 
-    def __init__(self, state: PoolState, mix: RequestMix) -> None:
+    def __init__(self, state: PoolState, mix: ArrivalMix) -> None:
         pool = state.pool
         self._nodes = pool.nodes
         self._mix = mix
-        self._free: Groups[Free] = Groups(len(pool.nodes))
+        self._free: NodeGroups[Free] = NodeGroups(len(pool.nodes))
         """All nodes with something free: what a fraction asks for."""
         self._changed: set[Node] = set(pool.nodes)
         """Nodes that changed since a fraction last asked."""

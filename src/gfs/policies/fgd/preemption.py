@@ -16,10 +16,10 @@ from gfs.core.ports import Victims
 from gfs.core.run import Run
 from gfs.domain.task import Task
 from gfs.domain.units import MICRO
-from gfs.policies.displace import could_hold, victims_on
-from gfs.policies.fgd.fragmentation import RequestMix, free_parts
-from gfs.policies.fgd.groups import Groups
+from gfs.policies.fgd.fragmentation import ArrivalMix, free_parts
+from gfs.policies.fgd.groups import NodeGroups
 from gfs.policies.fgd.victims import DividedNode, Profile, fractions_on, latest_victims, ways
+from gfs.policies.preemption import could_hold, victims_on
 
 DividedProfile = tuple[Profile, tuple[tuple[int, int, tuple[int, ...]], ...], int]
 """Idle cards and whole cards of spot runs; of each divided card what HP holds, what is free and what spot runs
@@ -32,12 +32,12 @@ Option = tuple[int, int, int, list[Run]]
 class FgdPreemptor:
     """The node and the victims for one HP pod that make F grow least."""
 
-    def __init__(self, pool: Pool, mix: RequestMix) -> None:
+    def __init__(self, pool: Pool, mix: ArrivalMix) -> None:
         self._pool = pool
         self._mix = mix
-        self._plain: Groups[Profile] = Groups(len(pool.nodes))
+        self._plain: NodeGroups[Profile] = NodeGroups(len(pool.nodes))
         """Nodes with spot runs and without divided cards."""
-        self._divided: Groups[DividedProfile] = Groups(len(pool.nodes))
+        self._divided: NodeGroups[DividedProfile] = NodeGroups(len(pool.nodes))
         """Nodes with spot runs and divided cards."""
         self._changed = pool.listeners.feed()
         """Nodes that changed since the last search."""

@@ -27,8 +27,8 @@ from gfs.core.pool import Pool
 from gfs.core.run import Run
 from gfs.domain.task import Task
 from gfs.domain.units import MICRO
-from gfs.policies.displace import victims_on
-from gfs.policies.fgd.fragmentation import RequestMix, free_parts
+from gfs.policies.fgd.fragmentation import ArrivalMix, free_parts
+from gfs.policies.preemption import victims_on
 
 Profile = tuple[int, ...]
 """A node without divided cards: its idle cards, then the cards of each spot run there, most first."""
@@ -94,7 +94,7 @@ class DividedNode:
         self._held = {run: fractions_on(node, run) for run in node.spot}
         """Spot run still there -> divided card -> what it holds of it."""
 
-    def one_by_one(self, task: Task, mix: RequestMix) -> tuple[int, list[Run]]:
+    def one_by_one(self, task: Task, mix: ArrivalMix) -> tuple[int, list[Run]]:
         """F once the pod is in place, and its victims. The node must be one that could hold the pod."""
         gone: list[Run] = []
         while (placed := _placed(self._without(()), task)) is None:
@@ -107,7 +107,7 @@ class DividedNode:
                 return DividedNode(self._pool, self._node).after(task, mix, victims), sorted(victims, key=_later_first)
         return mix.fragmentation(*placed), sorted(gone, key=_later_first)
 
-    def after(self, task: Task, mix: RequestMix, victims: Sequence[Run]) -> int:
+    def after(self, task: Task, mix: ArrivalMix, victims: Sequence[Run]) -> int:
         """F once these victims have gone and the pod is in place."""
         for run in victims:
             self._let_go(run)
@@ -115,7 +115,7 @@ class DividedNode:
         assert placed is not None, "the victims make room"
         return mix.fragmentation(*placed)
 
-    def _next(self, task: Task, mix: RequestMix) -> Run:
+    def _next(self, task: Task, mix: ArrivalMix) -> Run:
         """The run that goes next: criteria 1 to 3, and the others where these leave a choice."""
         ranks: dict[Run, tuple[bool, int, int]] = {}
         for run, held in self._held.items():

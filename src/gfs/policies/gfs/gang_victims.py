@@ -11,9 +11,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from bisect import bisect_left, insort
 from collections.abc import Collection
-from heapq import heapify, heappop, heappush
+from heapq import heappop, heappush
 from math import inf
 from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
 
 from gfs.core.listeners import Listener
 from gfs.core.node import Node
@@ -21,9 +24,11 @@ from gfs.core.pool import Pool, admits
 from gfs.core.ports import Victims
 from gfs.core.run import Run
 from gfs.core.state import PoolState
-from gfs.domain.execution import since_checkpoint
+from gfs.domain.execution import PROGRESS_EPS
 from gfs.domain.task import Task
 from gfs.policies.gfs.preemption import GfsPreemptor
+
+Floats = npt.NDArray[np.float64]
 
 MOST_CANDIDATES = 512
 """Spot runs that are weighed against one another, the largest ones: the cost of a choice has a bound."""
@@ -50,8 +55,8 @@ class GangPreemptor(Listener):
         self._ledger = state.ledger
         self._waste_weight = beta / (max(state.pool.capacity, 1) * period)
         self._single = GfsPreemptor(state, beta=beta, period=period)
-        self._runs: dict[float, list[tuple[int, Run]]] = {}
-        """GPUs -> (task index, spot run) of those that hold so many, sorted."""
+        self._largest_first: list[tuple[float, int, Run]] = []
+        """(GPUs below 0, task index, run) of all spot runs, sorted."""
         for run in state.runs.values():
             if run.task.is_spot:
                 self.spot_held(run)
@@ -59,14 +64,11 @@ class GangPreemptor(Listener):
 
     def spot_held(self, run: Run) -> None:
         """A spot run now holds its cards."""
-        insort(self._runs.setdefault(run.task.gpus, []), (run.task.index, run))
+        insort(self._largest_first, (-run.task.gpus, run.task.index, run))
 
     def spot_released(self, run: Run) -> None:
         """A spot run no longer holds its cards."""
-        alike = self._runs[run.task.gpus]
-        del alike[bisect_left(alike, (run.task.index,))]
-        if not alike:
-            del self._runs[run.task.gpus]
+        del self._largest_first[bisect_left(self._largest_first, (-run.task.gpus, run.task.index))]
 
     def choose(self, task: Task, now: float) -> Victims | None:
         """The node and victims for one more pod of an HP task, or None if no eviction helps."""
@@ -82,7 +84,7 @@ class GangPreemptor(Listener):
             search = CardSearch(task.cards, pods, weights, now)
         else:
             search = ResourceSearch(pool, task, pods, weights, now)
-        runs = search.victims(self._candidates())
+        runs = search.victims([run for _, _, run in self._largest_first[:MOST_CANDIDATES]])
         if runs is None:
             return None
         said = f"chosen for {pods} pods at once" if pods > 1 else "least loss"
@@ -90,7 +92,7 @@ class GangPreemptor(Listener):
 
     def runs(self) -> list[Run]:
         """All spot runs, largest first."""
-        return [run for gpus in sorted(self._runs, reverse=True) for _, run in self._runs[gpus]]
+        return [run for _, _, run in self._largest_first]
 
     def weights(self, now: float) -> Weights:
         """What a victim costs at the moment."""
@@ -98,15 +100,6 @@ class GangPreemptor(Listener):
         periods = broken + kept
         more = (broken + 1) / (periods + 1) - (broken / periods if periods else 0.0)
         return Weights(more, self._waste_weight)
-
-    def _candidates(self) -> list[Run]:
-        """The largest spot runs."""
-        found: list[Run] = []
-        for gpus in sorted(self._runs, reverse=True):
-            found += [run for _, run in self._runs[gpus]]
-            if len(found) >= MOST_CANDIDATES:
-                break
-        return found[:MOST_CANDIDATES]
 
 
 class GangSearch(ABC):
@@ -190,19 +183,25 @@ class GangSearch(ABC):
 
         On each node a run makes room for one pod more than would fill what it holds there, at most.
         """
-        eviction, waste = self._weights
-        weight, now, cards, missing, by_cards = self._weight, self._now, self._cards, self._missing, self.by_cards
-        heap = []
-        for run in candidates:
-            task = run.task
-            lost = since_checkpoint(run.progress_from, task.checkpoint_interval, now)
-            weight[run] = price = eviction + waste * (task.gpus * lost)  # `Weights.of`, without its calls
-            if missing > 1:
-                most = task.cards * task.pods // cards + len(run.places) if by_cards else missing
-                price /= most if most < missing else missing
-            heap.append((price, task.index, run))
-        heapify(heap)
-        return heap
+        tasks = [run.task for run in candidates]
+        index = [task.index for task in tasks]
+        gpus = np.array([task.gpus for task in tasks])
+        interval = np.array([task.checkpoint_interval for task in tasks])
+        begun = np.array([run.progress_from for run in candidates])
+        wasted = gpus * all_since_checkpoint(begun, interval, self._now)
+        weight = self._weights.eviction + self._weights.waste * wasted  # as `Weights.of`
+        self._weight = dict(zip(candidates, weight.tolist(), strict=True))
+        price, most = weight, self._missing
+        if most > 1:
+            if self.by_cards:
+                held = np.array([task.cards * task.pods for task in tasks])
+                nodes = np.array([len(run.places) for run in candidates])
+                price = weight / np.minimum(held // self._cards + nodes, most)
+            else:
+                price = weight / most
+        ranks = np.lexsort((np.array(index), price)).tolist()
+        prices = price.tolist()
+        return [(prices[i], index[i], candidates[i]) for i in ranks]
 
     def _price(self, run: Run) -> float:
         """Weight per pod that it makes room for; endless if for none."""
@@ -397,3 +396,10 @@ class Amount(NamedTuple):
         return Amount(
             self.cards - other.cards, self.cpus - other.cpus, self.memory - other.memory, self.pods - other.pods
         )
+
+
+def all_since_checkpoint(progress_from: Floats, interval: Floats, now: float) -> Floats:
+    """`since_checkpoint` of many runs at once, to the last digit."""
+    age = now - progress_from
+    lost = np.maximum(age - np.floor((age + PROGRESS_EPS) / interval) * interval, 0.0)
+    return np.where(age > 0.0, lost, 0.0)

@@ -16,9 +16,9 @@ from gfs.core.ports import Victims
 from gfs.core.run import Run
 from gfs.core.state import PoolState
 from gfs.domain.task import Task
-from gfs.policies.displace import could_hold, victims_on
 from gfs.policies.gfs.profiles import Groups, NodeProfiles, PodSize
 from gfs.policies.gfs.victims import WasteOrder
+from gfs.policies.preemption import could_hold, victims_on
 
 COST_DIGITS = 12
 """Costs are compared to so many digits: rounding must not decide between costs that are equal on paper."""

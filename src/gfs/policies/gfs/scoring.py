@@ -14,8 +14,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
 from math import lcm, log
 
-from gfs.core.history import NO_EVICTIONS
 from gfs.core.index import Bucket, NodeIndex, Rank
+from gfs.core.ledger import NO_EVICTIONS
 from gfs.core.listeners import Listener
 from gfs.core.node import Node
 from gfs.core.state import PoolState
@@ -63,15 +63,17 @@ class GfsPlacer(Listener):
         self._reopened = False
         self._marks = [self._marked(node) for node in pool.nodes]
         """Nodes that differ from others in more than the cards that are held."""
-        self._file = self._index.filer(
+        self._index.follow(
             plain=lambda size, idle, hp: self._bucket_for(size, idle, hp, size - idle - hp, 0, 0, 0),
             special=self._special_bucket,
             marked=self._marks,
         )
         self._closed = {i for i, marked in enumerate(self._marks) if marked and self._is_closed(self._nodes[i])}
         state.listen(self)
-        self.choose = self._index.chooser(tuple(Priority))
+
+    def choose(self, task: Task) -> Node | None:
         """The top node by (score1, score2, score3, id) for one more pod of the task."""
+        return self._index.choose(task, task.priority)
 
     def ranked(self, task: Task) -> Iterator[Node]:
         """The nodes with cards for one more pod of the task, best first."""
@@ -102,7 +104,7 @@ class GfsPlacer(Listener):
 
     def _refile(self, node: Node) -> None:
         self._marks[node.index] = self._marked(node)
-        self._file(node)
+        self._index.file(node)
 
     def _marked(self, node: Node) -> bool:
         return node.name in self._evictions
@@ -154,3 +156,50 @@ class GfsPlacer(Listener):
 
     def _is_saturated(self, last_hour: int, last_day: int) -> bool:
         return score3(Priority.SPOT, eviction_pressure(last_hour, last_day, self._gamma), self._m) == 0
+
+
+FEW_EMPTY = 1 / 8
+"""Of the nodes: so many empty ones `ClassSeparatingPlacer` leaves to HP."""
+
+BESIDE_HP, AWAY_FROM_HP, INTO_GAPS = range(3)
+"""Its views."""
+
+
+class ClassSeparatingPlacer(GfsPlacer):
+    """Where `gfs-plus` puts a pod: HP beside HP, spot away from it (docs/concepts/gfs-plus.md).
+
+    The paper fills the fullest node, whoever is on it. So spot tasks decide where HP tasks go, and when they leave,
+    HP is scattered: a later HP gang finds too few whole nodes, and no eviction helps it. Here an HP pod goes where
+    most cards are held by HP, a spot pod where fewest are, and only among equals to the fullest node. Away from HP
+    means on empty nodes, which HP pods of whole nodes need next: while few nodes are empty, spot tasks leave them
+    alone and fill gaps as in the paper; once none is, away is better again.
+    """
+
+    packing_first = False
+    views = (Priority.HP, Priority.SPOT, Priority.SPOT)
+
+    def __init__(self, state: PoolState, *, gamma: float = 0.8, m: float = 3.0) -> None:
+        super().__init__(state, gamma=gamma, m=m)
+        self._pool = pool = state.pool
+        self._largest = pool.sizes[-1]
+        self._few = FEW_EMPTY * len(pool.nodes)
+
+    def choose(self, task: Task) -> Node | None:
+        """The best node for one more pod of the task in the order that counts for it."""
+        return self._index.choose(task, self._view(task))
+
+    def _view(self, task: Task) -> int:
+        """The order of nodes that counts for the task."""
+        if not task.is_spot:
+            return BESIDE_HP
+        few_empty = 0 < self._pool.idle_slots(self._largest) <= self._few
+        return INTO_GAPS if few_empty else AWAY_FROM_HP
+
+    def _compared(self, view: int, packing: int, hp: int, spot: int) -> tuple[int, int]:
+        match view:
+            case 0:  # beside HP
+                return self._parts - hp, packing
+            case 1:  # away from HP
+                return hp, packing
+            case _:  # into the gaps
+                return packing, self._parts - spot

@@ -15,10 +15,10 @@ from gfs.core.node import Node
 from gfs.core.run import Run, Waiting
 from gfs.core.state import PoolState
 from gfs.domain.task import Priority, Task
-from gfs.policies.chronus.selection import Like, like
+from gfs.policies.chronus.program import TaskShape, shape_of
 
-QueueKey = tuple[Like, bool]
-"""Likeness, and whether the tasks have run before: then they pay for resuming."""
+QueueKey = tuple[TaskShape, bool]
+"""Shape of the tasks, and whether they have run before: then they pay for resuming."""
 
 
 @dataclass(slots=True)
@@ -44,10 +44,10 @@ def round_at(time: float, length: float) -> tuple[int, bool]:
     return floor(time / length), False
 
 
-class Queue(NamedTuple):
-    """Tasks that wait and are alike, longest wait first: the choice between them is by that alone."""
+class LeaseQueue(NamedTuple):
+    """Tasks that wait and have one shape, longest wait first: the choice between them is by that alone."""
 
-    like: Like
+    shape: TaskShape
     task: Task
     """One of them."""
     waiting: dict[int, Waiting]
@@ -59,7 +59,7 @@ class Queue(NamedTuple):
         return len(self.waiting) * self.task.gpus
 
 
-class LeaseBooks:
+class LeaseTable:
     """The leases of one pool."""
 
     def __init__(self, state: PoolState, memory: LeaseMemory, round_length: float, hp_rounds: int) -> None:
@@ -72,8 +72,8 @@ class LeaseBooks:
         self._rounds = (hp_rounds, 1)
         self._ending: tuple[dict[int, dict[Run, None]], ...] = ({}, {})
         """Class -> round modulo the length of a lease -> runs whose leases end then."""
-        self._queues: tuple[dict[QueueKey, Queue], ...] = ({}, {})
-        """Class -> likeness and whether it has run before -> queue."""
+        self._queues: tuple[dict[QueueKey, LeaseQueue], ...] = ({}, {})
+        """Class -> shape and whether it has run before -> queue."""
         for run in state.runs.values():
             self.open(run)
         queued: dict[QueueKey, dict[int, Waiting]] = {}
@@ -84,16 +84,16 @@ class LeaseBooks:
         for order, queues in zip(memory.order, self._queues, strict=True):
             for key in list(order):
                 if key in queued:
-                    queues[key] = Queue(key[0], next(iter(queued[key].values())).task, queued[key])
+                    queues[key] = LeaseQueue(key[0], next(iter(queued[key].values())).task, queued[key])
                 else:
                     del order[key]
 
-    def like(self, task: Task) -> Like:
+    def shape_of(self, task: Task) -> TaskShape:
         """Tasks with the same answer are alike in all that counts here."""
-        return like(task, resources=self._resources)
+        return shape_of(task, resources=self._resources)
 
     def _key(self, waiting: Waiting) -> QueueKey:
-        return self.like(waiting.task), waiting.number > 1
+        return self.shape_of(waiting.task), waiting.number > 1
 
     def _phase(self, run: Run) -> int:
         """In which round, modulo the length of a lease, its leases end."""
@@ -143,7 +143,7 @@ class LeaseBooks:
         task, key = waiting.task, self._key(waiting)
         queues = self._queues[task.priority]
         if key not in queues:
-            queues[key] = Queue(key[0], task, {})
+            queues[key] = LeaseQueue(key[0], task, {})
             self._memory.order[task.priority][key] = None
         queues[key].waiting[task.index] = waiting
 
@@ -158,12 +158,12 @@ class LeaseBooks:
 
     def find(self, task: Task) -> Waiting:
         """The entry of a task that waits."""
-        alike = self.like(task)
+        shape = self.shape_of(task)
         queues = self._queues[task.priority]
-        both = (queues[key] for key in ((alike, False), (alike, True)) if key in queues)
+        both = (queues[key] for key in ((shape, False), (shape, True)) if key in queues)
         return next(queue.waiting[task.index] for queue in both if task.index in queue.waiting)
 
-    def queues(self, priority: Priority) -> list[Queue]:
+    def queues(self, priority: Priority) -> list[LeaseQueue]:
         """The queues of a class."""
         return list(self._queues[priority].values())
 

@@ -1,18 +1,17 @@
-"""gfs-plus: HP and spot apart, and cards kept for a spot task that has waited too long."""
+"""gfs-plus: HP and spot apart, and nodes reserved for a spot task that has waited too long."""
 
 from __future__ import annotations
 
 from builders import Draft, Stage, Story, hp, nodes, play, spot
-from gfs.policies.gfs.apart import ApartPlacer
-from gfs.policies.gfs.keeper import Keeper, KeptCards
-from gfs.policies.gfs.scoring import GfsPlacer
+from gfs.policies.gfs.reservation import Reservation, ReservationCost
+from gfs.policies.gfs.scoring import ClassSeparatingPlacer, GfsPlacer
 
 
 def test_hp_goes_beside_hp_and_spot_away_from_it() -> None:
     stage = Stage(8, 8, 8)
     stage.holds("n0", hp("h", gpus=2))
     stage.holds("n1", spot("s", gpus=6))
-    apart, packing = ApartPlacer(stage.state), GfsPlacer(stage.state)
+    apart, packing = ClassSeparatingPlacer(stage.state), GfsPlacer(stage.state)
     assert packing.choose(hp("h2", gpus=1).task(9)) is stage.node("n1")  # the fullest node, whoever is on it
     assert apart.choose(hp("h2", gpus=1).task(9)) is stage.node("n0")
     assert apart.choose(spot("s2", gpus=2).task(9)) is stage.node("n1")  # no HP there, and fuller than n2
@@ -38,23 +37,23 @@ def test_a_gang_that_waited_too_long_gets_its_nodes() -> None:
     # From 10,200 s on, two hours after 3,000 s, nothing else may start; what runs by then ends by 13,500 s.
     assert story.started("gang") == [13_500]
     assert story.started("t010800") == [14_100]
-    assert story.why_waited("t010800").endswith("the node with room is kept for gang, which has waited 2.2 h")
+    assert story.why_waited("t010800").endswith("the node with room is reserved for gang, which has waited 2.2 h")
 
 
 def test_the_cost_of_keeping_is_counted() -> None:
-    kept = starving(starvation_timeout=7200).result.kept
-    assert kept is not None
+    figures = starving(starvation_timeout=7200).result.reservations
+    assert figures is not None
     # 4 cards from 10,800 s, 8 from 11,700 s and 12 from 12,600 s to 13,500 s: 900 s each.
-    assert (kept.tasks, kept.gpu_hours) == (1, (4 + 8 + 12) * 900 / 3600)
-    assert starving(starvation_timeout=1e6).result.kept is None
+    assert (figures.tasks, figures.gpu_hours) == (1, (4 + 8 + 12) * 900 / 3600)
+    assert starving(starvation_timeout=1e6).result.reservations is None
 
 
-def test_hp_may_use_kept_nodes() -> None:
+def test_hp_may_use_reserved_nodes() -> None:
     gang = spot("gang", gpus=8, pods=2, at=3000, lasting=600)
     hurry = hp("hurry", gpus=4, at=11_000, lasting=300)
     story = play(nodes(8, 8), *stream(36_000), gang, hurry, scheduler="gfs-plus", starvation_timeout=7200)
     assert story.started("hurry") == [11_000]
-    # Beside it there is no room for the gang, so nothing is kept for a while: a task slips in until 14,900 s.
+    # Beside it there is no room for the gang, so nothing is reserved for a while: a task slips in until 14,900 s.
     assert story.started("gang") == [14_900]
 
 
@@ -68,39 +67,39 @@ def test_while_the_quota_is_too_small_for_it_nobody_else_starts() -> None:
     assert story.started("gang")[0] < 16_000
 
 
-def later(keeper: Keeper, now: float) -> None:
-    """Something happens at this time: an HP task comes, and the keeper takes a look."""
-    keeper.submitted(hp("any").task(99), now)
+def later(reservation: Reservation, now: float) -> None:
+    """Something happens at this time: an HP task comes, and the reservation takes a look."""
+    reservation.submitted(hp("any").task(99), now)
 
 
-def test_nodes_with_fewest_spot_cards_are_kept() -> None:
+def test_nodes_with_fewest_spot_cards_are_reserved() -> None:
     stage = Stage(8, 8, 8, 8)
     stage.holds("n0", hp("h", gpus=4))
     stage.holds("n1", spot("a", gpus=6))
     stage.holds("n2", spot("b", gpus=2))
-    keeper = Keeper(stage.state, 3600.0, KeptCards())
+    reservation = Reservation(stage.state, 3600.0, ReservationCost())
     changed: list[str] = []
-    keeper.changed = lambda node: changed.append(node.name)
+    reservation.observe(lambda node: changed.append(node.name))
     task = spot("gang", gpus=8, pods=2).task(50)
-    keeper.submitted(task, 0.0)
-    later(keeper, 3600.0)
-    assert keeper.task is None  # not longer than it
-    later(keeper, 3900.0)
-    assert keeper.task is task
-    assert [node.name for node in keeper.nodes] == changed == ["n3", "n2"]
+    reservation.submitted(task, 0.0)
+    later(reservation, 3600.0)
+    assert reservation.task is None  # not longer than it
+    later(reservation, 3900.0)
+    assert reservation.task is task
+    assert [node.name for node in reservation.nodes] == changed == ["n3", "n2"]
     stage.holds("n3", hp("h2", gpus=1))
-    later(keeper, 4200.0)
-    assert [node.name for node in keeper.nodes] == ["n2", "n1"]  # HP has come to n3
+    later(reservation, 4200.0)
+    assert [node.name for node in reservation.nodes] == ["n2", "n1"]  # HP has come to n3
     assert changed[2:] == ["n3", "n1"]
-    keeper.passed(4300.0)
-    assert keeper.task is task
+    reservation.passed(4300.0)
+    assert reservation.task is task
 
 
-def test_nothing_is_kept_for_whom_no_nodes_suffice() -> None:
+def test_nothing_is_reserved_for_whom_no_nodes_suffice() -> None:
     stage = Stage(8, 8)
     stage.holds("n0", hp("h", gpus=1))
-    keeper = Keeper(stage.state, 3600.0, KeptCards())
-    keeper.submitted(spot("gang", gpus=8, pods=2).task(50), 0.0)
-    later(keeper, 7200.0)
-    assert keeper.task is None
-    assert not keeper.nodes
+    reservation = Reservation(stage.state, 3600.0, ReservationCost())
+    reservation.submitted(spot("gang", gpus=8, pods=2).task(50), 0.0)
+    later(reservation, 7200.0)
+    assert reservation.task is None
+    assert not reservation.nodes

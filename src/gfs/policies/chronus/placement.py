@@ -14,22 +14,24 @@ from gfs.core.node import Node, Place
 from gfs.core.run import Run
 from gfs.core.trial import Trial
 from gfs.domain.task import Task
-from gfs.policies.chronus.books import LeaseBooks
-from gfs.policies.chronus.selection import Like
+from gfs.policies.chronus.leases import LeaseTable
+from gfs.policies.chronus.program import TaskShape
 
 MOST_TRIES = 8
 """Nodes that are tried for moving tasks away before a task has to wait."""
 
 
-class Spare:
-    """Runs whose leases end now: how many of each likeness may stop; the others may be moved."""
+class EndingLeases:
+    """Runs whose leases end now: how many of each shape may stop; the others may be moved."""
 
-    def __init__(self, ending: Iterable[Run], stops: Mapping[Like, int], like: Callable[[Task], Like]) -> None:
-        self._like = {run: like(run.task) for run in ending}
-        self._stops = {alike: count for alike, count in stops.items() if count}
+    def __init__(
+        self, ending: Iterable[Run], stops: Mapping[TaskShape, int], shape_of: Callable[[Task], TaskShape]
+    ) -> None:
+        self._shape = {run: shape_of(run.task) for run in ending}
+        self._stops = {shape: count for shape, count in stops.items() if count}
         self.nodes: dict[Node, list[Run]] = {}
         """Nodes with such runs; those that hold the most cards there first."""
-        for run in self._like:
+        for run in self._shape:
             for node in run.nodes:
                 if not node.closed:
                     self.nodes.setdefault(node, []).append(run)
@@ -39,13 +41,13 @@ class Spare:
 
     def stoppable(self, runs: Iterable[Run]) -> list[Run]:
         """Of these runs, in order, those that may all stop now."""
-        taken: dict[Like, int] = {}
+        taken: dict[TaskShape, int] = {}
         found = []
         for run in runs:
-            alike = self._like[run]
-            used = taken.get(alike, 0)
-            if used < self._stops.get(alike, 0):
-                taken[alike] = used + 1
+            shape = self._shape[run]
+            used = taken.get(shape, 0)
+            if used < self._stops.get(shape, 0):
+                taken[shape] = used + 1
                 found.append(run)
         return found
 
@@ -54,8 +56,8 @@ class Spare:
         hours = task.guarantee_hours
         found = (
             run
-            for run, alike in self._like.items()
-            if run.alive and alike.priority and alike.guarantee_hours >= hours and self._stops.get(alike, 0)
+            for run, shape in self._shape.items()
+            if run.alive and shape.priority and shape.guarantee_hours >= hours and self._stops.get(shape, 0)
         )
         return sorted(found, key=lambda run: (run.task.gpus, run.task.index))
 
@@ -66,30 +68,32 @@ class Spare:
 
     def change(self, run: Run, by: int) -> None:
         """A run was stopped (-1) or brought back (+1)."""
-        alike = self._like[run]
-        self._stops[alike] = left = self._stops.get(alike, 0) + by
+        shape = self._shape[run]
+        self._stops[shape] = left = self._stops.get(shape, 0) + by
         if not left:
-            del self._stops[alike]
+            del self._stops[shape]
 
 
-class Placing:
+class RoundPlacement:
     """One round's placements. What it has stopped is off its cards, what it has placed is on them."""
 
-    def __init__(self, trial: Trial, books: LeaseBooks, choose: Callable[[Task], Node | None], spare: Spare) -> None:
+    def __init__(
+        self, trial: Trial, leases: LeaseTable, choose: Callable[[Task], Node | None], ending: EndingLeases
+    ) -> None:
         self.stopped: dict[Run, None] = {}
         """Runs suspended to make room."""
         self.moved: dict[Run, list[Place]] = {}
         """Runs that go on elsewhere, and where."""
         self._trial = trial
         self._pool = trial.pool
-        self._books = books
+        self._leases = leases
         self._choose = choose
-        self._spare = spare
+        self._ending = ending
 
     def place(self, task: Task, within_quota: Callable[[Task], bool]) -> list[Place] | None:
         """Cards for all pods of the task within the quota, or None with everything as it was."""
         while not within_quota(task):
-            run = next((run for run in self._spare.under(task) if run not in self.stopped), None)
+            run = next((run for run in self._ending.under(task) if run not in self.stopped), None)
             if run is None:
                 self._trial.rollback()
                 return None
@@ -119,11 +123,11 @@ class Placing:
         """Stop leases that may stop, on the node where that costs the fewest GPUs."""
         best: tuple[float, int] = (float("inf"), 0)
         found: tuple[Node, list[Run]] | None = None
-        if not self._spare.any:
+        if not self._ending.any:
             return None
-        for node, ending in self._spare.nodes.items():
-            here = self._books.here(node)
-            runs = self._leaving(node, task, self._spare.stoppable(run for run in ending if run in here))
+        for node, ending in self._ending.nodes.items():
+            here = self._leases.here(node)
+            runs = self._leaving(node, task, self._ending.stoppable(run for run in ending if run in here))
             cost = (sum(run.task.gpus for run in runs), node.index)
             if runs and cost < best:
                 best, found = cost, (node, runs)
@@ -136,8 +140,8 @@ class Placing:
     def _move_away(self, task: Task, within_quota: Callable[[Task], bool]) -> Node | None:
         """Move runs whose leases end now to other nodes, as few as possible."""
         options: list[tuple[int, float, int, list[Run]]] = []
-        for node, ending in self._spare.nodes.items():
-            here = self._books.here(node)
+        for node, ending in self._ending.nodes.items():
+            here = self._leases.here(node)
             if runs := self._leaving(node, task, [run for run in ending if run in here]):
                 options.append((len(runs), sum(run.task.gpus for run in runs), node.index, runs))
         for _, _, index, runs in sorted(options, key=lambda option: option[:3])[:MOST_TRIES]:
@@ -154,7 +158,7 @@ class Placing:
         return None
 
     def _settle(self, run: Run, within_quota: Callable[[Task], bool]) -> bool:
-        """Find another place for a run that has to move. It starts anew there, so the quota must allow it."""
+        """Find another place for a run that has to move. It starts again there, so the quota must allow it."""
         places = self._fill(run.task, self._choose) if within_quota(run.task) else None
         if places is None:
             return False
@@ -166,7 +170,7 @@ class Placing:
         """Of the given runs those that have to leave the node for one pod; none if that is not enough."""
         if node.shares or not self._pool.plain(task):
             return self._leaving_divided(node, task, runs)
-        here = self._books.here(node)
+        here = self._leases.here(node)
         missing = (task.cards or 1) - node.idle
         if sum(here[run] for run in runs) < missing:
             return []
@@ -225,17 +229,17 @@ class Placing:
 
     def _take_off(self, run: Run) -> None:
         self._trial.evict(run)
-        self._books.leave(run)
-        self._trial.note(lambda: self._books.enter(run))
+        self._leases.leave(run)
+        self._trial.note(lambda: self._leases.enter(run))
 
     def _stop(self, run: Run) -> None:
         self._take_off(run)
-        self._spare.change(run, -1)
+        self._ending.change(run, -1)
         self.stopped[run] = None
         self._trial.note(lambda: self._unstop(run))
 
     def _unstop(self, run: Run) -> None:
-        self._spare.change(run, +1)
+        self._ending.change(run, +1)
         _forget(self.stopped, run)
 
 

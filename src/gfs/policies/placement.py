@@ -1,13 +1,50 @@
-"""A node for one more pod, whatever the task asks for: the placer's first choice, or the first that fits."""
+"""Placement by idle cards alone (best fit, first fit), and for tasks that ask for more than cards with any placer."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
+from gfs.core.index import NodeIndex
 from gfs.core.node import Node
 from gfs.core.pool import Pool
 from gfs.core.ports import Compares, Placer, Ranks
 from gfs.domain.task import Task
+
+
+class FitPlacer:
+    """The first node that suffices: by id, or among those with the fewest idle cards."""
+
+    fills_up = True
+
+    def __init__(self, pool: Pool, *, fullest_first: bool) -> None:
+        self._index = NodeIndex(pool, fullest_first=fullest_first)
+        bucket = self._index.bucket
+        self._index.follow(
+            plain=lambda size, idle, hp: bucket(idle, 0, (0,)),
+            special=lambda node: bucket(node.idle, node.room, (0,)),
+        )
+
+    def choose(self, task: Task) -> Node | None:
+        """The node for one more pod of the task, or None."""
+        return self._index.choose(task)
+
+    def ranked(self, task: Task) -> Iterator[Node]:
+        """The nodes with cards for one more pod of the task, best first."""
+        return self._index.ranked(task)
+
+    def best_of(self, task: Task, nodes: Iterable[Node]) -> Node | None:
+        """The best of these nodes, which all have room for one more pod; None if it refuses them."""
+        return self._index.best_of(nodes)
+
+
+def best_fit(pool: Pool) -> FitPlacer:
+    """The node with the fewest idle cards that suffice."""
+    return FitPlacer(pool, fullest_first=True)
+
+
+def first_fit(pool: Pool) -> FitPlacer:
+    """The first node that suffices."""
+    return FitPlacer(pool, fullest_first=False)
 
 
 class Chooser:
@@ -44,7 +81,7 @@ class Chooser:
     # -- what is short -----------------------------------------------------------------------------
 
     def short(self, task: Task) -> str:
-        """What a task lacks besides cards, on the first node that has these: '8 idle cards on n12, but ...'.
+        """What a task lacks besides cards, on the first node that has these: '8 idle GPUs on n12, but ...'.
 
         Nothing if it is cards alone that are short.
         """
@@ -54,16 +91,16 @@ class Chooser:
         node = next((node for node in self.ranked(task) if self._lacks(node, task)), None)
         if node is None:  # the placer refuses those that lack something
             node = next(node for node in self._with_cards(task) if self._lacks(node, task))
-        cards = f"{node.idle or 'no'} idle card{'s' * (node.idle != 1)} on {node.name}"
+        cards = f"{node.idle or 'no'} idle GPU{'s' * (node.idle != 1)} on {node.name}"
         return f"{cards}, but {pool.short_of(node, task)}"
 
     def still_short(self, task: Task) -> str:
-        """The same for an HP task as if every spot task had gone: '6 cards on n12, but ...'."""
+        """The same for an HP task as if every spot task had gone: '6 GPUs on n12, but ...'."""
         pool = self._pool
         if pool.plain(task) or pool.hp_card_slots(task) == pool.slots_without_spot(task):
             return ""
         node = next(node for node in pool.nodes if self._lacks(node, task, without_spot=True))
-        cards = f"{node.hp_free} card{'s' * (node.hp_free != 1)} on {node.name}"
+        cards = f"{node.hp_free} GPU{'s' * (node.hp_free != 1)} on {node.name}"
         return f"{cards}, but {pool.short_of(node, task, without_spot=True)}"
 
     def _lacks(self, node: Node, task: Task, *, without_spot: bool = False) -> bool:

@@ -1,4 +1,4 @@
-"""By how much demand may rise from where it is: what holds when everything else about a series is out of date.
+"""A floor for the bounds of series whose fits and scores are out of date.
 
 After a level shift (demand above all that there was from two weeks to three days ago, for hours or with bounds
 exceeded again and again) and in an organization's first week, fits and scores speak of another level. Then a bound
@@ -19,9 +19,9 @@ from gfs.forecasting.orgquantile.calibration import CURVE
 from gfs.forecasting.orgquantile.features import SMALLEST_DEMAND
 
 LEAST_HOURS = WEEK_HOURS
-"""A series with fewer has no rise of its own."""
+"""A series with fewer has no ratios of its own."""
 LEAST_LEVEL = 0.5
-"""Of mean demand: a rise from less says nothing of one from a level above all before."""
+"""Of mean demand: growth from less says nothing of growth from a level above all before."""
 SHIFT_HOURS = 6
 """A level that has lasted so long is no spike."""
 KNOWN_HOURS = 3 * DAY_HOURS
@@ -31,34 +31,34 @@ Booleans = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Rises:
-    """Hours ahead and, last, their peak, x places of CURVE."""
+class GrowthRatios:
+    """Quantiles of demand relative to the last value: hours ahead and, last, their peak, x probabilities of CURVE."""
 
     general: Floats
     own: dict[SeriesKey, Floats]
+
+    @classmethod
+    def learned(cls, history: DemandHistory, horizon: int) -> GrowthRatios:
+        """The ratios in a history; without enough of it, 1."""
+        own: dict[SeriesKey, Floats] = {}
+        for key, gpus, first in zip(history.keys, history.gpus, history.first, strict=True):
+            demand = gpus[first:] + SMALLEST_DEMAND
+            count = len(demand) - horizon
+            if count < LEAST_HOURS:
+                continue
+            later = np.stack([demand[ahead : ahead + count] for ahead in range(1, horizon + 1)])
+            ratios = np.concatenate([later, later.max(axis=0)[None]]) / demand[:count]
+            usual = ratios[:, demand[:count] >= LEAST_LEVEL * demand[:count].mean()]
+            own[key] = np.minimum(np.quantile(ratios, CURVE, axis=1), np.quantile(usual, CURVE, axis=1)).T
+        general = np.mean(list(own.values()), axis=0) if own else np.ones((horizon + 1, len(CURVE)))
+        return cls(general, own)
 
     def of(self, keys: tuple[SeriesKey, ...]) -> Floats:
         """For these series."""
         return np.stack([self.own.get(key, self.general) for key in keys])
 
 
-def rises_of(history: DemandHistory, horizon: int) -> Rises:
-    """The rises in a history; without enough of it, none."""
-    own: dict[SeriesKey, Floats] = {}
-    for key, gpus, first in zip(history.keys, history.gpus, history.first, strict=True):
-        demand = gpus[first:] + SMALLEST_DEMAND
-        count = len(demand) - horizon
-        if count < LEAST_HOURS:
-            continue
-        later = np.stack([demand[ahead : ahead + count] for ahead in range(1, horizon + 1)])
-        ratios = np.concatenate([later, later.max(axis=0)[None]]) / demand[:count]
-        usual = ratios[:, demand[:count] >= LEAST_LEVEL * demand[:count].mean()]
-        own[key] = np.minimum(np.quantile(ratios, CURVE, axis=1), np.quantile(usual, CURVE, axis=1)).T
-    general = np.mean(list(own.values()), axis=0) if own else np.ones((horizon + 1, len(CURVE)))
-    return Rises(general, own)
-
-
-def shifted(window: Floats, alarmed: Booleans) -> Booleans:
+def level_shifted(window: Floats, alarmed: Booleans) -> Booleans:
     """Per series (hours x series): whether its level is higher than before the last three days."""
     highest = window[-2 * WEEK_HOURS : -KNOWN_HOURS].max(axis=0)
     lasting = window[-SHIFT_HOURS:].min(axis=0) > highest

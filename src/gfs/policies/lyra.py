@@ -1,30 +1,82 @@
-"""Which node on loan HP takes back: the one with the lowest preemption cost (docs/schedulers/lyra.md).
+"""Lyra (EuroSys'23): spot tasks run on whole nodes that HP lends and takes back (docs/schedulers/lyra.md).
 
-A node is returned whole: every spot task with a pod there is evicted, from all its nodes. The cost of a node is
-    the sum over its spot tasks of 1 / (number of nodes the task spans),
-so a task that would lose little of itself here makes the node cheap, and taking back all nodes of a task costs 1.
-The cheapest node that is large enough goes, ties by fewer victims, then node id. An HP gang asks again after each
-node: a task that has gone counts nowhere any more, so the other nodes of an evicted gang are empty or cheaper.
-That is how the cheapest *set* of nodes is approximated.
-
-Nodes on loan stand in one heap per node size. A node whose spot tasks have changed gets a new entry when the next
-question comes; its old one is dropped when it surfaces. Costs are exact: whole numbers of a unit that every
-1 / (number of nodes) met so far is a multiple of. A number of nodes that needs a finer unit is met a few times in
-a run; then every node on loan is entered anew.
+A node with a spot pod is on loan. A node without any pod can be lent, or taken by HP. A node with an HP pod is in use
+by HP. So no node ever holds pods of both classes, and the idle cards of a node on loan are not for HP before the whole
+node has been returned.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from math import lcm
 
+from gfs.core.index import Bucket, NodeIndex, Rank
 from gfs.core.lazy_heap import LazyHeap
 from gfs.core.listeners import Listener
 from gfs.core.node import Node
+from gfs.core.pool import Pool
 from gfs.core.ports import Victims
 from gfs.core.run import Run
 from gfs.core.state import PoolState
-from gfs.domain.task import Task
-from gfs.policies.displace import could_hold
+from gfs.domain.task import Priority, Task
+from gfs.policies.preemption import could_hold
+
+Ranks = tuple[Rank, Rank]
+"""The same node seen by HP and by spot tasks: 0 if it may have pods of that class, else None."""
+
+EMPTY: Ranks = (0, 0)
+USED_BY_HP: Ranks = (0, None)
+ON_LOAN: Ranks = (None, 0)
+
+REFUSED = {Priority.HP: ON_LOAN, Priority.SPOT: USED_BY_HP}
+WHY_REFUSED = {Priority.HP: "on loan to spot tasks", Priority.SPOT: "in use by HP, not on loan"}
+
+
+def _ranks(hp_cards: int, spot_cards: int) -> Ranks:
+    if hp_cards:
+        return USED_BY_HP
+    return ON_LOAN if spot_cards else EMPTY
+
+
+class LoanPlacer:
+    """Best fit (the fewest idle cards that suffice, ties by node id) among the nodes of the task's class."""
+
+    fills_up = True  # a pod leaves its node with fewer idle cards, and still of the task's class
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+        self._index = NodeIndex(pool, views=len(Priority))
+        self._bucket = bucket = self._index.bucket
+        self._index.follow(
+            plain=lambda size, idle, hp: bucket(idle, 0, _ranks(hp, size - idle - hp)),
+            special=self._divided_bucket,
+        )
+
+    def choose(self, task: Task) -> Node | None:
+        """The node for one more pod of the task, or None."""
+        return self._index.choose(task, task.priority)
+
+    def _divided_bucket(self, node: Node) -> Bucket:
+        return self._bucket(node.idle, node.room, _ranks(node.hp_cards, node.spot_cards))
+
+    def ranked(self, task: Task) -> Iterator[Node]:
+        """The nodes with cards for one more pod of the task, best first."""
+        return self._index.ranked(task, task.priority)
+
+    def best_of(self, task: Task, nodes: Iterable[Node]) -> Node | None:
+        """The best of these nodes, which all have room for one more pod; None if it refuses them."""
+        return self._index.best_of(nodes, task.priority)
+
+    def closed(self, task: Task) -> tuple[int, str]:
+        """Nodes with room for a pod of the task that belong to the other class, and whose they are."""
+        refused, least = REFUSED[task.priority], max(task.cards, 1)
+        nodes = sum(self._bucket(idle, 0, refused).count for idle in range(least, self._pool.sizes[-1] + 1))
+        if task.share:
+            for node in self._pool.divided:
+                with_room = not node.idle and node.room >= task.share
+                nodes += with_room and _ranks(node.hp_cards, node.spot_cards) == refused
+        return nodes, WHY_REFUSED[task.priority]
+
 
 Entry = tuple[int, int, int]
 """(preemption cost, victims, position of the node): the order in which nodes are taken back."""
@@ -38,7 +90,15 @@ class _Home(dict[Entry, LazyHeap[Entry]]):
 
 
 class ReclaimPreemptor(Listener):
-    """The cheapest node on loan that is large enough. It relies on `LoanPlacer`: such a node has no HP pod."""
+    """The node on loan with the lowest preemption cost that is large enough: it is returned whole.
+
+    Every spot task with a pod there is evicted, from all its nodes. The cost of a node is the sum over its spot tasks
+    of 1 / (number of nodes the task spans), ties by fewer victims, then node id. An HP gang asks again after each node:
+    the other nodes of an evicted gang are empty or cheaper then. So the cheapest *set* of nodes is approximated.
+    Costs are exact: whole numbers of a unit that every 1 / (number of nodes) met so far is a multiple of; a number that
+    needs a finer unit is met a few times in a run, and then every node on loan is entered again.
+    It relies on `LoanPlacer`: a node on loan has no HP pod.
+    """
 
     def __init__(self, state: PoolState) -> None:
         pool = self._pool = state.pool

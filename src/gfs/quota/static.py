@@ -1,15 +1,35 @@
-"""A fixed share of the pool: what operators set by hand today."""
+"""Quotas without a forecast: none at all, and a share of the pool that an operator sets by hand."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import inf
 
 from gfs.core.pool import Pool
 from gfs.core.ports import QuotaRow
 
 
+class UnlimitedQuota:
+    """Spot tasks may take whatever is idle."""
+
+    def limit(self, guarantee_hours: float) -> float:
+        """No limit but what is idle."""
+        return inf
+
+    def tick(self, now: float) -> None:
+        """Nothing changes."""
+
+    def rows(self) -> Sequence[QuotaRow]:
+        """Nothing is limited, so there is nothing to show."""
+        return ()
+
+    def why(self, guarantee_hours: float) -> str:
+        """There is nothing to explain."""
+        return ""
+
+
 class FixedQuota:
-    """Spot tasks may hold `share` of the pool's cards together, whatever their guarantee."""
+    """Spot tasks may hold `share` of the pool's GPUs together, whatever their guarantee."""
 
     def __init__(
         self, pool: Pool, share: float, guarantees: Sequence[float] = (1.0,), memory: list[float] | None = None
@@ -23,12 +43,12 @@ class FixedQuota:
             self.tick(0.0)
 
     def limit(self, guarantee_hours: float) -> float:
-        """The share of the pool."""
+        """The share of the pool, in GPUs."""
         return self._memory[0]
 
     def tick(self, now: float) -> None:
-        """A fixed share of what there is: nodes may have come or gone."""
-        # To a millionth of a card: 0.29 x 100 is 29 cards, not 28.999999999999996.
+        """The share of the nodes that there are now."""
+        # To a millionth of a GPU: 0.29 x 100 is 29 GPUs, not 28.999999999999996.
         self._memory[:] = [round(self._share * self._pool.capacity, 6)]
 
     def rows(self) -> Sequence[QuotaRow]:
@@ -37,5 +57,5 @@ class FixedQuota:
         return [QuotaRow(hours, limit, 1.0, limit) for hours in self._guarantees]
 
     def why(self, guarantee_hours: float) -> str:
-        """Someone has set it."""
+        """There is nothing to explain: an operator has set it."""
         return ""

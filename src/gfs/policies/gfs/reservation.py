@@ -1,0 +1,279 @@
+"""No gang starves under `gfs-plus`: nodes are reserved for the spot task that has waited too long.
+
+Small tasks fit into every gap and go on taking the cards that a large one waits for. When a spot task has waited
+for longer than `starvation_timeout`, enough nodes are closed to all other spot tasks, those with fewest spot cards
+first; when the cards on them suffice, it starts there. One task at a time, the one that has waited longest. HP tasks
+may use reserved nodes like any others. What it costs, cards that stand idle on reserved nodes, is counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from gfs.core.index import Bucket
+from gfs.core.listeners import Listener
+from gfs.core.node import Node
+from gfs.core.ports import Attempt, TaskLimit
+from gfs.core.run import End, Run
+from gfs.core.state import PoolState
+from gfs.domain.task import Task
+from gfs.domain.units import MICRO, format_seconds
+from gfs.policies.gfs.scoring import ClassSeparatingPlacer
+from gfs.policies.preemption import could_hold
+from gfs.policies.queues import Asks, SizedQueue
+
+CHECK_INTERVAL = 300.0
+"""Seconds between two checks of who waits and which nodes to reserve."""
+
+
+@dataclass(slots=True)
+class ReservationCost:
+    """What reserving nodes came to."""
+
+    tasks: int = 0
+    """Spot tasks that nodes were reserved for."""
+    gpu_seconds: float = 0.0
+    """Cards idle on reserved nodes x time, as seen at the checks."""
+
+
+@dataclass(slots=True)
+class ReservedNodes:
+    """What is remembered of a reservation. Who waits since when is in the state."""
+
+    checked: float = float("-inf")
+    task: Task | None = None
+    nodes: dict[Node, None] = field(default_factory=dict)
+    quota_closed: bool = False
+    """Whether the quota is left to that task."""
+
+
+class Reservation(Listener):
+    """Sees who waits, and says for whom nodes are reserved and which."""
+
+    def __init__(self, state: PoolState, starvation_timeout: float, cost: ReservationCost) -> None:
+        self._pool = state.pool
+        self._timeout = starvation_timeout
+        self._cost = cost
+        self._reserved = reserved = state.remember("reserved nodes", ReservedNodes)
+        if reserved.task is not None and reserved.task.index not in state.waiting:
+            reserved.task, reserved.nodes = None, {}  # it has left while nobody here watched
+        there = set(state.pool.nodes)
+        for node in [node for node in reserved.nodes if node not in there]:
+            del reserved.nodes[node]
+        waiting = [each for each in state.waiting.values() if each.task.is_spot]
+        waiting.sort(key=lambda each: (each.since, each.task.index))
+        self._since = {each.task.index: (each.task, each.since) for each in waiting}
+        """Task index -> spot task and since when it waits; by that, then by index."""
+        self._started = False
+        """Whether the task that nodes are reserved for has started in the pass that goes on."""
+        self._observers: list[Callable[[Node], None]] = []
+        state.listen(self)
+
+    def observe(self, tell: Callable[[Node], None]) -> None:
+        """Tell this function of every node that is reserved from now on, or no longer."""
+        self._observers.append(tell)
+
+    @property
+    def task(self) -> Task | None:
+        """For whom nodes are reserved."""
+        return self._reserved.task
+
+    @property
+    def nodes(self) -> dict[Node, None]:
+        """The nodes that are reserved."""
+        return self._reserved.nodes
+
+    @property
+    def quota_closed(self) -> bool:
+        """Whether the quota is left to the task that nodes are reserved for."""
+        return self._reserved.quota_closed
+
+    @quota_closed.setter
+    def quota_closed(self, closed: bool) -> None:
+        self._reserved.quota_closed = closed
+
+    # -- what happens ------------------------------------------------------------------------------
+
+    def submitted(self, task: Task, now: float) -> None:
+        """A task has come."""
+        if task.is_spot:
+            self._queue(task, now)
+        self._check(now)
+
+    def started(self, run: Run, now: float) -> None:
+        """Who starts waits no longer."""
+        if run.task is self.task:
+            self._started = True
+        elif run.task.is_spot:
+            self._since.pop(run.task.index, None)
+
+    def ended(self, run: Run, end: End, now: float) -> None:
+        """Who was stopped waits again."""
+        task = run.task
+        if task.is_spot and end.waits_again:
+            self._queue(task, run.since if end is End.START_FAILED else now)
+
+    def finished(self, run: Run, now: float) -> None:
+        """Time has passed."""
+        self._check(now)
+
+    def withdrawn(self, task: Task, now: float) -> None:
+        """Who is gone does not wait, and needs no nodes."""
+        if task.is_spot:
+            self._since.pop(task.index, None)
+        if task is self.task:
+            self._reserve(None, {})
+
+    def passed(self, now: float) -> None:
+        """The nodes of a task that has started are given free when the pass is over."""
+        task = self.task
+        if self._started and task is not None:
+            self._started = False
+            self._since.pop(task.index, None)
+            self._reserve(None, {})
+
+    def _queue(self, task: Task, since: float) -> None:
+        waiting = self._since
+        latest, index = next(((at, last.index) for last, at in reversed(waiting.values())), (since, task.index))
+        waiting[task.index] = (task, since)
+        if (since, task.index) < (latest, index):  # it goes on with an earlier wait
+            self._since = dict(sorted(waiting.items(), key=lambda entry: (entry[1][1], entry[0])))
+
+    # -- what is reserved --------------------------------------------------------------------------
+
+    def held(self, hours: float) -> float:
+        """GPUs of running spot tasks that count against a quota for so many hours."""
+        return self._pool.spot_held(hours) / MICRO
+
+    def why(self) -> str:
+        """Such as 'reserved for s17, which has waited 7.1 h'."""
+        assert self.task is not None
+        waited = self._reserved.checked - self._since[self.task.index][1]
+        return f"reserved for {self.task.name}, which has waited {format_seconds(waited)}"
+
+    def _check(self, now: float) -> None:
+        reserved = self._reserved
+        if now - reserved.checked < CHECK_INTERVAL:
+            return
+        if reserved.task is not None:
+            self._cost.gpu_seconds += (now - reserved.checked) * sum(node.idle for node in reserved.nodes)
+        reserved.checked = now
+        task = reserved.task or self._starving(now)
+        if task is not None:
+            nodes = self._nodes_for(task)
+            self._reserve(task if nodes else None, nodes)
+
+    def _starving(self, now: float) -> Task | None:
+        """The task that has waited longest, if that is too long and it asks for whole cards."""
+        for task, since in self._since.values():
+            if now - since <= self._timeout:
+                break
+            if task.cards:
+                return task
+        return None
+
+    def _nodes_for(self, task: Task) -> dict[Node, None]:
+        """Nodes on which all its pods fit beside HP, none if there are not enough: fewest spot cards first."""
+        reserved = self._reserved.nodes
+        pool = self._pool
+        able = [node for node in pool.nodes if could_hold(pool, node, task)]
+        able.sort(key=lambda node: (node not in reserved, node.hp_free - node.idle, node.index))
+        pods, chosen = 0, dict[Node, None]()
+        for node in able:
+            chosen[node] = None
+            pods += pool.most_pods(node, task, node.hp_free // task.cards, without_spot=True)
+            if pods >= task.pods:
+                return chosen
+        return {}
+
+    def _reserve(self, task: Task | None, nodes: dict[Node, None]) -> None:
+        reserved = self._reserved
+        if task is not None and reserved.task is None:
+            self._cost.tasks += 1
+        before, reserved.task, reserved.nodes = reserved.nodes, task, nodes
+        for node in (*before, *nodes):
+            if (node in before) != (node in nodes):
+                for tell in self._observers:
+                    tell(node)
+
+
+class ReservationQueue(SizedQueue):
+    """Serves the task that nodes are reserved for first; while others hold too much quota for it, nobody else."""
+
+    def __init__(self, reservation: Reservation, asks: Asks) -> None:
+        super().__init__(asks)
+        self._reservation = reservation
+
+    def arrive(self, tasks: Sequence[Task], attempt: Attempt) -> None:
+        """Newcomers get a chance unless the quota is left to one task."""
+        if self._reservation.quota_closed and self._reservation.task is not None:
+            for task in tasks:
+                self.push(task)
+        else:
+            super().arrive(tasks, attempt)
+
+    def scan(self, attempt: Attempt, pod_limit: float, task_limit: TaskLimit) -> None:
+        """Offer the waiting tasks, the one that nodes are reserved for first."""
+        reservation = self._reservation
+        task = reservation.task
+        reservation.quota_closed = False
+        if task is not None:
+            hours = task.guarantee_hours
+            over = task_limit(hours) < task.gpus
+            if attempt(task):
+                self.remove(task)
+            elif over and task.gpus <= task_limit(hours) + reservation.held(hours):
+                reservation.quota_closed = True
+                return
+        super().scan(attempt, pod_limit, task_limit)
+
+
+class ReservationPlacer(ClassSeparatingPlacer):
+    """Keeps all spot tasks but one away from the nodes that are reserved for that one."""
+
+    def __init__(self, state: PoolState, reservation: Reservation, *, gamma: float, m: float) -> None:
+        self._reservation = reservation
+        super().__init__(state, gamma=gamma, m=m)
+        reservation.observe(self._refile)
+
+    def choose(self, task: Task) -> Node | None:
+        """The node for one more pod of the task: a reserved one first, if it is for this task."""
+        if task is self._reservation.task:
+            for node in self._reservation.nodes:
+                if node.idle >= task.cards:
+                    return node
+        return super().choose(task)
+
+    def ranked(self, task: Task) -> Iterator[Node]:
+        """The nodes with cards for one more pod of the task, best first; those reserved for it before all."""
+        if task is self._reservation.task:
+            yield from [node for node in self._reservation.nodes if node.idle >= task.cards]
+        yield from super().ranked(task)
+
+    def best_of(self, task: Task, nodes: Iterable[Node]) -> Node | None:
+        """The best of these nodes, which all have room for one more pod; None if it refuses them."""
+        if task is self._reservation.task:
+            nodes = set(nodes)
+            reserved = next((node for node in self._reservation.nodes if node in nodes), None)
+            if reserved is not None:
+                return reserved
+        return super().best_of(task, nodes)
+
+    def _marked(self, node: Node) -> bool:
+        return super()._marked(node) or node in self._reservation.nodes
+
+    def _special_bucket(self, node: Node) -> Bucket:
+        bucket = super()._special_bucket(node)
+        if node not in self._reservation.nodes:
+            return bucket
+        return self._index.bucket(node.idle, node.room, tuple(self._without_spot(bucket.ranks)))
+
+    def closed(self, task: Task) -> tuple[int, str]:
+        """Nodes with idle cards for a pod of this spot task that it is kept away from, and for whom."""
+        reservation = self._reservation
+        why = reservation.why() if reservation.task is not None and task is not reservation.task else ""
+        closed, _ = super().closed(task)
+        if not task.is_spot or task is reservation.task:
+            return closed, why
+        return closed + sum(node.idle >= max(task.cards, 1) for node in reservation.nodes), why

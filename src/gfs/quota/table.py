@@ -1,0 +1,126 @@
+"""The quotas of the last tick, one for each quota horizon, and the numbers that led to them.
+
+A quota horizon is the length H of a guarantee, in hours, that a quota is computed for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from math import ceil
+from typing import Any, NamedTuple, Protocol
+
+from gfs.core.pool import Pool
+from gfs.core.ports import QuotaRow
+from gfs.domain.units import MICRO
+from gfs.quota.inventory import DemandForecast
+
+
+class DemandForecaster(Protocol):
+    """Forecasts the HP demand of a pool."""
+
+    def forecast(self, now: float) -> DemandForecast:
+        """HP demand from now on, by what is known now."""
+        ...
+
+    def trained(self, model: Any, asked_at: float) -> None:
+        """A fit that was asked for is done."""
+        ...
+
+
+class QuotaEntry(NamedTuple):
+    """The quota of one horizon."""
+
+    quota: float
+    inventory: float
+    demand: float
+    """The bound on HP demand; the inventory is what it leaves of the pool."""
+    eta: float
+    """What feedback has set."""
+    eviction_rate: float
+    longest_wait: float
+
+
+@dataclass(slots=True)
+class QuotaMemory:
+    """What a quota remembers of its last tick."""
+
+    entries: dict[float, QuotaEntry] = field(default_factory=dict)
+    forecast: DemandForecast | None = None
+    now: float = 0.0
+    levels: dict[float, float] = field(default_factory=dict)
+    """Guarantee hours -> the level that feedback has set."""
+
+
+class QuotaTable:
+    """Q_H = min(f * share, S0 + Sa) for every horizon H, where f is what a bound on demand leaves of the pool."""
+
+    def __init__(
+        self, pool: Pool, forecaster: DemandForecaster, guarantees: Sequence[float], memory: QuotaMemory | None
+    ) -> None:
+        self._pool = pool
+        self._forecaster = forecaster
+        self._horizons = tuple(sorted(guarantees))
+        self._memory = memory or QuotaMemory()
+        self._entries = self._memory.entries
+        for hours in self._entries.keys() - set(guarantees):  # no longer on offer
+            del self._entries[hours]
+
+    def trained(self, model: Any, asked_at: float) -> None:
+        """The fit that was asked for at `asked_at` is done."""
+        self._forecaster.trained(model, asked_at)
+
+    def limit(self, guarantee_hours: float) -> float:
+        """Q_H of the last tick, 0 before the first one."""
+        entry = self.entry(guarantee_hours)
+        return entry.quota if entry is not None else 0.0
+
+    def entry(self, guarantee_hours: float) -> QuotaEntry | None:
+        """The quota of the last tick and what led to it."""
+        return self._entries.get(guarantee_hours) or self._entries.get(self.horizon(guarantee_hours))
+
+    def horizon(self, guarantee_hours: float) -> float:
+        """The quota horizon that a guarantee counts as: the next longer one that there is, or the longest."""
+        return next((hours for hours in self._horizons if hours >= guarantee_hours), self._horizons[-1])
+
+    def rows(self) -> Sequence[QuotaRow]:
+        """All quotas, with what the forecast says if one was made."""
+        forecast = self._memory.forecast
+        return [
+            QuotaRow(
+                hours,
+                entry.inventory,
+                entry.eta,
+                entry.quota,
+                entry.demand,
+                entry.eviction_rate,
+                entry.longest_wait,
+                *(_forecast_columns(forecast, ceil(hours)) if forecast is not None else ()),
+            )
+            for hours, entry in self._entries.items()
+        ]
+
+    def _set(
+        self, hours: float, demand: float, *, share: float, eta: float, eviction_rate: float, longest_wait: float
+    ) -> None:
+        """The quota of a horizon: a share of what this demand leaves."""
+        capacity = self._pool.capacity
+        inventory = capacity - min(capacity, demand)
+        quota = min(inventory * share, self._pool.idle + self._pool.spot_held(hours) / MICRO)
+        self._entries[hours] = QuotaEntry(quota, inventory, demand, eta, eviction_rate, longest_wait)
+
+
+def _forecast_columns(forecast: DemandForecast, hours: int) -> tuple[str, str, float, int, float]:
+    """The forecaster, the organization with the highest bound, and the expected peak."""
+    total = forecast.mean[:, :hours].sum(axis=0)
+    return forecast.forecaster, *highest_bound(forecast, hours), float(total.max(initial=0.0))
+
+
+def highest_bound(forecast: DemandForecast, hours: int) -> tuple[str, float, int]:
+    """Whose bound is highest within so many hours, that bound, and the hour when the sum of bounds is highest."""
+    upper = forecast.upper[:, :hours]
+    if not upper.size:
+        return "", 0.0, 0
+    peaks = upper.max(axis=1)
+    first = int(peaks.argmax())
+    return forecast.organizations[first], float(peaks[first]), int(upper.sum(axis=0).argmax()) + 1
