@@ -26,10 +26,9 @@ LONGEST_HORIZON = 8784
 """A year: what is asked for by mistake should not fill the memory."""
 SPLIT = "0.7,0.1,0.2"
 
-# Typer checks nothing about paths (readable=False): the readers say more, and in one voice.
 Series = Annotated[
     Path | None,
-    file_option("--series", "Hourly demand: time,organization,gpu_model,gpus, or one column a series.", DEMAND),
+    file_option("--series", "Hourly demand: time,organization,gpu_model,gpus, or one column per series.", DEMAND),
 ]
 TraceJobs = Annotated[Path | None, file_option("--jobs", "Or: jobs of a trace, whose HP demand is taken.", TRACE)]
 TraceNodes = Annotated[Path | None, file_option("--nodes", "Nodes of the trace.", TRACE)]

@@ -146,7 +146,7 @@ class TestCache:
         assert {"simulator.engine", "policies.gfs.preemption", "forecasting.naive", "workloads.__init__"} <= sweep
         assert not any(name.startswith(("report.", "cli.", "experiments.")) for name in sweep)
         assert {"experiments.views", "report.series"} <= experiment - sweep
-        assert "report.sweep_page" not in experiment
+        assert not any(name.startswith(("sweeps.", "report.figures", "report.page")) for name in experiment)
 
 
 class TestJobs:
