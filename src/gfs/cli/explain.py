@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -38,11 +39,11 @@ def explain(
 
     with Outputs(events) as outputs:
         outputs.plan(json, JSON)
-        log = read_events(events, ("time", "event", "task", "run", "node", "gpus", "reason"), ABOUT)
+        log = read_events(events, ("time", "event", "task", "run", "node", "gpus", "reason"), (*ABOUT, "timestamp"))
         steps, about = task_life(log, task), _about(log, task)
         if json != STDOUT:
             words = (about["kind"], "task of", about["organization"], f"on {about['gpu_model']}")
-            show(_table(steps, f"{task}: {' '.join(words)}" if all(about.values()) else task))
+            show(_table(steps, f"{task}: {' '.join(words)}" if all(about.values()) else task, _begin(log)))
             say()
             say(_in_short(steps))
         outputs.save_json(json, {"task": task, **about, "steps": steps})
@@ -56,7 +57,17 @@ def _about(log: Any, task: str) -> dict[str, str]:
     return {name: log[name][row].as_py() if name in log.column_names else "" for name in ABOUT}
 
 
-def _table(steps: Sequence[TaskStep], title: str) -> DataTable:
+def _begin(log: Any) -> datetime | None:
+    """When second 0 of the log was, if it says so."""
+    if "timestamp" not in log.column_names:
+        return None
+    try:
+        return datetime.fromisoformat(log["timestamp"][0].as_py()) - timedelta(seconds=round(log["time"][0].as_py()))
+    except ValueError:  # not as we write it
+        return None
+
+
+def _table(steps: Sequence[TaskStep], title: str, begin: datetime | None) -> DataTable:
     from gfs.domain.units import format_gpus
     from gfs.report.columns import short_seconds
     from gfs.report.table import Column, DataTable
@@ -78,12 +89,14 @@ def _table(steps: Sequence[TaskStep], title: str) -> DataTable:
             why = why or "ended by no decision of the scheduler"
         elif step.ongoing:
             why = f"{why} (still so at the end of the log)".strip()
-        rows.append([f"{step.time:,.0f}", step.what, length, nodes if step.what == "ran" else "", why])
+        when = [] if begin is None else [f"{begin + timedelta(seconds=step.time):%Y-%m-%d %H:%M}"]
+        rows.append([f"{step.time:,.0f}", *when, step.what, length, nodes if step.what == "ran" else "", why])
     columns = [
         Column("at second"),
+        *([] if begin is None else [Column("date", left=True)]),
         Column("what", left=True),
         Column("for"),
-        Column("where", wrap=any(len(row[3]) > 12 for row in rows), left=True),
+        Column("where", wrap=any(len(row[-2]) > 12 for row in rows), left=True),
         Column("why", wrap=True),
     ]
     return DataTable(columns, rows, title=title, names=0)

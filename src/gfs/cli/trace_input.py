@@ -46,7 +46,7 @@ def read_run_input(
 
     parameters, named = Parameters.given(config, parse_settings(settings or ()))
     span = parse_window(window)
-    workload, day = _read(jobs, nodes, node_events, skip_bad_rows, parameters)
+    workload, day = read_dated(jobs, nodes, node_events, skip_bad_rows, parameters)
     if day is not None:
         parameters = _dated(parameters, day)
     check_run_length(workload, parameters.tick)
@@ -66,10 +66,10 @@ def read_workload(
     """Read a trace and remark on rows that were left out."""
     from gfs.assembly.parameters import Parameters
 
-    return _read(jobs, nodes, node_events, skip_bad_rows, parameters or Parameters())[0]
+    return read_dated(jobs, nodes, node_events, skip_bad_rows, parameters or Parameters())[0]
 
 
-def _read(
+def read_dated(
     jobs: Path, nodes: Path, node_events: Path | None, skip_bad_rows: bool, given: Parameters
 ) -> tuple[Workload, date | None]:
     """The trace, and the day that its second 0 begins if it has timestamps."""

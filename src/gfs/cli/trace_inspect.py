@@ -28,7 +28,8 @@ def inspect(
 
     Tables in the terminal, and a page with plots: trace.html in the current folder unless --html names another.
     """
-    from gfs.cli.trace_input import read_workload, workload_text
+    from gfs.assembly.parameters import Parameters
+    from gfs.cli.trace_input import read_dated, workload_text
     from gfs.report.inspection_page import inspection_page
     from gfs.report.trace_tables import inspection_tables
     from gfs.workloads.inspection import inspect as look_at
@@ -36,9 +37,9 @@ def inspect(
     with Outputs(jobs, nodes) as outputs:
         outputs.plan(html, PAGES)
         outputs.plan(json, JSON)
-        workload = read_workload(jobs, nodes, skip_bad_rows=skip_bad_rows)
+        workload, day = read_dated(jobs, nodes, None, skip_bad_rows, Parameters())
         seen = look_at(workload)
-        outputs.save(html, lambda path: inspection_page(seen, path))
+        outputs.save(html, lambda path: inspection_page(seen, path, day))
         outputs.save_json(json, _document(seen))
         if json != STDOUT:
             say(f"{workload.name}: {workload_text(workload)}")
