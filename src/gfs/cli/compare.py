@@ -8,17 +8,16 @@ from typing import TYPE_CHECKING, Annotated
 
 from gfs.cli import options
 from gfs.cli.console import note, show
-from gfs.cli.options import file_option, option, parse_names
+from gfs.cli.options import examples, file_option, option, parse_names
 from gfs.cli.outputs import JSON, PAGES, STDOUT, Outputs
 
 if TYPE_CHECKING:
     from gfs.domain.workload import Workload
 
-EPILOG = """Examples:
-
-gfs compare --jobs jobs.csv --nodes nodes.csv --html report.html
-
-gfs compare --jobs jobs.csv --nodes nodes.csv --schedulers gfs,static"""
+EPILOG = examples(
+    "gfs compare --jobs jobs.csv --nodes nodes.csv --html report.html",
+    "gfs compare --jobs jobs.csv --nodes nodes.csv --schedulers gfs,static",
+)
 
 SMALL = 100_000
 """Tasks below which starting processes and handing them the trace takes longer than the runs themselves."""

@@ -10,15 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from gfs.cli.console import say, show
-from gfs.cli.options import Force, Seed, file_option
+from gfs.cli.options import Force, Seed, examples, file_option
 from gfs.cli.outputs import check_folder, json_text, make_folder
 
 if TYPE_CHECKING:
     from gfs.assembly.result import RunResult
 
-EPILOG = """Example:
-
-gfs demo --out demo-output"""
+EPILOG = examples("gfs demo --out demo-output")
 
 SCHEDULERS = ("gfs", "yarn-cs", "static")
 

@@ -10,16 +10,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gfs.cli.console import say, show
-from gfs.cli.options import Json, file_option
+from gfs.cli.options import Json, examples, file_option
 from gfs.cli.outputs import JSON, STDOUT, Outputs
 
 if TYPE_CHECKING:
     from gfs.report.table import DataTable
     from gfs.telemetry.metrics_life import TaskStep
 
-EPILOG = """Example:
-
-gfs explain --events demo-output/events.csv s001"""
+EPILOG = examples("gfs explain --events demo-output/events.csv s001")
 
 ABOUT = ("kind", "organization", "gpu_model")
 MOST_NODES = 3

@@ -7,14 +7,13 @@ from typing import Annotated
 
 from gfs.cli import forecast_options
 from gfs.cli.console import note, say, show
-from gfs.cli.options import RESULTS, SkipBadRows, file_option, option
+from gfs.cli.options import RESULTS, SkipBadRows, examples, file_option, option
 from gfs.cli.outputs import PAGES, Outputs
 
-EPILOG = """Examples:
-
-gfs forecast backtest --series demand.csv --html backtest.html
-
-gfs forecast backtest --jobs jobs.csv --nodes nodes.csv --models persistence,orgquantile --html b.html"""
+EPILOG = examples(
+    "gfs forecast backtest --series demand.csv --html backtest.html",
+    "gfs forecast backtest --jobs jobs.csv --nodes nodes.csv --models persistence,orgquantile --html b.html",
+)
 
 
 def backtest(

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from gfs.cli import forecast_options
 from gfs.cli.console import say, show
-from gfs.cli.options import Json, SkipBadRows
+from gfs.cli.options import Json, SkipBadRows, examples
 from gfs.cli.outputs import JSON, STDOUT, Outputs
 from gfs.version import __version__
 
-EPILOG = """Examples:
-
-gfs forecast evaluate --jobs jobs.csv --nodes nodes.csv
-
-gfs forecast evaluate --series demand.csv --models persistence,seasonal-168 --horizon 8 --json scores.json"""
+EPILOG = examples(
+    "gfs forecast evaluate --jobs jobs.csv --nodes nodes.csv",
+    "gfs forecast evaluate --series demand.csv --models persistence,seasonal-168 --horizon 8 --json scores.json",
+)
 
 
 def evaluate(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from gfs.cli import forecast_options
 from gfs.cli.console import note, say, show
-from gfs.cli.options import RESULTS, Json, SkipBadRows, file_option, option
+from gfs.cli.options import RESULTS, Json, SkipBadRows, examples, file_option, option
 from gfs.cli.outputs import JSON, PAGES, STDOUT, TABLES, Outputs
 from gfs.version import __version__
 
@@ -17,13 +17,11 @@ if TYPE_CHECKING:
     from gfs.report.prediction import Prediction
     from gfs.report.table import DataTable
 
-EPILOG = """Examples:
-
-gfs forecast predict --series demand.csv --html next.html
-
-gfs forecast predict --jobs jobs.csv --nodes nodes.csv --horizon 24 --top 3
-
-gfs forecast predict --events events.csv --bounds 0.5,0.99 --table next.csv --json -"""
+EPILOG = examples(
+    "gfs forecast predict --series demand.csv --html next.html",
+    "gfs forecast predict --jobs jobs.csv --nodes nodes.csv --horizon 24 --top 3",
+    "gfs forecast predict --events events.csv --bounds 0.5,0.99 --table next.csv --json -",
+)
 
 
 def predict(

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from gfs.cli.console import show
+from gfs.cli.options import examples
 
-SCHEDULERS_EPILOG = "Example: gfs schedulers"
-PARAMETERS_EPILOG = """Examples:
-
-gfs parameters
-
-gfs simulate --jobs jobs.csv --nodes nodes.csv --set quota=fixed --set quota_share=0.3"""
+SCHEDULERS_EPILOG = examples("gfs schedulers")
+PARAMETERS_EPILOG = examples(
+    "gfs parameters", "gfs simulate --jobs jobs.csv --nodes nodes.csv --set quota=fixed --set quota_share=0.3"
+)
 
 
 def schedulers() -> None:

@@ -15,6 +15,11 @@ RUN = "What is simulated"
 RESULTS = "Results"
 
 
+def examples(*commands: str) -> str:
+    """What stands below the help of a command."""
+    return "\n\n".join(["Examples:" if len(commands) > 1 else "Example:", *commands])
+
+
 def option(name: str, help: str, panel: str | None = None, metavar: str | None = None, **limits: Any) -> Any:
     """An option of a command."""
     return typer.Option(name, help=help, metavar=metavar, rich_help_panel=panel, **limits)

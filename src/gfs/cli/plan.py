@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from gfs.cli import options
 from gfs.cli.console import note, say, show
-from gfs.cli.options import option
+from gfs.cli.options import examples, option
 from gfs.cli.outputs import JSON, STDOUT, Outputs
 from gfs.cli.progress import end_with_workers, job_progress, result_folder
 from gfs.domain.errors import GfsError, InputError
@@ -21,13 +21,11 @@ if TYPE_CHECKING:
     from gfs.plans.plan import CapacityPlan
     from gfs.plans.runs import PlanRun
 
-EPILOG = """Examples:
-
-gfs plan --out my-plan
-
-gfs plan --jobs jobs.csv --nodes nodes.csv --target-evictions 0.02 --out my-plan
-
-gfs simulate --jobs jobs.csv --nodes nodes.csv --config my-plan/gfs.toml"""
+EPILOG = examples(
+    "gfs plan --out my-plan",
+    "gfs plan --jobs jobs.csv --nodes nodes.csv --target-evictions 0.02 --out my-plan",
+    "gfs simulate --jobs jobs.csv --nodes nodes.csv --config my-plan/gfs.toml",
+)
 
 TARGETS = "Targets"
 

@@ -9,7 +9,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from gfs.cli.console import say
-from gfs.cli.options import RUN, Force, OwnJobs, OwnNodes, Prices, ResultFolder, RunsAtOnce, option, parse_names
+from gfs.cli.options import (
+    RUN,
+    Force,
+    OwnJobs,
+    OwnNodes,
+    Prices,
+    ResultFolder,
+    RunsAtOnce,
+    examples,
+    option,
+    parse_names,
+)
 from gfs.cli.outputs import Outputs
 from gfs.cli.progress import end_with_workers, job_progress, result_folder
 from gfs.domain.errors import InputError
@@ -18,13 +29,11 @@ if TYPE_CHECKING:
     from gfs.batch.job import Job
     from gfs.experiments.experiment import Setup
 
-EPILOG = """Examples:
-
-gfs reproduce --quick --out results
-
-gfs reproduce --out results
-
-gfs reproduce --jobs jobs.csv --nodes nodes.csv --out results"""
+EPILOG = examples(
+    "gfs reproduce --quick --out results",
+    "gfs reproduce --out results",
+    "gfs reproduce --jobs jobs.csv --nodes nodes.csv --out results",
+)
 
 
 def reproduce(

@@ -8,18 +8,17 @@ from typing import TYPE_CHECKING, Annotated
 
 from gfs.cli import options
 from gfs.cli.console import note, show
-from gfs.cli.options import file_option, option
+from gfs.cli.options import examples, file_option, option
 from gfs.cli.outputs import JSON, STDOUT, TABLES, Outputs
 
 if TYPE_CHECKING:
     from gfs.assembly.result import ForecastFigures, ReservationFigures
     from gfs.core.ports import SolverFigures
 
-EPILOG = """Examples:
-
-gfs simulate --jobs jobs.csv --nodes nodes.csv --events events.csv
-
-gfs simulate --jobs jobs.csv --nodes nodes.csv --set quota=fixed --json -"""
+EPILOG = examples(
+    "gfs simulate --jobs jobs.csv --nodes nodes.csv --events events.csv",
+    "gfs simulate --jobs jobs.csv --nodes nodes.csv --set quota=fixed --json -",
+)
 
 
 def simulate(

@@ -11,20 +11,18 @@ import typer
 
 from gfs.cli.command import CommandGroup
 from gfs.cli.console import note, say, show
-from gfs.cli.options import RUN, Force, Json, ResultFolder, RunsAtOnce, file_option, option
+from gfs.cli.options import RUN, Force, Json, ResultFolder, RunsAtOnce, examples, file_option, option
 from gfs.cli.outputs import JSON, PAGES, STDOUT, Outputs
 from gfs.cli.progress import end_with_workers, job_progress, result_folder
 
 if TYPE_CHECKING:
     from gfs.batch.executors import Executor
 
-EPILOG = """Examples:
-
-gfs sweep sweep.toml --out results
-
-gfs sweep sweep.toml --out results --ray
-
-gfs sweep show results --html front.html"""
+EPILOG = examples(
+    "gfs sweep sweep.toml --out results",
+    "gfs sweep sweep.toml --out results --ray",
+    "gfs sweep show results --html front.html",
+)
 
 SHOWN = 40
 """Rows of the table, unless all are asked for."""

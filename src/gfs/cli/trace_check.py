@@ -7,16 +7,14 @@ from typing import TYPE_CHECKING
 import typer
 
 from gfs.cli.console import FAILED, note, say, show
-from gfs.cli.options import Jobs, Json, NodeEvents, Nodes, SkipBadRows
+from gfs.cli.options import Jobs, Json, NodeEvents, Nodes, SkipBadRows, examples
 from gfs.cli.outputs import JSON, STDOUT, Outputs
 from gfs.domain.errors import BadRows
 
 if TYPE_CHECKING:
     from gfs.domain.workload import Workload
 
-EPILOG = """Example:
-
-gfs trace check --jobs jobs.csv --nodes nodes.csv"""
+EPILOG = examples("gfs trace check --jobs jobs.csv --nodes nodes.csv")
 
 
 def check(

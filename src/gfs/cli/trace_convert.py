@@ -6,13 +6,11 @@ from pathlib import Path
 from typing import Annotated
 
 from gfs.cli.console import fail, say, show
-from gfs.cli.options import Force, Seed, file_option, option
+from gfs.cli.options import Force, Seed, examples, file_option, option
 from gfs.cli.outputs import make_folder
 from gfs.domain.errors import BadRows
 
-EPILOG = """Example:
-
-gfs trace convert --msr elasticflow/cluster05.csv --spot-share 0.3 --out msr"""
+EPILOG = examples("gfs trace convert --msr elasticflow/cluster05.csv --spot-share 0.3 --out msr")
 
 
 def convert(

@@ -8,15 +8,14 @@ from pathlib import Path
 from typing import Annotated
 
 from gfs.cli.console import say
-from gfs.cli.options import Force, Seed, file_option, option
+from gfs.cli.options import Force, Seed, examples, file_option, option
 from gfs.cli.outputs import make_folder
 from gfs.domain.errors import InputError
 
-EPILOG = """Examples:
-
-gfs trace generate --preset demo --out my-trace
-
-gfs trace generate --preset paper --nodes 50 --days 14 --out small-paper"""
+EPILOG = examples(
+    "gfs trace generate --preset demo --out my-trace",
+    "gfs trace generate --preset paper --nodes 50 --days 14 --out small-paper",
+)
 
 
 def generate(
@@ -45,7 +44,7 @@ def generate(
 
     demo: a small, busy cluster for a week.
     paper: the cluster the paper simulates, 287 nodes, 91 days.
-    production: six pools of GPUs, more than 10,000 GPUs, 28 days.
+    production: six pools, more than 10,000 GPUs, 28 days.
     fleet: four pools, 100,000 GPUs, 28 days, two million tasks.
     """
     from gfs.cli.trace_input import workload_text

@@ -6,15 +6,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from gfs.cli.console import note, say, show
-from gfs.cli.options import RESULTS, Jobs, Json, Nodes, SkipBadRows, file_option
+from gfs.cli.options import RESULTS, Jobs, Json, Nodes, SkipBadRows, examples, file_option
 from gfs.cli.outputs import JSON, PAGES, STDOUT, Outputs, plain
 
 if TYPE_CHECKING:
     from gfs.workloads.inspection import Inspection
 
-EPILOG = """Example:
-
-gfs trace inspect --jobs jobs.csv --nodes nodes.csv --html trace.html"""
+EPILOG = examples("gfs trace inspect --jobs jobs.csv --nodes nodes.csv --html trace.html")
 
 
 def inspect(
