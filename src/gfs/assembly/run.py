@@ -26,9 +26,8 @@ from gfs.forecasting.online import Stopwatch
 from gfs.gc_paused import gc_paused
 from gfs.policies.gfs.reservation import ReservationCost
 from gfs.simulator.engine import Engine
-from gfs.telemetry.event_log import EventLog
+from gfs.telemetry.event_log import EventLog, QuotaLog
 from gfs.telemetry.metrics import compute_metrics
-from gfs.telemetry.quota_log import QuotaLog
 from gfs.workloads.plausibility import check_run_length
 
 Progress = Callable[[int], None]
