@@ -51,7 +51,7 @@ class EndingLeases:
                 found.append(run)
         return found
 
-    def under(self, hours: float) -> list[Run]:
+    def counted_for(self, hours: float) -> list[Run]:
         """Runs that may stop and count against the spot quota of this guarantee, fewest GPUs first."""
         found = (
             run
@@ -92,7 +92,7 @@ class RoundPlacement:
     def place(self, task: Task, over_quota: Callable[[Task], float | None]) -> list[Place] | None:
         """Cards for all pods of the task within the quota, or None with everything as it was."""
         while (hours := over_quota(task)) is not None:
-            run = next((run for run in self._ending.under(hours) if run not in self.stopped), None)
+            run = next((run for run in self._ending.counted_for(hours) if run not in self.stopped), None)
             if run is None:
                 self._trial.rollback()
                 return None
@@ -162,7 +162,7 @@ class RoundPlacement:
         if places is None:
             return False
         self.moved[run] = places
-        self._trial.note(lambda: _forget(self.moved, run))
+        self._trial.note(lambda: self._forget_move(run))
         return True
 
     def _leaving(self, node: Node, task: Task, runs: list[Run]) -> list[Run]:
@@ -237,13 +237,12 @@ class RoundPlacement:
         self.stopped[run] = None
         self._trial.note(lambda: self._unstop(run))
 
+    def _forget_move(self, run: Run) -> None:
+        del self.moved[run]
+
     def _unstop(self, run: Run) -> None:
         self._ending.change(run, +1)
-        _forget(self.stopped, run)
-
-
-def _forget(of: dict[Run, None] | dict[Run, list[Place]], run: Run) -> None:
-    del of[run]
+        del self.stopped[run]
 
 
 def _pods(places: list[Place], task: Task) -> int:
