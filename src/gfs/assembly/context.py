@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from gfs.assembly.parameters import Parameters
@@ -9,13 +10,14 @@ from gfs.core.pool import Pool
 from gfs.core.ports import Train, train_at_once
 from gfs.core.state import PoolState
 from gfs.forecasting.online import Stopwatch
+from gfs.forecasting.perfect import FutureDemand
 from gfs.policies.gfs.reservation import ReservationCost
 from gfs.policies.queues import Asks, only_cards, with_resources
 
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """The state of one pool, and the numbers a run was given. Nothing of the future: no tasks, no durations."""
+    """The state of one pool, and the numbers a run was given. No tasks, no durations."""
 
     state: PoolState
     parameters: Parameters
@@ -29,6 +31,8 @@ class Context:
     """Where forecasters note the time they take."""
     reservation_cost: ReservationCost = field(default_factory=ReservationCost)
     """Where it is counted what reserving nodes for tasks costs."""
+    foresight: Mapping[str, FutureDemand] | None = None
+    """HP demand as it will be, by GPU model: for `forecaster=perfect` in a simulation, and for nothing else."""
     train: Train = train_at_once
     """Who runs a forecaster's fit, and when."""
 

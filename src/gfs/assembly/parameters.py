@@ -96,9 +96,7 @@ class Parameters(msgspec.Struct, frozen=True, kw_only=True):
         Literal["sum-of-peaks", "independent", "total"],
         about("how the demand bounds of organizations add up; total: the forecaster's own sum"),
     ] = "sum-of-peaks"
-    forecaster: Annotated[str, about("the model that forecasts HP demand; gfs forecast evaluate compares them")] = (
-        "orglinear"
-    )
+    forecaster: Annotated[str, about("the model that forecasts HP demand (perfect: simulations only)")] = "orglinear"
     history_hours: Annotated[float, number(1, 8784, "hours of demand seen before the forecaster takes over")] = 24.0
     retrain_hours: Annotated[float, number(0.01, 8784, "hours between two trainings of the forecaster")] = 24.0
     history_days: Annotated[

@@ -14,13 +14,14 @@ from gfs.domain.task import Task
 from gfs.domain.units import HOUR
 from gfs.forecasting.meter import DemandMeter, DemandRecord
 from gfs.forecasting.online import ForecastMemory, OnlineForecaster
+from gfs.forecasting.perfect import NO_DEMAND, PERFECT, PerfectForecaster
 from gfs.forecasting.registry import find_model
 from gfs.quota.adaptive import AdaptiveQuota
 from gfs.quota.feedback import BrokenRates, Eta, EvictionFeedback, EvictionRates, Feedback, NoFeedback, Rule
 from gfs.quota.forecast import ForecastQuota
 from gfs.quota.inventory import AGGREGATES
 from gfs.quota.static import FixedQuota, UnlimitedQuota
-from gfs.quota.table import QuotaMemory
+from gfs.quota.table import DemandForecaster, QuotaMemory
 from gfs.quota.waits import EndedWaits, SpotWaits
 
 GUARANTEES = (1.0, 2.0, 4.0)
@@ -65,7 +66,7 @@ def _adaptive(context: Context) -> Quota:
     )
     return AdaptiveQuota(
         context.pool,
-        _demand(context, "orgquantile", guarantees),
+        _demand(context, PERFECT if context.parameters.forecaster == PERFECT else "orgquantile", guarantees),
         rates,
         _waits(context),
         p=context.parameters.p,
@@ -102,7 +103,7 @@ def _rates(context: Context) -> EvictionRates:
     return state.remember("eviction rates", lambda: EvictionRates(state.ledger))
 
 
-def _demand(context: Context, forecaster: str, guarantees: list[float]) -> OnlineForecaster:
+def _demand(context: Context, forecaster: str, guarantees: list[float]) -> DemandForecaster:
     """A forecaster that learns from what is seen in the pool."""
     parameters, pool, state = context.parameters, context.pool, context.state
     if guarantees[-1] > LONGEST_GUARANTEE:
@@ -110,6 +111,10 @@ def _demand(context: Context, forecaster: str, guarantees: list[float]) -> Onlin
             f"a guarantee of {guarantees[-1]:,g} hours: demand is forecast for {LONGEST_GUARANTEE:g} hours at most."
             " Shorten it, or choose another quota: quota=fixed or quota=none"
         )
+    if forecaster == PERFECT:
+        if context.foresight is None:
+            raise InputError("forecaster = perfect: only a simulation knows the future; choose another forecaster")
+        return PerfectForecaster(context.foresight.get(pool.gpu_model, NO_DEMAND), ceil(guarantees[-1]))
     day = date.fromisoformat(parameters.first_day) if parameters.first_day else None
     model = find_model(forecaster)
     meter = DemandMeter(

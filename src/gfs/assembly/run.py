@@ -23,6 +23,7 @@ from gfs.domain.task import Task
 from gfs.domain.units import HOUR
 from gfs.domain.workload import Workload
 from gfs.forecasting.online import Stopwatch
+from gfs.forecasting.perfect import PERFECT, future_demand
 from gfs.gc_paused import gc_paused
 from gfs.policies.gfs.reservation import ReservationCost
 from gfs.simulator.engine import Engine
@@ -64,6 +65,7 @@ def run_simulation(
         on_tick=quota_log.note if record_quota else None,
         stopwatch=watch,
         reservation_cost=reserved,
+        foresight=future_demand(workload) if parameters.forecaster == PERFECT else None,
     )
     rules = parameters.rules
     engine = Engine(workload, built, log.record, rules=rules, tick=parameters.tick, progress=progress)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from math import ceil, inf
@@ -25,6 +25,7 @@ from gfs.domain.task import Task
 from gfs.domain.units import HOUR, format_gpus
 from gfs.domain.workload import Workload
 from gfs.forecasting.online import Stopwatch
+from gfs.forecasting.perfect import FutureDemand
 from gfs.policies.gfs.reservation import ReservationCost
 from gfs.policies.placement import Chooser, best_fit
 
@@ -128,11 +129,13 @@ def build_scheduler(
     stopwatch: Stopwatch | None = None,
     reservation_cost: ReservationCost | None = None,
     train: Train = train_at_once,
+    foresight: Mapping[str, FutureDemand] | None = None,
 ) -> Scheduler:
     """A scheduler for all pools of a cluster, ready to take events. It knows nodes, parameters and nothing else.
 
     `guarantees`: those on offer, in hours; by default the parameters' own. `period`: the T of the preemption cost.
     `look_back`: seconds that its F and G cover, all by default. `train`: who runs a forecaster's fit, and when.
+    `foresight`: what a perfect forecast knows, for simulations with `forecaster=perfect`.
     """
     watch, cost = stopwatch or Stopwatch(), reservation_cost or ReservationCost()
     definition = find_scheduler(scheduler)
@@ -154,6 +157,7 @@ def build_scheduler(
                 stopwatch=watch,
                 reservation_cost=cost,
                 train=train,
+                foresight=foresight,
             )
         )
 
@@ -186,7 +190,7 @@ def warn_of_idle_settings(
     definitions = [find_scheduler(scheduler) for scheduler in schedulers]
     for definition in definitions if idle else ():
         recorded = _RecordedParameters(parameters)
-        build_scheduler(definition, nodes[:1], cast(Parameters, recorded), period=HOUR)
+        build_scheduler(definition, nodes[:1], cast(Parameters, recorded), period=HOUR, foresight={})
         idle = [name for name in idle if name not in recorded.read]
     if idle:
         under = ", ".join(f"{each.name} (quota: {quota_in_force(each, parameters)})" for each in definitions)
