@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 EPILOG = examples("gfs demo --out demo-output")
 
-SCHEDULERS = ("gfs", "yarn-cs", "static")
+SCHEDULERS = ("gfs-plus", "gfs", "yarn-cs", "static")
 
 
 def demo(
@@ -28,7 +28,7 @@ def demo(
     seed: Seed = 0,
     force: Force = False,
 ) -> None:
-    """Generate a small busy cluster, run three schedulers on it and write a report. Start here.
+    """Generate a small busy cluster, run four schedulers on it and write a report. Start here.
 
     Prints the comparison and writes report.html (works offline), the trace, the numbers and the event log.
     """
@@ -51,7 +51,7 @@ def demo(
         for name in files if out.is_dir() else ():
             outputs.plan(out / name)
         workload = generate("demo", seed=seed)
-        say("A synthetic week of a small, busy cluster:")
+        say("Two synthetic weeks of a small, busy cluster:")
         say(f"{workload_text(workload)}.")
         say("High-priority (HP) tasks are never evicted; spot tasks use what they leave.")
         say()
@@ -81,7 +81,7 @@ def _print_next_steps(result: RunResult, report: Path, events: Path, jobs_file: 
     log = shlex.quote(str(events))
     say()
     say(f"The report: open {report} in a browser.")
-    say("Beside it:  jobs.csv, nodes.csv, summary.json and events.csv (what gfs did).")
+    say("Beside it:  jobs.csv, nodes.csv, summary.json and events.csv (what gfs-plus did).")
     say()
     say("Try next")
     say("  why a task waited and was evicted:")

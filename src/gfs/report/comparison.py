@@ -28,7 +28,7 @@ from gfs.telemetry.prices import monthly_benefit, prices_text
 from gfs.telemetry.runs import TaskColumns
 
 BASELINE = "static"
-OURS = "gfs"
+OURS = ("gfs-plus", "gfs")
 
 
 def comparison_page(
@@ -36,7 +36,7 @@ def comparison_page(
 ) -> None:
     """Write the report of a comparison as one self-contained HTML file.
 
-    The headline tells what changed from `static` (or else the first scheduler) to `gfs` (or else the last). Money is
+    The headline tells what changed from `static` (or else the first scheduler) to `gfs-plus` or `gfs` (or else the last). Money is
     counted at `prices`, dollars per GPU-hour by GPU model, or at the assumed ones.
     Raises InputError when the file cannot be written.
     """
@@ -69,7 +69,7 @@ def _pair(results: Sequence[RunResult]) -> tuple[RunResult | None, RunResult | N
     if not results:
         return None, None
     by_name = {r.scheduler: r for r in results}
-    after = by_name.get(OURS, results[-1])
+    after = next((by_name[name] for name in OURS if name in by_name), results[-1])
     before = by_name.get(BASELINE, results[0])
     if before is after:
         before = next((r for r in results if r is not after), after)
