@@ -167,7 +167,7 @@ def test_the_readme_shows_what_the_demo_prints(tmp_path: Path, monkeypatch: pyte
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "80")
     printed = [_alike(line) for line in CliRunner().invoke(app, ["demo"]).output.splitlines()]
-    (shown,) = [block for block in blocks("README.md", "text") if block.startswith("A synthetic week")]
+    (shown,) = [block for block in blocks("README.md", "text") if block.startswith("Two synthetic weeks")]
     for line in shown.splitlines():
         words, numbers = _alike(line)
         assert any(words == w and numbers == pytest.approx(n, rel=0.1) for w, n in printed), line
