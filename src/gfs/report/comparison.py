@@ -36,8 +36,8 @@ def comparison_page(
 ) -> None:
     """Write the report of a comparison as one self-contained HTML file.
 
-    The headline tells what changed from `static` (else the first scheduler) to `gfs-plus` or `gfs` (else the last). Money is
-    counted at `prices`, dollars per GPU-hour by GPU model, or at the assumed ones.
+    The headline tells what changed from `static` (else the first scheduler) to `gfs-plus` or `gfs` (else the last).
+    Money is counted at `prices`, dollars per GPU-hour by GPU model, or at the assumed ones.
     Raises InputError when the file cannot be written.
     """
     before, after = _pair(results)
