@@ -13,19 +13,18 @@ pytest.importorskip("lightgbm")
 from scipy.special import ndtri
 from series import DAY, WEEK, daily
 
-from gfs.forecasting.baselines.boosting import LightGbmEstimator
-from gfs.forecasting.baselines.features import LOOK_BACK, rows_of
-from gfs.forecasting.baselines.grid import LEVELS, MIDDLE, GridForecast, extended
+from gfs.forecasting.baselines.boosting import LOOK_BACK, LightGbmEstimator, tree_features
+from gfs.forecasting.baselines.quantiles import LEVELS, MIDDLE, QuantileForecast, extended
 from gfs.forecasting.evaluation import roll
 from gfs.forecasting.naive import PERSISTENCE
 
 QUICK = LightGbmEstimator(steps=30, rate=0.2)
 
 
-def normal(mean: float, sigma: float) -> GridForecast:
+def normal(mean: float, sigma: float) -> QuantileForecast:
     """A forecast of one series and hour whose grid is that of a normal distribution."""
     grid = mean + sigma * ndtri(np.array(LEVELS))[:, None, None]
-    return GridForecast(daily(1).keys, grid[MIDDLE], grid)
+    return QuantileForecast(daily(1).keys, grid[MIDDLE], grid)
 
 
 class TestGrid:
@@ -57,16 +56,16 @@ class TestFeatures:
     def test_a_larger_organization_has_the_same_features(self) -> None:
         known = daily(1, LOOK_BACK)
         origins = np.array([known.end])
-        one, tenfold = (rows_of(size * known.gpus, known, origins, 4) for size in (1.0, 10.0))
+        one, tenfold = (tree_features(size * known.gpus, known, origins, 4) for size in (1.0, 10.0))
         assert tenfold.values == pytest.approx(one.values)
-        assert tenfold.unit == pytest.approx(10 * one.unit)
+        assert tenfold.scale == pytest.approx(10 * one.scale)
 
     def test_only_what_is_known_counts_for_an_hour_ahead(self) -> None:
         """A perfect rhythm: the change from yesterday's same hour is the change to come."""
         hours = np.arange(LOOK_BACK + 4)
         wave = 50 + 20 * np.sin(2 * np.pi * hours / DAY)[None, :]
-        rows = rows_of(wave[:, :LOOK_BACK], daily(1), np.array([LOOK_BACK]), 4)
-        coming = (wave[:, LOOK_BACK:] - rows.anchor[:, None]) / rows.unit[:, None]
+        rows = tree_features(wave[:, :LOOK_BACK], daily(1), np.array([LOOK_BACK]), 4)
+        coming = (wave[:, LOOK_BACK:] - rows.last[:, None]) / rows.scale[:, None]
         # the same hour of the 10 days that are looked at, and the mean of the last seven
         shown = rows.values[0]
         for ahead in range(4):

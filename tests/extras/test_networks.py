@@ -25,10 +25,17 @@ from scipy.special import stdtrit
 from series import DAY, WEEK, daily
 
 from gfs import InputError
-from gfs.forecasting.baselines.grid import LEVELS
-from gfs.forecasting.baselines.networks import Direct, Size
-from gfs.forecasting.baselines.neural import NeuralEstimator, NeuralPredictor, share_of_rate
-from gfs.forecasting.baselines.series import CALENDAR, Cases, Scales, calendar_of, changes, window_of
+from gfs.forecasting.baselines.networks import CALENDAR, Direct, Size
+from gfs.forecasting.baselines.neural import (
+    Cases,
+    NeuralEstimator,
+    NeuralPredictor,
+    calendar_of,
+    learned_scales,
+    share_of_rate,
+    standardised,
+)
+from gfs.forecasting.baselines.quantiles import LEVELS, changes
 from gfs.forecasting.evaluation import roll
 from gfs.forecasting.history import DemandHistory, Floats
 from gfs.forecasting.naive import PERSISTENCE
@@ -54,15 +61,15 @@ def ask(predictor: NeuralPredictor, history: DemandHistory) -> tuple[Floats, Flo
     """What our path says, standardised."""
     own = predictor.estimator
     forecast: Any = predictor.predict(history, own.horizon)
-    mean, spread, _ = predictor.scales.of(history)
-    return (forecast.middle - mean[:, None]) / spread[:, None], (forecast.grid - mean[:, None]) / spread[:, None]
+    mean, spread = predictor.scales.of(history)
+    return (forecast.middle - mean[:, None]) / spread[:, None], (forecast.quantiles - mean[:, None]) / spread[:, None]
 
 
 def ask_library(predictor: NeuralPredictor, history: DemandHistory) -> Floats:
     """What neuralforecast's own `predict` says of the same data: series x hours x outputs."""
     own, module = predictor.estimator, predictor.module
-    mean, spread, _ = predictor.scales.of(history)
-    values = window_of(history, mean, spread, own.window)
+    mean, spread = predictor.scales.of(history)
+    values = standardised(history, mean, spread, history.end - own.window)
     hours = np.arange(history.end - own.window, history.end + own.horizon)
     calendar = calendar_of(history, hours)
     columns = ["y", *CALENDAR, "available_mask"]
@@ -121,7 +128,7 @@ def test_more_training_fits_better(name: str) -> None:
     """The loss on what it was trained on falls."""
     known = daily(2, 2 * WEEK)
     size = Size(WINDOW, 4)
-    cases = Cases(known, Scales.learnt(known), *size)
+    cases = Cases(known, learned_scales(known), *size)
     values = cases.take(np.arange(0, len(cases), 7))
     losses = []
     for steps in (1, 60):
@@ -188,8 +195,8 @@ def test_a_series_that_wakes_up_after_the_fitting_gets_a_scale_of_its_own() -> N
     assert set(predictor.scales.of_key) == {known.keys[0]}
     asleep = predictor.predict(later.until(3 * WEEK), 4)
     assert (asleep.quantile(0.99)[1] == 0).all()
-    _, spread, scaled = predictor.scales.of(later)
-    assert scaled.all()
+    assert changes(later).all()
+    _, spread = predictor.scales.of(later)
     assert spread[1] == pytest.approx(gpus[1].std())
 
 
@@ -201,11 +208,11 @@ def test_the_learning_rate_rises_and_falls() -> None:
     assert share_of_rate(1.0) == 0.0
 
 
-def test_cases_are_windows_with_what_came_after_them() -> None:
+def test_cases_are_windows_with_the_hours_after_them() -> None:
     # Demand 0, 1, 2, ... of 40 hours has mean 19.5. The first case begins 24 h after the first record.
     hours = np.arange(40.0)[None, :]
     known = DemandHistory(daily(1).keys, hours, np.zeros(1, dtype=np.int64))
-    scales = Scales.learnt(known)
+    scales = learned_scales(known)
     mean, spread = scales.of_key[known.keys[0]]
     assert mean == 19.5
     cases = Cases(known, scales, 30, 4)

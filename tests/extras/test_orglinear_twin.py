@@ -13,18 +13,19 @@ torch = pytest.importorskip("torch")
 
 from torch.nn import functional  # noqa: E402
 
+from gfs.forecasting.adam import Parameters  # noqa: E402
 from gfs.forecasting.orglinear.model import (  # noqa: E402
     CALENDAR,
     LEAST_SIGMA,
     Batch,
-    Parameters,
+    Schedule,
     Shape,
     forward,
     initial,
     loss_and_gradients,
     moving_average,
+    train,
 )
-from gfs.forecasting.orglinear.training import Schedule, train  # noqa: E402
 
 SHAPES = [
     (Shape(window=48, horizon=4, width=4, attributes=(5, 3)), 25),

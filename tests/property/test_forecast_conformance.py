@@ -16,6 +16,8 @@ from gfs.forecasting.history import DemandHistory, Floats, SeriesKey
 from gfs.forecasting.registry import MODELS
 
 DAY, WEEK = 24, 168
+FITTED, HOURS = 2 * WEEK, 3 * WEEK
+"""Hours to learn from, and to forecast from."""
 QUICK_WINDOW, QUICK_STEPS = 2 * DAY, 3
 """For models that train for minutes: what is asked of them here does not depend on how well they have learnt."""
 LEVELS = (0.05, 0.5, 0.75, 0.9, 0.95, 0.99)
@@ -56,7 +58,7 @@ def history(gpus: Floats, first: list[int] | None = None, start: int = 0) -> Dem
     return DemandHistory(keys, gpus, np.asarray(first or [0] * count, dtype=np.int64), start)
 
 
-def rhythm(count: int = 3, hours: int = 5 * WEEK, seed: int = 0) -> Floats:
+def rhythm(count: int = 3, hours: int = HOURS, seed: int = 0) -> Floats:
     """A day's rhythm with noise, larger for later series."""
     random = np.random.default_rng(seed)
     wave = 1.5 + np.sin(2 * np.pi * np.arange(hours) / DAY)
@@ -66,8 +68,8 @@ def rhythm(count: int = 3, hours: int = 5 * WEEK, seed: int = 0) -> Floats:
 
 @pytest.fixture(scope="module")
 def fitted(estimator: Estimator) -> Predictor:
-    """Fitted on four of the five weeks of `rhythm`, once for all tests that only ask: fitting may take time."""
-    return estimator.fit(history(rhythm()).until(4 * WEEK))
+    """Fitted on two of the three weeks of `rhythm`, once for all tests that only ask: fitting may take time."""
+    return estimator.fit(history(rhythm()).until(FITTED))
 
 
 def check(forecast: Forecast, keys: tuple[SeriesKey, ...], hours: int) -> None:
@@ -116,10 +118,10 @@ def test_the_future_moves_no_forecast(estimator: Estimator) -> None:
     """Fitting and forecasting see what `until` leaves them, whatever came after."""
     gpus = rhythm()
     other = gpus.copy()
-    fitted, origin = 4 * WEEK, 4 * WEEK + 50
+    origin = FITTED + 50
     other[:, origin:] = 9_999.0
     told = [history(gpus), history(other)]
-    first, second = (estimator.fit(h.until(fitted)).predict(h.until(origin), 4) for h in told)
+    first, second = (estimator.fit(h.until(FITTED)).predict(h.until(origin), 4) for h in told)
     assert numbers(first) == numbers(second)
 
 
@@ -127,8 +129,8 @@ def test_asking_later_hours_first_changes_nothing(estimator: Estimator, fitted: 
     """A predictor remembers nothing of the future it was shown before."""
     known = history(rhythm())
     fitted.predict(known, 4)
-    fresh = estimator.fit(known.until(4 * WEEK))
-    early = known.until(4 * WEEK + 5)
+    fresh = estimator.fit(known.until(FITTED))
+    early = known.until(FITTED + 5)
     assert numbers(fitted.predict(early, 4)) == numbers(fresh.predict(early, 4))
 
 
@@ -150,20 +152,20 @@ def test_no_demand_forecasts_none_with_a_small_bound(estimator: Estimator) -> No
     gpus[1] = 0.0
     known = history(gpus)
     forecast = estimator.fit(known).predict(known, 4)
-    assert forecast.mean()[1].max() < 0.001  # a thousandth of a card is nothing
+    assert forecast.mean()[1].max() < 0.001  # a thousandth of a GPU is nothing
     assert forecast.quantile(0.95)[1].max() <= 1
     assert forecast.peak_quantile(0.95, 4)[1] <= 1
 
 
 def test_nothing_but_zeros(estimator: Estimator) -> None:
-    known = history(np.zeros((2, 3 * WEEK)))
+    known = history(np.zeros((2, HOURS)))
     forecast = estimator.fit(known).predict(known, 4)
     check(forecast, known.keys, 4)
     assert forecast.quantile(0.95).max() <= 1
 
 
 def test_constant_demand_is_forecast_as_it_is(estimator: Estimator) -> None:
-    known = history(np.full((2, 5 * WEEK), 40.0))
+    known = history(np.full((2, HOURS), 40.0))
     forecast = estimator.fit(known).predict(known, 4)
     assert forecast.mean() == pytest.approx(40.0, rel=0.02)
     assert forecast.quantile(0.95).max() <= 44
@@ -188,7 +190,7 @@ def test_one_hour_to_learn_from_and_more_to_forecast_from(estimator: Estimator) 
 
 def test_a_window_instead_of_all_history(fitted: Predictor) -> None:
     known = history(rhythm())
-    for hours in (672, 200, 1):
+    for hours in (400, 200, 1):
         check(fitted.predict(known.since(known.end - hours), 4), known.keys, 4)
 
 
@@ -198,12 +200,12 @@ def test_hours_need_not_begin_with_zero(estimator: Estimator) -> None:
 
 
 def test_an_organization_that_was_not_there_to_learn_from(estimator: Estimator) -> None:
-    gpus = rhythm(4, 5 * WEEK)
-    gpus[3, : 4 * WEEK + 10] = 0
-    later = history(gpus, [0, 0, 0, 4 * WEEK + 10])
-    predictor = estimator.fit(later.only([0, 1, 2]).until(4 * WEEK))
+    gpus = rhythm(4, HOURS)
+    gpus[3, : FITTED + 10] = 0
+    later = history(gpus, [0, 0, 0, FITTED + 10])
+    predictor = estimator.fit(later.only([0, 1, 2]).until(FITTED))
     for hours_old in (1, 5, 30):
-        known = later.until(4 * WEEK + 10 + hours_old)
+        known = later.until(FITTED + 10 + hours_old)
         forecast = predictor.predict(known, 4)
         check(forecast, later.keys, 4)
         # its last value or more would be a usable bound; ten times all it ever wanted would not

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from gfs.domain.units import HOUR, MICRO
 from gfs.forecasting.history import SeriesKey
-from gfs.forecasting.hourly import Spans, history_of_spans
+from gfs.forecasting.sources import Spans, history_of_spans
 
 QUARTERS = st.integers(0, 30)
 TASKS = st.lists(st.tuples(st.integers(0, 2), QUARTERS, st.integers(0, 20), st.integers(1, 8)), min_size=1)

@@ -77,13 +77,7 @@ def run_simulation(
         events = log.table()
     quota = quota_log.table() if record_quota else None
     metrics = compute_metrics(
-        events,
-        workload,
-        window=window,
-        quota=quota,
-        alpha=parameters.alpha,
-        rules=rules,
-        leases=has_leases(definition),
+        events, workload, window=window, quota=quota, alpha=parameters.alpha, rules=rules, leases=has_leases(definition)
     )
     return RunResult(
         scheduler=definition.name,

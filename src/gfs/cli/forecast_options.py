@@ -73,7 +73,7 @@ Shares = tuple[float, float, float]
 
 def load_models(names: Sequence[str], window: int, country: str) -> dict[str, Estimator]:
     """The estimators by name, not fitted yet."""
-    from gfs.forecasting.calendar import check_country
+    from gfs.forecasting.history import check_country
     from gfs.forecasting.registry import find_model
 
     check_country(country)

@@ -2,7 +2,7 @@
 
 The history is split in time into training, validation and test. A model is fitted once on what comes before the
 test part (a model that needs a validation part takes the end of it). Then, for every hour of the test part as if
-it began now, the next hours are forecast from what was known by then and compared with what came.
+it began now, the next hours are forecast from what was known by then and compared with actual demand.
 """
 
 from __future__ import annotations
@@ -12,13 +12,10 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from gfs.domain.errors import InputError
-from gfs.forecasting.forecast import Estimator, Predictor, TotalForecast
-from gfs.forecasting.history import DemandHistory, Floats
-
-Bools = npt.NDArray[np.bool_]
+from gfs.forecasting.forecast import Estimator, Predictor
+from gfs.forecasting.history import Bools, DemandHistory, Floats
 
 SPLIT = (0.7, 0.1, 0.2)
 """Shares of training, validation and test."""
@@ -40,7 +37,7 @@ class Scores:
     mse: float
     rmse: float
     mape: float
-    """Mean absolute error in % of what came; hours of no demand left out."""
+    """Mean absolute error in % of actual demand; hours of no demand left out."""
     pinball_90: float
     """Pinball loss of the 0.9 quantile, % of mean demand."""
     pinball_95: float
@@ -68,7 +65,7 @@ class Scores:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Rolled:
-    """Forecasts for every hour of the test part beside what came: series x origins x hours ahead."""
+    """Forecasts for every hour of the test part beside actual demand: series x origins x hours ahead."""
 
     start: int
     """Number of the first hour of the test part."""
@@ -78,7 +75,7 @@ class Rolled:
     peak: Floats
     """Series x origins: the bound of the horizon's highest demand."""
     counted: Bools
-    """Series x origins: whether anything was known of the series by then. What nobody knew counts for no one."""
+    """Series x origins: whether anything was known of the series by then. Hours before that count for no forecaster."""
     train_seconds: float
     predict_ms: float
 
@@ -188,42 +185,3 @@ def roll(
             progress(i + 1)
     counted = history.first[:, None] < np.asarray(origins)[None, :] - history.start
     return Rolled(start, actual, mean, quantiles, peak, counted, train_seconds, 1000 * float(np.median(spent)))
-
-
-@dataclass(frozen=True, slots=True)
-class TotalScores:
-    """How well the highest demand of all series together is bounded: by their total, and by the sum of bounds."""
-
-    coverage_95: float
-    over_reserved_95: float
-    """How far the bound lies above what came, where it does, % of mean demand."""
-    sum_coverage_95: float
-    """The same if each series has its own bound, and all are added up."""
-    sum_over_reserved_95: float
-
-
-def total_scores(
-    estimator: Estimator,
-    history: DemandHistory,
-    *,
-    hours: int = 4,
-    split: tuple[float, float, float] = SPLIT,
-) -> TotalScores:
-    """Fit once, then bound the highest total demand of the next hours from every hour of the test part."""
-    origins = origins_of_test(history, hours, split)
-    predictor: Predictor = estimator.fit(history.until(origins[0]))
-    rows = range(len(history.keys))
-    total, added = np.empty(len(origins)), np.empty(len(origins))
-    for i, origin in enumerate(origins):
-        forecast = predictor.predict(history.until(origin), hours)
-        added[i] = forecast.peak_quantile(PEAK_BOUND, hours).sum()
-        total[i] = added[i]
-        if isinstance(forecast, TotalForecast):
-            total[i] = forecast.total_peak_quantile(PEAK_BOUND, hours, rows)
-    demand = history.gpus[:, origins[0] - history.start :].sum(axis=0)
-    top = np.max([demand[ahead : ahead + len(origins)] for ahead in range(hours)], axis=0)
-
-    def over(bound: Floats) -> float:
-        return 100 * float(np.maximum(bound - top, 0.0).mean() / demand.mean()) if demand.any() else 0.0
-
-    return TotalScores(float((top <= total).mean()), over(total), float((top <= added).mean()), over(added))

@@ -46,7 +46,7 @@ class Forecast(Protocol):
 
 @runtime_checkable
 class TotalForecast(Protocol):
-    """A forecast that knows how far organizations make up for one another."""
+    """A forecast that also bounds sums of series, whose peaks do not coincide."""
 
     def total_peak_quantile(self, p: float, hours: int, rows: Sequence[int]) -> float:
         """What the highest sum of these series in the next hours stays at or below with probability p."""
@@ -57,7 +57,7 @@ class Predictor(Protocol):
     """A fitted model."""
 
     def predict(self, history: DemandHistory, hours: int) -> Forecast:
-        """Forecast the hours after the history. Only what the history says may count."""
+        """Forecast the hours after the history. Only the history may count."""
         ...
 
 
@@ -74,27 +74,32 @@ class Estimator(Protocol):
         ...
 
 
-class ForecastRepr:
-    """A short `repr`: forecasts hold arrays of thousands of numbers."""
+class BaseForecast:
+    """What forecasts have in common: a short `repr`, and the paper's rule for peaks."""
 
     __slots__ = ()
 
     def __repr__(self: Forecast) -> str:
         return f"<{type(self).__name__}: {len(self.keys):,} series, {self.hours} hours ahead>"
 
+    @property
+    def hours(self: Forecast) -> int:
+        """How many hours ahead."""
+        return int(self.mean().shape[1])
+
+    def peak_quantile(self: Forecast, p: float, hours: int) -> Floats:
+        """The highest of the hours' quantiles."""
+        peaks: Floats = self.quantile(p)[:, :hours].max(axis=1)
+        return peaks
+
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class NormalForecast(ForecastRepr):
+class NormalForecast(BaseForecast):
     """A normal distribution for every series and hour: q = mu + z_p * sigma (docs/concepts/spot-quota.md)."""
 
     keys: tuple[SeriesKey, ...]
     mu: Floats
     sigma: Floats
-
-    @property
-    def hours(self) -> int:
-        """How many hours ahead."""
-        return int(self.mu.shape[1])
 
     def mean(self) -> Floats:
         """mu, not below 0."""
@@ -104,8 +109,3 @@ class NormalForecast(ForecastRepr):
         """mu + z_p * sigma, not below 0."""
         quantile: Floats = np.maximum(self.mu + ndtri(p) * self.sigma, 0.0)
         return quantile
-
-    def peak_quantile(self, p: float, hours: int) -> Floats:
-        """The paper's rule: the highest of the hours' quantiles."""
-        peaks: Floats = self.quantile(p)[:, :hours].max(axis=1)
-        return peaks

@@ -1,13 +1,15 @@
 """What is known of demand: HP GPUs running or queued, the maximum of each hour, per organization and GPU model.
 
-Hours are counted from some hour 0; hour of day and weekday follow from it, and dates if the first day is known.
+Hours are counted from some hour 0; hour of day and weekday follow from it, and dates if the first day is known. Then
+public holidays are known, too, of a country that is given (from the `holidays` package).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import date
+from datetime import date, timedelta
+from functools import cache
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -18,6 +20,7 @@ from gfs.domain.limits import MOST_GPUS
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
 
 DAY_HOURS, WEEK_HOURS = 24, 168
 
@@ -58,12 +61,7 @@ class DemandHistory:
 
     @classmethod
     def trusted(
-        cls,
-        keys: tuple[SeriesKey, ...],
-        gpus: Floats,
-        first: Ints,
-        start: int = 0,
-        first_day: date | None = None,
+        cls, keys: tuple[SeriesKey, ...], gpus: Floats, first: Ints, start: int = 0, first_day: date | None = None
     ) -> Self:
         """A history whose numbers need no checking: they come from a checked one, or from a meter."""
         history = object.__new__(cls)
@@ -87,7 +85,7 @@ class DemandHistory:
         return self.trusted(self.keys, gpus, self.first, self.start, self.first_day)
 
     def since(self, start: int) -> Self:
-        """The same without what came before hour `start`."""
+        """The same without the hours before `start`."""
         cut = min(max(start - self.start, 0), self.hours)
         first = np.maximum(self.first - cut, 0)
         return self.trusted(self.keys, self.gpus[:, cut:], first, self.start + cut, self.first_day)
@@ -119,3 +117,32 @@ class DemandHistory:
 def hour_of_day(hours: Ints) -> Ints:
     """0 to 23 for each of these hours."""
     return hours % DAY_HOURS
+
+
+def holiday_hours(history: DemandHistory, hours: Ints, country: str) -> Bools:
+    """Whether each of these hours falls on a public holiday."""
+    if not country or history.first_day is None or not len(hours):
+        return np.zeros(len(hours), np.bool_)
+    begin = history.first_day
+    first, last = (begin + timedelta(days=int(h) // DAY_HOURS) for h in (hours.min(), hours.max()))
+    free = [day for year in range(first.year, last.year + 1) for day in _holidays(country, year)]
+    days = np.array([(day - begin).days for day in free], dtype=np.int64)
+    found: Bools = np.isin(hours // DAY_HOURS, days)
+    return found
+
+
+def check_country(country: str) -> None:
+    """`InputError` if the holidays of a country are not known."""
+    if country:
+        _holidays(country, 2000)
+
+
+@cache
+def _holidays(country: str, year: int) -> tuple[date, ...]:
+    import holidays
+
+    try:
+        return tuple(sorted(holidays.country_holidays(country, years=year)))
+    except NotImplementedError:
+        message = f"country {country!r}: no calendar of public holidays is known for it; use a code such as CN or DE"
+        raise InputError(message) from None

@@ -3,7 +3,7 @@
 Nothing is known here but what has happened. Demand is kept as the maximum of every five minutes, so that the hours
 of a history can end now, whatever the minute: the next hour to forecast is the one that begins now.
 
-What is wanted now follows from the tasks that run or wait, and is counted anew whenever a meter is built. Only the
+What is wanted now follows from the tasks that run or wait, and is counted again whenever a meter is built. Only the
 past (`DemandRecord`) has to be remembered.
 """
 
@@ -35,7 +35,7 @@ class DemandRecord:
     rows: dict[str, int] = field(default_factory=dict)
     """Organization -> its row, in order of their first HP task."""
     peak: list[int] = field(default_factory=list)
-    """Row -> the most micro-cards wanted in the step that goes on."""
+    """Row -> the most micro-GPUs wanted in the current step."""
     since: list[int] = field(default_factory=list)
     """Row -> the organization's first step."""
     origin: int | None = None
@@ -73,7 +73,7 @@ class DemandRecord:
         self.since = [since - gone for since in self.since]
 
     def keep_rows(self, kept: list[int]) -> None:
-        """Forget all rows but these; they are numbered anew, in the same order."""
+        """Forget all rows but these; they are renumbered in the same order."""
         names = list(self.rows)
         self.rows = {names[row]: i for i, row in enumerate(kept)}
         self.peak = [self.peak[row] for row in kept]
@@ -99,7 +99,7 @@ class DemandMeter(Listener):
         self._first_day = first_day
         self._record = record or DemandRecord()
         self._now = [0] * len(self._record.rows)
-        """Row -> micro-cards that the organization's HP tasks hold or wait for."""
+        """Row -> micro-GPUs that the organization's HP tasks hold or wait for."""
         self.keys = self._named()
         """The series, in order of their first HP task."""
         for task in tasks:

@@ -1,50 +1,39 @@
-"""Forecasts that take no training worth the name: what every model has to beat (docs/concepts/demand-forecast.md).
+"""Forecasts that need no training: what every model has to beat (docs/concepts/demand-forecast.md).
 
-`persistence` says the last value, `seasonal-24` and `seasonal-168` the value a day or a week ago, each with the
+`persistence` forecasts the last value, `seasonal-24` and `seasonal-168` the value a day or a week ago, each with the
 errors that this made on the history it was fitted on. `weekly-peak`, the rule of production before GFS (GFS-e),
-says the highest value of the previous week for every hour and every probability.
+forecasts the highest value of the previous week for every hour and every probability.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from gfs.forecasting.forecast import Forecast, ForecastRepr
+from gfs.forecasting.forecast import BaseForecast, Forecast
 from gfs.forecasting.history import WEEK_HOURS, DemandHistory, Floats, Ints, SeriesKey
-
-Spread = Callable[[float], Floats]
-"""What to add to a forecast for a probability: series x hours."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class ShiftedForecast(ForecastRepr):
-    """A value for every series and hour; its quantiles lie a known distance away."""
+class NaiveForecast(BaseForecast):
+    """A value for every series and hour, with the errors that such values had before (None: its bound is itself)."""
 
     keys: tuple[SeriesKey, ...]
     values: Floats
-    spread: Spread
-
-    @property
-    def hours(self) -> int:
-        """How many hours ahead."""
-        return int(self.values.shape[1])
+    errors: PastErrors | None = None
+    back: Ints = field(default_factory=lambda: np.empty(0, np.int64))
+    """Per hour ahead: how many hours before it the value is from."""
 
     def mean(self) -> Floats:
         """The values."""
         return self.values
 
     def quantile(self, p: float) -> Floats:
-        """The values and the spread, not below 0."""
-        quantile: Floats = np.maximum(self.values + self.spread(p), 0.0)
+        """The values and the quantile of past errors, not below 0."""
+        spread = 0.0 if self.errors is None else self.errors.quantile(p, self.back, self.errors.rows_of(self.keys))
+        quantile: Floats = np.maximum(self.values + spread, 0.0)
         return quantile
-
-    def peak_quantile(self, p: float, hours: int) -> Floats:
-        """The highest of the hours' quantiles."""
-        peaks: Floats = self.quantile(p)[:, :hours].max(axis=1)
-        return peaks
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +64,7 @@ class SeasonalPredictor:
             source = (history.hours + ahead - back)[None, :]
             source = np.where(source < history.first[:, None], history.hours - 1, source)
             values = np.take_along_axis(history.gpus, source, axis=1)
-        rows = self.errors.rows_of(history.keys)
-        return ShiftedForecast(history.keys, values, _PastQuantiles(self.errors, back, rows))
+        return NaiveForecast(history.keys, values, self.errors, back)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -128,23 +116,6 @@ class PastErrors:
         return self._sorted[back]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _PastQuantiles:
-    """Quantiles of past errors for the hours of one forecast."""
-
-    errors: PastErrors
-    back: Ints
-    rows: Ints
-
-    def __call__(self, p: float) -> Floats:
-        return self.errors.quantile(p, self.back, self.rows)
-
-
-def _no_error(p: float) -> Floats:
-    """A forecast that is its own bound."""
-    return np.zeros(1)
-
-
 @dataclass(frozen=True, slots=True)
 class WeeklyPeakEstimator:
     """The highest value of the previous week: needs no fitting."""
@@ -163,7 +134,7 @@ class WeeklyPeakPredictor:
         """The same number for all hours; 0 without history."""
         peak = history.gpus[:, -WEEK_HOURS:].max(axis=1, initial=0.0)
         values = np.repeat(peak[:, None], hours, axis=1)
-        return ShiftedForecast(history.keys, values, _no_error)
+        return NaiveForecast(history.keys, values)
 
 
 PERSISTENCE = SeasonalEstimator("persistence", 1)

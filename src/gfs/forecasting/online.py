@@ -13,7 +13,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from gfs.core.ports import Train, Training, train_at_once
+from gfs.core.ports import FitRequest, Train, train_at_once
 from gfs.domain.units import DAY, HOUR
 from gfs.forecasting.forecast import Estimator, Forecast, Predictor, TotalForecast
 from gfs.forecasting.history import DAY_HOURS, DemandHistory, Floats
@@ -32,7 +32,7 @@ class Refits(Protocol):
     """An estimator that can start from an earlier fit."""
 
     def refit(self, history: DemandHistory, earlier: Predictor) -> Predictor:
-        """Learn from the history, starting from what was learnt before."""
+        """Learn from the history, starting from an earlier fit."""
         ...
 
 
@@ -64,7 +64,7 @@ class PoolForecast:
         return self._totals[asked]
 
     def _total_peak(self, hours: int, p: float) -> float:
-        """What the forecast says; where it cannot, the sum of its series' bounds."""
+        """The forecast's bound; where it has none, the sum of its series' bounds."""
         if self.forecast is not None:
             try:
                 total = self._of_forecast(self.forecast, hours, p)
@@ -97,7 +97,7 @@ class ForecastMemory:
     """Which forecaster was asked, for how many hours and at which probability."""
 
     def begin(self, forecaster: str, hours: int, p: float) -> None:
-        """Forget what another forecaster has learnt, and forecasts of other hours or at another probability."""
+        """Forget what another forecaster has learned, and forecasts of other hours or at another probability."""
         if self.asked[0] != forecaster:
             self.fitted, self.fitted_at, self.asked_at = None, 0.0, float("-inf")
         if self.asked != (forecaster, hours, p):
@@ -120,19 +120,19 @@ class Fit:
         return self.estimator.fit(self.history)
 
 
+@dataclass(slots=True, eq=False)
 class Stopwatch:
     """How often a pool was trained and forecast, how often that failed, and how long it took by a given clock."""
 
-    def __init__(self, clock: Callable[[], float] = lambda: 0.0) -> None:
-        self.clock = clock
-        self.training = 0.0
-        self.forecasting = 0.0
-        self.fits = 0
-        self.forecasts = 0
-        self.failures = 0
-        """Fits that failed, models that could not forecast and were not taken, forecasts that failed later."""
-        self.problem = ""
-        """What went wrong the last time."""
+    clock: Callable[[], float] = lambda: 0.0
+    training: float = 0.0
+    forecasting: float = 0.0
+    fits: int = 0
+    forecasts: int = 0
+    failures: int = 0
+    """Fits that failed, models that could not forecast and were not taken, forecasts that failed later."""
+    problem: str = ""
+    """What went wrong the last time."""
 
     def note_failure(self, problem: str) -> None:
         """Something went wrong; decisions go on without it."""
@@ -152,50 +152,37 @@ def _one_line(error: Exception) -> str:
     return " ".join(f"{type(error).__name__}: {error}".split())
 
 
+@dataclass(eq=False)
 class OnlineForecaster:
-    """Forecasts the HP demand of one pool."""
+    """Forecasts the HP demand of one pool: bounds at `p` for `hours`."""
 
-    def __init__(
-        self,
-        meter: DemandMeter,
-        estimator: Estimator,
-        *,
-        capacity: float,
-        p: float,
-        hours: int,
-        least_hours: int = 24,
-        retrain: float = DAY,
-        hourly: bool = False,
-        stopwatch: Stopwatch | None = None,
-        memory: ForecastMemory | None = None,
-        train: Train = train_at_once,
-        gpu_model: str = "",
-    ) -> None:
-        """Bounds at `p` for `hours`; it learns from `least_hours` of history on, every `retrain` seconds.
+    meter: DemandMeter
+    estimator: Estimator
+    capacity: float
+    p: float
+    hours: int
+    least_hours: int = 24
+    """It learns from so many hours of history on."""
+    retrain: float = DAY
+    """Seconds between two fits."""
+    hourly: bool = False
+    """Whether the model is asked when an hour begins. Until the next one its forecast is stretched by an hour: what
+    begins in the middle of one hour reaches into another."""
+    stopwatch: Stopwatch = field(default_factory=Stopwatch)
+    memory: ForecastMemory = field(default_factory=ForecastMemory)
+    train: Train = train_at_once
+    """Who runs a fit, and when."""
+    gpu_model: str = ""
 
-        `hourly`: the model is asked when an hour begins. Until the next one its forecast is stretched by an hour:
-        what begins in the middle of one hour reaches into another. `train`: who runs a fit, and when.
-        """
-        self._meter = meter
-        self._estimator = estimator
-        self._capacity = capacity
-        self._p = p
-        self._hours = hours
-        self._least_hours = least_hours
-        self._retrain = retrain
-        self._hourly = hourly
-        self._watch = stopwatch or Stopwatch()
-        self._memory = memory or ForecastMemory()
-        self._memory.begin(estimator.name, hours, p)
-        self._train = train
+    def __post_init__(self) -> None:
+        self.memory.begin(self.estimator.name, self.hours, self.p)
         self._last: PoolForecast | None = None
-        self._gpu_model = gpu_model
 
     def forecast(self, now: float) -> PoolForecast:
         """Demand from now on, by what is known now. It never waits for a fit: without one it is cautious."""
-        watch = self._watch
+        watch = self.stopwatch
         began = watch.clock()
-        history = self._meter.history(now)
+        history = self.meter.history(now)
         self._drop_failed_model()
         if self._is_due(history, now):
             self._ask(history, now)
@@ -210,20 +197,20 @@ class OnlineForecaster:
 
     def _is_due(self, history: DemandHistory, now: float) -> bool:
         """Whether it is time to ask for a fit."""
-        memory = self._memory
-        if memory.fitted is not None and now - memory.fitted_at < self._retrain:
+        memory = self.memory
+        if memory.fitted is not None and now - memory.fitted_at < self.retrain:
             return False
-        if now - memory.asked_at < min(self._retrain, ASK_AGAIN):
+        if now - memory.asked_at < min(self.retrain, ASK_AGAIN):
             return False
-        return history.hours >= self._least_hours and bool(history.keys)
+        return history.hours >= self.least_hours and bool(history.keys)
 
     def _ask(self, history: DemandHistory, now: float) -> None:
         """Ask for a fit."""
-        memory = self._memory
+        memory = self.memory
         memory.asked_at = now
-        fit = Fit(self._estimator, history, memory.fitted)
+        fit = Fit(self.estimator, history, memory.fitted)
         try:
-            model = self._train(Training(self._gpu_model, fit, now))
+            model = self.train(FitRequest(self.gpu_model, fit, now))
         except Exception as error:  # a model may be anybody's
             self._note_failure(f"a fit failed ({_one_line(error)})")
         else:
@@ -231,7 +218,7 @@ class OnlineForecaster:
 
     def trained(self, model: Any, asked_at: float) -> None:
         """A fit is done; None: it will come later. A model that cannot forecast is not taken."""
-        memory = self._memory
+        memory = self.memory
         if model is None or (memory.fitted is not None and asked_at < memory.fitted_at):
             return
         try:
@@ -240,56 +227,56 @@ class OnlineForecaster:
             self._note_failure(f"a fitted model cannot forecast ({_one_line(error)})")
             return
         memory.fitted, memory.fitted_at = model, asked_at
-        self._watch.fits += 1
+        self.stopwatch.fits += 1
 
     def _try_out(self, model: Predictor) -> None:
         """Let a model forecast from what is known; it fails as it would later."""
-        history = self._meter.known()
+        history = self.meter.known()
         if not history.keys and callable(model.predict):
             return  # there is nothing to try it out on
         forecast = self._of_now(model, history)
-        forecast.total_peak(self._hours)
+        forecast.total_peak(self.hours)
         if forecast.problems:
             raise ValueError(forecast.problems[0])
 
     def _drop_failed_model(self) -> None:
-        """A model that could not say what it was asked of its last forecast is not asked again."""
+        """A model whose last forecast could not be used is dropped."""
         if self._last is not None and self._last.problems:
             self._drop_model(self._last.problems[0])
         self._last = None
 
     def _drop_model(self, problem: str) -> None:
-        memory = self._memory
+        memory = self.memory
         memory.fitted, memory.forecasts = None, ()
         self._note_failure(f"a forecast failed ({problem})")
 
     def _note_failure(self, what: str) -> None:
-        pool = f" of pool {self._gpu_model}" if self._gpu_model else ""
-        self._watch.note_failure(f"{self._estimator.name}{pool}: {what}")
+        pool = f" of pool {self.gpu_model}" if self.gpu_model else ""
+        self.stopwatch.note_failure(f"{self.estimator.name}{pool}: {what}")
 
     # -- forecasting -------------------------------------------------------------------------------
 
     def _by_model(self, history: DemandHistory, now: float) -> PoolForecast | None:
         """By the fitted model; None: there is none that can."""
-        model = self._memory.fitted
+        model = self.memory.fitted
         if model is None or not history.keys:
             return None
         try:
-            return self._of_hour(model, history, now) if self._hourly else self._of_now(model, history)
+            return self._of_hour(model, history, now) if self.hourly else self._of_now(model, history)
         except Exception as error:  # a model may be anybody's
             self._drop_model(_one_line(error))
             return None
 
     def _of_now(self, model: Predictor, history: DemandHistory) -> PoolForecast:
-        return self._pool_forecast(*self._predicted(model, history, self._hours), late=0)
+        return self._pool_forecast(*self._predicted(model, history, self.hours), late=0)
 
     def _of_hour(self, model: Predictor, history: DemandHistory, now: float) -> PoolForecast:
-        """The forecast of this hour, made when it was first asked for or organizations came or went."""
-        memory = self._memory
+        """The forecast of this hour, made when it was first asked for or when the organizations changed."""
+        memory = self.memory
         hour, late = int(now // HOUR), int(now % HOUR > 0)
         known = memory.forecasts[0].organizations if memory.forecasts else None
         if memory.hour != hour or known != tuple(key.organization for key in history.keys):
-            forecast, mean, upper = self._predicted(model, history, self._hours + 1)
+            forecast, mean, upper = self._predicted(model, history, self.hours + 1)
             higher, wider = (np.maximum(bounds[:, :-1], bounds[:, 1:]) for bounds in (mean, upper))
             memory.hour = hour
             memory.forecasts = (
@@ -303,7 +290,7 @@ class OnlineForecaster:
         forecast = model.predict(history, hours)
         if forecast.keys != history.keys:
             raise ValueError("it is a forecast of other series than were asked for")
-        mean, upper = forecast.mean(), forecast.quantile(self._p)
+        mean, upper = forecast.mean(), forecast.quantile(self.p)
         for numbers in (mean, upper):
             if numbers.shape != (len(history.keys), hours) or not np.isfinite(numbers).all():
                 raise ValueError(f"not a finite number for each of {len(history.keys)} series and {hours} hours")
@@ -311,12 +298,12 @@ class OnlineForecaster:
 
     def _pool_forecast(self, forecast: Forecast, mean: Floats, upper: Floats, late: int) -> PoolForecast:
         organizations = tuple(key.organization for key in forecast.keys)
-        return PoolForecast(organizations, self._estimator.name, mean, upper, self._p, forecast, late)
+        return PoolForecast(organizations, self.estimator.name, mean, upper, self.p, forecast, late)
 
     def _cautious(self, history: DemandHistory) -> PoolForecast:
         if not history.hours:
-            everything = np.full((1, self._hours), float(self._capacity))
-            return PoolForecast(("all",), NOTHING_KNOWN, everything, everything, self._p)
-        bounds = cautious_bounds(history, self._hours, self._p)
+            everything = np.full((1, self.hours), float(self.capacity))
+            return PoolForecast(("all",), NOTHING_KNOWN, everything, everything, self.p)
+        bounds = cautious_bounds(history, self.hours, self.p)
         organizations = tuple(key.organization for key in history.keys)
-        return PoolForecast(organizations, CAUTIOUS, bounds, bounds, self._p)
+        return PoolForecast(organizations, CAUTIOUS, bounds, bounds, self.p)

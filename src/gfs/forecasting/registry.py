@@ -17,7 +17,7 @@ class Model:
 
     name: str
     summary: str
-    """What it says, in one line."""
+    """What it forecasts, in one line."""
     place: str
     """`module:attribute` of an estimator, or of what makes one when it is called without arguments."""
     extra: str = ""
@@ -32,7 +32,7 @@ class Model:
     def load(self, window: int | None = None, country: str = "") -> Estimator:
         """The estimator, not fitted yet; `window` for one that has a window, in place of its own.
 
-        `country` (ISO code, such as CN) says whose public holidays count, for one that knows holidays.
+        `country` (ISO code, such as CN) names the country whose public holidays count, for one that knows holidays.
         """
         module, _, attribute = self.place.partition(":")
         try:
@@ -54,7 +54,7 @@ class Model:
 
 def _network(name: str, summary: str) -> Model:
     """One of the networks that the paper compares with."""
-    place = f"gfs.forecasting.baselines.models:{name}"
+    place = f"gfs.forecasting.baselines.neural:{name}"
     return Model(name, f"of the paper's baselines: {summary}", place, extra="baselines", windowed=True)
 
 
@@ -86,7 +86,7 @@ MODELS: dict[str, Model] = {
         _network("deepar", "recurrent network, hour after hour, Student's t distribution"),
         Model(
             "lightgbm",
-            "boosted trees, one model a probability: how good a forecast can get",
+            "boosted trees, one model per probability: how good a forecast can get",
             "gfs.forecasting.baselines.boosting:LightGbmEstimator",
             extra="lightgbm",
         ),

@@ -66,7 +66,7 @@ class AdaptiveQuota(QuotaTable):
         for hours, (broken, wait) in happened.items():
             level = self._levels[hours]
             demand = forecast.total_peak(ceil(hours), level) if forecast and level >= LOWEST else 0.0
-            self._set(hours, demand, share=1.0, eta=level, eviction_rate=broken, longest_wait=wait)
+            self._set(hours, demand, share=1.0, eta=level, evicted=broken, waited=wait)
         self._memory.forecast, self._memory.now = forecast, now
 
     def _moved(self, level: float, broken: float, wait: float) -> float:
@@ -78,11 +78,11 @@ class AdaptiveQuota(QuotaTable):
 
     def why(self, guarantee_hours: float) -> str:
         """Such as 'forecast peak 2,104 from 14:00 at level 0.85, 12% of guarantees broken in a week'."""
-        entry = self.entry(guarantee_hours)
-        if entry is None:
+        row = self.row(guarantee_hours)
+        if row is None:
             return "no forecast yet"
-        broken = f"{entry.eviction_rate:.0%} of guarantees broken in a week"
-        if not entry.demand:
+        broken = f"{row.eviction_rate:.0%} of guarantees broken in a week"
+        if not row.demand:
             return f"nothing is reserved, {broken}"
-        peak = f"forecast peak {entry.demand:,.0f} from {format_clock(self._memory.now)}"
-        return f"{peak} at level {entry.eta:.2f}, {broken}"
+        peak = f"forecast peak {row.demand:,.0f} from {format_clock(self._memory.now)}"
+        return f"{peak} at level {row.eta:.2f}, {broken}"

@@ -42,7 +42,7 @@ class ForecastQuota(QuotaTable):
         bounds = self._aggregate(forecast)
         for hours in self._horizons:
             eta, rate, wait = self._feedback.update(hours, now)
-            self._set(hours, bounds[ceil(hours) - 1], share=eta, eta=eta, eviction_rate=rate, longest_wait=wait)
+            self._set(hours, bounds[ceil(hours) - 1], share=eta, eta=eta, evicted=rate, waited=wait)
         self._memory.forecast, self._memory.now = forecast, now
         self._explanations.clear()
 
@@ -54,16 +54,16 @@ class ForecastQuota(QuotaTable):
         return explanation
 
     def _explained(self, hours: float) -> str:
-        entry, memory = self.entry(hours), self._memory
-        if entry is None or memory.forecast is None:
+        row, memory = self.row(hours), self._memory
+        if row is None or memory.forecast is None:
             return "no forecast yet"
         organization, peak, hour = highest_bound(memory.forecast, ceil(hours))
-        text = f"forecast peak {entry.demand:,.0f}"
+        text = f"forecast peak {row.demand:,.0f}"
         if hour:
             text += f" at {format_clock(memory.now + (hour - 1) * HOUR)} ({organization}: {peak:,.0f})"
-        text += f", eta {entry.eta:.2f}"
-        if entry.eviction_rate:
-            text += f" after {entry.eviction_rate:.0%} evictions"
-        if entry.quota < entry.inventory * entry.eta:
-            text += f", {format_gpus(entry.quota)} GPUs not held by HP"
+        text += f", eta {row.eta:.2f}"
+        if row.eviction_rate:
+            text += f" after {row.eviction_rate:.0%} evictions"
+        if row.quota < row.inventory * row.eta:
+            text += f", {format_gpus(row.quota)} GPUs not held by HP"
         return text

@@ -70,9 +70,5 @@ def calibrated_total(forecast: DemandForecast) -> list[float]:
     return [forecast.total_peak(hours) for hours in range(1, forecast.upper.shape[1] + 1)]
 
 
-AGGREGATES: dict[str, Aggregate] = {
-    "sum-of-peaks": sum_of_peaks,
-    "independent": independent,
-    "total": calibrated_total,
-}
+AGGREGATES: dict[str, Aggregate] = {"sum-of-peaks": sum_of_peaks, "independent": independent, "total": calibrated_total}
 """The rules by name."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import ceil
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 from gfs.core.pool import Pool
 from gfs.core.ports import QuotaRow
@@ -28,24 +28,12 @@ class DemandForecaster(Protocol):
         ...
 
 
-class QuotaEntry(NamedTuple):
-    """The quota of one horizon."""
-
-    quota: float
-    inventory: float
-    demand: float
-    """The bound on HP demand; the inventory is what it leaves of the pool."""
-    eta: float
-    """What feedback has set."""
-    eviction_rate: float
-    longest_wait: float
-
-
 @dataclass(slots=True)
 class QuotaMemory:
     """What a quota remembers of its last tick."""
 
-    entries: dict[float, QuotaEntry] = field(default_factory=dict)
+    rows: dict[float, QuotaRow] = field(default_factory=dict)
+    """Guarantee hours -> the quota and what led to it, without the columns of the forecast."""
     forecast: DemandForecast | None = None
     now: float = 0.0
     levels: dict[float, float] = field(default_factory=dict)
@@ -62,9 +50,9 @@ class QuotaTable:
         self._forecaster = forecaster
         self._horizons = tuple(sorted(guarantees))
         self._memory = memory or QuotaMemory()
-        self._entries = self._memory.entries
-        for hours in self._entries.keys() - set(guarantees):  # no longer on offer
-            del self._entries[hours]
+        self._rows = self._memory.rows
+        for hours in self._rows.keys() - set(guarantees):  # no longer on offer
+            del self._rows[hours]
 
     def trained(self, model: Any, asked_at: float) -> None:
         """The fit that was asked for at `asked_at` is done."""
@@ -72,48 +60,35 @@ class QuotaTable:
 
     def limit(self, guarantee_hours: float) -> float:
         """Q_H of the last tick, 0 before the first one."""
-        entry = self.entry(guarantee_hours)
-        return entry.quota if entry is not None else 0.0
+        row = self.row(guarantee_hours)
+        return row.quota if row is not None else 0.0
 
-    def entry(self, guarantee_hours: float) -> QuotaEntry | None:
+    def row(self, guarantee_hours: float) -> QuotaRow | None:
         """The quota of the last tick and what led to it."""
-        return self._entries.get(guarantee_hours) or self._entries.get(self.horizon(guarantee_hours))
+        return self._rows.get(guarantee_hours) or self._rows.get(self.horizon(guarantee_hours))
 
     def horizon(self, guarantee_hours: float) -> float:
         """The quota horizon that a guarantee counts as: the next longer one that there is, or the longest."""
         return next((hours for hours in self._horizons if hours >= guarantee_hours), self._horizons[-1])
 
     def rows(self) -> Sequence[QuotaRow]:
-        """All quotas, with what the forecast says if one was made."""
-        forecast = self._memory.forecast
-        return [
-            QuotaRow(
-                hours,
-                entry.inventory,
-                entry.eta,
-                entry.quota,
-                entry.demand,
-                entry.eviction_rate,
-                entry.longest_wait,
-                *(_forecast_columns(forecast, ceil(hours)) if forecast is not None else ()),
-            )
-            for hours, entry in self._entries.items()
-        ]
+        """All quotas, with the columns of the forecast if one was made."""
+        forecast, rows = self._memory.forecast, self._rows.values()
+        return list(rows) if forecast is None else [_with_forecast(row, forecast) for row in rows]
 
-    def _set(
-        self, hours: float, demand: float, *, share: float, eta: float, eviction_rate: float, longest_wait: float
-    ) -> None:
+    def _set(self, hours: float, demand: float, *, share: float, eta: float, evicted: float, waited: float) -> None:
         """The quota of a horizon: a share of what this demand leaves."""
         capacity = self._pool.capacity
         inventory = capacity - min(capacity, demand)
         quota = min(inventory * share, self._pool.idle + self._pool.spot_held(hours) / MICRO)
-        self._entries[hours] = QuotaEntry(quota, inventory, demand, eta, eviction_rate, longest_wait)
+        self._rows[hours] = QuotaRow(hours, inventory, eta, quota, demand, evicted, waited)
 
 
-def _forecast_columns(forecast: DemandForecast, hours: int) -> tuple[str, str, float, int, float]:
-    """The forecaster, the organization with the highest bound, and the expected peak."""
-    total = forecast.mean[:, :hours].sum(axis=0)
-    return forecast.forecaster, *highest_bound(forecast, hours), float(total.max(initial=0.0))
+def _with_forecast(row: QuotaRow, forecast: DemandForecast) -> QuotaRow:
+    """With the forecaster, the organization with the highest bound, and the expected peak."""
+    hours = ceil(row.guarantee_hours)
+    expected = float(forecast.mean[:, :hours].sum(axis=0).max(initial=0.0))
+    return QuotaRow(*row[:7], forecast.forecaster, *highest_bound(forecast, hours), expected)
 
 
 def highest_bound(forecast: DemandForecast, hours: int) -> tuple[str, float, int]:

@@ -74,7 +74,7 @@ class SpotWaits(Listener):
         return longest
 
     def _forget_old(self, now: float) -> None:
-        """Waits that ended longer ago than their guarantee lasts are asked for by nobody."""
+        """Waits that ended longer ago than their guarantee lasts count no more."""
         for hours, ended in list(self._ended.items()):
             while ended and ended[0][0] < now - hours * HOUR:
                 ended.popleft()

@@ -8,8 +8,8 @@ from typing import Final
 
 import numpy as np
 
-from gfs.forecasting.evaluation import Bools, Rolled, Scores
-from gfs.forecasting.history import DAY_HOURS, WEEK_HOURS, DemandHistory, Floats
+from gfs.forecasting.evaluation import Rolled, Scores
+from gfs.forecasting.history import DAY_HOURS, WEEK_HOURS, Bools, DemandHistory, Floats
 
 BOUND: Final = 0.95
 """The bound whose misses are shown."""

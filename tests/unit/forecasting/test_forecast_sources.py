@@ -11,8 +11,7 @@ import pytest
 from builders import Draft, hp, nodes, play, spot, workload
 from gfs.domain.errors import InputError
 from gfs.forecasting.history import DemandHistory, SeriesKey
-from gfs.forecasting.hourly import MOST_HOURS, history_of_records
-from gfs.forecasting.sources import history_of_events, history_of_workload
+from gfs.forecasting.sources import MOST_HOURS, history_of_events, history_of_records, history_of_workload
 
 H = 3600.0
 

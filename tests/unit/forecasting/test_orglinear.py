@@ -9,22 +9,22 @@ import numpy as np
 import pytest
 
 from gfs import InputError
-from gfs.forecasting.calendar import holiday_hours
-from gfs.forecasting.history import DemandHistory, SeriesKey
+from gfs.forecasting.history import DemandHistory, SeriesKey, holiday_hours
 from gfs.forecasting.orglinear.estimator import OrgLinearEstimator
 from gfs.forecasting.orglinear.model import (
     CALENDAR,
     LEAST_SIGMA,
     Batch,
+    Schedule,
     Shape,
     context_of,
     forward,
     initial,
     loss_and_gradients,
     moving_average,
+    train,
 )
-from gfs.forecasting.orglinear.training import Schedule, train
-from gfs.forecasting.orglinear.units import scale_of, units_of, windows_of
+from gfs.forecasting.orglinear.scaling import series_scale, window_scales
 from gfs.forecasting.registry import MODELS
 
 SMALL = OrgLinearEstimator(window=48, schedule=Schedule(epochs=3, rate=1e-3))
@@ -77,27 +77,22 @@ def test_the_weights_to_begin_with_say_the_last_value() -> None:
 def test_a_window_is_measured_by_its_series_and_its_changes() -> None:
     # Two days and an hour: 4 until noon and 6 after it. That is 48 steps, of which 4 by 2: rms 1 / sqrt(3).
     demand = np.array([*[4.0] * 12, *[6.0] * 12] * 2 + [4.0])
-    scale = np.array([5.0]), np.array([np.sqrt(3)])
-    unit, ahead = units_of(demand[None], np.array([49]), scale, 13)
-    assert unit[0] == pytest.approx(1.0)  # sqrt(sqrt(3) / sqrt(3))
-    # An hour after midnight it was 4 as before on both days, after noon it was 6. One day more, on which it was u:
+    series = np.array([5.0]), np.array([np.sqrt(3)])
+    scale, ahead = window_scales(demand[None], np.array([49]), series, 13)
+    assert scale[0] == pytest.approx(1.0)  # sqrt(sqrt(3) / sqrt(3))
+    # An hour after midnight it was 4 as before on both days, after noon it was 6. One day more, on which it was s:
     # rms changes of sqrt((0 + 0 + 1) / 3) and sqrt((4 + 4 + 1) / 3).
     assert ahead[0, 0] == pytest.approx((1 / 3) ** 0.25)
     assert ahead[0, 12] == pytest.approx(3**0.25)
 
 
-def test_a_constant_window_has_units_too() -> None:
-    scale = np.array([5.0]), np.array([0.05])
+def test_a_constant_window_has_a_scale_too() -> None:
+    series = np.array([5.0]), np.array([0.05])
     for hours in (1, 2, 24, 49, 672):
         for known in (0, 1, hours):
-            unit, ahead = units_of(np.full((1, hours), 5.0), np.array([known]), scale, 30)
-            assert unit == pytest.approx(np.array([0.05]))
-            assert ((ahead > 0.01) & (ahead <= unit[0])).all()
-
-
-def test_before_the_first_record_stands_what_it_says() -> None:
-    windows = windows_of(np.array([[0.0, 7.0, 8.0]]), np.array([1]), 2)
-    assert windows[0].tolist() == [[7, 7], [7, 7], [7, 7], [7, 8]]
+            scale, ahead = window_scales(np.full((1, hours), 5.0), np.array([known]), series, 30)
+            assert scale == pytest.approx(np.array([0.05]))
+            assert ((ahead > 0.01) & (ahead <= scale[0])).all()
 
 
 def test_attention_is_scaled_before_the_softmax_and_adds_up_to_one() -> None:
@@ -176,8 +171,8 @@ def test_a_forecast_is_the_model_put_together() -> None:
     predictor = SMALL.fit(history(demand))
     forecast = predictor.predict(history(demand), 4)
     raw = demand[None, -48:]
-    unit, ahead = units_of(raw, np.array([48]), scale_of(history(demand)), 4)
-    window = (raw - raw[0, -1]) / unit
+    scale, ahead = window_scales(raw, np.array([48]), series_scale(history(demand)), 4)
+    window = (raw - raw[0, -1]) / scale
     batch = Batch(window, np.array([[0, 20 % 7, 0]]), np.array([[1, 1]]), np.zeros((1, 4)))
     mu, sigma = forward(predictor.parameters, batch, moving_average(48, 25))
     assert forecast.mu == pytest.approx(raw[0, -1] + ahead * mu, rel=1e-4)
@@ -224,7 +219,7 @@ def test_a_new_organization_does_not_throw_yesterdays_weights_away() -> None:
         np.array([24 * 29, 0]),
     )
     today = none.fit(newcomer, yesterday)
-    assert today.lists[0] == ("a-newcomer", "org0")
+    assert today.attribute_values[0] == ("a-newcomer", "org0")
     before, after = yesterday.parameters, today.parameters
     assert (after["attribute0"][2] == before["attribute0"][1]).all()  # org0 has moved by a row
     assert (after["attribute0"][0] == before["attribute0"][0]).all()

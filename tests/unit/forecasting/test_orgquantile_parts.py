@@ -7,7 +7,7 @@ import pytest
 from scipy.optimize import linprog
 
 from gfs.forecasting.history import DemandHistory, Floats, SeriesKey
-from gfs.forecasting.orgquantile.calibration import CURVE, NORMAL_CURVE, PRIOR, Scores, curve_at, curve_of
+from gfs.forecasting.orgquantile.calibration import CURVE, NORMAL_CURVE, PRIOR, ConformalScores, curve_at, curve_of
 from gfs.forecasting.orgquantile.features import (
     COUNT,
     LOOK_BACK,
@@ -19,19 +19,19 @@ from gfs.forecasting.orgquantile.features import (
 from gfs.forecasting.orgquantile.forecast_log import PastForecasts, peak, total_peak
 from gfs.forecasting.orgquantile.mixture import FIXED_POINT, START_LOSS, Bands, ExpertWeights, fixed_point
 from gfs.forecasting.orgquantile.network import fit_network
-from gfs.forecasting.orgquantile.regression import QuantileFit, Rows, quantile_regression, ridge_regression
-from gfs.forecasting.orgquantile.training import Training, TrainingSet, fit_coefficients, thinned
+from gfs.forecasting.orgquantile.regression import QuantileFit, RegressionRows, quantile_regression, ridge_regression
+from gfs.forecasting.orgquantile.training import TrainingSet, TrainingSettings, fit_coefficients, thinned
 
 
 def pinball(residual: Floats, q: float) -> float:
     return float(np.maximum(q * residual, (q - 1) * residual).sum())
 
 
-def rows_of(x: Floats, y: Floats) -> Rows:
+def rows_of(x: Floats, y: Floats) -> RegressionRows:
     def single(values: Floats) -> Single:
         return values.astype(np.float32)
 
-    return Rows(single(x.T), single(y))
+    return RegressionRows(single(x.T), single(y))
 
 
 @pytest.mark.parametrize("q", [0.5, 0.9, 0.95])
@@ -90,7 +90,7 @@ def test_every_hour_of_the_day_has_coefficients_of_its_own() -> None:
     noise = np.random.default_rng(2).normal(0, 2, len(hours))
     series = np.where((hours % 24 >= 6) & (hours % 24 < 18), 300.0, 100.0) + noise
     history = DemandHistory((SeriesKey("a", ""),), series[None, :], np.zeros(1, dtype=np.int64))
-    training = Training()
+    training = TrainingSettings()
     fits = fit_coefficients(TrainingSet(history, 4, training.rows_of_each(1)), [history.end], training)[0]
     assert fits.hourly.shape == (24, 2, 4, COUNT)
     window = series[31 * 24 + 16 - LOOK_BACK : 31 * 24 + 16, None]  # it is 16 o'clock
@@ -142,7 +142,7 @@ def test_before_the_first_record_stands_the_first_value() -> None:
 
 def test_conformal_rank_by_hand() -> None:
     """Nine scores: ceil(0.9 * 10) = 9, the highest; ceil(0.5 * 10) = 5, the fifth; a curve of 0: 9 / 209."""
-    scores = Scores.collected(np.array([[3.0, 1, 2, 9, 8, 7, 4, 6, 5, np.inf]]))
+    scores = ConformalScores.collected(np.array([[3.0, 1, 2, 9, 8, 7, 4, 6, 5, np.inf]]))
     nothing = np.zeros(len(CURVE))
     assert scores.known.tolist() == [9]
     assert scores.multiplier(0.9, nothing) == pytest.approx([9 * 9 / (9 + PRIOR)])
@@ -151,7 +151,7 @@ def test_conformal_rank_by_hand() -> None:
 
 
 def test_without_scores_the_general_curve_holds() -> None:
-    assert Scores.empty(2).multiplier(0.95, NORMAL_CURVE) == pytest.approx([1.0, 1.0])
+    assert ConformalScores.empty(2).multiplier(0.95, NORMAL_CURVE) == pytest.approx([1.0, 1.0])
     assert curve_at(curve_of(np.linspace(0, 1, 1001)), 0.955) == pytest.approx(0.955)
     assert curve_of(np.array([1.0, np.inf])) is NORMAL_CURVE
 

@@ -1,4 +1,9 @@
-"""`lightgbm`: boosted trees, one model for each probability. Not of the paper: how good a forecast can get."""
+"""`lightgbm`: boosted trees, one model for each probability. Not of the paper: how good a forecast can get.
+
+Trees are given one row per series, origin and hour ahead: differences from the last value, in shares of the mean demand
+of the week. A tree cannot extrapolate, so neither the size of an organization nor the level of its demand may matter;
+it combines features by itself, so each is given only once.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +14,59 @@ import lightgbm
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
-from gfs.forecasting.baselines.features import LOOK_BACK, rows_of
-from gfs.forecasting.baselines.grid import LEVELS, MIDDLE, GridForecast, extended
-from gfs.forecasting.baselines.series import changes, last_values
+from gfs.forecasting.baselines.quantiles import LEVELS, MIDDLE, QuantileForecast, changes, constant_quantiles, extended
 from gfs.forecasting.forecast import Forecast, Predictor
-from gfs.forecasting.history import DemandHistory, Floats
+from gfs.forecasting.history import DAY_HOURS, WEEK_HOURS, DemandHistory, Floats, Ints, hour_of_day
 from gfs.forecasting.naive import PERSISTENCE
 from gfs.forecasting.orglinear.estimator import YOUNG
+
+LOOK_BACK = 4 * WEEK_HOURS + DAY_HOURS
+"""Hours of history that count: the same hour four weeks ago, seen from up to a day ahead."""
+SMALLEST_DEMAND = 0.5
+"""GPUs: what counts as mean demand when there is less."""
+
+LAGS = np.array([2, 3, 4, 5, 6, 8, 12, 18])
+DAYS_BACK = np.array([1, 2, 3, 4, 5, 6, 7, 14, 21, 28])
+MEAN_HOURS = (6, DAY_HOURS, 72, WEEK_HOURS)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TreeFeatures:
+    """What is known at some origins: rows x hours ahead x features."""
+
+    values: Floats
+    last: Floats
+    """Per row: the last value."""
+    scale: Floats
+    """Per row: GPUs that features and forecasts are divided by."""
+
+
+def tree_features(window: Floats, history: DemandHistory, origins: Ints, hours: int) -> TreeFeatures:
+    """The features of some origins (numbers of hours) from the LOOK_BACK hours before each of them."""
+    count = len(window)
+    last = window[:, -1]
+    week = window[:, -WEEK_HOURS:]
+    day = week[:, -DAY_HOURS:]
+    means = np.stack([week[:, -span:].mean(axis=1) for span in MEAN_HOURS], axis=1)
+    scale = np.maximum(means[:, -1], SMALLEST_DEMAND)
+    extremes = np.stack([day.min(axis=1), day.max(axis=1), week.min(axis=1), week.max(axis=1)], axis=1)
+    levels = np.concatenate([window[:, -LAGS], means, extremes], axis=1) - last[:, None]
+    change = np.abs(np.diff(week, axis=1))
+    change_means = np.stack([change[:, -DAY_HOURS:].mean(axis=1), change.mean(axis=1), week.std(axis=1)], axis=1)
+    fixed = np.concatenate([levels, change_means], axis=1) / scale[:, None]
+
+    ahead = np.arange(hours)
+    then = window[:, (ahead % DAY_HOURS)[:, None] - DAY_HOURS * DAYS_BACK] - last[:, None, None]
+    before = window[:, -1 - DAY_HOURS * DAYS_BACK] - last[:, None]
+    moves = then - before[:, None, :]
+    profile = np.stack([then[..., :7].mean(axis=2), moves[..., :7].mean(axis=2), moves.mean(axis=2)], axis=2)
+    moving = np.concatenate([then, moves, profile], axis=2) / scale[:, None, None]
+
+    coming = origins[:, None] + ahead
+    further = np.broadcast_to(ahead, coming.shape)
+    clock = np.stack([hour_of_day(coming), history.weekday_of(coming), further], axis=2)
+    same = np.broadcast_to(fixed[:, None, :], (count, hours, fixed.shape[1]))
+    return TreeFeatures(np.concatenate([same, moving, clock], axis=2), last, scale)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,11 +102,11 @@ class LightGbmEstimator:
                 continue
             one = history.only([int(row)])
             window = sliding_window_view(one.padded(history.start - LOOK_BACK)[0], LOOK_BACK)[columns]
-            rows = rows_of(window, history, history.start + columns, self.horizon)
-            came = one.gpus[0][columns[:, None] + np.arange(self.horizon)]
-            target = (came - rows.anchor[:, None]) / rows.unit[:, None]
+            rows = tree_features(window, history, history.start + columns, self.horizon)
+            actual = one.gpus[0][columns[:, None] + np.arange(self.horizon)]
+            target = (actual - rows.last[:, None]) / rows.scale[:, None]
             # errors count in shares of the mean of the series, not of the week
-            weight = np.repeat(rows.unit / rows.unit.mean(), self.horizon)
+            weight = np.repeat(rows.scale / rows.scale.mean(), self.horizon)
             parts.append((rows.values.reshape(target.size, -1), target.ravel(), weight))
         if not parts:
             return None
@@ -91,16 +142,15 @@ class LightGbmPredictor:
     def predict(self, history: DemandHistory, hours: int) -> Forecast:
         """Ask the trees for series that have changed; one that has never changed stays as it is."""
         horizon = self.estimator.horizon
-        middle = np.repeat(last_values(history)[:, None], hours, axis=1)
-        grid = np.repeat(middle[None], len(LEVELS), axis=0)
+        middle, quantiles = constant_quantiles(history, hours)
         moving = np.flatnonzero(changes(history))
         if len(moving):
             some = history.only(moving.tolist())
             window = some.padded(history.end - LOOK_BACK)[:, -LOOK_BACK:]
-            rows = rows_of(window, history, np.full(len(moving), history.end), horizon)
+            rows = tree_features(window, history, np.full(len(moving), history.end), horizon)
             features = rows.values.reshape(len(moving) * horizon, -1)
-            said = np.stack([booster.predict(features, num_threads=1) for booster in self.boosters])
-            change = np.sort(said, axis=0).reshape(len(LEVELS), len(moving), horizon)
-            known = rows.anchor[:, None] + rows.unit[:, None] * change
-            middle[moving], grid[:, moving] = extended(known[MIDDLE], known, hours)
-        return GridForecast(history.keys, middle, grid)
+            predicted = np.stack([booster.predict(features, num_threads=1) for booster in self.boosters])
+            change = np.sort(predicted, axis=0).reshape(len(LEVELS), len(moving), horizon)
+            known = rows.last[:, None] + rows.scale[:, None] * change
+            middle[moving], quantiles[:, moving] = extended(known[MIDDLE], known, hours)
+        return QuantileForecast(history.keys, middle, quantiles)

@@ -1,4 +1,4 @@
-"""The networks of neuralforecast: how each is built, what it is trained for and how it is asked.
+"""The networks of neuralforecast: how each is built, its loss and its forecast.
 
 They are called directly instead of through the library's trainer and data frames, which take far longer than the
 networks themselves. Values are standardised, so the library's own scaling is the identity.
@@ -8,17 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from neuralforecast.losses.pytorch import DistributionLoss, MQLoss
 from scipy.special import stdtrit
 
-from gfs.forecasting.baselines.grid import LEVELS, MIDDLE, extended
-from gfs.forecasting.baselines.series import CALENDAR, Singles
+from gfs.forecasting.baselines.quantiles import LEVELS, MIDDLE, extended
 from gfs.forecasting.history import Floats
 
+Singles = npt.NDArray[np.float32]
+
+CALENDAR = ("day_sin", "day_cos", "week_sin", "week_cos")
+"""What a network is given of every hour, those to forecast too."""
 LOC, SCALE = torch.zeros(1), torch.ones(1)
 """The identity, in the library's terms."""
 
@@ -30,30 +34,14 @@ class Size(NamedTuple):
     horizon: int
 
 
-class Network(Protocol):
-    """A kind of network."""
-
-    def build(self, size: Size, seed: int) -> Any:
-        """One with random weights."""
-        ...
-
-    def loss(self, module: Any, size: Size, values: Singles, calendar: Singles) -> Any:
-        """The loss of some windows, each with the hours that came after it."""
-        ...
-
-    def ask(self, module: Any, size: Size, values: Singles, calendar: Singles, hours: int) -> tuple[Floats, Floats]:
-        """Middle (series x hours) and grid (LEVELS x series x hours) after some windows."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class Direct:
-    """Says all hours at once, at all LEVELS; trained with the pinball loss of these."""
+    """Predicts all hours at once, at all LEVELS; trained with the pinball loss of these."""
 
     make: Callable[..., Any]
     """The library's class, with its settings."""
     calendar: bool = True
-    """Whether it can be told the calendar."""
+    """Whether it can be given the calendar."""
 
     def build(self, size: Size, seed: int) -> Any:
         """One with random weights."""
@@ -63,22 +51,22 @@ class Direct:
 
     def loss(self, module: Any, size: Size, values: Singles, calendar: Singles) -> Any:
         """Pinball loss of the hours after the window."""
-        said = self._said(module, values[:, : size.window], calendar)
-        return module.loss(y=_column(values[:, size.window :]), y_hat=said)
+        predicted = self._predicted(module, values[:, : size.window], calendar)
+        return module.loss(y=_column(values[:, size.window :]), y_hat=predicted)
 
-    def ask(self, module: Any, size: Size, values: Singles, calendar: Singles, hours: int) -> tuple[Floats, Floats]:
+    def predict(self, module: Any, size: Size, values: Singles, calendar: Singles, hours: int) -> tuple[Floats, Floats]:
         """Levels in their order, should the network have crossed them."""
-        said = self._said(module, values, calendar[:, : size.window + size.horizon])
-        grid = np.sort(np.moveaxis(said[:, :, 0].numpy().astype(np.float64), 2, 0), axis=0)
-        return extended(grid[MIDDLE], grid, hours)
+        predicted = self._predicted(module, values, calendar[:, : size.window + size.horizon])
+        quantiles = np.sort(np.moveaxis(predicted[:, :, 0].numpy().astype(np.float64), 2, 0), axis=0)
+        return extended(quantiles[MIDDLE], quantiles, hours)
 
-    def _said(self, module: Any, window: Singles, calendar: Singles) -> Any:
+    def _predicted(self, module: Any, window: Singles, calendar: Singles) -> Any:
         return module.loss.domain_map(module(_batch(window, calendar if self.calendar else None)))
 
 
 @dataclass(frozen=True, slots=True)
 class Recurrent:
-    """DeepAR: says the next hour, as Student's t, and goes on from what came or, when asked, from what it drew.
+    """DeepAR: predicts the next hour, as Student's t, and goes on from the actual value or, in a forecast, from a draw.
 
     The library goes on from the mean alone, so that its bounds do not widen; the paper of DeepAR draws, and so do
     we. One path more, without chance, gives the middle, which is the library's.
@@ -101,42 +89,42 @@ class Recurrent:
         """Log likelihood of the hours that have half a window or more before them."""
         judged = size.window // 2 + size.horizon
         module.h = judged  # the network gives its last h hours
-        said = module.loss.domain_map(module(_batch(values[:, :-1], calendar[:, 1:])))
+        predicted = module.loss.domain_map(module(_batch(values[:, :-1], calendar[:, 1:])))
         module.h = size.horizon
-        return module.loss(y=_column(values[:, -judged:]), distr_args=_parameters(module, said))
+        return module.loss(y=_column(values[:, -judged:]), distr_args=_parameters(module, predicted))
 
-    def ask(self, module: Any, size: Size, values: Singles, calendar: Singles, hours: int) -> tuple[Floats, Floats]:
+    def predict(self, module: Any, size: Size, values: Singles, calendar: Singles, hours: int) -> tuple[Floats, Floats]:
         """The same draws for every series, spread evenly over all probabilities."""
         random = np.random.default_rng(0)
         draws = [np.append(0.5, (random.permutation(self.paths) + 0.5) / self.paths) for _ in range(hours)]
         module.h, module.maintain_state, module.rnn_state = 1, True, None
-        said = module(_batch(values, calendar[:, 1 : size.window + 1]))
+        predicted = module(_batch(values, calendar[:, 1 : size.window + 1]))
         series, each = len(values), self.paths + 1
-        said = said.repeat_interleave(each, dim=0)
+        predicted = predicted.repeat_interleave(each, dim=0)
         module.rnn_state = tuple(state.repeat_interleave(each, dim=1) for state in module.rnn_state)
         drawn = np.empty((hours, series, each))
         for hour, draw in enumerate(draws):
             if hour:
-                told = calendar[:, size.window + hour : size.window + hour + 1].repeat(each, axis=0)
-                said = module(_batch(drawn[hour - 1].reshape(-1, 1).astype(np.float32), told))
+                known = calendar[:, size.window + hour : size.window + hour + 1].repeat(each, axis=0)
+                predicted = module(_batch(drawn[hour - 1].reshape(-1, 1).astype(np.float32), known))
             freedom, mean, width = (
                 part.numpy().reshape(series, each).astype(np.float64)
-                for part in _parameters(module, module.loss.domain_map(said))
+                for part in _parameters(module, module.loss.domain_map(predicted))
             )
             drawn[hour] = mean + width * stdtrit(freedom, draw)
         module.h, module.maintain_state, module.rnn_state = size.horizon, False, None
-        grid = np.quantile(drawn[:, :, 1:], LEVELS, axis=2)
-        return drawn[:, :, 0].T, grid.swapaxes(1, 2)
+        quantiles = np.quantile(drawn[:, :, 1:], LEVELS, axis=2)
+        return drawn[:, :, 0].T, quantiles.swapaxes(1, 2)
 
 
 def _batch(values: Singles, calendar: Singles | None) -> dict[str, Any]:
-    told = None if calendar is None else torch.from_numpy(np.ascontiguousarray(calendar))
-    return {"insample_y": _column(values), "futr_exog": told, "hist_exog": None, "stat_exog": None}
+    known = None if calendar is None else torch.from_numpy(np.ascontiguousarray(calendar))
+    return {"insample_y": _column(values), "futr_exog": known, "hist_exog": None, "stat_exog": None}
 
 
 def _column(values: Singles) -> Any:
     return torch.from_numpy(np.ascontiguousarray(values))[:, :, None]
 
 
-def _parameters(module: Any, said: Any) -> Any:
-    return module.loss.scale_decouple(said, loc=LOC, scale=SCALE)
+def _parameters(module: Any, predicted: Any) -> Any:
+    return module.loss.scale_decouple(predicted, loc=LOC, scale=SCALE)

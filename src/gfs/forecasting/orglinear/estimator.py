@@ -1,4 +1,4 @@
-"""`orglinear`: OrgLinear fitted on all series together, in units of each; a forecast is one matrix product."""
+"""`orglinear`: OrgLinear fitted on all series together, each in its own scale; a forecast is one matrix product."""
 
 from __future__ import annotations
 
@@ -7,29 +7,30 @@ from functools import cache
 from typing import Any
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 from scipy.sparse import csr_array
 
 from gfs.domain.errors import InputError
-from gfs.forecasting.calendar import check_country, holiday_hours
+from gfs.forecasting.adam import Parameters
 from gfs.forecasting.forecast import NormalForecast, Predictor
-from gfs.forecasting.history import DemandHistory, Floats, Ints, SeriesKey, hour_of_day
+from gfs.forecasting.history import DemandHistory, Floats, Ints, SeriesKey, check_country, holiday_hours, hour_of_day
 from gfs.forecasting.orglinear.model import (
     CALENDAR,
     LEAST_SIGMA,
     Batch,
-    Parameters,
+    Schedule,
     Shape,
     context_of,
     initial,
     mean_weights,
     moving_average,
+    train,
 )
-from gfs.forecasting.orglinear.training import Schedule, train
-from gfs.forecasting.orglinear.units import scale_of, units_of, windows_of
+from gfs.forecasting.orglinear.scaling import SeriesScales, window_scales
 
 PRECISION = np.float32
 YOUNG = 24
-"""Hours of records before a series is learnt from."""
+"""Hours of records before a series is learned from."""
 COLD, WARM = Schedule(), Schedule(epochs=1, rate=2e-4)
 
 
@@ -64,16 +65,17 @@ class OrgLinearEstimator:
         generator = np.random.default_rng(self.seed)
         lists = tuple(tuple(sorted({key[i] for key in history.keys})) for i in range(len(SeriesKey._fields)))
         shape = Shape(self.window, self.horizon, self.width, tuple(len(values) + 1 for values in lists))
-        parameters, schedule = _precise(initial(shape, generator)), self.schedule
+        parameters, schedule = _single(initial(shape, generator)), self.schedule
         if start is not None and start.estimator == self:
-            parameters, schedule = _taken_over(parameters, lists, start), self.warm
-        mean, spread = scale_of(history)
-        windows = windows_of(history.gpus, history.first, self.window)
-        unit, ahead = np.empty(windows.shape[:2]), np.empty((*windows.shape[:2], self.horizon))
+            parameters, schedule = _continued(parameters, lists, start), self.warm
+        scales = SeriesScales.learned(history)
+        mean, spread = scales.of(history)
+        windows = sliding_window_view(history.padded(history.start - self.window), self.window, axis=1)
+        scale, ahead = np.empty(windows.shape[:2]), np.empty((*windows.shape[:2], self.horizon))
         for row, first in enumerate(history.first):  # all at once would take a week's numbers for every hour
             known = np.maximum(np.arange(windows.shape[1]) - first, 0)
             own = mean[row : row + 1], spread[row : row + 1]
-            unit[row], ahead[row] = units_of(windows[row], known, own, self.horizon)
+            scale[row], ahead[row] = window_scales(windows[row], known, own, self.horizon)
         series, origin = self._cases(history)
         calendar = _calendar(history, np.arange(history.hours + 1) + history.start, self.country)
         attributes = _codes(history.keys, lists)
@@ -84,12 +86,11 @@ class OrgLinearEstimator:
             window = windows[s, t]
             last = window[:, -1:]
             target = (history.gpus[s[:, None], t[:, None] + coming] - last) / ahead[s, t]
-            window = ((window - last) / unit[s, t][:, None]).astype(PRECISION)
+            window = ((window - last) / scale[s, t][:, None]).astype(PRECISION)
             return Batch(window, calendar[t], attributes[s], target.astype(PRECISION))
 
         average = _average(self.window, self.kernel)
         fitted = train(parameters, cases, len(series), average, schedule, generator)
-        scales = {key: (float(m), float(d)) for key, m, d in zip(history.keys, mean, spread, strict=True)}
         return OrgLinearPredictor(self, fitted, lists, scales)
 
     def refit(self, history: DemandHistory, earlier: Predictor) -> OrgLinearPredictor:
@@ -111,18 +112,18 @@ class OrgLinearPredictor:
         self,
         estimator: OrgLinearEstimator,
         parameters: Parameters,
-        lists: tuple[tuple[str, ...], ...],
-        scales: dict[SeriesKey, tuple[float, float]],
+        attribute_values: tuple[tuple[str, ...], ...],
+        scales: SeriesScales,
     ) -> None:
         self.estimator = estimator
         self.parameters = parameters
-        self.lists = lists
+        self.attribute_values = attribute_values
         self._scales = scales
         mean = mean_weights(parameters, _average(estimator.window, estimator.kernel))
         weights = np.concatenate([mean, parameters["spread"]], axis=1).astype(np.float64)
         self._weights, self._total = weights, weights.sum(axis=0)
         context = np.concatenate([parameters["context"], parameters["spread_context"]], axis=1)
-        attributes = estimator.width * len(lists)
+        attributes = estimator.width * len(attribute_values)
         self._context = context[:attributes]
         self._offset = np.concatenate([parameters["offset"], parameters["spread_offset"]])
         # What each hour of the day, weekday and holiday adds to the outcome, as it does so for every series alike.
@@ -137,18 +138,15 @@ class OrgLinearPredictor:
         """A normal distribution for every series and hour; beyond the horizon like its last hour, but wider."""
         own = self.estimator
         mean, spread, base = self._series(history)
-        recent = history.since(history.end - own.window)
-        known = np.maximum(recent.hours - recent.first, 0)
-        if not recent.hours:
-            window = np.repeat(mean[:, None], own.window, axis=1)
-        elif recent.hours < own.window or recent.first.any():
-            window = windows_of(recent.gpus, recent.first, own.window)[:, -1]
+        known = np.clip(history.hours - history.first, 0, own.window)
+        if history.hours:
+            window = history.padded(history.end - own.window)
         else:
-            window = recent.gpus
-        unit, ahead = units_of(window, known, (mean, spread), own.horizon)
+            window = np.repeat(mean[:, None], own.window, axis=1)
+        scale, ahead = window_scales(window, known, (mean, spread), own.horizon)
         last = window[:, -1:]
         # Standardised windows times weights; the standardising is done on the product, which is smaller.
-        outcome = (window @ self._weights - last * self._total) / unit[:, None] + base
+        outcome = (window @ self._weights - last * self._total) / scale[:, None] + base
         now = np.array([history.end])
         for table, code in zip(self._calendar, _calendar(history, now, own.country)[0], strict=True):
             outcome += table[code]
@@ -166,29 +164,15 @@ class OrgLinearPredictor:
         """Scale of each series, and what its attributes and the offsets add to the outcome."""
         if self._known is not None and self._keys == history.keys:
             return self._known
-        mean, spread = self._scale(history)
-        codes = _codes(history.keys, self.lists)
+        mean, spread = self._scales.of(history)
+        codes = _codes(history.keys, self.attribute_values)
         nothing = np.empty((len(codes), 0))
         midnight = np.zeros((len(codes), len(CALENDAR)), np.int64)  # its part of the context is cut off
         features = context_of(self.parameters, Batch(nothing, midnight, codes, nothing)).features
         base = (features[:, : len(self._context)] @ self._context + self._offset).astype(np.float64)
-        if all(key in self._scales for key in history.keys):  # else the scale of the new ones changes by the hour
+        if all(key in self._scales.of_key for key in history.keys):  # scales of new ones change by the hour
             self._keys, self._known = history.keys, (mean, spread, base)
         return mean, spread, base
-
-    def _scale(self, history: DemandHistory) -> tuple[Floats, Floats]:
-        """The scale of the fitting; for a series that is new since, its own so far."""
-        mean, spread = np.empty(len(history.keys)), np.empty(len(history.keys))
-        new = []
-        for row, key in enumerate(history.keys):
-            known = self._scales.get(key)
-            if known is None:
-                new.append(row)
-            else:
-                mean[row], spread[row] = known
-        if new:
-            mean[new], spread[new] = scale_of(history.only(new))
-        return mean, spread
 
 
 def _calendar(history: DemandHistory, hours: Ints, country: str) -> Ints:
@@ -204,14 +188,14 @@ def _codes(keys: tuple[SeriesKey, ...], lists: tuple[tuple[str, ...], ...]) -> I
     return np.array(codes, dtype=np.int64).reshape(len(keys), len(lists))
 
 
-def _taken_over(fresh: Parameters, lists: tuple[tuple[str, ...], ...], start: OrgLinearPredictor) -> Parameters:
+def _continued(fresh: Parameters, lists: tuple[tuple[str, ...], ...], start: OrgLinearPredictor) -> Parameters:
     """The weights of an earlier fit; in the tables of attributes, values that are new keep their fresh rows."""
     parameters = dict(start.parameters)
     for i, values in enumerate(lists):
         name = f"attribute{i}"
         table, earlier = fresh[name].copy(), start.parameters[name]
         table[0] = earlier[0]
-        rows = {value: row for row, value in enumerate(start.lists[i], start=1)}
+        rows = {value: row for row, value in enumerate(start.attribute_values[i], start=1)}
         for row, value in enumerate(values, start=1):
             if value in rows:
                 table[row] = earlier[rows[value]]
@@ -219,7 +203,7 @@ def _taken_over(fresh: Parameters, lists: tuple[tuple[str, ...], ...], start: Or
     return parameters
 
 
-def _precise(parameters: Parameters) -> Parameters:
+def _single(parameters: Parameters) -> Parameters:
     return {name: value.astype(PRECISION) for name, value in parameters.items()}
 
 

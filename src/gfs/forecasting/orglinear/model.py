@@ -1,4 +1,4 @@
-"""OrgLinear itself: values and gradients (the paper's equations for GDE, docs/concepts/demand-forecast.md).
+"""OrgLinear: values, gradients and training (the paper's equations for GDE, docs/concepts/demand-forecast.md).
 
     trend x_t = moving average of the window x (reflection padding), cyclical part x_c = x - x_t
     c_t = Emb(hour) + Emb(weekday) + Emb(holiday), put one after the other
@@ -13,16 +13,15 @@ The paper's formula leaves out log sigma, which has no finite optimum; attention
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, TypeAlias
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
+from threadpoolctl import threadpool_limits
 
+from gfs.forecasting.adam import Adam, Parameters, Reals
 from gfs.forecasting.history import Floats, Ints
-
-Reals: TypeAlias = npt.NDArray[Any]
-Parameters: TypeAlias = dict[str, Reals]
-"""Name -> weights. The same names hold gradients and the optimiser's moments."""
 
 LEAST_SIGMA = 1e-3
 """In units of an hour ahead: none is certain."""
@@ -46,7 +45,7 @@ class Shape(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """Cases to forecast, and what came if it is known."""
+    """Cases to forecast, and the targets if they are known."""
 
     window: Reals
     """Cases x hours, standardised."""
@@ -91,7 +90,7 @@ def initial(shape: Shape, generator: np.random.Generator) -> Parameters:
     return parameters
 
 
-class Context(NamedTuple):
+class AttentionContext(NamedTuple):
     """[c_o, c_t] of a batch, and what its gradients need."""
 
     features: Reals
@@ -104,16 +103,18 @@ class Context(NamedTuple):
     """Cases x attributes x attributes: rows add up to 1."""
 
 
-def context_of(parameters: Parameters, batch: Batch) -> Context:
+def context_of(parameters: Parameters, batch: Batch) -> AttentionContext:
     """Embeddings of calendar and attributes, attention over the latter."""
-    tokens = np.stack([parameters[f"attribute{i}"][batch.attributes[:, i]] for i in _attributes(batch)], axis=1)
+    tokens = np.stack(
+        [parameters[f"attribute{i}"][batch.attributes[:, i]] for i in range(batch.attributes.shape[1])], axis=1
+    )
     query, key, value = (tokens @ parameters[name] for name in ("query", "key", "value"))
     logits = query @ key.swapaxes(1, 2) / np.sqrt(tokens.shape[2])
     weights = np.exp(logits - logits.max(axis=2, keepdims=True))
     attention = weights / weights.sum(axis=2, keepdims=True)
     calendar = [parameters[name][batch.calendar[:, i]] for i, name in enumerate(CALENDAR)]
     attended = (attention @ value).reshape(len(tokens), -1)
-    return Context(np.concatenate([attended, *calendar], axis=1), tokens, query, key, value, attention)
+    return AttentionContext(np.concatenate([attended, *calendar], axis=1), tokens, query, key, value, attention)
 
 
 def forward(parameters: Parameters, batch: Batch, average: Reals) -> tuple[Reals, Reals]:
@@ -156,7 +157,7 @@ def mean_weights(parameters: Parameters, average: Reals) -> Reals:
     return both
 
 
-def _heads(parameters: Parameters, batch: Batch, average: Reals, context: Context) -> tuple[Reals, Reals]:
+def _heads(parameters: Parameters, batch: Batch, average: Reals, context: AttentionContext) -> tuple[Reals, Reals]:
     weights = np.concatenate([mean_weights(parameters, average), parameters["spread"]], axis=1)
     both = batch.window @ weights
     hours = parameters["offset"].size
@@ -165,7 +166,9 @@ def _heads(parameters: Parameters, batch: Batch, average: Reals, context: Contex
     return mu, logit
 
 
-def _context_gradients(parameters: Parameters, batch: Batch, context: Context, by_features: Reals) -> Parameters:
+def _context_gradients(
+    parameters: Parameters, batch: Batch, context: AttentionContext, by_features: Reals
+) -> Parameters:
     """Back through the embeddings and the attention."""
     cases, count, width = context.tokens.shape
     gradients: Parameters = {}
@@ -195,5 +198,39 @@ def _by_row(table: Reals, rows: Ints, by_cases: Reals) -> Reals:
     return total
 
 
-def _attributes(batch: Batch) -> range:
-    return range(batch.attributes.shape[1])
+Cases = Callable[[Ints], Batch]
+"""Positions of training cases -> the cases."""
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """How long and how fast to learn."""
+
+    epochs: int = 10
+    batch: int = 256
+    rate: float = 5e-4
+    """To begin with; it falls in a straight line to 0."""
+    fading: float = 0.1
+    """How fast the weights of an hour of the window fade, times the rate and its age: old ones must earn them."""
+
+
+def train(
+    parameters: Parameters, cases: Cases, count: int, average: Reals, schedule: Schedule, generator: np.random.Generator
+) -> Parameters:
+    """Adam over shuffled batches. The parameters given are left as they are.
+
+    On one thread: the matrices are so small that a second one would only wait, and the sums would depend on it.
+    """
+    weights = {name: value.copy() for name, value in parameters.items()}
+    ages = np.arange(len(weights["cycle"]), 0, -1, dtype=weights["cycle"].dtype)[:, None]
+    adam = Adam(weights, schedule.rate, schedule.epochs * -(-count // schedule.batch))
+    with threadpool_limits(1, user_api="blas"):
+        for _ in range(schedule.epochs):
+            order = generator.permutation(count)
+            for start in range(0, count, schedule.batch):
+                _, gradients = loss_and_gradients(weights, cases(order[start : start + schedule.batch]), average)
+                fade = np.exp(-adam.rate * schedule.fading * ages)
+                for name in ("cycle", "trend", "spread"):
+                    weights[name] *= fade
+                adam.step(gradients)
+    return weights

@@ -3,7 +3,7 @@
 A forecast is a middle and a width. Its score, once demand y is known, is (y - middle) / width. The bound of
 probability p is middle + width * c(p), where c(p) is the ceil(p * (n + 1))-th smallest of the last n scores (the
 highest if there are too few). The scores of all hours ahead count together: their widths are fitted apart already,
-and four times the scores say more about a tail. c is mixed with the curve of all organizations known from fitting,
+and four times the scores describe a tail better. c is mixed with the curve of all organizations known from fitting,
 as if that were `PRIOR` more scores: it carries organizations that have few of their own. The scores of the last
 week count once more on their own, so that bounds follow demand that becomes calmer or wilder. c grows with p, so
 bounds never cross.
@@ -41,7 +41,7 @@ SMALLEST_ERROR = 1e-6
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Scores:
+class ConformalScores:
     """The last scores of some targets, sorted: targets x places. A place without a score holds infinity."""
 
     ordered: Single
@@ -50,12 +50,12 @@ class Scores:
     """Probability -> the curve and c(p), if computed before: scores serve for some hours."""
 
     @classmethod
-    def empty(cls, targets: int) -> Scores:
+    def empty(cls, targets: int) -> ConformalScores:
         """No score yet."""
         return cls(np.full((targets, 1), np.inf, dtype=SCORE), np.zeros(targets, dtype=np.int64))
 
     @classmethod
-    def collected(cls, scores: Floats | Single) -> Scores:
+    def collected(cls, scores: Floats | Single) -> ConformalScores:
         """From scores in any order: targets x places, infinity where there is none."""
         ordered = scores.astype(SCORE)
         ordered.sort(axis=1)
@@ -78,8 +78,8 @@ class Scores:
 class RecencyWeighted:
     """Scores of some weeks, of which the last week counts once more on its own."""
 
-    all: Scores
-    recent: Scores
+    all: ConformalScores
+    recent: ConformalScores
 
     def multiplier(self, p: float, curve: Floats) -> Floats:
         """The weighted mean of both."""

@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gfs.forecasting.forecast import ForecastRepr
-from gfs.forecasting.history import WEEK_HOURS, DemandHistory, Floats, SeriesKey
-from gfs.forecasting.orgquantile.calibration import RecencyWeighted, Scores, curve_at, curve_of
+from gfs.forecasting.forecast import BaseForecast
+from gfs.forecasting.history import WEEK_HOURS, Bools, DemandHistory, Floats, SeriesKey
+from gfs.forecasting.orgquantile.calibration import ConformalScores, RecencyWeighted, curve_at, curve_of
 from gfs.forecasting.orgquantile.features import LOOK_BACK, RollingWindow
 from gfs.forecasting.orgquantile.forecast_log import (
     COMPARED_HOURS,
@@ -21,9 +21,9 @@ from gfs.forecasting.orgquantile.forecast_log import (
     replay_hours,
     total_peak,
 )
-from gfs.forecasting.orgquantile.level_shift import Booleans, GrowthRatios, level_shifted
+from gfs.forecasting.orgquantile.level_shift import GrowthRatios, level_shifted
 from gfs.forecasting.orgquantile.mixture import Bands, ExpertWeights, Mixture, held_out_scores
-from gfs.forecasting.orgquantile.training import Coefficients, Training, TrainingSet, fit_coefficients
+from gfs.forecasting.orgquantile.training import Coefficients, TrainingSet, TrainingSettings, fit_coefficients
 
 LARGEST_HELD_OUT = 0.3
 """Share of the history: so much at most is held out to judge the fitting itself."""
@@ -38,7 +38,7 @@ class OrgQuantileEstimator:
 
     horizon: int = 4
     """Hours ahead that are fitted; a forecast may ask for more."""
-    training: Training = field(default_factory=Training)
+    training: TrainingSettings = field(default_factory=TrainingSettings)
     expert_weights: ExpertWeights = field(default_factory=ExpertWeights)
     name: str = "orgquantile"
 
@@ -162,31 +162,26 @@ class Curves(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class OrgQuantileForecast(ForecastRepr):
+class OrgQuantileForecast(BaseForecast):
     """Bounds of the coming hours, of their peak, and of the peak of a sum, each calibrated on its own past."""
 
     keys: tuple[SeriesKey, ...]
     bands: Bands
-    scores: Scores | RecencyWeighted
-    peaks: Scores
+    scores: ConformalScores | RecencyWeighted
+    peaks: ConformalScores
     cap: Floats
     """Per series: GPUs above the middle beyond which demand has not been of late, and no bound lies."""
     past: PastForecasts
     curves: Curves
     growth: Floats
     """Series x hours ahead and, last, their peak, x probabilities: demand relative to the last value."""
-    unsettled: Booleans
+    unsettled: Bools
     """Per series: new, or its level has shifted, so that its bounds have a floor."""
 
     @property
     def fitted(self) -> int:
         """How many hours ahead were fitted."""
         return int(self.growth.shape[1]) - 1
-
-    @property
-    def hours(self) -> int:
-        """How many hours ahead."""
-        return len(self.bands.middle)
 
     def mean(self) -> Floats:
         """The middle of the bands."""

@@ -59,7 +59,7 @@ _MOVES = slice(_THEN.stop, _THEN.stop + _DAYS)
 _PROFILE = slice(_MOVES.stop, _MOVES.stop + 12)
 _CALENDAR = slice(_PROFILE.stop, _PROFILE.stop + 2 * len(WEEK_WAVES) + 1)
 COUNT = _CALENDAR.stop
-"""Number of features; the slices say where they are."""
+"""Number of features; the slices are their places."""
 PER_HOUR = slice(_THEN.start, _PROFILE.stop)
 """Those of demand that are others for every hour ahead."""
 

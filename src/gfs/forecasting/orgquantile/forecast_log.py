@@ -13,9 +13,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from gfs.forecasting.history import WEEK_HOURS, DemandHistory, Floats
-from gfs.forecasting.orgquantile.calibration import NORMAL_CURVE, SCORE, RecencyWeighted, Scores, Volatility
-from gfs.forecasting.orgquantile.level_shift import Booleans
+from gfs.forecasting.history import WEEK_HOURS, Bools, DemandHistory, Floats
+from gfs.forecasting.orgquantile.calibration import NORMAL_CURVE, SCORE, ConformalScores, RecencyWeighted, Volatility
 from gfs.forecasting.orgquantile.mixture import EXPERTS, Bands, Known, Mixture, fixed_point
 
 SCORED_HOURS = 3 * WEEK_HOURS
@@ -45,33 +44,33 @@ class PastForecasts:
 
     bands: tuple[Bands, ...]
     actual: tuple[Floats, ...]
-    totals: dict[tuple[tuple[int, ...], int], Scores] = field(default_factory=dict)
+    totals: dict[tuple[tuple[int, ...], int], ConformalScores] = field(default_factory=dict)
     """Scores of sums computed so far: one forecast may be asked for many probabilities."""
 
-    def peak_scores(self, hours: int) -> Scores:
+    def peak_scores(self, hours: int) -> ConformalScores:
         """Of the highest demand of so many hours, per series."""
         done = self._done(hours)
         if not len(done):
-            return Scores.empty(self.bands[0].sheet.shape[2])
+            return ConformalScores.empty(self.bands[0].sheet.shape[2])
         bands = Bands(np.stack([self.bands[i].sheet[:, :hours] for i in done], axis=1))
-        return Scores.collected(peak_score(bands, _highest(self._actual(done, hours), hours), hours).T)
+        return ConformalScores.collected(peak_score(bands, _highest(self._actual(done, hours), hours), hours).T)
 
-    def total_peak_scores(self, series: list[int], hours: int) -> Scores:
+    def total_peak_scores(self, series: list[int], hours: int) -> ConformalScores:
         """Of the highest sum of these series in so many hours: one target. Series that do not exist yet count 0."""
         asked = (tuple(series), hours)
         if asked not in self.totals:
             self.totals[asked] = self._total_peak_scores(series, hours)
         return self.totals[asked]
 
-    def _total_peak_scores(self, series: list[int], hours: int) -> Scores:
+    def _total_peak_scores(self, series: list[int], hours: int) -> ConformalScores:
         done = self._done(hours)
         if not len(done):
-            return Scores.empty(1)
+            return ConformalScores.empty(1)
         middle, width = total_peak(Bands(np.stack([self.bands[i].sheet[:, :hours, series] for i in done], axis=1)))
         top = _highest(self._actual(done, hours)[:, series].sum(axis=1), hours)
         scores = np.full((1, len(done)), np.inf)
         np.divide(top - middle, width, out=scores[0], where=width > 0)
-        return Scores.collected(scores)
+        return ConformalScores.collected(scores)
 
     def _actual(self, done: range, hours: int) -> Floats:
         """Demand in the hours that these origins forecast: hours x series."""
@@ -122,8 +121,8 @@ class ForecastLog:
 
     def __init__(self, series: int, horizon: int) -> None:
         self.horizon = horizon
-        self.scores: Scores | RecencyWeighted = Scores.empty(series)
-        self.peaks = Scores.empty(series)
+        self.scores: ConformalScores | RecencyWeighted = ConformalScores.empty(series)
+        self.peaks = ConformalScores.empty(series)
         self.cap = np.full(series, np.inf)
         """Per series: GPUs above the middle that no bound lies beyond."""
         self.losses = np.zeros((EXPERTS, horizon, series), dtype=np.int64)
@@ -139,7 +138,7 @@ class ForecastLog:
         self._volatility = Volatility(series)
         self._alarm_multiplier = self.scores.multiplier(ALARM_BOUND, NORMAL_CURVE)
         self._next_bound: Floats = np.zeros(series)
-        self._misses: deque[Booleans] = deque(maxlen=ALARM_HOURS)
+        self._misses: deque[Bools] = deque(maxlen=ALARM_HOURS)
         self._last_alarm = np.full(series, -np.inf)
 
     def advance(self, mixture: Mixture, window: Floats, value: Floats, hour: int, history: DemandHistory) -> None:
@@ -170,9 +169,9 @@ class ForecastLog:
         """Take the scores so far into account."""
         series = len(self.cap)
         recent = self._ring_scores[:, (hour - np.arange(RECENT_HOURS)) % SCORED_HOURS]
-        every = Scores.collected(self._ring_scores.reshape(series, -1))
-        self.scores = RecencyWeighted(every, Scores.collected(recent.reshape(series, -1)))
-        self.peaks = Scores.collected(self._ring_peaks)
+        every = ConformalScores.collected(self._ring_scores.reshape(series, -1))
+        self.scores = RecencyWeighted(every, ConformalScores.collected(recent.reshape(series, -1)))
+        self.peaks = ConformalScores.collected(self._ring_peaks)
         self._alarm_multiplier = self.scores.multiplier(ALARM_BOUND, NORMAL_CURVE)
         self._stretch = self._volatility.stretch(hour)
         highest = self._ring_excess.max(axis=(1, 2), initial=0.0).astype(np.float64)

@@ -12,22 +12,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-from gfs.forecasting.history import DAY_HOURS, WEEK_HOURS, DemandHistory, Floats, SeriesKey
+from gfs.forecasting.history import DAY_HOURS, WEEK_HOURS, Bools, DemandHistory, Floats, SeriesKey
 from gfs.forecasting.orgquantile.calibration import CURVE
 from gfs.forecasting.orgquantile.features import SMALLEST_DEMAND
 
 LEAST_HOURS = WEEK_HOURS
 """A series with fewer has no ratios of its own."""
 LEAST_LEVEL = 0.5
-"""Of mean demand: growth from less says nothing of growth from a level above all before."""
+"""Of mean demand: growth from less is no guide to growth from a level above all before."""
 SHIFT_HOURS = 6
 """A level that has lasted so long is no spike."""
 KNOWN_HOURS = 3 * DAY_HOURS
 """A level that was reached so long ago is no longer new: scores know it."""
-
-Booleans = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -58,9 +55,9 @@ class GrowthRatios:
         return np.stack([self.own.get(key, self.general) for key in keys])
 
 
-def level_shifted(window: Floats, alarmed: Booleans) -> Booleans:
+def level_shifted(window: Floats, alarmed: Bools) -> Bools:
     """Per series (hours x series): whether its level is higher than before the last three days."""
     highest = window[-2 * WEEK_HOURS : -KNOWN_HOURS].max(axis=0)
     lasting = window[-SHIFT_HOURS:].min(axis=0) > highest
-    shifted: Booleans = lasting | (alarmed & (window[-1] > highest))
+    shifted: Bools = lasting | (alarmed & (window[-1] > highest))
     return shifted

@@ -16,7 +16,7 @@ import numpy as np
 
 from gfs.forecasting.history import DAY_HOURS, DemandHistory, Floats, Ints, SeriesKey
 from gfs.forecasting.orgquantile.features import Single, calendar_from, features_of
-from gfs.forecasting.orgquantile.network import Network
+from gfs.forecasting.orgquantile.network import MedianNetwork
 from gfs.forecasting.orgquantile.training import Coefficients, TrainingSet
 
 NETWORK_SHARE = 0.6
@@ -107,7 +107,7 @@ class Mixture:
     lowest: Single
     """Hours ahead x features x 1."""
     highest: Single
-    network: Network | None
+    network: MedianNetwork | None
     weights: ExpertWeights
 
     @classmethod

@@ -38,7 +38,7 @@ class QuantileFit:
         return replace(self, penalty=times * self.penalty, constant_penalty=excess)
 
 
-class Rows:
+class RegressionRows:
     """Features and targets to fit, in blocks of few rows (`ONE_CORE`): blocks x rows x (features, target)."""
 
     def __init__(self, x: Single, y: Single) -> None:
@@ -74,12 +74,12 @@ class Rows:
         return np.asarray(np.linalg.solve(gram, products[:-1, -1] + ridge * prior), dtype=np.float64)
 
 
-def ridge_regression(rows: Rows, weight: Single, penalty: float, features: int) -> Floats:
+def ridge_regression(rows: RegressionRows, weight: Single, penalty: float, features: int) -> Floats:
     """Weighted least squares drawn towards 0: where the quantiles start from."""
     return rows.least_squares(rows.in_blocks(weight), penalty, 0.0, np.zeros(features))
 
 
-def quantile_regression(rows: Rows, weight: Single, how: QuantileFit, start: Floats, prior: Floats) -> Floats:
+def quantile_regression(rows: RegressionRows, weight: Single, how: QuantileFit, start: Floats, prior: Floats) -> Floats:
     """Coefficients whose weighted pinball loss at q, with the penalty, is (nearly) smallest."""
     coefficients, weights = start, rows.in_blocks(weight)
     for _ in range(how.steps):

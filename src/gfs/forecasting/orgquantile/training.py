@@ -17,8 +17,8 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 from gfs.forecasting.history import DAY_HOURS, WEEK_HOURS, DemandHistory, Floats, Ints, SeriesKey
 from gfs.forecasting.orgquantile.features import COUNT, LOOK_BACK, Single, calendar_of, features_of
-from gfs.forecasting.orgquantile.network import Network, fit_network
-from gfs.forecasting.orgquantile.regression import QuantileFit, Rows, quantile_regression, ridge_regression
+from gfs.forecasting.orgquantile.network import MedianNetwork, fit_network
+from gfs.forecasting.orgquantile.regression import QuantileFit, RegressionRows, quantile_regression, ridge_regression
 
 KEPT_ROWS = 40_000
 """A training set with more rows is not kept in memory, but computed again for every pass."""
@@ -107,7 +107,7 @@ BOUND = Level(QuantileFit(0.95, 0.01, 6, 0.1), QuantileFit(0.95, 0.5, 3, 0.1), Q
 
 
 @dataclass(frozen=True, slots=True)
-class Training:
+class TrainingSettings:
     """How the coefficients are fitted.
 
     Penalties, half-life, steps and smoothing were chosen on hours before the last fifth of the paper's trace; the
@@ -119,7 +119,7 @@ class Training:
     """Hours after which an hour weighs half."""
     pooled_rows: int = 24_000
     own_rows: int = 4_500
-    """Of each series at most so many, evenly thinned; neighbouring hours say nearly the same."""
+    """Of each series at most so many, evenly thinned; neighbouring hours are nearly the same."""
     all_rows: int = 220_000
     """Of all series together."""
     least_hours: int = 6 * WEEK_HOURS
@@ -127,7 +127,7 @@ class Training:
     fewest_rows: int = 24
     """With fewer nothing is fitted."""
     enough_rows: int = 5_000
-    """With fewer rows of all series penalties grow: what few rows say of 60 coefficients is chance."""
+    """With fewer rows of all series penalties grow: few rows cannot tell 60 coefficients from chance."""
     stiffness: float = 2.0
     """As which power of the rows missing."""
     network_rows: int = 2_000
@@ -149,11 +149,11 @@ class Coefficients:
     lowest: Single
     """Hours ahead x features: the range of the features in the fit, beyond which nothing was learned."""
     highest: Single
-    network: Network | None = None
+    network: MedianNetwork | None = None
     """None if there was too little to learn from."""
 
 
-def fit_coefficients(rows: TrainingSet, ends: list[int], training: Training) -> list[Coefficients]:
+def fit_coefficients(rows: TrainingSet, ends: list[int], training: TrainingSettings) -> list[Coefficients]:
     """One set of coefficients for each end, knowing nothing of demand from that hour (number) on."""
     fits = [_Fit(end, training, rows) for end in ends]
     for series in rows:
@@ -170,7 +170,7 @@ def fit_coefficients(rows: TrainingSet, ends: list[int], training: Training) -> 
 class _Fit:
     """Fitting with what was known at one end. Features are divided by their size while fitting."""
 
-    def __init__(self, end: int, training: Training, rows: TrainingSet) -> None:
+    def __init__(self, end: int, training: TrainingSettings, rows: TrainingSet) -> None:
         self._end, self._training = end, training
         size = (rows.horizon, COUNT)
         hourly: Floats = np.zeros((DAY_HOURS, len(training.levels), *size))
@@ -209,9 +209,9 @@ class _Fit:
         result.lowest[ahead], result.highest[ahead] = x.min(axis=1), x.max(axis=1)
         scale = self._feature_scale[ahead] = np.sqrt((x**2).mean(axis=1)) + np.float32(1e-3)
         x /= scale[:, None]
-        whole = Rows(x, y)
+        whole = RegressionRows(x, y)
         parts = [np.flatnonzero(hours == hour) for hour in range(DAY_HOURS)]
-        of_hours = [Rows(x[:, part], y[part]) for part in parts]
+        of_hours = [RegressionRows(x[:, part], y[part]) for part in parts]
         start = ridge_regression(whole, weights[0], times * training.levels[0].pooled.penalty, COUNT)
         for place, (level, weight) in enumerate(zip(training.levels, weights, strict=True)):
             pooled, hourly = level.pooled.stiffened(times), level.hourly.stiffened(times, constant=True)
@@ -235,7 +235,7 @@ class _Fit:
             for place, (level, weight) in enumerate(zip(self._training.levels, weights, strict=True)):
                 hourly = self.result.hourly[hours, place, ahead].astype(np.float32)
                 rest = rows.y[ahead, :use] - np.einsum("fn,nf->n", x, hourly)
-                scaled = Rows(x / scale[:, None], rest)
+                scaled = RegressionRows(x / scale[:, None], rest)
                 correction[place, ahead] = quantile_regression(scaled, weight, level.own, none, none) / scale
         self.result.corrections[rows.key] = correction
 

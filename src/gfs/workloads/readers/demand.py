@@ -2,7 +2,7 @@
 
 Long: `time, organization, gpu_model, gpus`, one row per series and hour; further columns are ignored. Wide: the
 first column is `hour` or `time`, every other column is a series; a blank is no record. A time is the number of an
-hour (hour 0 is midnight) or a timestamp in ISO 8601. Gaps, duplicates and silence: `gfs.forecasting.hourly`.
+hour (hour 0 is midnight) or a timestamp in ISO 8601. Gaps, duplicates and silence: `gfs.forecasting.sources`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from gfs.domain.errors import BadRow, BadRows, InputError
 from gfs.domain.limits import MOST_GPUS, MOST_SECONDS
 from gfs.domain.units import HOUR, MICRO
 from gfs.forecasting.history import DAY_HOURS, DemandHistory, Floats, Ints, SeriesKey
-from gfs.forecasting.hourly import history_of_records
+from gfs.forecasting.sources import history_of_records
 from gfs.workloads.readers.checks import Checks
 from gfs.workloads.readers.file_bytes import GZIP, PARQUET
 from gfs.workloads.readers.tables import Table, read_table

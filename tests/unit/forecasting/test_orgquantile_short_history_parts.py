@@ -10,8 +10,8 @@ from gfs.forecasting.orgquantile.calibration import (
     CURVE,
     PRIOR,
     RECENT_SHARE,
+    ConformalScores,
     RecencyWeighted,
-    Scores,
     Volatility,
     curve_at,
 )
@@ -20,7 +20,7 @@ from gfs.forecasting.orgquantile.features import LOOK_BACK, Single, calendar_fro
 from gfs.forecasting.orgquantile.forecast_log import PastForecasts
 from gfs.forecasting.orgquantile.level_shift import GrowthRatios, level_shifted
 from gfs.forecasting.orgquantile.mixture import Bands
-from gfs.forecasting.orgquantile.regression import QuantileFit, Rows, quantile_regression
+from gfs.forecasting.orgquantile.regression import QuantileFit, RegressionRows, quantile_regression
 from gfs.forecasting.orgquantile.training import TrainingSet, warm_up
 
 
@@ -48,7 +48,7 @@ def test_a_penalised_constant_stays_near_the_prior() -> None:
     def single(values: Floats) -> Single:
         return values.astype(np.float32)
 
-    rows, even = Rows(single(np.ones((1, 50))), single(np.full(50, 3.0))), np.ones(50, dtype=np.float32)
+    rows, even = RegressionRows(single(np.ones((1, 50))), single(np.full(50, 3.0))), np.ones(50, dtype=np.float32)
     free = QuantileFit(0.5, penalty=0.5, steps=1, smoothing=0.1)
     start = np.ones(1)
     assert quantile_regression(rows, even, free, start, start) == pytest.approx([3.0])
@@ -75,7 +75,9 @@ def test_a_series_without_errors_is_not_stretched() -> None:
 def test_the_last_week_counts_once_more() -> None:
     """A curve of 0: nine scores up to 9 give 9 * 9 / 209, a recent one of 1 gives 1 / 201."""
     nothing = np.zeros(len(CURVE))
-    weighted = RecencyWeighted(Scores.collected(np.arange(1.0, 10.0)[None]), Scores.collected(np.ones((1, 1))))
+    weighted = RecencyWeighted(
+        ConformalScores.collected(np.arange(1.0, 10.0)[None]), ConformalScores.collected(np.ones((1, 1)))
+    )
     expected = (1 - RECENT_SHARE) * 81 / (9 + PRIOR) + RECENT_SHARE / (1 + PRIOR)
     assert weighted.multiplier(0.95, nothing) == pytest.approx([expected])
 
@@ -88,8 +90,8 @@ def test_no_bound_lies_further_above_the_middle_than_demand_has_been() -> None:
     forecast = OrgQuantileForecast(
         (SeriesKey("a", ""),),
         bands,
-        Scores.empty(1),
-        Scores.empty(1),
+        ConformalScores.empty(1),
+        ConformalScores.empty(1),
         np.array([3.0]),
         PastForecasts((bands,), ()),
         Curves(one, one),

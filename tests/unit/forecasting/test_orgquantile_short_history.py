@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -26,6 +27,10 @@ LEVELS = (0.9, 0.95)
 """Bounds that are looked at."""
 CLEARLY = 1.05
 """A loss so many times that of another is clearly worse."""
+
+
+def slow(days: int) -> Any:
+    return pytest.param(days, marks=pytest.mark.slow)
 
 
 def history(gpus: Floats) -> DemandHistory:
@@ -75,12 +80,12 @@ def all_losses(known: DemandHistory, days: int, levels: tuple[float, ...]) -> li
     predictors: list[Predictor] = [model.fit(known.until(begin)) for model in (OrgQuantileEstimator(), PERSISTENCE)]
     loss = np.zeros((len(levels), 3, len(known.keys)))
     for origin in range(begin, begin + ROLLED):
-        now, came = known.until(origin), known.gpus[:, origin : origin + 4]
+        now, actual = known.until(origin), known.gpus[:, origin : origin + 4]
         forecasts = [each.predict(now, 4) for each in predictors]
         for level, p in enumerate(levels):
             bounds = [*(forecast.quantile(p) for forecast in forecasts), cautious_bounds(now, 4, p)]
             for place, bound in enumerate(bounds):
-                above = came - bound
+                above = actual - bound
                 loss[level, place] += np.maximum(p * above, (p - 1) * above).mean(axis=1)
     demand = ROLLED * known.gpus[:, begin:].mean(axis=1)
     wanted = demand > 0
@@ -94,7 +99,7 @@ def losses_of_working_days(days: int, seed: int) -> dict[float, Losses]:
 
 
 @pytest.mark.parametrize("p", LEVELS)
-@pytest.mark.parametrize("days", [2, 4, 7, 10, 14, 21])
+@pytest.mark.parametrize("days", [2, slow(4), 7, slow(10), slow(14), 21])
 def test_bounds_of_the_first_weeks_are_not_clearly_worse_than_simple_ones(days: int, p: float) -> None:
     """Two mornings do not teach when the working day begins: then the highest of the last day is the better 0.95
     bound, by 14% here."""
@@ -104,6 +109,7 @@ def test_bounds_of_the_first_weeks_are_not_clearly_worse_than_simple_ones(days: 
     assert ours <= (1.2 if days < 4 else CLEARLY) * np.mean([each.cautious for each in found])
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not PAPER_SERIES.exists(), reason="the paper's series are not here")
 @pytest.mark.parametrize("days", [2, 4, 7, 10, 14, 21, 28])
 def test_nor_on_the_series_of_the_paper(days: int) -> None:
@@ -113,6 +119,7 @@ def test_nor_on_the_series_of_the_paper(days: int) -> None:
     assert np.mean([each.ours for each in found]) <= CLEARLY * np.mean([each.last_value for each in found])
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not CLUSTER_SERIES.exists(), reason="the clusters' series are not here")
 @pytest.mark.parametrize("days", [2, 4, 7, 10, 14, 21])
 def test_nor_where_demand_jumps(days: int) -> None:
