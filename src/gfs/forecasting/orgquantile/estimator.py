@@ -10,7 +10,14 @@ import numpy as np
 
 from gfs.forecasting.forecast import BaseForecast
 from gfs.forecasting.history import WEEK_HOURS, Bools, DemandHistory, Floats, SeriesKey
-from gfs.forecasting.orgquantile.calibration import ConformalScores, RecencyWeighted, curve_at, curve_of
+from gfs.forecasting.orgquantile.calibration import (
+    ConformalScores,
+    GrowthRatios,
+    RecencyWeighted,
+    curve_at,
+    curve_of,
+    level_shifted,
+)
 from gfs.forecasting.orgquantile.features import LOOK_BACK, RollingWindow
 from gfs.forecasting.orgquantile.forecast_log import (
     COMPARED_HOURS,
@@ -21,7 +28,6 @@ from gfs.forecasting.orgquantile.forecast_log import (
     replay_hours,
     total_peak,
 )
-from gfs.forecasting.orgquantile.level_shift import GrowthRatios, level_shifted
 from gfs.forecasting.orgquantile.mixture import Bands, ExpertWeights, Mixture, held_out_scores
 from gfs.forecasting.orgquantile.training import Coefficients, TrainingSet, TrainingSettings, fit_coefficients
 
