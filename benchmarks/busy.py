@@ -71,15 +71,11 @@ class BusyCluster:
 
     def has_room(self, task: Task) -> bool:
         """Whether all pods fit on idle cards."""
-        pool = self.pool
-        slots = pool.idle_slots(task.cards) if task.cards else pool.idle_share_slots(task.share)
-        return slots >= task.pods
+        return self.pool.card_slots(task) >= task.pods
 
     def could_have_room(self, task: Task) -> bool:
         """Whether all pods of an HP task would fit if every spot task went."""
-        pool = self.pool
-        slots = pool.hp_slots(task.cards) if task.cards else pool.hp_share_slots(task.share)
-        return slots >= task.pods
+        return self.pool.card_slots(task, without_spot=True) >= task.pods
 
     # -- events ------------------------------------------------------------------------------------
 

@@ -7,12 +7,11 @@ from typing import Any
 
 import pytest
 
-from gfs.batch.cache import ResultCache
+from gfs.batch.cache import ResultCache, run_jobs
 from gfs.batch.executors import Executor, ThisProcess
 from gfs.batch.job import Job
 from gfs.batch.ray_cluster import LOCAL, RayCluster
-from gfs.batch.run_jobs import run_jobs
-from gfs.batch.traces import GeneratedTrace
+from gfs.batch.simulation import GeneratedTrace
 from gfs.domain.errors import InputError
 from gfs.sweeps.runs import SweepRun
 

@@ -187,7 +187,13 @@ class TestTimestamps:
         for row in events[:: len(events) // 5]:
             moment = datetime(2024, 4, 1) + timedelta(seconds=float(row["time"]))
             assert abs(datetime.fromisoformat(row["timestamp"]) - moment) < timedelta(seconds=1)
-        assert "finished" in run("explain", "--events", "e.csv", events[0]["task"]).stdout
+        life = run("explain", "--events", "e.csv", events[0]["task"]).stdout
+        assert "finished" in life
+        assert events[0]["timestamp"][:16].replace("T", " ") in life
+        run("trace", "inspect", *trace, "--html", "t.html")
+        page = Path("t.html").read_text(encoding="utf-8")
+        assert "days, from 2024-04-01 " in page
+        assert '"type":"date"' in page
         run("compare", *trace, "--schedulers", "static", "--html", "c.html")
         assert "Time 0 is 2024-04-01 00:00" in Path("c.html").read_text(encoding="utf-8")
         other = CliRunner().invoke(app, ["simulate", *trace, "--set", "first_day=2024-04-02"])

@@ -57,11 +57,11 @@ class TestPage:
         assert f">{row.split()[1].rstrip('*')}" in page
 
     def test_what_is_drawn(self) -> None:
-        """seasonal-24 knows the first series by heart: what came is what was expected."""
+        """seasonal-24 knows the first series by heart: actual demand is what was expected."""
         page = page_of("--series", "demand.csv", "--models", "persistence,seasonal-24")
-        expected, _, _, came, above = figures_of(page)[0]["data"]
-        assert expected["y"]["of"][1][0] == came["y"]["of"][0]
-        assert came["y"]["of"][0][0][:2] == [20, 21]  # hour 1344 is midnight
+        expected, _, _, actual, above = (trace["meta"] for trace in figures_of(page)[0]["data"])
+        assert expected["y"]["of"][1][0] == actual["y"]["of"][0]
+        assert actual["y"]["of"][0][0][:2] == [20, 21]  # hour 1344 is midnight
         assert [len(ahead) for ahead in above["x"]["of"][1][0]] == [0, 0, 0, 0]
         assert len(page) < 6_000_000
 

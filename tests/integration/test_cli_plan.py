@@ -129,7 +129,7 @@ class TestAgain:
         def ten_nodes(preset: str, **options: Any) -> Workload:
             return generate(preset, **{**options, "nodes": options["nodes"] or 10, "days": 0.5})
 
-        monkeypatch.setattr("gfs.batch.traces.generate", ten_nodes)
+        monkeypatch.setattr("gfs.batch.simulation.generate", ten_nodes)
         words = ("--quick", *ONE_SETTING, "--set", "quota_share=0.4", "--set", "lease_aging=2", "--seed", "77")
         result = plan(*words, "--out", tmp_path / "out", "--json", "-", "--workers", "1")
         assert result.exit_code == 0, result.output

@@ -32,9 +32,10 @@ from gfs.assembly.run import guarantees_of, period_of
 from gfs.assembly.schedulers import build_scheduler
 from gfs.assembly.snapshot import FORMAT, VERSION, _digest, load_state, save_state
 from gfs.core.events import Finished, Submitted, Tick
+from gfs.core.run import Run
 from gfs.core.scheduler import Scheduler
 from gfs.domain.errors import InputError
-from gfs.simulator.engine import Engine
+from gfs.simulator.engine import LEFT, Engine
 from gfs.telemetry.event_log import EventLog
 
 DAY = 86_400.0
@@ -67,7 +68,7 @@ class Lived:
             self.most = max(self.most, save_state(engine.scheduler, file, now=now, name=name))
             other = fresh()
             assert load_state(other, file, name=name) == now
-            engine.swap(other)
+            swap(engine, other)
 
         engine = Engine(work, fresh(), self.log.record, rules=parameters.rules, tick=parameters.tick)
         engine.after_instant = after
@@ -76,6 +77,22 @@ class Lived:
         sink = io.BytesIO()
         pyarrow.csv.write_csv(self.log.table(), sink)
         self.bytes = sink.getvalue()
+
+
+def swap(engine: Engine, scheduler: Scheduler) -> None:
+    """Let the engine go on with another scheduler, whose state was loaded from a snapshot of the present one."""
+    runs = {index: run for pool in scheduler.pools.values() for index, run in pool.state.runs.items()}
+    leaving = {(run.task.index, run.number): run for pool in scheduler.pools.values() for run in pool.state.leaving}
+    entries = []
+    for time, number, what, who in engine._heap:
+        if isinstance(who, Run):
+            run = leaving.get((who.task.index, who.number)) if what == LEFT else runs.get(who.task.index)
+            if run is None or run.number != who.number:
+                continue
+            who = run
+        entries.append((time, number, what, who))
+    engine._heap[:] = sorted(entries, key=lambda entry: entry[:2])
+    engine.scheduler = scheduler
 
 
 def never(now: float, instant: int) -> bool:

@@ -19,21 +19,17 @@ class SchedulerDefinition(Protocol):
     @property
     def name(self) -> str:
         """What it is called on the command line."""
-        ...
 
     @property
     def summary(self) -> str:
         """What it does, in a line."""
-        ...
 
     @property
     def quota(self) -> str:
         """The quota it has unless another one is asked for."""
-        ...
 
     def build(self, context: Context) -> Policy:
         """The scheduler of one pool, from its state: called again whenever its nodes have changed."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

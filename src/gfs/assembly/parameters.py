@@ -30,50 +30,40 @@ NEVER = 1e9
 """Seconds (32 years): the most of a parameter that waits for something; longer than any trace."""
 TAKEN_OUT = {"admission": ("guarantee", "docs/concepts/gfs-plus.md")}
 """Parameters of earlier versions: the value that asks for what always happens now, and the page that says why."""
-EVERY_RUN = {"every_run": True}
-"""Marks parameters that matter whatever the scheduler and its quota are."""
+EVERY_RUN = {
+    "quota", "grace_period", "checkpoint_on_grace", "restart_overhead", "restart_overhead_large", "checkpoint_interval",
+    "guarantee_hours", "tick", "first_day", "resources", "alpha",
+}  # fmt: skip
+"""Parameters that matter whatever the scheduler and its quota are."""
 
 
-def number(least: float, most: float, meaning: str, extra: dict[str, Any] | None = None) -> Meta:
+def number(least: float, most: float, meaning: str) -> Meta:
     """A parameter that is a number, its bounds included."""
-    return Meta(ge=least, le=most, description=meaning, extra=extra)
+    return Meta(ge=least, le=most, description=meaning)
 
 
-def about(meaning: str, extra: dict[str, Any] | None = None) -> Meta:
+def about(meaning: str) -> Meta:
     """A parameter that is a word or a switch."""
-    return Meta(description=meaning, extra=extra)
+    return Meta(description=meaning)
 
 
 class Parameters(msgspec.Struct, frozen=True, kw_only=True):
     """What `--set key=value` and a TOML file can change."""
 
-    quota: Annotated[QuotaName, about("how spot tasks are limited; empty: the scheduler's own choice", EVERY_RUN)] = ""
+    quota: Annotated[QuotaName, about("how spot tasks are limited; empty: the scheduler's own choice")] = ""
     quota_share: Annotated[float, number(0, 1, "share of each pool's GPUs that spot tasks may hold (quota=fixed)")] = (
         0.35
     )
-    grace_period: Annotated[
-        float, number(0, DAY, "seconds between an eviction and the start of the HP pods", EVERY_RUN)
-    ] = 30.0
-    checkpoint_on_grace: Annotated[bool, about("evicted tasks save their progress in the grace period", EVERY_RUN)] = (
-        False
-    )
-    restart_overhead: Annotated[
-        float, number(0, DAY, "seconds lost at a restart, tasks of up to 8 GPUs", EVERY_RUN)
-    ] = 40.0
-    restart_overhead_large: Annotated[float, number(0, DAY, "seconds lost at a restart, larger tasks", EVERY_RUN)] = (
-        60.0
-    )
+    grace_period: Annotated[float, number(0, DAY, "seconds between an eviction and the start of the HP pods")] = 30.0
+    checkpoint_on_grace: Annotated[bool, about("evicted tasks save their progress in the grace period")] = False
+    restart_overhead: Annotated[float, number(0, DAY, "seconds lost at a restart, tasks of up to 8 GPUs")] = 40.0
+    restart_overhead_large: Annotated[float, number(0, DAY, "seconds lost at a restart, larger tasks")] = 60.0
     checkpoint_interval: Annotated[
-        float, number(0.001, NEVER, "seconds of progress between two checkpoints, tasks without their own", EVERY_RUN)
+        float, number(0.001, NEVER, "seconds of progress between two checkpoints, tasks without their own")
     ] = 3600.0
     guarantee_hours: Annotated[
         float,
-        number(
-            0.001,
-            8784,
-            "H: hours promised to spot tasks without their own; at most 168 if the quota forecasts",
-            EVERY_RUN,
-        ),
+        number(0.001, 8784, "H: hours promised to spot tasks without their own; at most 168 if the quota forecasts"),
     ] = 1.0
     hp_lease: Annotated[
         float, number(1, 30 * DAY, "seconds of an HP lease, a whole multiple of spot_lease (chronus)")
@@ -88,7 +78,7 @@ class Parameters(msgspec.Struct, frozen=True, kw_only=True):
     solver_seconds: Annotated[
         float, number(1e-9, 3600, "seconds the optimizer may take for one round's leases (chronus)")
     ] = 5.0
-    tick: Annotated[float, number(1, 30 * DAY, "seconds between two updates of the spot quota", EVERY_RUN)] = 300.0
+    tick: Annotated[float, number(1, 30 * DAY, "seconds between two updates of the spot quota")] = 300.0
     p: Annotated[
         float,
         number(
@@ -117,14 +107,14 @@ class Parameters(msgspec.Struct, frozen=True, kw_only=True):
     country: Annotated[str, about("country code of the public holidays, such as CN (needs first_day); empty: none")] = (
         ""
     )
-    first_day: Annotated[str, about("date of the day that time 0 begins, YYYY-MM-DD; empty: not known", EVERY_RUN)] = ""
+    first_day: Annotated[str, about("date of the day that time 0 begins, YYYY-MM-DD; empty: not known")] = ""
     starvation_timeout: Annotated[
         float, number(0, NEVER, "seconds a spot task waits before nodes are reserved for it (gfs-plus)")
     ] = 43200.0
     resources: Annotated[
-        Literal["off", "on"], about("on: CPUs, memory and pods of nodes limit what fits, not only GPUs", EVERY_RUN)
+        Literal["off", "on"], about("on: CPUs, memory and pods of nodes limit what fits, not only GPUs")
     ] = "off"
-    alpha: Annotated[float, number(0, 1e6, "weight of useful GPU time in the objective", EVERY_RUN)] = 0.5
+    alpha: Annotated[float, number(0, 1e6, "weight of useful GPU time in the objective")] = 0.5
     beta: Annotated[float, number(0, 1e6, "weight of wasted work in the preemption cost (gfs)")] = 0.5
     gamma: Annotated[float, number(0, 1, "weight of the last hour in a node's eviction history (gfs)")] = 0.8
     m: Annotated[float, number(1, 1000, "how sharply a node's eviction history counts (gfs)")] = 3.0
@@ -266,7 +256,7 @@ def _declared() -> dict[str, Declared]:
             item.default,
             _allowed(hints[item.name], item.type.type),
             meaning,
-            bool(item.type.extra),
+            item.name in EVERY_RUN,
         )
     return found
 

@@ -35,7 +35,7 @@ def build_quota(context: Context, own: str) -> Quota:
 
 
 def _fixed(context: Context) -> Quota:
-    memory = context.state.remember("fixed quota", _no_limit)
+    memory = context.state.remember("fixed quota", list[float])
     return FixedQuota(context.pool, context.parameters.quota_share, context.guarantees, memory)
 
 
@@ -88,7 +88,7 @@ def _guarantees(context: Context) -> list[float]:
 
 def _waits(context: Context) -> SpotWaits:
     state = context.state
-    waits = SpotWaits(state.remember("spot waits", _no_waits), state.waiting.values())
+    waits = SpotWaits(state.remember("spot waits", EndedWaits), state.waiting.values())
     state.listen(waits)
     return waits
 
@@ -109,11 +109,7 @@ def _demand(context: Context, forecaster: str, guarantees: list[float]) -> Onlin
     day = date.fromisoformat(parameters.first_day) if parameters.first_day else None
     model = find_model(forecaster)
     meter = DemandMeter(
-        pool.gpu_model,
-        day,
-        parameters.history_days,
-        record=state.remember("demand", DemandRecord),
-        tasks=_tasks(state),
+        pool.gpu_model, day, parameters.history_days, record=state.remember("demand", DemandRecord), tasks=_tasks(state)
     )
     state.listen(meter)
     return OnlineForecaster(
@@ -141,23 +137,11 @@ def _tasks(state: PoolState) -> Iterator[Task]:
 def _eviction_feedback(context: Context, waits: SpotWaits) -> Feedback:
     parameters = context.parameters
     rule = Rule(1 - parameters.p, parameters.theta, parameters.eta_min, parameters.eta_max)
-    return EvictionFeedback(_rates(context, "lately"), waits, rule, context.state.remember("eta", _no_eta))
+    return EvictionFeedback(_rates(context, "lately"), waits, rule, context.state.remember("eta", dict[float, float]))
 
 
 def _no_feedback(context: Context, waits: SpotWaits) -> Feedback:
     return NoFeedback(_rates(context, "lately"), waits)
-
-
-def _no_limit() -> list[float]:
-    return []
-
-
-def _no_waits() -> EndedWaits:
-    return {}
-
-
-def _no_eta() -> dict[float, float]:
-    return {}
 
 
 _QUOTAS: dict[str, Callable[[Context], Quota]] = {

@@ -12,7 +12,8 @@ from gfs.assembly.parameters import Parameters
 from gfs.core.ports import SolverFigures
 from gfs.domain.text import printable
 from gfs.domain.workload import Workload
-from gfs.telemetry.metrics import Metrics, TaskStep, task_life
+from gfs.telemetry.metrics import Metrics
+from gfs.telemetry.metrics_life import TaskStep, task_life
 from gfs.version import __version__
 
 Window = tuple[float | None, float | None]

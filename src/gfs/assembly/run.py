@@ -26,9 +26,8 @@ from gfs.forecasting.online import Stopwatch
 from gfs.gc_paused import gc_paused
 from gfs.policies.gfs.reservation import ReservationCost
 from gfs.simulator.engine import Engine
-from gfs.telemetry.event_log import EventLog
+from gfs.telemetry.event_log import EventLog, QuotaLog
 from gfs.telemetry.metrics import compute_metrics
-from gfs.telemetry.quota_log import QuotaLog
 from gfs.workloads.plausibility import check_run_length
 
 Progress = Callable[[int], None]
@@ -78,13 +77,7 @@ def run_simulation(
         events = log.table()
     quota = quota_log.table() if record_quota else None
     metrics = compute_metrics(
-        events,
-        workload,
-        window=window,
-        quota=quota,
-        alpha=parameters.alpha,
-        rules=rules,
-        leases=has_leases(definition),
+        events, workload, window=window, quota=quota, alpha=parameters.alpha, rules=rules, leases=has_leases(definition)
     )
     return RunResult(
         scheduler=definition.name,

@@ -30,33 +30,20 @@ VERSION = 2
 OURS = "gfs"
 """Any class of ours may be in a state. Further packages must be named (`trusted`): forecasters', plug-ins'."""
 KNOWN = frozenset(
-    {
-        ("builtins", "bytearray"),
-        ("builtins", "complex"),
-        ("builtins", "frozenset"),
-        ("builtins", "object"),
-        ("builtins", "range"),
-        ("builtins", "set"),
-        ("builtins", "slice"),
-        ("collections", "Counter"),
-        ("collections", "OrderedDict"),
-        ("collections", "defaultdict"),
-        ("collections", "deque"),
-        ("datetime", "date"),
-        ("datetime", "datetime"),
-        ("datetime", "timedelta"),
-        ("datetime", "timezone"),
-        ("fractions", "Fraction"),
-        ("numpy", "dtype"),
-        ("numpy", "ndarray"),
-        ("numpy._core.multiarray", "_reconstruct"),
-        ("numpy._core.multiarray", "scalar"),
-        ("numpy._core.numeric", "_frombuffer"),
-        ("numpy.core.multiarray", "_reconstruct"),
-        ("numpy.core.multiarray", "scalar"),
-        ("numpy.core.numeric", "_frombuffer"),
-        ("random", "Random"),
-    }
+    (module, name)
+    for module, names in {
+        "builtins": "bytearray complex frozenset object range set slice",
+        "collections": "Counter OrderedDict defaultdict deque",
+        "datetime": "date datetime timedelta timezone",
+        "fractions": "Fraction",
+        "numpy": "dtype ndarray",
+        "numpy._core.multiarray": "_reconstruct scalar",
+        "numpy._core.numeric": "_frombuffer",
+        "numpy.core.multiarray": "_reconstruct scalar",
+        "numpy.core.numeric": "_frombuffer",
+        "random": "Random",
+    }.items()
+    for name in names.split()
 )
 """What else there may be, one by one: a package as a whole holds functions that can do anything."""
 

@@ -1,19 +1,25 @@
-"""One workload under several schedulers, several runs at a time."""
+"""One workload under several schedulers, several runs at a time.
+
+A worker gets the workload by column, and a scheduler by its name where that is enough.
+"""
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from queue import Empty
-from typing import Any
+from typing import Any, NamedTuple
 
 from gfs.assembly.definitions import SchedulerDefinition
 from gfs.assembly.parameters import Parameters
+from gfs.assembly.plugins import one_line
 from gfs.assembly.result import RunResult, Window
 from gfs.assembly.run import run_simulation
-from gfs.assembly.schedulers import check_fits_quota, check_fits_resources, find_scheduler
-from gfs.batch.transfer import PackedScheduler, pack_scheduler, pack_workload, unpack_scheduler, unpack_workload
+from gfs.assembly.schedulers import check_fits_quota, check_fits_resources, find_scheduler, is_registered
+from gfs.domain.errors import InputError
+from gfs.domain.task import Task
 from gfs.domain.workload import Workload
 
 BarProgress = Callable[[str, int], None]
@@ -123,3 +129,59 @@ def _run_in_processes(
         if progress:
             progress(job.scheduler.name, tasks)
     return results
+
+
+TASK_COLUMNS = tuple(field.name for field in fields(Task) if field.init)
+OTHER_FIELDS = tuple(field.name for field in fields(Workload) if field.name != "tasks")
+"""All else that a workload has: plain columns already."""
+
+
+def pack_workload(workload: Workload) -> bytes:
+    """A workload by column: packed task by task it would take ten times as long, and longer to unpack."""
+    columns = [[getattr(task, name) for task in workload.tasks] for name in TASK_COLUMNS]
+    rest = {name: getattr(workload, name) for name in OTHER_FIELDS}
+    return pickle.dumps((columns, rest))
+
+
+def unpack_workload(packed: bytes) -> Workload:
+    """The workload that was packed."""
+    columns, rest = pickle.loads(packed)
+    return Workload(tuple(map(Task, *columns)), **rest)
+
+
+class PackedScheduler(NamedTuple):
+    """A scheduler on its way to a worker."""
+
+    name: str
+    pickled: bytes | None
+    """None where the worker finds it by its name, as it does ours and those of plug-ins."""
+
+
+def pack_scheduler(definition: SchedulerDefinition) -> PackedScheduler:
+    """What a worker needs to have this scheduler; an error if it cannot be handed over."""
+    if is_registered(definition):
+        return PackedScheduler(definition.name, None)
+    import cloudpickle  # takes a while to load, and few need it
+
+    try:
+        return PackedScheduler(definition.name, cloudpickle.dumps(definition))
+    except Exception as error:  # pickling fails in many ways
+        raise _not_portable(definition.name, error) from error
+
+
+def unpack_scheduler(packed: PackedScheduler) -> SchedulerDefinition:
+    """The scheduler that was packed; an error if this process does not know what it is made of."""
+    if packed.pickled is None:
+        return find_scheduler(packed.name)
+    try:
+        definition: SchedulerDefinition = pickle.loads(packed.pickled)
+    except Exception as error:  # such as a module that only the parent can import
+        raise _not_portable(packed.name, error) from error
+    return definition
+
+
+def _not_portable(name: str, error: Exception) -> InputError:
+    return InputError(
+        f"scheduler {name!r} cannot be handed to a process of its own ({one_line(error)}):"
+        " put it into an installed module, without open files or locks in it, or set workers to 1"
+    )

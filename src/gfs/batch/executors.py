@@ -92,10 +92,8 @@ class ProcessPool:
                     yield running.pop(future), _result_of(future)
         except BaseException:
             if pool is not None:
-                with (
-                    warnings.catch_warnings()
-                ):  # where there is no pgrep, loky warns and kills the workers all the same
-                    warnings.simplefilter("ignore")
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")  # of a missing pgrep: loky kills the workers all the same
                     pool.shutdown(kill_workers=True)
             raise
         pool.shutdown()

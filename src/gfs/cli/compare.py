@@ -6,92 +6,71 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+from gfs.cli import options
 from gfs.cli.console import note, show
-from gfs.cli.options import (
-    RESULTS,
-    RUN,
-    Check,
-    Config,
-    Jobs,
-    Json,
-    NodeEvents,
-    Nodes,
-    Prices,
-    RunSeed,
-    Settings,
-    SkipBadRows,
-    Window,
-    file_option,
-    option,
-    parse_names,
-)
+from gfs.cli.options import examples, file_option, option, parse_names
 from gfs.cli.outputs import JSON, PAGES, STDOUT, Outputs
 
 if TYPE_CHECKING:
     from gfs.domain.workload import Workload
 
-EPILOG = """Examples:
-
-gfs compare --jobs jobs.csv --nodes nodes.csv --html report.html
-
-gfs compare --jobs jobs.csv --nodes nodes.csv --schedulers gfs,static"""
+EPILOG = examples(
+    "gfs compare --jobs jobs.csv --nodes nodes.csv --html report.html",
+    "gfs compare --jobs jobs.csv --nodes nodes.csv --schedulers gfs,static",
+)
 
 SMALL = 100_000
 """Tasks below which starting processes and handing them the trace takes longer than the runs themselves."""
 
 
 def compare(
-    jobs: Jobs,
-    nodes: Nodes,
+    jobs: options.Jobs,
+    nodes: options.Nodes,
     schedulers: Annotated[
-        str, option("--schedulers", "The schedulers to compare; gfs schedulers lists them.", RUN, metavar="A,B,C")
+        str,
+        option("--schedulers", "The schedulers to compare; gfs schedulers lists them.", options.RUN, metavar="A,B,C"),
     ] = "gfs,yarn-cs,static",
-    settings: Settings = None,
-    config: Config = None,
-    window: Window = None,
-    seed: RunSeed = 0,
-    check: Check = False,
+    settings: options.Settings = None,
+    config: options.Config = None,
+    window: options.Window = None,
+    seed: options.RunSeed = 0,
+    check: options.Check = False,
     workers: Annotated[
         int | None,
         option(
-            "--workers", "Runs at the same time; by default one per core for large traces.", RUN, metavar="N", min=1
+            "--workers",
+            "Runs at the same time; by default one per core for large traces.",
+            options.RUN,
+            metavar="N",
+            min=1,
         ),
     ] = None,
-    node_events: NodeEvents = None,
-    skip_bad_rows: SkipBadRows = False,
+    node_events: options.NodeEvents = None,
+    skip_bad_rows: options.SkipBadRows = False,
     html: Annotated[
-        Path | None, file_option("--html", "Write a report with plots: one page that works offline.", RESULTS)
+        Path | None, file_option("--html", "Write a report with plots: one page that works offline.", options.RESULTS)
     ] = None,
-    prices: Prices = None,
-    json: Json = None,
+    prices: options.Prices = None,
+    json: options.Json = None,
 ) -> None:
     """Simulate a trace under several schedulers and compare them in one table.
 
-    The best value of every column is marked. All schedulers get the same tasks,
-    nodes and parameters.
+    The best value of every column is marked. All schedulers get the same tasks, nodes and parameters.
     """
     from gfs.api import Comparison
     from gfs.assembly.schedulers import warn_of_idle_settings
     from gfs.batch.comparison import run_all
-    from gfs.cli.bars import bars
+    from gfs.cli.progress import bars
     from gfs.cli.trace_input import read_run_input, workload_text
-    from gfs.report.run_tables import comparison_table
-    from gfs.telemetry.metrics_prices import read_prices
+    from gfs.report.columns import comparison_table
+    from gfs.telemetry.prices import read_prices
 
     names = _names(schedulers)
-    with Outputs(*(path for path in (jobs, nodes, node_events, config, prices) if path)) as outputs:
+    with Outputs(jobs, nodes, node_events, config, prices) as outputs:
         outputs.plan(html, PAGES)
         outputs.plan(json, JSON)
         table = None if prices is None else read_prices(prices)
-        given = read_run_input(
-            jobs,
-            nodes,
-            node_events=node_events,
-            config=config,
-            settings=settings,
-            window=window,
-            skip_bad_rows=skip_bad_rows,
-        )
+        given = read_run_input(jobs, nodes, node_events, skip_bad_rows, config, settings, window)
         warn_of_idle_settings(names, given.workload.nodes, given.parameters, given.named)
         at_once = _workers(workers, given.workload, names)
         with bars(names, len(given.workload.tasks), in_turn=at_once == 1) as running:

@@ -48,11 +48,11 @@ def show(*things: RenderableType | DataTable) -> None:
     from gfs.report.terminal import TerminalTable
 
     console = out()
-    told: set[str] = set()
+    explained: set[str] = set()
     for position, thing in enumerate(things):
         if position:
             console.print()
-        console.print(TerminalTable(thing, told) if isinstance(thing, DataTable) else thing)
+        console.print(TerminalTable(thing, explained) if isinstance(thing, DataTable) else thing)
 
 
 def say(text: str = "") -> None:

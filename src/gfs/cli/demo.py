@@ -10,15 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from gfs.cli.console import say, show
-from gfs.cli.options import Force, Seed, file_option
+from gfs.cli.options import Force, Seed, examples, file_option
 from gfs.cli.outputs import check_folder, json_text, make_folder
 
 if TYPE_CHECKING:
     from gfs.assembly.result import RunResult
 
-EPILOG = """Example:
-
-gfs demo --out demo-output"""
+EPILOG = examples("gfs demo --out demo-output")
 
 SCHEDULERS = ("gfs", "yarn-cs", "static")
 
@@ -32,18 +30,17 @@ def demo(
 ) -> None:
     """Generate a small busy cluster, run three schedulers on it and write a report. Start here.
 
-    Prints the comparison and writes report.html (works offline), the trace, the
-    numbers and the event log.
+    Prints the comparison and writes report.html (works offline), the trace, the numbers and the event log.
     """
     from gfs.api import Comparison
     from gfs.assembly.parameters import Parameters
     from gfs.batch.comparison import run_all
-    from gfs.cli.bars import bars
     from gfs.cli.outputs import Outputs
+    from gfs.cli.progress import bars
     from gfs.cli.trace_input import workload_text
     from gfs.files import record_ours, write_text
+    from gfs.report.columns import comparison_table
     from gfs.report.comparison import comparison_page
-    from gfs.report.run_tables import comparison_table
     from gfs.telemetry.tables import write_table
     from gfs.workloads import generate, write_trace
 

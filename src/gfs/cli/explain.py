@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from gfs.cli.console import say, show
-from gfs.cli.options import Json, file_option
+from gfs.cli.options import Json, examples, file_option
 from gfs.cli.outputs import JSON, STDOUT, Outputs
 
 if TYPE_CHECKING:
     from gfs.report.table import DataTable
     from gfs.telemetry.metrics_life import TaskStep
 
-EPILOG = """Example:
-
-gfs explain --events demo-output/events.csv s001"""
+EPILOG = examples("gfs explain --events demo-output/events.csv s001")
 
 ABOUT = ("kind", "organization", "gpu_model")
 MOST_NODES = 3
@@ -35,43 +33,39 @@ def explain(
     The event log is what gfs simulate --events FILE writes.
     """
     from gfs.telemetry.metrics_life import task_life
+    from gfs.workloads.readers.event_log import read_events
 
     with Outputs(events) as outputs:
         outputs.plan(json, JSON)
-        log = read_log(events)
-        steps = task_life(log.table, task)
-        about = log.about(task)
+        log = read_events(events, ("time", "event", "task", "run", "node", "gpus", "reason"), (*ABOUT, "timestamp"))
+        steps, about = task_life(log, task), _about(log, task)
         if json != STDOUT:
             words = (about["kind"], "task of", about["organization"], f"on {about['gpu_model']}")
-            show(_table(steps, f"{task}: {' '.join(words)}" if all(about.values()) else task))
+            show(_table(steps, f"{task}: {' '.join(words)}" if all(about.values()) else task, _begin(log)))
             say()
             say(_in_short(steps))
         outputs.save_json(json, {"task": task, **about, "steps": steps})
 
 
-@dataclass(frozen=True, slots=True)
-class Log:
-    """An event log read from a file."""
+def _about(log: Any, task: str) -> dict[str, str]:
+    """Class, organization and GPU model of a task; '' where the log does not say."""
+    import pyarrow.compute as pc
 
-    table: Any
-    """Arrow table with the columns that tell the life of a task, and what else the file says of it."""
-
-    def about(self, task: str) -> dict[str, str]:
-        """Class, organization and GPU model of a task; '' where the file does not say."""
-        import pyarrow.compute as pc
-
-        row = pc.index(self.table["task"], task).as_py()
-        return {name: self.table[name][row].as_py() if name in self.table.column_names else "" for name in ABOUT}
+    row = pc.index(log["task"], task).as_py()
+    return {name: log[name][row].as_py() if name in log.column_names else "" for name in ABOUT}
 
 
-def read_log(path: Path) -> Log:
-    """Read an event log; a file that is none gives an error that says what is missing."""
-    from gfs.workloads.readers.event_log import read_events
+def _begin(log: Any) -> datetime | None:
+    """When second 0 of the log was, if it says so."""
+    if "timestamp" not in log.column_names:
+        return None
+    try:
+        return datetime.fromisoformat(log["timestamp"][0].as_py()) - timedelta(seconds=round(log["time"][0].as_py()))
+    except ValueError:  # not as we write it
+        return None
 
-    return Log(read_events(path, ("time", "event", "task", "run", "node", "gpus", "reason"), ABOUT))
 
-
-def _table(steps: Sequence[TaskStep], title: str) -> DataTable:
+def _table(steps: Sequence[TaskStep], title: str, begin: datetime | None) -> DataTable:
     from gfs.domain.units import format_gpus
     from gfs.report.columns import short_seconds
     from gfs.report.table import Column, DataTable
@@ -93,12 +87,14 @@ def _table(steps: Sequence[TaskStep], title: str) -> DataTable:
             why = why or "ended by no decision of the scheduler"
         elif step.ongoing:
             why = f"{why} (still so at the end of the log)".strip()
-        rows.append([f"{step.time:,.0f}", step.what, length, nodes if step.what == "ran" else "", why])
+        when = [] if begin is None else [f"{begin + timedelta(seconds=step.time):%Y-%m-%d %H:%M}"]
+        rows.append([f"{step.time:,.0f}", *when, step.what, length, nodes if step.what == "ran" else "", why])
     columns = [
         Column("at second"),
+        *([] if begin is None else [Column("date", left=True)]),
         Column("what", left=True),
         Column("for"),
-        Column("where", wrap=any(len(row[3]) > 12 for row in rows), left=True),
+        Column("where", wrap=any(len(row[-2]) > 12 for row in rows), left=True),
         Column("why", wrap=True),
     ]
     return DataTable(columns, rows, title=title, names=0)

@@ -2,61 +2,45 @@
 
 from __future__ import annotations
 
+from gfs.cli import forecast_options
 from gfs.cli.console import say, show
-from gfs.cli.forecast_options import (
-    HORIZON,
-    SPLIT,
-    WINDOW,
-    Country,
-    Events,
-    FirstDay,
-    Horizon,
-    Hours,
-    LookBack,
-    Models,
-    Series,
-    Split,
-    TraceJobs,
-    TraceNodes,
-)
-from gfs.cli.options import Json, SkipBadRows
+from gfs.cli.options import Json, SkipBadRows, examples
 from gfs.cli.outputs import JSON, STDOUT, Outputs
 from gfs.version import __version__
 
-EPILOG = """Examples:
-
-gfs forecast evaluate --jobs jobs.csv --nodes nodes.csv
-
-gfs forecast evaluate --series demand.csv --models persistence,seasonal-168 --horizon 8 --json scores.json"""
+EPILOG = examples(
+    "gfs forecast evaluate --jobs jobs.csv --nodes nodes.csv",
+    "gfs forecast evaluate --series demand.csv --models persistence,seasonal-168 --horizon 8 --json scores.json",
+)
 
 
 def evaluate(
-    series: Series = None,
-    jobs: TraceJobs = None,
-    nodes: TraceNodes = None,
-    events: Events = None,
+    series: forecast_options.Series = None,
+    jobs: forecast_options.TraceJobs = None,
+    nodes: forecast_options.TraceNodes = None,
+    events: forecast_options.Events = None,
     skip_bad_rows: SkipBadRows = False,
-    hours: Hours = None,
-    first_day: FirstDay = None,
-    models: Models = None,
-    window: LookBack = WINDOW,
-    country: Country = "",
-    horizon: Horizon = HORIZON,
-    split: Split = SPLIT,
+    hours: forecast_options.Hours = None,
+    first_day: forecast_options.FirstDay = None,
+    models: forecast_options.Models = None,
+    window: forecast_options.LookBack = forecast_options.WINDOW,
+    country: forecast_options.Country = "",
+    horizon: forecast_options.Horizon = forecast_options.HORIZON,
+    split: forecast_options.Split = forecast_options.SPLIT,
     json: Json = None,
 ) -> None:
     """Measure forecasters on demand that has come already.
 
-    Each is fitted once on what comes before the test part. Then every hour of the
-    test part is taken as now: the next hours are forecast and compared with what was asked for.
+    Each is fitted once on what comes before the test part. Then every hour of the test part is taken as now: the next
+    hours are forecast and compared with what was asked for.
     """
-    from gfs.cli.forecast_input import Demand, rolled_text
-    from gfs.cli.forecast_models import load_models, note_idle_options, parse_models, parse_split, roll_models
+    from gfs.cli.forecast_input import DemandOptions, rolled_text
+    from gfs.cli.forecast_options import load_models, note_idle_options, parse_models, parse_split, roll_models
     from gfs.forecasting.evaluation import origins_of_test
     from gfs.report.score_columns import score_tables
 
     names, parts = parse_models(models), parse_split(split)
-    demand = Demand(series, jobs, nodes, events, hours, first_day, skip_bad_rows)
+    demand = DemandOptions(series, jobs, nodes, events, hours, first_day, skip_bad_rows)
     with Outputs(*demand.files) as outputs:
         outputs.plan(json, JSON)
         estimators = load_models(names, window, country)

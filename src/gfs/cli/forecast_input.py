@@ -19,7 +19,7 @@ YEARS = (1900, 2200)
 
 
 @dataclass(frozen=True, slots=True)
-class Demand:
+class DemandOptions:
     """Where demand comes from, as the options say it."""
 
     series: Path | None = None

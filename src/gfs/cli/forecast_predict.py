@@ -5,22 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+from gfs.cli import forecast_options
 from gfs.cli.console import note, say, show
-from gfs.cli.forecast_options import (
-    FORECAST,
-    HORIZON,
-    WINDOW,
-    Country,
-    Events,
-    FirstDay,
-    Horizon,
-    Hours,
-    LookBack,
-    Series,
-    TraceJobs,
-    TraceNodes,
-)
-from gfs.cli.options import RESULTS, Json, SkipBadRows, file_option, option
+from gfs.cli.options import RESULTS, Json, SkipBadRows, examples, file_option, option
 from gfs.cli.outputs import JSON, PAGES, STDOUT, TABLES, Outputs
 from gfs.version import __version__
 
@@ -30,32 +17,38 @@ if TYPE_CHECKING:
     from gfs.report.prediction import Prediction
     from gfs.report.table import DataTable
 
-EPILOG = """Examples:
-
-gfs forecast predict --series demand.csv --html next.html
-
-gfs forecast predict --jobs jobs.csv --nodes nodes.csv --horizon 24 --top 3
-
-gfs forecast predict --events events.csv --bounds 0.5,0.99 --table next.csv --json -"""
+EPILOG = examples(
+    "gfs forecast predict --series demand.csv --html next.html",
+    "gfs forecast predict --jobs jobs.csv --nodes nodes.csv --horizon 24 --top 3",
+    "gfs forecast predict --events events.csv --bounds 0.5,0.99 --table next.csv --json -",
+)
 
 
 def predict(
-    series: Series = None,
-    jobs: TraceJobs = None,
-    nodes: TraceNodes = None,
-    events: Events = None,
+    series: forecast_options.Series = None,
+    jobs: forecast_options.TraceJobs = None,
+    nodes: forecast_options.TraceNodes = None,
+    events: forecast_options.Events = None,
     skip_bad_rows: SkipBadRows = False,
-    hours: Hours = None,
-    first_day: FirstDay = None,
+    hours: forecast_options.Hours = None,
+    first_day: forecast_options.FirstDay = None,
     model: Annotated[
-        str, option("--model", "The forecaster; gfs forecast evaluate compares them.", FORECAST, metavar="NAME")
+        str,
+        option(
+            "--model", "The forecaster; gfs forecast evaluate compares them.", forecast_options.FORECAST, metavar="NAME"
+        ),
     ] = "orgquantile",
-    window: LookBack = WINDOW,
-    country: Country = "",
-    horizon: Horizon = HORIZON,
+    window: forecast_options.LookBack = forecast_options.WINDOW,
+    country: forecast_options.Country = "",
+    horizon: forecast_options.Horizon = forecast_options.HORIZON,
     bounds: Annotated[
         str,
-        option("--bounds", "Demand should stay at or below each bound with this probability.", FORECAST, metavar="P,Q"),
+        option(
+            "--bounds",
+            "Demand should stay at or below each bound with this probability.",
+            forecast_options.FORECAST,
+            metavar="P,Q",
+        ),
     ] = "0.9,0.95",
     top: Annotated[
         int, option("--top", "Series that are printed, the largest first.", RESULTS, metavar="N", min=1)
@@ -70,18 +63,18 @@ def predict(
 ) -> None:
     """Forecast the demand of the next hours, per organization and GPU model.
 
-    The forecaster is fitted on all the demand known. Printed are what is expected
-    of every hour, its bounds, and the bound of the highest demand of all hours.
+    The forecaster is fitted on all the demand known. Printed are what is expected of every hour, its bounds, and the
+    bound of the highest demand of all hours.
     """
-    from gfs.cli.bars import busy
-    from gfs.cli.forecast_input import Demand, history_text
-    from gfs.cli.forecast_models import load_models, note_idle_options, parse_bounds
+    from gfs.cli.forecast_input import DemandOptions, history_text
+    from gfs.cli.forecast_options import load_models, note_idle_options, parse_bounds
+    from gfs.cli.progress import busy
     from gfs.forecasting.history import WEEK_HOURS
     from gfs.report.prediction import Prediction
     from gfs.telemetry.tables import write_table
 
     probabilities = parse_bounds(bounds)
-    demand = Demand(series, jobs, nodes, events, hours, first_day, skip_bad_rows)
+    demand = DemandOptions(series, jobs, nodes, events, hours, first_day, skip_bad_rows)
     with Outputs(*demand.files) as outputs:
         outputs.plan(plot, PAGES)
         outputs.plan(out, TABLES)
@@ -120,8 +113,7 @@ def _pictures(prediction: Prediction, top: int) -> list[RenderableType | DataTab
     """The table, and a small plot of every series in it, as many side by side as there is room for."""
     from rich.columns import Columns
 
-    from gfs.report.prediction_table import prediction_table
-    from gfs.report.text_plot import plot_key, text_plot
+    from gfs.report.prediction_table import plot_key, prediction_table, text_plot
 
     plots = Columns([text_plot(prediction, row) for row in prediction.largest_first()[:top]], padding=(1, 3))
     return [prediction_table(prediction, top), plots, plot_key(prediction)]

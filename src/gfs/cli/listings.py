@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from gfs.cli.console import show
+from gfs.cli.options import examples
 
-SCHEDULERS_EPILOG = "Example: gfs schedulers"
-PARAMETERS_EPILOG = """Examples:
-
-gfs parameters
-
-gfs simulate --jobs jobs.csv --nodes nodes.csv --set quota=fixed --set quota_share=0.3"""
+SCHEDULERS_EPILOG = examples("gfs schedulers")
+PARAMETERS_EPILOG = examples(
+    "gfs parameters", "gfs simulate --jobs jobs.csv --nodes nodes.csv --set quota=fixed --set quota_share=0.3"
+)
 
 
 def schedulers() -> None:
@@ -30,9 +29,8 @@ def schedulers() -> None:
 def parameters() -> None:
     """List the parameters of a simulation: name, default, meaning and what is allowed.
 
-    Give them with --set name=value, or in a TOML file (lines of name = value)
-    with --config. H is the guarantee: the hours that a spot task is promised to
-    run undisturbed. p is the probability that forecasts of HP demand are made
+    Give them with --set name=value, or in a TOML file (lines of name = value) with --config. H is the guarantee: the
+    hours that a spot task is promised to run undisturbed. p is the probability that forecasts of HP demand are made
     for. eta is the factor by which eviction feedback corrects the spot quota.
     """
     from gfs.assembly.parameters import Parameters

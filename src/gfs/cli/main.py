@@ -40,27 +40,22 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="New here? Run: gfs demo. Every command explains itself: gfs simulate --help",
 )
-trace = typer.Typer(
-    cls=CommandGroup,
-    no_args_is_help=True,
-    rich_markup_mode="rich",
-    help="Make, check, look at and convert traces (jobs and nodes).",
-    epilog="Example: gfs trace generate --preset demo --out my-trace",
-)
-forecast = typer.Typer(
-    cls=CommandGroup,
-    no_args_is_help=True,
-    rich_markup_mode="rich",
-    help="Forecast the GPU demand of organizations, and measure how good forecasts are.",
-    epilog="Example: gfs forecast predict --jobs jobs.csv --nodes nodes.csv",
-)
 
-sweeps = typer.Typer(
-    cls=sweep.SweepGroup,
-    no_args_is_help=True,
-    rich_markup_mode="rich",
-    help="Many runs over a grid or a sample of parameters: gfs sweep FILE.toml --out DIR.",
-    epilog=sweep.EPILOG,
+
+def _group(help: str, epilog: str, cls: type[CommandGroup] = CommandGroup) -> typer.Typer:
+    return typer.Typer(cls=cls, no_args_is_help=True, rich_markup_mode="rich", help=help, epilog=epilog)
+
+
+trace = _group(
+    "Make, check, look at and convert traces (jobs and nodes).",
+    "Example: gfs trace generate --preset demo --out my-trace",
+)
+forecast = _group(
+    "Forecast the GPU demand of organizations, and measure how good forecasts are.",
+    "Example: gfs forecast predict --jobs jobs.csv --nodes nodes.csv",
+)
+sweeps = _group(
+    "Many runs over a grid or a sample of parameters: gfs sweep FILE.toml --out DIR.", sweep.EPILOG, sweep.SweepGroup
 )
 
 

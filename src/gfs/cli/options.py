@@ -15,6 +15,11 @@ RUN = "What is simulated"
 RESULTS = "Results"
 
 
+def examples(*commands: str) -> str:
+    """What stands below the help of a command."""
+    return "\n\n".join(["Examples:" if len(commands) > 1 else "Example:", *commands])
+
+
 def option(name: str, help: str, panel: str | None = None, metavar: str | None = None, **limits: Any) -> Any:
     """An option of a command."""
     return typer.Option(name, help=help, metavar=metavar, rich_help_panel=panel, **limits)
@@ -27,6 +32,8 @@ def file_option(name: str, help: str, panel: str | None = None, metavar: str = "
 
 Jobs = Annotated[Path, file_option("--jobs", "Jobs of the trace: .csv, .csv.gz or .parquet.", TRACE)]
 Nodes = Annotated[Path, file_option("--nodes", "Nodes of the trace.", TRACE)]
+OwnJobs = Annotated[Path | None, file_option("--jobs", "Tasks of your own trace.", TRACE)]
+OwnNodes = Annotated[Path | None, file_option("--nodes", "Nodes of your own trace.", TRACE)]
 NodeEvents = Annotated[
     Path | None, file_option("--node-events", "Events of nodes (time, node, event): failures, repairs, cordons.", TRACE)
 ]

@@ -25,10 +25,10 @@ JSON = (".json",)
 class Outputs:
     """Keeps count of what was written, so that Ctrl-C can be answered truthfully."""
 
-    def __init__(self, *inputs: Path, folder: Path | None = None) -> None:
+    def __init__(self, *inputs: Path | None, folder: Path | None = None) -> None:
         """`inputs` are not to be overwritten; in `folder` what is written is noted as ours."""
         self._folder = folder
-        self._taken = {path.resolve(): "is one of the inputs" for path in inputs}
+        self._taken = {path.resolve(): "is one of the inputs" for path in inputs if path is not None}
         self._written: list[Path] = []
 
     def __enter__(self) -> Self:

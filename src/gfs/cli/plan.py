@@ -8,56 +8,44 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+from gfs.cli import options
 from gfs.cli.console import note, say, show
-from gfs.cli.job_progress import end_with_workers, job_progress, result_folder
-from gfs.cli.options import (
-    RUN,
-    TRACE,
-    Config,
-    Force,
-    Json,
-    Prices,
-    ResultFolder,
-    RunsAtOnce,
-    Settings,
-    file_option,
-    option,
-)
+from gfs.cli.options import examples, option
 from gfs.cli.outputs import JSON, STDOUT, Outputs
+from gfs.cli.progress import end_with_workers, job_progress, result_folder
 from gfs.domain.errors import GfsError, InputError
 
 if TYPE_CHECKING:
     from gfs.batch.job import Job, JobResult
-    from gfs.batch.traces import Trace
+    from gfs.batch.simulation import Trace
     from gfs.plans.plan import CapacityPlan
-    from gfs.plans.request import PlanRequest
     from gfs.plans.runs import PlanRun
 
-EPILOG = """Examples:
-
-gfs plan --out my-plan
-
-gfs plan --jobs jobs.csv --nodes nodes.csv --target-evictions 0.02 --out my-plan
-
-gfs simulate --jobs jobs.csv --nodes nodes.csv --config my-plan/gfs.toml"""
+EPILOG = examples(
+    "gfs plan --out my-plan",
+    "gfs plan --jobs jobs.csv --nodes nodes.csv --target-evictions 0.02 --out my-plan",
+    "gfs simulate --jobs jobs.csv --nodes nodes.csv --config my-plan/gfs.toml",
+)
 
 TARGETS = "Targets"
 
 
 def plan(
-    out: ResultFolder,
+    out: options.ResultFolder,
     preset: Annotated[
         str | None,
         option(
             "--preset",
             "A synthetic trace: demo, paper, production or fleet. Without any trace it is demo.",
-            TRACE,
+            options.TRACE,
             metavar="NAME",
         ),
     ] = None,
-    seed: Annotated[int, option("--seed", "Of the synthetic trace, and of the runs.", TRACE, metavar="N", min=0)] = 0,
-    jobs: Annotated[Path | None, file_option("--jobs", "Tasks of your own trace.", TRACE)] = None,
-    nodes: Annotated[Path | None, file_option("--nodes", "Nodes of your own trace.", TRACE)] = None,
+    seed: Annotated[
+        int, option("--seed", "Of the synthetic trace, and of the runs.", options.TRACE, metavar="N", min=0)
+    ] = 0,
+    jobs: options.OwnJobs = None,
+    nodes: options.OwnNodes = None,
     target: Annotated[
         float,
         option(
@@ -74,46 +62,67 @@ def plan(
             "--max-wait", "Spot work counts as sold up to this mean wait of spot tasks.", TARGETS, metavar="SECONDS"
         ),
     ] = 3600.0,
-    scheduler: Annotated[str, option("--scheduler", "Whose quota is to be set.", RUN, metavar="NAME")] = "gfs",
-    settings: Settings = None,
-    config: Config = None,
-    quick: Annotated[bool, option("--quick", "Fewer settings: under a minute on demo.", RUN)] = False,
-    workers: RunsAtOnce = None,
-    force: Force = False,
-    prices: Prices = None,
-    json: Json = None,
+    scheduler: Annotated[str, option("--scheduler", "Whose quota is to be set.", options.RUN, metavar="NAME")] = "gfs",
+    settings: options.Settings = None,
+    config: options.Config = None,
+    quick: Annotated[bool, option("--quick", "Fewer settings: under a minute on demo.", options.RUN)] = False,
+    workers: options.RunsAtOnce = None,
+    force: options.Force = False,
+    prices: options.Prices = None,
+    json: options.Json = None,
 ) -> None:
     """Find quota settings that keep evictions under a target and give the shortest spot waits.
 
-    Tries p (the probability that HP demand stays below its forecast), the guarantee
-    H (the hours a spot task is promised to run undisturbed) and the bounds of eta
-    (the factor by which eviction feedback corrects the quota) on your trace,
-    compares with a fixed quota and with none, then asks what 10% more or fewer nodes would do and
-    how much spot work could be sold. What --set or --config give stays as it is.
-    Writes plan.html, gfs.toml (for --config) and settings.parquet into DIR. What
-    is computed is kept there: a plan that was stopped goes on where it was.
+    Tries p (the probability that HP demand stays below its forecast), the guarantee H (the hours a spot task is
+    promised to run undisturbed) and the bounds of eta (the factor by which eviction feedback corrects the quota) on
+    your trace, compares with a fixed quota and with none, then asks what 10% more or fewer nodes would do and how much
+    spot work could be sold. What --set or --config give stays as it is. Writes plan.html, gfs.toml (for --config) and
+    settings.parquet into DIR. What is computed is kept there: a plan that was stopped goes on where it was.
     """
-    from gfs.cli.bars import busy
+    from gfs.assembly.parameters import Parameters, parse_settings
+    from gfs.assembly.schedulers import warn_of_idle_settings
+    from gfs.batch.simulation import workload_of
+    from gfs.cli.progress import busy
     from gfs.plans.plan import capacity_plan
+    from gfs.plans.request import plan_request
+    from gfs.telemetry.prices import read_prices
 
     end_with_workers()
     with busy("Reading the trace ..."):
         trace = _trace(preset, seed, jobs, nodes)
     files = out / "plan.html", out / "gfs.toml", out / "settings.parquet"
-    inputs = (path for path in (jobs, nodes, config, prices) if path)
-    with result_folder(out, [path.name for path in files], force), Outputs(*inputs, folder=out) as outputs:
+    with (
+        result_folder(out, [path.name for path in files], force),
+        Outputs(jobs, nodes, config, prices, folder=out) as outputs,
+    ):
         for path in files:
             outputs.plan(path)
         outputs.plan(json, JSON)
         with busy("Reading the trace ..."):
-            request = _request(trace, scheduler, seed, settings, config, target, max_wait, quick, prices)
+            parameters, named = Parameters.given(config, parse_settings(settings or ()))
+            request = plan_request(
+                trace,
+                scheduler,
+                seed=seed,
+                parameters=parameters,
+                given=named,
+                target=target,
+                max_wait=max_wait,
+                quick=quick,
+                prices=None if prices is None else read_prices(prices),
+            )
+            workload = workload_of(trace, parameters.guarantee_hours, parameters.checkpoint_interval)
+        warn_of_idle_settings([scheduler, "static"], workload.nodes, parameters, named)  # static stands beside it
+        if request.own_guarantees:
+            own, spot = f"{request.own_guarantees:,}", f"{request.spot_tasks:,}"
+            note(f"{own} of {spot} spot tasks have their own guarantee_hours in the trace: for them no other is tried")
         with job_progress() as started:
             plan = capacity_plan(request, _computing(out, workers or os.cpu_count() or 1, started))
         _report(plan, files, json, outputs)
 
 
 def _trace(preset: str | None, seed: int, jobs: Path | None, nodes: Path | None) -> Trace:
-    from gfs.batch.traces import GeneratedTrace
+    from gfs.batch.simulation import GeneratedTrace
     from gfs.cli.trace_input import own_trace
     from gfs.workloads import PRESETS
 
@@ -128,43 +137,6 @@ def _trace(preset: str | None, seed: int, jobs: Path | None, nodes: Path | None)
     return GeneratedTrace(name, seed=seed)
 
 
-def _request(
-    trace: Trace,
-    scheduler: str,
-    seed: int,
-    settings: list[str] | None,
-    config: Path | None,
-    target: float,
-    max_wait: float,
-    quick: bool,
-    prices: Path | None,
-) -> PlanRequest:
-    from gfs.assembly.parameters import Parameters, parse_settings
-    from gfs.assembly.schedulers import warn_of_idle_settings
-    from gfs.batch.traces import workload_of
-    from gfs.plans.request import plan_request
-    from gfs.telemetry.metrics_prices import read_prices
-
-    parameters, named = Parameters.given(config, parse_settings(settings or ()))
-    request = plan_request(
-        trace,
-        scheduler,
-        seed=seed,
-        parameters=parameters,
-        given=named,
-        target=target,
-        max_wait=max_wait,
-        quick=quick,
-        prices=None if prices is None else read_prices(prices),
-    )
-    workload = workload_of(trace, parameters.guarantee_hours, parameters.checkpoint_interval)
-    warn_of_idle_settings([scheduler, "static"], workload.nodes, parameters, named)  # static: beside which it stands
-    if request.own_guarantees:
-        own, spot = f"{request.own_guarantees:,}", f"{request.spot_tasks:,}"
-        note(f"{own} of {spot} spot tasks have their own guarantee_hours in the trace: for them no other is tried")
-    return request
-
-
 Computed = tuple[Mapping["PlanRun", "JobResult"], Mapping["PlanRun", str]]
 
 
@@ -172,9 +144,8 @@ def _computing(
     out: Path, workers: int, started: Callable[[list[Job]], Callable[[Job], None]]
 ) -> Callable[[Sequence[PlanRun]], Computed]:
     """Computes runs, or finds them in the cache."""
-    from gfs.batch.cache import ResultCache
+    from gfs.batch.cache import ResultCache, run_jobs
     from gfs.batch.executors import on_this_machine
-    from gfs.batch.run_jobs import run_jobs
 
     cache = ResultCache(out / "cache")
 
@@ -201,20 +172,16 @@ def _report(plan: CapacityPlan, files: tuple[Path, Path, Path], json: Path | Non
     from gfs.plans.page import plan_page
     from gfs.plans.summary_text import summary
     from gfs.plans.view import plan_tables, view_of
-    from gfs.sweeps.table import results_table, write_results
+    from gfs.sweeps.table import TableRow, results_table, write_results
 
     page, config, table = files
     view = view_of(plan)
-    if json != STDOUT:
-        show(Text(view.answer), *plan_tables(view))
-    every = plan.runs()
-    figures = {result.run: result.figures for result in every if not result.error}
-    errors = {result.run: result.error for result in every if result.error}
-    rows = results_table([result.run for result in every], figures, errors)
+    rows = [TableRow(r.run, r.run.varied, r.figures, r.error or None) for r in plan.runs()]
     outputs.save(page, lambda path: plan_page(view, path))
     outputs.save(config, lambda path: write_text(path, view.config))
-    outputs.save(table, lambda path: write_results(rows, path))
+    outputs.save(table, lambda path: write_results(results_table(rows), path))
     outputs.save_json(json, summary(plan))
     if json != STDOUT:
+        show(Text(view.answer), *plan_tables(view))
         say()
         say(f"The page: open {page} in a browser. The settings: --config {config}")

@@ -9,22 +9,31 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from gfs.cli.console import say
-from gfs.cli.job_progress import end_with_workers, job_progress, result_folder
-from gfs.cli.options import RUN, Force, Prices, ResultFolder, RunsAtOnce, option, parse_names
+from gfs.cli.options import (
+    RUN,
+    Force,
+    OwnJobs,
+    OwnNodes,
+    Prices,
+    ResultFolder,
+    RunsAtOnce,
+    examples,
+    option,
+    parse_names,
+)
 from gfs.cli.outputs import Outputs
+from gfs.cli.progress import end_with_workers, job_progress, result_folder
 from gfs.domain.errors import InputError
 
 if TYPE_CHECKING:
     from gfs.batch.job import Job
     from gfs.experiments.experiment import Setup
 
-EPILOG = """Examples:
-
-gfs reproduce --quick --out results
-
-gfs reproduce --out results
-
-gfs reproduce --jobs jobs.csv --nodes nodes.csv --out results"""
+EPILOG = examples(
+    "gfs reproduce --quick --out results",
+    "gfs reproduce --out results",
+    "gfs reproduce --jobs jobs.csv --nodes nodes.csv --out results",
+)
 
 
 def reproduce(
@@ -39,8 +48,8 @@ def reproduce(
             metavar="A,B,C",
         ),
     ] = None,
-    jobs: Annotated[Path | None, option("--jobs", "Tasks of your own trace.", RUN, metavar="FILE")] = None,
-    nodes: Annotated[Path | None, option("--nodes", "Nodes of your own trace.", RUN, metavar="FILE")] = None,
+    jobs: OwnJobs = None,
+    nodes: OwnNodes = None,
     series: Annotated[
         Path | None,
         option("--series", "Hourly demand for the forecasters, in place of that of the trace.", RUN, metavar="FILE"),
@@ -53,12 +62,11 @@ def reproduce(
 ) -> None:
     """Reproduce every table and figure of the paper, beside the paper's numbers, in one page.
 
-    With --jobs and --nodes the same on your own trace, starting with what GFS would
-    have changed there. What is computed is kept in DIR: a run that was stopped goes
-    on where it was, and the same again takes seconds.
+    With --jobs and --nodes the same on your own trace, starting with what GFS would have changed there. What is
+    computed is kept in DIR: a run that was stopped goes on where it was, and the same again takes seconds.
     """
     from gfs.batch.cache import ResultCache
-    from gfs.cli.bars import busy
+    from gfs.cli.progress import busy
     from gfs.experiments.experiment import FindingCounts
     from gfs.experiments.jobs import run_simulations
     from gfs.experiments.report import EXPERIMENTS, Provenance, markdown, page, sections
@@ -70,8 +78,10 @@ def reproduce(
     with busy("Reading the trace ..."):
         setup = _setup(jobs, nodes, series, seeds, quick, prices)
     report, tables = out / "report.html", out / "results.md"
-    inputs = (path for path in (jobs, nodes, series, prices) if path)
-    with result_folder(out, [report.name, tables.name], force), Outputs(*inputs, folder=out) as outputs:
+    with (
+        result_folder(out, [report.name, tables.name], force),
+        Outputs(jobs, nodes, series, prices, folder=out) as outputs,
+    ):
         outputs.plan(report)
         outputs.plan(tables)
         with busy("Reading the traces ..."):
@@ -105,7 +115,7 @@ def _setup(
 ) -> Setup:
     from gfs.cli.trace_input import own_trace
     from gfs.experiments.experiment import Setup
-    from gfs.telemetry.metrics_prices import read_prices
+    from gfs.telemetry.prices import read_prices
 
     given = own_trace(jobs, nodes)
     money = () if prices is None else tuple(read_prices(prices).items())

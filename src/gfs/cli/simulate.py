@@ -6,87 +6,61 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+from gfs.cli import options
 from gfs.cli.console import note, show
-from gfs.cli.options import (
-    RESULTS,
-    RUN,
-    Check,
-    Config,
-    Jobs,
-    Json,
-    NodeEvents,
-    Nodes,
-    RunSeed,
-    Settings,
-    SkipBadRows,
-    Window,
-    file_option,
-    option,
-)
+from gfs.cli.options import examples, file_option, option
 from gfs.cli.outputs import JSON, STDOUT, TABLES, Outputs
 
 if TYPE_CHECKING:
     from gfs.assembly.result import ForecastFigures, ReservationFigures
     from gfs.core.ports import SolverFigures
 
-EPILOG = """Examples:
-
-gfs simulate --jobs jobs.csv --nodes nodes.csv --events events.csv
-
-gfs simulate --jobs jobs.csv --nodes nodes.csv --set quota=fixed --json -"""
+EPILOG = examples(
+    "gfs simulate --jobs jobs.csv --nodes nodes.csv --events events.csv",
+    "gfs simulate --jobs jobs.csv --nodes nodes.csv --set quota=fixed --json -",
+)
 
 
 def simulate(
-    jobs: Jobs,
-    nodes: Nodes,
+    jobs: options.Jobs,
+    nodes: options.Nodes,
     scheduler: Annotated[
-        str, option("--scheduler", "The scheduler; gfs schedulers lists them.", RUN, metavar="NAME")
+        str, option("--scheduler", "The scheduler; gfs schedulers lists them.", options.RUN, metavar="NAME")
     ] = "gfs",
-    settings: Settings = None,
-    config: Config = None,
-    window: Window = None,
-    seed: RunSeed = 0,
-    check: Check = False,
-    node_events: NodeEvents = None,
-    skip_bad_rows: SkipBadRows = False,
+    settings: options.Settings = None,
+    config: options.Config = None,
+    window: options.Window = None,
+    seed: options.RunSeed = 0,
+    check: options.Check = False,
+    node_events: options.NodeEvents = None,
+    skip_bad_rows: options.SkipBadRows = False,
     events: Annotated[
-        Path | None, file_option("--events", "Write the event log: .csv, .csv.gz or .parquet.", RESULTS)
+        Path | None, file_option("--events", "Write the event log: .csv, .csv.gz or .parquet.", options.RESULTS)
     ] = None,
     quota: Annotated[
         Path | None,
-        file_option("--quota-log", "Write the spot quota at every tick: .csv, .csv.gz or .parquet.", RESULTS),
+        file_option("--quota-log", "Write the spot quota at every tick: .csv, .csv.gz or .parquet.", options.RESULTS),
     ] = None,
-    json: Json = None,
+    json: options.Json = None,
 ) -> None:
     """Simulate a trace under one scheduler and print how long tasks waited and what evictions cost.
 
-    Every task runs until it is done or cancelled. The event log (--events) holds every
-    submission, start, finish, eviction, loss and cancellation with its reason; gfs
-    explain reads it. Parameters that --set takes: p, the probability that HP demand
-    stays below its forecast; guarantee_hours, the hours H that a spot task is promised;
-    eta_min and eta_max, how far feedback may correct the quota. gfs parameters lists all.
+    Every task runs until it is done or cancelled. The event log (--events) holds every submission, start, finish,
+    eviction, loss and cancellation with its reason; gfs explain reads it. gfs parameters lists what --set takes.
     """
     from gfs.assembly.run import run_simulation
     from gfs.assembly.schedulers import find_scheduler, warn_of_idle_settings
-    from gfs.cli.bars import bars
+    from gfs.cli.progress import bars
     from gfs.cli.trace_input import read_run_input
-    from gfs.report.run_tables import pools_table, result_table
+    from gfs.report.columns import pools_table, result_table
     from gfs.telemetry.tables import with_timestamps, write_table
 
     find_scheduler(scheduler)
-    with Outputs(*(path for path in (jobs, nodes, node_events, config) if path)) as outputs:
+    with Outputs(jobs, nodes, node_events, config) as outputs:
         outputs.plan(events, TABLES)
         outputs.plan(quota, TABLES)
         outputs.plan(json, JSON)
-        given = read_run_input(
-            jobs,
-            nodes,
-            node_events=node_events,
-            config=config,
-            settings=settings,
-            window=window,
-            skip_bad_rows=skip_bad_rows,
-        )
+        given = read_run_input(jobs, nodes, node_events, skip_bad_rows, config, settings, window)
         warn_of_idle_settings([scheduler], given.workload.nodes, given.parameters, given.named)
         with bars([scheduler], len(given.workload.tasks)) as running:
             result = run_simulation(

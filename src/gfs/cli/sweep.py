@@ -11,20 +11,18 @@ import typer
 
 from gfs.cli.command import CommandGroup
 from gfs.cli.console import note, say, show
-from gfs.cli.job_progress import end_with_workers, job_progress, result_folder
-from gfs.cli.options import RUN, Force, Json, ResultFolder, RunsAtOnce, file_option, option
+from gfs.cli.options import RUN, Force, Json, ResultFolder, RunsAtOnce, examples, file_option, option
 from gfs.cli.outputs import JSON, PAGES, STDOUT, Outputs
+from gfs.cli.progress import end_with_workers, job_progress, result_folder
 
 if TYPE_CHECKING:
     from gfs.batch.executors import Executor
 
-EPILOG = """Examples:
-
-gfs sweep sweep.toml --out results
-
-gfs sweep sweep.toml --out results --ray
-
-gfs sweep show results --html front.html"""
+EPILOG = examples(
+    "gfs sweep sweep.toml --out results",
+    "gfs sweep sweep.toml --out results --ray",
+    "gfs sweep show results --html front.html",
+)
 
 SHOWN = 40
 """Rows of the table, unless all are asked for."""
@@ -59,14 +57,13 @@ def run(
 ) -> None:
     """Simulate every combination of what a TOML file varies, or a random sample of them.
 
-    The file names a trace (a preset, or jobs and nodes), what varies (schedulers,
-    seeds, spot_scale, any parameter) and what is set for all. A run that fails is
-    reported and the rest goes on; a sweep that was stopped goes on where it was.
+    The file names a trace (a preset, or jobs and nodes), what varies (schedulers, seeds, spot_scale, any parameter) and
+    what is set for all. A run that fails is reported and the rest goes on; a sweep that was stopped goes on where it
+    was.
     """
-    from gfs.batch.cache import ResultCache
-    from gfs.batch.run_jobs import run_jobs
+    from gfs.batch.cache import ResultCache, run_jobs
     from gfs.sweeps.spec import read_sweep
-    from gfs.sweeps.table import results_table, write_results
+    from gfs.sweeps.table import TableRow, results_table, write_results
 
     end_with_workers()
     runs = read_sweep(file).runs()
@@ -82,7 +79,8 @@ def run(
             found = run_jobs(
                 runs, cache, executor, started, lambda job, error: errors.update({job: _error_text(error)})
             )
-        outputs.save(results, partial(write_results, results_table(runs, found, errors)))
+        rows = [TableRow(run, run.varied, found.get(run, {}), errors.get(run)) for run in runs]
+        outputs.save(results, partial(write_results, results_table(rows)))
     for job, words in errors.items():
         note(f"failed: {job.label}: {words}")
     say(f"{len(runs) - len(errors):,} runs done, {len(errors):,} failed. Next: gfs sweep show {out}")
@@ -125,11 +123,11 @@ def show_results(
         outputs.plan(plot, PAGES)
         outputs.plan(json, JSON)
         if json != STDOUT:
-            groups = [group for group in results.groups if group.best or every]
+            groups = [group for group in results.groups if group.front or every]
             show(sweep_table(results.varied, groups[: None if every else SHOWN]))
             count = len(results.scenarios)
             say(
-                f"{sum(g.best for g in results.groups)} of {len(results.groups)} settings are on the front"
+                f"{sum(g.front for g in results.groups)} of {len(results.groups)} settings are on the front"
                 + (f" of their scenario ({count} scenarios)" if count > 1 else "")
             )
             for what, why in results.failed:
@@ -138,20 +136,5 @@ def show_results(
             from gfs.sweeps.page import sweep_page
 
             outputs.save(plot, lambda path: sweep_page(results.varied, results.groups, path))
-        outputs.save_json(
-            json,
-            {
-                "varied": results.varied,
-                "groups": [
-                    {
-                        "settings": g.settings,
-                        "scenario": g.scenario,
-                        "seeds": g.seeds,
-                        "front": g.best,
-                        "means": g.means,
-                    }
-                    for g in results.groups
-                ],
-                "failed": [{"run": what, "error": why} for what, why in results.failed],
-            },
-        )
+        failed = [{"run": what, "error": why} for what, why in results.failed]
+        outputs.save_json(json, {"varied": results.varied, "groups": results.groups, "failed": failed})

@@ -7,16 +7,14 @@ from typing import TYPE_CHECKING
 import typer
 
 from gfs.cli.console import FAILED, note, say, show
-from gfs.cli.options import Jobs, Json, NodeEvents, Nodes, SkipBadRows
+from gfs.cli.options import Jobs, Json, NodeEvents, Nodes, SkipBadRows, examples
 from gfs.cli.outputs import JSON, STDOUT, Outputs
 from gfs.domain.errors import BadRows
 
 if TYPE_CHECKING:
     from gfs.domain.workload import Workload
 
-EPILOG = """Example:
-
-gfs trace check --jobs jobs.csv --nodes nodes.csv"""
+EPILOG = examples("gfs trace check --jobs jobs.csv --nodes nodes.csv")
 
 
 def check(
@@ -24,15 +22,15 @@ def check(
 ) -> None:
     """Check a trace: OK and what it holds, or every value that cannot be used, with its row and the reason.
 
-    Exit code 2 if there is one, unless --skip-bad-rows says that such rows may be
-    left out. Also prints span and load, with a warning where units look wrong.
+    Exit code 2 if there is one, unless --skip-bad-rows says that such rows may be left out. Also prints span and load,
+    with a warning where units look wrong.
     """
     from gfs.cli.trace_input import rows_text, workload_text
     from gfs.report.trace_tables import bad_rows_table
     from gfs.workloads import read_trace
     from gfs.workloads.plausibility import plausibility
 
-    with Outputs(*(path for path in (jobs, nodes, node_events) if path)) as outputs:
+    with Outputs(jobs, nodes, node_events) as outputs:
         outputs.plan(json, JSON)
         workload: Workload | None = None
         try:
@@ -46,8 +44,8 @@ def check(
                 show(bad_rows_table(bad))
                 say()
             if workload is not None and seen is not None:
-                said = f"OK without {rows_text(bad)}" if bad else "OK"
-                say(f"{said}: {workload_text(workload)}")
+                result = f"OK without {rows_text(bad)}" if bad else "OK"
+                say(f"{result}: {workload_text(workload)}")
                 say(seen.text())
                 for warning in seen.warnings:
                     say(f"warning: {warning}")

@@ -6,13 +6,11 @@ from pathlib import Path
 from typing import Annotated
 
 from gfs.cli.console import fail, say, show
-from gfs.cli.options import Force, Seed, file_option, option
+from gfs.cli.options import Force, Seed, examples, file_option, option
 from gfs.cli.outputs import make_folder
 from gfs.domain.errors import BadRows
 
-EPILOG = """Example:
-
-gfs trace convert --msr elasticflow/cluster05.csv --spot-share 0.3 --out msr"""
+EPILOG = examples("gfs trace convert --msr elasticflow/cluster05.csv --spot-share 0.3 --out msr")
 
 
 def convert(
@@ -36,9 +34,8 @@ def convert(
 ) -> None:
     """Turn Microsoft's trace (ElasticFlow format) into jobs.csv and nodes.csv.
 
-    The format knows neither spot tasks nor nodes. A hash of the seed and the job
-    decides whether it is spot, so other jobs do not matter. There are as many nodes
-    of 8 cards as --load asks for.
+    The format knows neither spot tasks nor nodes. A hash of the seed and the job decides whether it is spot, so other
+    jobs do not matter. There are as many nodes of 8 GPUs as --load asks for.
     """
     from gfs.cli.trace_input import rows_text, workload_text
     from gfs.files import record_ours

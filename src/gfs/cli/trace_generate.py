@@ -1,4 +1,4 @@
-"""`gfs trace generate`: make up a trace after published figures."""
+"""`gfs trace generate`: a synthetic trace after published figures."""
 
 from __future__ import annotations
 
@@ -8,21 +8,20 @@ from pathlib import Path
 from typing import Annotated
 
 from gfs.cli.console import say
-from gfs.cli.options import Force, Seed, file_option, option
+from gfs.cli.options import Force, Seed, examples, file_option, option
 from gfs.cli.outputs import make_folder
 from gfs.domain.errors import InputError
 
-EPILOG = """Examples:
-
-gfs trace generate --preset demo --out my-trace
-
-gfs trace generate --preset paper --nodes 50 --days 14 --out small-paper"""
+EPILOG = examples(
+    "gfs trace generate --preset demo --out my-trace",
+    "gfs trace generate --preset paper --nodes 50 --days 14 --out small-paper",
+)
 
 
 def generate(
     preset: Annotated[str, option("--preset", "demo, paper, production or fleet.", metavar="NAME")],
     out: Annotated[Path, file_option("--out", "Folder for jobs.csv and nodes.csv; made if need be.", metavar="DIR")],
-    nodes: Annotated[int | None, option("--nodes", "Nodes; the load per card stays the same.", metavar="N")] = None,
+    nodes: Annotated[int | None, option("--nodes", "Nodes; the load per GPU stays the same.", metavar="N")] = None,
     days: Annotated[float | None, option("--days", "Days; the load stays the same.", metavar="D")] = None,
     spot_scale: Annotated[
         float, option("--spot-scale", "Spot work, as a multiple of the preset's own.", metavar="X")
@@ -41,12 +40,12 @@ def generate(
     ] = None,
     force: Force = False,
 ) -> None:
-    """Make up a trace with the statistics of published ones.
+    """Generate a synthetic trace with the statistics of published ones.
 
     demo: a small, busy cluster for a week.
     paper: the cluster the paper simulates, 287 nodes, 91 days.
-    production: six pools of GPUs, more than 10,000 cards, 28 days.
-    fleet: four pools, 100,000 cards, 28 days, two million tasks.
+    production: six pools, more than 10,000 GPUs, 28 days.
+    fleet: four pools, 100,000 GPUs, 28 days, two million tasks.
     """
     from gfs.cli.trace_input import workload_text
     from gfs.files import record_ours

@@ -15,7 +15,7 @@ from gfs.domain.errors import BadRow, InputError
 if TYPE_CHECKING:
     from gfs.assembly.parameters import Parameters
     from gfs.assembly.result import Window
-    from gfs.batch.traces import TraceFiles
+    from gfs.batch.simulation import TraceFiles
     from gfs.domain.workload import Workload
 
 
@@ -33,12 +33,11 @@ class RunInput:
 def read_run_input(
     jobs: Path,
     nodes: Path,
-    *,
     node_events: Path | None,
+    skip_bad_rows: bool,
     config: Path | None,
     settings: Sequence[str] | None,
     window: str | None,
-    skip_bad_rows: bool,
 ) -> RunInput:
     """Check the options, then read and check the trace."""
     from gfs.api import parse_window
@@ -47,7 +46,7 @@ def read_run_input(
 
     parameters, named = Parameters.given(config, parse_settings(settings or ()))
     span = parse_window(window)
-    workload, day = _read(jobs, nodes, node_events, skip_bad_rows, parameters)
+    workload, day = read_dated(jobs, nodes, node_events, skip_bad_rows, parameters)
     if day is not None:
         parameters = _dated(parameters, day)
     check_run_length(workload, parameters.tick)
@@ -67,10 +66,10 @@ def read_workload(
     """Read a trace and remark on rows that were left out."""
     from gfs.assembly.parameters import Parameters
 
-    return _read(jobs, nodes, node_events, skip_bad_rows, parameters or Parameters())[0]
+    return read_dated(jobs, nodes, node_events, skip_bad_rows, parameters or Parameters())[0]
 
 
-def _read(
+def read_dated(
     jobs: Path, nodes: Path, node_events: Path | None, skip_bad_rows: bool, given: Parameters
 ) -> tuple[Workload, date | None]:
     """The trace, and the day that its second 0 begins if it has timestamps."""
@@ -101,7 +100,7 @@ def _dated(parameters: Parameters, day: date) -> Parameters:
 def own_trace(jobs: Path | None, nodes: Path | None) -> TraceFiles | None:
     """A trace of the user's own for many runs, if there is one. Errors in it show now, not in their midst."""
     from gfs.assembly.parameters import Parameters
-    from gfs.batch.traces import TraceFiles
+    from gfs.batch.simulation import TraceFiles
     from gfs.workloads.plausibility import check_run_length
 
     if jobs is None and nodes is None:

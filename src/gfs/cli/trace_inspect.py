@@ -6,15 +6,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from gfs.cli.console import note, say, show
-from gfs.cli.options import RESULTS, Jobs, Json, Nodes, SkipBadRows, file_option
+from gfs.cli.options import RESULTS, Jobs, Json, Nodes, SkipBadRows, examples, file_option
 from gfs.cli.outputs import JSON, PAGES, STDOUT, Outputs, plain
 
 if TYPE_CHECKING:
     from gfs.workloads.inspection import Inspection
 
-EPILOG = """Example:
-
-gfs trace inspect --jobs jobs.csv --nodes nodes.csv --html trace.html"""
+EPILOG = examples("gfs trace inspect --jobs jobs.csv --nodes nodes.csv --html trace.html")
 
 
 def inspect(
@@ -26,10 +24,10 @@ def inspect(
 ) -> None:
     """Show what a trace asks for: requests, running times, demand of organizations, load against capacity.
 
-    Tables in the terminal, and a page with plots: trace.html in the current folder
-    unless --html names another.
+    Tables in the terminal, and a page with plots: trace.html in the current folder unless --html names another.
     """
-    from gfs.cli.trace_input import read_workload, workload_text
+    from gfs.assembly.parameters import Parameters
+    from gfs.cli.trace_input import read_dated, workload_text
     from gfs.report.inspection_page import inspection_page
     from gfs.report.trace_tables import inspection_tables
     from gfs.workloads.inspection import inspect as look_at
@@ -37,9 +35,9 @@ def inspect(
     with Outputs(jobs, nodes) as outputs:
         outputs.plan(html, PAGES)
         outputs.plan(json, JSON)
-        workload = read_workload(jobs, nodes, skip_bad_rows=skip_bad_rows)
+        workload, day = read_dated(jobs, nodes, None, skip_bad_rows, Parameters())
         seen = look_at(workload)
-        outputs.save(html, lambda path: inspection_page(seen, path))
+        outputs.save(html, lambda path: inspection_page(seen, path, day))
         outputs.save_json(json, _document(seen))
         if json != STDOUT:
             say(f"{workload.name}: {workload_text(workload)}")

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import Enum
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias, get_args
 
 from msgspec import Struct
 
@@ -97,7 +97,7 @@ class Adopted(Struct, frozen=True, eq=False, gc=False):
 
 
 class Trained(Struct, frozen=True, eq=False, gc=False):
-    """A forecaster's fit is done (`ports.Training`): the fitted model of a pool is handed back."""
+    """A forecaster's fit is done (`ports.FitRequest`): the fitted model of a pool is handed back."""
 
     gpu_model: str
     model: Any
@@ -121,10 +121,10 @@ class Wake(Struct, frozen=True, eq=False, gc=False):
 
 
 Event: TypeAlias = (
-    Finished
+    EvictionDone
+    | Finished
     | Lost
     | StartFailed
-    | EvictionDone
     | Cancelled
     | NodesChanged
     | Adopted
@@ -133,25 +133,9 @@ Event: TypeAlias = (
     | Submitted
     | Wake
 )
+"""In the order in which the events of one instant are taken."""
 
-_ORDER: dict[type, int] = {
-    kind: rank
-    for rank, kind in enumerate(
-        (
-            EvictionDone,
-            Finished,
-            Lost,
-            StartFailed,
-            Cancelled,
-            NodesChanged,
-            Adopted,
-            Trained,
-            Tick,
-            Submitted,
-            Wake,
-        )
-    )
-}
+_ORDER: dict[type, int] = {kind: rank for rank, kind in enumerate(get_args(Event))}
 
 
 def in_order(events: Sequence[Event]) -> list[Event]:

@@ -69,7 +69,8 @@ class NodeIndex:
 
     def __init__(self, pool: Pool, *, views: int = 1, fullest_first: bool = True) -> None:
         """`fullest_first`: a bucket with fewer idle cards ranks before every one with more, in all views."""
-        nodes, largest = pool.nodes, pool.sizes[-1]
+        nodes = pool.nodes
+        self._largest = largest = pool.sizes[-1]
         self._pool = pool
         self._nodes = nodes
         self._fullest_first = fullest_first
@@ -153,7 +154,7 @@ class NodeIndex:
         bucket_of[i] = bucket
         bucket.count = count = bucket.count + 1
         if bucket is not self._nowhere:
-            heap = bucket.heap
+            heap = bucket.heap  # as `LazyHeap.push`, and in `choose` as `first`, without the call
             heappush(heap, i)
             if not bucket.listed:
                 self._list(bucket)
@@ -167,7 +168,7 @@ class NodeIndex:
             return self.best_for_share(task.share, view)
         if not self._fullest_first:
             return self.best(cards, view)
-        if cards >= len(self._levels):
+        if cards > self._largest:
             return None
         for level in self._levels_from[view][cards]:
             for _, _, bucket in level:

@@ -44,11 +44,7 @@ def _held(node: Node) -> tuple[object, ...]:
 
 def _moved(run: Run, copies: dict[Node, Node]) -> Run:
     return Run(
-        run.task,
-        run.number,
-        [(copies[node], mask, cards) for node, mask, cards in run.places],
-        run.start,
-        run.start,
+        run.task, run.number, [(copies[node], mask, cards) for node, mask, cards in run.places], run.start, run.start
     )
 
 

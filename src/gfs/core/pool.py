@@ -47,68 +47,45 @@ class Pool:
         pool.rebuild([Node(spec) for spec in specs], ())
         return pool
 
-    def rebuild(self, nodes: list[Node], runs: Iterable[Run]) -> None:
-        """Start over with these nodes, on which these runs hold their cards. Listeners are not told."""
+    def rebuild(self, nodes: list[Node], runs: Sequence[Run]) -> None:
+        """Start over with these nodes, on which these runs hold their cards. Nobody may listen yet.
+
+        A node that holds more than it has is closed, as cordoned and failed ones are.
+        """
         self.nodes = nodes
         self.sizes = sorted({node.spec.gpus for node in nodes}) or [1]
         """The different numbers of cards that nodes have."""
-        rank = {size: i for i, size in enumerate(self.sizes)}
-        for position, node in enumerate(nodes):
-            node.index, node.size_rank = position, rank[node.spec.gpus]
-            node.clear()
-        self.spot_in_use.clear()
-        self.divided: set[Node] = set()
-        """Nodes with divided cards."""
-        largest = self.sizes[-1]
-        self.idle_levels = [0] * (largest + 1)
+        overfull = {node for run in runs for node, mask, _ in run.places if mask >> node.spec.gpus}
+        self.idle_levels = [0] * (self.sizes[-1] + 1)
         """How many nodes have k wholly idle cards."""
-        self.hp_free_levels = [0] * (largest + 1)
+        self.hp_free_levels = [0] * (self.sizes[-1] + 1)
         """How many nodes have k cards without an HP pod."""
-        for run in runs:
-            self._settle(run)
-        for node in nodes:
-            if node.cordoned or node.failed or node.hp_free < 0 or node.idle < 0 or node.short:
-                self.divided.discard(node)
+        for position, node in enumerate(nodes):
+            node.index, node.size_rank = position, self.sizes.index(node.spec.gpus)
+            node.clear()
+            if node.cordoned or node.failed or node in overfull:
                 node.close()
             self.idle_levels[node.idle] += 1
             self.hp_free_levels[node.hp_free] += 1
+        self.spot_in_use.clear()
+        self.divided: set[Node] = set()
+        """Nodes with divided cards."""
+        for run in runs:
+            for place in run.places:
+                self.hold(place, run.task)
+            if run.task.is_spot:
+                self._enter_spot(run)
+        for node in nodes:
+            if node.short and not node.closed:
+                self.divided.discard(node)
+                self._move_idle(node, -node.idle)
+                self._move_hp_free(node, -node.hp_free)
+                node.close()
+        self._changed.clear()
         self.capacity = sum(node.total for node in nodes if not node.closed)
         """Cards on nodes that take pods."""
         self._counted: Room | None = None
         """Made when a task that asks for more than cards is counted for the first time."""
-
-    def _settle(self, run: Run) -> None:
-        """Note what a run holds, while the counts of the pool are not made yet."""
-        task = run.task
-        spot, share = task.priority, task.share
-        for node, mask, cards in run.places:
-            if cards:
-                node.free &= ~mask
-                node.idle -= cards
-                if spot:
-                    node.spot_cards += cards
-                else:
-                    node.hp_free -= cards
-            else:
-                self._settle_share(node, mask, share, spot)
-        if spot:
-            self._enter_spot(run)
-
-    def _settle_share(self, node: Node, mask: int, share: int, priority: Priority) -> None:
-        card = mask.bit_length() - 1
-        used = node.shares.get(card)
-        if used is None:
-            used = node.shares[card] = [0, 0]
-            self.divided.add(node)
-            node.free &= ~mask
-            node.idle -= 1
-        if used[priority] == 0:
-            if priority is Priority.SPOT:
-                node.spot_cards += 1
-            else:
-                node.hp_free -= 1
-        used[priority] += share
-        node.refresh_rooms()
 
     # -- more than cards ---------------------------------------------------------------------------
 
@@ -164,21 +141,22 @@ class Pool:
         """Wholly idle cards."""
         return sum(level * count for level, count in enumerate(self.idle_levels))
 
-    def slots(self, task: Task) -> int:
-        """How many pods of the task find room now."""
-        return self.card_slots(task) if self.plain(task) else self._room.pods(task)
+    def slots(self, task: Task, *, without_spot: bool = False) -> int:
+        """How many pods of the task find room now (if every spot task went)."""
+        if self.plain(task):
+            return self.card_slots(task, without_spot=without_spot)
+        return self._room.pods(task, without_spot=without_spot)
 
-    def slots_without_spot(self, task: Task) -> int:
-        """How many pods of the task HP could place if every spot task went."""
-        return self.hp_card_slots(task) if self.plain(task) else self._room.pods(task, without_spot=True)
-
-    def card_slots(self, task: Task) -> int:
-        """How many pods of the task find cards now, whatever else they ask for."""
-        return self.idle_slots(task.cards) if task.cards else self.idle_share_slots(task.share)
-
-    def hp_card_slots(self, task: Task) -> int:
-        """How many would if every spot task went."""
-        return self.hp_slots(task.cards) if task.cards else self.hp_share_slots(task.share)
+    def card_slots(self, task: Task, *, without_spot: bool = False) -> int:
+        """How many pods of the task find cards now (if every spot task went), whatever else they ask for."""
+        if task.cards:
+            return self.hp_slots(task.cards) if without_spot else self.idle_slots(task.cards)
+        shares = [used for node in self.divided for used in node.shares.values()]
+        if without_spot:
+            whole, parts = self.hp_slots(1), [MICRO - hp for hp, _ in shares if hp]
+        else:
+            whole, parts = self.idle, [MICRO - hp - spot for hp, spot in shares]
+        return whole * (MICRO // task.share) + sum(part // task.share for part in parts)
 
     def idle_slots(self, cards: int) -> int:
         """How many pods of `cards` whole cards fit on idle cards."""
@@ -187,17 +165,6 @@ class Pool:
     def hp_slots(self, cards: int) -> int:
         """How many pods of `cards` whole cards HP could place if every spot task went."""
         return sum(count * (level // cards) for level, count in enumerate(self.hp_free_levels) if count)
-
-    def idle_share_slots(self, share: int) -> int:
-        """How many pods of `share` micro-cards fit on idle cards and in the free parts of divided ones."""
-        parts = (MICRO - hp - spot for node in self.divided for hp, spot in node.shares.values())
-        return self.idle * (MICRO // share) + sum(part // share for part in parts)
-
-    def hp_share_slots(self, share: int) -> int:
-        """How many pods of `share` micro-cards HP could place if every spot task went."""
-        whole = sum(count * level for level, count in enumerate(self.hp_free_levels))
-        parts = (MICRO - hp for node in self.divided for hp, _ in node.shares.values() if hp)
-        return whole * (MICRO // share) + sum(part // share for part in parts)
 
     def hp_candidates(self, cards: int) -> int:
         """How many nodes could hold one pod of `cards` whole cards if every spot task went."""

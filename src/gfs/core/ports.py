@@ -32,22 +32,18 @@ class Queue(Protocol):
 
     def push(self, task: Task) -> None:
         """Add a task."""
-        ...
 
     def remove(self, task: Task) -> None:
         """Take a task out that waits no longer."""
-        ...
 
     def arrive(self, tasks: Sequence[Task], attempt: Attempt) -> None:
         """Newcomers, by index, and nothing has changed for those who wait: try or queue them, in order."""
-        ...
 
     def scan(self, attempt: Attempt, pod_limit: float, task_limit: TaskLimit) -> None:
         """Offer the waiting tasks in order; those that start leave the queue.
 
         No pod of more than `pod_limit` GPUs can start now, and no task of more than `task_limit` says.
         """
-        ...
 
 
 @runtime_checkable
@@ -56,7 +52,6 @@ class StrictOrder(Protocol):
 
     def head(self) -> Task:
         """Whoever is served next."""
-        ...
 
 
 # -- placers -------------------------------------------------------------------------------------------------
@@ -67,7 +62,6 @@ class Placer(Protocol):
 
     def choose(self, task: Task) -> Node | None:
         """The node for one more pod of the task, or None."""
-        ...
 
 
 @runtime_checkable
@@ -84,7 +78,6 @@ class Ranks(Protocol):
 
     def ranked(self, task: Task) -> Iterator[Node]:
         """The nodes with cards for one more pod of the task, best first."""
-        ...
 
 
 @runtime_checkable
@@ -93,7 +86,6 @@ class Compares(Protocol):
 
     def best_of(self, task: Task, nodes: Iterable[Node]) -> Node | None:
         """The best of these nodes, which all have room for one more pod; None if it refuses them."""
-        ...
 
 
 @runtime_checkable
@@ -105,7 +97,6 @@ class Refuses(Protocol):
 
         Nothing for why: the circuit breaker keeps them closed after recent evictions.
         """
-        ...
 
 
 @runtime_checkable
@@ -114,7 +105,6 @@ class Reopens(Protocol):
 
     def reopened(self) -> bool:
         """Whether a node has become available since the last time it was asked."""
-        ...
 
 
 # -- preemptors ----------------------------------------------------------------------------------------------
@@ -135,7 +125,6 @@ class Preemptor(Protocol):
 
     def choose(self, task: Task, now: float) -> Victims | None:
         """The node and victims for one more pod of an HP task, or None if no eviction helps."""
-        ...
 
 
 @runtime_checkable
@@ -144,7 +133,6 @@ class WholeGangs(Protocol):
 
     def choose_gang(self, task: Task, pods: int, now: float) -> Victims | None:
         """Victims that make room for so many pods at once, or None: then pod by pod."""
-        ...
 
 
 # -- quotas --------------------------------------------------------------------------------------------------
@@ -179,22 +167,18 @@ class Quota(Protocol):
 
     def limit(self, guarantee_hours: float) -> float:
         """Q_H: GPUs that spot tasks with at least this guarantee may hold together."""
-        ...
 
     def tick(self, now: float) -> None:
         """The regular moment to think again."""
-        ...
 
     def rows(self) -> Sequence[QuotaRow]:
         """The quota and what led to it, one row per guarantee."""
-        ...
 
     def why(self, guarantee_hours: float) -> str:
         """What led to it, in a few words to follow the number; nothing if the number says it all."""
-        ...
 
 
-class Training(NamedTuple):
+class FitRequest(NamedTuple):
     """A forecaster's fit as a unit of work: the driver runs it when and where it likes. It can be pickled."""
 
     gpu_model: str
@@ -204,13 +188,13 @@ class Training(NamedTuple):
     asked_at: float
 
 
-Train = Callable[[Training], Any]
+Train = Callable[[FitRequest], Any]
 """The driver's side: give the model at once (a simulation), or None now and a `Trained` event later."""
 
 
-def train_at_once(training: Training) -> Any:
+def train_at_once(request: FitRequest) -> Any:
     """Run the work here and now: what a simulation does."""
-    return training.fit()
+    return request.fit()
 
 
 @runtime_checkable
@@ -219,7 +203,6 @@ class Learns(Protocol):
 
     def trained(self, model: Any, asked_at: float) -> None:
         """The fit that was asked for at `asked_at` is done."""
-        ...
 
 
 # -- policies ------------------------------------------------------------------------------------------------
@@ -242,7 +225,6 @@ class Solves(Protocol):
     @property
     def solver(self) -> SolverFigures:
         """How that went."""
-        ...
 
 
 class Policy(Protocol):
@@ -252,11 +234,9 @@ class Policy(Protocol):
 
     def decide(self, arrived: Sequence[Task], freed: bool, now: float) -> Plan:
         """One pass, made when a task has come or waits. `freed`: more than the arrivals may have a chance."""
-        ...
 
     def explain(self, task: Task) -> Reason:
         """Why a task that waits does so now."""
-        ...
 
 
 Build = Callable[[PoolState], Policy]

@@ -13,7 +13,6 @@ class Reason(Protocol):
 
     def text(self) -> str:
         """The reason in one line of plain text."""
-        ...
 
 
 class NoRoom(NamedTuple):

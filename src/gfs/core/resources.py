@@ -86,11 +86,6 @@ class ResourcePool(Pool):
         for place in places:
             _take(place[0], task, -_pods(place, task))
 
-    def _settle(self, run: Run) -> None:
-        super()._settle(run)
-        for place in run.places:
-            _take(place[0], run.task, _pods(place, run.task))
-
 
 def _pods(place: Place, task: Task) -> int:
     return place[2] // task.cards if task.cards else 1

@@ -4,10 +4,20 @@ from __future__ import annotations
 
 from gfs.batch.job import Job, JobResults
 from gfs.experiments.comparison import points, runs, seconds
-from gfs.experiments.experiment import NO_SPOT, Experiment, Finding, Section, Setup, paper, without_spot
-from gfs.experiments.seeds import Mean, metric, text_of
+from gfs.experiments.experiment import (
+    NO_SPOT,
+    Experiment,
+    Finding,
+    Mean,
+    Section,
+    Setup,
+    metric,
+    paper,
+    text_of,
+    without_spot,
+)
 from gfs.report.columns import amount
-from gfs.report.page import DataTable
+from gfs.report.table import DataTable
 
 VARIANTS = {
     "gfs": "whole",
@@ -25,12 +35,12 @@ SHOWS = (
 
 
 def jobs(setup: Setup) -> list[Job]:
-    """A run a variant and seed."""
+    """A run per variant and seed."""
     return [run for name in VARIANTS for run in runs(setup, name, setup.medium)]
 
 
 def section(setup: Setup, results: JobResults) -> Section:
-    """A row a variant beside the paper's, and whether leaving the part out makes it worse."""
+    """A row per variant beside the paper's, and whether leaving the part out makes it worse."""
     if without_spot(results[runs(setup, "gfs", setup.medium)[0]]):
         return Section(SHOWS, missing=[NO_SPOT])
     theirs = paper()["ablations"]

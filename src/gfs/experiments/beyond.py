@@ -5,17 +5,29 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import plotly.graph_objects as go
 
 from gfs.batch.job import Job, JobResult, JobResults
 from gfs.experiments.comparison import OURS, SCHEDULERS, points, runs, seconds
-from gfs.experiments.experiment import NO_SPOT, Experiment, Finding, Section, Setup, paper, without_spot
+from gfs.experiments.experiment import (
+    NO_SPOT,
+    Experiment,
+    Finding,
+    Mean,
+    Section,
+    Setup,
+    mean_of,
+    metric,
+    paper,
+    text_of,
+    without_spot,
+)
 from gfs.experiments.jobs import Simulation
-from gfs.experiments.seeds import Mean, mean_of, metric, text_of
 from gfs.experiments.victim_gap import GapSample
 from gfs.report.columns import NOTHING, amount
-from gfs.report.figures import go, zero_based
-from gfs.report.page import Block, Chart, DataTable, Paragraph
-from gfs.report.palette import CAPACITY, HP, SPOT, faded
+from gfs.report.figures import CAPACITY, HP, SPOT, faded, zero_based
+from gfs.report.page import Block, Chart, Paragraph
+from gfs.report.table import DataTable
 
 PLUS = "gfs-plus"
 COMPARED = (PLUS, OURS, *(name for name in SCHEDULERS if name != OURS))
@@ -59,7 +71,7 @@ def jobs(setup: Setup) -> list[Job]:
 
 
 def section(setup: Setup, results: JobResults) -> Section:
-    """Tables a load, the quota over time, the gap and the time a decision takes."""
+    """A table per load, the quota over time, the gap and the time a decision takes."""
     if without_spot(results[runs(setup, PLUS, setup.medium)[0]]):
         return Section(SHOWS, missing=[NO_SPOT])
     blocks: list[Block] = []
@@ -99,8 +111,8 @@ def _table(load: str, mine: dict[str, list[JobResult]]) -> DataTable:
                 mean_of(reserved).text(amount) if name == PLUS else NOTHING,
             ]
         )
-    header = ["scheduler", "spot JQT [s]", "evicted [%]", "wasted [GPU-h]", "runs that kept their hours [%]"]
-    header += ["periods broken [%]", "HP JQT [s]", "longest HP wait [s]", "kept for the starving [GPU-h]"]
+    header = ["scheduler", "spot JQT [s]", "evicted [%]", "wasted [GPU-h]", "guarantee hit rate [%]"]
+    header += ["periods broken [%]", "HP JQT [s]", "longest HP wait [s]", "reserved for starving tasks [GPU-h]"]
     return DataTable(header, rows, note=f"Spot load {load}. Of the guarantee periods 10% may be broken (p = 0.9).")
 
 

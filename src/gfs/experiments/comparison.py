@@ -6,14 +6,15 @@ from collections.abc import Callable
 from itertools import combinations
 from typing import NamedTuple
 
+import plotly.graph_objects as go
+
 from gfs.batch.job import Job, JobResults
-from gfs.experiments.experiment import Experiment, Finding, Section, Setup, paper
+from gfs.experiments.experiment import Experiment, Finding, Mean, Section, Setup, metric, paper, text_of
 from gfs.experiments.jobs import Simulation
-from gfs.experiments.seeds import Mean, metric, text_of
 from gfs.report.columns import NOTHING, percent, short_seconds
-from gfs.report.figures import go, wait_against_evictions
-from gfs.report.page import Block, Chart, DataTable
-from gfs.report.palette import scheduler_colours
+from gfs.report.figures import scheduler_colours, wait_against_evictions
+from gfs.report.page import Block, Chart
+from gfs.report.table import DataTable
 
 SCHEDULERS = ("yarn-cs", "chronus", "lyra", "fgd", "gfs")
 OURS = "gfs"
@@ -66,7 +67,7 @@ def jobs(setup: Setup) -> list[Job]:
 
 
 def section(setup: Setup, results: JobResults) -> Section:
-    """A table and a picture a load, and where the order differs from the paper's."""
+    """A table and a chart per load, and where the order differs from the paper's."""
     blocks: list[Block] = []
     findings: list[Finding] = []
     for load in setup.loads:
@@ -114,7 +115,7 @@ def _table(setup: Setup, load: str, means: dict[str, dict[str, Mean | None]]) ->
         found = [(m[q.key].value, i) for i, m in enumerate(means.values()) if m[q.key] is not None]  # type: ignore[union-attr]
         best.add((min(found)[1], 1 + column * (1 + beside)))
     title = f"Spot load {load}." if beside else ""
-    return DataTable(header, rows, frozenset(best), note=f"{title} Marked: best of its column here.")
+    return DataTable(header, rows, frozenset(best), note=title)
 
 
 def _as_mean(value: float | None) -> Mean | None:

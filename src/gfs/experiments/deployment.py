@@ -6,18 +6,20 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any, NamedTuple
 
+import plotly.graph_objects as go
+
 from gfs.assembly.parameters import Parameters
 from gfs.assembly.schedulers import least_quota_share
 from gfs.batch.job import Job, JobResult, JobResults
-from gfs.batch.traces import Trace, load
+from gfs.batch.simulation import Trace, load
 from gfs.experiments.experiment import Experiment, Finding, Section, Setup, paper
 from gfs.experiments.jobs import Simulation
 from gfs.experiments.views import WEEK
 from gfs.report.columns import NOTHING, amount, percent, short_seconds
-from gfs.report.figures import bars, go, up_to
-from gfs.report.page import Block, Chart, DataTable
-from gfs.report.palette import scheduler_colours
-from gfs.telemetry.metrics_prices import HOURS_PER_MONTH, default_prices, price_of, prices_text
+from gfs.report.figures import bars, scheduler_colours, up_to
+from gfs.report.page import Block, Chart
+from gfs.report.table import DataTable
+from gfs.telemetry.prices import HOURS_PER_MONTH, default_prices, price_of, prices_text
 
 BEFORE, AFTER = "static", "gfs"
 ENOUGH = 0.5

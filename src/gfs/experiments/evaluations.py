@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 
 from gfs.batch.job import JobResult
-from gfs.batch.traces import Trace, load
+from gfs.batch.simulation import Trace, load
 from gfs.domain.errors import InputError
 from gfs.forecasting.evaluation import SPLIT, Rolled, origins_of_test, roll
 from gfs.forecasting.forecast import Estimator
@@ -152,7 +152,7 @@ def _band(rolled: Rolled) -> dict[str, Any]:
     def last(values: Any) -> list[float | None]:
         """A gap where nothing was known of the series yet."""
         week = np.round(values[0, -WEEK_HOURS:, -1], 2).tolist()
-        return [value if told else None for value, told in zip(week, known, strict=True)]
+        return [value if seen else None for value, seen in zip(week, known, strict=True)]
 
     return {
         "hour": rolled.start + rolled.actual.shape[1] - len(known) + HORIZON - 1,

@@ -11,18 +11,18 @@ from datetime import date
 from typing import Any, NamedTuple
 
 import numpy as np
+import plotly.graph_objects as go
 
 from gfs.batch.job import Job, JobResult, JobResults
 from gfs.experiments.evaluations import BANDS, EXTRA, NETWORKS, PAPERS, DemandFile, Evaluation, Source, demand_of
 from gfs.experiments.experiment import Experiment, Finding, Section, Setup, paper
 from gfs.forecasting.evaluation import Scores
 from gfs.forecasting.history import WEEK_HOURS
-from gfs.report.figures import band_lines, go, line, missed
+from gfs.report.figures import HP, band_lines, forecaster_colours, line, missed
 from gfs.report.hours import Clock
-from gfs.report.page import Block, Chart, DataTable, Paragraph
-from gfs.report.palette import HP, forecaster_colours
+from gfs.report.page import Block, Chart, Paragraph
 from gfs.report.score_columns import BOUNDS, ERRORS
-from gfs.report.table import Column, Unit, table_of
+from gfs.report.table import Column, DataTable, Unit, table_of
 
 PLAIN = ("weekly-peak", "persistence", "orgquantile")
 """What the paper's seven are shown with."""
@@ -45,7 +45,7 @@ def _evaluations(setup: Setup) -> dict[str, Evaluation]:
 
 
 def jobs(setup: Setup) -> list[Job]:
-    """One a forecaster; a file of demand that is no good is refused here, before anything is computed."""
+    """One per forecaster; a file of demand that cannot be used is refused here, before anything is computed."""
     if setup.series:
         demand_of(DemandFile.of(setup.series))
     return list(_evaluations(setup).values())
@@ -116,7 +116,7 @@ def _table(scores: Mapping[str, Scores]) -> DataTable:
     columns = [_titled(column) for column in COLUMNS]
     table = table_of(["forecaster"], ([name] for name in scores), columns, scores.values())
     note = (
-        "Marked: best of its column. weekly-peak says the highest demand of the last week, persistence the last"
+        "weekly-peak says the highest demand of the last week, persistence the last"
         f" one; orgquantile is ours.{budget} {meanings}"
     )
     return replace(table, note=note)

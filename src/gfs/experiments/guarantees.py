@@ -4,10 +4,20 @@ from __future__ import annotations
 
 from gfs.batch.job import Job, JobResults
 from gfs.experiments.comparison import points, seconds
-from gfs.experiments.experiment import NO_SPOT, Experiment, Finding, Section, Setup, paper, without_spot
+from gfs.experiments.experiment import (
+    NO_SPOT,
+    Experiment,
+    Finding,
+    Mean,
+    Section,
+    Setup,
+    metric,
+    paper,
+    text_of,
+    without_spot,
+)
 from gfs.experiments.jobs import Simulation
-from gfs.experiments.seeds import Mean, metric, text_of
-from gfs.report.page import DataTable
+from gfs.report.table import DataTable
 
 HOURS = (1, 2, 4)
 SHOWS = (
@@ -22,7 +32,7 @@ def _runs(setup: Setup, hours: int) -> list[Simulation]:
 
 
 def jobs(setup: Setup) -> list[Job]:
-    """A run a length and seed."""
+    """A run per length and seed."""
     return [run for hours in HOURS for run in _runs(setup, hours)]
 
 
@@ -50,7 +60,7 @@ def section(setup: Setup, results: JobResults) -> Section:
         row += [f"{theirs['evicted'][i]:.2f}"] if beside else []
         rows.append([*row, text_of(broken, points), text_of(kept, points)])
     header = ["guarantee", "spot JQT [s]", *["paper"] * beside, "evicted [%]", *["paper"] * beside]
-    header += ["periods broken [%]", "runs that kept their hours [%]"]
+    header += ["periods broken [%]", "guarantee hit rate [%]"]
     return Section(SHOWS, [DataTable(header, rows)], _findings(waits, rates) if beside else ())
 
 

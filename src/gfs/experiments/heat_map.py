@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import plotly.graph_objects as go
 
 from gfs.batch.job import Job, JobResults
 from gfs.experiments.deployment import BEFORE, whole_cluster
 from gfs.experiments.experiment import Experiment, Finding, Section, Setup, paper
 from gfs.report.columns import amount
-from gfs.report.figures import go, node_heat_map
+from gfs.report.figures import node_heat_map
 from gfs.report.page import Chart
 
 
@@ -20,7 +21,7 @@ def jobs(setup: Setup) -> list[Job]:
 
 
 def section(setup: Setup, results: JobResults) -> Section:
-    """A picture a pool."""
+    """A heat map per pool."""
     view = results[jobs(setup)[0]]["views"]["heat"]
     pools, hours = view["pools"], len(view["pools"][0]["hourly"]) if view["pools"] else 0
     shows = (

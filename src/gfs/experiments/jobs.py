@@ -7,10 +7,9 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from gfs.batch.cache import ResultCache
+from gfs.batch.cache import Progress, ResultCache, run_jobs
 from gfs.batch.executors import on_this_machine
 from gfs.batch.job import Job, JobResult
-from gfs.batch.run_jobs import Progress, run_jobs
 from gfs.batch.simulation import SimulationJob
 from gfs.experiments.views import VIEWS
 

@@ -18,7 +18,8 @@ from gfs.experiments.heat_map import HEAT_MAP
 from gfs.experiments.jobs import Simulation
 from gfs.experiments.statistics import STATISTICS
 from gfs.report.columns import amount, percent, short_seconds
-from gfs.report.page import Block, DataTable, PageSection, Paragraph, build_page
+from gfs.report.page import Block, PageSection, Paragraph, build_page
+from gfs.report.table import DataTable
 from gfs.version import __version__
 
 EXPERIMENTS: dict[str, Experiment] = {

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
+import plotly.graph_objects as go
 
 from gfs.batch.job import Job, JobResult, JobResults
 from gfs.domain.task import Priority
@@ -15,10 +16,10 @@ from gfs.experiments.jobs import Simulation
 from gfs.experiments.trace_statistics import ORGANIZATIONS, TraceStatistics, restored
 from gfs.experiments.views import WEEK
 from gfs.report.columns import NOTHING, amount, percent, short_seconds
-from gfs.report.figures import go, hours_of_day, sizes_layout, zero_based
+from gfs.report.figures import SERIES, SPOT, hours_of_day, sizes_layout, zero_based
 from gfs.report.inspection_page import NAMES, demand_chart, requests_chart, running_by_size_chart, size_points
-from gfs.report.page import Block, Chart, DataTable
-from gfs.report.palette import SERIES, SPOT
+from gfs.report.page import Block, Chart
+from gfs.report.table import DataTable
 
 WEEKS = 4
 WEEK_COLOURS = (SERIES[0], SERIES[2], SERIES[4], SERIES[6])
@@ -187,16 +188,16 @@ def _eviction_chart(evictions: Evictions) -> Chart:
 def _findings(trace: JobResult, run: JobResult, evictions: Evictions) -> list[Finding]:
     """The paper's three observations, in its order."""
     return [
-        *_request_verdicts(trace),
+        *_request_findings(trace),
         _running_finding(trace),
-        *_wait_verdicts(run),
+        *_wait_findings(run),
         _use_finding(run),
-        *_demand_verdicts(trace),
-        *_eviction_verdicts(trace, evictions),
+        *_demand_findings(trace),
+        *_eviction_findings(trace, evictions),
     ]
 
 
-def _request_verdicts(trace: JobResult) -> list[Finding]:
+def _request_findings(trace: JobResult) -> list[Finding]:
     theirs = paper()["statistics"]
     whole, eight = 100 * trace["whole_card_pods"], 100 * trace["eight_card_pods"]
     return [
@@ -228,7 +229,7 @@ def _within_twice(mine: float, theirs: float) -> bool:
     return theirs / 2 <= mine <= 2 * theirs
 
 
-def _wait_verdicts(run: JobResult) -> list[Finding]:
+def _wait_findings(run: JobResult) -> list[Finding]:
     theirs = paper()["statistics"]
     rows = [row for priority in Priority for row in run["views"]["waits"][NAMES[priority]]]
     means, most = {}, {}
@@ -264,7 +265,7 @@ def _use_finding(run: JobResult) -> Finding:
     return Finding(claim, all(100 * rate < known["percent"] for rate in mine.values()), f"here {words}.")
 
 
-def _demand_verdicts(trace: JobResult) -> list[Finding]:
+def _demand_findings(trace: JobResult) -> list[Finding]:
     theirs = paper()["statistics"]
     (least_a, most_a), (least_b, most_b) = theirs["demand_extremes"].values()
     of_paper = (1 - least_a / most_a, 1 - least_b / most_b)
@@ -288,7 +289,7 @@ def _demand_verdicts(trace: JobResult) -> list[Finding]:
     ]
 
 
-def _eviction_verdicts(trace: JobResult, evictions: Evictions) -> list[Finding]:
+def _eviction_findings(trace: JobResult, evictions: Evictions) -> list[Finding]:
     theirs = paper()["statistics"]
     low, high = theirs["eviction_peak_hours"]
     ended, evicted = evictions.ended.sum(axis=0), evictions.evicted.sum(axis=0)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from gfs.batch.job import JobResult
-from gfs.batch.traces import Trace, load
+from gfs.batch.simulation import Trace, load
 from gfs.domain.task import Priority
 from gfs.domain.units import DAY
 from gfs.experiments.views import WEEK

@@ -20,7 +20,7 @@ from gfs.assembly.compositions import GFS_PLUS, by_cost
 from gfs.assembly.parameters import Parameters
 from gfs.assembly.run import run_simulation
 from gfs.batch.job import JobResult
-from gfs.batch.traces import Trace, load
+from gfs.batch.simulation import Trace, load
 from gfs.core.node import Node
 from gfs.core.ports import Victims
 from gfs.core.run import Run

@@ -12,8 +12,7 @@ from gfs.assembly.result import RunResult
 from gfs.domain.units import DAY, HOUR
 from gfs.forecasting.sources import history_of_events
 from gfs.report.series import Prepared, TimeAxis, node_heat
-from gfs.telemetry.metrics_binning import time_average
-from gfs.telemetry.runs import Floats, Ints, TaskColumns, numbers, pods_table
+from gfs.telemetry.runs import Floats, Ints, TaskColumns, numbers, pods_table, quota_by_pool, time_average
 
 WEEK = 7 * DAY
 
@@ -135,9 +134,7 @@ def quota(result: RunResult) -> dict[str, Any]:
     table = result.quota
     assert table is not None
     largest = max(result.workload.capacity().items(), key=lambda pool: pool[1])[0]
-    rows = np.asarray(table["gpu_model"].to_pylist()) == largest
-    hours = numbers(table["guarantee_hours"])
-    rows &= hours == hours[rows].min() if rows.any() else rows
+    rows = quota_by_pool(table).get(largest, np.empty(0, np.int64))
     time = numbers(table["time"])[rows]
     step = np.flatnonzero(np.r_[True, np.diff(np.floor(time / HOUR)) > 0])
     columns = ("quota", "demand", "expected_demand", "spot_in_use", "idle", "eta", "inventory")

@@ -13,7 +13,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from gfs.core.ports import Train, Training, train_at_once
+from gfs.core.ports import FitRequest, Train, train_at_once
 from gfs.domain.units import DAY, HOUR
 from gfs.forecasting.forecast import Estimator, Forecast, Predictor, TotalForecast
 from gfs.forecasting.history import DAY_HOURS, DemandHistory, Floats
@@ -210,7 +210,7 @@ class OnlineForecaster:
         memory.asked_at = now
         fit = Fit(self.estimator, history, memory.fitted)
         try:
-            model = self.train(Training(self.gpu_model, fit, now))
+            model = self.train(FitRequest(self.gpu_model, fit, now))
         except Exception as error:  # a model may be anybody's
             self._note_failure(f"a fit failed ({_one_line(error)})")
         else:

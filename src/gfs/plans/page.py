@@ -5,12 +5,13 @@ from __future__ import annotations
 import html
 from pathlib import Path
 
+import plotly.graph_objects as go
+
 from gfs.plans.view import PlanView, rows_table
 from gfs.report.charts import time_unit
 from gfs.report.columns import NODES, PLAN_EVERY, PLAN_OTHERS, PLAN_SOLD, SETTING, amount, money, percent, short_seconds
-from gfs.report.figures import bars, dashed, go, seconds_axis, up_to
+from gfs.report.figures import CAPACITY, HP, MISSED, SPOT, bars, dashed, scheduler_colours, seconds_axis, up_to
 from gfs.report.page import Chart, Details, PageSection, Paragraph, Tile, build_page, write_page
-from gfs.report.palette import CAPACITY, HP, MISSED, SPOT, scheduler_colours
 
 CHOSEN = scheduler_colours(["gfs"])["gfs"]
 

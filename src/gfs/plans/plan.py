@@ -11,6 +11,7 @@ from gfs.plans.request import PlanRequest
 from gfs.plans.runs import PlanRun
 from gfs.plans.search import (
     Recommendation,
+    Setting,
     SettingResult,
     best_by_guarantee,
     choose,
@@ -21,7 +22,6 @@ from gfs.plans.search import (
     second_round,
     third_round,
 )
-from gfs.plans.setting import Setting
 
 Compute = Callable[[Sequence[PlanRun]], tuple[Mapping[PlanRun, JobResult], Mapping[PlanRun, str]]]
 """Gives the results of runs, and why the others failed."""

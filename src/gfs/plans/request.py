@@ -8,12 +8,10 @@ from math import isfinite
 
 from gfs.assembly.parameters import Parameters
 from gfs.assembly.schedulers import find_scheduler, least_quota_share
-from gfs.batch.simulation import Value
-from gfs.batch.traces import GeneratedTrace, Trace, workload_of
+from gfs.batch.simulation import GeneratedTrace, Trace, Value, workload_of
 from gfs.domain.errors import InputError
-from gfs.plans.runs import PlanRun
-from gfs.plans.setting import SearchSpace, Setting, search_space
-from gfs.plans.variants import node_counts, spot_count
+from gfs.plans.runs import PlanRun, node_counts, spot_count
+from gfs.plans.search import SearchSpace, Setting, search_space
 
 NODE_SHARES = (0.9, 1.1)
 

@@ -10,7 +10,7 @@ from gfs.domain.units import HOUR
 from gfs.plans.plan import CapacityPlan
 from gfs.plans.search import SettingResult
 from gfs.report.columns import amount, percent, short_seconds
-from gfs.telemetry.metrics_prices import prices_text
+from gfs.telemetry.prices import prices_text
 from gfs.version import __version__
 
 HALVES = ("first half", "second half")

@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from gfs.plans.plan import CapacityPlan
-from gfs.plans.search import SettingResult
-from gfs.plans.setting import Setting
+from gfs.plans.search import Setting, SettingResult
 from gfs.plans.summary_text import config_text, summary_text
 from gfs.report.columns import NODES, NOTHING, PLAN_OTHERS, PLAN_SETTINGS, PLAN_SOLD, SETTING, percent, unmarked
 from gfs.report.table import Column, DataTable, Mark, table_of
-from gfs.telemetry.metrics_prices import prices_text
+from gfs.telemetry.prices import prices_text
 
 SHOWN: Final = 12
 """Settings on the terminal; the page and the table of all runs have every one."""

@@ -11,18 +11,7 @@ from math import inf
 from gfs.core.actions import NOTHING, Eviction, Plan
 from gfs.core.listeners import Listener
 from gfs.core.node import Node, Place
-from gfs.core.ports import (
-    FillsUp,
-    Placer,
-    Preemptor,
-    Queue,
-    Quota,
-    Refuses,
-    Reopens,
-    StrictOrder,
-    Victims,
-    WholeGangs,
-)
+from gfs.core.ports import FillsUp, Placer, Preemptor, Queue, Quota, Refuses, Reopens, StrictOrder, Victims, WholeGangs
 from gfs.core.reasons import Behind, EvictReason, NoNode, NoRoom, OverQuota, Reason
 from gfs.core.run import End, Run
 from gfs.core.state import PoolState
@@ -112,8 +101,8 @@ class GreedyPolicy(Listener):
         if now >= self._evictions.next_change:
             self.state.age(now)
             freed = (self._reopens is not None and self._reopens.reopened()) or freed
-        hopeful = freed and bool(waiting)  # someone waits, and may find room now
-        if not arrived and not hopeful:
+        rescan = freed and bool(waiting)  # someone waits, and may find room now
+        if not arrived and not rescan:
             return NOTHING
         self._now = now
         self._plan = plan = Plan()
@@ -125,7 +114,7 @@ class GreedyPolicy(Listener):
                 self._scan_spot()
             else:
                 self._push(task)
-        elif hopeful:
+        elif rescan:
             for task in arrived:
                 self._push(task)
             self._queues[Priority.HP].scan(self._try_hp, self._pool.largest_hp_gap() or PART_OF_A_CARD, _unlimited)
@@ -194,7 +183,7 @@ class GreedyPolicy(Listener):
         elif places := self._place(task):
             self._plan.starts.append(self.state.start(task, places, self._now))
             return True
-        if self._pool.slots_without_spot(task) < task.pods:
+        if self._pool.slots(task, without_spot=True) < task.pods:
             return False
         return self._place_by_preemption(task)
 
@@ -285,9 +274,9 @@ class GreedyPolicy(Listener):
         return self._no_room(task)
 
     def _no_room(self, task: Task) -> NoRoom:
-        pool = self._pool
+        pool, chooser = self._pool, self._chooser
         closed, why_closed = self._refuses.closed(task) if self._refuses is not None else (0, "")
-        slots, without_spot = pool.slots(task), None if task.is_spot else pool.slots_without_spot(task)
+        slots, without_spot = pool.slots(task), None if task.is_spot else pool.slots(task, without_spot=True)
         return NoRoom(
             pool=pool.gpu_model,
             pods=task.pods,
@@ -298,8 +287,8 @@ class GreedyPolicy(Listener):
             closed=closed,
             without_spot=without_spot,
             why_closed=why_closed,
-            short=self._chooser.short(task) if slots < task.pods else "",
-            still_short=self._chooser.still_short(task)
-            if without_spot is not None and without_spot < task.pods
-            else "",
+            short=chooser.short(task) if slots < task.pods else "",
+            still_short=""
+            if without_spot is None or without_spot >= task.pods
+            else chooser.short(task, without_spot=True),
         )

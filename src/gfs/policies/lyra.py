@@ -48,8 +48,7 @@ class LoanPlacer:
         self._index = NodeIndex(pool, views=len(Priority))
         self._bucket = bucket = self._index.bucket
         self._index.follow(
-            plain=lambda size, idle, hp: bucket(idle, 0, _ranks(hp, size - idle - hp)),
-            special=self._divided_bucket,
+            plain=lambda size, idle, hp: bucket(idle, 0, _ranks(hp, size - idle - hp)), special=self._divided_bucket
         )
 
     def choose(self, task: Task) -> Node | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import chain
 
 from gfs.core.index import NodeIndex
 from gfs.core.node import Node
@@ -20,8 +21,7 @@ class FitPlacer:
         self._index = NodeIndex(pool, fullest_first=fullest_first)
         bucket = self._index.bucket
         self._index.follow(
-            plain=lambda size, idle, hp: bucket(idle, 0, (0,)),
-            special=lambda node: bucket(node.idle, node.room, (0,)),
+            plain=lambda size, idle, hp: bucket(idle, 0, (0,)), special=lambda node: bucket(node.idle, node.room, (0,))
         )
 
     def choose(self, task: Task) -> Node | None:
@@ -78,32 +78,23 @@ class Chooser:
         least, share = max(task.cards, 1), task.share
         return (node for node in self._pool.nodes if node.idle >= least or (share and node.room >= share))
 
-    # -- what is short -----------------------------------------------------------------------------
-
-    def short(self, task: Task) -> str:
+    def short(self, task: Task, *, without_spot: bool = False) -> str:
         """What a task lacks besides cards, on the first node that has these: '8 idle GPUs on n12, but ...'.
 
-        Nothing if it is cards alone that are short.
+        `without_spot`: what an HP task would lack if every spot task went. Nothing if it is cards alone that are short.
         """
         pool = self._pool
-        if pool.plain(task) or pool.card_slots(task) == pool.slots(task):
+        by_cards = pool.card_slots(task, without_spot=without_spot)
+        if pool.plain(task) or by_cards == pool.slots(task, without_spot=without_spot):
             return ""
-        node = next((node for node in self.ranked(task) if self._lacks(node, task)), None)
-        if node is None:  # the placer refuses those that lack something
-            node = next(node for node in self._with_cards(task) if self._lacks(node, task))
-        cards = f"{node.idle or 'no'} idle GPU{'s' * (node.idle != 1)} on {node.name}"
-        return f"{cards}, but {pool.short_of(node, task)}"
+        # The placer may refuse the nodes that lack something.
+        nodes = pool.nodes if without_spot else chain(self.ranked(task), self._with_cards(task))
+        node = next(node for node in nodes if self._lacks(node, task, without_spot=without_spot))
+        idle = f"{node.hp_free} GPU" if without_spot else f"{node.idle or 'no'} idle GPU"
+        many = "s" * ((node.hp_free if without_spot else node.idle) != 1)
+        return f"{idle}{many} on {node.name}, but {pool.short_of(node, task, without_spot=without_spot)}"
 
-    def still_short(self, task: Task) -> str:
-        """The same for an HP task as if every spot task had gone: '6 GPUs on n12, but ...'."""
-        pool = self._pool
-        if pool.plain(task) or pool.hp_card_slots(task) == pool.slots_without_spot(task):
-            return ""
-        node = next(node for node in pool.nodes if self._lacks(node, task, without_spot=True))
-        cards = f"{node.hp_free} GPU{'s' * (node.hp_free != 1)} on {node.name}"
-        return f"{cards}, but {pool.short_of(node, task, without_spot=True)}"
-
-    def _lacks(self, node: Node, task: Task, *, without_spot: bool = False) -> bool:
+    def _lacks(self, node: Node, task: Task, *, without_spot: bool) -> bool:
         """Whether fewer pods fit on the node than find cards there."""
         pods = node.pods_by_cards(task.cards, task.share, without_spot=without_spot)
         return self._pool.most_pods(node, task, pods, without_spot=without_spot) < pods

@@ -2,7 +2,8 @@
 
 Each queue keeps its tasks by per-pod size, so that a pass tries only what could fit: once a size has
 failed, what is as large or larger and asks for the same fails too, and a pass costs a few tries however long the
-queue is. What a task asks for besides cards (`asks`) keeps it in a lane of its own.
+queue is. What a task asks for besides cards (`asks`) keeps it in a lane of its own. The heaps are plain ones, no
+`LazyHeap`: a task that waits no longer is taken out at once, which is rare.
 """
 
 from __future__ import annotations

@@ -7,14 +7,14 @@ from collections.abc import Mapping, Sequence
 from itertools import combinations
 
 import numpy as np
+import plotly.graph_objects as go
 import pyarrow as pa
 
 from gfs.domain.units import HOUR
 from gfs.domain.workload import Workload
 from gfs.report.columns import percent, short_seconds
-from gfs.report.figures import area, bars, go, hours_of_day, node_heat_map, seconds_axis, up_to, zero_based
+from gfs.report.figures import HP, SPOT, area, bars, faded, hours_of_day, node_heat_map, seconds_axis, up_to, zero_based
 from gfs.report.page import Chart
-from gfs.report.palette import HP, SPOT, faded
 from gfs.report.series import Prepared, TimeAxis, allocation, evictions_by_hour, node_heat, quota_over_time, waits
 
 LABEL_PLACES = ("top center", "bottom center", "middle left", "middle right")

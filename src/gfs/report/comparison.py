@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from gfs.assembly.result import RunResult
 from gfs.domain.units import HOUR
 from gfs.domain.workload import Workload
 from gfs.report.charts import (
@@ -17,14 +18,13 @@ from gfs.report.charts import (
     wait_bars,
     wait_chart,
 )
-from gfs.report.columns import amount, money, percent, short_seconds
+from gfs.report.columns import amount, comparison_table, money, percent, quota_text, short_seconds
+from gfs.report.figures import scheduler_colours
 from gfs.report.hours import Clock
 from gfs.report.page import Block, Details, PageSection, Paragraph, Tile, build_page, write_page
-from gfs.report.palette import scheduler_colours
-from gfs.report.run_tables import comparison_table, quota_text
-from gfs.report.series import Prepared, Result, first_day, plain_parameters
-from gfs.telemetry.metrics import Metrics, monthly_benefit
-from gfs.telemetry.metrics_prices import prices_text
+from gfs.report.series import Prepared, first_day
+from gfs.telemetry.metrics import Metrics
+from gfs.telemetry.prices import monthly_benefit, prices_text
 from gfs.telemetry.runs import TaskColumns
 
 BASELINE = "static"
@@ -32,7 +32,7 @@ OURS = "gfs"
 
 
 def comparison_page(
-    results: Sequence[Result], workload: Workload, out: Path, prices: Mapping[str, float] | None = None
+    results: Sequence[RunResult], workload: Workload, out: Path, prices: Mapping[str, float] | None = None
 ) -> None:
     """Write the report of a comparison as one self-contained HTML file.
 
@@ -64,7 +64,7 @@ def comparison_page(
     write_page(build_page(f"GFS comparison: {workload.name}", _subtitle(results, workload), sections), out)
 
 
-def _pair(results: Sequence[Result]) -> tuple[Result | None, Result | None]:
+def _pair(results: Sequence[RunResult]) -> tuple[RunResult | None, RunResult | None]:
     """The two runs the headline speaks of; the first is None when there is only one."""
     if not results:
         return None, None
@@ -76,7 +76,7 @@ def _pair(results: Sequence[Result]) -> tuple[Result | None, Result | None]:
     return (None if before is after else before), after
 
 
-def _subtitle(results: Sequence[Result], workload: Workload) -> str:
+def _subtitle(results: Sequence[RunResult], workload: Workload) -> str:
     hp = sum(not t.is_spot for t in workload.tasks)
     pools = ", ".join(f"{n:,} {m}" for m, n in workload.capacity().items()) or "no"
     names = [r.scheduler for r in results]
@@ -91,7 +91,7 @@ def _subtitle(results: Sequence[Result], workload: Workload) -> str:
     return " ".join(words)
 
 
-def _dates(result: Result) -> list[str]:
+def _dates(result: RunResult) -> list[str]:
     """When it was, where the first day is known."""
     day = first_day(result)
     if day is None:
@@ -102,7 +102,7 @@ def _dates(result: Result) -> list[str]:
 
 
 def _headline(
-    before: Result | None, after: Result | None, workload: Workload, prices: Mapping[str, float] | None
+    before: RunResult | None, after: RunResult | None, workload: Workload, prices: Mapping[str, float] | None
 ) -> list[Block]:
     if after is None:
         return [Paragraph("Nothing was run.", lead=True)]
@@ -176,7 +176,7 @@ def _instead(old: float, new: float, text: Callable[[float], str]) -> str:
     return ", as before" if text(old) == text(new) else f" instead of {text(old)}"
 
 
-def _alone(result: Result) -> str:
+def _alone(result: RunResult) -> str:
     m = result.metrics
     words = [f"goodput was {percent(m.goodput_rate_total)} of the pool."]
     if m.hp.tasks:
@@ -205,6 +205,6 @@ def _change(label: str, old: float, new: float, text: Callable[[float], str], *,
     return Tile(label, text(new), f"was {text(old)} ({by})".replace("-", "−"), (new > old) == more)
 
 
-def _parameters(result: Result) -> Details:
-    text = json.dumps(plain_parameters(result), indent=2, default=str, sort_keys=True)
+def _parameters(result: RunResult) -> Details:
+    text = json.dumps(result.parameters.to_dict(), indent=2, default=str, sort_keys=True)
     return Details(f"{result.scheduler} (spot quota in force: {result.quota_in_force})", text)

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import html
 from collections.abc import Sequence
+from datetime import date
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import plotly.graph_objects as go
 
 from gfs.domain.task import Priority
 from gfs.domain.units import DAY, HOUR
 from gfs.report.columns import short_seconds
-from gfs.report.figures import area, go, hours_of_day, seconds_axis, sizes_layout, zero_based
+from gfs.report.figures import CAPACITY, HP, SERIES, SPOT, area, hours_of_day, seconds_axis, sizes_layout, zero_based
+from gfs.report.hours import Clock
 from gfs.report.page import Chart, PageSection, Paragraph, build_page, write_page
-from gfs.report.palette import CAPACITY, HP, SERIES, SPOT
 from gfs.report.series import MOST_POINTS
 from gfs.report.trace_tables import classes_table, pools_table
 from gfs.telemetry.runs import Floats
@@ -24,8 +26,8 @@ COLOURS = {Priority.HP: HP, Priority.SPOT: SPOT}
 NAMES = {Priority.HP: "HP", Priority.SPOT: "spot"}
 
 
-def inspection_page(inspection: Inspection, out: Path) -> None:
-    """Write what `gfs trace inspect` shows as one self-contained HTML file.
+def inspection_page(inspection: Inspection, out: Path, first_day: date | None = None) -> None:
+    """Write what `gfs trace inspect` shows as one self-contained HTML file, with dates if the first day is known.
 
     Raises InputError when the file cannot be written.
     """
@@ -35,19 +37,23 @@ def inspection_page(inspection: Inspection, out: Path) -> None:
         sections += [
             PageSection("GPU requests", [requests_chart(seen, "pod"), requests_chart(seen, "task")]),
             PageSection("Durations", [_running(seen), running_by_size_chart(seen), classes_table(seen)]),
-            PageSection("Demand of the organizations", [demand_chart(seen)]),
-            PageSection("Load against capacity", [_load(seen, pool) for pool in seen.load if _asked(pool)]),
+            PageSection("Demand of the organizations", [demand_chart(seen, first_day)]),
+            PageSection("Load against capacity", [_load(seen, pool, first_day) for pool in seen.load if _asked(pool)]),
             PageSection("Hour of day", [_arrivals(seen)]),
         ]
     else:
         sections.append(PageSection("Tasks", [Paragraph("The trace has no tasks.", lead=True)]))
-    write_page(build_page(f"Trace: {seen.name}", _subtitle(seen), sections), out)
+    write_page(build_page(f"Trace: {seen.name}", _subtitle(seen, first_day), sections), out)
 
 
-def _subtitle(seen: Inspection) -> str:
+def _subtitle(seen: Inspection, first_day: date | None) -> str:
     hp, spot = seen.classes
     days = (seen.last_submission - seen.first_submission) / DAY
     length = f"{days:.1f} days" if days >= 1 else f"{days * 24:.1f} hours"
+    if first_day is not None:
+        clock = Clock(first_day)
+        first, last = (clock.words(int(second // HOUR)) for second in (seen.first_submission, seen.last_submission))
+        length += f", from {first} to {last}"
     return (
         f"{hp.tasks:,} high-priority (HP) and {spot.tasks:,} spot tasks "
         f"of {seen.organizations:,} organizations, submitted over {length}."
@@ -144,9 +150,9 @@ def _by_size(labels: list[str]) -> list[str]:
     return sorted(labels, key=lambda s: (s.startswith(">"), 0.0 if s[0] in "<>" else float(s.split("-")[0])))
 
 
-def demand_chart(seen: Inspection) -> Chart:
+def demand_chart(seen: Inspection, first_day: date | None = None) -> Chart:
     """GPUs of the organizations over time."""
-    x, title = _time(seen)
+    x, axis = _time(seen, first_day)
     data = []
     for i, d in enumerate(seen.demand):
         rest = d.organization == OTHERS and i == len(seen.demand) - 1
@@ -161,12 +167,12 @@ def demand_chart(seen: Inspection) -> Chart:
             )
         )
     caption = f"What would run if every task started when it is submitted, HP and spot together, {_resolution(seen)}."
-    layout = go.Layout(hovermode="x unified", showlegend=True, xaxis_title_text=title, yaxis=zero_based("GPUs"))
+    layout = go.Layout(hovermode="x unified", showlegend=True, xaxis=axis, yaxis=zero_based("GPUs"))
     return Chart("GPUs asked by each organization", caption, data, layout, height=400)
 
 
-def _load(seen: Inspection, pool: PoolLoad) -> Chart:
-    x, title = _time(seen)
+def _load(seen: Inspection, pool: PoolLoad, first_day: date | None) -> Chart:
+    x, axis = _time(seen, first_day)
     hover = "%{y:,.1f} GPUs"
     data = [
         area("HP", _thin(pool.hp), HP, "load", x=x, hovertemplate=hover),
@@ -184,7 +190,7 @@ def _load(seen: Inspection, pool: PoolLoad) -> Chart:
         f"{pool.gpu_model}: GPUs asked for against {pool.cards:,} GPUs of the pool",
         f"Above the dashed line tasks have to wait, {_resolution(seen)}.",
         data,
-        go.Layout(hovermode="x unified", xaxis_title_text=title, yaxis=zero_based("GPUs")),
+        go.Layout(hovermode="x unified", xaxis=axis, yaxis=zero_based("GPUs")),
         height=280,
         wide=sum(_asked(p) for p in seen.load) == 1,
     )
@@ -227,10 +233,14 @@ def _thin(series: Floats) -> Floats:
     return averages
 
 
-def _time(seen: Inspection) -> tuple[Floats, str]:
+def _time(seen: Inspection, first_day: date | None) -> tuple[Any, dict[str, Any]]:
+    """Where the middle of every bin stands, and the axis: dates where they are known, else hours or days."""
     middle = _thin(seen.bin_start + seen.bin_seconds / 2)
+    if first_day is not None:
+        moments = np.datetime64(first_day, "s") + np.round(middle).astype("timedelta64[s]")
+        return moments.astype(str).tolist(), {"type": "date", "title_text": "date"}
     days = len(seen.bin_start) * seen.bin_seconds > 4 * DAY
-    return middle / (DAY if days else HOUR), "time [days]" if days else "time [hours]"
+    return middle / (DAY if days else HOUR), {"title_text": "time [days]" if days else "time [hours]"}
 
 
 def _resolution(seen: Inspection) -> str:

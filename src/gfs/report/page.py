@@ -11,6 +11,8 @@ import json
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cache
+from importlib import resources
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,23 +20,7 @@ import numpy as np
 
 from gfs.domain.text import printable
 from gfs.files import write_text
-from gfs.report.assets import SCRIPT, STYLE
 from gfs.report.table import Column, DataTable
-
-__all__ = [
-    "Block",
-    "Chart",
-    "DataTable",
-    "Details",
-    "PageSection",
-    "Paragraph",
-    "Selected",
-    "Selector",
-    "SelectorBar",
-    "Tile",
-    "build_page",
-    "write_page",
-]
 
 SIGNS: Final = {"recommended": " ★", "missed": " !"}
 DENSE: Final = 9
@@ -136,15 +122,22 @@ def build_page(title: str, subtitle: str, sections: Iterable[PageSection]) -> st
 
         library = f"<script>{get_plotlyjs()}</script>\n"
         figures = [{"data": list(c.data), "layout": c.layout} for c in charts]
-        script = f"<script>const figures={_json(figures)};\nconst template={_json(TEMPLATE)};\n{SCRIPT}</script>\n"
+        data = f"const figures={_json(figures)};\nconst template={_json(TEMPLATE)};\n"
+        script = f"<script>{data}{_asset('page.js')}</script>\n"
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         '<link rel="icon" href="data:,">\n'
-        f"<title>{_text(title)}</title>\n<style>{STYLE}</style>\n{library}</head>\n<body>\n"
+        f"<title>{_text(title)}</title>\n<style>{_asset('page.css')}</style>\n{library}</head>\n<body>\n"
         f"<header><h1>{_text(title)}</h1><p>{_text(subtitle)}</p></header>\n<main>\n{body}\n</main>\n"
         f"{script}</body>\n</html>\n"
     )
+
+
+@cache
+def _asset(name: str) -> str:
+    """The style sheet and the script of all pages."""
+    return resources.files("gfs.report").joinpath(name).read_text(encoding="utf-8")
 
 
 def _json(value: Any) -> str:

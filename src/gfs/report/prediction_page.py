@@ -5,8 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
+import plotly.graph_objects as go
+
 from gfs.forecasting.history import DAY_HOURS, WEEK_HOURS
-from gfs.report.figures import band_lines, dashed, go, line, selectable, zero_based
+from gfs.report.figures import HP, band_lines, dashed, forecaster_colours, line, selectable, zero_based
 from gfs.report.page import (
     Block,
     Chart,
@@ -18,7 +20,6 @@ from gfs.report.page import (
     build_page,
     write_page,
 )
-from gfs.report.palette import HP, forecaster_colours
 from gfs.report.prediction import Prediction
 from gfs.report.prediction_table import whole_table
 

@@ -5,50 +5,33 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
 from math import ceil
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 
+from gfs.assembly.result import RunResult
 from gfs.domain.units import DAY, HOUR
 from gfs.domain.workload import Workload
 from gfs.telemetry.metrics import Metrics
-from gfs.telemetry.metrics_binning import time_average
-from gfs.telemetry.runs import Bools, Floats, Ints, Runs, TaskColumns, categories, numbers, pods_table, runs_table
+from gfs.telemetry.runs import (
+    Bools,
+    Floats,
+    Ints,
+    Runs,
+    TaskColumns,
+    numbers,
+    pods_table,
+    quota_by_pool,
+    runs_table,
+    time_average,
+)
 
 MOST_POINTS: Final = 480
 """Points a line has at most: about what a screen can show."""
 MOST_ROWS: Final = 96
 """Rows a heat map has at most; neighbouring nodes of one pool share a row beyond it."""
 QUANTILES: Final = 200
-
-
-class Result(Protocol):
-    """One run of one scheduler, as far as a report looks at it."""
-
-    @property
-    def scheduler(self) -> str:
-        """Its name."""
-
-    @property
-    def metrics(self) -> Metrics:
-        """What came out."""
-
-    @property
-    def events(self) -> pa.Table:
-        """The event log."""
-
-    @property
-    def quota(self) -> pa.Table | None:
-        """The quota over time, if there was one."""
-
-    @property
-    def quota_in_force(self) -> str:
-        """What limited spot tasks, in words."""
-
-    @property
-    def parameters(self) -> Any:
-        """A mapping, or something with `to_dict()`."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -119,7 +102,7 @@ class Prepared:
     first_day: date | None = None
 
     @classmethod
-    def of(cls, result: Result, workload: Workload, tasks: TaskColumns) -> Prepared:
+    def of(cls, result: RunResult, workload: Workload, tasks: TaskColumns) -> Prepared:
         """Fold the log of a result once for all charts."""
         runs = runs_table(result.events, workload)
         first, last = result.metrics.span
@@ -133,20 +116,14 @@ class Prepared:
         return TimeAxis.over(self.metrics.span, most, self.first_day)
 
 
-def first_day(result: Result) -> date | None:
+def first_day(result: RunResult) -> date | None:
     """The day that time 0 begins, if its parameters say so."""
-    day = plain_parameters(result).get("first_day")
+    day = result.parameters.first_day
     return date.fromisoformat(day) if day else None
 
 
-def plain_parameters(result: Result) -> dict[str, Any]:
-    """The parameters as a dictionary."""
-    given = result.parameters
-    return dict(given.to_dict() if hasattr(given, "to_dict") else given or {})
-
-
 def allocation(of: Prepared, axis: TimeAxis, cards: int) -> Floats:
-    """Percent of all cards held by HP and by spot tasks: shape (2, bins)."""
+    """Percent of all GPUs held by HP and by spot tasks: shape (2, bins)."""
     runs, tasks = of.runs, of.tasks
     held = time_average(
         runs.start,
@@ -184,7 +161,7 @@ def evictions_by_hour(of: Prepared) -> Ints:
 
 
 def node_heat(of: Prepared, events: pa.Table, workload: Workload, axis: TimeAxis) -> tuple[list[str], Floats]:
-    """Percent of each node's cards allocated per bin: row labels and an array (rows, bins)."""
+    """Percent of each node's GPUs allocated per bin: row labels and an array (rows, bins)."""
     models = list(workload.capacity())
     rank = {m: i for i, m in enumerate(models)}
     order = sorted(workload.nodes, key=lambda n: (rank[n.gpu_model], n.index))
@@ -221,16 +198,11 @@ def node_heat(of: Prepared, events: pa.Table, workload: Workload, axis: TimeAxis
 
 def quota_over_time(quota: pa.Table, axis: TimeAxis) -> tuple[Floats, Floats]:
     """Quota and spot GPUs in use, all pools together, shortest guarantee of each, per bin."""
-    model, models = categories(quota["gpu_model"])
-    time, hours = numbers(quota["time"]), numbers(quota["guarantee_hours"])
+    time = numbers(quota["time"])
     columns = [np.nan_to_num(numbers(quota[c]), posinf=0.0) for c in ("quota", "spot_in_use")]
     totals = [np.zeros(axis.bins), np.zeros(axis.bins)]
     end = axis.origin + axis.width * axis.bins
-    for pool in range(len(models)):
-        rows = np.flatnonzero(model == pool)
-        if not len(rows):
-            continue
-        rows = rows[hours[rows] == hours[rows].min()]
+    for rows in quota_by_pool(quota).values():
         until = np.append(time[rows][1:], end)
         for total, column in zip(totals, columns, strict=True):
             total += time_average(

@@ -44,7 +44,7 @@ class TerminalTable:
     """A table that Rich can print."""
 
     table: DataTable
-    told: set[str] = field(default_factory=set)
+    explained: set[str] = field(default_factory=set)
     """What was explained already, below tables before it."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
@@ -119,9 +119,9 @@ class TerminalTable:
     def _below(self) -> Iterator[Text]:
         lines = [f"{STAR} best of its column"] if self.table.marked() else []
         lines += [line for line in self.table.note.split("\n") if line]
-        for line in [*lines, *(line for line in self.table.legend() if line not in self.told)]:
+        for line in [*lines, *(line for line in self.table.legend() if line not in self.explained)]:
             yield Text(printable(line))
-        self.told.update(self.table.legend())
+        self.explained.update(self.table.legend())
 
 
 def _part(column: Column, cells: list[Text], *, name: bool, pad: str = "", short: bool = True) -> _Part:

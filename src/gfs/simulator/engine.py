@@ -37,7 +37,7 @@ from gfs.domain.units import DAY
 from gfs.domain.workload import Workload
 from gfs.gc_paused import gc_paused
 
-PATIENCE = 14 * DAY
+STUCK_AFTER = 14 * DAY
 """Simulated time without arrivals and without anything running after which what still waits is stuck."""
 
 FINISHES, BEGINS, LEFT, WITHDRAWN, WOKEN, NODES = range(6)
@@ -99,22 +99,6 @@ class Engine:
         """Simulate to the end."""
         with gc_paused():  # to collect would cost a fifth of the time
             self._loop()
-
-    def swap(self, scheduler: Scheduler) -> None:
-        """Go on with another scheduler whose state was loaded from a snapshot of the present one."""
-        runs = {index: run for pool in scheduler.pools.values() for index, run in pool.state.runs.items()}
-        leaving = {(run.task.index, run.number): run for pool in scheduler.pools.values() for run in pool.state.leaving}
-        entries: Heap = []
-        for time, number, what, who in self._heap:
-            if isinstance(who, Run):
-                run = leaving.get((who.task.index, who.number)) if what == LEFT else runs.get(who.task.index)
-                if run is None or run.number != who.number:
-                    continue
-                who = run
-            entries.append((time, number, what, who))
-        self._heap[:] = entries  # still a heap: nothing but the last element of each entry has changed
-        self._heap.sort(key=lambda entry: entry[:2])
-        self.scheduler = scheduler
 
     def _loop(self) -> None:
         heap, total = self._heap, len(self._workload.tasks)
@@ -271,7 +255,7 @@ class Engine:
 
     def _is_stuck(self, still: float) -> bool:
         """Whether nothing has moved for so long that it is too long, and nothing that is due will change that."""
-        if still <= max(PATIENCE, 2 * self._tick):
+        if still <= max(STUCK_AFTER, 2 * self._tick):
             return False
         return not any(what in (WITHDRAWN, NODES) or (who and who.alive) for _, _, what, who in self._heap)
 

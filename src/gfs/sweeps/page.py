@@ -6,16 +6,17 @@ import html
 from collections.abc import Sequence
 from pathlib import Path
 
+import plotly.graph_objects as go
+
 from gfs.report.columns import percent, short_seconds
-from gfs.report.figures import go, wait_against_evictions
+from gfs.report.figures import scheduler_colours, wait_against_evictions
 from gfs.report.page import Chart, PageSection, Paragraph, build_page, write_page
-from gfs.report.palette import scheduler_colours
 from gfs.sweeps.table import SettingMeans, sweep_table
 
 
 def sweep_page(varied: Sequence[str], groups: Sequence[SettingMeans], out: Path) -> None:
     """Write the page; raises InputError when it cannot be written."""
-    front = [group for group in groups if group.best]
+    front = [group for group in groups if group.front]
     words = (
         f"{len(front)} of {len(groups)} settings are on the front: no other of the same scenario is as good in"
         " evictions, spot wait and goodput, and better in one. Runs that differ in their seeds alone are one point."
@@ -55,8 +56,8 @@ def _chart(varied: Sequence[str], groups: Sequence[SettingMeans]) -> Chart:
                 text=[html.escape(_name(group, varied)) for group in mine],
                 marker={
                     "color": colours[kind],
-                    "size": [14 if group.best else 8 for group in mine],
-                    "symbol": ["circle" if group.best else "circle-open" for group in mine],
+                    "size": [14 if group.front else 8 for group in mine],
+                    "symbol": ["circle" if group.front else "circle-open" for group in mine],
                 },
                 customdata=[
                     f"{percent(evicted)} evicted, waits {short_seconds(wait)}, goodput {percent(goodput)}"

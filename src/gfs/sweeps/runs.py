@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gfs.assembly.result import RunResult
 from gfs.batch.job import JobResult
 from gfs.batch.simulation import SimulationJob, Value
 
@@ -28,9 +27,4 @@ class SweepRun(SimulationJob):
 
     def run(self) -> JobResult:
         """Simulate it."""
-        return figures_of(self.simulate(self.workload()))
-
-
-def figures_of(result: RunResult) -> JobResult:
-    """The metrics as columns of a table: `hp_` and `spot_` before those of a class."""
-    return result.metrics.figures()
+        return self.simulate(self.workload()).metrics.figures()

@@ -1,22 +1,4 @@
-"""A sweep in a TOML file: which trace, what varies, what stays.
-
-sample = 30                        # so many at random; without it, every combination
-sample_seed = 0
-
-[trace]
-preset = "paper"                   # or: jobs = "jobs.csv", nodes = "nodes.csv"
-nodes = 24
-days = 10
-
-[vary]
-scheduler = ["gfs", "gfs-plus"]
-seed = [0, 1, 2]                   # of the synthetic trace, and of the run
-spot_scale = [1, 2, 4]
-p = [0.8, 0.9, 0.95]               # any parameter; in a sample also { low = 0.8, high = 0.99 }
-
-[set]
-guarantee_hours = 2                # for all runs
-"""
+"""A sweep in a TOML file: which trace, what varies, what stays (docs/guides/sweep.md)."""
 
 from __future__ import annotations
 
@@ -35,8 +17,7 @@ from gfs.assembly import aliases
 from gfs.assembly.aliases import present_name
 from gfs.assembly.parameters import present_settings
 from gfs.assembly.schedulers import find_scheduler, warn_of_idle_settings
-from gfs.batch.simulation import Value
-from gfs.batch.traces import GeneratedTrace, Trace, TraceFiles
+from gfs.batch.simulation import GeneratedTrace, Trace, TraceFiles, Value
 from gfs.domain.errors import InputError
 from gfs.domain.node import NodeSpec
 from gfs.files import read_toml

@@ -6,13 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from gfs.batch.job import JobResult
-from gfs.batch.simulation import Value
+from gfs.batch.simulation import SimulationJob, Value
 from gfs.domain.errors import InputError
 from gfs.files import write_atomically
 from gfs.report.columns import SWEPT, P, unmarked
@@ -25,32 +24,23 @@ SCENARIO = ("spot_scale", "node_share")
 RUNS = Column("runs", unit=COUNT, help="runs that differ in their seeds alone; the figures are their means")
 
 
-class TableRun(Protocol):
-    """A run that has a row in the table."""
+class TableRow(NamedTuple):
+    """A run as a row of the table."""
 
-    @property
-    def scheduler(self) -> str:
-        """Who scheduled."""
-        ...
-
-    @property
-    def seed(self) -> int:
-        """Of the trace and the run."""
-        ...
-
-    @property
-    def varied(self) -> tuple[tuple[str, Value], ...]:
-        """What makes it differ from others: columns of the table."""
-        ...
+    run: SimulationJob
+    varied: tuple[tuple[str, Value], ...]
+    """What makes it differ from others: columns of the table."""
+    figures: Mapping[str, Any]
+    error: str | None
+    """Why it failed, if it did."""
 
 
-def results_table(runs: Sequence[TableRun], results: Mapping[Any, JobResult], errors: Mapping[Any, str]) -> pa.Table:
-    """One row a run, in the order of the sweep: what varied, the metrics, and why it failed if it did."""
-    rows = []
-    for number, run in enumerate(runs):
-        figures = results.get(run, {})
-        usual: dict[str, Any] = {"run": number, "scheduler": run.scheduler, "seed": run.seed}
-        rows.append({**usual, **dict(run.varied), **figures, "error": errors.get(run)})
+def results_table(runs: Sequence[TableRow]) -> pa.Table:
+    """One row per run, in the order of the sweep: what varied, the metrics, and why it failed if it did."""
+    rows: list[dict[str, Any]] = [
+        {"run": i, "scheduler": r.run.scheduler, "seed": r.run.seed, **dict(r.varied), **r.figures, "error": r.error}
+        for i, r in enumerate(runs)
+    ]
     names = list(dict.fromkeys(name for row in rows for name in row if name != "error"))
     metadata = {"varied": ",".join(dict.fromkeys(name for run in runs for name, _ in run.varied))}
     table = pa.Table.from_pylist(rows, schema=_schema([*names, "error"], rows))
@@ -58,7 +48,7 @@ def results_table(runs: Sequence[TableRun], results: Mapping[Any, JobResult], er
 
 
 def _schema(names: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> pa.Schema:
-    """A type a column: whole numbers stay whole, a mix with fractions does not."""
+    """A type per column: whole numbers stay whole, a mix with fractions does not."""
     fields = []
     for name in names:
         values = [row[name] for row in rows if row.get(name) is not None]
@@ -92,7 +82,7 @@ class SettingMeans:
     """What the setting has to cope with, and cannot choose."""
     seeds: int
     means: dict[str, float]
-    best: bool
+    front: bool
     """On the front of its scenario: no other setting is as good in every goal and better in one."""
 
 
@@ -121,7 +111,7 @@ def sweep_table(varied: Sequence[str], groups: Sequence[SettingMeans]) -> DataTa
     labels = [[str(group.settings[name]) for name in varied] or ["all runs"] for group in ordered]
     table = table_of(names, labels, unmarked(SWEPT), [group.means for group in ordered])
     rows = [[*row[: len(names)], g.seeds, *row[len(names) :]] for row, g in zip(table.rows, ordered, strict=True)]
-    marks: dict[int, Mark] = {i: "recommended" for i, group in enumerate(ordered) if group.best}
+    marks: dict[int, Mark] = {i: "recommended" for i, group in enumerate(ordered) if group.front}
     goals = "no other is better in evictions, spot wait and goodput" + ", in the same scenario" * (len(scenarios) > 1)
     note = f"marked: on the front, {goals}"
     if len(marks) == len(ordered):  # then there is nothing to tell apart
@@ -157,9 +147,9 @@ def _over_seeds(rows: Sequence[dict[str, Any]], varied: Sequence[str]) -> list[S
     for key, group in alike.items():
         settings = dict(zip(varied, key, strict=True))
         scenario = {name: settings[name] for name in varied if name in SCENARIO}
-        found.append(SettingMeans(settings, scenario, len(group), _means(group), best=False))
+        found.append(SettingMeans(settings, scenario, len(group), _means(group), front=False))
     return [
-        replace(mine, best=_unbeaten(mine.means, [other.means for other in found if other.scenario == mine.scenario]))
+        replace(mine, front=_unbeaten(mine.means, [other.means for other in found if other.scenario == mine.scenario]))
         for mine in found
     ]
 

@@ -2,14 +2,13 @@
 
 A simulated and a live run go through the same code, and an outside program that reads the same log must
 find the same numbers. Counted are the tasks submitted inside the window; each runs to its end, wherever
-that is. A run that still lasts when the log ends takes cards (allocation) but has no outcome yet, so it
+that is. A run that still lasts when the log ends takes GPUs (allocation) but has no outcome yet, so it
 enters nothing else. A task that its owner cancels has no completion time; what its last run did is neither useful
 nor wasted.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Final, NamedTuple
 
@@ -19,22 +18,7 @@ import pyarrow as pa
 from gfs.domain.execution import PROGRESS_EPS, ExecutionRules
 from gfs.domain.units import HOUR
 from gfs.domain.workload import Workload
-from gfs.telemetry.metrics_life import TaskStep, task_life
-from gfs.telemetry.metrics_prices import default_prices, monthly_benefit, price_of
-from gfs.telemetry.runs import Bools, Floats, Runs, TaskColumns, categories, numbers, runs_table
-
-__all__ = [
-    "ClassMetrics",
-    "Metrics",
-    "Runs",
-    "SpotMetrics",
-    "TaskStep",
-    "compute_metrics",
-    "default_prices",
-    "monthly_benefit",
-    "runs_table",
-    "task_life",
-]
+from gfs.telemetry.runs import Bools, Floats, Runs, TaskColumns, numbers, quota_by_pool, runs_table
 
 EPS: Final = PROGRESS_EPS
 """Seconds by which two moments may differ and still be the same."""
@@ -108,14 +92,12 @@ class Metrics:
     useful_gpu_hours: float
     """GPU-hours of progress that was kept, counted tasks of both classes."""
     objective: float
-    """Eviction rate - alpha x useful GPU time of the counted tasks / (all cards x span). Lower is better."""
+    """Eviction rate - alpha x useful GPU time of the counted tasks / (all GPUs x span). Lower is better."""
     alpha: float
     quota_use: float | None
     """Time average of spot GPUs in use / quota, at most 1, where the quota is above 0; None without a quota."""
     span: tuple[float, float]
     """First and last second the allocation rate looks at."""
-    wasted_cost: float | None
-    """Wasted GPU-hours at the given prices; None without prices."""
     leases: bool
     """The scheduler suspends at lease ends: it promises no hours and evicts nobody."""
 
@@ -158,7 +140,6 @@ def compute_metrics(
     quota: pa.Table | None = None,
     alpha: float = 0.5,
     rules: ExecutionRules | None = None,
-    prices: Mapping[str, float] | None = None,
     leases: bool = False,
 ) -> Metrics:
     """Work out every metric (docs/concepts/metrics.md).
@@ -181,7 +162,7 @@ def compute_metrics(
     rules = rules or ExecutionRules()
     useful, wasted = useful_and_wasted(runs, tasks, rules)
     useful_hours = float(useful[over].sum()) / HOUR
-    model_waste = np.bincount(tasks.model[runs.task[over]], wasted[over], len(tasks.models)) / HOUR
+    waste_by_model = np.bincount(tasks.model[runs.task[over]], wasted[over], len(tasks.models)) / HOUR
     cards = sum(workload.capacity().values())
     allocation, goodput, waste = _pool_use(runs, tasks, rules, workload, span)
 
@@ -196,7 +177,7 @@ def compute_metrics(
         for of_class in (~tasks.spot, tasks.spot)
     )
     spot_over = over & tasks.spot[runs.task]
-    eviction = _eviction_metrics(runs, tasks, spot_over, float(model_waste.sum()))
+    eviction = _eviction_metrics(runs, tasks, spot_over, float(waste_by_model.sum()))
     capacity_hours = cards * (span[1] - span[0]) / HOUR
     return Metrics(
         hp=hp,
@@ -213,9 +194,6 @@ def compute_metrics(
         alpha=alpha,
         quota_use=None if quota is None else _quota_use(quota, span),
         span=span,
-        wasted_cost=None
-        if prices is None
-        else float(sum(h * price_of(m, prices) for m, h in zip(tasks.models, model_waste, strict=True))),
         leases=leases,
     )
 
@@ -362,16 +340,9 @@ def _pool_use(
 
 def _quota_use(quota: pa.Table, span: tuple[float, float]) -> float | None:
     """Time average of spot_in_use / quota, at most 1, over the pools, for the shortest guarantee of each."""
-    model, models = categories(quota["gpu_model"])
-    time, hours = numbers(quota["time"]), numbers(quota["guarantee_hours"])
-    limit, used = numbers(quota["quota"]), numbers(quota["spot_in_use"])
+    time, limit, used = (numbers(quota[name]) for name in ("time", "quota", "spot_in_use"))
     total = weight = 0.0
-    for pool in range(len(models)):
-        rows = np.flatnonzero(model == pool)
-        if not len(rows):
-            continue
-        rows = rows[hours[rows] == hours[rows].min()]
-        rows = rows[np.argsort(time[rows], kind="stable")]
+    for rows in quota_by_pool(quota).values():
         until = np.append(time[rows][1:], span[1])
         held = np.minimum(until, span[1]) - np.maximum(time[rows], span[0])
         live = (held > 0) & (limit[rows] > 0) & np.isfinite(limit[rows])

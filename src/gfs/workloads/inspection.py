@@ -18,8 +18,7 @@ import numpy as np
 from gfs.domain.task import Priority
 from gfs.domain.units import DAY, HOUR
 from gfs.domain.workload import Workload
-from gfs.telemetry.metrics_binning import time_average
-from gfs.telemetry.runs import Bools, Floats, Ints, TaskColumns
+from gfs.telemetry.runs import Bools, Floats, Ints, TaskColumns, time_average
 
 SIZES: Final[tuple[tuple[str, float], ...]] = (
     ("<1", 1.0 - 1e-6),

@@ -19,7 +19,7 @@ from builders import hp, nodes, spot, workload
 from gfs.assembly import schedulers
 from gfs.assembly.plugins import find_plugins
 from gfs.assembly.schedulers import find_scheduler, list_schedulers
-from gfs.batch.transfer import PackedScheduler, pack_scheduler, unpack_scheduler
+from gfs.batch.comparison import PackedScheduler, pack_scheduler, unpack_scheduler
 from gfs.cli.main import app
 from gfs.policies.placement import first_fit
 from gfs.workloads import write_trace

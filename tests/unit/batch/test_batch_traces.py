@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from gfs.batch.traces import GeneratedTrace, TraceFiles, workload_of
+from gfs.batch.simulation import GeneratedTrace, TraceFiles, workload_of
 
 NODES = "node_name,gpu_model,gpu_capacity_num,cpu_num\nn0,A100,8,96\n"
 JOBS = (

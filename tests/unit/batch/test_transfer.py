@@ -7,7 +7,7 @@ from math import inf
 
 from builders import hp, nodes, spot, workload
 from gfs import NodeEvent, Workload, generate
-from gfs.batch.transfer import pack_workload, unpack_workload
+from gfs.batch.comparison import pack_workload, unpack_workload
 
 
 def values(work: Workload) -> list[tuple[object, ...]]:

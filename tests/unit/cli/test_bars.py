@@ -11,8 +11,7 @@ import pytest
 
 from gfs import Parameters, generate
 from gfs.batch.comparison import run_all
-from gfs.cli.bars import bars
-from gfs.cli.job_progress import job_progress
+from gfs.cli.progress import bars, job_progress
 
 
 class Terminal(io.StringIO):

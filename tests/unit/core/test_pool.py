@@ -77,5 +77,6 @@ def test_slots_for_fractions_count_divided_cards() -> None:
     stage = Stage(1, 1)
     stage.holds("n0", hp("a", gpus=0.6))
     stage.holds("n1", spot("b", gpus=0.3))
-    assert stage.pool.idle_share_slots(400_000) == 2
-    assert stage.pool.hp_share_slots(400_000) == 3
+    task = hp("c", gpus=0.4).task()
+    assert stage.pool.card_slots(task) == 2
+    assert stage.pool.card_slots(task, without_spot=True) == 3

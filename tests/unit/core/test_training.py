@@ -16,7 +16,7 @@ from builders import hp, nodes, play
 from gfs import Parameters
 from gfs.assembly.schedulers import build_scheduler
 from gfs.core.events import Submitted, Tick, Trained
-from gfs.core.ports import Train, Training
+from gfs.core.ports import FitRequest, Train
 from gfs.core.scheduler import Scheduler
 from gfs.domain.units import HOUR
 from gfs.forecasting.forecast import Forecast, NormalForecast
@@ -31,9 +31,9 @@ class Desk:
     """A driver that lets every fit lie until somebody takes it up."""
 
     def __init__(self) -> None:
-        self.lying: list[Training] = []
+        self.lying: list[FitRequest] = []
 
-    def __call__(self, training: Training) -> None:
+    def __call__(self, training: FitRequest) -> None:
         self.lying.append(training)
 
 
@@ -185,7 +185,7 @@ def test_a_driver_whose_training_raises_is_asked_again_after_an_hour() -> None:
     asked: list[float] = []
     watch = Stopwatch()
 
-    def fails(training: Training) -> Any:
+    def fails(training: FitRequest) -> Any:
         asked.append(training.asked_at / HOUR)
         raise ArithmeticError("it does not\nconverge")
 
@@ -204,7 +204,7 @@ def test_a_model_that_fails_later_gives_way_to_the_cautious_rule_and_to_another_
     def tired(until: int) -> Odd:
         return Odd(lambda history, hours: normal(history, hours) if history.end <= until else raises())
 
-    def train(training: Training) -> Any:
+    def train(training: FitRequest) -> Any:
         asked.append(training.asked_at / HOUR)
         return tired(until=25) if len(asked) == 1 else tired(until=99)
 
@@ -227,7 +227,7 @@ def test_a_total_that_fails_later_is_replaced_by_the_sum_of_the_bounds() -> None
         def peak_quantile(self, p: float, hours: int) -> Any:
             return super().peak_quantile(p, hours) if p == 0.9 else raises()
 
-    def train(training: Training) -> Any:
+    def train(training: FitRequest) -> Any:
         def says(history: DemandHistory, hours: int) -> Forecast:
             sure = normal(history, hours)
             return Turns(sure.keys, sure.mu, sure.sigma)

@@ -13,13 +13,14 @@ import pytest
 
 from gfs import InputError
 from gfs.batch.job import JobResult
-from gfs.batch.traces import TraceFiles
+from gfs.batch.simulation import TraceFiles
 from gfs.experiments.evaluations import HORIZON, NETWORKS, DemandFile, Evaluation, demand_of, installed, largest
 from gfs.experiments.experiment import Section, Setup
 from gfs.experiments.forecasters import FORECASTERS
 from gfs.forecasting.evaluation import Scores, roll
 from gfs.forecasting.naive import PERSISTENCE
-from gfs.report.page import Chart, DataTable, PageSection, Paragraph, build_page
+from gfs.report.page import Chart, PageSection, Paragraph, build_page
+from gfs.report.table import DataTable
 
 HOURS, ORGANIZATIONS = 300, 8
 JOBS = "job_name,organization,gpu_model,cpu_request,gpu_request,worker_num,submit_time,duration,job_type\n"

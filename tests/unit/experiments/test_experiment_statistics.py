@@ -9,7 +9,7 @@ import pytest
 
 from builders import Draft, hp, nodes, play, spot, workload
 from gfs.batch.cache import ResultCache
-from gfs.batch.traces import TraceFiles
+from gfs.batch.simulation import TraceFiles
 from gfs.domain.units import DAY, HOUR
 from gfs.domain.workload import Workload
 from gfs.experiments.deployment import DEPLOYMENT, PoolChange, _findings, of_model, static_words, whole_cluster
@@ -19,7 +19,8 @@ from gfs.experiments.jobs import run_simulations
 from gfs.experiments.statistics import STATISTICS
 from gfs.experiments.trace_statistics import POINTS, TraceStatistics, thinned
 from gfs.experiments.views import heat, pools
-from gfs.report.page import Chart, DataTable, PageSection, build_page
+from gfs.report.page import Chart, PageSection, build_page
+from gfs.report.table import DataTable
 from gfs.workloads import write_trace
 from gfs.workloads.inspection import Cdf
 

@@ -10,16 +10,15 @@ import pytest
 
 from gfs.batch.cache import ROOT, ResultCache, imported_files
 from gfs.batch.job import Job, JobResult
-from gfs.batch.traces import GeneratedTrace, TraceFiles
+from gfs.batch.simulation import GeneratedTrace, TraceFiles
 from gfs.domain.errors import InputError
 from gfs.experiments.comparison import COMPARISON, SCHEDULERS, runs
-from gfs.experiments.experiment import Finding, FindingCounts, Section, Setup
+from gfs.experiments.experiment import Finding, FindingCounts, Mean, Section, Setup, mean_of, metric
 from gfs.experiments.jobs import Simulation, merged, run_simulations
 from gfs.experiments.report import Provenance, markdown, page
-from gfs.experiments.seeds import Mean, mean_of, metric
 from gfs.experiments.trace_statistics import TraceStatistics
 from gfs.experiments.victim_gap import GapSample
-from gfs.report.page import DataTable
+from gfs.report.table import DataTable
 
 SMALL = GeneratedTrace("demo", nodes=4, days=1)
 
@@ -147,7 +146,7 @@ class TestCache:
         assert {"simulator.engine", "policies.gfs.preemption", "forecasting.naive", "workloads.__init__"} <= sweep
         assert not any(name.startswith(("report.", "cli.", "experiments.")) for name in sweep)
         assert {"experiments.views", "report.series"} <= experiment - sweep
-        assert "report.sweep_page" not in experiment
+        assert not any(name.startswith(("sweeps.", "report.figures", "report.page")) for name in experiment)
 
 
 class TestJobs:

@@ -6,7 +6,7 @@ from math import inf
 
 from builders import hp, nodes, spot, workload
 from gfs import NodeEvent
-from gfs.plans.variants import node_counts, with_nodes, with_spot, without_misfits
+from gfs.plans.runs import node_counts, with_nodes, with_spot, without_misfits
 
 
 class TestNodes:

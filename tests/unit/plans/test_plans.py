@@ -11,12 +11,21 @@ import pytest
 
 from gfs import Parameters
 from gfs.batch.job import JobResult
-from gfs.batch.traces import GeneratedTrace
+from gfs.batch.simulation import GeneratedTrace
 from gfs.domain.errors import InputError
 from gfs.plans.plan import CapacityPlan, capacity_plan
 from gfs.plans.request import PlanRequest, plan_request
 from gfs.plans.runs import PlanRun
 from gfs.plans.search import (
+    BOUNDS,
+    CLOSE,
+    PAPER,
+    PS,
+    TIGHT,
+    WIDE,
+    Bounds,
+    SearchSpace,
+    Setting,
     SettingResult,
     best_by_guarantee,
     choose,
@@ -25,10 +34,10 @@ from gfs.plans.search import (
     halfway,
     largest_scale,
     last_scale,
+    search_space,
     second_round,
     third_round,
 )
-from gfs.plans.setting import BOUNDS, CLOSE, PAPER, PS, TIGHT, WIDE, Bounds, SearchSpace, Setting, search_space
 from gfs.plans.summary_text import config_text, summary_text
 from gfs.plans.view import plan_tables, view_of
 

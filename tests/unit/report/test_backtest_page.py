@@ -14,8 +14,7 @@ import pytest
 from gfs.forecasting.evaluation import Rolled
 from gfs.forecasting.history import DemandHistory, SeriesKey
 from gfs.report.backtest import MOST_VALUES, BacktestResult, DrawnPart, share_over_time
-from gfs.report.backtest_charts import BacktestView
-from gfs.report.backtest_page import backtest_page
+from gfs.report.backtest_page import BacktestView, backtest_page
 
 START, ORIGINS, HORIZON = 1000, 400, 2
 KEYS = (SeriesKey("", "small"), SeriesKey("", "large"), SeriesKey("", "late"))

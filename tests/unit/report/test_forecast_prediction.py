@@ -17,10 +17,9 @@ from gfs.forecasting.forecast import NormalForecast
 from gfs.forecasting.history import DemandHistory, SeriesKey
 from gfs.report.prediction import Prediction
 from gfs.report.prediction_page import MOST_SERIES, prediction_page
-from gfs.report.prediction_table import prediction_table, shown_hours
+from gfs.report.prediction_table import plot_key, prediction_table, shown_hours, text_plot
 from gfs.report.table import DataTable
 from gfs.report.terminal import TerminalTable
-from gfs.report.text_plot import plot_key, text_plot
 
 KEYS = (SeriesKey("ads", "A100"), SeriesKey("search", "A100"), SeriesKey("ads", "A10"))
 MU = np.array([[10.0, 12.0], [200.0, 210.0], [30.0, 20.0]])

@@ -8,7 +8,7 @@ import random
 import re
 import subprocess
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,16 +16,16 @@ import pyarrow as pa
 import pytest
 from rich.console import Console
 
+from gfs.assembly.parameters import Parameters
 from gfs.domain.errors import InputError
 from gfs.domain.node import NodeSpec
 from gfs.domain.task import Priority, Task
 from gfs.domain.workload import Workload
-from gfs.report.columns import EVICTED, SPOT_WAIT, amount, percent, short_seconds
+from gfs.report.columns import EVICTED, SPOT_WAIT, amount, comparison_table, percent, short_seconds
 from gfs.report.comparison import comparison_page
+from gfs.report.figures import scheduler_colours
 from gfs.report.inspection_page import inspection_page
 from gfs.report.page import Chart, PageSection, Paragraph, build_page, write_page
-from gfs.report.palette import scheduler_colours
-from gfs.report.run_tables import comparison_table
 from gfs.report.terminal import TerminalTable
 from gfs.report.trace_tables import inspection_tables
 from gfs.telemetry.metrics import Metrics, compute_metrics
@@ -38,7 +38,7 @@ class Outcome:
     metrics: Metrics
     events: pa.Table
     quota: pa.Table | None = None
-    parameters: Any = None
+    parameters: Parameters = field(default_factory=Parameters)
     quota_in_force: str = "none"
 
 
@@ -133,7 +133,7 @@ def toy_run(workload: Workload, name: str, spot_share: float) -> Outcome:
         }
     )
     metrics = compute_metrics(events, workload, quota=quota)
-    return Outcome(name, metrics, events, quota, {"spot_share": spot_share})
+    return Outcome(name, metrics, events, quota)
 
 
 @pytest.fixture(scope="module")
@@ -209,7 +209,7 @@ def test_time_axes_show_dates_where_the_first_day_is_known(
     tmp_path: Path, workload: Workload, outcomes: list[Outcome]
 ) -> None:
     out = tmp_path / "dates.html"
-    comparison_page([replace(o, parameters={"first_day": "2024-04-01"}) for o in outcomes], workload, out)
+    comparison_page([replace(o, parameters=Parameters(first_day="2024-04-01")) for o in outcomes], workload, out)
     page = out.read_text(encoding="utf-8")
     assert "Time 0 is 2024-04-01 00:00" in page
     allocation = next(f for f in figures_of(page) if "yaxis2" in f["layout"])
@@ -220,7 +220,7 @@ def test_time_axes_show_dates_where_the_first_day_is_known(
 
 def test_figures_are_loaded_for_pages_alone() -> None:
     """Plotly takes a tenth of a second: a command that writes no page does without."""
-    modules = "gfs.cli.main, gfs.cli.compare, gfs.report.run_tables, gfs.sweeps.table, gfs.plans.view, gfs.api"
+    modules = "gfs.cli.main, gfs.cli.compare, gfs.report.columns, gfs.sweeps.table, gfs.plans.view, gfs.api"
     code = f"import sys, {modules}; sys.exit('plotly' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 

@@ -10,9 +10,8 @@ from rich.console import Console
 from builders import hp, nodes, spot, workload
 from gfs.assembly.parameters import Parameters
 from gfs.assembly.result import RunResult
-from gfs.report.columns import COMPARED, columns_for
+from gfs.report.columns import COMPARED, columns_for, comparison_table, result_table
 from gfs.report.comparison import comparison_page
-from gfs.report.run_tables import comparison_table, result_table
 from gfs.report.table import DataTable
 from gfs.report.terminal import TerminalTable
 from gfs.telemetry.metrics import Metrics, compute_metrics

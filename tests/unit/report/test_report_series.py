@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 import pytest
 
+from gfs.assembly.parameters import Parameters
 from gfs.domain.node import NodeSpec
 from gfs.domain.task import Priority, Task
 from gfs.domain.workload import Workload
@@ -30,7 +30,7 @@ class Outcome:
     metrics: Metrics
     events: pa.Table
     quota: pa.Table | None = None
-    parameters: Any = None
+    parameters: Parameters = field(default_factory=Parameters)
 
 
 # One spot task of 4 of the 8 cards: waits 1800 s, runs from 0:30 to 1:30.

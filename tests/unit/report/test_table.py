@@ -14,17 +14,28 @@ from gfs.assembly.result import RunResult
 from gfs.domain.errors import BadRow, InputError
 from gfs.domain.workload import Workload
 from gfs.report import columns as run_columns
-from gfs.report.columns import COMPARED, EVICTED, GOODPUT, PLAN_EVERY, SETTING, SPOT_WAIT, SWEPT, WASTED
+from gfs.report.columns import (
+    COMPARED,
+    EVICTED,
+    GOODPUT,
+    PLAN_EVERY,
+    SETTING,
+    SPOT_WAIT,
+    SWEPT,
+    WASTED,
+    comparison_table,
+    pools_table,
+    result_table,
+)
 from gfs.report.comparison import comparison_page
 from gfs.report.inspection_page import inspection_page
 from gfs.report.page import PageSection, build_page
-from gfs.report.run_tables import comparison_table, pools_table, result_table
 from gfs.report.score_columns import BOUNDS, ERRORS
 from gfs.report.table import COUNT, PERCENT, SECONDS, Column, DataTable
 from gfs.report.terminal import TerminalTable
 from gfs.report.trace_tables import bad_rows_table, inspection_tables
 from gfs.sweeps.table import SCENARIO, SettingMeans, sweep_table
-from gfs.telemetry.metrics_prices import monthly_benefit, read_prices
+from gfs.telemetry.prices import monthly_benefit, read_prices
 from gfs.workloads.inspection import inspect
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -62,7 +73,7 @@ def results(workload: Workload) -> list[RunResult]:
 
 def group(settings: dict[str, object], **means: float) -> SettingMeans:
     scenario = {name: settings[name] for name in SCENARIO if name in settings}
-    return SettingMeans(settings, scenario, 3, means, best=True)
+    return SettingMeans(settings, scenario, 3, means, front=True)
 
 
 class TestTerminal:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +11,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from builders import hp, nodes, spot, workload
-from gfs.batch.traces import GeneratedTrace, TraceFiles
+from gfs.batch.simulation import GeneratedTrace, TraceFiles
 from gfs.domain.errors import InputError
 from gfs.sweeps.runs import SweepRun
 from gfs.sweeps.spec import read_sweep
-from gfs.sweeps.table import read_results, results_table, write_results
+from gfs.sweeps.table import TableRow, read_results, write_results
+from gfs.sweeps.table import results_table as table_of_rows
 from gfs.workloads import write_trace
 
 TRACE = '[trace]\npreset = "demo"\nnodes = 4\ndays = 1\n'
@@ -24,6 +26,10 @@ def swept(folder: Path, text: str) -> list[SweepRun]:
     file = folder / "sweep.toml"
     file.write_text(text, encoding="utf-8")
     return read_sweep(file).runs()
+
+
+def results_table(runs: Iterable[SweepRun], results: Mapping[SweepRun, Any], errors: Mapping[SweepRun, str]) -> Any:
+    return table_of_rows([TableRow(run, run.varied, results.get(run, {}), errors.get(run)) for run in runs])
 
 
 class TestSpec:
@@ -163,7 +169,7 @@ class TestTable:
         write_results(table, tmp_path / "results.parquet")
         results = read_results(tmp_path)
         assert results.varied == ["scheduler", "p"]
-        front = {(g.settings["scheduler"], g.settings["p"]): g.best for g in results.groups}
+        front = {(g.settings["scheduler"], g.settings["p"]): g.front for g in results.groups}
         assert front == {
             ("gfs", 0.9): True,
             ("gfs", 0.8): False,
@@ -182,7 +188,7 @@ class TestTable:
             run("fgd", 0, 0.9): figures(0.3, 60.0, 0.5) | {"allocation_rate": 0.99},
         }
         write_results(results_table(list(results), results, {}), tmp_path / "results.parquet")
-        assert [group.best for group in read_results(tmp_path).groups] == [True, False]
+        assert [group.front for group in read_results(tmp_path).groups] == [True, False]
 
     def test_scenarios_do_not_compete(self, tmp_path: Path) -> None:
         """With four times the spot work everything is worse; its best setting is still on a front."""
@@ -200,7 +206,7 @@ class TestTable:
         write_results(results_table(list(results), results, {}), tmp_path / "results.parquet")
         found = read_results(tmp_path)
         assert found.scenarios == [{"spot_scale": 1.0}, {"spot_scale": 4.0}]
-        assert [group.best for group in found.groups] == [True, False, True, True]
+        assert [group.front for group in found.groups] == [True, False, True, True]
 
     def test_a_table_of_somebody_else(self, tmp_path: Path) -> None:
         pq.write_table(pa.table({"a": [1]}), tmp_path / "results.parquet")

@@ -6,7 +6,7 @@ import pytest
 
 from builders import hp, nodes, play, spot
 from gfs.domain.execution import ExecutionRules
-from gfs.telemetry.delivered import Delivered, delivered
+from gfs.telemetry.prices import Delivered, delivered
 
 HOUR = 3600
 

@@ -24,8 +24,9 @@ from gfs.domain.execution import ExecutionRules
 from gfs.domain.node import NodeSpec
 from gfs.domain.task import Priority, Task
 from gfs.domain.workload import Workload
-from gfs.telemetry.metrics import compute_metrics, default_prices, monthly_benefit, runs_table
-from gfs.telemetry.metrics_prices import price_of
+from gfs.telemetry.metrics import compute_metrics
+from gfs.telemetry.prices import default_prices, monthly_benefit, price_of
+from gfs.telemetry.runs import runs_table
 from logs import AUDITOR, Row, agrees_with_auditor, log, scrambled
 
 S1 = Task(0, "s1", "lab", "A100", Priority.SPOT, 2, 8.0, 0.0)
@@ -106,7 +107,6 @@ def test_the_whole_story(encoded: bool) -> None:
     assert m.wasted_rate_total == pytest.approx(29760 / (20 * 12690))
     assert m.objective == pytest.approx(1 / 3 - 0.5 * 145880 / (20 * 12690))
     assert m.quota_use is None
-    assert m.wasted_cost is None
 
 
 def test_a_window_cuts_goodput_to_what_is_useful_inside_it() -> None:
@@ -188,11 +188,6 @@ def test_quota_use_is_a_time_average_of_the_shortest_guarantee() -> None:
     # 300 s at 5/10, 300 s without a quota left out, then 12690 - 600 s at 4/4
     assert m.quota_use == pytest.approx((300 * 0.5 + 12090) / (300 + 12090))
     assert compute_metrics(log(LOG, STORY), STORY, quota=quota.slice(0, 0)).quota_use is None
-
-
-def test_wasted_cost_at_given_prices() -> None:
-    m = compute_metrics(log(LOG, STORY), STORY, prices={"A100": 2.0, "T4": 100.0})
-    assert m.wasted_cost == pytest.approx(2.0 * 29760 / 3600)  # nothing is wasted on the T4
 
 
 @pytest.mark.parametrize("tasks", [(), (S1, S2, H1, H2)], ids=["no tasks", "nothing happened yet"])

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from gfs.domain.errors import InputError
-from gfs.telemetry.metrics import TaskStep, task_life
+from gfs.telemetry.metrics_life import TaskStep, task_life
 
 WAITED = "pool A100: no node has 8 idle GPUs"
 LOST = "evicted for h1 on n0"

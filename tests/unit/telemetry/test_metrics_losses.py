@@ -35,8 +35,9 @@ from gfs.domain.errors import InputError
 from gfs.domain.execution import ExecutionRules
 from gfs.domain.node import NodeSpec
 from gfs.domain.workload import Workload
-from gfs.telemetry.delivered import delivered
-from gfs.telemetry.metrics import compute_metrics, runs_table
+from gfs.telemetry.metrics import compute_metrics
+from gfs.telemetry.prices import delivered
+from gfs.telemetry.runs import runs_table
 from logs import AUDITOR, Row, agrees_with_auditor, log, scrambled
 
 NODES = (NodeSpec(0, "n0", "A100", 8), NodeSpec(1, "n1", "A100", 8), NodeSpec(2, "m0", "T4", 4))

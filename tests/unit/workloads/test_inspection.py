@@ -15,7 +15,7 @@ import pytest
 from gfs.domain.node import NodeSpec
 from gfs.domain.task import Priority, Task
 from gfs.domain.workload import Workload
-from gfs.telemetry.metrics_binning import time_average
+from gfs.telemetry.runs import time_average
 from gfs.workloads.inspection import OTHERS, inspect
 
 A = Task(0, "a", "x", "A100", Priority.HP, 1, 8.0, 1800.0)

@@ -90,7 +90,7 @@ def initial(shape: Shape, generator: np.random.Generator) -> Parameters:
     return parameters
 
 
-class CaseContext(NamedTuple):
+class AttentionContext(NamedTuple):
     """[c_o, c_t] of a batch, and what its gradients need."""
 
     features: Reals
@@ -103,7 +103,7 @@ class CaseContext(NamedTuple):
     """Cases x attributes x attributes: rows add up to 1."""
 
 
-def context_of(parameters: Parameters, batch: Batch) -> CaseContext:
+def context_of(parameters: Parameters, batch: Batch) -> AttentionContext:
     """Embeddings of calendar and attributes, attention over the latter."""
     tokens = np.stack(
         [parameters[f"attribute{i}"][batch.attributes[:, i]] for i in range(batch.attributes.shape[1])], axis=1
@@ -114,7 +114,7 @@ def context_of(parameters: Parameters, batch: Batch) -> CaseContext:
     attention = weights / weights.sum(axis=2, keepdims=True)
     calendar = [parameters[name][batch.calendar[:, i]] for i, name in enumerate(CALENDAR)]
     attended = (attention @ value).reshape(len(tokens), -1)
-    return CaseContext(np.concatenate([attended, *calendar], axis=1), tokens, query, key, value, attention)
+    return AttentionContext(np.concatenate([attended, *calendar], axis=1), tokens, query, key, value, attention)
 
 
 def forward(parameters: Parameters, batch: Batch, average: Reals) -> tuple[Reals, Reals]:
@@ -157,7 +157,7 @@ def mean_weights(parameters: Parameters, average: Reals) -> Reals:
     return both
 
 
-def _heads(parameters: Parameters, batch: Batch, average: Reals, context: CaseContext) -> tuple[Reals, Reals]:
+def _heads(parameters: Parameters, batch: Batch, average: Reals, context: AttentionContext) -> tuple[Reals, Reals]:
     weights = np.concatenate([mean_weights(parameters, average), parameters["spread"]], axis=1)
     both = batch.window @ weights
     hours = parameters["offset"].size
@@ -166,7 +166,9 @@ def _heads(parameters: Parameters, batch: Batch, average: Reals, context: CaseCo
     return mu, logit
 
 
-def _context_gradients(parameters: Parameters, batch: Batch, context: CaseContext, by_features: Reals) -> Parameters:
+def _context_gradients(
+    parameters: Parameters, batch: Batch, context: AttentionContext, by_features: Reals
+) -> Parameters:
     """Back through the embeddings and the attention."""
     cases, count, width = context.tokens.shape
     gradients: Parameters = {}

@@ -51,7 +51,7 @@ class EndingLeases:
                 found.append(run)
         return found
 
-    def under(self, task: Task) -> list[Run]:
+    def counted_with(self, task: Task) -> list[Run]:
         """Runs that may stop and count against the spot quota of the task, fewest GPUs first."""
         hours = task.guarantee_hours
         found = (
@@ -93,7 +93,7 @@ class RoundPlacement:
     def place(self, task: Task, within_quota: Callable[[Task], bool]) -> list[Place] | None:
         """Cards for all pods of the task within the quota, or None with everything as it was."""
         while not within_quota(task):
-            run = next((run for run in self._ending.under(task) if run not in self.stopped), None)
+            run = next((run for run in self._ending.counted_with(task) if run not in self.stopped), None)
             if run is None:
                 self._trial.rollback()
                 return None
@@ -163,7 +163,7 @@ class RoundPlacement:
         if places is None:
             return False
         self.moved[run] = places
-        self._trial.note(lambda: _forget(self.moved, run))
+        self._trial.note(lambda: self._forget_move(run))
         return True
 
     def _leaving(self, node: Node, task: Task, runs: list[Run]) -> list[Run]:
@@ -238,13 +238,12 @@ class RoundPlacement:
         self.stopped[run] = None
         self._trial.note(lambda: self._unstop(run))
 
+    def _forget_move(self, run: Run) -> None:
+        del self.moved[run]
+
     def _unstop(self, run: Run) -> None:
         self._ending.change(run, +1)
-        _forget(self.stopped, run)
-
-
-def _forget(of: dict[Run, None] | dict[Run, list[Place]], run: Run) -> None:
-    del of[run]
+        del self.stopped[run]
 
 
 def _pods(places: list[Place], task: Task) -> int:

@@ -27,7 +27,7 @@ from gfs.domain.units import MICRO
 from gfs.policies.chronus.leases import LeaseMemory, LeaseQueue, LeaseTable, round_at
 from gfs.policies.chronus.placement import EndingLeases, RoundPlacement
 from gfs.policies.chronus.program import TaskShape
-from gfs.policies.chronus.selection import LeaseSelector, all_in
+from gfs.policies.chronus.selection import LeaseSelector, tasks_of
 from gfs.policies.placement import Chooser
 
 
@@ -144,18 +144,21 @@ class ChronusPolicy(Listener):
 
     def _give_out(self, plan: Plan, number: int, now: float) -> None:
         """Lease out what there is."""
-        hp, spot = self._selector.hopeful(Priority.HP, number, now), self._selector.hopeful(Priority.SPOT, number, now)
+        hp, spot = (
+            self._selector.candidate_queues(Priority.HP, number, now),
+            self._selector.candidate_queues(Priority.SPOT, number, now),
+        )
         if not hp and not spot:
             return
-        if self._selector.fits_as_it_is([*hp, *spot]):
+        if self._selector.fit_on_idle_cards([*hp, *spot]):
             everybody = self._placement((), {})
-            queued = (*_largest_first(all_in(hp)), *_largest_first(all_in(spot)))
+            queued = (*_largest_first(tasks_of(hp)), *_largest_first(tasks_of(spot)))
             if all(self._try(plan, everybody, waiting, now) for waiting in queued):
                 return
             # Fractions, or sizes that do not divide each other: the room lay apart.
             hp, spot = (
-                self._selector.hopeful(Priority.HP, number, now),
-                self._selector.hopeful(Priority.SPOT, number, now),
+                self._selector.candidate_queues(Priority.HP, number, now),
+                self._selector.candidate_queues(Priority.SPOT, number, now),
             )
         chosen_hp, hp_stops = self._selector.choose_hp(hp, number, now)
         chosen_spot, spot_stops = self._selector.choose_spot(spot, chosen_hp, hp_stops, number, now)
@@ -175,10 +178,10 @@ class ChronusPolicy(Listener):
         leases = self._leases
         ending = [*leases.ending(Priority.SPOT, number, now), *leases.ending(Priority.HP, number, now)]
         self._try_all(plan, self._placement(ending, stops), chosen, now)
-        if left := self._selector.hopeful(Priority.HP, number, now, beside_hp=True):
+        if left := self._selector.candidate_queues(Priority.HP, number, now, beside_hp=True):
             spot = leases.ending(Priority.SPOT, number, now)
             placement = self._placement(spot, Counter(leases.shape_of(run.task) for run in spot))
-            self._try_all(plan, placement, all_in(left), now)
+            self._try_all(plan, placement, tasks_of(left), now)
 
     def _serve_spot(
         self, plan: Plan, chosen: list[Waiting], stops: dict[TaskShape, int], number: int, now: float

@@ -77,7 +77,7 @@ class Capacity(NamedTuple):
 class Effort(Enum):
     """What it took to find a set."""
 
-    NONE = "plain to see"
+    NONE = "no solver needed"
     SOLVED = "solved to the optimum"
     OUT_OF_TIME = "the solver's time ran out"
 

@@ -50,7 +50,9 @@ class LeaseSelector:
         self._round = round_length
         self._seconds = seconds
 
-    def hopeful(self, priority: Priority, number: int, now: float, *, beside_hp: bool = False) -> list[LeaseQueue]:
+    def candidate_queues(
+        self, priority: Priority, number: int, now: float, *, beside_hp: bool = False
+    ) -> list[LeaseQueue]:
         """Queues of a class whose tasks fit if all leases that could make way for them did, or all of spot."""
         slots = self._slots_for(Priority.SPOT if beside_hp else priority, number, now)
         found = []
@@ -76,7 +78,7 @@ class LeaseSelector:
         levels = Counter(free)
         return cache(lambda size: sum(count * (level // size) for level, count in levels.items()))
 
-    def fits_as_it_is(self, queues: list[LeaseQueue]) -> bool:
+    def fit_on_idle_cards(self, queues: list[LeaseQueue]) -> bool:
         """Whether there is room on idle cards and in the quota for all of them."""
         if not _fit(queues, self._pool.idle_slots):
             return False
@@ -95,19 +97,14 @@ class LeaseSelector:
         """HP tasks that get a lease, and how many running ones of each shape lose theirs."""
         room = Capacity(self._slots_for(Priority.SPOT, number, now), self._parts_beside_hp(), {})
         if _fit(queues, room.slots) and sum(queue.gpus for queue in queues) <= room.slots(1) + room.parts:
-            return all_in(queues), {}
+            return tasks_of(queues), {}
         ending = self._leases.ending(Priority.HP, number, now)
         shares = sum(run.task.gpus for run in ending if not run.task.cards)
         room = Capacity(self._slots_for(Priority.HP, number, now), room.parts + shares, {})
         return self._choose(Priority.HP, queues, ending, room, now)
 
     def choose_spot(
-        self,
-        queues: list[LeaseQueue],
-        hp: list[Waiting],
-        hp_stops: dict[TaskShape, int],
-        number: int,
-        now: float,
+        self, queues: list[LeaseQueue], hp: list[Waiting], hp_stops: dict[TaskShape, int], number: int, now: float
     ) -> tuple[list[Waiting], dict[TaskShape, int]]:
         """Spot tasks that get a lease in what HP leaves, and how many running ones lose theirs."""
         slots = self._slots_for(Priority.SPOT, number, now)
@@ -184,6 +181,6 @@ def _fit(queues: list[LeaseQueue], slots: Callable[[int], int]) -> bool:
     )
 
 
-def all_in(queues: Iterable[LeaseQueue]) -> list[Waiting]:
+def tasks_of(queues: Iterable[LeaseQueue]) -> list[Waiting]:
     """The tasks of some queues."""
     return [waiting for queue in queues for waiting in queue.waiting.values()]

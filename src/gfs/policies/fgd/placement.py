@@ -12,14 +12,13 @@ from collections.abc import Iterable, Iterator
 from heapq import merge
 from math import inf
 
-from gfs.core.lazy_heap import LazyHeap
+from gfs.core.lazy_heap import NodeGroups
 from gfs.core.listeners import Listener
 from gfs.core.node import Node
 from gfs.core.state import PoolState
 from gfs.domain.task import Task
 from gfs.domain.units import MICRO
 from gfs.policies.fgd.fragmentation import ArrivalMix, free_parts
-from gfs.policies.fgd.groups import NodeGroups
 
 Free = tuple[int, tuple[int, ...]]
 """Idle cards, and the different free parts that the divided cards have, ascending."""
@@ -40,10 +39,8 @@ class FgdPlacer(Listener):
         """All nodes with something free: what a fraction asks for."""
         self._changed: set[Node] = set(pool.nodes)
         """Nodes that changed since a fraction last asked."""
-        self._by_idle: list[LazyHeap[int]] = [LazyHeap() for _ in pool.idle_levels]
-        """Idle cards -> positions of the nodes that have so many."""
-        self._home: list[LazyHeap[int] | None] = [None] * len(pool.nodes)
-        """Position of a node -> where it stands."""
+        self._by_idle: NodeGroups[int] = NodeGroups(len(pool.nodes))
+        """All nodes by their idle cards: what whole cards ask for."""
         for node in pool.nodes:
             self.node_changed(node)
         state.listen(self)
@@ -51,46 +48,33 @@ class FgdPlacer(Listener):
     def node_changed(self, node: Node) -> None:
         """What is held on a node has changed."""
         self._changed.add(node)
-        home, i = self._home, node.index
-        old, new = home[i], self._by_idle[node.idle]
-        if old is not new:
-            home[i] = new
-            if old is not None:
-                old.count -= 1
-            new.push(i, home)
+        self._by_idle.file(node.index, node.idle)
 
     def choose(self, task: Task) -> Node | None:
         """The node where one more pod of the task makes F grow least, or None."""
-        cards, by_idle, of_idle, home = task.cards, self._by_idle, self._mix.of_idle, self._home
+        cards, of_idle, by_idle = task.cards, self._mix.of_idle, self._by_idle
         if not cards:
             return self._choose_for_share(task.share)
-        best, least, ties = 0, 0, False
-        for idle in range(cards, len(by_idle)):
-            if by_idle[idle].count:
-                growth = of_idle[idle - cards] - of_idle[idle]
-                if not best or growth < least:
-                    best, least, ties = idle, growth, False
-                elif growth == least:
-                    ties = True
-        if not ties:
-            return self._nodes[by_idle[best].first(home)] if best else None
-        equals = [i for i in range(best, len(by_idle)) if by_idle[i].count and of_idle[i - cards] - of_idle[i] == least]
-        return self._nodes[min(by_idle[i].first(home) for i in equals)]
+        growth = {idle: of_idle[idle - cards] - of_idle[idle] for idle in by_idle.groups if idle >= cards}
+        if not growth:
+            return None
+        least = min(growth.values())
+        return self._nodes[min(by_idle.first(idle) for idle, grows in growth.items() if grows == least)]
 
     def ranked(self, task: Task) -> Iterator[Node]:
         """The nodes with cards for one more pod of the task, best first."""
         by_growth: dict[int, list[Iterator[int]]] = {}
         if task.cards:
-            for idle in range(task.cards, len(self._by_idle)):
-                if self._by_idle[idle].count:
-                    alike = by_growth.setdefault(self._growth_on_idle(idle, task.cards), [])
-                    alike.append(self._by_idle[idle].rising(self._home))
+            for idle in self._by_idle.groups:
+                if idle >= task.cards:
+                    growth = self._growth_on_idle(idle, task.cards)
+                    by_growth.setdefault(growth, []).append(self._by_idle.rising(idle))
         else:
             self._refresh()
             for free in self._free.groups:
-                growth = self._growth_of_share(free, task.share)
-                if growth is not None:
-                    by_growth.setdefault(growth, []).append(self._free.rising(free))
+                grows = self._growth_of_share(free, task.share)
+                if grows is not None:
+                    by_growth.setdefault(grows, []).append(self._free.rising(free))
         for growth in sorted(by_growth):
             for position in merge(*by_growth[growth]):
                 yield self._nodes[position]

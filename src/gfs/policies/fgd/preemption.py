@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from functools import cache
 
+from gfs.core.lazy_heap import NodeGroups
 from gfs.core.node import Node
 from gfs.core.pool import Pool
 from gfs.core.ports import Victims
@@ -17,7 +18,6 @@ from gfs.core.run import Run
 from gfs.domain.task import Task
 from gfs.domain.units import MICRO
 from gfs.policies.fgd.fragmentation import ArrivalMix, free_parts
-from gfs.policies.fgd.groups import NodeGroups
 from gfs.policies.fgd.victims import DividedNode, Profile, fractions_on, latest_victims, ways
 from gfs.policies.preemption import could_hold, victims_on
 

@@ -55,7 +55,7 @@ class Reservation(Listener):
         self._pool = state.pool
         self._timeout = starvation_timeout
         self._cost = cost
-        self._reserved = reserved = state.remember("reserved nodes", ReservedNodes)
+        self.reserved = reserved = state.remember("reserved nodes", ReservedNodes)
         if reserved.task is not None and reserved.task.index not in state.waiting:
             reserved.task, reserved.nodes = None, {}  # it has left while nobody here watched
         there = set(state.pool.nodes)
@@ -77,21 +77,12 @@ class Reservation(Listener):
     @property
     def task(self) -> Task | None:
         """For whom nodes are reserved."""
-        return self._reserved.task
+        return self.reserved.task
 
     @property
     def nodes(self) -> dict[Node, None]:
         """The nodes that are reserved."""
-        return self._reserved.nodes
-
-    @property
-    def quota_closed(self) -> bool:
-        """Whether the quota is left to the task that nodes are reserved for."""
-        return self._reserved.quota_closed
-
-    @quota_closed.setter
-    def quota_closed(self, closed: bool) -> None:
-        self._reserved.quota_closed = closed
+        return self.reserved.nodes
 
     # -- what happens ------------------------------------------------------------------------------
 
@@ -149,11 +140,11 @@ class Reservation(Listener):
     def why(self) -> str:
         """Such as 'reserved for s17, which has waited 7.1 h'."""
         assert self.task is not None
-        waited = self._reserved.checked - self._since[self.task.index][1]
+        waited = self.reserved.checked - self._since[self.task.index][1]
         return f"reserved for {self.task.name}, which has waited {format_seconds(waited)}"
 
     def _check(self, now: float) -> None:
-        reserved = self._reserved
+        reserved = self.reserved
         if now - reserved.checked < CHECK_INTERVAL:
             return
         if reserved.task is not None:
@@ -175,7 +166,7 @@ class Reservation(Listener):
 
     def _nodes_for(self, task: Task) -> dict[Node, None]:
         """Nodes on which all its pods fit beside HP, none if there are not enough: fewest spot cards first."""
-        reserved = self._reserved.nodes
+        reserved = self.reserved.nodes
         pool = self._pool
         able = [node for node in pool.nodes if could_hold(pool, node, task)]
         able.sort(key=lambda node: (node not in reserved, node.hp_free - node.idle, node.index))
@@ -188,7 +179,7 @@ class Reservation(Listener):
         return {}
 
     def _reserve(self, task: Task | None, nodes: dict[Node, None]) -> None:
-        reserved = self._reserved
+        reserved = self.reserved
         if task is not None and reserved.task is None:
             self._cost.tasks += 1
         before, reserved.task, reserved.nodes = reserved.nodes, task, nodes
@@ -207,7 +198,7 @@ class ReservationQueue(SizedQueue):
 
     def arrive(self, tasks: Sequence[Task], attempt: Attempt) -> None:
         """Newcomers get a chance unless the quota is left to one task."""
-        if self._reservation.quota_closed and self._reservation.task is not None:
+        if self._reservation.reserved.quota_closed and self._reservation.task is not None:
             for task in tasks:
                 self.push(task)
         else:
@@ -217,14 +208,14 @@ class ReservationQueue(SizedQueue):
         """Offer the waiting tasks, the one that nodes are reserved for first."""
         reservation = self._reservation
         task = reservation.task
-        reservation.quota_closed = False
+        reservation.reserved.quota_closed = False
         if task is not None:
             hours = task.guarantee_hours
             over = task_limit(hours) < task.gpus
             if attempt(task):
                 self.remove(task)
             elif over and task.gpus <= task_limit(hours) + reservation.held(hours):
-                reservation.quota_closed = True
+                reservation.reserved.quota_closed = True
                 return
         super().scan(attempt, pod_limit, task_limit)
 

@@ -1,24 +1,30 @@
 """What a GPU-hour is worth, and the monthly benefit of a better scheduler (docs/concepts/metrics.md).
 
-The prices are an assumption (`metrics_prices.json` says so): `--prices FILE` replaces them.
+The prices are an assumption (`prices.json` says so): `--prices FILE` replaces them.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from math import isfinite
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
 
 from gfs.domain.errors import InputError
+from gfs.domain.execution import ExecutionRules
+from gfs.domain.units import DAY, HOUR
+from gfs.domain.workload import Workload
 from gfs.files import read_toml
-
-if TYPE_CHECKING:
-    from gfs.telemetry.metrics import Metrics
+from gfs.telemetry.metrics import EPS, Metrics, useful_and_wasted
+from gfs.telemetry.runs import Floats, TaskColumns, runs_table
 
 HOURS_PER_MONTH: Final = 730.0
 
@@ -28,7 +34,7 @@ ASSUMED: Final = "ASSUMPTION, not a quote: on-demand list prices; spot sells for
 
 @cache
 def _file() -> dict[str, Any]:
-    text = resources.files("gfs.telemetry").joinpath("metrics_prices.json").read_text(encoding="utf-8")
+    text = resources.files("gfs.telemetry").joinpath("prices.json").read_text(encoding="utf-8")
     content: dict[str, Any] = json.loads(text)
     return content
 
@@ -45,8 +51,8 @@ def prices_note() -> str:
 
 def prices_text(given: Iterable[tuple[str, float]]) -> str:
     """Which prices money was counted at: those that were given, else the assumed ones."""
-    said = ", ".join(f"{model} ${price:g}" for model, price in given)
-    return f"as given, per GPU-hour: {said}" if said else ASSUMED
+    prices = ", ".join(f"{model} ${price:.2f}" for model, price in given)
+    return f"as given, per GPU-hour: {prices}" if prices else ASSUMED
 
 
 def read_prices(path: Path) -> dict[str, float]:
@@ -124,3 +130,60 @@ def monthly_benefit(
         "unit": "USD per month",
         "assumption": prices_note() if prices is None else "prices as configured",
     }
+
+
+@dataclass(frozen=True, slots=True)
+class Delivered:
+    """What spot tasks got while work was submitted, as amounts of a month.
+
+    Every task of a simulation runs to its end, so over all of it any setting delivers the same. What tells settings
+    apart is how much they deliver in time: until the last submission; in a trace of less than a day, until its work
+    would be done if no task waited. A run that lasts beyond it counts by the share of its time that lies before.
+    """
+
+    period_hours: float
+    """Of that time: the same under every setting."""
+    spot_gpu_hours: float
+    """Useful GPU-hours of spot tasks a month: without work that was lost and without restarts."""
+    guaranteed_gpu_hours: float
+    """GPU-hours a month of guarantee periods that were completed."""
+    worth: float
+    """The useful GPU-hours at the given prices, US dollars a month."""
+    wasted_worth: float
+    """GPU-hours that spot tasks held and lost, at the same prices, US dollars a month."""
+
+
+def delivered(
+    events: pa.Table, workload: Workload, rules: ExecutionRules, prices: Mapping[str, float] | None = None
+) -> Delivered:
+    """Work it out from an event log; without `prices` at the assumed ones."""
+    tasks, runs = TaskColumns.of(workload), runs_table(events, workload)
+    if not len(runs.task):
+        return Delivered(0.0, 0.0, 0.0, 0.0, 0.0)
+    start, end = float(np.nanmin(runs.submitted)), float(np.nanmax(runs.submitted))
+    if end - start < DAY:
+        end = float(np.nanmax(tasks.submit + tasks.wanted))
+    if end <= start:
+        return Delivered(0.0, 0.0, 0.0, 0.0, 0.0)
+    spot = tasks.spot[runs.task]
+    length = runs.length
+    inside = np.clip(np.minimum(runs.start + length, end) - runs.start, 0.0, None)
+    share = np.divide(inside, length, out=np.zeros_like(length), where=length > 0) * spot
+    useful, wasted = useful_and_wasted(runs, tasks, rules)
+    promised = np.maximum(tasks.guarantee[runs.task], EPS)
+    # One that finishes inside a guarantee period completes that one too (docs/concepts/metrics.md).
+    whole = np.where(runs.finished, length, np.floor((length + EPS) / promised) * promised)
+    table = default_prices() if prices is None else prices
+    price = np.asarray([price_of(model, table) for model in tasks.models])[tasks.model[runs.task]]
+    a_month = HOURS_PER_MONTH * HOUR / (end - start)
+
+    def hours(gpu_seconds: Floats) -> float:
+        return float((gpu_seconds * share).sum()) / HOUR * a_month
+
+    return Delivered(
+        period_hours=(end - start) / HOUR,
+        spot_gpu_hours=hours(useful),
+        guaranteed_gpu_hours=hours(tasks.gpus[runs.task] * whole),
+        worth=hours(useful * price),
+        wasted_worth=hours(wasted * price),
+    )
