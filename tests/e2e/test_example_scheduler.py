@@ -109,14 +109,18 @@ def test_compares_alike_here_and_in_processes_of_their_own() -> None:
     assert "apart" in Path("report.html").read_text(encoding="utf-8")
 
 
-def test_compares_as_the_guide_shows() -> None:
+def test_compares_as_the_guide_shows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
     cli("trace", "generate", "--preset", "demo", "--out", "my-trace")
     words = ("--jobs", "my-trace/jobs.csv", "--nodes", "my-trace/nodes.csv", "--schedulers", "gfs,apart")
-    printed = cli("compare", *words)
-    for line in (ROOT / "docs/guides/add-a-scheduler.md").read_text(encoding="utf-8").splitlines():
-        if re.match(r"(gfs|apart) +\d", line):
-            (same,) = [row for row in printed.splitlines() if row.startswith(line.split()[0] + " ")]
-            assert numbers(same) == pytest.approx(numbers(line), rel=0.1)  # another NumPy may round otherwise
+    guide = (ROOT / "docs/guides/add-a-scheduler.md").read_text(encoding="utf-8")
+    shown, printed = (
+        [line for line in text.splitlines() if re.match(r"(gfs|apart) +\d", line)]
+        for text in (guide, cli("compare", *words))
+    )
+    assert len(shown) == len(printed) == 4  # two schedulers, the table in two parts
+    for one, other in zip(shown, printed, strict=True):
+        assert numbers(other) == pytest.approx(numbers(one), rel=0.1)  # another NumPy may round otherwise
 
 
 def numbers(line: str) -> list[float]:

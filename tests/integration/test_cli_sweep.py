@@ -11,6 +11,7 @@ from typer.testing import CliRunner, Result
 
 from gfs.assembly import aliases
 from gfs.cli.main import app
+from gfs.sweeps.spec import read_sweep
 
 TEXT = """
 [trace]
@@ -65,7 +66,8 @@ def test_several_at_once_give_the_same_bytes_and_a_stopped_one_goes_on(file: Pat
 def test_old_names_are_warned_of_once_and_settings_without_effect_too(file: Path, tmp_path: Path) -> None:
     aliases.warn_once.cache_clear()
     file.write_text(TEXT.replace("seed = [0, 1]", "patience = [600, 1200]") + "[set]\nquota_share = 0.4\n")
-    result = gfs(str(file), "--out", str(tmp_path / "out"), "--workers", "2")
+    result = gfs(str(file), "--out", str(tmp_path / "out"), "--workers", "1")
+    assert "patience" not in {name for run in read_sweep(file).runs() for name, _ in run.settings}  # nor warns a worker
     assert result.output.count("parameter patience is now called starvation_timeout") == 1
     idle = "quota_share, starvation_timeout: no effect under"
     assert f"{idle} gfs (quota: forecast)" in result.output

@@ -129,19 +129,14 @@ class Rolled:
         )
 
 
-def start_of_test(history: DemandHistory, split: tuple[float, float, float]) -> int:
-    """Number of the first hour of the test part."""
-    if not all(part >= 0 for part in split) or abs(sum(split) - 1) > 1e-9 or not split[0] or not split[2]:
-        parts = ",".join(f"{part:g}" for part in split)
-        raise InputError(f"split {parts}: must be three shares that add up to 1, the first and the last above 0")
-    return history.start + int(history.hours * (split[0] + split[1]) + 1e-9)
-
-
 def origins_of_test(history: DemandHistory, horizon: int, split: tuple[float, float, float]) -> range:
     """The hours at which the test part is forecast from: all whose horizon is known to its end."""
     if horizon < 1:
         raise InputError(f"horizon {horizon}: must be at least 1 hour")
-    start = start_of_test(history, split)
+    if not all(part >= 0 for part in split) or abs(sum(split) - 1) > 1e-9 or not split[0] or not split[2]:
+        parts = ",".join(f"{part:g}" for part in split)
+        raise InputError(f"split {parts}: must be three shares that add up to 1, the first and the last above 0")
+    start = history.start + int(history.hours * (split[0] + split[1]) + 1e-9)
     origins = range(start, history.end - horizon + 1)
     if start <= history.start or not origins:
         raise InputError(
@@ -160,10 +155,9 @@ def roll(
     progress: Progress | None = None,
 ) -> Rolled:
     """Fit once, then forecast from every hour of the test part."""
-    start = start_of_test(history, split)
     origins = origins_of_test(history, horizon, split)
     before = time.process_time()
-    predictor: Predictor = estimator.fit(history.until(start))
+    predictor: Predictor = estimator.fit(history.until(origins.start))
     train_seconds = time.process_time() - before
     shape = (len(history.keys), len(origins), horizon)
     actual, mean = np.empty(shape), np.empty(shape)
@@ -184,4 +178,4 @@ def roll(
         if progress:
             progress(i + 1)
     counted = history.first[:, None] < np.asarray(origins)[None, :] - history.start
-    return Rolled(start, actual, mean, quantiles, peak, counted, train_seconds, 1000 * float(np.median(spent)))
+    return Rolled(origins.start, actual, mean, quantiles, peak, counted, train_seconds, 1000 * float(np.median(spent)))

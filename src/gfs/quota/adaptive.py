@@ -1,16 +1,12 @@
-"""The quota of `gfs-plus`: as much spot work as the guarantee allows, found from how many guarantees were broken.
+"""The quota of `gfs-plus`: as much spot work as the guarantee allows (docs/concepts/spot-quota.md#the-adaptive-quota).
 
-The paper's rule reserves a bound on demand that holds with probability p. How many guarantees break is another
-matter: a peak above the bound evicts some spot tasks, not all, and where demand jumps the bound leaves nothing
-although hardly anyone would be evicted. Here feedback moves the *level* of the bound. It rises while tasks are
-evicted and more than 1 - p of the guarantee periods of the last week were broken. It falls while someone waits and
-either fewer were broken or nobody was evicted in the last H hours. So the broken share approaches 1 - p:
+Feedback moves the *level* of the bound on demand, so that the share of broken guarantees approaches 1 - p. It rises
+while tasks are evicted and more than 1 - p of the guarantee periods of the last week were broken; it falls while
+someone waits and either fewer were broken or nobody was evicted in the last H hours:
 
     level += gain * (e - (1 - p))      0 <= level <= the highest; e = 0 if nobody was evicted in the last H hours
     inventory = C - min(C, bound on the peak of the pool's total demand over H hours at this level)
     quota = min(inventory, S0 + Sa)
-
-At level 0 nothing is reserved.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from gfs.domain.errors import InputError
-from gfs.forecasting.evaluation import Rolled, Scores, origins_of_test, roll, start_of_test
+from gfs.forecasting.evaluation import Rolled, Scores, origins_of_test, roll
 from gfs.forecasting.history import DemandHistory, SeriesKey
 from gfs.forecasting.naive import PERSISTENCE
 
@@ -135,7 +135,6 @@ class TestRolling:
 
     def test_every_hour_of_the_test_part_whose_horizon_is_known_is_an_origin(self) -> None:
         known = history([1.0] * 100, start=24)
-        assert start_of_test(known, (0.7, 0.1, 0.2)) == 104
         assert origins_of_test(known, 4, (0.7, 0.1, 0.2)) == range(104, 121)
         assert roll(PERSISTENCE, known).actual.shape == (1, 17, 4)
 
@@ -163,7 +162,7 @@ class TestRolling:
     @pytest.mark.parametrize("split", [(0.7, 0.2, 0.2), (0, 0.5, 0.5), (0.5, 0.5, 0), (1.2, -0.4, 0.2)])
     def test_a_split_must_be_three_shares(self, split: tuple[float, float, float]) -> None:
         with pytest.raises(InputError, match="add up to 1"):
-            start_of_test(history([1.0] * 10), split)
+            origins_of_test(history([1.0] * 10), 1, split)
 
     def test_too_few_hours_are_refused(self) -> None:
         with pytest.raises(InputError, match="10 hours of demand are too few"):

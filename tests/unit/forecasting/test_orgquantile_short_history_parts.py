@@ -11,14 +11,15 @@ from gfs.forecasting.orgquantile.calibration import (
     PRIOR,
     RECENT_SHARE,
     ConformalScores,
+    GrowthRatios,
     RecencyWeighted,
     Volatility,
     curve_at,
+    level_shifted,
 )
 from gfs.forecasting.orgquantile.estimator import Curves, OrgQuantileForecast
 from gfs.forecasting.orgquantile.features import LOOK_BACK, Single, calendar_from, features_of
 from gfs.forecasting.orgquantile.forecast_log import PastForecasts
-from gfs.forecasting.orgquantile.level_shift import GrowthRatios, level_shifted
 from gfs.forecasting.orgquantile.mixture import Bands
 from gfs.forecasting.orgquantile.regression import QuantileFit, RegressionRows, quantile_regression
 from gfs.forecasting.orgquantile.training import TrainingSet, warm_up

@@ -5,8 +5,7 @@ regression.py    linear quantile regression by reweighted least squares
 training.py      training rows, and the fitted coefficients: per hour of the day, and a correction per organization
 network.py       a small network that predicts the median, too
 mixture.py       the forecast before calibration: last value and fitted models, weighted by their recent losses
-calibration.py   conformal bounds from recent errors; widths follow the volatility of the last days
-level_shift.py   a floor for the bounds of series that are new or have shifted their level
+calibration.py   conformal bounds from recent errors, widths that follow volatility, a floor after level shifts
 forecast_log.py  past forecasts and their scores, updated hour by hour
 estimator.py     estimator, predictor and forecast
 """

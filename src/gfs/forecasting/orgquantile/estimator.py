@@ -10,7 +10,14 @@ import numpy as np
 
 from gfs.forecasting.forecast import BaseForecast
 from gfs.forecasting.history import WEEK_HOURS, Bools, DemandHistory, Floats, SeriesKey
-from gfs.forecasting.orgquantile.calibration import ConformalScores, RecencyWeighted, curve_at, curve_of
+from gfs.forecasting.orgquantile.calibration import (
+    ConformalScores,
+    GrowthRatios,
+    RecencyWeighted,
+    curve_at,
+    curve_of,
+    level_shifted,
+)
 from gfs.forecasting.orgquantile.features import LOOK_BACK, RollingWindow
 from gfs.forecasting.orgquantile.forecast_log import (
     COMPARED_HOURS,
@@ -21,7 +28,6 @@ from gfs.forecasting.orgquantile.forecast_log import (
     replay_hours,
     total_peak,
 )
-from gfs.forecasting.orgquantile.level_shift import GrowthRatios, level_shifted
 from gfs.forecasting.orgquantile.mixture import Bands, ExpertWeights, Mixture, held_out_scores
 from gfs.forecasting.orgquantile.training import Coefficients, TrainingSet, TrainingSettings, fit_coefficients
 
@@ -51,9 +57,10 @@ class OrgQuantileEstimator:
         hours, peaks = held_out_scores(rows, earlier.hourly, cut)
         curves = Curves(curve_of(hours), curve_of(peaks))
         growth = GrowthRatios.learned(history, self.horizon)
-        return OrgQuantilePredictor(self, earlier, final, history.end, curves, growth)
+        return OrgQuantilePredictor(self, (earlier, final), history.end, curves, growth)
 
 
+@dataclass(eq=False)
 class OrgQuantilePredictor:
     """The fitted coefficients, and a log of past forecasts that is kept while histories continue one another.
 
@@ -61,22 +68,17 @@ class OrgQuantilePredictor:
     them. What was asked before changes how long a forecast takes, never the forecast.
     """
 
-    def __init__(
-        self,
-        estimator: OrgQuantileEstimator,
-        earlier: Coefficients,
-        final: Coefficients,
-        fitted_until: int,
-        curves: Curves,
-        growth: GrowthRatios,
-    ) -> None:
-        self._estimator = estimator
-        self._coefficients = earlier, final
-        self._fitted_until = fitted_until
-        self._curves, self._growth = curves, growth
+    estimator: OrgQuantileEstimator
+    coefficients: tuple[Coefficients, Coefficients]
+    """Fitted without the last weeks, and on everything."""
+    fitted_until: int
+    curves: Curves
+    growth: GrowthRatios
+
+    def __post_init__(self) -> None:
         self._seen: DemandHistory | None = None
         self._window: RollingWindow
-        self._reach = LOOK_BACK + replay_hours(estimator.horizon)
+        self._reach = LOOK_BACK + replay_hours(self.estimator.horizon)
 
     def predict(self, history: DemandHistory, hours: int) -> OrgQuantileForecast:
         """Forecast the hours after the history."""
@@ -89,15 +91,15 @@ class OrgQuantilePredictor:
         unsettled = (history.hours - history.first < YOUNG_HOURS) | level_shifted(window, log.alarmed)
         past = log.past()
         return OrgQuantileForecast(
-            history.keys, bands, log.scores, log.peaks, log.cap, past, self._curves, self._growth_of_series, unsettled
+            history.keys, bands, log.scores, log.peaks, log.cap, past, self.curves, self._growth_of_series, unsettled
         )
 
     def _mixture(self, hour: int) -> Mixture:
-        return self._mixtures[int(hour >= self._fitted_until)]
+        return self._mixtures[int(hour >= self.fitted_until)]
 
     def _follow(self, history: DemandHistory) -> None:
         """Bring the log to the end of the history, from where it stands if that is part of it."""
-        horizon = self._estimator.horizon
+        horizon = self.estimator.horizon
         seen = self._seen
         if seen is not None and _continues(seen, history, self._reach):
             if (history.start + history.first >= seen.end).any():  # a first record fills the hours before it
@@ -107,9 +109,9 @@ class OrgQuantilePredictor:
                     self._window.append(history.gpus[:, hour - 1 - history.start])
                     self._advance(history, hour)
         else:
-            weights = self._estimator.expert_weights
-            self._mixtures = [Mixture.of(fitted, history.keys, weights) for fitted in self._coefficients]
-            self._growth_of_series = self._growth.of(history.keys)
+            weights = self.estimator.expert_weights
+            self._mixtures = [Mixture.of(fitted, history.keys, weights) for fitted in self.coefficients]
+            self._growth_of_series = self.growth.of(history.keys)
             self._log = ForecastLog(len(history.keys), horizon)
             self._replay(history, min(max(history.start + 1, history.end - replay_hours(horizon)), history.end))
         self._seen = history
