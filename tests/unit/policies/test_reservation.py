@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from builders import Draft, Stage, Story, hp, nodes, play, spot
+from gfs.core.run import Run
 from gfs.policies.gfs.reservation import Reservation, ReservationCost
 from gfs.policies.gfs.scoring import ClassSeparatingPlacer, GfsPlacer
 
@@ -103,3 +104,20 @@ def test_nothing_is_reserved_for_whom_no_nodes_suffice() -> None:
     later(reservation, 7200.0)
     assert reservation.task is None
     assert not reservation.nodes
+
+
+def test_after_a_start_nothing_is_reserved_for_nine_times_as_long_as_it_took() -> None:
+    stage = Stage(8, 8)
+    reservation = Reservation(stage.state, 3600.0, ReservationCost())
+    first, second = (spot(name, gpus=8).task(index) for index, name in enumerate(("first", "second"), 50))
+    for task in (first, second):
+        reservation.submitted(task, 0.0)
+    later(reservation, 4000.0)
+    assert reservation.task is first
+    reservation.started(Run(first, 1, [], 5000.0, 5000.0), 5000.0)
+    reservation.passed(5000.0)
+    assert reservation.task is None
+    later(reservation, 13_900.0)  # 5,000 + 9 x (5,000 - 4,000) = 14,000
+    assert reservation.task is None
+    later(reservation, 14_200.0)
+    assert reservation.task is second

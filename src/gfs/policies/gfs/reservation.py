@@ -23,6 +23,9 @@ from gfs.policies.gfs.scoring import ClassSeparatingPlacer
 from gfs.policies.preemption import could_hold
 from gfs.policies.queues import Asks, SizedQueue
 
+PAUSE = 9.0
+"""After a reserved task has started nothing is reserved for so many times as long as that took. Where more spot work
+comes than the quota lets through, everybody starves: to drain the quota for one after the other would cost most of it."""
 CHECK_INTERVAL = 300.0
 """Seconds between two checks of who waits and which nodes to reserve."""
 
@@ -46,6 +49,9 @@ class ReservedNodes:
     nodes: dict[Node, None] = field(default_factory=dict)
     quota_closed: bool = False
     """Whether the quota is left to that task."""
+    begun: float = 0.0
+    pause_until: float = 0.0
+    """Until when nobody else gets nodes reserved."""
 
 
 class Reservation(Listener):
@@ -114,7 +120,7 @@ class Reservation(Listener):
         if task.is_spot:
             self._since.pop(task.index, None)
         if task is self.task:
-            self._reserve(None, {})
+            self._reserve(None, {}, now)
 
     def passed(self, now: float) -> None:
         """The nodes of a task that has started are given free when the pass is over."""
@@ -122,7 +128,8 @@ class Reservation(Listener):
         if self._started and task is not None:
             self._started = False
             self._since.pop(task.index, None)
-            self._reserve(None, {})
+            self._reserve(None, {}, now)
+            self.reserved.pause_until = now + PAUSE * (now - self.reserved.begun)
 
     def _queue(self, task: Task, since: float) -> None:
         waiting = self._since
@@ -150,10 +157,10 @@ class Reservation(Listener):
         if reserved.task is not None:
             self._cost.gpu_seconds += (now - reserved.checked) * sum(node.idle for node in reserved.nodes)
         reserved.checked = now
-        task = reserved.task or self._starving(now)
+        task = reserved.task or (self._starving(now) if now >= reserved.pause_until else None)
         if task is not None:
             nodes = self._nodes_for(task)
-            self._reserve(task if nodes else None, nodes)
+            self._reserve(task if nodes else None, nodes, now)
 
     def _starving(self, now: float) -> Task | None:
         """The task that has waited longest, if that is too long and it asks for whole cards."""
@@ -178,10 +185,11 @@ class Reservation(Listener):
                 return chosen
         return {}
 
-    def _reserve(self, task: Task | None, nodes: dict[Node, None]) -> None:
+    def _reserve(self, task: Task | None, nodes: dict[Node, None], now: float) -> None:
         reserved = self.reserved
         if task is not None and reserved.task is None:
             self._cost.tasks += 1
+            reserved.begun = now
         before, reserved.task, reserved.nodes = reserved.nodes, task, nodes
         for node in (*before, *nodes):
             if (node in before) != (node in nodes):
