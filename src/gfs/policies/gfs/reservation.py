@@ -25,7 +25,7 @@ from gfs.policies.queues import Asks, SizedQueue
 
 PAUSE = 9.0
 """After a reserved task has started nothing is reserved for so many times as long as that took. Where more spot work
-comes than the quota lets through, everybody starves: to drain the quota for one after the other would cost most of it."""
+comes than the quota lets through, everybody starves: to drain the quota for one after the other would waste it."""
 CHECK_INTERVAL = 300.0
 """Seconds between two checks of who waits and which nodes to reserve."""
 
