@@ -87,6 +87,7 @@ class Engine:
         self._over = 0
         """Tasks that have finished or were cancelled."""
         self._next_arrival = workload.tasks[0].submit_time if workload.tasks else inf
+        self._next_tick = _first_tick(self._next_arrival, tick)
         self._last_moved = inf
         """When a task last came or finished."""
         self._remaining: dict[int, float] = {}
@@ -101,31 +102,35 @@ class Engine:
             self._loop()
 
     def _loop(self) -> None:
-        heap, total = self._heap, len(self._workload.tasks)
-        next_tick = _first_tick(self._next_arrival, self._tick)
+        total = len(self._workload.tasks)
         self._expect_node_events()
         while self._over < total:
-            now = self._next_arrival if self._next_arrival < next_tick else next_tick
-            events: list[Event] = []
-            if heap and heap[0][0] <= now:
-                now = heap[0][0]
-                self._collect_due(now, events)
-            if self._next_arrival == now:
-                self._collect_arrivals(now, events)
-            elif self._next_arrival == inf and self._is_stuck(now - self._last_moved):
-                raise self._stuck(total - self._over)
-            if now == next_tick:
-                events.append(TICK)
-                next_tick = self._tick_after(now)
-                if self._progress:
-                    self._progress(self._over)
-            if not events:
-                continue  # only the end of a run that was stopped before it came
-            plan = self.scheduler.handle(now, events)
-            if plan is not NOTHING:
-                self._carry_out(plan, now)
-            if self.after_instant is not None:
-                self.after_instant(now)
+            self._pass_instant()
+
+    def _pass_instant(self) -> None:
+        """Go on to the next instant at which something happens, tell the scheduler and carry out its plan."""
+        heap, next_tick = self._heap, self._next_tick
+        now = self._next_arrival if self._next_arrival < next_tick else next_tick
+        events: list[Event] = []
+        if heap and heap[0][0] <= now:
+            now = heap[0][0]
+            self._collect_due(now, events)
+        if self._next_arrival == now:
+            self._collect_arrivals(now, events)
+        elif self._next_arrival == inf and self._is_stuck(now - self._last_moved):
+            raise self._stuck(len(self._workload.tasks) - self._over)
+        if now == next_tick:
+            events.append(TICK)
+            self._next_tick = self._tick_after(now)
+            if self._progress:
+                self._progress(self._over)
+        if not events:
+            return  # only the end of a run that was stopped before it came
+        plan = self.scheduler.handle(now, events)
+        if plan is not NOTHING:
+            self._carry_out(plan, now)
+        if self.after_instant is not None:
+            self.after_instant(now)
 
     def _tick_after(self, now: float) -> float:
         """The next tick; where nothing runs or waits for long, the last one before the next arrival."""
