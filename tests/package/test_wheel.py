@@ -61,7 +61,11 @@ def test_the_wheel_runs_the_demo_in_an_environment_of_its_own(built: Path, tmp_p
 def test_the_wheel_holds_the_package_and_nothing_else(built: Path) -> None:
     (wheel,) = built.glob("*.whl")
     names = [name for name in ZipFile(wheel).namelist() if ".dist-info/" not in name]
-    files = [path for path in (ROOT / "src").rglob("*") if path.is_file() and path.suffix in (".py", ".json", ".toml")]
+    files = [
+        path
+        for path in (ROOT / "src").rglob("*")
+        if path.is_file() and path.suffix in (".py", ".json", ".toml", ".css", ".js")
+    ]
     wanted = {path.relative_to(ROOT / "src").as_posix() for path in files} | {"gfs/py.typed"}
     assert set(names) == wanted
 

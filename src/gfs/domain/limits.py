@@ -17,3 +17,5 @@ MOST_TICKS: Final = 2_000_000
 """Ticks of one run in which anything runs or waits: 19 years at the usual 300 seconds, hours of computing."""
 MOST_IDLE: Final = 14 * 86_400.0
 """Seconds of ticks with nothing running or waiting; the rest of an idle time is passed over in one step."""
+MOST_UNPACKED: Final = 8 * 2**30
+"""Bytes of a gzipped file: a hundred million jobs. A few megabytes can be made to unpack to far more."""

@@ -101,50 +101,52 @@ class Engine:
             self._loop()
 
     def _loop(self) -> None:
-        heap, total = self._heap, len(self._workload.tasks)
-        next_tick = _first_tick(self._next_arrival, self._tick)
+        """From instant to instant: what is due, arrivals and ticks go to the scheduler together."""
+        total, heap = len(self._workload.tasks), self._heap
+        next_arrival, next_tick = self._next_arrival, _first_tick(self._next_arrival, self._tick)
         self._expect_node_events()
         while self._over < total:
-            now = self._next_arrival if self._next_arrival < next_tick else next_tick
+            now = next_arrival if next_arrival < next_tick else next_tick
             events: list[Event] = []
             if heap and heap[0][0] <= now:
                 now = heap[0][0]
                 self._collect_due(now, events)
-            if self._next_arrival == now:
-                self._collect_arrivals(now, events)
-            elif self._next_arrival == inf and self._is_stuck(now - self._last_moved):
+            if next_arrival == now:
+                next_arrival = self._collect_arrivals(now, events)
+            elif next_arrival == inf and self._is_stuck(now - self._last_moved):
                 raise self._stuck(total - self._over)
             if now == next_tick:
-                events.append(TICK)
-                next_tick = self._tick_after(now)
-                if self._progress:
-                    self._progress(self._over)
+                next_tick = self._tick_at(now, next_arrival, events)
             if not events:
                 continue  # only the end of a run that was stopped before it came
             plan = self.scheduler.handle(now, events)
-            if plan is not NOTHING:
+            if plan.evictions or plan.lost or plan.wake != inf:
                 self._carry_out(plan, now)
+            elif plan is not NOTHING:
+                self._begin(plan.starts)
             if self.after_instant is not None:
                 self.after_instant(now)
 
-    def _tick_after(self, now: float) -> float:
+    def _tick_at(self, now: float, next_arrival: float, events: list[Event]) -> float:
         """The next tick; where nothing runs or waits for long, the last one before the next arrival."""
-        following = now + self._tick
+        events.append(TICK)
+        if self._progress:
+            self._progress(self._over)
         if self._over == self._arrived and now - self._last_moved > MOST_IDLE:
-            return max(following, _first_tick(self._next_arrival - self._tick, self._tick))
-        return following
+            return max(now + self._tick, _first_tick(next_arrival - self._tick, self._tick))
+        return now + self._tick
 
     # -- what is due -------------------------------------------------------------------------------
 
     def _collect_due(self, now: float, events: list[Event]) -> None:
         """Take what falls on this instant from the heap."""
-        heap, record = self._heap, self._record
+        heap = self._heap
         while heap and heap[0][0] == now:
             _, _, what, who = heappop(heap)
-            if what != FINISHES:
+            if what:  # anything but FINISHES
                 self._take_due(what, who, now, events)
             elif who.alive:
-                record((now, FINISH, who.task, who, None))
+                self._record((now, FINISH, who.task, who, None))
                 events.append(Finished(who))
                 self._over += 1
                 self._last_moved = now
@@ -160,21 +162,23 @@ class Engine:
         elif what == NODES:
             events.append(NodesChanged(who))
         elif who.alive:
-            self._begin(who)
+            self._begin((who,))
 
-    def _collect_arrivals(self, now: float, events: list[Event]) -> None:
-        """The tasks submitted at this instant."""
-        tasks, cancel_times, record = self._workload.tasks, self._workload.cancel_times, self._record
-        arrived, arrival = self._arrived, now
-        while arrival == now:
+    def _collect_arrivals(self, now: float, events: list[Event]) -> float:
+        """The tasks submitted at this instant; when the next one will be."""
+        tasks, cancel_times = self._workload.tasks, self._workload.cancel_times
+        self._last_moved = now
+        for arrived in range(self._arrived, len(tasks)):
             task = tasks[arrived]
-            record((now, SUBMIT, task, None, None))
+            if task.submit_time != now:
+                self._arrived = arrived
+                return task.submit_time
+            self._record((now, SUBMIT, task, None, None))
             events.append(Submitted(task))
             if cancel_times and cancel_times[arrived] < inf:
                 self._cancel_later(task, cancel_times[arrived], now, events)
-            arrived += 1
-            arrival = tasks[arrived].submit_time if arrived < len(tasks) else inf
-        self._arrived, self._next_arrival, self._last_moved = arrived, arrival, now
+        self._arrived = len(tasks)
+        return inf
 
     def _cancel_later(self, task: Task, at: float, now: float, events: list[Event]) -> None:
         """A task will be withdrawn, or is at once."""
@@ -213,20 +217,21 @@ class Engine:
                 self._lose(lost, now)
         for eviction in plan.evictions:
             self._stop(now, eviction)
-        for run in plan.starts:
-            if run.start > now:
-                heappush(self._heap, (run.start, next(self._sequence), BEGINS, run))
-            else:
-                self._begin(run)
+        later = [run for run in plan.starts if run.start > now]
+        for run in later:
+            heappush(self._heap, (run.start, next(self._sequence), BEGINS, run))
+        self._begin([run for run in plan.starts if run.start <= now] if later else plan.starts)
         if plan.wake != inf:
             heappush(self._heap, (plan.wake, next(self._sequence), WOKEN, None))
 
-    def _begin(self, run: Run) -> None:
-        """A run's pods start; it will finish when what is left of its work is done."""
-        task, waited = run.task, run.waited
-        left = self._workload.durations[task.index] if run.number == 1 else self._remaining[task.index]
-        self._record((run.start, START, task, run, waited.reason if waited is not None else None))
-        heappush(self._heap, (run.progress_from + left, next(self._sequence), FINISHES, run))
+    def _begin(self, runs: Sequence[Run]) -> None:
+        """The pods of these runs start; each will finish when what is left of its work is done."""
+        heap, sequence, record, durations = self._heap, self._sequence, self._record, self._workload.durations
+        for run in runs:
+            task, waited = run.task, run.waited
+            left = durations[task.index] if run.number == 1 else self._remaining[task.index]
+            record((run.start, START, task, run, waited.reason if waited is not None else None))
+            heappush(heap, (run.progress_from + left, next(sequence), FINISHES, run))
 
     def _stop(self, now: float, eviction: Eviction) -> None:
         """An evicted run keeps what it had saved."""

@@ -29,6 +29,7 @@ from gfs.simulator import engine
 from gfs.telemetry.tables import escaped_cells, unescaped_cells, write_table
 from gfs.workloads import read_msr, read_trace, write_trace
 from gfs.workloads.plausibility import check_run_length, plausibility
+from gfs.workloads.readers import file_bytes
 from gfs.workloads.readers.demand import read_demand
 from gfs.workloads.readers.event_log import read_events
 
@@ -491,3 +492,12 @@ def test_the_table_of_a_notebook_escapes_the_name_of_the_scheduler() -> None:
     result = replace(gfs.simulate(workload(nodes(8), [hp("a")])), scheduler="<script>")
     assert "<script>" not in result._repr_html_()
     assert "&lt;script&gt;" in result._repr_html_()
+
+
+def test_a_file_that_unpacks_to_too_much_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(file_bytes, "MOST_UNPACKED", 2**20)
+    (tmp_path / "nodes.csv").write_text(NODES, encoding="utf-8")
+    jobs = tmp_path / "jobs.csv.gz"
+    jobs.write_bytes(gzip.compress(b"0" * 2**21))
+    with pytest.raises(InputError, match=r"jobs\.csv\.gz: unpacks to more than 0\.000977 GiB\. Split it"):
+        read_trace(jobs, tmp_path / "nodes.csv")

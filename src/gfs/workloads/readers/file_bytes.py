@@ -9,6 +9,7 @@ import zlib
 from pathlib import Path
 
 from gfs.domain.errors import InputError
+from gfs.domain.limits import MOST_UNPACKED
 
 GZIP, PARQUET = b"\x1f\x8b", b"PAR1"
 _SAVE = "save it as CSV or Parquet"
@@ -54,9 +55,12 @@ def unpacked(file: str, data: bytes) -> bytes:
     """What `read_bytes` gives, of bytes that are there already; `file` is their name in errors."""
     if data[:2] == GZIP:
         try:
-            data = gzip.decompress(data)
+            data = gzip.GzipFile(fileobj=io.BytesIO(data)).read(MOST_UNPACKED + 1)
         except (OSError, EOFError, zlib.error) as error:
             raise InputError(f"{file}: cannot be unpacked with gzip ({error}). Compress it again.") from error
+        if len(data) > MOST_UNPACKED:
+            most = f"{MOST_UNPACKED / 2**30:,.3g} GiB"
+            raise InputError(f"{file}: unpacks to more than {most}. Split it, or give it as Parquet.")
     if not data.strip():
         raise InputError(f"{file}: the file is empty.")
     if data[:4] != PARQUET:
