@@ -1,7 +1,7 @@
 """The `paper` preset under `gfs` with a fixed quota, against an earlier commit measured in the same run.
 
-Both run by turns in fresh processes; the least CPU time of each counts. The earlier code is taken from the
-repository's history, so this needs a git checkout.
+Both run the same trace by turns in fresh processes; the least CPU time of each counts. The earlier code is taken from
+the repository's history, so this needs a git checkout.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from gfs.workloads import generate, write_trace
 from machine import HERE, against, console
 
 BEFORE = "ae0612e"
@@ -24,7 +25,8 @@ import gc, resource, sys, time
 import gfs
 from gfs.assembly.schedulers import build_scheduler
 from gfs.simulator.engine import Engine
-workload, parameters = gfs.generate("paper", seed=0), gfs.Parameters(quota="fixed")
+from gfs.workloads import read_trace
+workload, parameters = read_trace(sys.argv[2], sys.argv[3]).workload, gfs.Parameters(quota="fixed")
 nodes = workload.nodes if sys.argv[1] == "now" else workload  # the earlier one was built from a whole workload
 least = float("inf")
 for _ in range(2):
@@ -52,12 +54,13 @@ def before(repeat: int) -> dict[str, Any] | None:
         if packed.returncode:
             return None
         subprocess.run(["tar", "-xf", str(archive), "-C", folder], check=True)
+        trace = write_trace(generate("paper"), Path(folder))
         sources = {"before": Path(folder) / "src", "now": root / "src"}
         seconds = dict.fromkeys(sources, float("inf"))
         memory = dict.fromkeys(sources, float("inf"))
         for _ in range(repeat):
             for name, source in sources.items():
-                took, held = _measure(name, source)
+                took, held = _measure(name, source, trace)
                 seconds[name], memory[name] = min(seconds[name], took), min(memory[name], held)
     return {
         "commit": BEFORE,
@@ -70,9 +73,9 @@ def before(repeat: int) -> dict[str, Any] | None:
     }
 
 
-def _measure(name: str, source: Path) -> tuple[float, float]:
+def _measure(name: str, source: Path, trace: tuple[Path, Path]) -> tuple[float, float]:
     environment = {**os.environ, "PYTHONPATH": str(source), "OPENBLAS_NUM_THREADS": "1"}
-    command = [sys.executable, "-c", SCRIPT, name]
+    command = [sys.executable, "-c", SCRIPT, name, *map(str, trace)]
     done = subprocess.run(command, env=environment, check=True, stdout=subprocess.PIPE, text=True)
     took, held = map(float, done.stdout.split())
     return took, held
