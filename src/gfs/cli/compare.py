@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from gfs.cli import options
 from gfs.cli.console import note, show
 from gfs.cli.options import examples, file_option, option, parse_names
-from gfs.cli.outputs import JSON, PAGES, STDOUT, Outputs
+from gfs.cli.outputs import JSON, PAGES, STDOUT, Outputs, check_folder
+from gfs.domain.errors import InputError
 
 if TYPE_CHECKING:
     from gfs.domain.workload import Workload
 
+FRONT = "Fronts"
 EPILOG = examples(
     "gfs compare --jobs jobs.csv --nodes nodes.csv --html report.html",
     "gfs compare --jobs jobs.csv --nodes nodes.csv --schedulers gfs,static",
+    "gfs compare --jobs jobs.csv --nodes nodes.csv --front --html front.html",
 )
 
 SMALL = 100_000
@@ -52,11 +55,37 @@ def compare(
     ] = None,
     prices: options.Prices = None,
     json: options.Json = None,
+    front: Annotated[
+        bool,
+        option("--front", "Run each scheduler with many quotas, and tell whose points no other beats.", FRONT),
+    ] = False,
+    noise: Annotated[
+        float | None,
+        option(
+            "--noise",
+            "Share by which a point must be better on both figures to count; 0.05 by default.",
+            FRONT,
+            metavar="SHARE",
+        ),
+    ] = None,
+    cache: Annotated[
+        Path | None,
+        file_option("--cache", "Keep computed runs in this folder, and go on from there.", FRONT, metavar="DIR"),
+    ] = None,
 ) -> None:
     """Simulate a trace under several schedulers and compare them in one table.
 
-    The best value of every column is marked. All schedulers get the same tasks, nodes and parameters.
+    The best value of every column is marked. All schedulers get the same tasks, nodes and parameters. With --front each
+    runs with its own quota, none, fixed ones of 5 to 35% and forecasts at p 0.8 to 0.99; shown is who is on the common
+    front of spot wait and evictions, and of spot completion time and wasted GPU-hours.
     """
+    if front:
+        trace = (jobs, nodes, node_events, skip_bad_rows, config, settings, window)
+        _compare_fronts(_names(schedulers), trace, seed, check, workers, html, prices, json, noise, cache)
+        return
+    for name, value in (("--noise", noise), ("--cache", cache)):
+        if value is not None:
+            raise InputError(f"{name} is for --front: add it, or leave {name} out")
     from gfs.api import Comparison
     from gfs.assembly.schedulers import warn_of_idle_settings
     from gfs.batch.comparison import run_all
@@ -97,6 +126,63 @@ def compare(
     note(f"simulated in {sum(result.seconds for result in results):.2f} CPU seconds")
 
 
+def _compare_fronts(
+    names: list[str],
+    trace: tuple[Any, ...],
+    seed: int,
+    check: bool,
+    workers: int | None,
+    html: Path | None,
+    prices: Path | None,
+    json: Path | None,
+    noise: float | None,
+    cache: Path | None,
+) -> None:
+    """Each scheduler over its quotas; `trace` is what `read_run_input` takes."""
+    from gfs.batch.cache import ResultCache
+    from gfs.batch.front import FRONTS, NOISE, run_fronts
+    from gfs.cli.progress import end_with_workers, job_progress
+    from gfs.cli.trace_input import read_run_input, workload_text
+    from gfs.report.front import front_table, front_words, left_out_words
+
+    if prices is not None:
+        raise InputError("--prices: with --front no money is counted; leave it out")
+    end_with_workers()
+    jobs, nodes, node_events, _, config, _, _ = trace
+    with Outputs(jobs, nodes, node_events, config) as outputs:
+        outputs.plan(html, PAGES)
+        outputs.plan(json, JSON)
+        if cache is not None:
+            check_folder(cache)
+        given = read_run_input(*trace)
+        with job_progress() as started:
+            compared = run_fronts(
+                given.workload,
+                names,
+                given.parameters,
+                given.named,
+                noise=NOISE if noise is None else noise,
+                workers=lambda runs: workers or _at_once(runs * len(given.workload.tasks)),
+                cache=None if cache is None else ResultCache(cache),
+                started=started,
+                window=given.window,
+                seed=seed,
+                check=check,
+            )
+        if html is not None:
+            from gfs.report.front_page import front_page
+
+            outputs.save(html, lambda path: front_page(compared, path))
+        outputs.save_json(json, compared.summary())
+    if json == STDOUT:
+        return
+    show(f"{given.workload.name}: {workload_text(given.workload)}")
+    for line in left_out_words(compared):
+        show(line)
+    for axes in FRONTS:
+        show("", f"{axes.name.capitalize()}\n" + " ".join(front_words(compared, axes)), front_table(compared, axes))
+
+
 def _names(text: str) -> list[str]:
     """The schedulers in a list like 'gfs,static', each known and named once."""
     from gfs.assembly.schedulers import find_scheduler
@@ -107,6 +193,9 @@ def _names(text: str) -> list[str]:
 
 def _workers(asked: int | None, workload: Workload, names: list[str]) -> int:
     """How many runs at a time."""
-    if asked is None:
-        asked = 1 if len(workload.tasks) < SMALL else os.cpu_count() or 1
-    return min(asked, len(names))
+    return min(asked or _at_once(len(workload.tasks)), len(names))
+
+
+def _at_once(tasks: int) -> int:
+    """How many runs at a time where nobody says it, for so many tasks in all."""
+    return 1 if tasks < SMALL else os.cpu_count() or 1
