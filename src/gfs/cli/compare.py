@@ -176,11 +176,13 @@ def _compare_fronts(
         outputs.save_json(json, compared.summary())
     if json == STDOUT:
         return
-    show(f"{given.workload.name}: {workload_text(given.workload)}")
-    for line in left_out_words(compared):
-        show(line)
-    for axes in FRONTS:
-        show("", f"{axes.name.capitalize()}\n" + " ".join(front_words(compared, axes)), front_table(compared, axes))
+    first = [f"{given.workload.name}: {workload_text(given.workload)}", *left_out_words(compared)]
+    fronts = [
+        part
+        for axes in FRONTS
+        for part in ("\n".join([axes.name.capitalize(), *front_words(compared, axes)]), front_table(compared, axes))
+    ]
+    show("\n".join(first), *fronts)
 
 
 def _names(text: str) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from gfs.batch.front import FRONTS, FrontAxes, FrontComparison, FrontPoint
+from gfs.batch.front import FRONTS, FrontAxes, FrontComparison, FrontPoint, Standing
 from gfs.report.columns import EVICTED, GOODPUT, HP_WAIT, SPOT_JCT, SPOT_WAIT, WASTED, unmarked
 from gfs.report.table import Column, DataTable, table_of
 
@@ -35,16 +35,16 @@ def front_words(comparison: FrontComparison, axes: FrontAxes) -> list[str]:
         + (f"; none of {', '.join(absent)}." if absent else ".")
     ]
     if len(standings) > 1:
-        safe = [f"{s.scheduler} ({s.best})" for s in standings if s.unbeaten == s.best]
-        others = [f"{s.scheduler} {s.best - s.unbeaten} of {s.best}" for s in standings if s.unbeaten < s.best]
-        by = f"better on both by more than {100 * comparison.noise:.4g}%"
-        if safe:
-            words.append(f"No other scheduler is {by} than any of the best points of {', '.join(safe)}.")
-        if others:
-            words.append(f"Best points that another scheduler is {by} than: {', '.join(others)}.")
+        kept = ", ".join(f"{s.scheduler} {s.unbeaten} of {s.best}" for s in sorted(standings, key=_beaten_share))
+        by = f"on both by more than {100 * comparison.noise:.4g}%"
+        words.append(f"Best points that no other scheduler beats {by}: {kept}.")
     if missing := [name for name in comparison.schedulers if name not in {s.scheduler for s in standings}]:
-        words.append(f"{', '.join(missing)}: takes no part here, because leases end and nobody is evicted.")
+        words.append(f"{', '.join(missing)}: no part in this front, because it gives out leases and evicts nobody.")
     return words
+
+
+def _beaten_share(standing: Standing) -> float:
+    return 1 - standing.unbeaten / standing.best
 
 
 def left_out_words(comparison: FrontComparison) -> list[str]:
@@ -62,7 +62,9 @@ def left_out_words(comparison: FrontComparison) -> list[str]:
 
 def front_table(comparison: FrontComparison, axes: FrontAxes) -> DataTable:
     """The points on the common front, the shortest time first."""
-    note = "on the front: no other point is as good on the first two figures, and better on one"
+    note = "front: no other point is as good on the first two figures and better on one"
+    if len(comparison.schedulers) > 1:
+        note += "\nbest points: the front of a scheduler's own points"
     return _table(comparison.front(axes), unmarked(COLUMNS[axes]), note)
 
 
