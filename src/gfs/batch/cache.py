@@ -9,12 +9,15 @@ import sys
 from collections.abc import Callable, Iterable
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from gfs.batch.executors import Executor
 from gfs.batch.job import Job, JobResult
 from gfs.domain.errors import InputError
 from gfs.files import write_text
 from gfs.version import __version__
+
+if TYPE_CHECKING:
+    from gfs.batch.executors import Executor
 
 PACKAGE = "gfs"
 ROOT = Path(__file__).parents[1]

@@ -9,7 +9,7 @@ import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import inf
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 
@@ -26,10 +26,12 @@ from gfs.assembly.schedulers import (
 )
 from gfs.batch.cache import Progress, ResultCache, run_jobs
 from gfs.batch.comparison import PackedScheduler, pack_scheduler, pack_workload, unpack_scheduler, unpack_workload
-from gfs.batch.executors import Executor, ProcessPool, ThisProcess
 from gfs.batch.job import Job, JobResult
 from gfs.domain.errors import InputError, StuckError
 from gfs.domain.workload import Workload
+
+if TYPE_CHECKING:
+    from gfs.batch.executors import Executor
 
 SHARES: Final = (0.05, 0.10, 0.15, 0.20, 0.25, 0.30, 0.35)
 """Of the fixed quotas."""
@@ -278,6 +280,11 @@ def run_fronts(
             own |= {jobs[-1]} if number == 0 else set()
 
     def executor(count: int) -> Executor:
+        from gfs.batch.executors import (
+            ProcessPool,
+            ThisProcess,
+        )  # takes a while to load, and `gfs.api` does not need it
+
         at_once = min(workers(count), count)
         return ProcessPool(at_once, _receive, (digest, pack_workload(workload))) if at_once > 1 else ThisProcess()
 

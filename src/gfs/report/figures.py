@@ -21,6 +21,7 @@ HEAT: Final = [[0.0, "#f3efe0"], [0.35, "#8fc7b5"], [0.7, "#2f7f93"], [1.0, "#17
 
 _KNOWN: Final = {
     "gfs": "#0f9d76",
+    "gfs-plus": "#3d45c9",
     "static": "#7b8494",
     "yarn-cs": "#b05cc6",
     "chronus": "#d8a100",

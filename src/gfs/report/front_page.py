@@ -23,6 +23,7 @@ LABELS: Final = {
     COMPLETIONS: ("completes in", amount, "GPU-h wasted"),
 }
 """What is said of a point: what it does, how its cost is written, what that is."""
+TITLE: Final = "Every scheduler with every quota"
 CAPTION: Final = (
     "Towards the lower left is better. Filled: on the common front. Diamonds: the scheduler's own quota."
     " Point at one to see its quota."
@@ -70,26 +71,29 @@ def _chart(comparison: FrontComparison, axes: FrontAxes, colours: Mapping[str, s
     ]
     for name in dict.fromkeys(point.scheduler for point, _ in placed):
         mine = [row for row in rows if row[0].scheduler == name]
-        data.append(
+        shapes = [("diamond" if point.own else "circle") for point, *_ in mine]
+        filled = [point in front for point, *_ in mine]
+        legend = {"name": html.escape(name), "legendgroup": html.escape(name), "mode": "markers"}
+        data += [
+            go.Scatter(**legend, x=[None], y=[None], marker={"color": colours[name], "size": 9}),
             go.Scatter(
-                mode="markers",
-                name=html.escape(name),
+                **legend,
+                showlegend=False,
                 x=[x for _, x, _, _, _ in mine],
                 y=[y for _, _, y, _, _ in mine],
                 text=[html.escape(f"{name}, {quota_name(point)}") for point, *_ in mine],
                 marker={
                     "color": colours[name],
-                    "size": [13 if point in front else 9 for point, *_ in mine],
-                    "symbol": [
-                        ("diamond" if point.own else "circle") + ("" if point in front else "-open")
-                        for point, *_ in mine
-                    ],
+                    "opacity": 1,
+                    "size": [14 if on else 9 for on in filled],
+                    "symbol": [shape if on else f"{shape}-open" for shape, on in zip(shapes, filled, strict=True)],
+                    "line": {"width": [0 if on else 2 for on in filled]},
                 },
                 customdata=[f"{does} {short_seconds(time)}, {text(cost)} {what}" for _, _, _, time, cost in mine],
                 hovertemplate="%{text}<br>%{customdata}<extra></extra>",
-            )
-        )
-    return Chart(axes.name.capitalize(), CAPTION, data, go.Layout(xaxis=x_axis, yaxis=y_axis), height=480)
+            ),
+        ]
+    return Chart(TITLE, CAPTION, data, go.Layout(xaxis=x_axis, yaxis=y_axis), height=480)
 
 
 TICKS: Final = ((1,), (1, 3), (1, 2, 5), range(1, 10), [n / 2 for n in range(2, 20)], [n / 10 for n in range(10, 100)])
