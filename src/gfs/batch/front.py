@@ -234,6 +234,14 @@ def quota_label(definition: SchedulerDefinition, parameters: Parameters) -> str:
     return words if parameters.quota in ("none", "fixed") else f"{words} p={parameters.p:g}"
 
 
+def check_front_options(noise: float, named: frozenset[str]) -> None:
+    """Raise InputError for a noise that is no share, and for parameters that vary themselves."""
+    if not 0 <= noise < 1:
+        raise InputError(f"noise = {noise:g}: must be at least 0 and below 1")
+    if taken := [name for name in VARIED if name in named]:
+        raise InputError(f"{', '.join(taken)}: a comparison of fronts goes over all quotas itself; leave it out")
+
+
 def run_fronts(
     workload: Workload,
     schedulers: Sequence[str | SchedulerDefinition],
@@ -253,10 +261,7 @@ def run_fronts(
     `workers` gets the number of runs and says how many go at a time. A quota under which the trace cannot be run is
     left out, with the reason.
     """
-    if not 0 <= noise < 1:
-        raise InputError(f"noise = {noise:g}: must be at least 0 and below 1")
-    if taken := [name for name in VARIED if name in named]:
-        raise InputError(f"{', '.join(taken)}: a comparison of fronts goes over all quotas itself; leave it out")
+    check_front_options(noise, named)
     start, end = (-inf if window[0] is None else window[0]), (inf if window[1] is None else window[1])
     if not any(task.is_spot and start <= task.submit_time <= end for task in workload.tasks):
         raise InputError("no spot task is counted, so there is nothing that a quota could trade")

@@ -139,16 +139,19 @@ def _compare_fronts(
     cache: Path | None,
 ) -> None:
     """Each scheduler over its quotas; `trace` is what `read_run_input` takes."""
+    from gfs.assembly.parameters import Parameters, parse_settings
     from gfs.batch.cache import ResultCache
-    from gfs.batch.front import FRONTS, NOISE, run_fronts
+    from gfs.batch.front import FRONTS, NOISE, check_front_options, run_fronts
     from gfs.cli.progress import end_with_workers, job_progress
     from gfs.cli.trace_input import read_run_input, workload_text
     from gfs.report.front import front_table, front_words, left_out_words
 
     if prices is not None:
         raise InputError("--prices: with --front no money is counted; leave it out")
+    jobs, nodes, node_events, _, config, settings, _ = trace
+    least = NOISE if noise is None else noise
+    check_front_options(least, Parameters.given(config, parse_settings(settings or ()))[1])
     end_with_workers()
-    jobs, nodes, node_events, _, config, _, _ = trace
     with Outputs(jobs, nodes, node_events, config) as outputs:
         outputs.plan(html, PAGES)
         outputs.plan(json, JSON)
@@ -161,7 +164,7 @@ def _compare_fronts(
                 names,
                 given.parameters,
                 given.named,
-                noise=NOISE if noise is None else noise,
+                noise=least,
                 workers=lambda runs: workers or _at_once(runs * len(given.workload.tasks)),
                 cache=None if cache is None else ResultCache(cache),
                 started=started,
