@@ -114,6 +114,10 @@ class FrontComparison:
     noise: float
     trace: str
 
+    def __repr__(self) -> str:
+        fronts = ", ".join(f"{len(self.front(axes))} on the front of {axes.name}" for axes in FRONTS)
+        return f"<FrontComparison of {', '.join(self.schedulers)}: {len(self.points)} points, {fronts}>"
+
     @property
     def schedulers(self) -> list[str]:
         """Those with at least one point, in order."""

@@ -96,6 +96,13 @@ class TestNoise:
         assert front_table(found, WAITS).texts() == [["b", "none (own)", "50.0", "10.0", "1.00", "50.0"]]
 
 
+def test_a_short_repr() -> None:
+    assert repr(compared(point("a", "none", 1, 0.1))) == (
+        "<FrontComparison of a: 1 points, 1 on the front of spot wait and evictions,"
+        " 1 on the front of spot completion time and waste>"
+    )
+
+
 def test_what_was_left_out_is_said_once_per_reason() -> None:
     missing = [LeftOut(name, quota, "too small") for quota in ("fixed 5%", "fixed 10%") for name in ("a", "b")]
     missing.append(LeftOut("b", "forecast p=0.9", "stuck"))
