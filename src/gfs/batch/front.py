@@ -220,15 +220,12 @@ def _digest(workload: Workload) -> str:
 
 def quotas_of(definition: SchedulerDefinition) -> list[dict[str, Any]]:
     """The settings that a scheduler is run with, its own quota first; one that comes twice is there once."""
-    forecasts = ["forecast", *(["adaptive"] if definition.quota == "adaptive" else [])]
-    usual = Parameters()
-    own: dict[str, Any] = {"quota": definition.quota}
-    if definition.quota == "fixed":
-        own["quota_share"] = usual.quota_share
-    elif definition.quota != "none":
-        own["p"] = usual.p
-    every = [own, {"quota": "none"}, *({"quota": "fixed", "quota_share": share} for share in SHARES)]
-    every += [{"quota": quota, "p": p} for quota in forecasts for p in PROBABILITIES]
+    usual, quota = Parameters(), definition.quota
+    depends = {"none": {}, "fixed": {"quota_share": usual.quota_share}}.get(quota, {"p": usual.p})
+    every: list[dict[str, Any]] = [{"quota": quota, **depends}, {"quota": "none"}]
+    every += [{"quota": "fixed", "quota_share": share} for share in SHARES]
+    forecasts = ("forecast", "adaptive") if quota == "adaptive" else ("forecast",)
+    every += [{"quota": name, "p": p} for name in forecasts for p in PROBABILITIES]
     return list({tuple(settings.items()): settings for settings in every}.values())
 
 

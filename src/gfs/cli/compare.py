@@ -80,8 +80,10 @@ def compare(
     front of spot wait and evictions, and of spot completion time and wasted GPU-hours.
     """
     if front:
+        if prices is not None:
+            raise InputError("--prices: with --front no money is counted; leave it out")
         trace = (jobs, nodes, node_events, skip_bad_rows, config, settings, window)
-        _compare_fronts(_names(schedulers), trace, seed, check, workers, html, prices, json, noise, cache)
+        _compare_fronts(_names(schedulers), trace, noise, cache, workers, html, json, {"seed": seed, "check": check})
         return
     for name, value in (("--noise", noise), ("--cache", cache)):
         if value is not None:
@@ -129,16 +131,14 @@ def compare(
 def _compare_fronts(
     names: list[str],
     trace: tuple[Any, ...],
-    seed: int,
-    check: bool,
-    workers: int | None,
-    html: Path | None,
-    prices: Path | None,
-    json: Path | None,
     noise: float | None,
     cache: Path | None,
+    workers: int | None,
+    html: Path | None,
+    json: Path | None,
+    run_options: dict[str, Any],
 ) -> None:
-    """Each scheduler over its quotas; `trace` is what `read_run_input` takes."""
+    """Each scheduler over its quotas; `trace` is what `read_run_input` takes, `run_options` are those of the runs."""
     from gfs.assembly.parameters import Parameters, parse_settings
     from gfs.batch.cache import ResultCache
     from gfs.batch.front import FRONTS, NOISE, check_front_options, run_fronts
@@ -146,11 +146,9 @@ def _compare_fronts(
     from gfs.cli.trace_input import read_run_input, workload_text
     from gfs.report.front import front_table, front_words, left_out_words
 
-    if prices is not None:
-        raise InputError("--prices: with --front no money is counted; leave it out")
     jobs, nodes, node_events, _, config, settings, _ = trace
-    least = NOISE if noise is None else noise
-    check_front_options(least, Parameters.given(config, parse_settings(settings or ()))[1])
+    share = NOISE if noise is None else noise
+    check_front_options(share, Parameters.given(config, parse_settings(settings or ()))[1])
     end_with_workers()
     with Outputs(jobs, nodes, node_events, config) as outputs:
         outputs.plan(html, PAGES)
@@ -164,13 +162,12 @@ def _compare_fronts(
                 names,
                 given.parameters,
                 given.named,
-                noise=least,
+                noise=share,
                 workers=lambda runs: workers or _at_once(runs * len(given.workload.tasks)),
                 cache=None if cache is None else ResultCache(cache),
                 started=started,
                 window=given.window,
-                seed=seed,
-                check=check,
+                **run_options,
             )
         if html is not None:
             from gfs.report.front_page import front_page
@@ -179,13 +176,10 @@ def _compare_fronts(
         outputs.save_json(json, compared.summary())
     if json == STDOUT:
         return
-    first = [f"{given.workload.name}: {workload_text(given.workload)}", *left_out_words(compared)]
-    fronts = [
-        part
-        for axes in FRONTS
-        for part in ("\n".join([axes.name.capitalize(), *front_words(compared, axes)]), front_table(compared, axes))
-    ]
-    show("\n".join(first), *fronts)
+    parts: list[Any] = [[f"{given.workload.name}: {workload_text(given.workload)}", *left_out_words(compared)]]
+    for axes in FRONTS:
+        parts += [[axes.name.capitalize(), *front_words(compared, axes)], front_table(compared, axes)]
+    show(*("\n".join(part) if isinstance(part, list) else part for part in parts))
 
 
 def _names(text: str) -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Mapping, Sequence
 from math import ceil, floor, log10
 from pathlib import Path
@@ -13,7 +12,7 @@ import plotly.graph_objects as go
 from gfs.batch.front import FRONTS, FrontAxes, FrontComparison
 from gfs.domain.units import HOUR
 from gfs.report.columns import amount, percent, short_seconds
-from gfs.report.figures import CAPACITY, scheduler_colours, seconds_axis
+from gfs.report.figures import CAPACITY, front_points, scheduler_colours, seconds_axis
 from gfs.report.front import front_table, front_words, left_out_words, points_table, quota_name
 from gfs.report.page import Chart, PageSection, Paragraph, build_page, write_page
 
@@ -57,42 +56,21 @@ def _chart(comparison: FrontComparison, axes: FrontAxes, colours: Mapping[str, s
     else:
         x_axis, costs = log_axis("wasted [GPU-h]", costs)
         y_axis, times = log_axis("mean spot completion time [h]", [time / HOUR for time in times])
-    rows = [(point, x, y, *place) for (point, place), x, y in zip(placed, costs, times, strict=True)]
-    line = sorted(((x, y) for point, x, y, _, _ in rows if point in front), key=lambda end: (end[0], -end[1]))
-    data = [
-        go.Scatter(
-            mode="lines",
-            name="common front",
-            x=[x for x, _ in line],
-            y=[y for _, y in line],
-            line={"color": CAPACITY, "width": 1.4, "dash": "dot", "shape": "hv"},
-            hoverinfo="skip",
-        )
-    ]
+    line = sorted((x, -y) for (point, _), x, y in zip(placed, costs, times, strict=True) if point in front)
+    steps = {"color": CAPACITY, "width": 1.4, "dash": "dot", "shape": "hv"}
+    xs, ys = [x for x, _ in line], [-y for _, y in line]
+    data = [go.Scatter(mode="lines", name="common front", x=xs, y=ys, line=steps, hoverinfo="skip")]
     for name in dict.fromkeys(point.scheduler for point, _ in placed):
-        mine = [row for row in rows if row[0].scheduler == name]
-        shapes = [("diamond" if point.own else "circle") for point, *_ in mine]
-        filled = [point in front for point, *_ in mine]
-        legend = {"name": html.escape(name), "legendgroup": html.escape(name), "mode": "markers"}
-        data += [
-            go.Scatter(**legend, x=[None], y=[None], marker={"color": colours[name], "size": 9}),
-            go.Scatter(
-                **legend,
-                showlegend=False,
-                x=[x for _, x, _, _, _ in mine],
-                y=[y for _, _, y, _, _ in mine],
-                text=[html.escape(f"{name}, {quota_name(point)}") for point, *_ in mine],
-                marker={
-                    "color": colours[name],
-                    "opacity": 1,
-                    "size": [14 if on else 9 for on in filled],
-                    "symbol": [shape if on else f"{shape}-open" for shape, on in zip(shapes, filled, strict=True)],
-                    "line": {"width": [0 if on else 2 for on in filled]},
-                },
-                customdata=[f"{does} {short_seconds(time)}, {text(cost)} {what}" for _, _, _, time, cost in mine],
-                hovertemplate="%{text}<br>%{customdata}<extra></extra>",
-            ),
-        ]
+        mine = [(*row, x, y) for row, x, y in zip(placed, costs, times, strict=True) if row[0].scheduler == name]
+        data += front_points(
+            name,
+            colours[name],
+            [(x, y) for _, _, x, y in mine],
+            [point in front for point, *_ in mine],
+            [f"{name}, {quota_name(point)}" for point, *_ in mine],
+            [f"{does} {short_seconds(time)}, {text(cost)} {what}" for _, (time, cost), _, _ in mine],
+            ["diamond" if point.own else "circle" for point, *_ in mine],
+        )
     return Chart(TITLE, CAPTION, data, go.Layout(xaxis=x_axis, yaxis=y_axis), height=480)
 
 
