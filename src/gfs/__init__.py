@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from gfs.version import __version__
 
 if TYPE_CHECKING:
-    from gfs.api import Comparison, RunResult, compare, generate, read_trace, simulate
+    from gfs.api import Comparison, FrontComparison, RunResult, compare, compare_fronts, generate, read_trace, simulate
     from gfs.assembly.context import Context
     from gfs.assembly.definitions import Composition, SchedulerDefinition
     from gfs.assembly.parameters import Parameters
@@ -32,6 +32,7 @@ __all__ = [
     "Comparison",
     "Composition",
     "Context",
+    "FrontComparison",
     "GfsError",
     "InputError",
     "InvariantError",
@@ -47,6 +48,7 @@ __all__ = [
     "Workload",
     "__version__",
     "compare",
+    "compare_fronts",
     "generate",
     "read_trace",
     "schedulers",
@@ -55,7 +57,10 @@ __all__ = [
 
 if not TYPE_CHECKING:  # a type checker should complain about unknown names, so it must not see this
     _HOMES = {
-        "gfs.api": ("Comparison", "RunResult", "compare", "generate", "read_trace", "simulate"),
+        "gfs.api": (
+            *("Comparison", "FrontComparison", "RunResult"),
+            *("compare", "compare_fronts", "generate", "read_trace", "simulate"),
+        ),
         "gfs.assembly.context": ("Context",),
         "gfs.assembly.parameters": ("Parameters",),
         "gfs.assembly.definitions": ("Composition", "Recipe", "SchedulerDefinition"),

@@ -13,6 +13,7 @@ from gfs.assembly.result import RunResult, Window
 from gfs.assembly.run import Progress, run_simulation, with_task_defaults
 from gfs.assembly.schedulers import find_scheduler, warn_of_idle_settings
 from gfs.batch.comparison import BarProgress, run_all
+from gfs.batch.front import NOISE, FrontComparison, run_fronts
 from gfs.domain.errors import BadRows, InputError
 from gfs.domain.node import NodeEvent
 from gfs.domain.workload import Workload, check_node_events, check_workload
@@ -20,10 +21,22 @@ from gfs.workloads import generate
 from gfs.workloads import read_trace as _read_trace
 from gfs.workloads.readers.node_events import read_node_events
 
-__all__ = ["Comparison", "RunResult", "compare", "generate", "parse_window", "read_trace", "simulate"]
+__all__ = [
+    "Comparison",
+    "FrontComparison",
+    "RunResult",
+    "compare",
+    "compare_fronts",
+    "generate",
+    "parse_window",
+    "read_trace",
+    "simulate",
+]
 
 Source = Workload | Path | str
 """A workload, or the path of a jobs file."""
+Schedulers = str | SchedulerDefinition | Sequence[str | SchedulerDefinition]
+"""One, several, or names with commas between."""
 NodeEvents = Path | str | Sequence[NodeEvent]
 """The path of a file of node events, or the events themselves."""
 
@@ -130,7 +143,7 @@ def compare(
     nodes: Path | str | None = None,
     *,
     node_events: NodeEvents | None = None,
-    schedulers: str | SchedulerDefinition | Sequence[str | SchedulerDefinition] = ("gfs", "yarn-cs", "static"),
+    schedulers: Schedulers = ("gfs", "yarn-cs", "static"),
     config: Path | str | None = None,
     window: Window | str | None = None,
     seed: int = 0,
@@ -147,23 +160,15 @@ def compare(
     With `workers` above 1 they run in processes of their own, which is worth it from about 100,000 tasks on. A
     definition of your own goes there, too, unless it holds what cannot be pickled, such as an open file or a lock.
     """
-    if isinstance(schedulers, str):
-        schedulers = [name.strip() for name in schedulers.split(",") if name.strip()]
-    elif not isinstance(schedulers, Sequence):
-        schedulers = [schedulers]
-    if not schedulers:
-        raise InputError("no scheduler to compare: name at least one, for example gfs,yarn-cs")
-    names = [find_scheduler(scheduler).name for scheduler in schedulers]
-    if len(set(names)) != len(names):
-        raise InputError(f"a scheduler is named twice in {','.join(names)}: name each once")
+    definitions = _definitions(schedulers)
     chosen, given = Parameters.given(config, parameters)
     workload = _workload(jobs, nodes, node_events, chosen, skip_bad_rows)
-    warn_of_idle_settings(schedulers, workload.nodes, chosen, given)
+    warn_of_idle_settings(definitions, workload.nodes, chosen, given)
     results = run_all(
         workload,
-        schedulers,
+        definitions,
         chosen,
-        workers=min(workers, len(schedulers)),
+        workers=min(workers, len(definitions)),
         progress=progress,
         window=parse_window(window),
         seed=seed,
@@ -171,6 +176,55 @@ def compare(
         record_quota=record_quota,
     )
     return Comparison(tuple(results), workload)
+
+
+def compare_fronts(
+    jobs: Source,
+    nodes: Path | str | None = None,
+    *,
+    node_events: NodeEvents | None = None,
+    schedulers: Schedulers = ("gfs", "yarn-cs", "static"),
+    config: Path | str | None = None,
+    window: Window | str | None = None,
+    seed: int = 0,
+    check: bool = False,
+    skip_bad_rows: bool = False,
+    workers: int = 1,
+    noise: float = NOISE,
+    **parameters: Any,
+) -> FrontComparison:
+    """Simulate one trace under several schedulers with many quotas each; arguments as for `compare`.
+
+    What comes back says which points no other beats (`front`), and how each scheduler stands (`standings`); another
+    must be better on both figures by more than `noise`, a share, to count there.
+    """
+    chosen, given = Parameters.given(config, parameters)
+    return run_fronts(
+        _workload(jobs, nodes, node_events, chosen, skip_bad_rows),
+        _definitions(schedulers),
+        chosen,
+        given,
+        noise=noise,
+        workers=lambda runs: workers,
+        window=parse_window(window),
+        seed=seed,
+        check=check,
+    )
+
+
+def _definitions(schedulers: Schedulers) -> list[SchedulerDefinition]:
+    """The schedulers, each known and named once."""
+    if isinstance(schedulers, str):
+        schedulers = [name.strip() for name in schedulers.split(",") if name.strip()]
+    elif not isinstance(schedulers, Sequence):
+        schedulers = [schedulers]
+    if not schedulers:
+        raise InputError("no scheduler to compare: name at least one, for example gfs,yarn-cs")
+    definitions = [find_scheduler(scheduler) for scheduler in schedulers]
+    names = [definition.name for definition in definitions]
+    if len(set(names)) != len(names):
+        raise InputError(f"a scheduler is named twice in {','.join(names)}: name each once")
+    return definitions
 
 
 def parse_window(window: Window | str | None) -> Window:

@@ -101,6 +101,9 @@ def test_simulate(options: list[list[str]]) -> None:
 
 @settings(max_examples=25)
 @given(st.lists(COMPARE, max_size=3))
+@example([["--front"]])
+@example([["--front"], ["--noise", "nan"]])
+@example([["--front"], ["--cache", "\0"]])
 def test_compare(options: list[list[str]]) -> None:
     check("compare", "--workers", "1", *TRACE, *(word for option in options for word in option))
 

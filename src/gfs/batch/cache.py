@@ -9,12 +9,15 @@ import sys
 from collections.abc import Callable, Iterable
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from gfs.batch.executors import Executor
 from gfs.batch.job import Job, JobResult
 from gfs.domain.errors import InputError
 from gfs.files import write_text
 from gfs.version import __version__
+
+if TYPE_CHECKING:
+    from gfs.batch.executors import Executor
 
 PACKAGE = "gfs"
 ROOT = Path(__file__).parents[1]
@@ -123,7 +126,7 @@ Failed = Callable[[Job, Exception], None]
 
 def run_jobs(
     jobs: Iterable[Job],
-    cache: ResultCache,
+    cache: ResultCache | None,
     executor: Callable[[int], Executor],
     started: Callable[[list[Job]], Progress],
     failed: Failed | None = None,
@@ -132,12 +135,12 @@ def run_jobs(
 
     `executor` is asked for when it is known how many jobs are to be computed. `started` gets them, the longest
     first, and returns what to call for each that is done. A job that fails is told to `failed`, and the others go
-    on; without it the first failure ends everything.
+    on; without it the first failure ends everything. Without a cache nothing is kept.
     """
     results: dict[Job, JobResult] = {}
     missing: list[Job] = []
     for job in dict.fromkeys(jobs):
-        known = cache.find(job)
+        known = cache.find(job) if cache else None
         if known is None:
             missing.append(job)
         else:
@@ -147,12 +150,14 @@ def run_jobs(
     try:
         for job, result in executor(len(missing)).run(missing):
             if not isinstance(result, Exception):
-                results[job] = cache.keep(job, result)
+                results[job] = cache.keep(job, result) if cache else result
             elif failed is not None:
                 failed(job, result)
             else:
                 raise result
             done(job)
     except KeyboardInterrupt:
+        if cache is None:
+            raise
         raise KeyboardInterrupt(f"interrupted; {cache.summary()}") from None
     return results

@@ -21,6 +21,7 @@ HEAT: Final = [[0.0, "#f3efe0"], [0.35, "#8fc7b5"], [0.7, "#2f7f93"], [1.0, "#17
 
 _KNOWN: Final = {
     "gfs": "#0f9d76",
+    "gfs-plus": "#3d45c9",
     "static": "#7b8494",
     "yarn-cs": "#b05cc6",
     "chronus": "#d8a100",
@@ -135,6 +136,39 @@ def up_to(title: str, highest: float, *, room: float = 1.2) -> dict[str, Any]:
 def wait_against_evictions(**more: Any) -> go.Layout:
     """The plane of waits (up, logarithmic) and evictions (to the right)."""
     return go.Layout(xaxis=zero_based("spot runs evicted [%]"), yaxis=seconds_axis("mean spot wait", fine=True), **more)
+
+
+def front_points(
+    name: str,
+    colour: str,
+    places: Sequence[tuple[float, float]],
+    front: Sequence[bool],
+    texts: Sequence[str],
+    details: Sequence[str],
+    shapes: Sequence[str] = (),
+) -> list[go.Scatter]:
+    """Points, filled and larger where they are on a front; `texts` and `details` show when one points at them."""
+    shown = {"mode": "markers", "name": html.escape(name), "legendgroup": html.escape(name)}
+    marker = {
+        "color": colour,
+        "opacity": 1,
+        "size": [14 if on else 9 for on in front],
+        "symbol": [
+            shape if on else f"{shape}-open" for shape, on in zip(shapes or ["circle"] * len(front), front, strict=True)
+        ],
+        "line": {"width": [0 if on else 2 for on in front]},
+    }
+    points = go.Scatter(
+        **shown,
+        showlegend=False,
+        x=[x for x, _ in places],
+        y=[y for _, y in places],
+        text=[html.escape(text) for text in texts],
+        customdata=list(details),
+        marker=marker,
+        hovertemplate="%{text}<br>%{customdata}<extra></extra>",
+    )
+    return [go.Scatter(**shown, x=[None], y=[None], marker={"color": colour, "size": 9}), points]  # legend, points
 
 
 def dashed(*, x: Any = None, y: Any = None, colour: str = "#8a94a6", width: float = 1) -> dict[str, Any]:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Sequence
 from pathlib import Path
-
-import plotly.graph_objects as go
+from typing import Any
 
 from gfs.report.columns import percent, short_seconds
-from gfs.report.figures import scheduler_colours, wait_against_evictions
+from gfs.report.figures import front_points, scheduler_colours, wait_against_evictions
 from gfs.report.page import Chart, PageSection, Paragraph, build_page, write_page
 from gfs.sweeps.table import SettingMeans, sweep_table
 
@@ -36,7 +34,7 @@ def _chart(varied: Sequence[str], groups: Sequence[SettingMeans]) -> Chart:
     by = "scheduler" if "scheduler" in varied else ""
     kinds = list(dict.fromkeys(str(group.settings.get(by, "runs")) for group in groups))
     colours = scheduler_colours(kinds)
-    data = []
+    data: list[Any] = []
     for kind in kinds:
         mine = [group for group in groups if str(group.settings.get(by, "runs")) == kind]
         figures = [
@@ -47,24 +45,16 @@ def _chart(varied: Sequence[str], groups: Sequence[SettingMeans]) -> Chart:
             )
             for g in mine
         ]
-        data.append(
-            go.Scatter(
-                mode="markers",
-                name=html.escape(kind),
-                x=[100 * evicted for evicted, _, _ in figures],
-                y=[max(wait, 1.0) for _, wait, _ in figures],
-                text=[html.escape(_name(group, varied)) for group in mine],
-                marker={
-                    "color": colours[kind],
-                    "size": [14 if group.front else 8 for group in mine],
-                    "symbol": ["circle" if group.front else "circle-open" for group in mine],
-                },
-                customdata=[
-                    f"{percent(evicted)} evicted, waits {short_seconds(wait)}, goodput {percent(goodput)}"
-                    for evicted, wait, goodput in figures
-                ],
-                hovertemplate="%{text}<br>%{customdata}<extra></extra>",
-            )
+        data += front_points(
+            kind,
+            colours[kind],
+            [(100 * evicted, max(wait, 1.0)) for evicted, wait, _ in figures],
+            [group.front for group in mine],
+            [_name(group, varied) for group in mine],
+            [
+                f"{percent(evicted)} evicted, waits {short_seconds(wait)}, goodput {percent(goodput)}"
+                for evicted, wait, goodput in figures
+            ],
         )
     caption = "Towards the lower left is better. Filled: on the front. Point at one to see its settings."
     return Chart("Waiting against eviction", caption, data, wait_against_evictions(), height=460)

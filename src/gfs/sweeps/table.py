@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from gfs.batch.front import dominates
 from gfs.batch.simulation import SimulationJob, Value
 from gfs.domain.errors import InputError
 from gfs.files import write_atomically
@@ -171,7 +172,4 @@ def _unbeaten(mine: Mapping[str, float], others: Sequence[Mapping[str, float]]) 
         return [(-1 if more else 1) * means.get(name, 0.0) for name, more in GOALS.items()]
 
     ours = goals(mine)
-    for other in map(goals, others):
-        if all(a <= b for a, b in zip(other, ours, strict=True)) and other != ours:
-            return False
-    return True
+    return not any(dominates(goals(other), ours) for other in others)
