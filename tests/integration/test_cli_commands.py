@@ -470,6 +470,7 @@ class TestDemo:
             "events.csv",
         }
         assert [entry["scheduler"] for entry in loaded("my demo/summary.json")["runs"]] == [
+            "gfs-plus",
             "gfs",
             "yarn-cs",
             "static",
