@@ -144,7 +144,7 @@ class Audit:
                 assert self._slots_beside_hp(task, used) < task.pods, f"{task.name} waits in vain at {now}"
 
     def spot_stays_inside(self, share: float) -> None:
-        """At every start: spot GPUs in use with at least this guarantee, with the newcomer, within the quota."""
+        """At every start: all spot GPUs in use, with the newcomer, within the quota: that of the shortest guarantee."""
         capacity = self.work.capacity()
         in_use: dict[str, int] = {}
         for _, event, name, _, _, _, micro in self.rows:
@@ -154,12 +154,7 @@ class Audit:
             pod = micro or int(task.gpus_per_pod) * CARD
             in_use[name] = in_use.get(name, 0) + (pod if event == "start" else -pod)
             if event == "start" and in_use[name] == task.pods * pod:
-                held = sum(
-                    micro
-                    for other, micro in in_use.items()
-                    if self.tasks[other].gpu_model == task.gpu_model
-                    and self.tasks[other].guarantee_hours >= task.guarantee_hours
-                )
+                held = sum(micro for other, micro in in_use.items() if self.tasks[other].gpu_model == task.gpu_model)
                 assert held <= share * capacity[task.gpu_model] * CARD + 1, f"{name} starts over quota"
 
     def no_hp_waits_in_vain(self, decided: dict[str, float], only_heads: bool) -> None:

@@ -578,7 +578,7 @@ class World:
                 if task.is_spot and task.guarantee_hours >= hours:
                     kept += floor((self.now - hold.start) / task.guarantee_seconds)
             counts = [pool.state.ledger.counts(hours * 3600, self.now) for pool in self.scheduler.pools.values()]
-            assert (sum(c[0] for c in counts), sum(c[1] for c in counts)) == (evicted, kept), f"{hours} h"
+            assert (sum(c.evicted for c in counts), sum(c.periods for c in counts)) == (evicted, kept), f"{hours} h"
 
     def _no_hp_waits_in_vain(self) -> None:
         """No waiting HP task fits on idle cards and cards of spot tasks; where order is strict, no first one."""

@@ -210,13 +210,16 @@ class OraclePool:
         return True
 
     def admitted(self, task: Task) -> bool:
-        """Spot cards in use with guarantee >= H, plus w*g, within the quota."""
+        """For every guarantee h on offer up to its own: spot cards in use with guarantee >= h, plus w*g, within Q_h.
+
+        The quota is the same for all, and for the shortest guarantee all spot tasks count.
+        """
         if self.set.quota_share is None:
             return True
         in_use = sum(
             stay.task.pods * (need(stay.task) or stay.task.gpus_per_pod * CARD)
             for stay in self.stays
-            if stay.outcome == "running" and stay.task.is_spot and stay.task.guarantee_hours >= task.guarantee_hours
+            if stay.outcome == "running" and stay.task.is_spot
         )
         asked = task.pods * (need(task) or task.gpus_per_pod * CARD)
         return in_use + asked <= self.set.quota_share * self.capacity * CARD + 1e-3

@@ -66,7 +66,7 @@ def _adaptive(context: Context) -> Quota:
     )
     return AdaptiveQuota(
         context.pool,
-        _demand(context, PERFECT if context.parameters.forecaster == PERFECT else "orgquantile", guarantees),
+        _demand(context, "orgquantile" if context.foresight is None else PERFECT, guarantees),
         rates,
         _waits(context),
         p=context.parameters.p,

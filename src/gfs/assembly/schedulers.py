@@ -25,7 +25,7 @@ from gfs.domain.task import Task
 from gfs.domain.units import HOUR, format_gpus
 from gfs.domain.workload import Workload
 from gfs.forecasting.online import Stopwatch
-from gfs.forecasting.perfect import FutureDemand
+from gfs.forecasting.perfect import PERFECT, FutureDemand
 from gfs.policies.gfs.reservation import ReservationCost
 from gfs.policies.placement import Chooser, best_fit
 
@@ -190,7 +190,8 @@ def warn_of_idle_settings(
     definitions = [find_scheduler(scheduler) for scheduler in schedulers]
     for definition in definitions if idle else ():
         recorded = _RecordedParameters(parameters)
-        build_scheduler(definition, nodes[:1], cast(Parameters, recorded), period=HOUR, foresight={})
+        known: Mapping[str, FutureDemand] | None = {} if parameters.forecaster == PERFECT else None
+        build_scheduler(definition, nodes[:1], cast(Parameters, recorded), period=HOUR, foresight=known)
         idle = [name for name in idle if name not in recorded.read]
     if idle:
         under = ", ".join(f"{each.name} (quota: {quota_in_force(each, parameters)})" for each in definitions)

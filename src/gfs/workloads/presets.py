@@ -25,7 +25,7 @@ Choices, and why:
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 from gfs.domain.task import Priority
@@ -247,7 +247,7 @@ def _production_mix(model: str) -> tuple[RequestMix, RequestMix]:
     gangs = {1.0: 1.0} if model == "A10" else {1.0: 0.1, 8.0: 0.9}
     mean = figures()["trace_totals"]["gpus_per_job_by_model"][model]
     mix = RequestMix(sizes, gang_share, gangs, figures()["gangs"]["largest_share"].get(model, 1 / 4), mean)
-    return mix, mix
+    return mix, replace(mix, gang_limit=min(mix.gang_limit, 1 / 4))
 
 
 def _weeks(model: str) -> tuple[float, ...]:
