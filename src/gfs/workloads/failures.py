@@ -1,4 +1,4 @@
-"""Node failures of a made-up trace: times of service and of repair are exponential."""
+"""Node failures of a synthetic trace: times of service and of repair are exponential."""
 
 from __future__ import annotations
 

@@ -155,7 +155,7 @@ def _draw_class(
     largest = max(2 * plan.mix.mean_gpus, window.cards * _LARGEST_LONG_SHARE)
     chosen = pick_long_tasks(gpus, lasting, largest, long_target, for_pairing)
     lasting = lasting[: len(chosen)]
-    level = 1.0 + (np.asarray(pool.weeks) - 1.0) * _share(float(gpus[chosen] @ lasting), target, window)
+    level = 1.0 + (np.asarray(pool.weeks) - 1.0) * _swing(float(gpus[chosen] @ lasting), target, window)
     begun = starts(gpus[chosen], lasting, np.maximum(level, 0.0).tolist(), window.horizon, for_time)
     rest = np.setdiff1d(np.arange(len(gpus)), chosen)
     submit, duration = np.empty(len(gpus)), np.empty(len(gpus))
@@ -174,7 +174,7 @@ def _draw_class(
     return _Drawn(submit, duration, requests, whose, requests.gpus_per_pod * per_gpu)
 
 
-def _share(long_work: float, target: float | None, window: _Window) -> float:
+def _swing(long_work: float, target: float | None, window: _Window) -> float:
     """How much more than all work the long tasks must rise and fall, since the others do not."""
     return target * window.shown / long_work if target and long_work else 1.0
 
