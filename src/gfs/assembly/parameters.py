@@ -106,6 +106,7 @@ class Parameters(msgspec.Struct, frozen=True, kw_only=True):
         ""
     )
     first_day: Annotated[str, about("date of the day that time 0 begins, YYYY-MM-DD; empty: not known")] = ""
+    cluster: Annotated[str, about("name of the cluster, an attribute of its demand for the forecaster")] = ""
     starvation_timeout: Annotated[
         float, number(0, NEVER, "seconds a spot task waits before nodes are reserved for it (gfs-plus)")
     ] = 43200.0

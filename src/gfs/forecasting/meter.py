@@ -90,11 +90,13 @@ class DemandMeter(Listener):
         first_day: date | None = None,
         days: float = 182.0,
         *,
+        cluster: str = "",
         record: DemandRecord | None = None,
         tasks: Iterable[Task] = (),
     ) -> None:
         """`days`: how long demand is remembered. `record`: what is known of the past; `tasks`: who runs or waits."""
         self._gpu_model = gpu_model
+        self._cluster = cluster
         self._keep = round(days * DAY / STEP)
         self._first_day = first_day
         self._record = record or DemandRecord()
@@ -175,7 +177,7 @@ class DemandMeter(Listener):
         )
 
     def _named(self) -> tuple[SeriesKey, ...]:
-        return tuple(SeriesKey(organization, self._gpu_model) for organization in self._record.rows)
+        return tuple(SeriesKey(organization, self._gpu_model, self._cluster) for organization in self._record.rows)
 
     # -- time passes -------------------------------------------------------------------------------
 

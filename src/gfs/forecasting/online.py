@@ -7,6 +7,7 @@ in the log. No decision fails because a model does: failures are counted, and an
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import copy
 from dataclasses import dataclass, field
 from math import isfinite
 from typing import Any, Protocol, runtime_checkable
@@ -152,9 +153,28 @@ def _one_line(error: Exception) -> str:
     return " ".join(f"{type(error).__name__}: {error}".split())
 
 
+class PoolForecasters:
+    """The forecasters of all pools: they learn together, so that a model sees several GPU models."""
+
+    def __init__(self) -> None:
+        self._of_pool: dict[str, OnlineForecaster] = {}
+
+    def join(self, forecaster: OnlineForecaster) -> None:
+        """A forecaster was built, perhaps in the place of an earlier one of its pool."""
+        self._of_pool[forecaster.gpu_model] = forecaster
+
+    def others(self, forecaster: OnlineForecaster) -> list[OnlineForecaster]:
+        """Of the other pools that have GPUs, by GPU model. One without any may be gone, and nobody says so."""
+        return [
+            other
+            for model, other in sorted(self._of_pool.items())
+            if model != forecaster.gpu_model and other.capacity and other.estimator.name == forecaster.estimator.name
+        ]
+
+
 @dataclass(eq=False)
 class OnlineForecaster:
-    """Forecasts the HP demand of one pool: bounds at `p` for `hours`."""
+    """Forecasts the HP demand of one pool: bounds at `p` for `hours`. All pools are fitted together."""
 
     meter: DemandMeter
     estimator: Estimator
@@ -173,8 +193,10 @@ class OnlineForecaster:
     train: Train = train_at_once
     """Who runs a fit, and when."""
     gpu_model: str = ""
+    pools: PoolForecasters = field(default_factory=PoolForecasters)
 
     def __post_init__(self) -> None:
+        self.pools.join(self)
         self.memory.begin(self.estimator.name, self.hours, self.p)
         self._last: PoolForecast | None = None
 
@@ -205,10 +227,17 @@ class OnlineForecaster:
         return history.hours >= self.least_hours and bool(history.keys)
 
     def _ask(self, history: DemandHistory, now: float) -> None:
-        """Ask for a fit."""
-        memory = self.memory
-        memory.asked_at = now
-        fit = Fit(self.estimator, history, memory.fitted)
+        """Ask for a fit on the demand of all pools."""
+        others = self.pools.others(self)
+        parts = [
+            history,
+            *(part for part in (other.meter.history(now) for other in others) if part.hours and part.keys),
+        ]
+        earlier = [one.memory.fitted for one in (self, *others) if one.memory.fitted is not None]
+        for one in (self, *others):
+            one.memory.asked_at = now
+        parts.sort(key=lambda part: part.keys[0].gpu_model)  # the same whoever asks
+        fit = Fit(self.estimator, DemandHistory.joined(parts), earlier[0] if earlier else None)
         try:
             model = self.train(FitRequest(self.gpu_model, fit, now))
         except Exception as error:  # a model may be anybody's
@@ -217,17 +246,26 @@ class OnlineForecaster:
             self.trained(model, now)
 
     def trained(self, model: Any, asked_at: float) -> None:
-        """A fit is done; None: it will come later. A model that cannot forecast is not taken."""
-        memory = self.memory
-        if model is None or (memory.fitted is not None and asked_at < memory.fitted_at):
+        """A fit is done, for all pools; None: it will come later."""
+        if model is None:
             return
+        others = [(other, copy(model)) for other in self.pools.others(self)]  # a model may remember what it was asked
+        self.stopwatch.fits += self._take(model, asked_at)
+        for other, same in others:
+            other._take(same, asked_at)
+
+    def _take(self, model: Any, asked_at: float) -> bool:
+        """Use a model from now on, unless there is a later one or it cannot forecast; whether it is used."""
+        memory = self.memory
+        if memory.fitted is not None and asked_at < memory.fitted_at:
+            return False
         try:
             self._try_out(model)
         except Exception as error:  # a model may be anybody's
             self._note_failure(f"a fitted model cannot forecast ({_one_line(error)})")
-            return
+            return False
         memory.fitted, memory.fitted_at = model, asked_at
-        self.stopwatch.fits += 1
+        return True
 
     def _try_out(self, model: Predictor) -> None:
         """Let a model forecast from what is known; it fails as it would later."""

@@ -31,7 +31,11 @@ from gfs.forecasting.orglinear.scaling import SeriesScales, window_scales
 PRECISION = np.float32
 YOUNG = 24
 """Hours of records before a series is learned from."""
-COLD, WARM = Schedule(), Schedule(epochs=1, rate=2e-4)
+COLD, WARM = Schedule(), Schedule(epochs=1, rate=2e-4, most=4_096)
+GROWN = 2
+"""Weights go on from an earlier fit until there are so many times the cases that they were first fitted on."""
+BLOCK = 4_096
+"""Windows that are measured at once: more would take a lot of memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,23 +64,29 @@ class OrgLinearEstimator:
     def fit(self, history: DemandHistory, start: OrgLinearPredictor | None = None) -> OrgLinearPredictor:
         """Learn from all series together; with `start`, go on from an earlier fit with the same settings.
 
-        Organizations and GPU models that are new since begin like any at the first fit.
+        What was fitted on no case, or on half as many as there are, is no start. Attributes that are new since begin
+        like any at the first fit.
         """
         generator = np.random.default_rng(self.seed)
         lists = tuple(tuple(sorted({key[i] for key in history.keys})) for i in range(len(SeriesKey._fields)))
         shape = Shape(self.window, self.horizon, self.width, tuple(len(values) + 1 for values in lists))
         parameters, schedule = _single(initial(shape, generator)), self.schedule
-        if start is not None and start.estimator == self:
-            parameters, schedule = _continued(parameters, lists, start), self.warm
+        series, origin = self._cases(history)
+        fitted_on = len(series)
+        if start is not None and start.estimator == self and fitted_on < GROWN * start.fitted_on:
+            parameters, schedule, fitted_on = _continued(parameters, lists, start), self.warm, start.fitted_on
+        if len(series) > schedule.most:
+            drawn = np.sort(generator.choice(len(series), schedule.most, replace=False))
+            series, origin = series[drawn], origin[drawn]
         scales = SeriesScales.learned(history)
         mean, spread = scales.of(history)
         windows = sliding_window_view(history.padded(history.start - self.window), self.window, axis=1)
-        scale, ahead = np.empty(windows.shape[:2]), np.empty((*windows.shape[:2], self.horizon))
-        for row, first in enumerate(history.first):  # all at once would take a week's numbers for every hour
-            known = np.maximum(np.arange(windows.shape[1]) - first, 0)
-            own = mean[row : row + 1], spread[row : row + 1]
-            scale[row], ahead[row] = window_scales(windows[row], known, own, self.horizon)
-        series, origin = self._cases(history)
+        scale, ahead = np.empty(len(series)), np.empty((len(series), self.horizon))
+        for begin in range(0, len(series), BLOCK):
+            some = slice(begin, begin + BLOCK)
+            s, t = series[some], origin[some]
+            known = np.maximum(t - history.first[s], 0)
+            scale[some], ahead[some] = window_scales(windows[s, t], known, (mean[s], spread[s]), self.horizon)
         calendar = _calendar(history, np.arange(history.hours + 1) + history.start, self.country)
         attributes = _codes(history.keys, lists)
         coming = np.arange(self.horizon)
@@ -85,16 +95,16 @@ class OrgLinearEstimator:
             s, t = series[positions], origin[positions]
             window = windows[s, t]
             last = window[:, -1:]
-            target = (history.gpus[s[:, None], t[:, None] + coming] - last) / ahead[s, t]
-            window = ((window - last) / scale[s, t][:, None]).astype(PRECISION)
+            target = (history.gpus[s[:, None], t[:, None] + coming] - last) / ahead[positions]
+            window = ((window - last) / scale[positions, None]).astype(PRECISION)
             return Batch(window, calendar[t], attributes[s], target.astype(PRECISION))
 
         average = _average(self.window, self.kernel)
         fitted = train(parameters, cases, len(series), average, schedule, generator)
-        return OrgLinearPredictor(self, fitted, lists, scales)
+        return OrgLinearPredictor(self, fitted, lists, scales, fitted_on)
 
     def refit(self, history: DemandHistory, earlier: Predictor) -> OrgLinearPredictor:
-        """Learn from the history, starting from yesterday's weights."""
+        """Learn from the history, starting from earlier weights where they are good for that."""
         return self.fit(history, earlier if isinstance(earlier, OrgLinearPredictor) else None)
 
     def _cases(self, history: DemandHistory) -> tuple[Ints, Ints]:
@@ -114,8 +124,11 @@ class OrgLinearPredictor:
         parameters: Parameters,
         attribute_values: tuple[tuple[str, ...], ...],
         scales: SeriesScales,
+        fitted_on: int = 0,
     ) -> None:
+        """`fitted_on`: the cases of the fit that began with fresh weights."""
         self.estimator = estimator
+        self.fitted_on = fitted_on
         self.parameters = parameters
         self.attribute_values = attribute_values
         self._scales = scales
