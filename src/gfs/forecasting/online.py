@@ -17,9 +17,11 @@ import numpy as np
 from gfs.core.ports import FitRequest, Train, train_at_once
 from gfs.domain.units import DAY, HOUR
 from gfs.forecasting.forecast import Estimator, Forecast, Predictor, TotalForecast
-from gfs.forecasting.history import DAY_HOURS, DemandHistory, Floats
+from gfs.forecasting.history import DAY_HOURS, DemandHistory, Floats, SeriesKey
 from gfs.forecasting.meter import DemandMeter
 
+GROWN = 1 / 10
+"""A fit pays when the history has grown by such a part: every day for ten days, then less and less often."""
 ASK_AGAIN = HOUR
 """Seconds after which a fit that was asked for and has not come is asked for again."""
 CAUTIOUS = "cautious"
@@ -34,6 +36,15 @@ class Refits(Protocol):
 
     def refit(self, history: DemandHistory, earlier: Predictor) -> Predictor:
         """Learn from the history, starting from an earlier fit."""
+        ...
+
+
+@runtime_checkable
+class Resumes(Protocol):
+    """A fitted model that can go on where an earlier one of its pool stopped. That saves time and changes nothing."""
+
+    def resume(self, earlier: Predictor) -> None:
+        """Take over what the earlier model remembers."""
         ...
 
 
@@ -204,13 +215,16 @@ class OnlineForecaster:
         """Demand from now on, by what is known now. It never waits for a fit: without one it is cautious."""
         watch = self.stopwatch
         began = watch.clock()
-        history = self.meter.history(now)
         self._drop_failed_model()
-        if self._is_due(history, now):
-            self._ask(history, now)
-            watch.training += watch.clock() - began
-            began = watch.clock()
-        self._last = self._by_model(history, now) or self._cautious(history)
+        if self.hourly and self.memory.fitted is not None and self._is_of_hour(now, self.meter.keys):
+            self._last = self.memory.forecasts[int(now % HOUR > 0)]
+        else:
+            history = self.meter.history(now)
+            if self._is_due(history, now):
+                self._ask(history, now)
+                watch.training += watch.clock() - began
+                began = watch.clock()
+            self._last = self._by_model(history, now) or self._cautious(history)
         watch.forecasting += watch.clock() - began
         watch.forecasts += 1
         return self._last
@@ -220,7 +234,7 @@ class OnlineForecaster:
     def _is_due(self, history: DemandHistory, now: float) -> bool:
         """Whether it is time to ask for a fit."""
         memory = self.memory
-        if memory.fitted is not None and now - memory.fitted_at < self.retrain:
+        if memory.fitted is not None and now - memory.fitted_at < max(self.retrain, GROWN * history.hours * HOUR):
             return False
         if now - memory.asked_at < min(self.retrain, ASK_AGAIN):
             return False
@@ -260,6 +274,8 @@ class OnlineForecaster:
         if memory.fitted is not None and asked_at < memory.fitted_at:
             return False
         try:
+            if isinstance(model, Resumes) and memory.fitted is not None:
+                model.resume(memory.fitted)
             self._try_out(model)
         except Exception as error:  # a model may be anybody's
             self._note_failure(f"a fitted model cannot forecast ({_one_line(error)})")
@@ -311,17 +327,22 @@ class OnlineForecaster:
     def _of_hour(self, model: Predictor, history: DemandHistory, now: float) -> PoolForecast:
         """The forecast of this hour, made when it was first asked for or when the organizations changed."""
         memory = self.memory
-        hour, late = int(now // HOUR), int(now % HOUR > 0)
-        known = memory.forecasts[0].organizations if memory.forecasts else None
-        if memory.hour != hour or known != tuple(key.organization for key in history.keys):
+        late = int(now % HOUR > 0)
+        if not self._is_of_hour(now, history.keys):
             forecast, mean, upper = self._predicted(model, history, self.hours + 1)
             higher, wider = (np.maximum(bounds[:, :-1], bounds[:, 1:]) for bounds in (mean, upper))
-            memory.hour = hour
+            memory.hour = int(now // HOUR)
             memory.forecasts = (
                 self._pool_forecast(forecast, mean[:, :-1], upper[:, :-1], late=0),
                 self._pool_forecast(forecast, higher, wider, late=1),
             )
         return memory.forecasts[late]
+
+    def _is_of_hour(self, now: float, keys: tuple[SeriesKey, ...]) -> bool:
+        """Whether the forecast of this hour is there, for these series."""
+        memory = self.memory
+        made = memory.forecasts[0].forecast if memory.hour == int(now // HOUR) and memory.forecasts else None
+        return made is not None and made.keys == keys
 
     def _predicted(self, model: Predictor, history: DemandHistory, hours: int) -> tuple[Forecast, Floats, Floats]:
         """A forecast with its middle and its bounds, which are checked to be numbers for every series and hour."""

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from builders import hp, spot
 from gfs.core.run import End, Run
 from gfs.domain.task import Task
+from gfs.forecasting.forecast import Forecast
 from gfs.forecasting.history import DemandHistory, SeriesKey
 from gfs.forecasting.meter import DemandMeter, DemandRecord
 from gfs.forecasting.naive import WEEKLY_PEAK
@@ -241,6 +242,46 @@ def test_a_forecast_of_an_hour_is_not_taken_for_that_of_others(hourly: bool) -> 
     after = online.forecast(35 * DAY + 600)
     assert after.organizations == ("lab", "newcomer")
     assert after.upper.tolist() == [[3, 3], [7, 7]]
+
+
+class Counting:
+    """Notes when it was fitted and asked; forecasts the last value."""
+
+    name = "counting"
+
+    def __init__(self) -> None:
+        self.fitted: list[int] = []
+        self.asked: list[int] = []
+
+    def fit(self, history: DemandHistory) -> Counting:
+        self.fitted.append(history.end)
+        return self
+
+    def predict(self, history: DemandHistory, hours: int) -> Forecast:
+        self.asked.append(history.end)
+        return WEEKLY_PEAK.fit(history).predict(history, hours)
+
+
+def test_a_fit_is_asked_for_when_it_pays() -> None:
+    """Every day for ten days; then when the history has grown by a tenth, to the hour: h with h - f >= h / 10."""
+    meter, model = DemandMeter("A100"), Counting()
+    meter.submitted(task("steady", 3), 0.0)
+    online = OnlineForecaster(meter, model, capacity=16, p=0.9, hours=2)
+    for hour in range(24 * 14):
+        online.forecast(hour * 3600.0)
+    # 240 + 27 >= 1.1 x 240 = 26.4 hours later and so on: 267 - 240 >= 26.7, 297 - 267 >= 29.7, 330 - 297 >= 33.
+    assert model.fitted == [*range(24, 241, 24), 267, 297, 330]
+
+
+def test_an_hourly_model_is_asked_when_an_hour_begins_and_when_somebody_new_comes() -> None:
+    meter, model = DemandMeter("A100"), Counting()
+    meter.submitted(task("steady", 3), 0.0)
+    online = OnlineForecaster(meter, model, capacity=16, p=0.9, hours=2, hourly=True)
+    for tick in range(12 * 24, 12 * 26):
+        online.forecast(tick * 300.0)
+    assert model.asked == [24, 24, 25], "tried out, and once an hour"
+    meter.submitted(task("new", 7, org="newcomer"), 26 * 3600.0 - 200)
+    assert online.forecast(26 * 3600.0 - 100).organizations == ("lab", "newcomer")
 
 
 @settings(max_examples=40)

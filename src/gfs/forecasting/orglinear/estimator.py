@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import date
 from functools import cache
 from typing import Any
 
@@ -31,7 +32,7 @@ from gfs.forecasting.orglinear.scaling import SeriesScales, window_scales
 PRECISION = np.float32
 YOUNG = 24
 """Hours of records before a series is learned from."""
-COLD, WARM = Schedule(), Schedule(epochs=1, rate=2e-4, most=4_096)
+COLD, WARM = Schedule(), Schedule(epochs=1, rate=2e-4, most=2_048)
 GROWN = 2
 """Weights go on from an earlier fit until there are so many times the cases that they were first fitted on."""
 BLOCK = 4_096
@@ -144,6 +145,8 @@ class OrgLinearPredictor:
             parameters[name] @ context[attributes + i * estimator.width :][: estimator.width]
             for i, name in enumerate(CALENDAR)
         ]
+        self._hour: tuple[int, date | None] | None = None
+        self._added: Floats = np.zeros(0)
         self._keys: tuple[SeriesKey, ...] = ()
         self._known: tuple[Floats, Floats, Floats] | None = None
 
@@ -151,7 +154,7 @@ class OrgLinearPredictor:
         """A normal distribution for every series and hour; beyond the horizon like its last hour, but wider."""
         own = self.estimator
         mean, spread, base = self._series(history)
-        known = np.clip(history.hours - history.first, 0, own.window)
+        known = np.minimum(np.maximum(history.hours - history.first, 0), own.window)
         if history.hours:
             window = history.padded(history.end - own.window)
         else:
@@ -159,10 +162,7 @@ class OrgLinearPredictor:
         scale, ahead = window_scales(window, known, (mean, spread), own.horizon)
         last = window[:, -1:]
         # Standardised windows times weights; the standardising is done on the product, which is smaller.
-        outcome = (window @ self._weights - last * self._total) / scale[:, None] + base
-        now = np.array([history.end])
-        for table, code in zip(self._calendar, _calendar(history, now, own.country)[0], strict=True):
-            outcome += table[code]
+        outcome = (window @ self._weights - last * self._total) / scale[:, None] + base + self._of_hour(history)
         mu, logit = outcome[:, : own.horizon], outcome[:, own.horizon :]
         sigma = np.logaddexp(0.0, logit) + LEAST_SIGMA
         if hours > own.horizon:
@@ -172,6 +172,15 @@ class OrgLinearPredictor:
         else:
             mu, sigma, ahead = mu[:, :hours], sigma[:, :hours], ahead[:, :hours]
         return NormalForecast(history.keys, last + ahead * mu, ahead * sigma)
+
+    def _of_hour(self, history: DemandHistory) -> Floats:
+        """What the calendar adds to the outcome: the same at every tick of an hour."""
+        hour = history.end, history.first_day
+        if self._hour != hour:
+            codes = _calendar(history, np.array([history.end]), self.estimator.country)[0]
+            self._added = sum(table[code] for table, code in zip(self._calendar, codes, strict=True))
+            self._hour = hour
+        return self._added
 
     def _series(self, history: DemandHistory) -> tuple[Floats, Floats, Floats]:
         """Scale of each series, and what its attributes and the offsets add to the outcome."""

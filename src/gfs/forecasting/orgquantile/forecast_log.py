@@ -9,6 +9,7 @@ is, by now, the same to the last bit as an older one.
 from __future__ import annotations
 
 from collections import deque
+from copy import copy, deepcopy
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -152,6 +153,15 @@ class ForecastLog:
         bands = mixture.bands(self.known(window), hour, history, self.horizon)
         self._bands.append(bands)
         self._next_bound = bands.middle[0] + bands.width[0] * self._alarm_multiplier
+
+    def copied(self) -> ForecastLog:
+        """A log that goes on by itself from here. Bands are never changed, so both may hold the same."""
+        other = copy(self)
+        other._volatility = deepcopy(self._volatility)
+        for name, value in vars(self).items():
+            if isinstance(value, np.ndarray | deque):
+                setattr(other, name, value.copy())
+        return other
 
     def known(self, window: Floats) -> Known:
         """What the forecast of now rests on, with the window before it."""
