@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import date
+from math import inf
 
 import numpy as np
 
@@ -109,6 +110,8 @@ class DemandMeter(Listener):
         for task in tasks:
             if not task.is_spot:
                 self._want(task)
+        self._step_ends = -inf
+        """When the step that goes on is over; not known before it is asked for."""
 
     # -- what happens ------------------------------------------------------------------------------
 
@@ -169,11 +172,11 @@ class DemandMeter(Listener):
         assert record.origin is not None
         end = int((record.origin + record.steps) * STEP // HOUR)
         columns = (last - offset) // STEPS + 1
-        first = [max((since - offset + STEPS - 1) // STEPS, 0) for since in record.since]
+        first = (np.array(record.since, np.int64) + (STEPS - 1 - offset)) // STEPS
         return DemandHistory.trusted(
             self.keys,
             record.hourly[: len(self.keys), offset % STEPS, offset // STEPS :][:, :columns],
-            np.minimum(np.array(first, np.int64), columns),
+            np.minimum(np.maximum(first, 0), columns),
             end - columns,
             self._first_day,
         )
@@ -184,9 +187,12 @@ class DemandMeter(Listener):
     # -- time passes -------------------------------------------------------------------------------
 
     def _advance(self, now: float) -> None:
+        if now < self._step_ends:
+            return
         record, step = self._record, int(now // STEP)
         if record.origin is None:
             record.origin = step
+        self._step_ends = max((step + 1) * STEP, self._step_ends)
         ended = step - record.origin - record.steps
         if ended <= 0:
             return

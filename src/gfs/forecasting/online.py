@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from copy import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import isfinite
 from typing import Any, Protocol, runtime_checkable
 
@@ -20,8 +20,8 @@ from gfs.forecasting.forecast import Estimator, Forecast, Predictor, TotalForeca
 from gfs.forecasting.history import DAY_HOURS, DemandHistory, Floats, SeriesKey
 from gfs.forecasting.meter import DemandMeter
 
-GROWN = 1 / 10
-"""A fit pays when the history has grown by such a part: every day for ten days, then less and less often."""
+GROWN = 1 / 5
+"""A fit pays when the history has grown by such a part: every day for five days, then less and less often."""
 ASK_AGAIN = HOUR
 """Seconds after which a fit that was asked for and has not come is asked for again."""
 CAUTIOUS = "cautious"
@@ -61,6 +61,8 @@ class PoolForecast:
     p: float
     forecast: Forecast | None = None
     """What it was made from; None: its bounds are all there is."""
+    newcomers: float = 0.0
+    """GPUs that organizations may want together that came after the forecast was made; they are the last rows."""
     late: int = 0
     """Hours by which the forecast is stretched: what begins in the middle of one hour reaches into another."""
     problems: list[str] = field(default_factory=list)
@@ -79,7 +81,7 @@ class PoolForecast:
         """The forecast's bound; where it has none, the sum of its series' bounds."""
         if self.forecast is not None:
             try:
-                total = self._of_forecast(self.forecast, hours, p)
+                total = self._of_forecast(self.forecast, hours, p) + self.newcomers
                 if isfinite(total):
                     return total
                 self.problems.append(f"a bound of {total} on the peak of {hours} h")
@@ -210,6 +212,7 @@ class OnlineForecaster:
         self.pools.join(self)
         self.memory.begin(self.estimator.name, self.hours, self.p)
         self._last: PoolForecast | None = None
+        self._named: tuple[tuple[SeriesKey, ...], tuple[str, ...]] = (), ()
 
     def forecast(self, now: float) -> PoolForecast:
         """Demand from now on, by what is known now. It never waits for a fit: without one it is cautious."""
@@ -217,7 +220,7 @@ class OnlineForecaster:
         began = watch.clock()
         self._drop_failed_model()
         if self.hourly and self.memory.fitted is not None and self._is_of_hour(now, self.meter.keys):
-            self._last = self.memory.forecasts[int(now % HOUR > 0)]
+            self._last = self._later_in_hour(now)
         else:
             history = self.meter.history(now)
             if self._is_due(history, now):
@@ -325,24 +328,41 @@ class OnlineForecaster:
         return self._pool_forecast(*self._predicted(model, history, self.hours), late=0)
 
     def _of_hour(self, model: Predictor, history: DemandHistory, now: float) -> PoolForecast:
-        """The forecast of this hour, made when it was first asked for or when the organizations changed."""
+        """The forecast of this hour, made when it is first asked for."""
         memory = self.memory
-        late = int(now % HOUR > 0)
-        if not self._is_of_hour(now, history.keys):
-            forecast, mean, upper = self._predicted(model, history, self.hours + 1)
-            higher, wider = (np.maximum(bounds[:, :-1], bounds[:, 1:]) for bounds in (mean, upper))
-            memory.hour = int(now // HOUR)
-            memory.forecasts = (
-                self._pool_forecast(forecast, mean[:, :-1], upper[:, :-1], late=0),
-                self._pool_forecast(forecast, higher, wider, late=1),
-            )
-        return memory.forecasts[late]
+        forecast, mean, upper = self._predicted(model, history, self.hours + 1)
+        higher, wider = (np.maximum(bounds[:, :-1], bounds[:, 1:]) for bounds in (mean, upper))
+        memory.hour = int(now // HOUR)
+        memory.forecasts = (
+            self._pool_forecast(forecast, mean[:, :-1], upper[:, :-1], late=0),
+            self._pool_forecast(forecast, higher, wider, late=1),
+        )
+        return memory.forecasts[int(now % HOUR > 0)]
 
     def _is_of_hour(self, now: float, keys: tuple[SeriesKey, ...]) -> bool:
-        """Whether the forecast of this hour is there, for these series."""
+        """Whether the forecast of this hour is there, for these series or the first of them."""
         memory = self.memory
         made = memory.forecasts[0].forecast if memory.hour == int(now // HOUR) and memory.forecasts else None
-        return made is not None and made.keys == keys
+        return made is not None and (made.keys == keys or made.keys == keys[: len(made.keys)])
+
+    def _later_in_hour(self, now: float) -> PoolForecast:
+        """The forecast of the hour; organizations that came since are cautious until the next hour begins."""
+        made = self.memory.forecasts[int(now % HOUR > 0)]
+        known = len(made.organizations)
+        if len(self.meter.keys) == known:
+            return made
+        history = self.meter.history(now)
+        new = history.only(range(known, len(history.keys)))
+        bounds = cautious_bounds(new, self.hours, self.p) if new.hours else np.zeros((len(new.keys), self.hours))
+        return replace(
+            made,
+            organizations=made.organizations + tuple(key.organization for key in new.keys),
+            mean=np.concatenate([made.mean, bounds]),
+            upper=np.concatenate([made.upper, bounds]),
+            newcomers=float(bounds[:, 0].sum()),
+            problems=[],
+            _totals={},
+        )
 
     def _predicted(self, model: Predictor, history: DemandHistory, hours: int) -> tuple[Forecast, Floats, Floats]:
         """A forecast with its middle and its bounds, which are checked to be numbers for every series and hour."""
@@ -356,8 +376,9 @@ class OnlineForecaster:
         return forecast, mean, upper
 
     def _pool_forecast(self, forecast: Forecast, mean: Floats, upper: Floats, late: int) -> PoolForecast:
-        organizations = tuple(key.organization for key in forecast.keys)
-        return PoolForecast(organizations, self.estimator.name, mean, upper, self.p, forecast, late)
+        if self._named[0] is not forecast.keys:
+            self._named = forecast.keys, tuple(key.organization for key in forecast.keys)
+        return PoolForecast(self._named[1], self.estimator.name, mean, upper, self.p, forecast, late=late)
 
     def _cautious(self, history: DemandHistory) -> PoolForecast:
         if not history.hours:

@@ -263,25 +263,31 @@ class Counting:
 
 
 def test_a_fit_is_asked_for_when_it_pays() -> None:
-    """Every day for ten days; then when the history has grown by a tenth, to the hour: h with h - f >= h / 10."""
+    """Every day for five days; then when a fifth of the history is new, to the hour: h with h - f >= h / 5."""
     meter, model = DemandMeter("A100"), Counting()
     meter.submitted(task("steady", 3), 0.0)
     online = OnlineForecaster(meter, model, capacity=16, p=0.9, hours=2)
     for hour in range(24 * 14):
         online.forecast(hour * 3600.0)
-    # 240 + 27 >= 1.1 x 240 = 26.4 hours later and so on: 267 - 240 >= 26.7, 297 - 267 >= 29.7, 330 - 297 >= 33.
-    assert model.fitted == [*range(24, 241, 24), 267, 297, 330]
+    # 150 - 120 >= 30, 188 - 150 >= 37.6, 235 - 188 >= 47, 294 - 235 >= 58.8.
+    assert model.fitted == [24, 48, 72, 96, 120, 150, 188, 235, 294]
 
 
-def test_an_hourly_model_is_asked_when_an_hour_begins_and_when_somebody_new_comes() -> None:
+def test_an_hourly_model_is_asked_when_an_hour_begins_and_who_comes_within_it_is_cautious() -> None:
     meter, model = DemandMeter("A100"), Counting()
     meter.submitted(task("steady", 3), 0.0)
     online = OnlineForecaster(meter, model, capacity=16, p=0.9, hours=2, hourly=True)
     for tick in range(12 * 24, 12 * 26):
         online.forecast(tick * 300.0)
     assert model.asked == [24, 24, 25], "tried out, and once an hour"
-    meter.submitted(task("new", 7, org="newcomer"), 26 * 3600.0 - 200)
-    assert online.forecast(26 * 3600.0 - 100).organizations == ("lab", "newcomer")
+    meter.submitted(task("new", 7, org="newcomer"), 26 * 3600.0 - 700)
+    within = online.forecast(26 * 3600.0 - 300)
+    assert within.organizations == ("lab", "newcomer")
+    assert within.upper.tolist() == [[3, 3], [7, 7]]
+    assert within.total_peak(2) == 10
+    assert model.asked == [24, 24, 25]
+    assert online.forecast(26 * 3600.0).upper.tolist() == [[3, 3], [7, 7]]
+    assert model.asked == [24, 24, 25, 26]
 
 
 @settings(max_examples=40)

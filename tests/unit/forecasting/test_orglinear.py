@@ -210,12 +210,12 @@ def test_yesterdays_weights_are_a_start() -> None:
     assert any((today.parameters[name] != fresh.parameters[name]).any() for name in fresh.parameters)
 
 
-def test_what_was_fitted_on_nothing_or_on_half_is_no_start() -> None:
-    """A day has no case; after 10 days of 24 hours there are 10 x 24 - 24 - 4 + 1 = 213, after 20 days 453."""
+def test_what_was_fitted_on_nothing_or_on_a_quarter_is_no_start() -> None:
+    """A day has no case; after 5 days of 24 hours there are 5 x 24 - 24 - 4 + 1 = 93, after 20 days 453."""
     demand = daily(24 * 20)
-    nothing, ten = SMALL.fit(history(demand[:24])), SMALL.fit(history(demand[: 24 * 10]))
-    assert (nothing.fitted_on, ten.fitted_on) == (0, 213)
-    for start, hours, cold in ((nothing, 240, True), (ten, 24 * 17, False), (ten, 24 * 20, True)):
+    nothing, five = SMALL.fit(history(demand[:24])), SMALL.fit(history(demand[: 24 * 5]))
+    assert (nothing.fitted_on, five.fitted_on) == (0, 93)
+    for start, hours, cold in ((nothing, 240, True), (five, 24 * 16, False), (five, 24 * 20, True)):
         fresh, after = SMALL.fit(history(demand[:hours])), SMALL.fit(history(demand[:hours]), start)
         assert all((after.parameters[name] == fresh.parameters[name]).all() for name in fresh.parameters) == cold
         assert after.fitted_on == (fresh.fitted_on if cold else start.fitted_on)

@@ -118,6 +118,22 @@ def test_a_fit_that_goes_on_keeps_the_log_or_makes_it_once_more() -> None:
     assert numbers(pickle.loads(pickle.dumps(resumed)).predict(known.until(439), 4)) == numbers(forecast)
 
 
+def test_who_comes_later_is_added_to_the_log() -> None:
+    """Series that come at hours 310 and 330, the second with a first record an hour later: as if known all along."""
+    rows = [daily(seed, SHORT) for seed in (1, 2, 3, 4)]
+    first = (0, 0, 310, 331)
+    known = demand(*(np.where(np.arange(SHORT) < begin, 0.0, row) for row, begin in zip(rows, first, strict=True)))
+    known = DemandHistory(known.keys, known.gpus, np.array(first))
+    model = OrgQuantileEstimator().fit(known.only([0, 1]).until(300))
+    alone = pickle.loads(pickle.dumps(model))
+    for origin in range(300, 400):
+        present = known.only(range(2 + (origin >= 310) + (origin >= 330)))
+        until = present.until(origin)
+        forecast = model.predict(DemandHistory(until.keys, until.gpus, np.minimum(until.first, origin)), 4)
+    replayed = alone.predict(known.until(399), 4)
+    assert numbers(replayed) == numbers(forecast)
+
+
 def test_a_log_of_hours_that_a_model_knows_is_not_taken_over() -> None:
     """A model that comes late was fitted on fewer hours than have been forecast since: it forecasts them again."""
     known = demand(daily(1, SHORT), daily(2, SHORT))

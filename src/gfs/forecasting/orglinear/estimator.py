@@ -33,7 +33,7 @@ PRECISION = np.float32
 YOUNG = 24
 """Hours of records before a series is learned from."""
 COLD, WARM = Schedule(), Schedule(epochs=1, rate=2e-4, most=2_048)
-GROWN = 2
+GROWN = 4
 """Weights go on from an earlier fit until there are so many times the cases that they were first fitted on."""
 BLOCK = 4_096
 """Windows that are measured at once: more would take a lot of memory."""
@@ -65,7 +65,7 @@ class OrgLinearEstimator:
     def fit(self, history: DemandHistory, start: OrgLinearPredictor | None = None) -> OrgLinearPredictor:
         """Learn from all series together; with `start`, go on from an earlier fit with the same settings.
 
-        What was fitted on no case, or on half as many as there are, is no start. Attributes that are new since begin
+        What was fitted on no case, or on a quarter of those there are, is no start. Attributes that are new since begin
         like any at the first fit.
         """
         generator = np.random.default_rng(self.seed)

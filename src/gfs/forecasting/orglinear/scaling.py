@@ -59,21 +59,15 @@ def window_scales(windows: Floats, known: Ints, series: tuple[Floats, Floats], h
     hours = windows.shape[1]
     week = windows[:, -WEEK_HOURS - 1 :]
     steps = week[:, 1:] - week[:, :-1]
-    change = np.sqrt(_squares(steps) / np.minimum(np.maximum(known - 1, 1), WEEK_HOURS))
+    change = np.sqrt(np.add.reduce(steps * steps, axis=1) / np.minimum(np.maximum(known - 1, 1), WEEK_HOURS))
     scale: Floats = np.sqrt(spread * np.maximum(change, SMALL * np.maximum(mean, 1.0)))
     days = (hours - 1) // DAY_HOURS
     seen = np.minimum(known // DAY_HOURS, days)
     before = windows[:, hours - 1 - days * DAY_HOURS : hours - 1 : DAY_HOURS]
     after = windows[:, hours - days * DAY_HOURS :].reshape(len(windows), days, DAY_HOURS)[:, :, :horizon]
-    moved = np.einsum("cdh,cdh->ch", *[after - before[:, :, None]] * 2)
-    usual = np.sqrt((moved + np.square(scale)[:, None]) / (seen + 1)[:, None])
+    moved = after - before[:, :, None]
+    usual = np.sqrt((np.add.reduce(moved * moved, axis=1) + (scale * scale)[:, None]) / (seen + 1)[:, None])
     ahead = np.sqrt(scale[:, None] * usual)
     if horizon > DAY_HOURS:
         ahead = ahead[:, np.minimum(np.arange(horizon), DAY_HOURS - 1)]
     return scale, ahead
-
-
-def _squares(values: Floats) -> Floats:
-    """The sum of squares of each row."""
-    total: Floats = np.einsum("ch,ch->c", values, values)
-    return total

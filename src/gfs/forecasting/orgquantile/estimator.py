@@ -145,7 +145,12 @@ class OrgQuantilePredictor:
         """Bring the log to the end of the history, from where it stands if that is part of it."""
         horizon = self.estimator.horizon
         seen = self._seen
-        if seen is not None and _continues(seen, history, self._reach):
+        if seen is not None and _adds_series(seen, history, self._reach):
+            self._mixtures = {}
+            self._growth_of_series = self.growth.of(history.keys)
+            self._log.add_series(len(history.keys) - len(seen.keys))
+            self._replay(history, seen.end + 1)
+        elif seen is not None and _continues(seen, history, self._reach):
             if (history.start + history.first >= seen.end).any():  # a first record fills the hours before it
                 self._replay(history, seen.end + 1)
             else:
@@ -191,6 +196,15 @@ def _continues(seen: DemandHistory, history: DemandHistory, reach: int) -> bool:
     before = seen.gpus[:, since - seen.start :]
     now = history.gpus[:, since - history.start : seen.end - history.start]
     return _same_memory(before, now) or np.array_equal(before, now)
+
+
+def _adds_series(seen: DemandHistory, history: DemandHistory, reach: int) -> bool:
+    """Whether the history goes on from what was seen, with further series, last, that were not there by then."""
+    old = len(seen.keys)
+    if len(history.keys) <= old or history.end <= seen.end or (history.first[old:] + history.start < seen.end).any():
+        return False
+    keys, gpus, first = history.keys[:old], history.gpus[:old], history.first[:old]
+    return _continues(seen, history.trusted(keys, gpus, first, history.start, history.first_day), reach)
 
 
 def _same_memory(one: Floats, other: Floats) -> bool:

@@ -154,6 +154,25 @@ class ForecastLog:
         self._bands.append(bands)
         self._next_bound = bands.middle[0] + bands.width[0] * self._alarm_multiplier
 
+    def add_series(self, count: int) -> None:
+        """So many series more, last, that did not exist until now."""
+        self.scores, self.peaks = self.scores.with_more(count), self.peaks.with_more(count)
+        self._alarm_multiplier = self.scores.multiplier(ALARM_BOUND, NORMAL_CURVE)
+        self._volatility.add_series(count)
+        self._bands = deque((bands.with_more(count) for bands in self._bands), self._bands.maxlen)
+        for name in ("_actual", "_misses"):
+            rows = getattr(self, name)
+            setattr(self, name, deque((np.pad(row, (0, count)) for row in rows), rows.maxlen))
+        for name, empty in (("cap", np.inf), ("_stretch", 1.0), ("_last_alarm", -np.inf), ("_next_bound", 0.0)):
+            setattr(self, name, np.pad(getattr(self, name), (0, count), constant_values=empty))
+        self.alarmed = np.pad(self.alarmed, (0, count))
+        for name in ("losses", "_ring_losses"):
+            losses = getattr(self, name)
+            setattr(self, name, np.pad(losses, [(0, 0)] * (losses.ndim - 1) + [(0, count)]))
+        for name, none in (("_ring_scores", np.inf), ("_ring_excess", -np.inf), ("_ring_peaks", np.inf)):
+            ring = getattr(self, name)
+            setattr(self, name, np.pad(ring, [(0, count)] + [(0, 0)] * (ring.ndim - 1), constant_values=none))
+
     def copied(self) -> ForecastLog:
         """A log that goes on by itself from here. Bands are never changed, so both may hold the same."""
         other = copy(self)

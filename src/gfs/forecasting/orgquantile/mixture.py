@@ -85,6 +85,13 @@ class Bands:
         """To be filled in."""
         return cls(np.zeros((7 + EXPERTS, hours, series)))
 
+    def with_more(self, series: int) -> Bands:
+        """The same, and so many series that did not exist."""
+        absent = Bands.blank(self.sheet.shape[1], series)
+        absent.width[:] = absent.fitted[:] = absent.scale[:] = 1.0
+        absent.unscored[:] = np.inf
+        return Bands(np.concatenate([self.sheet, absent.sheet], axis=2))
+
 
 class Known(NamedTuple):
     """What is known at an origin."""

@@ -227,8 +227,8 @@ class _Fit:
         scale = self._feature_scale[ahead] = np.sqrt((x**2).mean(axis=1)) + np.float32(1e-3)
         x /= scale[:, None]
         whole = RegressionRows(x, y)
-        parts = [np.flatnonzero(hours == hour) for hour in range(DAY_HOURS)]
-        of_hours = [RegressionRows(x[:, part], y[part]) for part in parts]
+        of_hours = RegressionRows(x, y, (DAY_HOURS, hours))
+        missing = np.bincount(hours, minlength=DAY_HOURS) == 0
         earlier = self._start.hourly[:, :, ahead] * scale if self._start is not None else None
         if earlier is None:
             start = ridge_regression(whole, weights[0], times * training.levels[0].pooled.penalty, COUNT)
@@ -237,10 +237,10 @@ class _Fit:
             if earlier is not None:
                 pooled, hourly, start = pooled.quick(), hourly.quick(), earlier[:, place].mean(axis=0)
             start = quantile_regression(whole, weight, pooled, start, np.zeros(COUNT))
-            for hour, (rows, part) in enumerate(zip(of_hours, parts, strict=True)):
-                begin = start if earlier is None else earlier[hour, place]
-                fit = quantile_regression(rows, weight[part], hourly, begin, start) if len(part) else start
-                result.hourly[hour, place, ahead] = fit / scale
+            begin = start if earlier is None else earlier[:, place]
+            fits = quantile_regression(of_hours, weight, hourly, begin, start)
+            fits[missing] = start
+            result.hourly[:, place, ahead] = fits / scale
 
     def fit_correction(self, rows: SeriesRows) -> None:
         """How one organization differs from all."""
@@ -255,10 +255,11 @@ class _Fit:
             x, scale = rows.x[ahead, :, :use], self._feature_scale[ahead]
             weights = self._weights(rows.origins[:use], rows.relative_scale[:use])
             hours = (rows.origins[:use] + ahead) % DAY_HOURS
+            scaled_x = x / scale[:, None]
             for place, (level, weight) in enumerate(zip(self._training.levels, weights, strict=True)):
                 hourly = self.result.hourly[hours, place, ahead].astype(np.float32)
                 rest = rows.y[ahead, :use] - np.einsum("fn,nf->n", x, hourly)
-                scaled = RegressionRows(x / scale[:, None], rest)
+                scaled = RegressionRows(scaled_x, rest)
                 how, begin = level.own, none
                 if earlier is not None:
                     how, begin = how.quick(), earlier[place, ahead] * scale
