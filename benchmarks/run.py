@@ -21,6 +21,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 import curve
 import latency
 from before import before, show_before
+from loop import loop, show_loop
 from machine import console, machine
 from picture import draw_curve
 from rebuild import rebuild, show_rebuild
@@ -32,6 +33,7 @@ from year import show_year, year
 Step = Callable[[], None]
 SHOW: dict[str, Callable[[Any], None]] = {
     "replay": show_replay,
+    "loop": show_loop,
     "before": show_before,
     "rebuild": show_rebuild,
     "year": show_year,
@@ -40,7 +42,7 @@ SHOW: dict[str, Callable[[Any], None]] = {
     "curve": curve.show_curve,
     "schedulers": show_schedulers,
 }
-QUICK = ("replay", "before", "rebuild", "year", "scale", "latency", "curve")
+QUICK = ("replay", "loop", "before", "rebuild", "year", "scale", "latency", "curve")
 
 
 def measure(name: str, repeat: int, full: bool, step: Step) -> Any:
@@ -48,6 +50,8 @@ def measure(name: str, repeat: int, full: bool, step: Step) -> Any:
     match name:
         case "replay":
             return replay(repeat)
+        case "loop":
+            return loop(repeat)
         case "before":
             return before(repeat)
         case "rebuild":

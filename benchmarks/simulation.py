@@ -27,9 +27,11 @@ class Measured(NamedTuple):
     evictions: int
 
 
-def simulate(workload: gfs.Workload, scheduler: str, days: float) -> Measured:
-    """Run one simulation with a fixed quota; its entries are dropped, so that the next finds memory."""
-    parameters = gfs.Parameters(quota="fixed")
+def simulate(
+    workload: gfs.Workload, scheduler: str, days: float, quota: str = "fixed", forecaster: str = ""
+) -> Measured:
+    """Run one simulation; its entries are dropped, so that the next finds memory."""
+    parameters = gfs.Parameters(quota=quota, **({"forecaster": forecaster} if forecaster else {}))
     built = build_scheduler(scheduler, workload.nodes, parameters, period=days * DAY)
     entries: list[Record] = []
     engine = Engine(workload, built, entries.append, rules=parameters.rules)

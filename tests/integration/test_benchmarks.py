@@ -63,3 +63,11 @@ def test_the_curve_is_drawn_from_its_points(latency: ModuleType, tmp_path: Path)
     text = (tmp_path / "curve.svg").read_text(encoding="utf-8")
     assert text.count("<circle") == 2
     assert "1,000</text>" in text
+
+
+def test_every_loop_is_measured_beside_its_run_without_a_quota(latency: ModuleType) -> None:
+    from loop import LOOPS, loop
+
+    rows = loop(1, days=1.0)
+    assert [(row["scheduler"], row["quota"], row["forecaster"]) for row in rows] == list(LOOPS)
+    assert all(row["ratio"] == row["seconds"] / row["without"] > 0 for row in rows)

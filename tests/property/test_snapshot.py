@@ -188,6 +188,25 @@ def test_what_was_learnt_is_kept(scheduler: str, quota: str, forecaster: str, tm
             assert pool.state.memory["forecaster"].fitted is not None, "nothing was learnt: the trace is too short"
 
 
+@pytest.mark.parametrize("forecaster", ["orglinear", "orgquantile"])
+def test_what_several_pools_learnt_together_is_kept(forecaster: str, tmp_path: Path) -> None:
+    """Every third node and task is of another model; the pools are fitted together, every 12 hours."""
+    work = busy_days(4, every=3)
+    other = [replace(node, gpu_model="H20") if node.index % 3 == 0 else node for node in work.nodes]
+    tasks = [replace(task, gpu_model="H20") if task.index % 3 == 0 and task.gpus <= 16 else task for task in work.tasks]
+    work = replace(work, nodes=tuple(other), tasks=tuple(tasks))
+    parameters = Parameters(quota="forecast", forecaster=forecaster, history_hours=8.0, retrain_hours=12.0)
+    undisturbed = Lived(work, "gfs", parameters, tmp_path / "state", never)
+    often = max(undisturbed.instants // 12, 1)
+    lived = Lived(work, "gfs", parameters, tmp_path / "state", lambda now, instant: instant % often == 0)
+    assert lived.stops >= 10
+    assert lived.bytes == undisturbed.bytes
+    memories = [pool.state.memory["forecaster"] for pool in lived.scheduler.pools.values()]
+    assert len(memories) == 2
+    assert memories[0].fitted_at == memories[1].fitted_at
+    assert memories[0].fitted is not None
+
+
 # -- the file --------------------------------------------------------------------------------------
 
 

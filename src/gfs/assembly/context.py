@@ -9,7 +9,7 @@ from gfs.assembly.parameters import Parameters
 from gfs.core.pool import Pool
 from gfs.core.ports import Train, train_at_once
 from gfs.core.state import PoolState
-from gfs.forecasting.online import Stopwatch
+from gfs.forecasting.online import PoolForecasters, Stopwatch
 from gfs.forecasting.perfect import FutureDemand
 from gfs.policies.gfs.reservation import ReservationCost
 from gfs.policies.queues import Asks, only_cards, with_resources
@@ -35,6 +35,8 @@ class Context:
     """HP demand as it will be, by GPU model: for `forecaster=perfect` in a simulation, and for nothing else."""
     train: Train = train_at_once
     """Who runs a forecaster's fit, and when."""
+    forecasters: PoolForecasters = field(default_factory=PoolForecasters)
+    """Of all pools."""
 
     @property
     def pool(self) -> Pool:

@@ -98,7 +98,7 @@ class Parameters(msgspec.Struct, frozen=True, kw_only=True):
     ] = "sum-of-peaks"
     forecaster: Annotated[str, about("the model that forecasts HP demand (perfect: simulations only)")] = "orglinear"
     history_hours: Annotated[float, number(1, 8784, "hours of demand seen before the forecaster takes over")] = 24.0
-    retrain_hours: Annotated[float, number(0.01, 8784, "hours between two trainings of the forecaster")] = 24.0
+    retrain_hours: Annotated[float, number(0.01, 8784, "least hours between two trainings of the forecaster")] = 24.0
     history_days: Annotated[
         float, number(28, 3660, "days of demand that forecasters learn from; older ones are dropped")
     ] = 182.0
@@ -106,6 +106,7 @@ class Parameters(msgspec.Struct, frozen=True, kw_only=True):
         ""
     )
     first_day: Annotated[str, about("date of the day that time 0 begins, YYYY-MM-DD; empty: not known")] = ""
+    cluster: Annotated[str, about("name of the cluster, an attribute of its demand for the forecaster")] = ""
     starvation_timeout: Annotated[
         float, number(0, NEVER, "seconds a spot task waits before nodes are reserved for it (gfs-plus)")
     ] = 43200.0

@@ -118,7 +118,12 @@ def _demand(context: Context, forecaster: str, guarantees: list[float]) -> Deman
     day = date.fromisoformat(parameters.first_day) if parameters.first_day else None
     model = find_model(forecaster)
     meter = DemandMeter(
-        pool.gpu_model, day, parameters.history_days, record=state.remember("demand", DemandRecord), tasks=_tasks(state)
+        pool.gpu_model,
+        day,
+        parameters.history_days,
+        cluster=parameters.cluster,
+        record=state.remember("demand", DemandRecord),
+        tasks=_tasks(state),
     )
     state.listen(meter)
     return OnlineForecaster(
@@ -134,6 +139,7 @@ def _demand(context: Context, forecaster: str, guarantees: list[float]) -> Deman
         memory=state.remember("forecaster", ForecastMemory),
         train=context.train,
         gpu_model=pool.gpu_model,
+        pools=context.forecasters,
     )
 
 

@@ -24,7 +24,7 @@ from gfs.domain.node import NodeSpec
 from gfs.domain.task import Task
 from gfs.domain.units import HOUR, format_gpus
 from gfs.domain.workload import Workload
-from gfs.forecasting.online import Stopwatch
+from gfs.forecasting.online import PoolForecasters, Stopwatch
 from gfs.forecasting.perfect import PERFECT, FutureDemand
 from gfs.policies.gfs.reservation import ReservationCost
 from gfs.policies.placement import Chooser, best_fit
@@ -137,7 +137,7 @@ def build_scheduler(
     `look_back`: seconds that its F and G cover, all by default. `train`: who runs a forecaster's fit, and when.
     `foresight`: what a perfect forecast knows, for simulations with `forecaster=perfect`.
     """
-    watch, cost = stopwatch or Stopwatch(), reservation_cost or ReservationCost()
+    watch, cost, forecasters = stopwatch or Stopwatch(), reservation_cost or ReservationCost(), PoolForecasters()
     definition = find_scheduler(scheduler)
     offered = tuple(sorted(set(guarantees) or {parameters.guarantee_hours}))
     rules, resources = parameters.rules, parameters.resources == "on"
@@ -158,6 +158,7 @@ def build_scheduler(
                 reservation_cost=cost,
                 train=train,
                 foresight=foresight,
+                forecasters=forecasters,
             )
         )
 

@@ -109,8 +109,11 @@ class GuaranteeLedger:
         """What has happened by `now`, ever, to tasks with at least this guarantee."""
         self._advance(now)
         self._asked.add(guarantee_seconds)
-        alike = [counts for seconds, counts in self._by_guarantee.items() if seconds >= guarantee_seconds]
-        return GuaranteeCounts(*map(sum, zip(*alike, strict=True))) if alike else GuaranteeCounts(0, 0, 0)
+        evicted = finished = periods = 0
+        for seconds, (some_evicted, some_finished, some_periods) in self._by_guarantee.items():
+            if seconds >= guarantee_seconds:
+                evicted, finished, periods = evicted + some_evicted, finished + some_finished, periods + some_periods
+        return GuaranteeCounts(evicted, finished, periods)
 
     def _advance(self, now: float) -> None:
         # Each queue stays sorted: a period that ends between the last call and now is renewed to an end

@@ -30,9 +30,11 @@ class SeriesKey(NamedTuple):
 
     organization: str
     gpu_model: str
+    cluster: str = ""
 
     def __str__(self) -> str:
-        return f"{self.organization} on {self.gpu_model}" if self.organization else self.gpu_model
+        series = f"{self.organization} on {self.gpu_model}" if self.organization else self.gpu_model
+        return f"{series} in {self.cluster}" if self.cluster else series
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -95,6 +97,18 @@ class DemandHistory:
         keys = tuple(self.keys[row] for row in rows)
         chosen = list(rows)
         return self.trusted(keys, self.gpus[chosen], self.first[chosen], self.start, self.first_day)
+
+    @classmethod
+    def joined(cls, parts: Sequence[Self]) -> Self:
+        """The series of several histories that end with the same hour, one after the other."""
+        if len(parts) == 1:
+            return parts[0]
+        hours = max(part.hours for part in parts)
+        ahead = [hours - part.hours for part in parts]
+        gpus = np.concatenate([np.pad(part.gpus, ((0, 0), (n, 0))) for part, n in zip(parts, ahead, strict=True)])
+        first = np.concatenate([part.first + n for part, n in zip(parts, ahead, strict=True)])
+        keys = tuple(key for part in parts for key in part.keys)
+        return cls.trusted(keys, gpus, first, parts[0].end - hours, parts[0].first_day)
 
     def padded(self, since: int) -> Floats:
         """Demand from hour `since` on, even before the history; before its first record a series has that value."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import date
+from math import inf
 
 import numpy as np
 
@@ -43,8 +44,9 @@ class DemandRecord:
     steps: int = 0
     recent: Floats = field(default_factory=lambda: np.zeros((0, STEPS)))
     """Rows x the last steps, in turns."""
-    hourly: Floats = field(default_factory=lambda: np.zeros((0, 4096)))
-    """Rows x steps: the maximum of the hour that ends with the step."""
+    hourly: Floats = field(default_factory=lambda: np.zeros((0, STEPS, 384)))
+    """Rows x steps of an hour x hours: the maximum of the hour that ends with the step. So the hours of a history lie
+    side by side, whatever the minute."""
 
     def add(self, organization: str) -> int:
         """A row for an organization whose demand begins now."""
@@ -54,20 +56,21 @@ class DemandRecord:
         if row >= len(self.hourly):
             more = max(row // 4, 8)
             self.recent = np.concatenate([self.recent, np.zeros((more, STEPS))])
-            self.hourly = np.concatenate([self.hourly, np.zeros((more, self.hourly.shape[1]))])
+            self.hourly = np.concatenate([self.hourly, np.zeros((more, *self.hourly.shape[1:]))])
         return row
 
     def make_room(self, steps: int, most: int) -> None:
         """Room for so many steps, and for more to come: twice as many, up to `most`."""
-        if steps > self.hourly.shape[1]:
-            grown = np.zeros((len(self.hourly), max(min(2 * steps, most), steps)))
-            grown[:, : self.steps] = self.hourly[:, : self.steps]
+        hours = self.hourly.shape[2]
+        if steps > hours * STEPS:
+            grown = np.zeros((len(self.hourly), STEPS, -(-max(min(2 * steps, most), steps) // STEPS)))
+            grown[:, :, :hours] = self.hourly
             self.hourly = grown
 
     def drop_before(self, gone: int) -> None:
-        """Forget the first steps."""
+        """Forget the first steps, whole hours."""
         assert self.origin is not None
-        self.hourly = self.hourly[:, gone : self.steps + SLACK + STEPS].copy()
+        self.hourly = self.hourly[:, :, gone // STEPS : (self.steps + SLACK) // STEPS + 1].copy()
         self.origin += gone
         self.steps -= gone
         self.since = [since - gone for since in self.since]
@@ -90,11 +93,13 @@ class DemandMeter(Listener):
         first_day: date | None = None,
         days: float = 182.0,
         *,
+        cluster: str = "",
         record: DemandRecord | None = None,
         tasks: Iterable[Task] = (),
     ) -> None:
         """`days`: how long demand is remembered. `record`: what is known of the past; `tasks`: who runs or waits."""
         self._gpu_model = gpu_model
+        self._cluster = cluster
         self._keep = round(days * DAY / STEP)
         self._first_day = first_day
         self._record = record or DemandRecord()
@@ -105,6 +110,8 @@ class DemandMeter(Listener):
         for task in tasks:
             if not task.is_spot:
                 self._want(task)
+        self._step_ends = -inf
+        """When the step that goes on is over; not known before it is asked for."""
 
     # -- what happens ------------------------------------------------------------------------------
 
@@ -165,24 +172,27 @@ class DemandMeter(Listener):
         assert record.origin is not None
         end = int((record.origin + record.steps) * STEP // HOUR)
         columns = (last - offset) // STEPS + 1
-        first = [max((since - offset + STEPS - 1) // STEPS, 0) for since in record.since]
+        first = (np.array(record.since, np.int64) + (STEPS - 1 - offset)) // STEPS
         return DemandHistory.trusted(
             self.keys,
-            record.hourly[: len(self.keys), offset : last + 1 : STEPS],
-            np.minimum(np.array(first, np.int64), columns),
+            record.hourly[: len(self.keys), offset % STEPS, offset // STEPS :][:, :columns],
+            np.minimum(np.maximum(first, 0), columns),
             end - columns,
             self._first_day,
         )
 
     def _named(self) -> tuple[SeriesKey, ...]:
-        return tuple(SeriesKey(organization, self._gpu_model) for organization in self._record.rows)
+        return tuple(SeriesKey(organization, self._gpu_model, self._cluster) for organization in self._record.rows)
 
     # -- time passes -------------------------------------------------------------------------------
 
     def _advance(self, now: float) -> None:
+        if now < self._step_ends:
+            return
         record, step = self._record, int(now // STEP)
         if record.origin is None:
             record.origin = step
+        self._step_ends = max((step + 1) * STEP, self._step_ends)
         ended = step - record.origin - record.steps
         if ended <= 0:
             return
@@ -195,11 +205,13 @@ class DemandMeter(Listener):
         for _ in range(min(ended, STEPS + 1)):
             record.recent[:rows, record.steps % STEPS] = record.peak
             record.peak = self._now.copy()
-            record.hourly[:rows, record.steps] = record.recent[:rows].max(axis=1) / MICRO
+            hour, place = divmod(record.steps, STEPS)
+            record.hourly[:rows, place, hour] = record.recent[:rows].max(axis=1) / MICRO
             record.steps += 1
         quiet = ended - STEPS - 1
         if quiet > 0:  # after an hour without any event all maxima are what is wanted now
-            record.hourly[:rows, record.steps : record.steps + quiet] = self.level()[:, None]
+            hours, places = np.divmod(record.steps + np.arange(quiet), STEPS)
+            record.hourly[:rows, places, hours] = self.level()[:, None]
             record.steps += quiet
         if record.steps > self._keep + SLACK:
             self._drop_old()
@@ -208,7 +220,7 @@ class DemandMeter(Listener):
         """Forget what is older than is to be kept, by whole hours, and who has wanted nothing since."""
         record = self._record
         record.drop_before((record.steps - self._keep) // STEPS * STEPS)
-        wanted = record.hourly[:, : record.steps].max(axis=1)
+        wanted = record.hourly.max(axis=(1, 2))
         kept = [row for row, now in enumerate(self._now) if now or record.peak[row] or wanted[row]]
         if len(kept) < len(self.keys):
             record.keep_rows(kept)

@@ -7,7 +7,8 @@ in the log. No decision fails because a model does: failures are counted, and an
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from copy import copy
+from dataclasses import dataclass, field, replace
 from math import isfinite
 from typing import Any, Protocol, runtime_checkable
 
@@ -16,9 +17,11 @@ import numpy as np
 from gfs.core.ports import FitRequest, Train, train_at_once
 from gfs.domain.units import DAY, HOUR
 from gfs.forecasting.forecast import Estimator, Forecast, Predictor, TotalForecast
-from gfs.forecasting.history import DAY_HOURS, DemandHistory, Floats
+from gfs.forecasting.history import DAY_HOURS, DemandHistory, Floats, SeriesKey
 from gfs.forecasting.meter import DemandMeter
 
+GROWN = 1 / 5
+"""A fit pays when the history has grown by such a part: every day for five days, then less and less often."""
 ASK_AGAIN = HOUR
 """Seconds after which a fit that was asked for and has not come is asked for again."""
 CAUTIOUS = "cautious"
@@ -36,6 +39,15 @@ class Refits(Protocol):
         ...
 
 
+@runtime_checkable
+class Resumes(Protocol):
+    """A fitted model that can go on where an earlier one of its pool stopped. That saves time and changes nothing."""
+
+    def resume(self, earlier: Predictor) -> None:
+        """Take over what the earlier model remembers."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class PoolForecast:
     """The demand of a pool's organizations in the coming hours, at one probability p."""
@@ -49,6 +61,8 @@ class PoolForecast:
     p: float
     forecast: Forecast | None = None
     """What it was made from; None: its bounds are all there is."""
+    newcomers: float = 0.0
+    """GPUs that organizations may want together that came after the forecast was made; they are the last rows."""
     late: int = 0
     """Hours by which the forecast is stretched: what begins in the middle of one hour reaches into another."""
     problems: list[str] = field(default_factory=list)
@@ -67,7 +81,7 @@ class PoolForecast:
         """The forecast's bound; where it has none, the sum of its series' bounds."""
         if self.forecast is not None:
             try:
-                total = self._of_forecast(self.forecast, hours, p)
+                total = self._of_forecast(self.forecast, hours, p) + self.newcomers
                 if isfinite(total):
                     return total
                 self.problems.append(f"a bound of {total} on the peak of {hours} h")
@@ -152,9 +166,28 @@ def _one_line(error: Exception) -> str:
     return " ".join(f"{type(error).__name__}: {error}".split())
 
 
+class PoolForecasters:
+    """The forecasters of all pools: they learn together, so that a model sees several GPU models."""
+
+    def __init__(self) -> None:
+        self._of_pool: dict[str, OnlineForecaster] = {}
+
+    def join(self, forecaster: OnlineForecaster) -> None:
+        """A forecaster was built, perhaps in the place of an earlier one of its pool."""
+        self._of_pool[forecaster.gpu_model] = forecaster
+
+    def others(self, forecaster: OnlineForecaster) -> list[OnlineForecaster]:
+        """Of the other pools that have GPUs, by GPU model. One without any may be gone, and nobody says so."""
+        return [
+            other
+            for model, other in sorted(self._of_pool.items())
+            if model != forecaster.gpu_model and other.capacity and other.estimator.name == forecaster.estimator.name
+        ]
+
+
 @dataclass(eq=False)
 class OnlineForecaster:
-    """Forecasts the HP demand of one pool: bounds at `p` for `hours`."""
+    """Forecasts the HP demand of one pool: bounds at `p` for `hours`. All pools are fitted together."""
 
     meter: DemandMeter
     estimator: Estimator
@@ -173,22 +206,28 @@ class OnlineForecaster:
     train: Train = train_at_once
     """Who runs a fit, and when."""
     gpu_model: str = ""
+    pools: PoolForecasters = field(default_factory=PoolForecasters)
 
     def __post_init__(self) -> None:
+        self.pools.join(self)
         self.memory.begin(self.estimator.name, self.hours, self.p)
         self._last: PoolForecast | None = None
+        self._named: tuple[tuple[SeriesKey, ...], tuple[str, ...]] = (), ()
 
     def forecast(self, now: float) -> PoolForecast:
         """Demand from now on, by what is known now. It never waits for a fit: without one it is cautious."""
         watch = self.stopwatch
         began = watch.clock()
-        history = self.meter.history(now)
         self._drop_failed_model()
-        if self._is_due(history, now):
-            self._ask(history, now)
-            watch.training += watch.clock() - began
-            began = watch.clock()
-        self._last = self._by_model(history, now) or self._cautious(history)
+        if self.hourly and self.memory.fitted is not None and self._is_of_hour(now, self.meter.keys):
+            self._last = self._later_in_hour(now)
+        else:
+            history = self.meter.history(now)
+            if self._is_due(history, now):
+                self._ask(history, now)
+                watch.training += watch.clock() - began
+                began = watch.clock()
+            self._last = self._by_model(history, now) or self._cautious(history)
         watch.forecasting += watch.clock() - began
         watch.forecasts += 1
         return self._last
@@ -198,17 +237,24 @@ class OnlineForecaster:
     def _is_due(self, history: DemandHistory, now: float) -> bool:
         """Whether it is time to ask for a fit."""
         memory = self.memory
-        if memory.fitted is not None and now - memory.fitted_at < self.retrain:
+        if memory.fitted is not None and now - memory.fitted_at < max(self.retrain, GROWN * history.hours * HOUR):
             return False
         if now - memory.asked_at < min(self.retrain, ASK_AGAIN):
             return False
         return history.hours >= self.least_hours and bool(history.keys)
 
     def _ask(self, history: DemandHistory, now: float) -> None:
-        """Ask for a fit."""
-        memory = self.memory
-        memory.asked_at = now
-        fit = Fit(self.estimator, history, memory.fitted)
+        """Ask for a fit on the demand of all pools."""
+        others = self.pools.others(self)
+        parts = [
+            history,
+            *(part for part in (other.meter.history(now) for other in others) if part.hours and part.keys),
+        ]
+        earlier = [one.memory.fitted for one in (self, *others) if one.memory.fitted is not None]
+        for one in (self, *others):
+            one.memory.asked_at = now
+        parts.sort(key=lambda part: part.keys[0].gpu_model)  # the same whoever asks
+        fit = Fit(self.estimator, DemandHistory.joined(parts), earlier[0] if earlier else None)
         try:
             model = self.train(FitRequest(self.gpu_model, fit, now))
         except Exception as error:  # a model may be anybody's
@@ -217,17 +263,28 @@ class OnlineForecaster:
             self.trained(model, now)
 
     def trained(self, model: Any, asked_at: float) -> None:
-        """A fit is done; None: it will come later. A model that cannot forecast is not taken."""
-        memory = self.memory
-        if model is None or (memory.fitted is not None and asked_at < memory.fitted_at):
+        """A fit is done, for all pools; None: it will come later."""
+        if model is None:
             return
+        others = [(other, copy(model)) for other in self.pools.others(self)]  # a model may remember what it was asked
+        self.stopwatch.fits += self._take(model, asked_at)
+        for other, same in others:
+            other._take(same, asked_at)
+
+    def _take(self, model: Any, asked_at: float) -> bool:
+        """Use a model from now on, unless there is a later one or it cannot forecast; whether it is used."""
+        memory = self.memory
+        if memory.fitted is not None and asked_at < memory.fitted_at:
+            return False
         try:
+            if isinstance(model, Resumes) and memory.fitted is not None:
+                model.resume(memory.fitted)
             self._try_out(model)
         except Exception as error:  # a model may be anybody's
             self._note_failure(f"a fitted model cannot forecast ({_one_line(error)})")
-            return
+            return False
         memory.fitted, memory.fitted_at = model, asked_at
-        self.stopwatch.fits += 1
+        return True
 
     def _try_out(self, model: Predictor) -> None:
         """Let a model forecast from what is known; it fails as it would later."""
@@ -271,19 +328,41 @@ class OnlineForecaster:
         return self._pool_forecast(*self._predicted(model, history, self.hours), late=0)
 
     def _of_hour(self, model: Predictor, history: DemandHistory, now: float) -> PoolForecast:
-        """The forecast of this hour, made when it was first asked for or when the organizations changed."""
+        """The forecast of this hour, made when it is first asked for."""
         memory = self.memory
-        hour, late = int(now // HOUR), int(now % HOUR > 0)
-        known = memory.forecasts[0].organizations if memory.forecasts else None
-        if memory.hour != hour or known != tuple(key.organization for key in history.keys):
-            forecast, mean, upper = self._predicted(model, history, self.hours + 1)
-            higher, wider = (np.maximum(bounds[:, :-1], bounds[:, 1:]) for bounds in (mean, upper))
-            memory.hour = hour
-            memory.forecasts = (
-                self._pool_forecast(forecast, mean[:, :-1], upper[:, :-1], late=0),
-                self._pool_forecast(forecast, higher, wider, late=1),
-            )
-        return memory.forecasts[late]
+        forecast, mean, upper = self._predicted(model, history, self.hours + 1)
+        higher, wider = (np.maximum(bounds[:, :-1], bounds[:, 1:]) for bounds in (mean, upper))
+        memory.hour = int(now // HOUR)
+        memory.forecasts = (
+            self._pool_forecast(forecast, mean[:, :-1], upper[:, :-1], late=0),
+            self._pool_forecast(forecast, higher, wider, late=1),
+        )
+        return memory.forecasts[int(now % HOUR > 0)]
+
+    def _is_of_hour(self, now: float, keys: tuple[SeriesKey, ...]) -> bool:
+        """Whether the forecast of this hour is there, for these series or the first of them."""
+        memory = self.memory
+        made = memory.forecasts[0].forecast if memory.hour == int(now // HOUR) and memory.forecasts else None
+        return made is not None and (made.keys == keys or made.keys == keys[: len(made.keys)])
+
+    def _later_in_hour(self, now: float) -> PoolForecast:
+        """The forecast of the hour; organizations that came since are cautious until the next hour begins."""
+        made = self.memory.forecasts[int(now % HOUR > 0)]
+        known = len(made.organizations)
+        if len(self.meter.keys) == known:
+            return made
+        history = self.meter.history(now)
+        new = history.only(range(known, len(history.keys)))
+        bounds = cautious_bounds(new, self.hours, self.p) if new.hours else np.zeros((len(new.keys), self.hours))
+        return replace(
+            made,
+            organizations=made.organizations + tuple(key.organization for key in new.keys),
+            mean=np.concatenate([made.mean, bounds]),
+            upper=np.concatenate([made.upper, bounds]),
+            newcomers=float(bounds[:, 0].sum()),
+            problems=[],
+            _totals={},
+        )
 
     def _predicted(self, model: Predictor, history: DemandHistory, hours: int) -> tuple[Forecast, Floats, Floats]:
         """A forecast with its middle and its bounds, which are checked to be numbers for every series and hour."""
@@ -297,8 +376,9 @@ class OnlineForecaster:
         return forecast, mean, upper
 
     def _pool_forecast(self, forecast: Forecast, mean: Floats, upper: Floats, late: int) -> PoolForecast:
-        organizations = tuple(key.organization for key in forecast.keys)
-        return PoolForecast(organizations, self.estimator.name, mean, upper, self.p, forecast, late)
+        if self._named[0] is not forecast.keys:
+            self._named = forecast.keys, tuple(key.organization for key in forecast.keys)
+        return PoolForecast(self._named[1], self.estimator.name, mean, upper, self.p, forecast, late=late)
 
     def _cautious(self, history: DemandHistory) -> PoolForecast:
         if not history.hours:

@@ -14,7 +14,7 @@ from math import ceil
 from gfs.core.pool import Pool
 from gfs.domain.units import HOUR, format_clock, format_gpus
 from gfs.quota.feedback import Feedback
-from gfs.quota.inventory import Aggregate
+from gfs.quota.inventory import Aggregate, DemandForecast
 from gfs.quota.table import DemandForecaster, QuotaMemory, QuotaTable, highest_bound
 
 
@@ -35,11 +35,15 @@ class ForecastQuota(QuotaTable):
         self._feedback = feedback
         self._aggregate = aggregate
         self._explanations: dict[float, str] = {}
+        self._bounds: tuple[DemandForecast, list[float]] | None = None
+        """Those of the last forecast, which may serve for an hour."""
 
     def tick(self, now: float) -> None:
         """Forecast demand, take in what happened, and set the quota of every horizon."""
         forecast = self._forecaster.forecast(now)
-        bounds = self._aggregate(forecast)
+        if self._bounds is None or self._bounds[0] is not forecast:
+            self._bounds = forecast, self._aggregate(forecast)
+        bounds = self._bounds[1]
         for hours in self.horizons:
             eta, rate, wait = self._feedback.update(hours, now)
             self._set(hours, bounds[ceil(hours) - 1], share=eta, eta=eta, evicted=rate, waited=wait)

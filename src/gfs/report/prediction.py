@@ -123,6 +123,8 @@ class Prediction:
             "gpu_model": np.repeat([key.gpu_model for key in keys], hours),
             "hour": np.tile(numbers, count),
         }
+        if any(key.cluster for key in keys):
+            columns["cluster"] = np.repeat([key.cluster for key in keys], hours)
         moments = [self.clock.moment(int(hour)) for hour in numbers]
         if all(moments):
             columns["time"] = [moment.isoformat(timespec="minutes") for moment in moments if moment] * count

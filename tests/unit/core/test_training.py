@@ -89,6 +89,45 @@ def test_an_older_model_that_comes_late_does_not_replace_a_newer_one() -> None:
     assert scheduler.pools["A100"].state.memory["forecaster"].fitted is fitted_new
 
 
+def two_pools(desk: Train, hours: int = HOURS, watch: Stopwatch | None = None) -> Scheduler:
+    """A node of each model; HP tasks for A100 from the beginning, for H20 from hour 20 on."""
+    work = [*nodes(8), *nodes(8, model="H20", prefix="h", first=1)]
+    parameters = Parameters(quota="forecast", cluster="west")
+    scheduler = build_scheduler("gfs", work, parameters, period=30 * 24 * HOUR, train=desk, stopwatch=watch)
+    for tick in range(12 * hours + 1):
+        now = tick * 300.0
+        events: list[Submitted | Tick] = [Tick()]
+        if tick % 12 == 0:
+            models = ("A100", "H20") if tick >= 240 else ("A100",)
+            events += [Submitted(hp(f"{m}{tick}", at=now, model=m).task(tick + len(m))) for m in models]
+        scheduler.handle(now, events)
+    return scheduler
+
+
+def test_all_pools_are_fitted_together() -> None:
+    desk = Desk()
+    scheduler = two_pools(desk)
+    # Asked once an hour from hour 24 on, by the pool that ticks first, and not once for each pool.
+    assert [training.asked_at / HOUR for training in desk.lying] == [24, 25, 26, 27, 28, 29, 30]
+    training = desk.lying[-1]
+    history = training.fit.history  # type: ignore[attr-defined]
+    assert [str(key) for key in history.keys] == ["lab on A100 in west", "lab on H20 in west"]
+    assert history.first.tolist() == [0, 20]
+    scheduler.handle((HOURS + 1) * HOUR, [Trained(training.gpu_model, training.fit(), training.asked_at), Tick()])
+    fitted = [pool.state.memory["forecaster"].fitted for pool in scheduler.pools.values()]
+    assert fitted[0] is not fitted[1], "each remembers what it was asked"
+    assert fitted[0].parameters is fitted[1].parameters
+    assert fitted[0].attribute_values == (("lab",), ("A100", "H20"), ("west",))
+    rows = [row for pool in scheduler.pools.values() for row in pool.policy.quota.rows()]
+    assert {row.forecaster for row in rows} == {"orglinear"}
+
+
+def test_a_fit_for_all_pools_counts_once() -> None:
+    watch = Stopwatch()
+    two_pools(lambda training: training.fit(), hours=50, watch=watch)
+    assert (watch.fits, watch.failures) == (2, 0), "at hours 24 and 48"
+
+
 def test_the_work_can_be_done_in_another_process() -> None:
     desk = Desk()
     scheduler = cluster(desk)

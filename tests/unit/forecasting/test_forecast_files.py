@@ -36,6 +36,12 @@ def refused(file: Path, text: str) -> list[tuple[int, str, str, str]]:
 
 
 class TestLong:
+    def test_the_cluster_is_part_of_the_series(self, file: Path) -> None:
+        file.write_text("time,organization,gpu_model,gpus,cluster\n3,a,A10,7,west\n3,a,A10,2,east\n4,a,A10,1,\n")
+        history = read_demand(file).history
+        assert [str(key) for key in history.keys] == ["a on A10", "a on A10 in east", "a on A10 in west"]
+        assert history.gpus[:, 0].tolist() == [0, 2, 7]
+
     def test_hour_numbers(self, file: Path) -> None:
         history = long(file, "3,b,A100,2", "4,b,A100,2.5", "3,a,A10,7", "4,a,A10,0")
         assert history.keys == (SeriesKey("a", "A10"), SeriesKey("b", "A100"))

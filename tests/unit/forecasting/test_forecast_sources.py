@@ -61,7 +61,7 @@ class TestTrace:
             hp("c", org="b", at=2 * H, lasting=60),
             until=4 * H,
         )
-        assert [tuple(key) for key in history.keys] == [("b", "A10"), ("b", "A100"), ("x", "A100")]
+        assert [str(key) for key in history.keys] == ["b on A10", "b on A100", "x on A100"]
         assert history.first.tolist() == [0, 2, 0]
         assert values(history, "b") == [0, 0, 1, 0]
 
@@ -160,3 +160,12 @@ class TestRecords:
         nothing = np.empty(0, np.int64)
         with pytest.raises(InputError, match="no record"):
             history_of_records([], nothing, nothing, nothing.astype(float))
+
+
+def test_histories_of_several_pools_are_joined_at_their_last_hour() -> None:
+    old = DemandHistory((SeriesKey("a", "A10"),), np.array([[1.0, 2.0, 3.0]]), np.array([1]), start=5)
+    young = DemandHistory((SeriesKey("b", "A100"),), np.array([[9.0]]), np.array([0]), start=7)
+    both = DemandHistory.joined([old, young])
+    assert (both.start, both.end, both.first.tolist()) == (5, 8, [1, 2])
+    assert both.gpus.tolist() == [[1, 2, 3], [0, 0, 9]]
+    assert [str(key) for key in both.keys] == ["a on A10", "b on A100"]

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from builders import hp, spot
 from gfs.core.run import End, Run
 from gfs.domain.task import Task
+from gfs.forecasting.forecast import Forecast
 from gfs.forecasting.history import DemandHistory, SeriesKey
 from gfs.forecasting.meter import DemandMeter, DemandRecord
 from gfs.forecasting.naive import WEEKLY_PEAK
@@ -241,6 +242,52 @@ def test_a_forecast_of_an_hour_is_not_taken_for_that_of_others(hourly: bool) -> 
     after = online.forecast(35 * DAY + 600)
     assert after.organizations == ("lab", "newcomer")
     assert after.upper.tolist() == [[3, 3], [7, 7]]
+
+
+class Counting:
+    """Notes when it was fitted and asked; forecasts the last value."""
+
+    name = "counting"
+
+    def __init__(self) -> None:
+        self.fitted: list[int] = []
+        self.asked: list[int] = []
+
+    def fit(self, history: DemandHistory) -> Counting:
+        self.fitted.append(history.end)
+        return self
+
+    def predict(self, history: DemandHistory, hours: int) -> Forecast:
+        self.asked.append(history.end)
+        return WEEKLY_PEAK.fit(history).predict(history, hours)
+
+
+def test_a_fit_is_asked_for_when_it_pays() -> None:
+    """Every day for five days; then when a fifth of the history is new, to the hour: h with h - f >= h / 5."""
+    meter, model = DemandMeter("A100"), Counting()
+    meter.submitted(task("steady", 3), 0.0)
+    online = OnlineForecaster(meter, model, capacity=16, p=0.9, hours=2)
+    for hour in range(24 * 14):
+        online.forecast(hour * 3600.0)
+    # 150 - 120 >= 30, 188 - 150 >= 37.6, 235 - 188 >= 47, 294 - 235 >= 58.8.
+    assert model.fitted == [24, 48, 72, 96, 120, 150, 188, 235, 294]
+
+
+def test_an_hourly_model_is_asked_when_an_hour_begins_and_who_comes_within_it_is_cautious() -> None:
+    meter, model = DemandMeter("A100"), Counting()
+    meter.submitted(task("steady", 3), 0.0)
+    online = OnlineForecaster(meter, model, capacity=16, p=0.9, hours=2, hourly=True)
+    for tick in range(12 * 24, 12 * 26):
+        online.forecast(tick * 300.0)
+    assert model.asked == [24, 24, 25], "tried out, and once an hour"
+    meter.submitted(task("new", 7, org="newcomer"), 26 * 3600.0 - 700)
+    within = online.forecast(26 * 3600.0 - 300)
+    assert within.organizations == ("lab", "newcomer")
+    assert within.upper.tolist() == [[3, 3], [7, 7]]
+    assert within.total_peak(2) == 10
+    assert model.asked == [24, 24, 25]
+    assert online.forecast(26 * 3600.0).upper.tolist() == [[3, 3], [7, 7]]
+    assert model.asked == [24, 24, 25, 26]
 
 
 @settings(max_examples=40)

@@ -173,7 +173,7 @@ def test_a_forecast_is_the_model_put_together() -> None:
     raw = demand[None, -48:]
     scale, ahead = window_scales(raw, np.array([48]), series_scale(history(demand)), 4)
     window = (raw - raw[0, -1]) / scale
-    batch = Batch(window, np.array([[0, 20 % 7, 0]]), np.array([[1, 1]]), np.zeros((1, 4)))
+    batch = Batch(window, np.array([[0, 20 % 7, 0]]), np.array([[1, 1, 1]]), np.zeros((1, 4)))
     mu, sigma = forward(predictor.parameters, batch, moving_average(48, 25))
     assert forecast.mu == pytest.approx(raw[0, -1] + ahead * mu, rel=1e-4)
     assert forecast.sigma == pytest.approx(ahead * sigma, rel=1e-3)
@@ -208,6 +208,34 @@ def test_yesterdays_weights_are_a_start() -> None:
     assert all((today.parameters[name] == again.parameters[name]).all() for name in today.parameters)
     fresh = SMALL.fit(history(demand))
     assert any((today.parameters[name] != fresh.parameters[name]).any() for name in fresh.parameters)
+
+
+def test_what_was_fitted_on_nothing_or_on_a_quarter_is_no_start() -> None:
+    """A day has no case; after 5 days of 24 hours there are 5 x 24 - 24 - 4 + 1 = 93, after 20 days 453."""
+    demand = daily(24 * 20)
+    nothing, five = SMALL.fit(history(demand[:24])), SMALL.fit(history(demand[: 24 * 5]))
+    assert (nothing.fitted_on, five.fitted_on) == (0, 93)
+    for start, hours, cold in ((nothing, 240, True), (five, 24 * 16, False), (five, 24 * 20, True)):
+        fresh, after = SMALL.fit(history(demand[:hours])), SMALL.fit(history(demand[:hours]), start)
+        assert all((after.parameters[name] == fresh.parameters[name]).all() for name in fresh.parameters) == cold
+        assert after.fitted_on == (fresh.fitted_on if cold else start.fitted_on)
+
+
+def test_of_many_cases_some_are_drawn() -> None:
+    few = replace(SMALL, schedule=Schedule(epochs=1, most=64))
+    one, other = few.fit(history(daily(24 * 20))), few.fit(history(daily(24 * 20)))
+    assert one.fitted_on == 453
+    assert all((one.parameters[name] == other.parameters[name]).all() for name in one.parameters)
+    # One batch is one step: the first one of Adam changes every weight by the rate. All 453 would be two batches.
+    assert np.abs(one.parameters["offset"]) == pytest.approx(np.full(4, Schedule().rate), rel=1e-3)
+
+
+def test_every_attribute_of_a_series_tells_it_apart() -> None:
+    keys = (SeriesKey("a", "A10", "east"), SeriesKey("a", "A10", "west"), SeriesKey("b", "A100", "west"))
+    demand = np.stack([daily(24 * 12, seed=seed) for seed in range(3)])
+    fitted = SMALL.fit(DemandHistory(keys, demand, np.zeros(3, np.int64)))
+    assert fitted.attribute_values == (("a", "b"), ("A10", "A100"), ("east", "west"))
+    assert fitted.parameters["attribute2"].shape == (3, SMALL.width)
 
 
 def test_a_new_organization_does_not_throw_yesterdays_weights_away() -> None:

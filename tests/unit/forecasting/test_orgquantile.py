@@ -11,6 +11,7 @@ import pytest
 from gfs.forecasting.history import DemandHistory, Floats, SeriesKey
 from gfs.forecasting.orgquantile.estimator import OrgQuantileEstimator, OrgQuantileForecast, OrgQuantilePredictor
 from gfs.forecasting.orgquantile.forecast_log import replay_hours
+from gfs.forecasting.orgquantile.training import TrainingSettings
 
 HOURS = 60 * 24
 SHORT = 20 * 24
@@ -96,6 +97,63 @@ def test_rolled_is_fresh() -> None:
         copied = DemandHistory(known.keys, known.gpus[:, :439].copy(), known.first)
         assert numbers(fresh.predict(copied, 4)) == expected
         assert numbers(forecast) == expected  # what was handed out stays what it is
+
+
+def test_a_fit_that_goes_on_keeps_the_log_or_makes_it_once_more() -> None:
+    """Three fits, one after the other, each resumed or not: the same forecasts, byte for byte."""
+    known = demand(*(daily(seed, SHORT) for seed in (1, 2, 3)))
+    estimator = OrgQuantileEstimator()
+    resumed = fresh = estimator.fit(known.until(300))
+    for origin in range(300, 440):
+        if origin in (350, 400):
+            before, resumed = resumed, estimator.refit(known.until(origin), resumed)
+            resumed.resume(before)
+            fresh = pickle.loads(pickle.dumps(estimator.refit(known.until(origin), fresh)))
+            ahead = numbers(before.predict(known.until(origin), 4))
+        forecast = resumed.predict(known.until(origin), 4)
+        if origin in (350, 400):
+            assert numbers(forecast) != ahead, "the hour of the fit is forecast by the new one"
+    assert [until for until, _ in resumed.fits] == [300 - 91, 300, 350, 400]
+    assert numbers(fresh.predict(known.until(439), 4)) == numbers(forecast)
+    assert numbers(pickle.loads(pickle.dumps(resumed)).predict(known.until(439), 4)) == numbers(forecast)
+
+
+def test_who_comes_later_is_added_to_the_log() -> None:
+    """Series that come at hours 310 and 330, the second with a first record an hour later: as if known all along."""
+    rows = [daily(seed, SHORT) for seed in (1, 2, 3, 4)]
+    first = (0, 0, 310, 331)
+    known = demand(*(np.where(np.arange(SHORT) < begin, 0.0, row) for row, begin in zip(rows, first, strict=True)))
+    known = DemandHistory(known.keys, known.gpus, np.array(first))
+    model = OrgQuantileEstimator().fit(known.only([0, 1]).until(300))
+    alone = pickle.loads(pickle.dumps(model))
+    for origin in range(300, 400):
+        present = known.only(range(2 + (origin >= 310) + (origin >= 330)))
+        until = present.until(origin)
+        forecast = model.predict(DemandHistory(until.keys, until.gpus, np.minimum(until.first, origin)), 4)
+    replayed = alone.predict(known.until(399), 4)
+    assert numbers(replayed) == numbers(forecast)
+
+
+def test_a_log_of_hours_that_a_model_knows_is_not_taken_over() -> None:
+    """A model that comes late was fitted on fewer hours than have been forecast since: it forecasts them again."""
+    known = demand(daily(1, SHORT), daily(2, SHORT))
+    estimator = OrgQuantileEstimator()
+    before = estimator.fit(known.until(300))
+    before.predict(known.until(360), 4)
+    late, alone = (estimator.refit(known.until(350), before) for _ in range(2))
+    late.resume(before)
+    assert late._seen is None
+    assert numbers(late.predict(known.until(360), 4)) == numbers(alone.predict(known.until(360), 4))
+
+
+def test_fits_that_made_no_forecast_that_counts_are_dropped() -> None:
+    end = replay_hours(4) + 200
+    known = demand(daily(5, end), daily(6, end))
+    estimator = OrgQuantileEstimator(training=TrainingSettings(network_rows=10**9))
+    fitted = estimator.fit(known.until(100))
+    for until in (150, 199, 250, end):
+        fitted = estimator.refit(known.until(until), fitted)
+    assert [until for until, _ in fitted.fits] == [199, 250, end]
 
 
 def test_an_older_log_forgets() -> None:

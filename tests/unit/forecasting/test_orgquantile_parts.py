@@ -20,7 +20,7 @@ from gfs.forecasting.orgquantile.forecast_log import PastForecasts, peak, total_
 from gfs.forecasting.orgquantile.mixture import FIXED_POINT, START_LOSS, Bands, ExpertWeights, fixed_point
 from gfs.forecasting.orgquantile.network import fit_network
 from gfs.forecasting.orgquantile.regression import QuantileFit, RegressionRows, quantile_regression, ridge_regression
-from gfs.forecasting.orgquantile.training import TrainingSet, TrainingSettings, fit_coefficients, thinned
+from gfs.forecasting.orgquantile.training import Coefficients, TrainingSet, TrainingSettings, fit_coefficients, thinned
 
 
 def pinball(residual: Floats, q: float) -> float:
@@ -98,6 +98,32 @@ def test_every_hour_of_the_day_has_coefficients_of_its_own() -> None:
     median = [float(fits.hourly[16 + ahead, 0, ahead] @ features.values[ahead, :, 0]) for ahead in range(4)]
     forecast = features.last[0] + features.scale[0] * np.array(median)
     assert forecast == pytest.approx([300, 300, 100, 100], abs=12)
+
+
+def test_one_step_from_an_earlier_fit_is_nearly_a_whole_fit() -> None:
+    """Ten series of 40 days, fitted until day 36: four days more need one step, and keep the network."""
+    generator = np.random.default_rng(4)
+    hours = np.arange(40 * 24)
+    waves = 100 + 30 * np.sin(2 * np.pi * hours / 24) + generator.normal(0, 1, (10, len(hours))).cumsum(axis=1)
+    keys = tuple(SeriesKey(f"o{i}", "") for i in range(10))
+    history = DemandHistory(keys, np.maximum(waves, 0), np.zeros(10, np.int64))
+    training = TrainingSettings(least_hours=100)
+    sets = [TrainingSet(some, 4, training.rows_of_each(10)) for some in (history.until(36 * 24), history)]
+    before = fit_coefficients(sets[0], [36 * 24], training)[0]
+    whole, quick = (fit_coefficients(sets[1], [40 * 24], training, start)[0] for start in (None, before))
+    rows = next(iter(sets[1]))
+    ahead = np.arange(4)[:, None]
+
+    def loss(fit: Coefficients) -> float:
+        both = fit.hourly[(rows.origins + ahead) % 24, 0, ahead] + fit.corrections[keys[0]][0, ahead]
+        return float(np.abs(rows.y - np.einsum("hfn,hnf->hn", rows.x, both)).mean())
+
+    assert loss(quick) < 1.01 * loss(whole) < loss(before) * 1.05
+    assert (quick.network, quick.network_until) == (before.network, 36 * 24)
+    assert (whole.network_until, whole.network is before.network) == (40 * 24, False)
+    later = DemandHistory(keys, np.tile(history.gpus, 2), history.first)
+    again = fit_coefficients(TrainingSet(later, 4, 500), [80 * 24], training, quick)[0]
+    assert again.network_until == 80 * 24, "more than a third of the history is newer"
 
 
 def test_features_of_a_saw_by_hand() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import date
 from functools import cache
 from typing import Any
 
@@ -31,7 +32,11 @@ from gfs.forecasting.orglinear.scaling import SeriesScales, window_scales
 PRECISION = np.float32
 YOUNG = 24
 """Hours of records before a series is learned from."""
-COLD, WARM = Schedule(), Schedule(epochs=1, rate=2e-4)
+COLD, WARM = Schedule(), Schedule(epochs=1, rate=2e-4, most=2_048)
+GROWN = 4
+"""Weights go on from an earlier fit until there are so many times the cases that they were first fitted on."""
+BLOCK = 4_096
+"""Windows that are measured at once: more would take a lot of memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,23 +65,29 @@ class OrgLinearEstimator:
     def fit(self, history: DemandHistory, start: OrgLinearPredictor | None = None) -> OrgLinearPredictor:
         """Learn from all series together; with `start`, go on from an earlier fit with the same settings.
 
-        Organizations and GPU models that are new since begin like any at the first fit.
+        What was fitted on no case, or on a quarter of those there are, is no start. Attributes that are new since begin
+        like any at the first fit.
         """
         generator = np.random.default_rng(self.seed)
         lists = tuple(tuple(sorted({key[i] for key in history.keys})) for i in range(len(SeriesKey._fields)))
         shape = Shape(self.window, self.horizon, self.width, tuple(len(values) + 1 for values in lists))
         parameters, schedule = _single(initial(shape, generator)), self.schedule
-        if start is not None and start.estimator == self:
-            parameters, schedule = _continued(parameters, lists, start), self.warm
+        series, origin = self._cases(history)
+        fitted_on = len(series)
+        if start is not None and start.estimator == self and fitted_on < GROWN * start.fitted_on:
+            parameters, schedule, fitted_on = _continued(parameters, lists, start), self.warm, start.fitted_on
+        if len(series) > schedule.most:
+            drawn = np.sort(generator.choice(len(series), schedule.most, replace=False))
+            series, origin = series[drawn], origin[drawn]
         scales = SeriesScales.learned(history)
         mean, spread = scales.of(history)
         windows = sliding_window_view(history.padded(history.start - self.window), self.window, axis=1)
-        scale, ahead = np.empty(windows.shape[:2]), np.empty((*windows.shape[:2], self.horizon))
-        for row, first in enumerate(history.first):  # all at once would take a week's numbers for every hour
-            known = np.maximum(np.arange(windows.shape[1]) - first, 0)
-            own = mean[row : row + 1], spread[row : row + 1]
-            scale[row], ahead[row] = window_scales(windows[row], known, own, self.horizon)
-        series, origin = self._cases(history)
+        scale, ahead = np.empty(len(series)), np.empty((len(series), self.horizon))
+        for begin in range(0, len(series), BLOCK):
+            some = slice(begin, begin + BLOCK)
+            s, t = series[some], origin[some]
+            known = np.maximum(t - history.first[s], 0)
+            scale[some], ahead[some] = window_scales(windows[s, t], known, (mean[s], spread[s]), self.horizon)
         calendar = _calendar(history, np.arange(history.hours + 1) + history.start, self.country)
         attributes = _codes(history.keys, lists)
         coming = np.arange(self.horizon)
@@ -85,16 +96,16 @@ class OrgLinearEstimator:
             s, t = series[positions], origin[positions]
             window = windows[s, t]
             last = window[:, -1:]
-            target = (history.gpus[s[:, None], t[:, None] + coming] - last) / ahead[s, t]
-            window = ((window - last) / scale[s, t][:, None]).astype(PRECISION)
+            target = (history.gpus[s[:, None], t[:, None] + coming] - last) / ahead[positions]
+            window = ((window - last) / scale[positions, None]).astype(PRECISION)
             return Batch(window, calendar[t], attributes[s], target.astype(PRECISION))
 
         average = _average(self.window, self.kernel)
         fitted = train(parameters, cases, len(series), average, schedule, generator)
-        return OrgLinearPredictor(self, fitted, lists, scales)
+        return OrgLinearPredictor(self, fitted, lists, scales, fitted_on)
 
     def refit(self, history: DemandHistory, earlier: Predictor) -> OrgLinearPredictor:
-        """Learn from the history, starting from yesterday's weights."""
+        """Learn from the history, starting from earlier weights where they are good for that."""
         return self.fit(history, earlier if isinstance(earlier, OrgLinearPredictor) else None)
 
     def _cases(self, history: DemandHistory) -> tuple[Ints, Ints]:
@@ -114,8 +125,11 @@ class OrgLinearPredictor:
         parameters: Parameters,
         attribute_values: tuple[tuple[str, ...], ...],
         scales: SeriesScales,
+        fitted_on: int = 0,
     ) -> None:
+        """`fitted_on`: the cases of the fit that began with fresh weights."""
         self.estimator = estimator
+        self.fitted_on = fitted_on
         self.parameters = parameters
         self.attribute_values = attribute_values
         self._scales = scales
@@ -131,6 +145,8 @@ class OrgLinearPredictor:
             parameters[name] @ context[attributes + i * estimator.width :][: estimator.width]
             for i, name in enumerate(CALENDAR)
         ]
+        self._hour: tuple[int, date | None] | None = None
+        self._added: Floats = np.zeros(0)
         self._keys: tuple[SeriesKey, ...] = ()
         self._known: tuple[Floats, Floats, Floats] | None = None
 
@@ -138,7 +154,7 @@ class OrgLinearPredictor:
         """A normal distribution for every series and hour; beyond the horizon like its last hour, but wider."""
         own = self.estimator
         mean, spread, base = self._series(history)
-        known = np.clip(history.hours - history.first, 0, own.window)
+        known = np.minimum(np.maximum(history.hours - history.first, 0), own.window)
         if history.hours:
             window = history.padded(history.end - own.window)
         else:
@@ -146,10 +162,7 @@ class OrgLinearPredictor:
         scale, ahead = window_scales(window, known, (mean, spread), own.horizon)
         last = window[:, -1:]
         # Standardised windows times weights; the standardising is done on the product, which is smaller.
-        outcome = (window @ self._weights - last * self._total) / scale[:, None] + base
-        now = np.array([history.end])
-        for table, code in zip(self._calendar, _calendar(history, now, own.country)[0], strict=True):
-            outcome += table[code]
+        outcome = (window @ self._weights - last * self._total) / scale[:, None] + base + self._of_hour(history)
         mu, logit = outcome[:, : own.horizon], outcome[:, own.horizon :]
         sigma = np.logaddexp(0.0, logit) + LEAST_SIGMA
         if hours > own.horizon:
@@ -159,6 +172,15 @@ class OrgLinearPredictor:
         else:
             mu, sigma, ahead = mu[:, :hours], sigma[:, :hours], ahead[:, :hours]
         return NormalForecast(history.keys, last + ahead * mu, ahead * sigma)
+
+    def _of_hour(self, history: DemandHistory) -> Floats:
+        """What the calendar adds to the outcome: the same at every tick of an hour."""
+        hour = history.end, history.first_day
+        if self._hour != hour:
+            codes = _calendar(history, np.array([history.end]), self.estimator.country)[0]
+            self._added = sum(table[code] for table, code in zip(self._calendar, codes, strict=True))
+            self._hour = hour
+        return self._added
 
     def _series(self, history: DemandHistory) -> tuple[Floats, Floats, Floats]:
         """Scale of each series, and what its attributes and the offsets add to the outcome."""

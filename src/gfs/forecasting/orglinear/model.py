@@ -2,7 +2,7 @@
 
     trend x_t = moving average of the window x (reflection padding), cyclical part x_c = x - x_t
     c_t = Emb(hour) + Emb(weekday) + Emb(holiday), put one after the other
-    c_o = attention over the embeddings of the series' attributes (organization, GPU model), ditto
+    c_o = attention over the embeddings of the series' attributes (organization, GPU model, cluster), ditto
     mu = W_c [x_c, c_o, c_t] + b_c  +  W_t [x_t, c_o, c_t] + b_t
     sigma = softplus(W_v [x, c_o, c_t] + b_v)
     loss = mean of log sigma + (y - mu)^2 / (2 sigma^2)
@@ -210,6 +210,8 @@ class Schedule:
     batch: int = 256
     rate: float = 5e-4
     """To begin with; it falls in a straight line to 0."""
+    most: int = 100_000
+    """Cases to learn from; of more, so many drawn at random."""
     fading: float = 0.1
     """How fast the weights of an hour of the window fade, times the rate and its age: old ones must earn them."""
 

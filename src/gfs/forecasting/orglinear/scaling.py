@@ -57,16 +57,17 @@ def window_scales(windows: Floats, known: Ints, series: tuple[Floats, Floats], h
     """
     mean, spread = series
     hours = windows.shape[1]
-    steps = np.diff(windows[:, -WEEK_HOURS - 1 :], axis=1)
-    change = np.sqrt(np.square(steps).sum(axis=1) / np.clip(known - 1, 1, WEEK_HOURS))
+    week = windows[:, -WEEK_HOURS - 1 :]
+    steps = week[:, 1:] - week[:, :-1]
+    change = np.sqrt(np.add.reduce(steps * steps, axis=1) / np.minimum(np.maximum(known - 1, 1), WEEK_HOURS))
     scale: Floats = np.sqrt(spread * np.maximum(change, SMALL * np.maximum(mean, 1.0)))
     days = (hours - 1) // DAY_HOURS
     seen = np.minimum(known // DAY_HOURS, days)
     before = windows[:, hours - 1 - days * DAY_HOURS : hours - 1 : DAY_HOURS]
-    ahead = np.empty((len(windows), horizon))
-    for hour in range(horizon):
-        begin = hours - days * DAY_HOURS + min(hour, DAY_HOURS - 1)
-        after = windows[:, begin::DAY_HOURS][:, :days]
-        usual = np.sqrt((np.square(after - before).sum(axis=1) + scale**2) / (seen + 1))
-        ahead[:, hour] = np.sqrt(scale * usual)
+    after = windows[:, hours - days * DAY_HOURS :].reshape(len(windows), days, DAY_HOURS)[:, :, :horizon]
+    moved = after - before[:, :, None]
+    usual = np.sqrt((np.add.reduce(moved * moved, axis=1) + (scale * scale)[:, None]) / (seen + 1)[:, None])
+    ahead = np.sqrt(scale[:, None] * usual)
+    if horizon > DAY_HOURS:
+        ahead = ahead[:, np.minimum(np.arange(horizon), DAY_HOURS - 1)]
     return scale, ahead

@@ -76,6 +76,11 @@ class ConformalScores:
         ordered.sort(axis=1)
         return cls(ordered, np.isfinite(ordered).sum(axis=1))
 
+    def with_more(self, targets: int) -> ConformalScores:
+        """The same, and so many targets without a score."""
+        ordered = np.pad(self.ordered, ((0, targets), (0, 0)), constant_values=np.inf)
+        return ConformalScores(ordered, np.pad(self.known, (0, targets)))
+
     def multiplier(self, p: float, curve: Floats) -> Floats:
         """c(p): how many widths above the middle the bound lies; `curve` is that of all organizations."""
         known = self.multipliers.get(p)
@@ -95,6 +100,10 @@ class RecencyWeighted:
 
     all: ConformalScores
     recent: ConformalScores
+
+    def with_more(self, targets: int) -> RecencyWeighted:
+        """The same, and so many targets without a score."""
+        return RecencyWeighted(self.all.with_more(targets), self.recent.with_more(targets))
 
     def multiplier(self, p: float, curve: Floats) -> Floats:
         """The weighted mean of both."""
@@ -129,6 +138,10 @@ class Volatility:
     def __init__(self, series: int) -> None:
         self._errors = np.zeros((WEEK_HOURS, series))
         self._known = np.zeros((WEEK_HOURS, series))
+
+    def add_series(self, count: int) -> None:
+        """So many more, of which nothing is known."""
+        self._errors, self._known = (np.pad(each, ((0, 0), (0, count))) for each in (self._errors, self._known))
 
     def note(self, hour: int, error: Floats) -> None:
         """The errors of an hour: hours ahead x series, infinity where nothing was scored."""

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
 
-from gfs.forecasting.forecast import BaseForecast
+from gfs.forecasting.forecast import BaseForecast, Predictor
 from gfs.forecasting.history import WEEK_HOURS, Bools, DemandHistory, Floats, SeriesKey
 from gfs.forecasting.orgquantile.calibration import (
     ConformalScores,
@@ -39,8 +41,9 @@ YOUNG_HOURS = WEEK_HOURS
 
 @dataclass(frozen=True, slots=True)
 class OrgQuantileEstimator:
-    """Fits twice: on everything, for the hours to come; and without the last weeks, to know how such a fit does
-    on hours it has not seen. Bounds of the first hours after fitting are calibrated on the second."""
+    """Fits twice at first: on everything, for the hours to come; and without the last weeks, to know how such a fit
+    does on hours it has not seen. Bounds of the first hours after fitting are calibrated on the second. A fit that goes
+    on from an earlier one needs no second: the earlier ones have not seen the hours since."""
 
     horizon: int = 4
     """Hours ahead that are fitted; a forecast may ask for more."""
@@ -50,35 +53,72 @@ class OrgQuantileEstimator:
 
     def fit(self, history: DemandHistory) -> OrgQuantilePredictor:
         """Learn from the history."""
-        held_out = min(SCORED_HOURS + COMPARED_HOURS, 1 + int(LARGEST_HELD_OUT * history.hours))
-        cut = history.end - held_out
-        rows = TrainingSet(history, self.horizon, self.training.rows_of_each(len(history.keys)))
+        rows, cut = self._rows(history), history.end - _held_out(history)
         earlier, final = fit_coefficients(rows, [cut, history.end], self.training)
-        hours, peaks = held_out_scores(rows, earlier.hourly, cut)
+        return self._predictor(history, rows, ((cut, earlier), (history.end, final)))
+
+    def refit(self, history: DemandHistory, earlier: Predictor) -> OrgQuantilePredictor:
+        """Learn from the history, starting from an earlier fit on the hours before."""
+        if not isinstance(earlier, OrgQuantilePredictor) or earlier.estimator != self:
+            return self.fit(history)
+        rows = self._rows(history)
+        (final,) = fit_coefficients(rows, [history.end], self.training, earlier.fits[-1][1])
+        before = [fit for fit in earlier.fits if fit[0] < history.end]
+        while len(before) > 1 and before[1][0] <= history.end - replay_hours(self.horizon):
+            del before[0]  # no forecast that still counts was made by it
+        if not before:
+            return self.fit(history)
+        return self._predictor(history, rows, (*before, (history.end, final)))
+
+    def _rows(self, history: DemandHistory) -> TrainingSet:
+        return TrainingSet(history, self.horizon, self.training.rows_of_each(len(history.keys)))
+
+    def _predictor(self, history: DemandHistory, rows: TrainingSet, fits: tuple[Fit, ...]) -> OrgQuantilePredictor:
+        hours, peaks = held_out_scores(rows, fits[:-1], history.end - _held_out(history))
         curves = Curves(curve_of(hours), curve_of(peaks))
-        growth = GrowthRatios.learned(history, self.horizon)
-        return OrgQuantilePredictor(self, (earlier, final), history.end, curves, growth)
+        return OrgQuantilePredictor(self, fits, curves, GrowthRatios.learned(history, self.horizon))
+
+
+def _held_out(history: DemandHistory) -> int:
+    """The last hours of a history, by which fits that do not know them are judged."""
+    return min(SCORED_HOURS + COMPARED_HOURS, 1 + int(LARGEST_HELD_OUT * history.hours))
+
+
+Fit = tuple[int, Coefficients]
+"""Coefficients, and the number of the hour until which they know demand."""
 
 
 @dataclass(eq=False)
 class OrgQuantilePredictor:
     """The fitted coefficients, and a log of past forecasts that is kept while histories continue one another.
 
-    Forecasts of hours before the end of fitting, needed for their scores, are made by the model that did not see
-    them. What was asked before changes how long a forecast takes, never the forecast.
+    The forecast of any hour, also of a past one needed for its score, is made by the last fit that did not see the
+    hour. What was asked before changes how long a forecast takes, never the forecast.
     """
 
     estimator: OrgQuantileEstimator
-    coefficients: tuple[Coefficients, Coefficients]
-    """Fitted without the last weeks, and on everything."""
-    fitted_until: int
+    fits: tuple[Fit, ...]
+    """In the order of their hours; the last one knows everything."""
     curves: Curves
     growth: GrowthRatios
 
     def __post_init__(self) -> None:
         self._seen: DemandHistory | None = None
         self._window: RollingWindow
+        self._log: ForecastLog
+        self._mixtures: dict[int, Mixture] = {}
+        """Of the fits, as far as they were asked for."""
         self._reach = LOOK_BACK + replay_hours(self.estimator.horizon)
+
+    def resume(self, earlier: Predictor) -> None:
+        """Take over the log of the model that this one went on from, instead of making its forecasts once more."""
+        if not isinstance(earlier, OrgQuantilePredictor) or earlier._seen is None or len(self.fits) < 2:
+            return
+        (until, fit), (last, same) = self.fits[-2], earlier.fits[-1]
+        if until == last and earlier._seen.end < self.fits[-1][0] and np.array_equal(fit.hourly, same.hourly):
+            self._seen, self._window, self._log = earlier._seen, deepcopy(earlier._window), earlier._log.copied()
+            self._mixtures = {}
+            self._growth_of_series = self.growth.of(self._seen.keys)
 
     def predict(self, history: DemandHistory, hours: int) -> OrgQuantileForecast:
         """Forecast the hours after the history."""
@@ -87,21 +127,30 @@ class OrgQuantilePredictor:
         if hours <= log.horizon:
             bands = Bands(log.bands().sheet[:, :hours])
         else:
-            bands = self._mixture(history.end).bands(log.known(window), history.end, history, hours)
+            bands = self._mixture(history.end, history.keys).bands(log.known(window), history.end, history, hours)
         unsettled = (history.hours - history.first < YOUNG_HOURS) | level_shifted(window, log.alarmed)
         past = log.past()
         return OrgQuantileForecast(
             history.keys, bands, log.scores, log.peaks, log.cap, past, self.curves, self._growth_of_series, unsettled
         )
 
-    def _mixture(self, hour: int) -> Mixture:
-        return self._mixtures[int(hour >= self.fitted_until)]
+    def _mixture(self, hour: int, keys: tuple[SeriesKey, ...]) -> Mixture:
+        """The last fit that does not know the hour, laid out for the series."""
+        place = max(bisect_right(self.fits, hour, key=lambda fit: fit[0]) - 1, 0)
+        if place not in self._mixtures:
+            self._mixtures[place] = Mixture.of(self.fits[place][1], keys, self.estimator.expert_weights)
+        return self._mixtures[place]
 
     def _follow(self, history: DemandHistory) -> None:
         """Bring the log to the end of the history, from where it stands if that is part of it."""
         horizon = self.estimator.horizon
         seen = self._seen
-        if seen is not None and _continues(seen, history, self._reach):
+        if seen is not None and _adds_series(seen, history, self._reach):
+            self._mixtures = {}
+            self._growth_of_series = self.growth.of(history.keys)
+            self._log.add_series(len(history.keys) - len(seen.keys))
+            self._replay(history, seen.end + 1)
+        elif seen is not None and _continues(seen, history, self._reach):
             if (history.start + history.first >= seen.end).any():  # a first record fills the hours before it
                 self._replay(history, seen.end + 1)
             else:
@@ -109,8 +158,7 @@ class OrgQuantilePredictor:
                     self._window.append(history.gpus[:, hour - 1 - history.start])
                     self._advance(history, hour)
         else:
-            weights = self.estimator.expert_weights
-            self._mixtures = [Mixture.of(fitted, history.keys, weights) for fitted in self.coefficients]
+            self._mixtures = {}
             self._growth_of_series = self.growth.of(history.keys)
             self._log = ForecastLog(len(history.keys), horizon)
             self._replay(history, min(max(history.start + 1, history.end - replay_hours(horizon)), history.end))
@@ -131,7 +179,7 @@ class OrgQuantilePredictor:
         """To the origin at this hour, with the hours before it."""
         column = hour - 1 - history.start
         value = history.gpus[:, column] if column >= 0 else np.zeros(len(history.keys))
-        self._log.advance(self._mixture(hour), self._window.hours, value, hour, history)
+        self._log.advance(self._mixture(hour, history.keys), self._window.hours, value, hour, history)
 
 
 def _continues(seen: DemandHistory, history: DemandHistory, reach: int) -> bool:
@@ -148,6 +196,15 @@ def _continues(seen: DemandHistory, history: DemandHistory, reach: int) -> bool:
     before = seen.gpus[:, since - seen.start :]
     now = history.gpus[:, since - history.start : seen.end - history.start]
     return _same_memory(before, now) or np.array_equal(before, now)
+
+
+def _adds_series(seen: DemandHistory, history: DemandHistory, reach: int) -> bool:
+    """Whether the history goes on from what was seen, with further series, last, that were not there by then."""
+    old = len(seen.keys)
+    if len(history.keys) <= old or history.end <= seen.end or (history.first[old:] + history.start < seen.end).any():
+        return False
+    keys, gpus, first = history.keys[:old], history.gpus[:old], history.first[:old]
+    return _continues(seen, history.trusted(keys, gpus, first, history.start, history.first_day), reach)
 
 
 def _same_memory(one: Floats, other: Floats) -> bool:

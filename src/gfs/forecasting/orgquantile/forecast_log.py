@@ -9,6 +9,7 @@ is, by now, the same to the last bit as an older one.
 from __future__ import annotations
 
 from collections import deque
+from copy import copy, deepcopy
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -152,6 +153,34 @@ class ForecastLog:
         bands = mixture.bands(self.known(window), hour, history, self.horizon)
         self._bands.append(bands)
         self._next_bound = bands.middle[0] + bands.width[0] * self._alarm_multiplier
+
+    def add_series(self, count: int) -> None:
+        """So many series more, last, that did not exist until now."""
+        self.scores, self.peaks = self.scores.with_more(count), self.peaks.with_more(count)
+        self._alarm_multiplier = self.scores.multiplier(ALARM_BOUND, NORMAL_CURVE)
+        self._volatility.add_series(count)
+        self._bands = deque((bands.with_more(count) for bands in self._bands), self._bands.maxlen)
+        for name in ("_actual", "_misses"):
+            rows = getattr(self, name)
+            setattr(self, name, deque((np.pad(row, (0, count)) for row in rows), rows.maxlen))
+        for name, empty in (("cap", np.inf), ("_stretch", 1.0), ("_last_alarm", -np.inf), ("_next_bound", 0.0)):
+            setattr(self, name, np.pad(getattr(self, name), (0, count), constant_values=empty))
+        self.alarmed = np.pad(self.alarmed, (0, count))
+        for name in ("losses", "_ring_losses"):
+            losses = getattr(self, name)
+            setattr(self, name, np.pad(losses, [(0, 0)] * (losses.ndim - 1) + [(0, count)]))
+        for name, none in (("_ring_scores", np.inf), ("_ring_excess", -np.inf), ("_ring_peaks", np.inf)):
+            ring = getattr(self, name)
+            setattr(self, name, np.pad(ring, [(0, count)] + [(0, 0)] * (ring.ndim - 1), constant_values=none))
+
+    def copied(self) -> ForecastLog:
+        """A log that goes on by itself from here. Bands are never changed, so both may hold the same."""
+        other = copy(self)
+        other._volatility = deepcopy(self._volatility)
+        for name, value in vars(self).items():
+            if isinstance(value, np.ndarray | deque):
+                setattr(other, name, value.copy())
+        return other
 
     def known(self, window: Floats) -> Known:
         """What the forecast of now rests on, with the window before it."""

@@ -9,6 +9,7 @@ it was fitted on as the end of that range: it is not extrapolated.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -84,6 +85,13 @@ class Bands:
         """To be filled in."""
         return cls(np.zeros((7 + EXPERTS, hours, series)))
 
+    def with_more(self, series: int) -> Bands:
+        """The same, and so many series that did not exist."""
+        absent = Bands.blank(self.sheet.shape[1], series)
+        absent.width[:] = absent.fitted[:] = absent.scale[:] = 1.0
+        absent.unscored[:] = np.inf
+        return Bands(np.concatenate([self.sheet, absent.sheet], axis=2))
+
 
 class Known(NamedTuple):
     """What is known at an origin."""
@@ -155,14 +163,20 @@ class Mixture:
         return bands
 
 
-def held_out_scores(rows: TrainingSet, hourly: Floats, since: int) -> tuple[Floats, Floats]:
-    """Scores of the fit for all from an hour on, all series together: hours ahead x cases, and of the peak."""
+def held_out_scores(rows: TrainingSet, fits: Sequence[tuple[int, Coefficients]], since: int) -> tuple[Floats, Floats]:
+    """Scores of fits for all from an hour on, all series together: hours ahead x cases, and of the peak.
+
+    `fits`: the hour that each was fitted until, in order. An origin counts for the last one that does not know it.
+    """
     hours, peaks = [], []
     ahead = np.arange(rows.horizon)[:, None]
+    untils, hourly = np.array([until for until, _ in fits]), np.stack([fit.hourly for _, fit in fits])
     for series in rows:
-        use = series.origins >= since
+        use = series.origins >= max(since, untils[0])
         use[len(use) - rows.horizon + 1 :] = False
-        coefficients = hourly[(series.origins[use] + ahead) % DAY_HOURS, :, ahead]
+        origins = series.origins[use]
+        which = np.searchsorted(untils, origins, side="right") - 1
+        coefficients = hourly[which, (origins + ahead) % DAY_HOURS, :, ahead]
         levels = np.einsum("hfn,hnlf->lhn", series.x[..., use], coefficients)
         width = np.maximum(levels[1] - levels[0], NARROWEST)
         hours.append((series.y[:, use] - levels[0]) / width)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from gfs.forecasting.history import Floats
+from gfs.forecasting.history import Floats, Ints
 from gfs.forecasting.orgquantile.features import Single
 
 ONE_CORE = 250_000
@@ -32,6 +32,10 @@ class QuantileFit:
     constant_penalty: float = 0.0
     """The penalty of the constant, as a rule none."""
 
+    def quick(self) -> QuantileFit:
+        """The same in one step, from coefficients that were fitted on nearly the same rows."""
+        return replace(self, steps=1)
+
     def stiffened(self, times: float, constant: bool = False) -> QuantileFit:
         """The same with a penalty so many times as large; what is added may count for the constant too."""
         excess = (times - 1) * self.penalty if constant else 0.0
@@ -39,39 +43,55 @@ class QuantileFit:
 
 
 class RegressionRows:
-    """Features and targets to fit, in blocks of few rows (`ONE_CORE`): blocks x rows x (features, target)."""
+    """Features and targets to fit, in blocks of few rows (`ONE_CORE`): blocks x rows x (features, target).
 
-    def __init__(self, x: Single, y: Single) -> None:
-        """From features x rows, and the target of each row."""
+    Rows in groups are fitted group by group, all at once: there is one more axis in front, here and in coefficients.
+    """
+
+    def __init__(self, x: Single, y: Single, groups: tuple[int, Ints] | None = None) -> None:
+        """From features x rows, and the target of each row. `groups`: how many, and that of each row."""
         features, count = x.shape
         block = max(1, ONE_CORE // (features + 1) ** 2)
-        self._shape = (-(-count // block), block)
-        filled = np.zeros((self._shape[0] * block, features + 1), dtype=np.float32)
-        filled[:count, :-1] = x.T
-        filled[:count, -1] = y
-        self._blocks = filled.reshape(*self._shape, features + 1)
+        self._places: Ints | slice = slice(count)
+        blocks: tuple[int, ...] = (-(-count // block),)
+        if groups is not None:
+            number, group = groups
+            order = np.argsort(group, kind="stable")
+            sizes = np.bincount(group, minlength=number)
+            blocks = number, -(-int(sizes.max(initial=1)) // block)
+            begins = np.cumsum(sizes) - sizes
+            self._places = np.empty(count, np.int64)
+            self._places[order] = np.arange(count) + (np.arange(number) * blocks[1] * block - begins)[group[order]]
+        self._shape = (*blocks, block)
+        filled = np.zeros((*self._shape, features + 1), dtype=np.float32)
+        flat = filled.reshape(-1, features + 1)
+        flat[self._places, :-1] = x.T
+        flat[self._places, -1] = y
+        self._blocks = filled
 
     def in_blocks(self, weight: Single) -> Single:
         """A weight for each row, laid out as the rows are."""
         blocks = np.zeros(self._shape, dtype=np.float32)
-        blocks.reshape(-1)[: len(weight)] = weight
+        blocks.reshape(-1)[self._places] = weight
         return blocks
 
     def residuals(self, coefficients: Floats) -> Single:
         """Targets less fitted values."""
-        residuals: Single = np.matmul(self._blocks, np.append(-coefficients, 1.0).astype(np.float32))
+        factors = np.concatenate([-coefficients, np.ones((*coefficients.shape[:-1], 1))], axis=-1).astype(np.float32)
+        residuals: Single = np.matmul(self._blocks, factors[..., None, :, None])[..., 0]
         return residuals
 
     def least_squares(self, importance: Single, penalty: float, constant_penalty: float, prior: Floats) -> Floats:
         """Coefficients of weighted least squares with a ridge penalty around the prior."""
         weighted = self._blocks * importance[..., None]
-        products = np.matmul(weighted.transpose(0, 2, 1), self._blocks).sum(axis=0).astype(np.float64)
-        rows = float(importance.sum(dtype=np.float64))
+        products = np.matmul(weighted.swapaxes(-1, -2), self._blocks).sum(axis=-3).astype(np.float64)
+        rows = importance.sum(axis=(-2, -1), dtype=np.float64)[..., None]
         total = penalty * rows
-        ridge = np.full(len(prior), total)
-        ridge[0] = constant_penalty * rows
-        gram = products[:-1, :-1] + np.diag(ridge + 1e-9 * (1 + total))
-        return np.asarray(np.linalg.solve(gram, products[:-1, -1] + ridge * prior), dtype=np.float64)
+        ridge = np.repeat(total, prior.shape[-1], axis=-1)
+        ridge[..., :1] = constant_penalty * rows
+        gram = products[..., :-1, :-1] + np.eye(prior.shape[-1]) * (ridge + 1e-9 * (1 + total))[..., None]
+        wanted = (products[..., :-1, -1] + ridge * prior)[..., None]
+        return np.asarray(np.linalg.solve(gram, wanted)[..., 0], dtype=np.float64)
 
 
 def ridge_regression(rows: RegressionRows, weight: Single, penalty: float, features: int) -> Floats:

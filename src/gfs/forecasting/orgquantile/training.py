@@ -53,6 +53,7 @@ class TrainingSet:
 
     def __init__(self, history: DemandHistory, horizon: int, most: int) -> None:
         self.horizon = horizon
+        self.hours = history.hours
         self._history = history
         self._every, self._columns = [], []
         for first in history.first:
@@ -132,6 +133,8 @@ class TrainingSettings:
     """As which power of the rows missing."""
     network_rows: int = 2_000
     """With fewer there is no network."""
+    network_part: float = 1 / 3
+    """A fit that goes on from an earlier one keeps its network until such a part of the history is newer."""
 
     def rows_of_each(self, series: int) -> int:
         """How many rows of each of so many series are used."""
@@ -151,11 +154,19 @@ class Coefficients:
     highest: Single
     network: MedianNetwork | None = None
     """None if there was too little to learn from."""
+    network_until: int = 0
+    """Number of the hour that the network was trained until."""
 
 
-def fit_coefficients(rows: TrainingSet, ends: list[int], training: TrainingSettings) -> list[Coefficients]:
-    """One set of coefficients for each end, knowing nothing of demand from that hour (number) on."""
-    fits = [_Fit(end, training, rows) for end in ends]
+def fit_coefficients(
+    rows: TrainingSet, ends: list[int], training: TrainingSettings, start: Coefficients | None = None
+) -> list[Coefficients]:
+    """One set of coefficients for each end, knowing nothing of demand from that hour (number) on.
+
+    With `start`, an earlier fit, one step from there is enough for each of them; with few rows they are fitted anew.
+    """
+    start = start if rows.rows >= training.enough_rows else None
+    fits = [_Fit(end, training, rows, start) for end in ends]
     for series in rows:
         for fit in fits:
             fit.gather(series)
@@ -170,8 +181,9 @@ def fit_coefficients(rows: TrainingSet, ends: list[int], training: TrainingSetti
 class _Fit:
     """Fitting with what was known at one end. Features are divided by their size while fitting."""
 
-    def __init__(self, end: int, training: TrainingSettings, rows: TrainingSet) -> None:
-        self._end, self._training = end, training
+    def __init__(self, end: int, training: TrainingSettings, rows: TrainingSet, start: Coefficients | None) -> None:
+        self._end, self._training, self._start = end, training, start
+        self._hours = rows.hours
         size = (rows.horizon, COUNT)
         hourly: Floats = np.zeros((DAY_HOURS, len(training.levels), *size))
         lowest, highest = np.zeros((2, *size), dtype=np.float32)
@@ -193,9 +205,14 @@ class _Fit:
         xs, ys, origins, scale = (np.concatenate(parts, axis=-1) for parts in zip(*self._gathered, strict=True))
         self._gathered = []
         done = origins + len(xs) <= self._end
-        if done.sum() >= self._training.network_rows:
+        start, result = self._start, self.result
+        newer = self._end - start.network_until if start is not None else self._hours
+        if start is not None and start.network and newer < self._training.network_part * self._hours:
+            result.network, result.network_until = start.network, start.network_until
+        elif done.sum() >= self._training.network_rows:
             weight = self._weights(origins[done], scale[done])[0]
-            self.result.network = fit_network(xs[..., done], ys[:, done], weight, origins[done])
+            result.network = fit_network(xs[..., done], ys[:, done], weight, origins[done])
+            result.network_until = self._end
         for ahead in range(len(xs)):
             use = origins + ahead < self._end
             if use.sum() >= self._training.fewest_rows:
@@ -210,15 +227,20 @@ class _Fit:
         scale = self._feature_scale[ahead] = np.sqrt((x**2).mean(axis=1)) + np.float32(1e-3)
         x /= scale[:, None]
         whole = RegressionRows(x, y)
-        parts = [np.flatnonzero(hours == hour) for hour in range(DAY_HOURS)]
-        of_hours = [RegressionRows(x[:, part], y[part]) for part in parts]
-        start = ridge_regression(whole, weights[0], times * training.levels[0].pooled.penalty, COUNT)
+        of_hours = RegressionRows(x, y, (DAY_HOURS, hours))
+        missing = np.bincount(hours, minlength=DAY_HOURS) == 0
+        earlier = self._start.hourly[:, :, ahead] * scale if self._start is not None else None
+        if earlier is None:
+            start = ridge_regression(whole, weights[0], times * training.levels[0].pooled.penalty, COUNT)
         for place, (level, weight) in enumerate(zip(training.levels, weights, strict=True)):
             pooled, hourly = level.pooled.stiffened(times), level.hourly.stiffened(times, constant=True)
+            if earlier is not None:
+                pooled, hourly, start = pooled.quick(), hourly.quick(), earlier[:, place].mean(axis=0)
             start = quantile_regression(whole, weight, pooled, start, np.zeros(COUNT))
-            for hour, (rows, part) in enumerate(zip(of_hours, parts, strict=True)):
-                fit = quantile_regression(rows, weight[part], hourly, start, start) if len(part) else start
-                result.hourly[hour, place, ahead] = fit / scale
+            begin = start if earlier is None else earlier[:, place]
+            fits = quantile_regression(of_hours, weight, hourly, begin, start)
+            fits[missing] = start
+            result.hourly[:, place, ahead] = fits / scale
 
     def fit_correction(self, rows: SeriesRows) -> None:
         """How one organization differs from all."""
@@ -227,16 +249,21 @@ class _Fit:
             return
         none = np.zeros(COUNT)
         correction: Floats = np.empty(self.result.hourly.shape[1:])
+        earlier = self._start.corrections.get(rows.key) if self._start is not None else None
         for ahead in range(len(self._feature_scale)):
             use = np.searchsorted(rows.origins, self._end - ahead)
             x, scale = rows.x[ahead, :, :use], self._feature_scale[ahead]
             weights = self._weights(rows.origins[:use], rows.relative_scale[:use])
             hours = (rows.origins[:use] + ahead) % DAY_HOURS
+            scaled_x = x / scale[:, None]
             for place, (level, weight) in enumerate(zip(self._training.levels, weights, strict=True)):
                 hourly = self.result.hourly[hours, place, ahead].astype(np.float32)
                 rest = rows.y[ahead, :use] - np.einsum("fn,nf->n", x, hourly)
-                scaled = RegressionRows(x / scale[:, None], rest)
-                correction[place, ahead] = quantile_regression(scaled, weight, level.own, none, none) / scale
+                scaled = RegressionRows(scaled_x, rest)
+                how, begin = level.own, none
+                if earlier is not None:
+                    how, begin = how.quick(), earlier[place, ahead] * scale
+                correction[place, ahead] = quantile_regression(scaled, weight, how, begin, none) / scale
         self.result.corrections[rows.key] = correction
 
     def _weights(self, origins: Ints, relative_scale: Single) -> list[Single]:

@@ -1,6 +1,7 @@
 """Demand from a file: CSV, gzipped CSV or Parquet.
 
-Long: `time, organization, gpu_model, gpus`, one row per series and hour; further columns are ignored. Wide: the
+Long: `time, organization, gpu_model, gpus` and, if you like, `cluster`, one row per series and hour; further columns
+are ignored. Wide: the
 first column is `hour` or `time`, every other column is a series; a blank is no record. A time is the number of an
 hour (hour 0 is midnight) or a timestamp in ISO 8601. Gaps, duplicates and silence: `gfs.forecasting.sources`.
 """
@@ -54,7 +55,7 @@ def read_demand(path: Path | str, *, skip_bad_rows: bool = False) -> DemandRead:
     """
     header = _header(Path(path))
     if len(set(LONG) & set(header)) >= 2 or len(header) < 2:
-        table = read_table(path, LONG)
+        table = read_table(path, LONG, ("cluster",))
         checks, records = _read_long(table)
     elif header[0] in TIMES:
         table = read_table(path, header)
@@ -98,11 +99,12 @@ def _read_long(table: Table) -> tuple[Checks, _Records]:
     owners, models = checks.text("organization"), checks.text("gpu_model")
     gpus = _not_negative(checks, "gpus", checks.number("gpus", most=MOST_GPUS))
     good = checks.good
-    found: dict[tuple[str, str], int] = {}
-    pairs = zip(owners, models, strict=True)
-    codes = np.fromiter((found.setdefault(pair, len(found)) for pair in pairs), np.int64, len(owners))
+    found: dict[SeriesKey, int] = {}
+    clusters = table.text("cluster") if "cluster" in table.columns else [""] * len(owners)
+    named = map(SeriesKey, owners, models, clusters)
+    codes = np.fromiter((found.setdefault(key, len(found)) for key in named), np.int64, len(owners))
     used = np.bincount(codes[good], minlength=len(found)) > 0
-    keys = sorted(SeriesKey(*pair) for pair, code in found.items() if used[code])
+    keys = sorted(key for key, code in found.items() if used[code])
     rank = np.zeros(len(found), np.int64)
     rank[[found[key] for key in keys]] = np.arange(len(keys))
     series = rank[codes]
