@@ -239,6 +239,20 @@ def test_spot_scale_multiplies_spot_and_leaves_hp_alone() -> None:
     assert as_rows(generate("paper", nodes=57, spot_scale=0), Priority.SPOT) == []
 
 
+def test_hp_scale_multiplies_hp_and_leaves_spot_alone() -> None:
+    plain, less = generate("paper", nodes=57, days=28), generate("paper", nodes=57, days=28, hp_scale=0.5)
+    assert as_rows(less, Priority.SPOT) == as_rows(plain, Priority.SPOT)
+    assert len(as_rows(less, Priority.HP)) == pytest.approx(len(as_rows(plain, Priority.HP)) / 2, rel=0.01)
+
+
+def test_the_largest_gang_cuts_the_tail_and_keeps_the_mean() -> None:
+    for share in (1 / 32, 0.5):
+        hp = [task for task in generate("paper", days=28, largest_gang=share).tasks if not task.is_spot]
+        sizes = [task.gpus for task in hp]
+        assert 0.5 * share * 2296 < max(sizes) <= share * 2296
+        assert sum(sizes) / len(sizes) == pytest.approx(4.903, rel=0.03)
+
+
 @pytest.mark.parametrize(("nodes", "days"), [(29, 91), (287, 7), (100, 28), (1000, 3), (40, 182)])
 def test_nodes_and_days_scale_the_tasks_and_keep_the_load(nodes: int, days: float) -> None:
     workload = generate("paper", nodes=nodes, days=days)
@@ -297,6 +311,9 @@ def test_any_size_can_be_read_back(tmp_path: Path, name: str, nodes: int, days: 
         ({"days": 0}, "days"),
         ({"days": float("inf")}, "days"),
         ({"spot_scale": -1}, "spot scale"),
+        ({"hp_scale": -1}, "HP scale"),
+        ({"largest_gang": 0}, "largest gang"),
+        ({"largest_gang": 1.5}, "largest gang"),
         ({"spot_scale": float("nan")}, "spot scale"),
         ({"seed": -1}, "seed"),
     ],
