@@ -201,6 +201,15 @@ def test_production_jobs_ask_for_the_published_gpus(production: Workload) -> Non
         assert found == pytest.approx(published, rel=0.03), model
 
 
+def test_production_pods_ask_for_whole_cards_and_fit_onto_the_nodes(production: Workload) -> None:
+    pods = sum(task.pods for task in production.tasks)
+    assert sum(task.pods for task in production.tasks if task.gpus_per_pod >= 1) / pods > 0.95  # "nearly all"
+    # Most nodes of GPU-series-1 have one card: pods of several must leave room on the other 87, of 656 cards.
+    several = [t.gpus_per_pod > 1 and t.gpu_model == "GPU-series-1" for t in production.tasks]
+    work = sum(t.gpus * d for t, d, s in zip(production.tasks, production.durations, several, strict=True) if s)
+    assert work / (28 * DAY) < 0.75 * 656
+
+
 def test_paper_organizations_have_rhythms_of_their_own(paper: Workload) -> None:
     count = Counter(t.organization for t in paper.tasks)
 
