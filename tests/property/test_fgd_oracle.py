@@ -100,7 +100,7 @@ def best_victims(cluster: Sequence[Cards], task: Task, mix: Mix) -> tuple[int, l
             divided = any(run.task.gpus_per_pod < 1 for card in node for run, _ in card)
             gone = one_by_one(node, task, mix) if divided else best_set(node, task, mix)
             after = expected_fragmentation(with_pod(without(node, gone), task), mix)
-            options.append((after - expected_fragmentation(node, mix), len(gone), i, gone))
+            options.append((len(gone), after - expected_fragmentation(node, mix), i, gone))
     if not options:
         return None
     _, _, i, gone = min(options, key=lambda option: option[:3])
@@ -108,7 +108,7 @@ def best_victims(cluster: Sequence[Cards], task: Task, mix: Mix) -> tuple[int, l
 
 
 def best_set(node: Cards, task: Task, mix: Mix) -> list[Any]:
-    """Of all sets that make room and in which nobody could stay: least F, fewest, latest."""
+    """Of all sets that make room and in which nobody could stay: fewest, least F, latest."""
 
     def sets() -> Iterator[list[Any]]:
         spot = spot_on(node)
@@ -121,8 +121,8 @@ def best_set(node: Cards, task: Task, mix: Mix) -> list[Any]:
     return min(
         sets(),
         key=lambda gone: (
-            expected_fragmentation(with_pod(without(node, gone), task), mix),
             len(gone),
+            expected_fragmentation(with_pod(without(node, gone), task), mix),
             sorted(-run.task.index for run in gone),
         ),
     )

@@ -18,6 +18,7 @@ from gfs.policies.gfs.preemption import GfsPreemptor
 from gfs.policies.gfs.reservation import Reservation, ReservationPlacer, ReservationQueue
 from gfs.policies.gfs.scoring import GfsPlacer
 from gfs.policies.lyra import LoanPlacer, ReclaimPreemptor
+from gfs.policies.lyra_periodic import LoanOrchestrator, OrchestratedPlacer, PeriodicReclaimPreemptor
 from gfs.policies.placement import best_fit, first_fit
 from gfs.policies.preemption import FirstNodePreemptor, RandomPreemptor
 from gfs.policies.queues import FcfsQueue, HeadBlockingQueue, SizedQueue
@@ -125,12 +126,50 @@ FGD = LearningComposition(
     placer=lambda context, mix: FgdPlacer(context.state, mix),
     preemptor=lambda context, mix: FgdPreemptor(context.pool, mix),
 )
-LYRA = Composition(
-    "lyra",
-    "Lyra: spot tasks on whole nodes that HP lends, the cheapest node is taken back",
-    queue=SizedQueue,
-    placer=lambda context: LoanPlacer(context.pool),
-    preemptor=lambda context: ReclaimPreemptor(context.state),
+
+
+@dataclass(frozen=True, slots=True)
+class LyraDefinition:
+    """Two compositions under one name: nodes change hands at once, or in rounds (`lyra_period`)."""
+
+    at_once: Composition
+    in_rounds: LearningComposition[LoanOrchestrator]
+
+    @property
+    def name(self) -> str:
+        """What both are called."""
+        return self.at_once.name
+
+    @property
+    def summary(self) -> str:
+        """What both do."""
+        return self.at_once.summary
+
+    @property
+    def quota(self) -> str:
+        """What neither has of its own."""
+        return self.at_once.quota
+
+    def build(self, context: Context) -> Policy:
+        """The scheduler of one pool."""
+        return (self.in_rounds if context.parameters.lyra_period else self.at_once).build(context)
+
+
+_LYRA = "lyra", "Lyra: spot tasks on whole nodes that HP lends, the cheapest node is taken back"
+LYRA = LyraDefinition(
+    Composition(
+        *_LYRA,
+        queue=SizedQueue,
+        placer=lambda context: LoanPlacer(context.pool),
+        preemptor=lambda context: ReclaimPreemptor(context.state),
+    ),
+    LearningComposition(
+        *_LYRA,
+        queue=SizedQueue,
+        learner=lambda c: LoanOrchestrator(c.state, c.parameters.lyra_period, c.parameters.lyra_headroom),
+        placer=lambda context, orchestrator: OrchestratedPlacer(context.state, orchestrator),
+        preemptor=lambda context, orchestrator: PeriodicReclaimPreemptor(context.state, orchestrator),
+    ),
 )
 STATIC = Composition(
     "static",

@@ -24,6 +24,8 @@ class GeneratedTrace(NamedTuple):
     seed: int = 0
     nodes: int | None = None
     days: float | None = None
+    hp_scale: float = 1.0
+    largest_gang: float | None = None
 
     def identity(self) -> dict[str, Any]:
         """What the trace depends on."""
@@ -31,12 +33,15 @@ class GeneratedTrace(NamedTuple):
 
     def read(self) -> Workload:
         """Generate it."""
-        return generate(self.preset, nodes=self.nodes, days=self.days, spot_scale=self.spot_scale, seed=self.seed)
+        return generate(**self._asdict())
 
     @property
     def label(self) -> str:
-        """Such as 'paper x2, seed 1'."""
-        return f"{self.preset} x{self.spot_scale:g}, seed {self.seed}"
+        """Such as 'paper x2, seed 1' or 'paper x2, HP x0.8, seed 0'."""
+        words = [f"{self.preset} x{self.spot_scale:g}"]
+        words += [f"HP x{self.hp_scale:g}"] if self.hp_scale != 1 else []
+        words += [f"gangs up to {self.largest_gang:.0%}"] if self.largest_gang is not None else []
+        return ", ".join([*words, f"seed {self.seed}"])
 
 
 class TraceFiles(NamedTuple):

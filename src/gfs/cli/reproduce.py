@@ -42,8 +42,8 @@ def reproduce(
         str | None,
         option(
             "--only",
-            "These parts alone: statistics, heat-map, comparison, guarantees, forecasters, ablations,"
-            " deployment, beyond.",
+            "These parts alone: statistics, heat-map, comparison, same-quota, sensitivity, guarantees, forecasters,"
+            " forecast-limit, ablations, deployment, beyond.",
             RUN,
             metavar="A,B,C",
         ),

@@ -26,6 +26,11 @@ def generate(
     spot_scale: Annotated[
         float, option("--spot-scale", "Spot work, as a multiple of the preset's own.", metavar="X")
     ] = 1.0,
+    hp_scale: Annotated[float, option("--hp-scale", "HP work, as a multiple of the preset's own.", metavar="X")] = 1.0,
+    largest_gang: Annotated[
+        float | None,
+        option("--largest-gang", "Largest gang, as a share of its pool; tasks stay as large on average.", metavar="S"),
+    ] = None,
     seed: Seed = 0,
     mtbf_days: Annotated[
         float | None,
@@ -64,6 +69,8 @@ def generate(
         nodes=nodes,
         days=days,
         spot_scale=spot_scale,
+        hp_scale=hp_scale,
+        largest_gang=largest_gang,
         seed=seed,
         mtbf_days=mtbf_days,
         mttr_hours=4.0 if mttr_hours is None else mttr_hours,

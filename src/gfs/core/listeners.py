@@ -47,6 +47,9 @@ class Listener:
     def evictions_changed(self, node: Node) -> None:
         """The number of recent evictions on a node has changed."""
 
+    def ticked(self, now: float) -> None:
+        """The regular moment to think again (`tick`); the pass comes next."""
+
     def passed(self, now: float) -> None:
         """A scheduling pass is over."""
 
@@ -71,6 +74,7 @@ class Listeners:
     ended: list[Callable[[Run, End, float], None]]
     withdrawn: list[Callable[[Task, float], None]]
     evictions_changed: list[Callable[[Node], None]]
+    ticked: list[Callable[[float], None]]
     passed: list[Callable[[float], None]]
     dropped: list[Callable[[], None]]
 

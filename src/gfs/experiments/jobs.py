@@ -10,12 +10,15 @@ from typing import Any
 from gfs.batch.cache import Progress, ResultCache, run_jobs
 from gfs.batch.executors import on_this_machine
 from gfs.batch.job import Job, JobResult
-from gfs.batch.simulation import SimulationJob
+from gfs.batch.simulation import GeneratedTrace, SimulationJob, Trace, Value
 from gfs.experiments.views import VIEWS
 
 PACE = {"chronus": 8.0, "gfs-plus": 5.0, "gfs": 2.0, "gfs-s": 2.0, "gfs-p": 2.0, "gfs-sp": 2.0, "gfs-d": 2.0}
 """Schedulers that take longer than a plain one: how many times as long, about."""
 SECONDS_A_TASK = 5e-5
+
+Settings = tuple[tuple[str, Value], ...]
+"""Parameters that are not as usual, by name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +58,11 @@ class Simulation(SimulationJob):
     def alike(self) -> Simulation:
         """The run without what is wanted of it."""
         return replace(self, views=frozenset())
+
+
+def month(trace: Trace) -> Trace:
+    """Four weeks of a synthetic trace, for what is tried in many variants; a shorter one or the user's as it is."""
+    return trace._replace(days=28.0) if isinstance(trace, GeneratedTrace) and trace.days is None else trace
 
 
 def merged(jobs: Iterable[Job]) -> dict[Job, Job]:

@@ -9,13 +9,15 @@ from dataclasses import dataclass
 from gfs.batch.job import JobResults
 from gfs.experiments.ablations import ABLATIONS
 from gfs.experiments.beyond import BEYOND
-from gfs.experiments.comparison import COMPARISON
+from gfs.experiments.comparison import COMPARISON, SAME_QUOTA_COMPARISON
 from gfs.experiments.deployment import DEPLOYMENT
 from gfs.experiments.experiment import Experiment, Finding, FindingCounts, Section, Setup
+from gfs.experiments.forecast_limit import FORECAST_LIMIT
 from gfs.experiments.forecasters import FORECASTERS
 from gfs.experiments.guarantees import GUARANTEES
 from gfs.experiments.heat_map import HEAT_MAP
 from gfs.experiments.jobs import Simulation
+from gfs.experiments.sensitivity import SENSITIVITY
 from gfs.experiments.statistics import STATISTICS
 from gfs.report.columns import amount, percent, short_seconds
 from gfs.report.page import Block, PageSection, Paragraph, build_page
@@ -24,7 +26,19 @@ from gfs.version import __version__
 
 EXPERIMENTS: dict[str, Experiment] = {
     experiment.name: experiment
-    for experiment in (STATISTICS, HEAT_MAP, COMPARISON, GUARANTEES, FORECASTERS, ABLATIONS, DEPLOYMENT, BEYOND)
+    for experiment in (
+        STATISTICS,
+        HEAT_MAP,
+        COMPARISON,
+        SAME_QUOTA_COMPARISON,
+        SENSITIVITY,
+        GUARANTEES,
+        FORECASTERS,
+        FORECAST_LIMIT,
+        ABLATIONS,
+        DEPLOYMENT,
+        BEYOND,
+    )
 }
 """By name, in the order of the report."""
 

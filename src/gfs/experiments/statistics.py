@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from dataclasses import replace
 
 import numpy as np
-import plotly.graph_objects as go
 
 from gfs.batch.job import Job, JobResult, JobResults
+from gfs.batch.simulation import GeneratedTrace
 from gfs.domain.task import Priority
 from gfs.domain.units import DAY, HOUR
-from gfs.experiments.deployment import BEFORE, FEW, of_model, static_words, whole_cluster
+from gfs.experiments.deployment import BEFORE, of_model, static_words, whole_cluster
+from gfs.experiments.evictions import CROWDED, WEEKS, Evictions, eviction_chart, eviction_findings
 from gfs.experiments.experiment import Experiment, Finding, Section, Setup, paper
 from gfs.experiments.jobs import Simulation
 from gfs.experiments.trace_statistics import ORGANIZATIONS, TraceStatistics, restored
 from gfs.experiments.views import WEEK
 from gfs.report.columns import NOTHING, amount, percent, short_seconds
-from gfs.report.figures import SERIES, SPOT, hours_of_day, sizes_layout, zero_based
+from gfs.report.figures import sizes_layout
 from gfs.report.inspection_page import NAMES, demand_chart, requests_chart, running_by_size_chart, size_points
 from gfs.report.page import Block, Chart
 from gfs.report.table import DataTable
+from gfs.workloads.calibration import figures
 
-WEEKS = 4
-WEEK_COLOURS = (SERIES[0], SERIES[2], SERIES[4], SERIES[6])
 STUCK = 0.1
 """Share of the GPUs that is asked for and not allocated from which a pool has a problem of its own."""
 
@@ -31,14 +31,22 @@ def _run(setup: Setup) -> Simulation:
     return whole_cluster(setup, BEFORE, "evictions", "waits", "pools")
 
 
+def _crowded(setup: Setup) -> Simulation:
+    """The same with so much spot work that it fills what HP leaves; on a given trace the run itself."""
+    run = whole_cluster(setup, BEFORE, "evictions")
+    if not isinstance(run.trace, GeneratedTrace):
+        return _run(setup)
+    return replace(run, trace=run.trace._replace(spot_scale=CROWDED))
+
+
 def jobs(setup: Setup) -> list[Job]:
-    """The trace itself, and a run under a static quota."""
-    return [TraceStatistics(_run(setup).trace), _run(setup)]
+    """The trace itself, a run under a static quota, and one with more spot work."""
+    return [TraceStatistics(_run(setup).trace), _run(setup), _crowded(setup)]
 
 
 def section(setup: Setup, results: JobResults) -> Section:
     """A table of the pools and the figures of section 2."""
-    trace, run = (results[job] for job in jobs(setup))
+    trace, run, more = (results[job] for job in jobs(setup))
     beside = setup.given is None
     shows = (
         "What the cluster has and what is asked of it; how long tasks run, and how long they wait and how often"
@@ -49,32 +57,9 @@ def section(setup: Setup, results: JobResults) -> Section:
     blocks += [requests_chart(seen, "pod"), requests_chart(seen, "task"), running_by_size_chart(seen), _waits(run)]
     blocks.append(demand_chart(seen))
     if evictions.ended.any():
-        blocks.append(_eviction_chart(evictions))
-    findings = _findings(trace, run, evictions) if beside else ()
+        blocks.append(eviction_chart(evictions))
+    findings = _findings(trace, run, evictions, Evictions.of(trace, more)) if beside else ()
     return Section(shows, blocks, findings, _missing(trace, evictions))
-
-
-class Evictions(NamedTuple):
-    """Spot runs that ended and those evicted: (weeks, hours of the day)."""
-
-    ended: Any
-    evicted: Any
-
-    @classmethod
-    def of(cls, trace: JobResult, run: JobResult) -> Evictions:
-        """Of the weeks in which tasks are submitted, four at most."""
-        first, last = trace["submissions"]
-        weeks = min(WEEKS, max(1, int((last - first + DAY) // WEEK)))
-        view = run["views"]["evictions"]
-        return cls(np.asarray(view["ended"])[:weeks], np.asarray(view["evicted"])[:weeks])
-
-    def rates(self) -> list[float | None]:
-        """Percent by hour of the day, all weeks together; None where no run ended."""
-        return _rates(self.ended.sum(axis=0), self.evicted.sum(axis=0))
-
-
-def _rates(ended: Any, evicted: Any) -> list[float | None]:
-    return [100 * int(e) / int(n) if n else None for n, e in zip(ended, evicted, strict=True)]
 
 
 def _missing(trace: JobResult, evictions: Evictions) -> list[str]:
@@ -156,36 +141,7 @@ def _waits(run: JobResult) -> Chart:
     )
 
 
-def _eviction_chart(evictions: Evictions) -> Chart:
-    """A thin line a week, a thick one for all."""
-    weeks = len(evictions.ended)
-    lines = [
-        (f"week {i + 1}", _rates(evictions.ended[i], evictions.evicted[i]), colour, 1.2)
-        for i, colour in enumerate(WEEK_COLOURS[: weeks if weeks > 1 else 0])
-    ]
-    lines.append(("all weeks" if weeks > 1 else "all days", evictions.rates(), SPOT, 3.2))
-    total = f"{evictions.evicted.sum():,} of {evictions.ended.sum():,} runs"
-    return Chart(
-        "Spot runs evicted, by hour of day",
-        f"Of the spot runs that end in an hour of the day, the share that ends by eviction, under {BEFORE}:"
-        f" {total} in all. An hour without such a run is a gap; time 0 of the trace is midnight.",
-        [
-            go.Scatter(
-                mode="lines+markers",
-                name=name,
-                x=list(range(24)),
-                y=rates,
-                line={"color": colour, "width": width},
-                marker={"size": 3 + width, "color": colour},
-                hovertemplate="%{x}:00: %{y:.1f}%<extra>" + name + "</extra>",
-            )
-            for name, rates, colour, width in lines
-        ],
-        go.Layout(showlegend=True, xaxis=hours_of_day(), yaxis=zero_based("spot runs evicted [%]")),
-    )
-
-
-def _findings(trace: JobResult, run: JobResult, evictions: Evictions) -> list[Finding]:
+def _findings(trace: JobResult, run: JobResult, evictions: Evictions, crowded: Evictions) -> list[Finding]:
     """The paper's three observations, in its order."""
     return [
         *_request_findings(trace),
@@ -193,8 +149,23 @@ def _findings(trace: JobResult, run: JobResult, evictions: Evictions) -> list[Fi
         *_wait_findings(run),
         _use_finding(run),
         *_demand_findings(trace),
-        *_eviction_findings(trace, evictions),
+        *eviction_findings(trace, evictions, crowded),
     ]
+
+
+def most_eight_card_pods() -> float:
+    """The largest share of 8-card pods that the published totals of the trace leave room for.
+
+    A10 nodes have one card. Of every other model at least half of the tasks ask for no more than its median, a card at
+    least; all other GPUs may be in pods of eight.
+    """
+    totals = figures()["trace_totals"]
+    eights = others = 0.0
+    for model, jobs in totals["jobs_by_model"].items():
+        small = jobs if model == "A10" else jobs / 2 if totals["median_gpu_request_by_model"][model] < 8 else 0.0
+        others += small
+        eights += 0.0 if model == "A10" else (jobs * totals["gpus_per_job_by_model"][model] - small) / 8
+    return eights / (eights + others)
 
 
 def _request_findings(trace: JobResult) -> list[Finding]:
@@ -209,7 +180,7 @@ def _request_findings(trace: JobResult) -> list[Finding]:
         Finding(
             f"{theirs['eight_card_pods']:g}% of pods ask for 8 cards",
             abs(eight - theirs["eight_card_pods"]) <= 10,
-            f"here {eight:.1f}%, all pools together.",
+            f"here {eight:.1f}%, all pools together; the trace's own totals allow {100 * most_eight_card_pods():.0f}%.",
         ),
     ]
 
@@ -221,7 +192,8 @@ def _running_finding(trace: JobResult) -> Finding:
     return Finding(
         f"Tasks run {hours:g} h at p90, {days:g} days at p99",
         _within_twice(p90, hours * HOUR) and _within_twice(p99, days * DAY),
-        f"here {p90 / HOUR:.1f} h and {p99 / DAY:.1f} days; up to twice or half counts as agreeing.",
+        f"here {p90 / HOUR:.1f} h and {p99 / DAY:.1f} days; up to twice or half counts as agreeing. Of the trace's own"
+        f" HP tasks p90 is {figures()['durations']['p90_seconds']['HP'] / HOUR:.1f} h.",
     )
 
 
@@ -285,42 +257,6 @@ def _demand_findings(trace: JobResult) -> list[Finding]:
             f"All four peak from {low}:00 to {high}:00",
             all(rise > 0 for rise in rises.values()),
             "more than in the other hours: " + ", ".join(f"{n} {rise:+.1%}" for n, rise in rises.items()) + ".",
-        ),
-    ]
-
-
-def _eviction_findings(trace: JobResult, evictions: Evictions) -> list[Finding]:
-    theirs = paper()["statistics"]
-    low, high = theirs["eviction_peak_hours"]
-    ended, evicted = evictions.ended.sum(axis=0), evictions.evicted.sum(axis=0)
-    total = 100 * float(evicted.sum()) / max(int(ended.sum()), 1)
-    some = int(evicted.sum()) >= FEW
-    peak = 100 * float(evicted[low:high].sum()) / max(int(ended[low:high].sum()), 1)
-    rest = 100 * float(evicted.sum() - evicted[low:high].sum())
-    rest /= max(int(ended.sum() - ended[low:high].sum()), 1)
-    rates = evictions.rates()
-    highest = max(range(24), key=lambda hour: rates[hour] or 0.0)
-    known = [hour for hour in range(24) if rates[hour] is not None]
-    arrivals = [trace["classes"][Priority.HP]["arrivals_by_hour"][hour] for hour in known]
-    follows = float(np.corrcoef(arrivals, [rates[hour] for hour in known])[0, 1]) if some else 0.0
-    few = "" if some else f" Too few to tell: {evicted.sum()} evictions."
-    return [
-        Finding(
-            f"Most evictions from {low}:00 to {high}:00, up to {theirs['eviction_peak']}%"
-            f" against {theirs['eviction_off_peak']}% off peak",
-            peak > rest if some else None,
-            f"here {peak:.2f}% in these hours, {rest:.2f}% in the others; most at {highest}:00,"
-            f" {rates[highest] or 0.0:.1f}%.{few}",
-        ),
-        Finding(
-            f"{theirs['eviction_mean']}% of spot runs are evicted under a static quota",
-            _within_twice(total, theirs["eviction_mean"]),
-            f"here {total:.2f}%; up to twice or half counts as agreeing.",
-        ),
-        Finding(
-            f"Evictions follow HP arrivals (correlation {theirs['eviction_follows_hp']})",
-            follows >= theirs["eviction_follows_hp"] / 2 if some else None,
-            few.strip() or f"here {follows:.2f} over the hours of the day; half as much counts as agreeing.",
         ),
     ]
 

@@ -10,7 +10,7 @@ import numpy as np
 from gfs.batch.job import JobResult
 from gfs.batch.simulation import Trace, load
 from gfs.domain.task import Priority
-from gfs.domain.units import DAY
+from gfs.domain.units import DAY, HOUR
 from gfs.experiments.views import WEEK
 from gfs.telemetry.runs import TaskColumns
 from gfs.workloads.inspection import Cdf, ClassSummary, Durations, Inspection, OrganizationDemand, inspect
@@ -48,10 +48,13 @@ class TraceStatistics:
         submitted = seen.last_submission - seen.first_submission
         begin = seen.first_submission + (WEEK if submitted > 2 * WEEK - DAY else 0.0)
         week = (seen.bin_start + seen.bin_seconds > begin) & (seen.bin_start < begin + WEEK)
+        came = [t.submit_time for t in workload.tasks if not t.is_spot and t.submit_time > seen.first_submission]
+        hours = (np.asarray(came) // HOUR).astype(np.int64) % 24  # those of the first instant ran before
         return {
             "submissions": [seen.first_submission, seen.last_submission],
             "pools": [asdict(pool) for pool in seen.pools],
             "classes": [_thin_class(c) for c in seen.classes],
+            "hp_arrivals_by_hour": np.bincount(hours, minlength=24).tolist(),
             "organizations": seen.organizations,
             "bin_seconds": seen.bin_seconds,
             "bin_start": seen.bin_start[week].tolist(),

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from math import lcm
 
-from gfs.core.index import Bucket, NodeIndex, Rank
+from gfs.core.index import NodeIndex, Rank
 from gfs.core.lazy_heap import LazyHeap
 from gfs.core.listeners import Listener
 from gfs.core.node import Node
@@ -32,7 +32,8 @@ REFUSED = {Priority.HP: ON_LOAN, Priority.SPOT: USED_BY_HP}
 WHY_REFUSED = {Priority.HP: "on loan to spot tasks", Priority.SPOT: "in use by HP, not on loan"}
 
 
-def _ranks(hp_cards: int, spot_cards: int) -> Ranks:
+def ranks_of(hp_cards: int, spot_cards: int) -> Ranks:
+    """Which classes a node with these cards in use is for."""
     if hp_cards:
         return USED_BY_HP
     return ON_LOAN if spot_cards else EMPTY
@@ -46,17 +47,22 @@ class LoanPlacer:
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
         self._index = NodeIndex(pool, views=len(Priority))
-        self._bucket = bucket = self._index.bucket
+        self._bucket = self._index.bucket
+        self._follow()
+
+    def _follow(self) -> None:
+        bucket = self._bucket
         self._index.follow(
-            plain=lambda size, idle, hp: bucket(idle, 0, _ranks(hp, size - idle - hp)), special=self._divided_bucket
+            plain=lambda size, idle, hp: bucket(idle, 0, ranks_of(hp, size - idle - hp)),
+            special=lambda node: bucket(node.idle, node.room, self._ranks_of(node)),
         )
+
+    def _ranks_of(self, node: Node) -> Ranks:
+        return ranks_of(node.hp_cards, node.spot_cards)
 
     def choose(self, task: Task) -> Node | None:
         """The node for one more pod of the task, or None."""
         return self._index.choose(task, task.priority)
-
-    def _divided_bucket(self, node: Node) -> Bucket:
-        return self._bucket(node.idle, node.room, _ranks(node.hp_cards, node.spot_cards))
 
     def ranked(self, task: Task) -> Iterator[Node]:
         """The nodes with cards for one more pod of the task, best first."""
@@ -73,7 +79,7 @@ class LoanPlacer:
         if task.share:
             for node in self._pool.divided:
                 with_room = not node.idle and node.room >= task.share
-                nodes += with_room and _ranks(node.hp_cards, node.spot_cards) == refused
+                nodes += with_room and self._ranks_of(node) == refused
         return nodes, WHY_REFUSED[task.priority]
 
 

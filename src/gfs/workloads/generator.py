@@ -1,6 +1,7 @@
 """Synthetic workloads with the statistics of published ones: seeded, and the same bytes for the same seed.
 
-`spot_scale` multiplies the number of spot tasks and leaves every HP task as it is. `nodes` and `days` scale
+`spot_scale` and `hp_scale` multiply the number of tasks of a class and leave the other class as it is. `largest_gang`
+cuts the tail of gang sizes or lengthens it; tasks ask for as many GPUs on average as before. `nodes` and `days` scale
 the numbers of tasks so that the offered load stays. Offered load is what is asked for inside the window:
 GPU-seconds beyond its end do not count (they are few: long tasks end with the window at the latest).
 A window shorter than that of the preset shows what a window of that length would show of the same cluster:
@@ -11,7 +12,8 @@ from __future__ import annotations
 
 import math
 import zlib
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -82,16 +84,19 @@ def generate(
     nodes: int | None = None,
     days: float | None = None,
     spot_scale: float = 1.0,
+    hp_scale: float = 1.0,
+    largest_gang: float | None = None,
     seed: int = 0,
     mtbf_days: float | None = None,
     mttr_hours: float = 4.0,
 ) -> Workload:
     """A workload after one of the `PRESETS`, at its own size or scaled to `nodes` nodes and `days` days.
 
+    `largest_gang`: the largest HP gang as a share of its pool; of spot gangs too, where theirs may be larger.
     With `mtbf_days` nodes fail: each after so many days of service on average, for `mttr_hours` on average. The
     tasks are the same with failures and without.
     """
-    _check(preset, nodes, days, spot_scale, seed)
+    _check(preset, nodes, days, {"spot": spot_scale, "HP": hp_scale}, largest_gang, seed)
     if mtbf_days is not None:
         check_failure_times(mtbf_days, mttr_hours)
     plan = preset_named(preset)
@@ -103,7 +108,8 @@ def generate(
         if not cards:
             continue
         window = _Window(length, window_seconds(plan.days), cards, cards / pool.cards)
-        for priority, of_class, scale in ((Priority.HP, pool.hp, 1.0), (Priority.SPOT, pool.spot, spot_scale)):
+        hp, spot = _with_gangs(pool.hp, pool.spot, largest_gang)
+        for priority, of_class, scale in ((Priority.HP, hp, hp_scale), (Priority.SPOT, spot, spot_scale)):
             stream = _stream(seed, preset, pool.gpu_model, priority.label)
             drawn.append((pool.gpu_model, priority, _draw_class(pool, of_class, priority, scale, window, stream)))
     with gc_paused():  # to collect takes half of the time
@@ -117,7 +123,25 @@ def generate(
     return Workload(tasks, machines, preset, durations, node_events=events)
 
 
-def _check(name: str, nodes: int | None, days: float | None, spot_scale: float, seed: int) -> None:
+def _with_gangs(hp: ClassPlan, spot: ClassPlan, largest: float | None) -> tuple[ClassPlan, ClassPlan]:
+    """Both classes with gangs up to this share of the pool."""
+    if largest is None:
+        return hp, spot
+    limits = largest, min(largest, spot.mix.gang_limit)
+    one, other = (
+        replace(plan, mix=replace(plan.mix, gang_limit=limit)) for plan, limit in zip((hp, spot), limits, strict=True)
+    )
+    return one, other
+
+
+def _check(
+    name: str,
+    nodes: int | None,
+    days: float | None,
+    scales: Mapping[str, float],
+    largest_gang: float | None,
+    seed: int,
+) -> None:
     """Say what is wrong with the wishes, if anything."""
     if name not in PRESETS:
         raise InputError(f"There is no preset {name!r}. Choose one of: {', '.join(sorted(PRESETS))}.")
@@ -126,8 +150,11 @@ def _check(name: str, nodes: int | None, days: float | None, spot_scale: float, 
         raise InputError(f"Preset {name} needs at least {least} nodes, not {nodes}.")
     if days is not None and not (math.isfinite(days) and days * 24 >= 1):
         raise InputError(f"The number of days must be at least 1/24 (one hour), not {days:g}.")
-    if not (math.isfinite(spot_scale) and spot_scale >= 0):
-        raise InputError(f"The spot scale must be 0 or more, not {spot_scale:g}.")
+    for whose, scale in scales.items():
+        if not (math.isfinite(scale) and scale >= 0):
+            raise InputError(f"The {whose} scale must be 0 or more, not {scale:g}.")
+    if largest_gang is not None and not 0 < largest_gang <= 1:
+        raise InputError(f"The largest gang must be above 0 and at most 1, a share of the pool, not {largest_gang:g}.")
     if seed < 0:
         raise InputError(f"The seed must be 0 or more, not {seed}.")
 

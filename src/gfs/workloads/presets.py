@@ -12,12 +12,14 @@ Choices, and why:
 * Demand rises by day and falls at midnight as in the published hourly series: what is submitted in working hours runs
   longer (published GPU-seconds a job), and a share of the tasks of some hours ends by midnight. From week to week it
   follows the published level: `paper` that of the first 13 weeks (April to June), `production` that of the last four.
-* `production`: request mixes of models other than A100 are not published; those here roughly give the
-  published median request of each model. In GPU-series-1, where most nodes have one card, fewer tasks ask for several,
-  so that the others can hold them. How much of the GPU time tasks of more than 14 hours hold is chosen so that the
-  hours of the day differ as they do in the published series of the model. HP demand of a pool is its published
-  allocation rate, or demand over capacity where no rate is published. The A10 pool of the trace asks for
-  133% of its cards; no queue survives that, so it too gets its allocation rate.
+* `production`: request mixes of models other than A100 are not published; those here roughly give the published median
+  request of each model. In GPU-series-1, where most nodes have one card, few tasks ask for several and gangs are pods
+  of one card, so that the larger nodes can hold the rest. Fractions are few (A10: an eighth of the tasks, small ones):
+  nearly all pods are said to ask for whole cards. How much of the GPU time tasks of more than 14 hours hold is chosen
+  so that the hours of the day differ as they do in the published series of the model. HP demand of a pool is its
+  published allocation rate, or demand over capacity where no rate is published. The A10 pool of the trace asks for
+  133% of its cards; no queue survives that, so it too gets its allocation rate. What the paper observes and the trace
+  contradicts stands in docs/decisions/0040-section-2.md.
 * `demo`: the paper's mix, density of tasks and load at spot x2 on 64 nodes. Its longest tasks last days instead of
   months, so that two weeks show everything, and no gang exceeds an eighth of the nodes.
 """
@@ -46,6 +48,8 @@ _CLOSING = {
     "A800-SXM4-80GB": 0.25,
 }
 """Share of the HP tasks of some hours that end before midnight."""
+_SMALL_NODES = ("A10", "GPU-series-1")
+"""Models of which most nodes have one card: gangs are pods of one card."""
 _LONG_SHARE = {
     _A100: 0.77,
     "H800": 0.5,
@@ -238,13 +242,13 @@ def _production_mix(model: str) -> tuple[RequestMix, RequestMix]:
     if model == _A100:
         return _a100_mix(Priority.HP), _a100_mix(Priority.SPOT)
     sizes, gang_share = {
-        "A10": ({0.25: 0.1, 0.5: 0.11, 1.0: 0.79}, 0.01),
+        "A10": ({0.25: 0.12, 1.0: 0.88}, 0.01),
         "H800": ({1.0: 0.05, 2.0: 0.03, 4.0: 0.02, 8.0: 0.9}, 0.8),
-        "GPU-series-1": ({1.0: 0.86, 2.0: 0.04, 4.0: 0.04, 8.0: 0.06}, 0.01),
+        "GPU-series-1": ({1.0: 0.92, 2.0: 0.03, 4.0: 0.03, 8.0: 0.02}, 0.12),
         "GPU-series-2": ({1.0: 0.36, 2.0: 0.1, 4.0: 0.14, 8.0: 0.4}, 0.18),
         "A800-SXM4-80GB": ({1.0: 0.42, 2.0: 0.18, 4.0: 0.12, 8.0: 0.28}, 0.1),
     }[model]
-    gangs = {1.0: 1.0} if model == "A10" else {1.0: 0.1, 8.0: 0.9}
+    gangs = {1.0: 1.0} if model in _SMALL_NODES else {1.0: 0.1, 8.0: 0.9}
     mean = figures()["trace_totals"]["gpus_per_job_by_model"][model]
     mix = RequestMix(sizes, gang_share, gangs, figures()["gangs"]["largest_share"].get(model, 1 / 4), mean)
     return mix, replace(mix, gang_limit=min(mix.gang_limit, 1 / 4))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from builders import Draft, hp, nodes, play, spot, workload
@@ -13,10 +14,11 @@ from gfs.batch.simulation import TraceFiles
 from gfs.domain.units import DAY, HOUR
 from gfs.domain.workload import Workload
 from gfs.experiments.deployment import DEPLOYMENT, PoolChange, _findings, of_model, static_words, whole_cluster
+from gfs.experiments.evictions import Evictions, eviction_findings
 from gfs.experiments.experiment import Experiment, Section, Setup
 from gfs.experiments.heat_map import HEAT_MAP, _swing
-from gfs.experiments.jobs import run_simulations
-from gfs.experiments.statistics import STATISTICS
+from gfs.experiments.jobs import Simulation, run_simulations
+from gfs.experiments.statistics import STATISTICS, most_eight_card_pods
 from gfs.experiments.trace_statistics import POINTS, TraceStatistics, thinned
 from gfs.experiments.views import heat, pools
 from gfs.report.page import Chart, PageSection, build_page
@@ -97,6 +99,56 @@ def test_statistics_of_a_trace(tmp_path: Path) -> None:
     assert high["pod_requests"] == {"values": (4.0, 8.0), "shares": pytest.approx((1 / 3, 1.0))}
     assert low["task_requests"] == {"values": (4.0, 8.0), "shares": (0.5, 1.0)}
     assert [d["organization"] for d in answer["demand"]] == ["b", "a"]
+
+
+def test_arrivals_leave_out_what_ran_when_the_trace_begins(tmp_path: Path) -> None:
+    drafts = [
+        hp("old"),
+        hp("older", gpus=2),
+        hp("new", at=2 * HOUR + 5),
+        spot("s", at=3 * HOUR),
+        hp("next", at=26 * HOUR),
+    ]
+    answer = TraceStatistics(given(tmp_path, workload(nodes(8), drafts)).cluster()).run()
+    assert answer["hp_arrivals_by_hour"] == [0, 0, 2, *[0] * 21]
+
+
+def hourly(**rates: float) -> Evictions:
+    """A week in which 100 runs end in every hour, so many percent by eviction; `h10=30`: from 10:00 to 11:00."""
+    evicted = np.zeros((1, 24), int)
+    for hour, rate in rates.items():
+        evicted[0, int(hour[1:])] = rate
+    return Evictions(np.full((1, 24), 100), evicted)
+
+
+def test_evictions_by_hour_and_what_they_follow() -> None:
+    found = hourly(h10=30, h11=30, h20=12)
+    assert found.rate(range(10, 12)) == 30.0
+    assert found.rate() == pytest.approx(3.0)  # 72 of 2,400
+    assert found.follow([*[1] * 10, 31, 31, *[1] * 8, 13, 1, 1, 1]) == pytest.approx(1.0)
+    assert hourly(h10=3).follow([1] * 24) == 0.0, "too few to tell"
+
+
+def test_observations_on_evictions_are_told_beside_more_spot_work() -> None:
+    arrivals = {"hp_arrivals_by_hour": [*[1] * 10, 31, 31, *[1] * 12]}
+    peak, mean, follows = eviction_findings(arrivals, hourly(h20=12), hourly(**{f"h{h}": 40 for h in range(10, 12)}))
+    assert (peak.agrees, mean.agrees, follows.agrees) == (False, False, False)
+    assert peak.found.endswith("most at 20:00, 12.0%. With 16 times the spot work 40.00% and 0.00%.")
+    assert mean.found.endswith("With 16 times the spot work 3.33%.")
+    assert follows.found.endswith("With 16 times the spot work 1.00.")
+
+
+def test_more_spot_work_is_tried_on_the_synthetic_cluster_alone(tmp_path: Path) -> None:
+    scales = [job.trace.spot_scale for job in STATISTICS.jobs(Setup()) if isinstance(job, Simulation)]
+    assert scales == [1.0, 16.0]
+    _, run, more = STATISTICS.jobs(given(tmp_path, workload(nodes(8), [hp("h"), spot("s")])))
+    assert run == more
+
+
+def test_the_trace_leaves_no_room_for_so_many_pods_of_eight() -> None:
+    # A10: 228,643 tasks of one card. Half of the tasks with a median below 8: 113,564. The other 1,974,000 GPUs in
+    # pods of eight: 246,700 pods of 588,900.
+    assert most_eight_card_pods() == pytest.approx(0.419, abs=0.001)
 
 
 def test_distributions_are_thinned_to_their_ends() -> None:

@@ -12,10 +12,12 @@ from gfs.batch.cache import ROOT, ResultCache, imported_files
 from gfs.batch.job import Job, JobResult
 from gfs.batch.simulation import GeneratedTrace, TraceFiles
 from gfs.domain.errors import InputError
-from gfs.experiments.comparison import COMPARISON, SCHEDULERS, runs
+from gfs.experiments.comparison import COMPARISON, SAME_QUOTA, SAME_QUOTA_COMPARISON, SCHEDULERS, runs
 from gfs.experiments.experiment import Finding, FindingCounts, Mean, Section, Setup, mean_of, metric
-from gfs.experiments.jobs import Simulation, merged, run_simulations
+from gfs.experiments.forecast_limit import FORECAST_LIMIT
+from gfs.experiments.jobs import Simulation, merged, month, run_simulations
 from gfs.experiments.report import Provenance, markdown, page
+from gfs.experiments.sensitivity import CASES, QUICK, SENSITIVITY, ahead
 from gfs.experiments.trace_statistics import TraceStatistics
 from gfs.experiments.victim_gap import GapSample
 from gfs.report.table import DataTable
@@ -232,6 +234,81 @@ class TestComparison:
             False,
             "here lyra has the lowest: 2.50 against 2.00; 5 of 6 pairs stand in the paper's order.",
         )
+
+
+class TestSameQuota:
+    def test_all_but_chronus_have_the_forecast_of_independent_organizations_without_feedback(self) -> None:
+        jobs = SAME_QUOTA_COMPARISON.jobs(Setup())
+        assert {job.scheduler for job in jobs} == {"yarn-cs", "lyra", "fgd", "gfs"}
+        parameters = {(p.quota, p.aggregate) for job in jobs for p in [job.parameters()]}
+        assert parameters == {("forecast-no-feedback", "independent")}
+        assert {job.seed for job in jobs} == {0}
+        plain = {job.trace for job in COMPARISON.jobs(Setup())}
+        assert {job.trace for job in jobs} <= plain, "the traces of the other comparison"
+
+    def test_it_is_shown_beside_the_paper_as_the_other_one(self) -> None:
+        wait = {"gfs": 5.0, "chronus": 9.0, "lyra": 20.0, "yarn-cs": 30.0, "fgd": 40.0}
+        rate = {"gfs": 0.01, "lyra": 0.02, "yarn-cs": 0.03, "fgd": 0.04}
+        results = {replace(job, settings=SAME_QUOTA): found for job, found in made_up(wait, rate).items()}
+        shown = SAME_QUOTA_COMPARISON.section(Setup(), results)
+        table = shown.blocks[0]
+        assert isinstance(table, DataTable)
+        assert [row[0] for row in table.rows] == ["yarn-cs", "lyra", "fgd", "gfs", "gfs against the best other"]
+        assert shown.findings[1].found == "gfs has the lowest here too; 6 of 6 pairs stand in the paper's order."
+
+
+class TestSensitivity:
+    def test_every_case_changes_one_thing_of_a_month_at_the_medium_load(self) -> None:
+        traces = list(dict.fromkeys(job.trace for job in SENSITIVITY.jobs(Setup())))
+        base = GeneratedTrace("paper", 2.0, 0, days=28.0)
+        assert traces == [base._replace(**changes) for changes in CASES.values()]
+        assert all(len(changes) <= 1 for changes in CASES.values())
+
+    def test_quick_has_few_cases_and_a_given_trace_none(self) -> None:
+        given = Setup(given=TraceFiles("jobs.csv", "nodes.csv", ""))
+        assert len({job.trace for job in SENSITIVITY.jobs(Setup((0,), quick=True))}) == len(QUICK)
+        assert SENSITIVITY.jobs(given) == []
+        assert SENSITIVITY.section(given, {}).missing == ["Gang sizes and load of a given trace are what they are."]
+
+    def test_the_cases_in_which_another_is_better_are_named(self) -> None:
+        places = {"lyra": (90.0, 0.09), "fgd": (96.0, 0.01), "yarn-cs": (50.0, 0.2), "gfs": (100.0, 0.1)}
+        assert ahead(places, "gfs") == ["lyra"]  # fgd is within noise, yarn-cs evicts more
+        wins = {case: 0.5 if case == "spot work x8" else 2.0 for case in CASES}
+        results = {
+            job: {"metrics": {"spot": {"jqt_mean": factor, "eviction_rate": factor / 10}}}
+            for job in SENSITIVITY.jobs(Setup())
+            for case, changes in CASES.items()
+            if job.trace == GeneratedTrace("paper", 2.0, 0, days=28.0)._replace(**changes)
+            for factor in [wins[case] if job.scheduler == "lyra" else 1.0]
+        }
+        shown = SENSITIVITY.section(Setup(), results)
+        assert [(f.agrees, f.found) for f in shown.findings] == [(False, "better on both: spot work x8: lyra.")] * 2
+        table = shown.blocks[0]
+        assert isinstance(table, DataTable)
+        assert table.rows[-1][-2:] == ["lyra", "lyra"]
+
+
+class TestForecastLimit:
+    def test_distances_are_those_from_the_perfect_forecast(self) -> None:
+        jobs = FORECAST_LIMIT.jobs(Setup())
+        assert {job.trace for job in jobs} == {GeneratedTrace("paper", load, 0, days=28.0) for load in (2.0, 4.0)}
+        results = {}
+        for job in jobs:
+            perfect = job.parameters().forecaster == "perfect"
+            spot = {"tasks": 9, "jqt_mean": 10.0, "eviction_rate": 0.01, "wasted_gpu_hours": 5.0}
+            results[job] = {"metrics": {"spot": spot if perfect else {**spot, "jqt_mean": 40.0, "eviction_rate": 0.03}}}
+        medium, high = FORECAST_LIMIT.section(Setup(), results).blocks
+        assert isinstance(medium, DataTable)
+        assert isinstance(high, DataTable)
+        assert medium.rows[0] == ["gfs", "weekly-peak", "40.0", "3.00", "5", "+30", "+2.00"]
+        assert medium.rows[4] == ["gfs", "perfect", "10.0", "1.00", "5", "–", "–"]
+        assert high.note == "Spot load high."
+
+    def test_a_month_of_a_generated_trace_and_all_of_another(self) -> None:
+        given = TraceFiles("jobs.csv", "nodes.csv", "")
+        assert month(GeneratedTrace("paper")) == GeneratedTrace("paper", days=28.0)
+        assert month(SMALL) == SMALL
+        assert month(given) == given
 
 
 class TestReport:

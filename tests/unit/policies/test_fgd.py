@@ -218,28 +218,30 @@ def test_a_fraction_opens_the_card_that_is_missed_least() -> None:
 @pytest.mark.parametrize(
     ("profile", "cards", "expected"),
     [
-        ((0, 4, 2, 1, 1), 4, {(0, 1)}),  # the 4; or 2, 1, 1, which leaves as much with more victims
-        ((0, 4, 2, 1, 1), 3, {(1, 1), (0, 2)}),  # the 4 leaves 1 idle; 2 and 1 leave none
-        ((0, 4, 2, 1, 1), 1, {(3, 1), (1, 1), (0, 1)}),
-        ((1, 2, 2), 2, {(1, 1)}),  # both leave 3, but one of them could stay
-        ((1, 1, 1), 4, set()),
-        ((2, 3), 5, {(0, 1)}),
+        ((0, 4, 2, 1, 1), 4, (1, (0,))),  # the 4; 2, 1 and 1 would leave as much with more victims
+        ((0, 4, 2, 1, 1), 3, (1, (1,))),  # the 4; 2 and 1 would leave none
+        ((0, 4, 2, 1, 1), 1, (1, (0, 1, 3))),
+        ((1, 2, 2), 2, (1, (1,))),  # both leave 3, but one of them could stay
+        ((0, 2, 2, 1), 3, (2, (0, 1))),
+        ((1, 1, 1), 4, (0, ())),
+        ((2, 3), 5, (1, (0,))),
     ],
 )
-def test_ways_to_fit_a_pod_in(profile: tuple[int, ...], cards: int, expected: set[tuple[int, int]]) -> None:
-    # Of a node with so many idle cards and spot runs of these sizes: (cards left idle, fewest victims).
-    assert set(ways(profile, cards)) == expected
+def test_ways_to_fit_a_pod_in(profile: tuple[int, ...], cards: int, expected: tuple[int, tuple[int, ...]]) -> None:
+    # Of a node with so many idle cards and spot runs of these sizes: fewest victims, (cards left idle, ...).
+    assert ways(profile, cards) == expected
 
 
-def test_the_set_after_which_f_is_least_goes_even_if_it_is_larger() -> None:
-    # Three cards are wanted of 4 + 2 + 1: the 4 leaves 1 idle (F 45), 2 and 1 leave none (F 0).
-    stage = Stage(7)
+def test_fewest_go_and_of_equally_many_those_after_which_f_is_least() -> None:
+    # Three cards are wanted of 4 + 2 + 2 + 1: the 4 alone suffices, though it leaves 1 idle (F 45) and 2 + 1 none.
+    stage = Stage(9)
     stage.holds("n0", spot("four", gpus=4))
     stage.holds("n0", spot("two", gpus=2))
     stage.holds("n0", spot("one", gpus=1))
-    assert displaced(stage, hp("h", gpus=3), PAPER) == ("n0", ["one", "two"])
-    # Four are wanted: the 4 alone and 3 of the others leave nothing: fewer victims.
-    assert displaced(stage, hp("h", gpus=4), PAPER) == ("n0", ["four"])
+    stage.holds("n0", spot("two more", gpus=2))
+    assert displaced(stage, hp("h", gpus=3), PAPER) == ("n0", ["four"])
+    # Five are wanted: two must go. 4 and 1 leave none (F 0); 4 and a 2 leave 1 (F 45), though they came later.
+    assert displaced(stage, hp("h", gpus=5), PAPER) == ("n0", ["one", "four"])
 
 
 def test_nobody_goes_who_could_stay_even_if_f_would_be_less() -> None:
@@ -286,6 +288,15 @@ def test_the_growth_counts_not_f_itself() -> None:
     stage.holds("n0", spot("two", gpus=2))
     stage.holds("n1", spot("three", gpus=3))
     assert displaced(stage, hp("h", gpus=3), PAPER) == ("n0", ["two"])
+
+
+def test_fewer_victims_come_before_less_growth() -> None:
+    # Eight cards. n0: 6 idle, two go: 144 -> 0: growth -144. n1: one goes: growth 0.
+    stage = Stage(8, 8)
+    stage.holds("n0", spot("a"))
+    stage.holds("n0", spot("b"))
+    stage.holds("n1", spot("c", gpus=8))
+    assert displaced(stage, hp("h", gpus=8), PAPER) == ("n1", ["c"])
 
 
 def test_equal_growth_fewer_victims_then_node_id() -> None:

@@ -201,6 +201,15 @@ def test_production_jobs_ask_for_the_published_gpus(production: Workload) -> Non
         assert found == pytest.approx(published, rel=0.03), model
 
 
+def test_production_pods_ask_for_whole_cards_and_fit_onto_the_nodes(production: Workload) -> None:
+    pods = sum(task.pods for task in production.tasks)
+    assert sum(task.pods for task in production.tasks if task.gpus_per_pod >= 1) / pods > 0.95  # "nearly all"
+    # Most nodes of GPU-series-1 have one card: pods of several must leave room on the other 87, of 656 cards.
+    several = [t.gpus_per_pod > 1 and t.gpu_model == "GPU-series-1" for t in production.tasks]
+    work = sum(t.gpus * d for t, d, s in zip(production.tasks, production.durations, several, strict=True) if s)
+    assert work / (28 * DAY) < 0.75 * 656
+
+
 def test_paper_organizations_have_rhythms_of_their_own(paper: Workload) -> None:
     count = Counter(t.organization for t in paper.tasks)
 
@@ -237,6 +246,20 @@ def test_spot_scale_multiplies_spot_and_leaves_hp_alone() -> None:
         assert found.load(57 * 8, 91) == pytest.approx(0.073 * scale, abs=0.004)
         assert found.duration.mean() == pytest.approx(10_100, rel=0.01)
     assert as_rows(generate("paper", nodes=57, spot_scale=0), Priority.SPOT) == []
+
+
+def test_hp_scale_multiplies_hp_and_leaves_spot_alone() -> None:
+    plain, less = generate("paper", nodes=57, days=28), generate("paper", nodes=57, days=28, hp_scale=0.5)
+    assert as_rows(less, Priority.SPOT) == as_rows(plain, Priority.SPOT)
+    assert len(as_rows(less, Priority.HP)) == pytest.approx(len(as_rows(plain, Priority.HP)) / 2, rel=0.01)
+
+
+def test_the_largest_gang_cuts_the_tail_and_keeps_the_mean() -> None:
+    for share in (1 / 32, 0.5):
+        hp = [task for task in generate("paper", days=28, largest_gang=share).tasks if not task.is_spot]
+        sizes = [task.gpus for task in hp]
+        assert 0.5 * share * 2296 < max(sizes) <= share * 2296
+        assert sum(sizes) / len(sizes) == pytest.approx(4.903, rel=0.03)
 
 
 @pytest.mark.parametrize(("nodes", "days"), [(29, 91), (287, 7), (100, 28), (1000, 3), (40, 182)])
@@ -297,6 +320,9 @@ def test_any_size_can_be_read_back(tmp_path: Path, name: str, nodes: int, days: 
         ({"days": 0}, "days"),
         ({"days": float("inf")}, "days"),
         ({"spot_scale": -1}, "spot scale"),
+        ({"hp_scale": -1}, "HP scale"),
+        ({"largest_gang": 0}, "largest gang"),
+        ({"largest_gang": 1.5}, "largest gang"),
         ({"spot_scale": float("nan")}, "spot scale"),
         ({"seed": -1}, "seed"),
     ],

@@ -1,8 +1,9 @@
-"""Where an HP pod displaces spot tasks: on the node where F grows least by it, pod in place and victims gone.
+"""Where an HP pod displaces spot tasks: fewest victims, then least growth of F, pod in place and victims gone.
 
-Ties by fewer victims, then node id. Which runs go on a node is the matter of `victims`. Nodes with the same
+Ties by node id. Which runs go on a node is the matter of `victims`. Nodes with the same
 idle cards and the same cards of each spot run have the same answer, so each such profile is looked at once, and
 with divided cards each arrangement of fractions at most once: most are ruled out by a lower bound of the growth.
+Why victims come first: docs/decisions/0039-fgd-victims.md.
 """
 
 from __future__ import annotations
@@ -26,11 +27,11 @@ DividedProfile = tuple[Profile, tuple[tuple[int, int, tuple[int, ...]], ...], in
 hold; and the node's position if a run has fractions of several cards there, for then it is like no other."""
 
 Option = tuple[int, int, int, list[Run]]
-"""Growth of F, number of victims, position of the node, the victims: compared in this order."""
+"""Number of victims, growth of F, position of the node, the victims: compared in this order."""
 
 
 class FgdPreemptor:
-    """The node and the victims for one HP pod that make F grow least."""
+    """The node and the victims for one HP pod: the fewest, and of equally many those that make F grow least."""
 
     def __init__(self, pool: Pool, mix: ArrivalMix) -> None:
         self._pool = pool
@@ -44,7 +45,7 @@ class FgdPreemptor:
         self._file(pool.nodes)
 
     def choose(self, task: Task, now: float) -> Victims | None:
-        """The node where F grows least and its victims, or None if no eviction helps."""
+        """The node with the fewest victims where F grows least, or None if no eviction helps."""
         self._refresh()
         best = self._best_divided(task, self._best_plain(task))
         if not self._pool.plain(task) and (best is None or not self._fits(task, best)):
@@ -63,9 +64,9 @@ class FgdPreemptor:
         least: tuple[int, int] | None = None
         best: list[Profile] = []
         for profile in self._plain.groups:
-            before = of_idle[profile[0]]
-            for left, victims in ways(profile, need):
-                rank = (of_idle[left] - before, victims)
+            victims, lefts = ways(profile, need)
+            if lefts:
+                rank = (victims, min(of_idle[left] for left in lefts) - of_idle[profile[0]])
                 if least is None or rank < least:
                     least, best = rank, [profile]
                 elif rank == least:
@@ -73,11 +74,11 @@ class FgdPreemptor:
         if least is None:
             return None
         i, profile = min((self._plain.first(profile), profile) for profile in best)
-        growth, victims = least
-        lefts = [left for left, _ in ways(profile, need) if of_idle[left] - of_idle[profile[0]] == growth]
+        victims, growth = least
+        equals = [left for left in ways(profile, need)[1] if of_idle[left] - of_idle[profile[0]] == growth]
         if not task.cards:
             growth += self._mix.of_part(MICRO - task.share)  # the rest of the card that the fraction opens
-        return growth, victims, i, latest_victims(self._pool.nodes[i], profile, need, lefts, victims)
+        return victims, growth, i, latest_victims(self._pool.nodes[i], profile, need, equals, victims)
 
     def _best_divided(self, task: Task, best: Option | None) -> Option | None:
         """The best of `best` and the nodes with divided cards, met by rising lower bound of their growth."""
@@ -89,11 +90,11 @@ class FgdPreemptor:
             if could_hold(self._pool, nodes[i], task)
         )
         for bound, i in bounds:
-            if best is not None and (bound, 1, i) > best[:3]:
+            if best is not None and (1, bound, i) > best[:3]:
                 break  # the pod fits nowhere as it is, so there is at least one victim
             before = mix.fragmentation(nodes[i].idle, free_parts(nodes[i]))
             after, runs = DividedNode(self._pool, nodes[i]).one_by_one(task, mix)
-            option = (after - before, len(runs), i, runs)
+            option = (len(runs), after - before, i, runs)
             best = option if best is None else min(best, option)
         return best
 
@@ -112,7 +113,8 @@ class FgdPreemptor:
                 continue
             runs = victims_on(pool, node, task, sorted(node.spot, key=lambda run: run.task.index))
             before = mix.fragmentation(node.idle, free_parts(node))
-            options.append((DividedNode(pool, node).after(task, mix, runs) - before, len(runs), node.index, runs))
+            growth = DividedNode(pool, node).after(task, mix, runs) - before
+            options.append((len(runs), growth, node.index, runs))
         return min(options, key=lambda option: option[:3]) if options else None
 
     def _refresh(self) -> None:

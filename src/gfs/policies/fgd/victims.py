@@ -1,7 +1,7 @@
 """Whom an HP pod displaces on a given node, by the same gradient: F after they have gone and the pod is placed.
 
 Without divided cards, all sets of spot runs are weighed whose going lets the pod fit and of which nobody could
-stay: least F, then fewest victims, then later tasks first. It is enough to try how many runs of each size go.
+stay: fewest victims, then least F, then later tasks first. It is enough to try how many runs of each size go.
 
 With divided cards there are too many sets, so the runs go one at a time until the pod fits. Each time it is
 1. of the runs whose going lets the pod fit, if there are any, else of all runs,
@@ -41,13 +41,13 @@ Parts = tuple[int, list[int]]
 
 
 @lru_cache(maxsize=1 << 16)
-def ways(profile: Profile, cards: int) -> tuple[tuple[int, int], ...]:
-    """How a pod of `cards` whole cards can be fitted in: (cards then left idle, fewest victims for that)."""
-    fewest: dict[int, int] = {}
+def ways(profile: Profile, cards: int) -> tuple[int, tuple[int, ...]]:
+    """How a pod of `cards` whole cards fits in with the fewest victims: how many, and the cards then left idle."""
+    lefts: dict[int, set[int]] = {}
     for left, counts in _sets(profile, cards):
-        victims = sum(counts)
-        fewest[left] = min(victims, fewest.get(left, victims))
-    return tuple(fewest.items())
+        lefts.setdefault(sum(counts), set()).add(left)
+    fewest = min(lefts, default=0)
+    return fewest, tuple(sorted(lefts.get(fewest, ())))
 
 
 def latest_victims(node: Node, profile: Profile, cards: int, lefts: Sequence[int], victims: int) -> list[Run]:
