@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from plotly.offline import get_plotlyjs
 from rich.console import Console
 
 import gfs
@@ -79,13 +80,11 @@ def group(settings: dict[str, object], **means: float) -> SettingMeans:
 class TestTerminal:
     def test_a_table_that_fits_is_printed_as_one(self) -> None:
         table = DataTable(["name", Column("spot wait", unit=SECONDS)], [["a", 1.0], ["b", 2000.0]])
-        assert [line.rstrip() for line in printed(table).splitlines()] == [
-            "       spot wait",
-            "name         [s]",
-            "────────────────",
-            "a           1.00",
-            "b          2,000",
-        ]
+        heading, unit, rule, *rows = printed(table).splitlines()
+        assert [heading.split(), unit.split()] == [["spot", "wait"], ["name", "[s]"]]
+        assert set(rule.strip()) == {"─"}
+        assert [row.split() for row in rows] == [["a", "1.00"], ["b", "2,000"]]
+        assert len({len(row.rstrip()) for row in (heading, unit, *rows)}) == 1  # figures end below their heading
 
     @pytest.mark.parametrize("count", [1, 8, 15, 40])
     def test_a_wide_table_is_printed_in_parts_that_repeat_the_names(self, count: int) -> None:
@@ -154,6 +153,7 @@ class TestHostileNames:
         comparison_page([replace(results[0], scheduler=EVIL)], replace(workload, name=EVIL), comparison)
         table = build_page(EVIL, EVIL, [PageSection(EVIL, [DataTable([EVIL], [[EVIL]], note=EVIL, title=EVIL)])])
         for text in (page.read_text("utf-8"), comparison.read_text("utf-8"), table):
+            text = text.replace(get_plotlyjs(), "")  # some versions of the library have escape codes of their own
             assert "<img src=x" not in text
             assert "\x1b" not in text
 
