@@ -1,0 +1,1 @@
+"""GFS on Kubernetes: the only place that imports Kubernetes packages (docs/concepts/live.md)."""
