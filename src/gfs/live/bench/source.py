@@ -16,6 +16,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from gfs.domain.errors import InputError
@@ -91,8 +92,12 @@ def _build(project: Project, programs: dict[str, str], module: Path, folder: Pat
     (module / "go.mod").write_text("\n".join(lines) + "\n", encoding="utf-8")
     for name, package in programs.items():  # one by one: each is there as soon as it is built
         words = ["go", "build", "-v", "-mod=mod", "-trimpath", f"-ldflags=-s -w {project.ldflags}"]
-        _run([*words, "-o", name, package], module, lambda line, name=name: say(f"  {name}: {line}"))
+        _run([*words, "-o", name, package], module, partial(_tell, say, name))
         (module / name).replace(folder / name)
+
+
+def _tell(say: Callable[[str], None], name: str, line: str) -> None:
+    say(f"  {name}: {line}")
 
 
 def _go_mod(project: Project, module: Path) -> str:
