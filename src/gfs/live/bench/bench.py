@@ -127,7 +127,7 @@ class Bench:
         ])  # fmt: skip
         config = self.folder / "kwok.json"
         config.write_text(stages.configuration(), encoding="utf-8")
-        words = [self._programs["kwok"], f"--kubeconfig={self.kubeconfig}", f"--config={config}"]
+        words: list[str | Path] = [self._programs["kwok"], f"--kubeconfig={self.kubeconfig}", f"--config={config}"]
         self.processes.start("kwok", words, {"TZ": "UTC", "HOME": str(self.folder)})
         for name, value in CLASSES.items():
             self.client.create("priorityclasses", manifests.priority_class(name, value))

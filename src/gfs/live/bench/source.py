@@ -138,6 +138,8 @@ def _run(words: Sequence[str], module: Path, say: Callable[[str], None]) -> None
         process.wait()
         raise
     reader.join()
+    if process.stderr is not None:
+        process.stderr.close()
     if process.returncode:
         raise InputError(f"go build {words[-1]} failed: {(lines or ['no reason given'])[-1].strip()}")
     say(f"built in {time.monotonic() - began:.0f} s")
