@@ -16,7 +16,7 @@ from types import TracebackType
 
 from gfs.domain.errors import GfsError, InputError
 from gfs.live.bench import binaries, manifests, stages
-from gfs.live.bench.client import Client, path
+from gfs.live.bench.client import Client, Manifest, path
 from gfs.live.bench.processes import Processes
 
 HOST = "127.0.0.1"
@@ -80,14 +80,19 @@ class Bench:
 
     def install_plugin_pod_groups(self) -> None:
         """Have the PodGroup of scheduler-plugins, too."""
-        definition = manifests.plugin_pod_group_crd()
+        self._install(manifests.plugin_pod_group_definition())
+
+    def install_loose_kind(self, group: str, version: str, kind: str) -> None:
+        """Have a kind of some operator that takes any object."""
+        self._install(manifests.definition(group, version, kind))
+
+    def _install(self, definition: Manifest) -> None:
         where = path("customresourcedefinitions", name=definition["metadata"]["name"])
         if not self.client.exists(where):
             self.client.create("customresourcedefinitions", definition)
-            self._await("the PodGroup of scheduler-plugins", self._has_plugin_pod_groups)
-
-    def _has_plugin_pod_groups(self) -> bool:
-        return self.client.exists(path("podgroups.scheduling.x-k8s.io"))
+        spec = definition["spec"]
+        served = f"/apis/{spec['group']}/{spec['versions'][0]['name']}/{spec['names']['plural']}"
+        self._await(served, lambda: self.client.exists(served))
 
     def kubeconfig_for(self, token: str, name: str = "user") -> Path:
         """Write a kubeconfig with another token, for example one of a service account."""

@@ -106,7 +106,7 @@ class Cluster:
         return self.create(group, *members)
 
     def plugin_gang(self, name: str, pods: int, minimum: int | None = None, **pod: Any) -> list[Manifest]:
-        """Create a PodGroup of scheduler-plugins and its pods; the cluster must have `plugin_pod_group_crd`."""
+        """Create a PodGroup of scheduler-plugins and its pods; the cluster must have `install_plugin_pod_groups`."""
         labels = dict(pod.pop("labels", None) or {}) | {manifests.GROUP_LABEL: name}
         group = manifests.plugin_pod_group(name, self.namespace, minimum or pods)
         members = [manifests.pod(f"{name}-{i}", self.namespace, labels=labels, **pod) for i in range(pods)]

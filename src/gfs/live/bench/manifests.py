@@ -154,41 +154,33 @@ def plugin_pod_group(name: str, namespace: str = "default", minimum: int = 1) ->
     }
 
 
-def plugin_pod_group_crd() -> Manifest:
-    """The definition of scheduler-plugins' PodGroup, as far as the bench needs it."""
+def definition(group: str, version: str, kind: str, spec: Manifest | None = None) -> Manifest:
+    """A CustomResourceDefinition that takes anything, apart from what the schema `spec` says."""
     loose = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-    schema = {
-        "type": "object",
-        "properties": {
-            "spec": {"type": "object", "properties": {"minMember": {"type": "integer", "minimum": 1}}, **loose},
-            "status": loose,
-        },
-    }
+    schema = {"type": "object", "properties": {"spec": {**loose, **(spec or {})}, "status": loose}}
+    plural = f"{kind.lower()}s"
+    served = {"name": version, "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
         "metadata": {
-            "name": "podgroups.scheduling.x-k8s.io",
-            # the API server guards groups that end in k8s.io
-            "annotations": {
-                "api-approved.kubernetes.io": "https://github.com/kubernetes-sigs/scheduler-plugins/pull/50"
-            },
+            "name": f"{plural}.{group}",
+            # the API server guards the groups of Kubernetes
+            "annotations": {"api-approved.kubernetes.io": "unapproved, a stand-in for tests"},
         },
         "spec": {
-            "group": "scheduling.x-k8s.io",
+            "group": group,
             "scope": "Namespaced",
-            "names": {"kind": "PodGroup", "plural": "podgroups", "singular": "podgroup", "listKind": "PodGroupList"},
-            "versions": [
-                {
-                    "name": "v1alpha1",
-                    "served": True,
-                    "storage": True,
-                    "schema": {"openAPIV3Schema": schema},
-                    "subresources": {"status": {}},
-                }
-            ],
+            "names": {"kind": kind, "plural": plural, "singular": kind.lower(), "listKind": f"{kind}List"},
+            "versions": [{**served, "subresources": {"status": {}}}],
         },
     }
+
+
+def plugin_pod_group_definition() -> Manifest:
+    """The PodGroup of scheduler-plugins, as far as the bench needs it."""
+    member = {"properties": {"minMember": {"type": "integer", "minimum": 1}}}
+    return definition("scheduling.x-k8s.io", "v1alpha1", "PodGroup", member)
 
 
 def disruption_budget(name: str, namespace: str, labels: Mapping[str, str], minimum: int) -> Manifest:
