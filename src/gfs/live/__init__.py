@@ -1,1 +1,1 @@
-"""GFS on Kubernetes: the only place that imports Kubernetes packages (docs/concepts/live.md)."""
+"""Kubernetes: the same core, driven by a real API server (docs/guides/live.md). Nothing else imports its packages."""
