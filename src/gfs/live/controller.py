@@ -48,6 +48,7 @@ class Controller:
         clock: Clock | None = None,
         record: Callable[[Record], None] = lambda entry: None,
         monotonic: Callable[[], float] = time.monotonic,
+        shadow: bool = False,
     ) -> None:
         self.api, self.settings = api, settings
         self.clock: Clock = clock or WallClock()
@@ -58,6 +59,7 @@ class Controller:
         self.book = TaskBook(self.cluster, guarantee_hours, checkpoint_interval)
         self.census = Census(self.cluster, self.book)
         self.speaker = Speaker(api, settings, self.spawn, monotonic, time.time)
+        self.speaker.silent = shadow
         self.binder = Binder(api, self.cluster, self.book, self.speaker, self.spawn, self.changed.set, monotonic)
         self.evictor = Evictor(api, self.cluster, self.speaker, self.spawn, self.changed.set, monotonic, time.time)
         self.intake = Intake(self.cluster, self.book, self.census, self.speaker, record, self.clock, monotonic)
