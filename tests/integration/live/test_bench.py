@@ -142,7 +142,8 @@ def test_an_evicted_pod_of_a_job_is_replaced_and_costs_no_retry(cluster: Cluster
     where = path("pods", cluster.namespace, first, "status")
     cluster.client.patch(where, {"status": {"conditions": [mark]}}, "strategic")
     cluster.delete_pod(first)
-    (second,) = cluster.wait_pods(lambda pods: len(pods) == 1 and first not in pods)
+    # the Job controller waits ten seconds before it tries again
+    (second,) = cluster.wait_pods(lambda pods: len(pods) == 1 and first not in pods, seconds=90)
     assert second != first
     assert not cluster.client.get(path("jobs", cluster.namespace, "train"))["status"].get("failed")
 

@@ -41,7 +41,7 @@ class Bench:
         self._keep_logs = keep_logs
         self._programs: Mapping[str, Path] = {}
         self._token = secrets.token_hex(16)
-        self.client: Client
+        self.client: Client = None  # type: ignore[assignment]  # there is one as soon as the bench has started
         self.processes: Processes
         self.folder: Path
         self.kubeconfig: Path
@@ -64,6 +64,8 @@ class Bench:
 
     def stop(self) -> None:
         """Kill everything and remove the folder."""
+        if self.client is not None:
+            self.client.close()
         self.processes.stop()
         if self._keep_logs is not None:
             for log in self.folder.glob("*.log"):

@@ -11,7 +11,7 @@ import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode
@@ -73,17 +73,26 @@ class Client:
     user: str = ""
     """Whom to act as (impersonation); empty: the owner of the token."""
     _local: threading.local = field(default_factory=threading.local, repr=False, compare=False)
+    _open: list[http.client.HTTPSConnection] = field(default_factory=list, repr=False, compare=False)
 
     def acting_as(self, user: str) -> Client:
         """The same server as another user, for example system:serviceaccount:gfs-system:gfs-scheduler."""
-        return Client(self.host, self.port, self.ca_file, self.token, user)
+        return replace(self, user=user, _local=threading.local())  # whoever closes one closes all
+
+    def close(self) -> None:
+        """Close the connections of all threads."""
+        for connection in self._open:
+            connection.close()
+        self._open.clear()
 
     def request(self, method: str, where: str, body: Any = None, content_type: str = "application/json") -> Any:
         """Send one request and return the answer as JSON; raises ApiError if it is refused."""
         data = None if body is None else json.dumps(body).encode()
         for attempt in (1, 2):
-            connection = getattr(self._local, "connection", None) or self._connect()
-            self._local.connection = connection
+            connection = getattr(self._local, "connection", None)
+            if connection is None:
+                connection = self._local.connection = self._connect()
+                self._open.append(connection)
             try:
                 connection.request(method, where, data, self._headers(content_type))
                 answer = connection.getresponse()

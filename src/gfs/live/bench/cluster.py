@@ -183,15 +183,14 @@ class Cluster:
         return condition
 
     def remove(self) -> None:
-        """Delete the namespace with all that is in it, and the nodes."""
-        where = path("pods", self.namespace)
+        """Delete the nodes and the namespace with all that is in it; returns when no pod and no node is left."""
         for kind in ("jobs", "deployments"):
             self.client.delete(path(kind, self.namespace), propagationPolicy="Background")
-        self.client.delete(where, gracePeriodSeconds=0)
         for name in self.nodes:
             self.client.delete(path("nodes", name=name))
+        self.client.delete(path("pods", self.namespace), gracePeriodSeconds=0)
         self.client.delete(path("namespaces", name=self.namespace))
-        self.client.wait("namespaces", lambda seen: self.namespace not in seen)
+        self.client.wait("pods", lambda pods: not pods, self.namespace)
         self.client.wait("nodes", lambda seen: not any(name in seen for name in self.nodes))
 
 

@@ -118,9 +118,23 @@ def _stages() -> list[Any]:
 
 def configuration() -> str:
     """KWOK's configuration file: JSON documents, which are YAML."""
+    # KWOK minds the pods of a node only if it has a stage for nodes; ours need nothing done to them.
+    nothing = {"selector": {"matchAnnotations": {HANG: "never"}}, "next": {"delete": True}}
+    nodes = {
+        "apiVersion": "kwok.x-k8s.io/v1alpha1",
+        "kind": "Stage",
+        "metadata": {"name": "node-nothing"},
+        "spec": {"resourceRef": {"apiGroup": "v1", "kind": "Node"}, **nothing},
+    }
     options = {
         "apiVersion": "config.kwok.x-k8s.io/v1alpha1",
         "kind": "KwokConfiguration",
-        "options": {"manageAllNodes": True, "podPlayStageParallelism": 16, "nodeLeaseDurationSeconds": 0},
+        "options": {
+            "manageAllNodes": True,
+            "podPlayStageParallelism": 16,
+            "podsOnNodeSyncParallelism": 4,
+            "nodePlayStageParallelism": 1,
+            "nodeLeaseDurationSeconds": 0,
+        },
     }
-    return "\n---\n".join(json.dumps(document) for document in (options, *_stages())) + "\n"
+    return "\n---\n".join(json.dumps(document) for document in (options, nodes, *_stages())) + "\n"
