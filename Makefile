@@ -7,7 +7,7 @@ PIP    := -m pip install -q --disable-pip-version-check
 # Exact versions, of the build tools too: a fresh machine gets what passed here. `make constraints` renews them.
 EXACT  := $(PIP) -c constraints.txt --no-build-isolation
 
-.PHONY: help demo test lint test-only test-slow test-extras test-package test-versions reproduce-quick docs build constraints bench clean
+.PHONY: help demo test lint test-only test-slow test-extras test-package test-versions live-binaries test-live live-demo reproduce-quick docs build constraints bench clean
 .DEFAULT_GOAL := help
 
 help:            ## what can be made here
@@ -22,7 +22,7 @@ $(VENV)/.core: pyproject.toml constraints.txt
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.core
-	@$(BIN)/python $(EXACT) -e '.[dev]'
+	@$(BIN)/python $(EXACT) -e '.[dev,live]'
 	@touch $@
 
 $(VENV)/.docs: $(VENV)/.core
@@ -65,6 +65,12 @@ test-package: $(VENV)/.dev  ## build wheel and sdist, install the wheel in an en
 test-versions:         ## unit tests and golden runs with the oldest and the newest packages that pyproject.toml allows
 	@$(PYTHON) tests/package/try_versions.py
 
+live-binaries: $(VENV)/.dev  ## etcd, Kubernetes and KWOK for the bench, into a cache: found, fetched or built from source (minutes, once)
+	@$(BIN)/python -m gfs.live.bench.binaries
+
+test-live: live-binaries  ## the tests that need the bench: a real API server on loopback
+	@$(BIN)/python -m pytest tests/integration/live
+
 reproduce-quick: $(VENV)/.dev  ## the paper's tables and figures on small clusters, opened in a browser if there is one
 	@$(BIN)/gfs reproduce --quick --out build/reproduce-quick
 	@GFS_REPORT=build/reproduce-quick/report.html $(BIN)/python -m pytest -q tests/e2e/test_report_in_a_browser.py
@@ -79,7 +85,7 @@ build: $(VENV)/.dev    ## wheel and sdist, in dist/
 
 constraints:           ## renew constraints.txt: the newest versions that pyproject.toml allows. Then run make test
 	@rm -rf build/constraints && $(PYTHON) -m venv build/constraints
-	@build/constraints/bin/python $(PIP) -U setuptools -e '.[dev,docs,lightgbm,ray]'
+	@build/constraints/bin/python $(PIP) -U setuptools -e '.[dev,docs,lightgbm,live,ray]'
 	@sed -n '/^#/p' constraints.txt > build/constraints.txt
 	@build/constraints/bin/python -m pip freeze --all --exclude pip --exclude gfs --exclude-editable >> build/constraints.txt
 	@mv build/constraints.txt constraints.txt

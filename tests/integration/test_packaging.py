@@ -16,7 +16,7 @@ from gfs.forecasting.registry import MODELS
 ROOT = Path(__file__).resolve().parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 LINES = [line for line in (ROOT / "constraints.txt").read_text().splitlines() if not line.startswith("#")]
-EXTRAS = ("dev", "docs", "lightgbm", "ray")
+EXTRAS = ("dev", "docs", "lightgbm", "live", "ray")
 """Those that `make` installs exactly; the networks' packages depend on what can be had."""
 
 

@@ -17,6 +17,7 @@ from gfs.cli import (
     forecast_evaluate,
     forecast_predict,
     listings,
+    live,
     plan,
     reproduce,
     simulate,
@@ -54,6 +55,10 @@ forecast = _group(
     "Forecast the GPU demand of organizations, and measure how good forecasts are.",
     "Example: gfs forecast predict --jobs jobs.csv --nodes nodes.csv",
 )
+lives = _group(
+    "Run GFS on a Kubernetes cluster (needs gfs-scheduler[live]).",
+    "Example: gfs live check --kubeconfig ~/.kube/config",
+)
 sweeps = _group(
     "Many runs over a grid or a sample of parameters: gfs sweep FILE.toml --out DIR.", sweep.EPILOG, sweep.SweepGroup
 )
@@ -70,10 +75,15 @@ _add(app, "explain", explain.explain, explain.EPILOG)
 _add(app, "reproduce", reproduce.reproduce, reproduce.EPILOG)
 app.add_typer(sweeps, name="sweep")
 _add(app, "plan", plan.plan, plan.EPILOG)
+app.add_typer(lives, name="live")
 app.add_typer(trace, name="trace")
 app.add_typer(forecast, name="forecast")
 _add(app, "schedulers", listings.schedulers, listings.SCHEDULERS_EPILOG)
 _add(app, "parameters", listings.parameters, listings.PARAMETERS_EPILOG)
+_add(lives, "run", live.run, live.RUN_EPILOG)
+_add(lives, "check", live.check, live.CHECK_EPILOG)
+_add(lives, "status", live.status, live.STATUS_EPILOG)
+_add(lives, "explain", live.explain, live.EXPLAIN_EPILOG)
 _add(sweeps, "run", sweep.run, sweep.EPILOG)
 _add(sweeps, "show", sweep.show_results, sweep.EPILOG)
 _add(trace, "generate", trace_generate.generate, trace_generate.EPILOG)

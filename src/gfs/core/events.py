@@ -1,7 +1,7 @@
 """What a driver tells the scheduler, simulated or live: typed events, handed over instant by instant.
 
 Within one instant the order is fixed, whatever the order given: evicted runs that have left, runs that
-ended, tasks withdrawn, nodes that changed, runs adopted, a model handed back, the tick, arrivals; then one
+ended, tasks withdrawn, nodes that changed, runs adopted, checkpoints, a model handed back, the tick, arrivals; then one
 scheduling pass. An event about a run that is over, or about a task that is not there, says nothing new and is
 passed over: a live cluster may well tell things late or twice. A run is known by the object that a plan gave or
 that stands in the state (`PoolState.runs`, `leaving`): after a restart a driver takes it from there. That a run has
@@ -96,6 +96,15 @@ class Adopted(Struct, frozen=True, eq=False, gc=False):
     runs: Sequence[FoundRun]
 
 
+class CheckpointsSaved(Struct, frozen=True, eq=False, gc=False):
+    """Runs said when they last saved their progress: that is what an eviction now would lose nothing of.
+
+    The next checkpoint is expected an interval later. Tell all of an instant in one event.
+    """
+
+    saved: Sequence[tuple[Run, float]]
+
+
 class Trained(Struct, frozen=True, eq=False, gc=False):
     """A forecaster's fit is done (`ports.FitRequest`): the fitted model of a pool is handed back."""
 
@@ -128,6 +137,7 @@ Event: TypeAlias = (
     | Cancelled
     | NodesChanged
     | Adopted
+    | CheckpointsSaved
     | Trained
     | Tick
     | Submitted

@@ -14,6 +14,7 @@ from gfs.core.actions import NOTHING, LostRun, Plan
 from gfs.core.events import (
     Adopted,
     Cancelled,
+    CheckpointsSaved,
     Event,
     EvictionDone,
     Finished,
@@ -172,6 +173,8 @@ class Scheduler:
                 self._change_nodes(changes, now)
             case Adopted(runs):
                 self._adopt(runs, now)
+            case CheckpointsSaved(saved):
+                self._note_checkpoints(saved, now)
             case Trained():
                 self._learn(event)
             case Wake():
@@ -259,6 +262,17 @@ class Scheduler:
             self._lost += pool.state.adopt(some, now)
             pool.rebuild()
             pool.freed = pool.touched = True
+
+    def _note_checkpoints(self, saved: Iterable[tuple[Run, float]], now: float) -> None:
+        """Victims are chosen by what they would lose: orders of runs by that are rebuilt."""
+        later: set[str] = set()
+        for run, at in saved:
+            pool = self.pools.get(run.task.gpu_model)
+            if pool and pool.state.runs.get(run.task.index) is run and run.progress_from < at <= now:
+                run.progress_from = at
+                later.add(run.task.gpu_model)
+        for model in sorted(later):
+            self.pools[model].rebuild()
 
     def _decide(self, now: float, lost: Sequence[LostRun]) -> Plan:
         plan, pools = NOTHING, len(self.pools)

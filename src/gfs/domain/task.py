@@ -6,6 +6,7 @@ durations beside its tasks (`gfs.domain.workload`).
 
 from __future__ import annotations
 
+from collections.abc import Container
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import NamedTuple
@@ -30,7 +31,7 @@ class Priority(IntEnum):
 class NodeFilter(NamedTuple):
     """Which nodes of its pool a task may use: labels and taints, resolved where they are read."""
 
-    groups: frozenset[str]
+    groups: Container[str]
     """The groups of nodes (`NodeSpec.group`) that will do."""
     rule: str = ""
     """What was asked for, in words: 'zone=a'."""

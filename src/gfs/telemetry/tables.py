@@ -35,7 +35,7 @@ def write_table(table: pa.Table, path: Path) -> None:
 
         def write(temporary: Path) -> None:
             with pa.output_stream(str(temporary), compression=compression) as out:
-                pyarrow.csv.write_csv(_plain(table), out, _csv_options())
+                pyarrow.csv.write_csv(csv_table(table), out, _csv_options())
 
         write_atomically(path, write)
     else:
@@ -55,7 +55,7 @@ def _csv_options() -> pyarrow.csv.WriteOptions:
     return pyarrow.csv.WriteOptions(quoting_style="needed")
 
 
-def _plain(table: pa.Table) -> pa.Table:
+def csv_table(table: pa.Table) -> pa.Table:
     """Dictionary columns as plain strings, whole numbers without '.0': what people expect in a CSV."""
     columns = []
     for column in table.columns:

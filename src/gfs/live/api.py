@@ -1,0 +1,276 @@
+"""A client of the API server: plain JSON over aiohttp, many requests in flight, errors by type.
+
+Reads are tried again. A write is tried again only where doing it twice is the same as once (patches, deletions of one
+uid), or where it is certain that nothing was done. A binding that got no answer is the caller's to look into.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import aiohttp
+import msgspec
+
+from gfs.live.connection import read_connection, tls_of
+from gfs.live.problems import ApiError, Gone, NotFound, NotLeading, ServerTrouble, TooMany, Unreachable, problem_of
+
+Json = dict[str, Any]
+
+MERGE, STRATEGIC = "application/merge-patch+json", "application/strategic-merge-patch+json"
+PAGE = 500
+"""Objects of a list per request."""
+WATCH_SECONDS = 290
+"""After so long the server ends a watch by itself."""
+SILENCE = 100.0
+"""A watch without a line for so long is dead: the server sends a bookmark every minute."""
+CLOSING = 0.1
+"""Seconds in which TLS connections say goodbye."""
+TRIES = 4
+FIRST_WAIT, LONGEST_WAIT = 0.1, 5.0
+
+
+class Api:
+    """One connection to one API server."""
+
+    def __init__(
+        self, host: str, session: aiohttp.ClientSession, *, in_flight: int = 32, credentials: Any = None
+    ) -> None:
+        self._host = host.rstrip("/")
+        self._session = session
+        self._credentials = credentials
+        self._free = asyncio.Semaphore(in_flight)
+        self.may_write: Callable[[], bool] = lambda: True
+        """Asked right before every write: a replica that no longer leads sends nothing."""
+        self.sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+        self.requests = 0
+        self.problems = 0
+
+    @classmethod
+    async def connect(
+        cls, kubeconfig: Path | None = None, *, context: str | None = None, in_flight: int = 32, timeout: float = 5.0
+    ) -> Self:
+        """A client for the cluster that a kubeconfig names, or that we run in."""
+        configuration = await read_connection(kubeconfig, context)
+        session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=in_flight + 16, ssl=tls_of(configuration)),
+            timeout=aiohttp.ClientTimeout(total=timeout),
+        )
+        return cls(configuration.host, session, in_flight=in_flight, credentials=configuration)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, _: object, trace: TracebackType | None) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Close all connections."""
+        await self._session.close()
+        await asyncio.sleep(CLOSING)
+
+    # -- requests ----------------------------------------------------------------------------------
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        *,
+        query: Mapping[str, Any] | None = None,
+        kind: str = "application/json",
+        again: bool | None = None,
+    ) -> Json:
+        """One request and its answer; an `ApiError` if it was refused. `again`: may it be sent twice?"""
+        again = method in ("GET", "PATCH", "DELETE") if again is None else again
+        wait = FIRST_WAIT
+        for attempt in range(1, TRIES + 1):
+            try:
+                async with self._free:
+                    return await self._send(method, path, body, query, kind)
+            except ApiError as error:
+                safe = isinstance(error, TooMany) or (again and isinstance(error, ServerTrouble | Unreachable))
+                if not safe or attempt == TRIES:
+                    raise
+                await self.sleep(error.retry_after if isinstance(error, TooMany) else wait)
+                wait = min(4 * wait, LONGEST_WAIT)
+        raise AssertionError("unreachable")
+
+    async def _send(self, method: str, path: str, body: Any, query: Mapping[str, Any] | None, kind: str) -> Json:
+        headers = await self._headers()
+        data = None
+        if body is not None:
+            headers["Content-Type"], data = kind, msgspec.json.encode(body)
+        if method != "GET" and not self.may_write():
+            raise NotLeading(f"{method} {path}: not sent, for this replica does not lead now")
+        self.requests += 1
+        try:
+            async with self._session.request(
+                method, self._host + path, params=_texts(query), data=data, headers=headers
+            ) as answer:
+                content = await answer.read()
+                if answer.status >= 400:
+                    self.problems += 1
+                    raise problem_of(
+                        answer.status,
+                        f"{method} {path}: {_message(content, answer.reason)}",
+                        answer.headers.get("Retry-After"),
+                    )
+                return _decoded(content)
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            self.problems += 1
+            raise Unreachable(f"{method} {path}: no answer ({type(error).__name__}: {error})") from error
+
+    async def _headers(self) -> dict[str, str]:
+        headers = {"Accept": "application/json", "User-Agent": "gfs-scheduler"}
+        if self._credentials is not None:
+            token = await self._credentials.get_api_key_with_prefix("BearerToken", alias="authorization")
+            if token:
+                headers["Authorization"] = token
+        return headers
+
+    async def get(self, path: str, **query: Any) -> Json:
+        """Read one object."""
+        return await self.request("GET", path, query=query)
+
+    async def find(self, path: str) -> Json | None:
+        """Read one object; None: it is not there."""
+        try:
+            return await self.get(path)
+        except NotFound:
+            return None
+
+    async def create(self, path: str, body: Json) -> Json:
+        """Create an object. Not tried again unless nothing was done."""
+        return await self.request("POST", path, body)
+
+    async def replace(self, path: str, body: Json) -> Json:
+        """Replace an object; its resource version, if given, must still be that."""
+        return await self.request("PUT", path, body)
+
+    async def patch(self, path: str, body: Json, kind: str = MERGE) -> Json:
+        """Change parts of an object."""
+        return await self.request("PATCH", path, body, kind=kind)
+
+    async def delete(self, path: str, *, uid: str = "", grace: int | None = None) -> Json:
+        """Delete an object, only if it is the one with this uid; a pod with its own grace period by default."""
+        options: Json = {"apiVersion": "v1", "kind": "DeleteOptions"}
+        if uid:
+            options["preconditions"] = {"uid": uid}
+        if grace is not None:
+            options["gracePeriodSeconds"] = grace
+        return await self.request("DELETE", path, options)
+
+    # -- lists and watches -------------------------------------------------------------------------
+
+    async def list_all(self, path: str, **query: Any) -> tuple[list[Json], str]:
+        """All objects, page by page, and the resource version they are of."""
+        objects: list[Json] = []
+        following = ""
+        while True:
+            page = await self.request("GET", path, query={**query, "limit": PAGE, "continue": following})
+            objects += page.get("items") or ()
+            metadata = page.get("metadata") or {}
+            following = metadata.get("continue") or ""
+            if not following:
+                return objects, str(metadata.get("resourceVersion") or "")
+
+    async def watch(self, path: str, version: str, **query: Any) -> AsyncGenerator[tuple[str, Json], None]:
+        """(ADDED, MODIFIED, DELETED or BOOKMARK, object) from a resource version on, until the server ends it.
+
+        `Gone`: the version is too old. `Unreachable`: the connection broke or fell silent.
+        """
+        asked = {**query, "watch": "1", "allowWatchBookmarks": "true", "resourceVersion": version}
+        asked["timeoutSeconds"] = WATCH_SECONDS
+        silence = aiohttp.ClientTimeout(total=None, sock_connect=10.0, sock_read=SILENCE)
+        try:
+            async with self._session.get(
+                self._host + path, params=_texts(asked), headers=await self._headers(), timeout=silence
+            ) as answer:
+                if answer.status >= 400:
+                    raise problem_of(answer.status, f"watch {path}: {_message(await answer.read(), answer.reason)}")
+                rest = b""
+                async for chunk in answer.content.iter_any():
+                    *lines, rest = (rest + chunk).split(b"\n") if b"\n" in chunk else ((rest + chunk),)
+                    for line in lines:
+                        if line.strip():
+                            yield _watch_line(path, line)
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            raise Unreachable(f"watch {path}: broken off ({type(error).__name__}: {error})") from error
+
+    # -- what a scheduler does ---------------------------------------------------------------------
+
+    async def bind(self, namespace: str, pod: str, uid: str, node: str, annotations: Mapping[str, str]) -> None:
+        """Give a pod its node. The server copies the annotations to the pod."""
+        metadata = {"name": pod, "namespace": namespace, "uid": uid, "annotations": dict(annotations)}
+        target = {"apiVersion": "v1", "kind": "Node", "name": node}
+        body = {"apiVersion": "v1", "kind": "Binding", "metadata": metadata, "target": target}
+        await self.request("POST", f"{pod_path(namespace, pod)}/binding", body)
+
+    async def groups(self) -> dict[str, list[str]]:
+        """API group -> the versions that the server offers, the preferred one first."""
+        answer = await self.get("/apis")
+        found: dict[str, list[str]] = {}
+        for group in answer.get("groups") or ():
+            first = (group.get("preferredVersion") or {}).get("version")
+            versions = [each["version"] for each in group.get("versions") or ()]
+            found[group["name"]] = sorted(versions, key=lambda version: version != first)
+        return found
+
+    async def resources(self, group_version: str) -> set[str]:
+        """The names of the resources of a group version."""
+        answer = await self.find(f"/apis/{group_version}")
+        return {each["name"] for each in (answer or {}).get("resources") or ()}
+
+    async def allowed(
+        self, verb: str, resource: str, *, group: str = "", subresource: str = "", namespace: str = ""
+    ) -> bool:
+        """Whether we have a right (SelfSubjectAccessReview)."""
+        attributes = {"verb": verb, "resource": resource, "group": group}
+        attributes |= {"subresource": subresource, "namespace": namespace}
+        body = {"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview"}
+        review = await self.request(
+            "POST",
+            "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews",
+            {**body, "spec": {"resourceAttributes": attributes}},
+            again=True,
+        )
+        return bool((review.get("status") or {}).get("allowed"))
+
+
+def pod_path(namespace: str, name: str) -> str:
+    """Where a pod is."""
+    return f"/api/v1/namespaces/{namespace}/pods/{name}"
+
+
+def _texts(query: Mapping[str, Any] | None) -> dict[str, str]:
+    return {name: str(value) for name, value in (query or {}).items() if value not in (None, "")}
+
+
+def _decoded(content: bytes) -> Json:
+    try:
+        answer = msgspec.json.decode(content) if content.strip() else {}
+    except msgspec.DecodeError:
+        return {}
+    return answer if isinstance(answer, dict) else {}
+
+
+def _message(content: bytes, reason: str | None) -> str:
+    said = _decoded(content).get("message")
+    return str(said or content[:200].decode(errors="replace") or reason)
+
+
+def _watch_line(path: str, line: bytes) -> tuple[str, Json]:
+    try:
+        event = msgspec.json.decode(line)
+        kind, thing = event["type"], event["object"]
+    except (msgspec.DecodeError, KeyError, TypeError) as error:
+        raise Unreachable(f"watch {path}: a line that is no event ({error})") from error
+    if kind == "ERROR":
+        code = int(thing.get("code") or 500)
+        problem = problem_of(code, f"watch {path}: {thing.get('message')}")
+        raise problem if not isinstance(problem, Gone) else Gone(str(problem), 410)
+    return kind, thing

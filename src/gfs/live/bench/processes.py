@@ -1,0 +1,71 @@
+"""Programs that never outlive who started them."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from gfs.domain.errors import InputError
+
+_PR_SET_PDEATHSIG = 1
+
+
+class Processes:
+    """Programs of the bench: each with a log of its own, all killed together.
+
+    They keep nothing that is worth a slow end. On Linux the kernel kills them, too, when the thread that started them
+    dies for whatever reason, so start them in the main thread.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._running: dict[str, subprocess.Popen[bytes]] = {}
+
+    def start(self, name: str, words: Sequence[str | Path], environment: Mapping[str, str] | None = None) -> None:
+        """Start a program; what it prints goes to NAME.log."""
+        with (self.folder / f"{name}.log").open("ab") as log:
+            self._running[name] = subprocess.Popen(
+                [str(word) for word in words],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                env=os.environ | dict(environment or {}),
+                start_new_session=True,  # Ctrl-C is ours to handle
+                preexec_fn=_die_with_parent if sys.platform == "linux" else None,
+            )
+
+    def pid(self, name: str) -> int:
+        """The process number of a program."""
+        return self._running[name].pid
+
+    def check(self) -> None:
+        """Raise InputError if a program has ended by itself, with the last line of its log."""
+        for name, process in self._running.items():
+            if process.poll() is not None:
+                raise InputError(f"{name} ended with status {process.returncode}: {self.last_line(name)}")
+
+    def last_line(self, name: str) -> str:
+        """The last line that a program printed."""
+        lines = (self.folder / f"{name}.log").read_text(encoding="utf-8", errors="replace").strip().splitlines()
+        return lines[-1] if lines else "it printed nothing"
+
+    def stop(self, *names: str) -> None:
+        """Kill these programs, by default all, and wait until they are gone."""
+        ended = [self._running.pop(name) for name in reversed(names or tuple(self._running))]
+        for process in ended:
+            process.kill()
+        for process in ended:
+            process.wait()
+
+
+def _die_with_parent() -> None:
+    """In the child: be killed when the parent dies."""
+    parent = os.getppid()
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:  # it died in between
+        os._exit(1)

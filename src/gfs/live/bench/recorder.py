@@ -1,0 +1,140 @@
+"""A recorded watch: what the API server said of nodes, pods and pod groups, one JSON object a line."""
+
+from __future__ import annotations
+
+import heapq
+import http.client
+import json
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+
+from gfs.live.bench.client import ApiError, Client, Manifest
+
+KINDS = ("nodes", "podgroups", "podgroups.scheduling.x-k8s.io", "pods")
+"""In this order at the start: pods speak of the others."""
+HELD = 0.25
+"""Seconds a line is held back, so that lines of several watches can be put in the order of the server."""
+ANSWER = 300.0
+"""Seconds after which a watch is taken up again, in case its connection died silently."""
+
+
+class Recorder:
+    """Records while it is open: `with Recorder(client, file): ...`.
+
+    Each line has the type of the event, the object and `received`, seconds since 1970. Watches are independent
+    streams, but one etcd counts all changes: within a short time lines are ordered by resource version.
+    """
+
+    def __init__(self, client: Client, file: Path, kinds: Sequence[str] = KINDS) -> None:
+        self._client = client
+        self._path = file
+        self._kinds = tuple(kinds)
+        self._heap: list[tuple[int, int, float, str]] = []
+        self._lock = threading.Condition()
+        self._lines = 0
+        self._seen: dict[str, int] = {}
+        self._over = False
+        self._threads: list[threading.Thread] = []
+
+    def __enter__(self) -> Recorder:
+        self._file = self._path.open("w", encoding="utf-8")
+        for kind in self._kinds:
+            try:
+                items, version = self._client.list_with_version(kind)
+            except ApiError as error:
+                if error.code == 404:  # a kind this cluster has not
+                    continue
+                raise
+            known = {item["metadata"]["uid"]: item for item in items}
+            for item in items:
+                self._write("ADDED", item, time.time())
+            self._seen[kind] = int(version)
+            self._threads.append(threading.Thread(target=self._follow, args=(kind, version, known), daemon=True))
+        self._threads.append(threading.Thread(target=self._flush, daemon=True))
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.catch_up()
+        with self._lock:
+            self._over = True
+            self._lock.notify_all()
+        self._threads[-1].join()
+        self._file.close()
+
+    def catch_up(self, seconds: float = 10.0) -> None:
+        """Wait until all that has happened up to now is recorded."""
+        newest = {kind: self._newest(kind) for kind in self._seen}
+        with self._lock:
+            self._lock.wait_for(lambda: all(self._seen[kind] >= newest[kind] for kind in newest), seconds)
+        time.sleep(HELD)  # deletions leave no object that would tell their version
+
+    def _newest(self, kind: str) -> int:
+        """The version of the last change of this kind that still has an object."""
+        items, _ = self._client.list_with_version(kind)
+        return max((int(item["metadata"]["resourceVersion"]) for item in items), default=0)
+
+    def _follow(self, kind: str, version: str, known: dict[str, Manifest]) -> None:
+        while not self._over:
+            try:
+                for event in self._client.watch(kind, version, seconds=ANSWER):
+                    if self._over:
+                        return
+                    version = event["object"]["metadata"]["resourceVersion"]
+                    self._take(kind, event["type"], event["object"], int(version), known)
+            except ApiError as error:
+                if error.code != 410:
+                    raise
+                version = self._compare(kind, known)
+            except (
+                OSError,
+                ValueError,
+                http.client.HTTPException,
+            ):  # it cut the line, or is gone
+                time.sleep(0.1)
+
+    def _compare(self, kind: str, known: dict[str, Manifest]) -> str:
+        """After 410 Gone: what has changed since, as far as a list can tell."""
+        items, version = self._client.list_with_version(kind)
+        present = {item["metadata"]["uid"]: item for item in items}
+        for uid in [uid for uid in known if uid not in present]:
+            self._take(kind, "DELETED", known[uid], int(version), known)
+        for uid, item in present.items():
+            if uid not in known or known[uid]["metadata"]["resourceVersion"] != item["metadata"]["resourceVersion"]:
+                word = "MODIFIED" if uid in known else "ADDED"
+                self._take(kind, word, item, int(item["metadata"]["resourceVersion"]), known)
+        return version
+
+    def _take(self, kind: str, word: str, item: Manifest, version: int, known: dict[str, Manifest]) -> None:
+        received = time.time()
+        with self._lock:
+            self._seen[kind] = max(self._seen[kind], version)
+            if word != "BOOKMARK":
+                line = json.dumps({"type": word, "received": round(received, 3), "object": item})
+                heapq.heappush(self._heap, (version, self._lines, received, line))
+                self._lines += 1
+            self._lock.notify_all()
+        if word == "DELETED":
+            known.pop(item["metadata"]["uid"], None)
+        elif word != "BOOKMARK":
+            known[item["metadata"]["uid"]] = item
+
+    def _flush(self) -> None:
+        while True:
+            with self._lock:
+                over = self._lock.wait_for(lambda: self._over, HELD / 2)
+                until = float("inf") if over else time.time() - HELD
+                while self._heap and self._heap[0][2] <= until:
+                    self._file.write(heapq.heappop(self._heap)[3] + "\n")
+                self._file.flush()
+                if over:
+                    return
+
+    def _write(self, word: str, item: Manifest, received: float) -> None:
+        self._file.write(json.dumps({"type": word, "received": round(received, 3), "object": item}) + "\n")

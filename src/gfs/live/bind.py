@@ -1,0 +1,184 @@
+"""Carrying out starts: a run's pods are bound together, when nobody is in the way any more and its nodes have room.
+
+The API server checks no capacity at a binding, so the last check is ours: what pods hold on a node by the mirror, what
+is bound and not mirrored yet, and what is about to be bound, must fit.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from gfs.core.run import Run
+from gfs.live.api import Api, pod_path
+from gfs.live.cluster import Cluster
+from gfs.live.problems import ApiError, Conflict, NotFound, NotLeading
+from gfs.live.say import Spawn, Speaker
+from gfs.live.tasks import LiveRun, TaskBook
+from gfs.live.translate.asks import NOTHING, Asks
+from gfs.live.translate.pods import RUN, SUBMITTED, TASK, PodView
+from gfs.live.translate.quantities import rfc3339
+
+log = logging.getLogger("gfs.live")
+TRIES = 3
+LONGEST_WAIT = 60.0
+
+
+class Binder:
+    """Binds the pods of planned runs."""
+
+    def __init__(
+        self,
+        api: Api,
+        cluster: Cluster,
+        book: TaskBook,
+        speaker: Speaker,
+        spawn: Spawn,
+        wake: Callable[[], None],
+        monotonic: Callable[[], float],
+    ) -> None:
+        self._api, self._cluster, self._book, self._speaker = api, cluster, book, speaker
+        self._spawn, self._wake, self._monotonic = spawn, wake, monotonic
+        self.starting: dict[Run, LiveRun] = {}
+        """Runs whose pods are not all bound."""
+        self._reserved: dict[str, tuple[str, Asks]] = {}
+        """Pod uid -> node and asks of bindings that the mirror does not show yet."""
+        self.begun: list[LiveRun] = []
+        """Runs whose last pod has just been bound."""
+        self.failed: list[LiveRun] = []
+        """Runs that cannot be started as planned, after their pause."""
+        self.bound = self.refused = 0
+
+    def plan(self, live: LiveRun) -> None:
+        """A run is to be started."""
+        self.starting[live.run] = live
+
+    def forget(self, live: LiveRun) -> None:
+        """A run is not to be started any more."""
+        self.starting.pop(live.run, None)
+
+    def start_ready(self, in_the_way: Callable[[Run], bool]) -> None:
+        """Bind the pods of runs for which everything is ready."""
+        self._reserved = {
+            uid: place
+            for uid, place in self._reserved.items()
+            if not (pod := self._cluster.pods.get(uid)) or not pod.node
+        }
+        for live in list(self.starting.values()):
+            if live.failed or live.open or live.binding or in_the_way(live.run):
+                continue
+            unbound = [uid for uid in live.pods if uid not in live.bound]
+            if not unbound:
+                self._all_bound(live)
+            elif self._fits(live):
+                for uid in unbound:
+                    pod = self._cluster.pods.get(uid)
+                    if pod is not None:
+                        live.binding.add(uid)
+                        self._reserved[uid] = live.pods[uid], pod.asks
+                        self._spawn(self._bind(live, pod, live.pods[uid]))
+
+    def _fits(self, live: LiveRun) -> bool:
+        for node, (asks, count) in self._book.asked(live).items():
+            others = [mine for uid, (where, mine) in self._reserved.items() if where == node and uid not in live.pods]
+            if not self._cluster.room(node, sum(others, NOTHING) + asks, count + len(others)):
+                return False
+        return True
+
+    async def _bind(self, live: LiveRun, pod: PodView, node: str) -> None:
+        task = live.run.task
+        notes = {TASK: task.name, RUN: str(live.run.number), SUBMITTED: rfc3339(live.of.submitted)}
+        problem: ApiError | None = None
+        for attempt in range(TRIES):
+            try:
+                await self._api.bind(pod.namespace, pod.name, pod.uid, node, notes)
+                problem = None
+                break
+            except ApiError as error:
+                problem = error
+                if isinstance(error, NotFound | NotLeading):
+                    break
+                there = await self._look(pod)
+                if there == node:
+                    problem = None
+                    break
+                if there or not (error.uncertain or isinstance(error, Conflict)):
+                    break
+                await asyncio.sleep(0.2 * 4**attempt)
+        live.binding.discard(pod.uid)
+        if problem is None:
+            self.bound += 1
+            live.bound.add(pod.uid)
+            self._speaker.event(pod, "Normal", "Scheduled", f"bound to {node} (run {live.run.number} of {task.name})")
+            if len(live.bound) >= task.pods and not live.open:
+                self._all_bound(live)
+        else:
+            self._reserved.pop(pod.uid, None)
+            self.refused += 1
+            if not isinstance(problem, NotFound | NotLeading):  # a pod that is gone is told by the mirror
+                log.warning(f"{pod.path} was not bound to {node}: {problem}")
+                self._fail(live, pod, str(problem))
+        self._wake()
+
+    async def _look(self, pod: PodView) -> str:
+        """Where the pod is by now; empty: nowhere, or nobody knows."""
+        try:
+            found: dict[str, Any] = await self._api.find(pod_path(pod.namespace, pod.name)) or {}
+        except ApiError:
+            return ""
+        return str((found.get("spec") or {}).get("nodeName") or "")
+
+    def _all_bound(self, live: LiveRun) -> None:
+        if self.starting.pop(live.run, None) is not None and not live.began:
+            live.of.failures = 0
+            self.begun.append(live)
+
+    # -- starts that fail --------------------------------------------------------------------------
+
+    def _fail(self, live: LiveRun, pod: PodView, why: str) -> None:
+        """After a pause, longer each time, the run is taken back; meanwhile it keeps its GPUs and nobody tries."""
+        if live.failed:
+            return
+        live.failed = True
+        live.of.failures += 1
+        self._speaker.event(pod, "Warning", "FailedBinding", why)
+        self._spawn(self._give_back(live, min(2.0 ** (live.of.failures - 1), LONGEST_WAIT)))
+
+    async def _give_back(self, live: LiveRun, pause: float) -> None:
+        await asyncio.sleep(pause)
+        while live.binding:
+            await asyncio.sleep(0.1)
+        bound = [pod for uid in live.bound if (pod := self._cluster.pods.get(uid)) and not pod.over]
+        held = [pod for pod in bound if pod.owner is None]
+        if held:  # nobody would create them again: the rest is tried again in the same place
+            for pod in held:
+                self._speaker.warn(pod, "GangIncomplete", "held: the other pods of its gang are still to be bound")
+            live.failed = False
+        else:
+            for pod in bound:
+                self._speaker.warn(pod, "GangTakenBack", "deleted to be created again: its gang could not start whole")
+                await take_back(self._api, pod)
+            self.starting.pop(live.run, None)
+            self.failed.append(live)
+        self._wake()
+
+    def overdue(self, patience: float, in_the_way: Callable[[Run], bool]) -> None:
+        """Runs for which room or pods should be there by now and are not: they are taken back."""
+        now = self._monotonic()
+        for live in list(self.starting.values()):
+            if live.failed or live.binding or live.bound or in_the_way(live.run):
+                continue
+            if now - live.since > patience:
+                self.starting.pop(live.run, None)
+                self.failed.append(live)
+
+
+async def take_back(api: Api, pod: PodView) -> None:
+    """Delete a pod that its controller creates again."""
+    try:
+        await api.delete(pod_path(pod.namespace, pod.name), uid=pod.uid)
+    except ApiError as error:
+        if not isinstance(error, NotFound | Conflict):
+            log.warning(f"{pod.path} was not deleted: {error}")

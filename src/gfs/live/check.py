@@ -1,0 +1,101 @@
+"""`gfs live check`: whether a cluster is ready: rights, nodes, models, classes, and what would be taken over."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import NamedTuple
+
+from gfs.live.api import Api
+from gfs.live.cluster import Cluster
+from gfs.live.mirrors import group_paths
+from gfs.live.settings import LiveSettings
+from gfs.live.tasks import TaskBook
+from gfs.live.translate.pools import Refusal
+
+
+class Finding(NamedTuple):
+    """One thing that was looked at."""
+
+    what: str
+    fine: bool
+    says: str
+
+
+RIGHTS = (
+    *((verb, "", kind, "") for kind in ("nodes", "namespaces", "pods") for verb in ("list", "watch")),
+    *((verb, "policy", "poddisruptionbudgets", "") for verb in ("list", "watch")),
+    ("get", "", "pods", ""),
+    ("delete", "", "pods", ""),
+    ("create", "", "pods", "binding"),
+    ("patch", "", "pods", "status"),
+    ("create", "", "events", ""),
+    ("patch", "", "events", ""),
+)
+"""Verb, API group, resource and subresource that running needs; a shadow needs those that read."""
+READS = ("list", "watch")
+
+
+async def check_cluster(
+    api: Api, settings: LiveSettings, namespace: str, *, shadow: bool = False
+) -> tuple[list[Finding], list[tuple[str, str]]]:
+    """What was found, and pods of ours that would be refused, with the reason."""
+    version = str((await api.get("/version")).get("gitVersion") or "unknown version")
+    findings = [Finding("API server", True, version)]
+    groups = await group_paths(api)
+    findings.append(await _rights(api, settings, namespace, groups, shadow=shadow))
+    kinds = [path.split("/")[2] for path in groups]
+    findings.append(Finding("gangs", True, f"PodGroups of {', '.join(kinds)}" if kinds else "no kind of PodGroup here"))
+    cluster = Cluster(settings)
+    nodes, _ = await api.list_all("/api/v1/nodes")
+    for node in nodes:
+        cluster.node_changed(None, node)
+    findings.append(_nodes(cluster, len(nodes), settings))
+    findings.append(await _classes(api, settings))
+    for path in groups:
+        for group in (await api.list_all(path))[0]:
+            cluster.group_changed(None, group)
+    for each in (await api.list_all("/api/v1/pods"))[0]:
+        cluster.pod_changed(None, each)
+    ours = [pod for pod in cluster.pods.values() if pod.ours and not pod.over]
+    book = TaskBook(cluster, 1.0, 3600.0)
+    refused = []
+    for pod in sorted(ours, key=lambda each: each.path):
+        found = book.find(pod, pod.created)
+        if isinstance(found, Refusal):
+            refused.append((pod.path, found.text))
+    waiting = sum(not pod.node for pod in ours)
+    says = f"{len(ours)} pods of {settings.scheduler_name}: {waiting} wait, {len(refused)} would be refused"
+    findings.append(Finding("would take over", not refused, says))
+    return findings, refused
+
+
+async def _rights(api: Api, settings: LiveSettings, namespace: str, groups: list[str], *, shadow: bool) -> Finding:
+    wanted = [(*right, "") for right in RIGHTS if not shadow or right[0] in READS]
+    wanted += [(verb, path.split("/")[2], "podgroups", "", "") for path in groups for verb in READS]
+    if not shadow:
+        wanted += [(verb, "coordination.k8s.io", "leases", "", namespace) for verb in ("get", "create", "update")]
+    missing = []
+    for verb, group, resource, subresource, where in wanted:
+        if not await api.allowed(verb, resource, group=group, subresource=subresource, namespace=where):
+            missing.append(f"{verb} {resource}{f'/{subresource}' if subresource else ''}")
+    return Finding("rights", not missing, f"missing: {', '.join(missing)}" if missing else f"all {len(wanted)} there")
+
+
+def _nodes(cluster: Cluster, total: int, settings: LiveSettings) -> Finding:
+    models = Counter[str]()
+    for node in cluster.nodes.values():
+        models[node.model] += node.gpus
+    if not models:
+        return Finding("nodes", False, f"none of {total} has {settings.resource} and the label {settings.model_label}")
+    closed = sum(bool(node.closed) for node in cluster.nodes.values())
+    pools = ", ".join(f"{gpus} {model}" for model, gpus in sorted(models.items()))
+    return Finding("nodes", True, f"{len(cluster.nodes)} of {total} are ours: {pools} GPUs; {closed} closed now")
+
+
+async def _classes(api: Api, settings: LiveSettings) -> Finding:
+    there = {item["metadata"]["name"] for item in (await api.list_all("/apis/scheduling.k8s.io/v1/priorityclasses"))[0]}
+    missing = [name for name in (*settings.hp_classes, *settings.spot_classes) if name not in there]
+    by_number = settings.hp_from_priority is not None and settings.spot_to_priority is not None
+    if missing and not by_number:
+        return Finding("priority classes", False, f"missing: {', '.join(missing)}")
+    return Finding("priority classes", True, ", ".join((*settings.hp_classes, *settings.spot_classes)))

@@ -1,0 +1,152 @@
+"""The cluster as the mirrors show it: nodes, pods, groups and namespaces, and what pods hold on each node."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from gfs.live.api import Json
+from gfs.live.settings import LiveSettings
+from gfs.live.translate.asks import NOTHING, Asks
+from gfs.live.translate.gangs import GroupView, read_group
+from gfs.live.translate.nodes import NodeView, read_node
+from gfs.live.translate.pods import PodView, read_pod
+from gfs.live.translate.shape import table, text
+from gfs.live.watch import uid_of
+
+SLACK = 1e-6
+PodChange = tuple[PodView | None, PodView | None]
+"""A pod before and after; None: not there."""
+
+
+class Cluster:
+    """What was read last. The mirrors call `*_changed`; whoever decides takes `pod_changes` and `changed_nodes`."""
+
+    def __init__(self, settings: LiveSettings, wake: Callable[[], None] = lambda: None) -> None:
+        self.settings = settings
+        self._wake = wake
+        self.nodes: dict[str, NodeView] = {}
+        self.pods: dict[str, PodView] = {}
+        """By uid, those that are over too as long as they are there."""
+        self.groups: dict[tuple[str, str], GroupView] = {}
+        self.namespaces: dict[str, str] = {}
+        """Namespace -> its organization by label, or ''."""
+        self.budgets: dict[tuple[str, str], tuple[dict[str, str], int]] = {}
+        """PodDisruptionBudget -> the labels it selects by, and how many disruptions it allows now."""
+        self.on_node: dict[str, dict[str, PodView]] = {}
+        """Node -> the pods that hold something there."""
+        self.pod_changes: list[PodChange] = []
+        self.changed_nodes: set[str] = set()
+        self.rules_changed = False
+        """Whether something has changed by which a refused pod may be taken now."""
+
+    # -- what the mirrors tell ---------------------------------------------------------------------
+
+    def node_changed(self, before: Json | None, after: Json | None) -> None:
+        """A node came, went or changed."""
+        view = read_node(after, self.settings) if after is not None else None
+        name = text(table(after or before, "metadata"), "name")
+        known = self.nodes.get(name)
+        if view == known:
+            return  # kubelets report every few seconds, and nearly always the same
+        if view is None:
+            del self.nodes[name]
+        else:
+            self.nodes[name] = view
+        self.changed_nodes.add(name)
+        if view is None or known is None or view.model != known.model:
+            self.rules_changed = True
+        self._wake()
+
+    def pod_changed(self, before: Json | None, after: Json | None) -> None:
+        """A pod came, went or changed."""
+        view = read_pod(after, self.settings) if after is not None else None
+        uid = view.uid if view is not None else uid_of(before or {})
+        known = self.pods.get(uid)
+        if view == known:
+            return
+        for place in (known, view):
+            if place is not None and place.node:
+                self.on_node.setdefault(place.node, {}).pop(uid, None)
+                self.changed_nodes.add(place.node)
+        if view is None:
+            del self.pods[uid]
+            gone = read_pod(before, self.settings)  # as it was when it went: done or not
+            known = gone if gone.uid == uid else known
+        else:
+            self.pods[uid] = view
+            if view.node and not view.over:
+                self.on_node.setdefault(view.node, {})[uid] = view
+        self.pod_changes.append((known, view))
+        self._wake()
+
+    def group_changed(self, before: Json | None, after: Json | None) -> None:
+        """A PodGroup came, went or changed."""
+        view = read_group(after or before)
+        if after is None:
+            self.groups.pop((view.namespace, view.name), None)
+        else:
+            self.groups[view.namespace, view.name] = view
+        self.rules_changed = True
+        self._wake()
+
+    def namespace_changed(self, before: Json | None, after: Json | None) -> None:
+        """A namespace came, went or changed."""
+        metadata = table(after or before, "metadata")
+        name = text(metadata, "name")
+        if after is None:
+            self.namespaces.pop(name, None)
+        else:
+            self.namespaces[name] = text(table(metadata, "labels"), self.settings.organization_label)
+
+    def budget_changed(self, before: Json | None, after: Json | None) -> None:
+        """A PodDisruptionBudget came, went or changed."""
+        metadata = table(after or before, "metadata")
+        key = text(metadata, "namespace"), text(metadata, "name")
+        if after is None:
+            self.budgets.pop(key, None)
+            return
+        selector = table(table(after, "spec"), "selector")
+        allowed: Any = table(after, "status").get("disruptionsAllowed")
+        labels = {str(name): str(value) for name, value in table(selector, "matchLabels").items()}
+        self.budgets[key] = labels, allowed if isinstance(allowed, int) else 0
+
+    # -- what can be asked -------------------------------------------------------------------------
+
+    def organization(self, pod: PodView) -> str:
+        """Whose pod it is."""
+        return pod.organization or self.namespaces.get(pod.namespace) or pod.namespace
+
+    def models(self) -> set[str]:
+        """The GPU models of the cluster."""
+        return {node.model for node in self.nodes.values()}
+
+    def held(self, node: str, besides: Callable[[PodView], bool] = lambda pod: False) -> tuple[Asks, int]:
+        """What pods hold on a node, and how many there are, without some."""
+        total, count = NOTHING, 0
+        for pod in self.on_node.get(node, {}).values():
+            if not besides(pod):
+                total, count = total + pod.asks, count + 1
+        return total, count
+
+    def room(self, node: str, asked: Asks, pods: int) -> bool:
+        """Whether a node has room for so much more than pods hold there now: the last check before a binding."""
+        view = self.nodes.get(node)
+        if view is None or view.closed:
+            return False
+        held, count = self.held(node)
+        total = held + asked
+        return (
+            total.gpus <= view.gpus
+            and total.cpus <= view.cpus + SLACK
+            and total.memory <= view.memory + SLACK
+            and count + pods <= view.pods
+        )
+
+    def breaks_budget(self, pod: PodView) -> bool:
+        """Whether to stop the pod now would break a PodDisruptionBudget."""
+        labels = dict(pod.labels)
+        return any(
+            namespace == pod.namespace and allowed < 1 and wanted and wanted.items() <= labels.items()
+            for (namespace, _), (wanted, allowed) in self.budgets.items()
+        )

@@ -1,0 +1,58 @@
+"""Where the API server is and how it knows us: a kubeconfig file, or the service account inside a cluster."""
+
+from __future__ import annotations
+
+import os
+import ssl
+from pathlib import Path
+from typing import Any
+
+from kubernetes_asyncio import config as kube_config
+from kubernetes_asyncio.client import Configuration
+
+from gfs.domain.errors import InputError
+
+IN_CLUSTER = "KUBERNETES_SERVICE_HOST"
+USUAL = Path("~/.kube/config")
+
+
+async def read_connection(kubeconfig: Path | None = None, context: str | None = None) -> Any:
+    """The configuration of a client; `InputError` says what is wrong with it.
+
+    Without a file: $KUBECONFIG, the usual file, or the service account of the pod that we run in.
+    """
+    configuration = Configuration()
+    named = kubeconfig or (Path(os.environ["KUBECONFIG"]) if os.environ.get("KUBECONFIG") else None)
+    if named is None and not USUAL.expanduser().exists():
+        if IN_CLUSTER not in os.environ:
+            raise InputError("no cluster is named: give --kubeconfig FILE, set KUBECONFIG, or run inside a cluster")
+        try:
+            kube_config.load_incluster_config(client_configuration=configuration)
+        except (kube_config.ConfigException, OSError) as error:
+            raise InputError(f"the service account of this pod cannot be used: {error}") from error
+        return configuration
+    path = (named or USUAL).expanduser()
+    if not path.is_file():
+        raise InputError(f"{path}: no such kubeconfig file")
+    try:
+        await kube_config.load_kube_config(config_file=str(path), context=context, client_configuration=configuration)
+    except Exception as error:  # a file of anything fails in many ways
+        raise InputError(f"{path}: cannot be used as a kubeconfig: {' '.join(str(error).split())}") from error
+    return configuration
+
+
+def tls_of(configuration: Any) -> ssl.SSLContext | bool:
+    """How the server's certificate is checked and ours is shown; False: plain HTTP."""
+    if not configuration.host.startswith("https"):
+        return False
+    try:
+        tls = ssl.create_default_context(cafile=configuration.ssl_ca_cert)
+        if configuration.cert_file:
+            tls.load_cert_chain(configuration.cert_file, keyfile=configuration.key_file)
+    except OSError as error:  # also ssl.SSLError
+        raise InputError(f"the certificates of the kubeconfig cannot be used: {error}") from error
+    tls.verify_flags &= ~ssl.VERIFY_X509_STRICT  # many clusters sign their own
+    if not configuration.verify_ssl:
+        tls.check_hostname = False
+        tls.verify_mode = ssl.CERT_NONE
+    return tls

@@ -1,0 +1,338 @@
+"""The driver of a live cluster: what the mirrors show goes to the core in events, its plans go to the API server.
+
+One loop on one thread decides; requests run beside it and report back. Nothing is decided on a half-read list.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Coroutine, Iterable
+from math import floor, inf
+from typing import Any
+
+from gfs.core.actions import EVICT, LOST, NOTHING, START, SUBMIT, Plan, Record
+from gfs.core.events import Event, NodesChanged, StartFailed, Tick, Trained, Wake
+from gfs.core.reasons import EvictReason
+from gfs.core.run import Run
+from gfs.core.scheduler import Scheduler
+from gfs.live.api import Api
+from gfs.live.bind import Binder, take_back
+from gfs.live.census import Census
+from gfs.live.clock import Clock, WallClock
+from gfs.live.cluster import Cluster
+from gfs.live.evict import Evictor
+from gfs.live.intake import Intake
+from gfs.live.restart import adopt, attach_adopted, reconcile, remember
+from gfs.live.say import Speaker
+from gfs.live.settings import LiveSettings
+from gfs.live.shadow import Shadow
+from gfs.live.tasks import LiveRun, TaskBook
+
+log = logging.getLogger("gfs.live")
+EXPLAIN = 1.0
+"""Seconds between two looks at why pods wait."""
+
+
+class Controller:
+    """Decides for one cluster."""
+
+    def __init__(
+        self,
+        api: Api,
+        settings: LiveSettings,
+        *,
+        tick: float,
+        guarantee_hours: float,
+        checkpoint_interval: float,
+        clock: Clock | None = None,
+        record: Callable[[Record], None] = lambda entry: None,
+        monotonic: Callable[[], float] = time.monotonic,
+        shadow: Shadow | None = None,
+    ) -> None:
+        self.api, self.settings = api, settings
+        self.clock: Clock = clock or WallClock()
+        self.changed = asyncio.Event()
+        self._jobs: set[asyncio.Task[None]] = set()
+        self._record, self._monotonic, self._tick = record, monotonic, tick
+        self.cluster = Cluster(settings, self.changed.set)
+        self.book = TaskBook(self.cluster, guarantee_hours, checkpoint_interval)
+        self.census = Census(self.cluster, self.book)
+        self.speaker = Speaker(api, settings, self.spawn, monotonic, time.time)
+        self.shadow = shadow
+        self.speaker.silent = shadow is not None
+        self.binder = Binder(api, self.cluster, self.book, self.speaker, self.spawn, self.changed.set, monotonic)
+        self.evictor = Evictor(api, self.cluster, self.speaker, self.spawn, self.changed.set, monotonic, time.time)
+        self.intake = Intake(self.cluster, self.book, self.census, self.speaker, record, self.clock, monotonic)
+        self.intake.shadow = shadow
+        self._trained: list[Trained] = []
+        self._next_tick = self._wake_at = inf
+        self._explained = -inf
+        self.now = -inf
+        self.decisions = 0
+        self.decision_seconds = 0.0
+        self.restored = False
+        self._first = True
+        self.scheduler: Scheduler
+
+    # -- running -----------------------------------------------------------------------------------
+
+    def spawn(self, job: Coroutine[Any, Any, None]) -> None:
+        """Let a request run beside the loop."""
+        task = asyncio.get_running_loop().create_task(job)
+        self._jobs.add(task)
+        task.add_done_callback(self._done)
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._jobs.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error(f"a request failed in a way that it should not: {error!r}")
+
+    def trained(self, event: Trained) -> None:
+        """A fit is done. May be called from any thread."""
+        self._trained.append(event)
+        self._loop.call_soon_threadsafe(self.changed.set)
+
+    def begin(self, scheduler: Scheduler, *, restored: bool = False) -> None:
+        """The mirrors have been read whole: from now on it can decide. `restored`: by a saved state."""
+        self.scheduler, self.restored = scheduler, restored
+        self._loop = asyncio.get_running_loop()
+        if restored:
+            remember(scheduler, self.book, self.census)
+        now = self.clock.now()
+        self._next_tick = floor(now / self._tick) * self._tick
+        self.changed.set()
+
+    async def run(self, after_step: Callable[[float], None] = lambda now: None) -> None:
+        """Decide whenever something has changed or is due, until cancelled."""
+        while True:
+            due = min(self._next_tick, self._wake_at)
+            wait = min(self.clock.until(due), 1.0)
+            try:
+                async with asyncio.timeout(wait):
+                    await self.changed.wait()
+                await asyncio.sleep(self.settings.burst)
+            except TimeoutError:
+                pass
+            self.step()
+            after_step(self.now)
+
+    async def settle(self) -> None:
+        """Wait until all requests under way are done."""
+        while self._jobs:
+            await asyncio.wait(self._jobs)
+
+    # -- one instant -------------------------------------------------------------------------------
+
+    def step(self) -> Plan:
+        """Take in all that has changed, decide, and carry it out."""
+        self.changed.clear()
+        self.now = now = max(self.clock.now(), self.now)
+        events = self._events(now)
+        plan: Plan = NOTHING
+        if events:
+            began = time.perf_counter()
+            plan = self.scheduler.handle(now, events)
+            self.decision_seconds += time.perf_counter() - began
+            self.decisions += 1
+            self._attach()
+            self._carry_out(plan, now)
+        if self.shadow is None:
+            self.binder.start_ready(self._waits_for_victims)
+            self._note_begun()
+        if self._monotonic() - self._explained >= EXPLAIN:
+            self._explained = self._monotonic()
+            self.explain_all()
+        return plan
+
+    def _events(self, now: float) -> list[Event]:
+        events: list[Event] = list(self._trained)
+        self._trained.clear()
+        self._note_begun()
+        events += self.intake.take(now)
+        if self.shadow is None:
+            self.binder.overdue(self.settings.start_timeout, self._waits_for_victims)
+        events += [failed for live in self.binder.failed if (failed := self._failed(live))]
+        self.binder.failed.clear()
+        events += self._hanging()
+        if self._first and self.restored:
+            events += reconcile(self.scheduler, self.book, self.cluster, self.intake.found, self.intake.expect)
+        self._first = False
+        adopted, incomplete = adopt(self.book, self.intake.found, self.clock)
+        events += adopted
+        for pod in incomplete:
+            if self.shadow is not None:
+                continue
+            if pod.owner is not None:
+                self.spawn(take_back(self.api, pod))
+            else:
+                self.speaker.warn(pod, "GangIncomplete", "bound without the rest of its gang; it is left alone")
+        if changes := self.census.changes():
+            events.append(NodesChanged(changes))
+        if now >= self._next_tick:
+            events.append(Tick())
+            self._next_tick = (floor(now / self._tick) + 1) * self._tick
+        if now >= self._wake_at:
+            self._wake_at = inf
+            events.append(Wake())
+        for run in [run for run in self.evictor.leaving if run not in self.book.of_run]:
+            self.evictor.gone(run)
+        return events
+
+    def _attach(self) -> None:
+        """Runs that were adopted have their pods now."""
+        found, self.intake.found = self.intake.found, {}
+        for task in attach_adopted(self.scheduler, self.book, found):
+            assert task.task is not None
+            assert task.run is not None
+            if not task.logged:
+                self._record((self.now, SUBMIT, task.task, None, None))
+                self._record((self.now, START, task.task, task.run.run, None))
+            task.logged = True
+
+    def _failed(self, live: LiveRun) -> Event | None:
+        """A start did not come about: its pods wait again."""
+        if self.book.of_run.get(live.run) is not live or live.leaving:
+            return None
+        self.book.release(live, keep_waiting=True)
+        task = live.of
+        if len(task.free) < task.needs:
+            self.intake.expect(task)
+        return StartFailed(live.run)
+
+    def _hanging(self) -> list[Event]:
+        """Victims that do not go away: whoever was to take their place looks for another."""
+        events: list[Event] = []
+        for victim in self.evictor.hanging(self.settings.hang_timeout):
+            pool = self.scheduler.pools.get(victim.run.task.gpu_model)
+            taker = pool.state.leaving.get(victim.run) if pool else None
+            live = self.book.of_run.get(taker) if taker is not None else None
+            if live is not None:
+                self.binder.forget(live)
+                if failed := self._failed(live):
+                    events.append(failed)
+        return events
+
+    def _waits_for_victims(self, run: Run) -> bool:
+        pool = self.scheduler.pools.get(run.task.gpu_model)
+        return pool is not None and run in pool.state.pending
+
+    # -- carrying out ------------------------------------------------------------------------------
+
+    def _carry_out(self, plan: Plan, now: float) -> None:
+        for lost in plan.lost:
+            self._lost(lost.run, now, lost)
+        takers = {run.task.index: run for run in plan.starts}
+        started = [self._plan_start(run) for run in plan.starts]
+        for run, reason, _ in plan.evictions:
+            live = self.book.of_run.get(run)
+            if live is None or not isinstance(reason, EvictReason):
+                continue
+            taker = takers.get(reason.by.index)
+            self._evict(live, reason, self.book.of_run.get(taker) if taker else None, now)
+        for live in started:
+            if self.shadow is not None:
+                self.shadow.plan(live, now)
+            elif self._waits_for_victims(live.run):
+                for uid, node in live.pods.items():
+                    if (pod := self.cluster.pods.get(uid)) is not None:
+                        self.evictor.nominate(pod, node)
+        self._wake_at = min(self._wake_at, plan.wake)
+
+    def _plan_start(self, run: Run) -> LiveRun:
+        task = self.book.by_name[run.task.name]
+        if run.number <= task.offset:  # the core had forgotten it while it had no pods
+            run.number = task.offset + 1
+        old = self.book.of_run.get(run)
+        live = old or self.book.begin(run, self._monotonic())
+        self.binder.plan(live)
+        return live
+
+    def _evict(self, live: LiveRun, reason: EvictReason, taker: LiveRun | None, now: float) -> None:
+        pods = [pod for uid in taker.pods if (pod := self.cluster.pods.get(uid))] if taker else []
+        self.binder.forget(live)
+        live.leaving = True
+        task = live.of
+        if task.run is live:
+            task.run = None
+        task.offset = max(task.offset, live.run.number if live.began else live.run.number - 1)
+        self._record((now, EVICT, live.run.task, live.run, reason))
+        if self.shadow is not None:
+            self.shadow.evict(live.run, reason)
+            return
+        for uid in self.evictor.evict(live, reason, pods):  # never bound: they wait on
+            live.pods.pop(uid, None)
+            self.book.run_of_pod.pop(uid, None)
+            task.free[uid] = self.cluster.pods[uid]
+        if not live.pods:
+            self.intake.left(live)
+        if task.run is not None and task.run.open:
+            self.book.fill(task.run)
+
+    def _lost(self, run: Run, now: float, why: Any) -> None:
+        """A run went with its node: what is left of it is taken back, if its controller creates it again."""
+        live = self.book.of_run.get(run)
+        if live is None:
+            return
+        self.binder.forget(live)
+        if live.began:
+            self._record((now, LOST, run.task, run, why))
+            live.of.offset = max(live.of.offset, run.number)
+        rest = [pod for uid in live.bound if (pod := self.cluster.pods.get(uid)) and not pod.over]
+        self.book.release(live, keep_waiting=True)
+        for pod in rest:
+            if pod.owner is not None and self.shadow is None:
+                self.spawn(take_back(self.api, pod))
+        if len(live.of.free) < live.of.needs:
+            self.intake.expect(live.of)
+
+    def _note_begun(self) -> None:
+        """Runs whose last pod was bound have begun."""
+        begun, self.binder.begun = self.binder.begun, []
+        for live in begun:
+            if live.leaving or live.began:
+                continue
+            live.began = True
+            waited = live.run.waited
+            self._record((self.now, START, live.run.task, live.run, waited.reason if waited else None))
+            self._give_extras(live)
+
+    def _give_extras(self, live: LiveRun) -> None:
+        """Pods of a gang beyond its minimum are tasks of their own once it runs."""
+        gang = live.of
+        if gang.gang is None or gang.extra:
+            return
+        spare, gang.free = list(gang.free.values()), {}
+        for pod in spare:
+            self.book.by_pod.pop(pod.uid, None)
+            self.cluster.pod_changes.append((pod, pod))
+        for task in self.book.by_key.values():
+            if task.extra and task.gang == gang.gang:
+                self.intake.look_again(task)
+        self.changed.set()
+
+    # -- saying why --------------------------------------------------------------------------------
+
+    def explain_all(self) -> None:
+        """Tell every pod that waits why it does."""
+        for task, reason in self.scheduler.waiting():
+            live = self.book.by_name.get(task.name)
+            if live is not None and live.free:
+                self._tell(live.free, reason.text())
+        for uid, why in self.book.refused.items():
+            self._tell([uid], f"refused: {why}")
+        for forming in self.book.by_key.values():
+            if forming.free and not forming.told and forming.run is None:
+                why = f"{len(forming.free)} of the {forming.needs} pods that its gang needs are there"
+                self._tell(forming.free, "its gang has not started yet" if forming.extra else why)
+        for run, starting in self.binder.starting.items():
+            if self._waits_for_victims(run):
+                for uid, node in starting.pods.items():
+                    self._tell([uid], f"is placed on {node} and waits for preempted pods to leave it")
+
+    def _tell(self, uids: Iterable[str], why: str) -> None:
+        for uid in uids:
+            pod = self.cluster.pods.get(uid)
+            if pod is not None and not pod.node:
+                self.speaker.waits(pod, why)

@@ -1,0 +1,129 @@
+"""What a running controller can be asked: figures for /metrics, /status and the life of a pod."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+
+from gfs.domain.task import Priority
+from gfs.domain.units import MICRO
+from gfs.live.service import Service
+
+
+class Figures:
+    """Reads the figures of a service when it is asked: nothing is counted twice, labels are bounded by the pools."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self._registry = CollectorRegistry()
+        self._registry.register(self)
+
+    def text(self) -> bytes:
+        """All figures as Prometheus reads them."""
+        return bytes(generate_latest(self._registry))
+
+    def collect(self) -> Iterator[Metric]:
+        """One family at a time."""
+        service = self._service
+        leads = service.leader.leads() if service.leader is not None else service.ready.is_set()
+        yield GaugeMetricFamily("gfs_leader", "1 if this replica decides.", value=float(leads))
+        if service.api is not None:
+            yield CounterMetricFamily("gfs_api_requests", "Requests sent to the API server.", service.api.requests)
+            yield CounterMetricFamily("gfs_api_problems", "Requests refused or without answer.", service.api.problems)
+        controller = service.controller
+        if controller is None:
+            return
+        binder, evictor = controller.binder, controller.evictor
+        yield CounterMetricFamily("gfs_decisions", "Instants that were decided.", controller.decisions)
+        yield CounterMetricFamily("gfs_decision_seconds", "Seconds spent deciding.", controller.decision_seconds)
+        yield CounterMetricFamily("gfs_pods_bound", "Pods bound.", binder.bound)
+        yield CounterMetricFamily("gfs_bindings_refused", "Bindings that did not come about.", binder.refused)
+        yield CounterMetricFamily("gfs_pods_evicted", "Spot pods evicted.", evictor.evicted)
+        yield CounterMetricFamily("gfs_messages_sent", "Conditions and events written.", controller.speaker.sent)
+        hanging = sum(live.reported for live, _ in evictor.leaving.values())
+        yield GaugeMetricFamily("gfs_hanging_victims", "Evicted tasks that do not go away.", value=hanging)
+        yield GaugeMetricFamily("gfs_refused_pods", "Pods that are refused.", value=len(controller.book.refused))
+        yield GaugeMetricFamily(
+            "gfs_last_decision_timestamp_seconds", "When something was last decided.", value=max(controller.now, 0.0)
+        )
+        yield from self._pools()
+
+    def _pools(self) -> Iterator[Metric]:
+        gpus = GaugeMetricFamily("gfs_gpus", "GPUs by who holds them.", labels=["pool", "state"])
+        tasks = GaugeMetricFamily("gfs_tasks", "Tasks that run or wait.", labels=["pool", "class", "state"])
+        quota = GaugeMetricFamily("gfs_spot_quota_gpus", "Spot quota.", labels=["pool", "guarantee_hours"])
+        for pool in self.status()["pools"]:
+            name = pool["pool"]
+            for state in ("total", "idle", "hp", "spot"):
+                gpus.add_metric([name, state], pool["gpus"][state])
+            for label, counts in pool["tasks"].items():
+                for state, count in counts.items():
+                    tasks.add_metric([name, label, state], count)
+            for row in pool["quota"]:
+                quota.add_metric([name, f"{row['guarantee_hours']:g}"], row["quota"])
+        yield from (gpus, tasks, quota)
+
+    def status(self) -> dict[str, Any]:
+        """The state of every pool."""
+        service, controller = self._service, self._service.controller
+        pools: list[dict[str, Any]] = []
+        for model, scheduler in sorted(controller.scheduler.pools.items()) if controller is not None else ():
+            state, pool = scheduler.state, scheduler.state.pool
+            total = sum(node.spec.gpus for node in state.nodes)
+            held = Counter[Priority]()
+            for run in state.runs.values():
+                held[run.task.priority] += run.task.micro // MICRO
+            counts = {each.label: {"running": 0, "waiting": 0} for each in Priority}
+            for run in state.runs.values():
+                counts[run.task.priority.label]["running"] += 1
+            for waiting in state.waiting.values():
+                counts[waiting.task.priority.label]["waiting"] += 1
+            rows = [
+                {"guarantee_hours": row.guarantee_hours, "quota": row.quota, "why": scheduler.policy.quota.why(row[0])}
+                for row in scheduler.policy.quota.rows()
+            ]
+            pools.append({
+                "pool": model,
+                "nodes": len(state.nodes),
+                "closed": sum(node.closed for node in state.nodes),
+                "gpus": {
+                    "total": total, "idle": pool.idle, "hp": held[Priority.HP], "spot": held[Priority.SPOT],
+                },
+                "tasks": counts,
+                "quota": rows,
+            })  # fmt: skip
+        leads = service.leader.leads() if service.leader is not None else service.ready.is_set()
+        return {
+            "identity": service.identity,
+            "leads": leads,
+            "leader": service.leader.holder if service.leader is not None else service.identity,
+            "shadow": service.shadow.summary() if service.shadow is not None else None,
+            "refused": len(controller.book.refused) if controller is not None else 0,
+            "pools": pools,
+        }
+
+    def explain(self, namespace: str, pod: str) -> dict[str, Any] | None:
+        """What is known of a pod and its task; None: there is no such pod."""
+        controller = self._service.controller
+        if controller is None:
+            return None
+        found = [each for each in controller.cluster.pods.values() if (each.namespace, each.name) == (namespace, pod)]
+        if not found:
+            return None
+        view = found[0]
+        task = controller.book.by_pod.get(view.uid)
+        told: dict[str, Any] = {"pod": view.path, "phase": view.phase, "node": view.node}
+        told["why"] = controller.book.refused.get(view.uid) or controller.speaker.why(view.uid)
+        if not view.ours:
+            told["why"] = "another scheduler's pod: what it holds counts as used, and it is never touched"
+        if task is not None:
+            told |= {"task": task.name, "submitted": task.submitted, "gang": "/".join(task.gang or ())}
+            live = controller.book.run_of_pod.get(view.uid)
+            if live is not None:
+                told |= {"run": live.run.number, "began": live.began, "evicted": live.leaving}
+        told["refused"] = view.uid in controller.book.refused
+        return told

@@ -1,0 +1,244 @@
+"""What happened to pods, in events of the core: submitted, withdrawn, finished, lost, left, saved."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from gfs.core.actions import CANCEL, FINISH, LOST, SUBMIT, LostRun, Record
+from gfs.core.events import Cancelled, CheckpointsSaved, Event, EvictionDone, Finished, Lost, StartFailed, Submitted
+from gfs.core.run import Run
+from gfs.live.census import Census
+from gfs.live.clock import Clock
+from gfs.live.cluster import Cluster
+from gfs.live.say import Speaker
+from gfs.live.shadow import Shadow
+from gfs.live.tasks import LiveRun, LiveTask, TaskBook
+from gfs.live.translate.pods import PodView
+from gfs.live.translate.pools import Refusal
+
+GONE = "its pods are gone"
+FORGET = 3600.0
+"""Seconds after which a task without pods is over, though it has a controller."""
+
+
+class Intake:
+    """Turns changes of pods into events, and keeps the book of tasks."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        book: TaskBook,
+        census: Census,
+        speaker: Speaker,
+        record: Callable[[Record], None],
+        clock: Clock,
+        monotonic: Callable[[], float],
+    ) -> None:
+        self._cluster, self._book, self._census = cluster, book, census
+        self._speaker, self._record, self._clock, self._monotonic = speaker, record, clock, monotonic
+        self._events: list[Event] = []
+        self._ready: dict[LiveTask, None] = {}
+        self._saved: list[tuple[Run, float]] = []
+        self.found: dict[str, list[PodView]] = {}
+        """Task name -> its pods that somebody else bound, or we before a restart: to be adopted."""
+        self.missing: dict[LiveTask, float] = {}
+        """Tasks that the core knows and that have no pod -> since when."""
+        self._now = 0.0
+        self.shadow: Shadow | None = None
+
+    def take(self, now: float) -> list[Event]:
+        """The events of all that changed since the last time."""
+        self._now = now
+        changes, self._cluster.pod_changes = self._cluster.pod_changes, []
+        for before, after in changes:
+            if after is None or after.over:
+                pod = after or before
+                if pod is not None:
+                    self._gone(pod)
+            elif after.ours:
+                self._seen(after)
+        if self._cluster.rules_changed:
+            self._cluster.rules_changed = False
+            for uid in list(self._book.refused):
+                pod = self._cluster.pods.get(uid)
+                if pod is not None and not pod.over:
+                    self._seen(pod)
+        self.expect_no_longer(self._cluster.settings.return_timeout)
+        self._submit()
+        if self._saved:
+            self._events.append(CheckpointsSaved(self._saved))
+            self._saved = []
+        events, self._events = self._events, []
+        return events
+
+    # -- pods that are there -----------------------------------------------------------------------
+
+    def _seen(self, pod: PodView) -> None:
+        task = self._book.by_pod.get(pod.uid)
+        if task is None:
+            self._new(pod)
+        elif pod.uid in task.free:
+            task.free[pod.uid] = pod
+            if pod.deleting:
+                self._gone(pod)
+            elif pod.node:
+                del task.free[pod.uid]
+                if self.shadow is not None:
+                    self.shadow.bound(pod, None, self._now, self._speaker.why(pod.uid))
+                self.found.setdefault(task.name, []).append(pod)
+        elif (live := self._book.run_of_pod.get(pod.uid)) is not None:
+            if self.shadow is not None and pod.node and not live.began:
+                self._taken_over(live, pod, self.shadow)
+            elif pod.node and pod.uid not in live.bound:
+                live.bound.add(pod.uid)
+                live.pods[pod.uid] = pod.node
+            if pod.last_checkpoint is not None and not live.leaving:
+                self._saved.append((live.run, self._clock.of_wall(pod.last_checkpoint)))
+
+    def _taken_over(self, live: LiveRun, pod: PodView, shadow: Shadow) -> None:
+        """The other scheduler bound a pod of a run that was only planned: the truth counts."""
+        planned = live.pods.pop(pod.uid)
+        shadow.bound(pod, planned, self._now, "")
+        self._book.run_of_pod.pop(pod.uid, None)
+        if self._book.of_run.get(live.run) is live:
+            self._events += [StartFailed(live.run), Cancelled(live.run.task)]
+            self._book.release(live, keep_waiting=True)
+            live.of.told = False
+        self.found.setdefault(live.of.name, []).append(pod)
+
+    def _new(self, pod: PodView) -> None:
+        if pod.gated or pod.deleting:
+            return  # one that goes holds what it holds until it is gone
+        found = self._book.find(pod, self._clock.of_wall(pod.created))
+        if isinstance(found, Refusal):
+            self._book.refused[pod.uid] = found.text
+            return
+        self._book.refused.pop(pod.uid, None)
+        self._census.ask(pod.rule.keys)
+        for warning in pod.warnings:
+            self._speaker.warn(pod, "InvalidAnnotation", warning)
+        self._book.by_pod[pod.uid] = found
+        if pod.node:
+            self.found.setdefault(found.name, []).append(pod)
+            return
+        found.free[pod.uid] = pod
+        found.returns = found.returns or pod.owner is not None
+        self.missing.pop(found, None)
+        if found.run is not None and found.run.open:
+            self._book.fill(found.run)
+        else:
+            self._ready[found] = None
+
+    def look_again(self, task: LiveTask) -> None:
+        """Whether a task can be submitted now."""
+        self._ready[task] = None
+
+    def _submit(self) -> None:
+        ready, self._ready = self._ready, {}
+        for task in sorted(ready, key=lambda each: (each.submitted, each.name)):
+            if task.told or task.run is not None or len(task.free) < task.needs:
+                continue
+            if task.extra and not self._gang_runs(task):
+                continue
+            core = self._book.core_task(task)
+            if not task.logged:
+                self._record((self._now, SUBMIT, core, None, None))
+            task.told = task.logged = True
+            self._events.append(Submitted(core))
+
+    def _gang_runs(self, extra: LiveTask) -> bool:
+        gang = self._book.by_key.get(("gang", *extra.gang)) if extra.gang else None
+        return gang is not None and gang.run is not None and gang.run.began
+
+    # -- pods that are gone ------------------------------------------------------------------------
+
+    def _gone(self, pod: PodView) -> None:
+        """A pod is deleted or over."""
+        self._book.refused.pop(pod.uid, None)
+        self._speaker.forget(pod.uid)
+        if self.shadow is not None:
+            self.shadow.forget(pod.uid)
+        task = self._book.by_pod.pop(pod.uid, None)
+        live = self._book.run_of_pod.pop(pod.uid, None)
+        if task is None:
+            return
+        if live is None:
+            task.free.pop(pod.uid, None)
+            self._short_of_pods(task)
+            return
+        place = live.pods.pop(pod.uid)
+        live.over[pod.uid] = succeeded = pod.phase == "Succeeded"
+        if live.leaving:
+            if not live.pods:
+                self.left(live)
+        elif not live.began:
+            if task.returns:
+                live.open.append(place)
+                self._book.fill(live)
+            else:
+                self._cannot_start(live)
+        elif not live.pods:
+            self._ended(live)
+        elif not succeeded:
+            live.open.append(place)
+            self._book.fill(live)
+
+    def left(self, live: LiveRun) -> None:
+        """The last pod of an evicted run has gone."""
+        self._events.append(EvictionDone(live.run))
+        self._book.release(live, keep_waiting=True)
+        self._short_of_pods(live.of)
+
+    def _ended(self, live: LiveRun) -> None:
+        """The last pod of a run has gone by itself."""
+        task = live.of
+        if all(live.over.values()):
+            self._record((self._now, FINISH, live.run.task, live.run, None))
+            self._events.append(Finished(live.run))
+            self._book.release(live, keep_waiting=False)
+            self._book.drop(task)
+            return
+        self._record((self._now, LOST, live.run.task, live.run, LostRun(live.run, GONE)))
+        self._events.append(Lost(live.run, GONE))
+        self._book.release(live, keep_waiting=True)
+        task.offset = live.run.number
+        self._short_of_pods(task)
+
+    def _cannot_start(self, live: LiveRun) -> None:
+        """A pod went before its run began, and nobody creates it again."""
+        self._events.append(StartFailed(live.run))
+        self._book.release(live, keep_waiting=True)
+        self._short_of_pods(live.of)
+
+    def _short_of_pods(self, task: LiveTask) -> None:
+        """A task that waits has lost a pod: without any it is withdrawn, unless its controller may bring one."""
+        if task.run is not None or len(task.free) >= task.needs:
+            return
+        if task.returns and not task.free and task.offset:
+            self.expect(task)
+            return
+        if task.told:
+            assert task.task is not None
+            self._events.append(Cancelled(task.task))
+            task.told = False
+        if not task.free:
+            if task.task is not None and task.logged:
+                self._record((self._now, CANCEL, task.task, None, None))
+            self._book.drop(task)
+
+    def expect(self, task: LiveTask) -> None:
+        """A task has no pod and is to get one again."""
+        self.missing.setdefault(task, self._monotonic())
+
+    def expect_no_longer(self, patience: float) -> None:
+        """Tasks whose pods did not come back in time: the core forgets them, and after an hour so do we."""
+        now = self._monotonic()
+        for task, since in list(self.missing.items()):
+            if task.told and task.run is None and now - since > patience and task.task is not None:
+                self._events.append(Cancelled(task.task))
+                task.told = False
+            if not task.told and now - since > FORGET:
+                del self.missing[task]
+                if task.task is not None:
+                    self._record((self._now, CANCEL, task.task, None, None))
+                self._book.drop(task)

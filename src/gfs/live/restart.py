@@ -1,0 +1,117 @@
+"""After a restart: what a saved state says and what the API server says, put together. The API server is right."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+
+from gfs.core.events import Adopted, Cancelled, Event, EvictionDone, FoundRun, Lost, StartFailed
+from gfs.core.run import Run
+from gfs.core.scheduler import Scheduler
+from gfs.live.census import Census
+from gfs.live.clock import Clock
+from gfs.live.cluster import Cluster
+from gfs.live.tasks import LiveTask, TaskBook
+from gfs.live.translate.pods import PodView
+
+
+def remember(scheduler: Scheduler, book: TaskBook, census: Census) -> None:
+    """Let the book and the census know what a saved state knows."""
+    for pool in scheduler.pools.values():
+        state = pool.state
+        for node in state.nodes:
+            census.restored(node.spec, node.cordoned)
+        runs = (*state.runs.values(), *state.leaving, *state.vacating)
+        for task in (*(run.task for run in runs), *(waiting.task for waiting in state.waiting.values())):
+            book.known[task.name] = task
+            book.next_index = max(book.next_index, task.index + 1)
+
+
+def reconcile(
+    scheduler: Scheduler,
+    book: TaskBook,
+    cluster: Cluster,
+    found: dict[str, list[PodView]],
+    expect: Callable[[LiveTask], object],
+) -> list[Event]:
+    """What has become of the runs and tasks of a saved state; pods of runs that go on are taken out of `found`.
+
+    Tasks that were evicted and have no pod are told to `expect`: their controllers will create them again.
+    """
+    events: list[Event] = []
+    for pool in scheduler.pools.values():
+        state = pool.state
+        for run in list(state.leaving):
+            pods = [pod for pod in cluster.pods.values() if _is_of(pod, run) and not pod.over]
+            if not pods:
+                events.append(EvictionDone(run))
+            else:
+                book.keep(run.task)
+                book.attach(run, pods, leaving=True)
+        for run in list(state.runs.values()):
+            events += _of_run(run, book, found, pending=run in state.pending)
+        for waiting in list(state.waiting.values()):
+            task = book.by_name.get(waiting.task.name)
+            if task is None and waiting.number > 1:
+                expect(book.keep(waiting.task))
+                task = book.by_name[waiting.task.name]
+            elif task is None or (len(task.free) < task.needs and task.name not in found):
+                events.append(Cancelled(waiting.task))
+                continue
+            task.told = task.logged = True
+            task.offset = waiting.number - 1
+    return events
+
+
+def _of_run(run: Run, book: TaskBook, found: dict[str, list[PodView]], *, pending: bool) -> list[Event]:
+    name = run.task.name
+    pods, task = found.get(name, []), book.by_name.get(name)
+    where = Counter(node.name for node, _, held in run.places for _ in range(held // run.task.cards))
+    if task is not None:
+        task.logged = True
+    if pods and Counter(pod.node for pod in pods) == where and not pending:
+        del found[name]
+        book.attach(run, pods)
+        return []
+    if pods or (task is not None and len(task.free) >= task.needs):
+        if task is not None:
+            task.told = not pods
+        return [Lost(run), Cancelled(run.task)] if pods else [StartFailed(run)]
+    return [Lost(run), Cancelled(run.task)]
+
+
+def adopt(book: TaskBook, found: dict[str, list[PodView]], clock: Clock) -> tuple[list[Event], list[PodView]]:
+    """Runs that nobody here started; and pods of gangs that were bound only in part."""
+    runs: list[FoundRun] = []
+    incomplete: list[PodView] = []
+    for name, pods in sorted(found.items(), key=lambda each: (min(p.created for p in each[1]), each[0])):
+        task = book.by_name[name]
+        if len(pods) < task.needs:
+            incomplete += pods
+            for pod in pods:
+                book.by_pod.pop(pod.uid, None)
+            continue
+        core = book.core_task(task, pods)
+        noted = [pod.bound_as for pod in pods if pod.bound_as is not None]
+        start = min(clock.of_wall(pod.started or pod.created) for pod in pods)
+        number = max((note.run for note in noted), default=1)
+        runs.append(FoundRun(core, sorted(Counter(pod.node for pod in pods).items()), start, number))
+        task.logged = task.logged or bool(noted)
+    return ([Adopted(runs)] if runs else []), incomplete
+
+
+def _is_of(pod: PodView, run: Run) -> bool:
+    return pod.bound_as is not None and (pod.bound_as.task, pod.bound_as.run) == (run.task.name, run.number)
+
+
+def attach_adopted(scheduler: Scheduler, book: TaskBook, found: dict[str, list[PodView]]) -> Iterable[LiveTask]:
+    """After the core has taken the runs over: their pods are theirs. Gives the tasks that run."""
+    for name, pods in found.items():
+        task = book.by_name.get(name)
+        if task is None or task.task is None or len(pods) < task.needs:
+            continue
+        pool = scheduler.pools.get(task.task.gpu_model)
+        run = pool.state.runs.get(task.task.index) if pool else None
+        if run is not None:
+            book.attach(run, pods)
+            yield task

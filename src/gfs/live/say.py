@@ -1,0 +1,152 @@
+"""What is said to people on their pods: why one waits (a condition), and what was done (events), without a flood.
+
+A sentence in which only numbers have changed is told again once a minute at most, an event that says the same every ten
+minutes, with a count.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import re
+from collections.abc import Callable, Coroutine
+from typing import Any, NamedTuple
+
+from gfs.live.api import MERGE, STRATEGIC, Api, pod_path
+from gfs.live.problems import ApiError, Conflict, NotFound
+from gfs.live.settings import LiveSettings
+from gfs.live.translate.pods import PodView
+from gfs.live.translate.quantities import rfc3339
+
+log = logging.getLogger("gfs.live")
+LONGEST = 1000
+"""Characters of a message; the API server takes 1,024 in an event."""
+
+Spawn = Callable[[Coroutine[Any, Any, None]], None]
+
+
+class _Said(NamedTuple):
+    shape: str
+    message: str
+    at: float
+
+
+class Speaker:
+    """Writes conditions and events."""
+
+    def __init__(
+        self, api: Api, settings: LiveSettings, spawn: Spawn, monotonic: Callable[[], float], wall: Callable[[], float]
+    ) -> None:
+        self._api, self._settings, self._spawn = api, settings, spawn
+        self._monotonic, self._wall = monotonic, wall
+        self._said: dict[str, _Said] = {}
+        """Pod uid -> why it waits, as last told."""
+        self._events: dict[tuple[str, str, str], tuple[float, int]] = {}
+        """Pod uid, reason and shape of a message -> when an event was last sent, and how often it was said."""
+        self.silent = False
+        """A shadow says nothing."""
+        self.sent = 0
+
+    def waits(self, pod: PodView, message: str) -> None:
+        """A pod is not placed, for this reason."""
+        message = message[:LONGEST]
+        shape, now = _shape(message), self._monotonic()
+        known = self._said.get(pod.uid)
+        if known is not None and (
+            known.message == message or (known.shape == shape and now - known.at < self._settings.message_interval)
+        ):
+            return
+        self._said[pod.uid] = _Said(shape, message, now)
+        if self.silent:
+            return
+        self._spawn(self._condition(pod, message, first=known is None))
+        if known is None or known.shape != shape:
+            self.event(pod, "Warning", "FailedScheduling", message)
+
+    def why(self, uid: str) -> str:
+        """What was last said of a pod."""
+        known = self._said.get(uid)
+        return known.message if known else ""
+
+    def warn(self, pod: PodView, reason: str, message: str) -> None:
+        """Something about a pod is not as it should be."""
+        self.event(pod, "Warning", reason, message)
+
+    def event(self, pod: PodView, kind: str, reason: str, message: str) -> None:
+        """Something was done with a pod."""
+        if self.silent:
+            return
+        message, now = message[:LONGEST], self._monotonic()
+        key = pod.uid, reason, _shape(message)
+        at, count = self._events.get(key, (-1e18, 0))
+        if now - at < self._settings.event_interval:
+            self._events[key] = at, count + 1
+            return
+        self._events[key] = now, count + 1
+        self._spawn(self._send(pod, kind, reason, message, count + 1))
+
+    def forget(self, uid: str) -> None:
+        """A pod is gone."""
+        self._said.pop(uid, None)
+        for key in [key for key in self._events if key[0] == uid]:
+            del self._events[key]
+
+    async def _condition(self, pod: PodView, message: str, *, first: bool) -> None:
+        condition: dict[str, Any] = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
+        condition["message"] = message
+        if first:
+            condition["lastTransitionTime"] = rfc3339(self._wall())
+        await self._try(self.patch_status(pod, {"conditions": [condition]}))
+
+    async def patch_status(self, pod: PodView, status: dict[str, Any]) -> None:
+        """Change a pod's status, if it is still the same pod."""
+        body = {"metadata": {"uid": pod.uid}, "status": status}
+        await self._api.patch(f"{pod_path(pod.namespace, pod.name)}/status", body, STRATEGIC)
+
+    async def _send(self, pod: PodView, kind: str, reason: str, message: str, count: int) -> None:
+        digest = hashlib.sha256(f"{pod.uid} {reason} {_shape(message)}".encode()).hexdigest()[:16]
+        name, when = f"{pod.name[:200]}.{digest}", rfc3339(self._wall())
+        body = {
+            "apiVersion": "v1",
+            "kind": "Event",
+            "metadata": {"name": name, "namespace": pod.namespace},
+            "involvedObject": {
+                "apiVersion": "v1", "kind": "Pod", "namespace": pod.namespace, "name": pod.name, "uid": pod.uid,
+            },
+            "type": kind,
+            "reason": reason,
+            "message": message,
+            "count": count,
+            "firstTimestamp": when,
+            "lastTimestamp": when,
+            "source": {"component": self._settings.scheduler_name},
+            "reportingComponent": self._settings.scheduler_name,
+        }  # fmt: skip
+        path = f"/api/v1/namespaces/{pod.namespace}/events"
+        if count == 1:
+            try:
+                await self._api.create(path, body)
+                self.sent += 1
+                return
+            except Conflict:  # said by ourselves before a restart
+                pass
+            except ApiError as error:
+                log.debug(f"an event of {pod.path} was not written: {error}")
+                return
+        change = {"count": count, "lastTimestamp": when, "message": message}
+        await self._try(self._api.patch(f"{path}/{name}", change, MERGE))
+
+    async def _try(self, request: Coroutine[Any, Any, Any]) -> None:
+        """What is said matters less than what is done: nothing fails because it cannot be said."""
+        try:
+            await request
+            self.sent += 1
+        except NotFound:
+            pass
+        except ApiError as error:
+            log.debug(f"not said: {error}")
+
+
+def _shape(message: str) -> str:
+    """A message without its numbers."""
+    return re.sub(r"\d[\d.,]*", "#", message)

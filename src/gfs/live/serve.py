@@ -1,0 +1,84 @@
+"""Read-only HTTP: /healthz, /readyz, /metrics, /status and /explain/NAMESPACE/POD; a bearer token if one is set."""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Awaitable, Callable
+
+from aiohttp import web
+
+from gfs.domain.errors import InputError
+from gfs.live.figures import Figures
+from gfs.live.service import Service
+
+OPEN = ("/healthz", "/readyz")
+"""What a kubelet asks without a token."""
+
+
+class HttpServer:
+    """Serves what a service says of itself."""
+
+    def __init__(self, service: Service, address: str, token: str = "") -> None:
+        self._service, self._figures, self._token = service, Figures(service), token
+        self._host, self._port = parse_address(address)
+        self._runner: web.AppRunner | None = None
+        self.port = self._port
+
+    async def start(self) -> None:
+        """Listen."""
+        app = web.Application(middlewares=[self._guard])
+        routes = {"/healthz": self._health, "/readyz": self._ready, "/metrics": self._metrics, "/status": self._status}
+        for path, handler in routes.items():
+            app.router.add_get(path, handler)
+        app.router.add_get("/explain/{namespace}/{pod}", self._explain)
+        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
+        await self._runner.setup()
+        try:
+            await web.TCPSite(self._runner, self._host, self._port).start()
+        except OSError as error:
+            raise InputError(f"--http {self._host}:{self._port}: {error.strerror or error}") from error
+        self.port = self._runner.addresses[0][1]
+
+    async def stop(self) -> None:
+        """Listen no longer."""
+        if self._runner is not None:
+            await self._runner.cleanup()
+
+    @web.middleware
+    async def _guard(
+        self, request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
+    ) -> web.StreamResponse:
+        given = request.headers.get("Authorization", "")
+        if self._token and request.path not in OPEN and not hmac.compare_digest(given, f"Bearer {self._token}"):
+            raise web.HTTPUnauthorized(text="a bearer token is needed\n")
+        return await handler(request)
+
+    async def _health(self, _: web.Request) -> web.Response:
+        return web.Response(text="ok\n")
+
+    async def _ready(self, _: web.Request) -> web.Response:
+        """A replica is ready when it decides, or stands by while another does."""
+        leader = self._service.leader
+        standing_by = leader is not None and bool(leader.holder) and leader.holder != self._service.identity
+        ready = self._service.ready.is_set() or standing_by
+        return web.Response(text="ok\n" if ready else "not yet\n", status=200 if ready else 503)
+
+    async def _metrics(self, _: web.Request) -> web.Response:
+        return web.Response(body=self._figures.text(), content_type="text/plain", charset="utf-8")
+
+    async def _status(self, _: web.Request) -> web.Response:
+        return web.json_response(self._figures.status())
+
+    async def _explain(self, request: web.Request) -> web.Response:
+        told = self._figures.explain(request.match_info["namespace"], request.match_info["pod"])
+        if told is None:
+            raise web.HTTPNotFound(text="no such pod is known\n")
+        return web.json_response(told)
+
+
+def parse_address(address: str) -> tuple[str, int]:
+    """Host and port of '127.0.0.1:8080', ':8080' (loopback) or '[::1]:8080'."""
+    host, _, port = address.rpartition(":")
+    if not port.isascii() or not port.isdigit() or int(port) > 65535:
+        raise InputError(f"--http {address}: give host and port, such as 127.0.0.1:8080")
+    return host.strip("[]") or "127.0.0.1", int(port)

@@ -1,0 +1,219 @@
+"""`gfs live run`: the controller with everything around it: leader, mirrors, snapshot, event log, training, HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import socket
+import time
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import msgspec
+
+from gfs.assembly.parameters import Parameters
+from gfs.assembly.schedulers import build_scheduler, find_scheduler, has_leases
+from gfs.assembly.snapshot import load_state, save_state
+from gfs.core.ledger import LIVE_LOOK_BACK
+from gfs.core.ports import train_at_once
+from gfs.core.scheduler import Scheduler
+from gfs.domain.errors import InputError
+from gfs.forecasting.online import Stopwatch
+from gfs.live.api import Api
+from gfs.live.clock import WallClock
+from gfs.live.controller import Controller
+from gfs.live.lead import Leader
+from gfs.live.mirrors import Mirrors, group_paths
+from gfs.live.record import Recorder
+from gfs.live.settings import LiveSettings
+from gfs.live.shadow import Shadow
+from gfs.live.train import Trainer
+
+log = logging.getLogger("gfs.live")
+STATE = "state.gfs"
+FLUSH = 2.0
+"""Seconds between two writings of the event log."""
+
+
+@dataclass(frozen=True, slots=True)
+class LiveOptions:
+    """What the command line says."""
+
+    settings: LiveSettings = field(default_factory=LiveSettings)
+    parameters: Parameters = field(default_factory=Parameters)
+    kubeconfig: Path | None = None
+    context: str | None = None
+    shadow: bool = False
+    state: Path | None = None
+    record: Path | None = None
+    speed: float = 1.0
+    elect: bool = True
+
+
+def check_scheduler(name: str) -> None:
+    """Schedulers with leases suspend and move runs, which no pod survives."""
+    if has_leases(find_scheduler(name)):
+        raise InputError(f"scheduler {name!r} gives out leases: pods cannot be suspended; choose another, such as gfs")
+
+
+class Service:
+    """One replica."""
+
+    def __init__(self, options: LiveOptions) -> None:
+        check_scheduler(options.settings.scheduler)
+        self.options = options
+        self.identity = f"{os.environ.get('POD_NAME') or socket.gethostname()}-{os.getpid()}"
+        self.namespace = os.environ.get("POD_NAMESPACE") or options.settings.lease_namespace
+        self.recorder = Recorder(options.record, options.parameters.rules)
+        self.watch = Stopwatch(time.process_time)
+        self.controller: Controller | None = None
+        self.leader: Leader | None = None
+        self.api: Api | None = None
+        self.shadow: Shadow | None = None
+        self.ready = asyncio.Event()
+        """Set while it decides."""
+
+    async def run(self) -> None:
+        """Take part until cancelled: lead and decide, or stand by."""
+        settings = self.options.settings
+        third = settings.lease_seconds / 3
+        connect = self.options.kubeconfig
+        api = await Api.connect(
+            connect, context=self.options.context, in_flight=settings.in_flight, timeout=min(5.0, third)
+        )
+        lease_api = await Api.connect(connect, context=self.options.context, in_flight=2, timeout=min(5.0, third))
+        async with api, lease_api:
+            self.api = api
+            if not self.options.elect or self.options.shadow:
+                await self._decide(api)
+                return
+            self.leader = Leader(lease_api, settings, self.identity, self.namespace, time.monotonic, time.time)
+            api.may_write = self.leader.leads
+            try:
+                while True:
+                    log.info(f"{self.identity} stands by for the lease {settings.lease_name}")
+                    await self.leader.campaign()
+                    log.info(f"{self.identity} leads")
+                    await self._lead(api, self.leader)
+            finally:
+                await self.leader.resign()
+
+    async def _lead(self, api: Api, leader: Leader) -> None:
+        """Decide as long as the lease is ours."""
+        deciding, keeping = asyncio.create_task(self._decide(api)), asyncio.create_task(leader.keep())
+        try:
+            done, _ = await asyncio.wait((deciding, keeping), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in (deciding, keeping):
+                task.cancel()
+            await asyncio.gather(deciding, keeping, return_exceptions=True)
+        for task in done:
+            task.result()
+
+    async def _decide(self, api: Api) -> None:
+        options, parameters = self.options, self.options.parameters
+        settings = options.settings
+        if options.shadow:
+            settings = msgspec.structs.replace(settings, scheduler_name=settings.shadow_of)
+            api.may_write = lambda: False
+            self.shadow = Shadow()
+        clock = WallClock(options.speed)
+        controller = Controller(
+            api,
+            settings,
+            tick=parameters.tick,
+            guarantee_hours=parameters.guarantee_hours,
+            checkpoint_interval=parameters.checkpoint_interval,
+            clock=clock,
+            record=self.recorder.record,
+            shadow=self.shadow,
+        )
+        mirrors, trainer = Mirrors(api, controller.cluster, await group_paths(api)), Trainer(controller.trained)
+        try:
+            await mirrors.start()
+            scheduler = new_scheduler(options.settings, parameters, trainer, self.watch)
+            controller.begin(scheduler, restored=self._load(scheduler))
+            self.controller = controller
+            self.ready.set()
+            housekeeping = _Housekeeping(self, controller)
+            await controller.run(housekeeping.after_step)
+        finally:
+            self.ready.clear()
+            trainer.close()
+            await mirrors.stop()
+            if self.controller is controller:
+                self.save()
+                self.flush()
+                if self.shadow is not None:
+                    log.info(self.shadow.text())
+
+    def _load(self, scheduler: Scheduler) -> bool:
+        """Take over the saved state, if there is one that can be used."""
+        path = self.options.state / STATE if self.options.state else None
+        if path is None or not path.exists():
+            log.info("no saved state: the spot quota is cautious until there is something to learn from")
+            return False
+        try:
+            saved = load_state(scheduler, path, name=self.options.settings.scheduler)
+        except InputError as error:
+            log.warning(f"{error} It begins without: the spot quota is cautious until there is something to learn from")
+            return False
+        log.info(f"took over the state saved {max(0.0, time.time() - saved):.0f} s ago")
+        return True
+
+    def save(self) -> None:
+        """Write the state, if we may."""
+        controller = self.controller
+        if self.options.state is None or controller is None or (self.leader is not None and not self.leader.leads()):
+            return
+        with suppress(OSError):
+            self.options.state.mkdir(parents=True, exist_ok=True)
+        try:
+            path = self.options.state / STATE
+            save_state(controller.scheduler, path, now=controller.now, name=self.options.settings.scheduler)
+        except InputError as error:
+            log.warning(f"the state was not saved: {error}")
+
+    def flush(self) -> None:
+        """Write the event log and the trace."""
+        controller = self.controller
+        if controller is not None:
+            nodes = [node.spec for pool in controller.scheduler.pools.values() for node in pool.state.nodes]
+            self.recorder.flush(nodes)
+
+
+class _Housekeeping:
+    """What is to be done now and then after a decision."""
+
+    def __init__(self, service: Service, controller: Controller) -> None:
+        self._service, self._controller = service, controller
+        self._saved = self._flushed = time.monotonic()
+
+    def after_step(self, now: float) -> None:
+        """Save and write what is due."""
+        at = time.monotonic()
+        if at - self._flushed >= FLUSH:
+            self._flushed = at
+            self._service.flush()
+        if at - self._saved >= self._service.options.settings.snapshot_interval:
+            self._saved = at
+            self._service.save()
+
+
+def new_scheduler(
+    settings: LiveSettings, parameters: Parameters, trainer: Trainer | None = None, stopwatch: Stopwatch | None = None
+) -> Scheduler:
+    """The core as a live cluster has it: resources count, 30 days are looked back, training runs elsewhere."""
+    offered = {*settings.guarantees, parameters.guarantee_hours}
+    return build_scheduler(
+        settings.scheduler,
+        (),
+        parameters,
+        period=LIVE_LOOK_BACK,
+        guarantees=offered,
+        look_back=LIVE_LOOK_BACK,
+        stopwatch=stopwatch,
+        train=trainer.train if trainer is not None else train_at_once,
+    )

@@ -1,0 +1,89 @@
+"""What can be set for a live cluster: the [live] table of the TOML file that also holds the parameters."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
+
+from gfs.assembly.parameters import Parameters, present_settings
+from gfs.domain.errors import InputError
+from gfs.files import read_toml
+
+Text = Annotated[str, Meta(min_length=1)]
+Seconds = Annotated[float, Meta(ge=0, le=1e6)]
+Whole = Annotated[int, Meta(ge=1, le=10_000)]
+
+
+class LiveSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How words of the cluster become words of GFS, and how patient the controller is."""
+
+    scheduler: str = "gfs"
+    """Which of GFS's schedulers decides (`gfs schedulers`); none with leases."""
+    scheduler_name: Text = "gfs-scheduler"
+    """Pods with this `schedulerName` are ours to place."""
+    shadow_of: Text = "default-scheduler"
+    """The scheduler whose pods a shadow looks at."""
+    resource: Text = "nvidia.com/gpu"
+    """The resource name of GPUs."""
+    model_label: Text = "nvidia.com/gpu.product"
+    """The node label that names the GPU model."""
+    hp_classes: tuple[Text, ...] = ("gfs-hp",)
+    spot_classes: tuple[Text, ...] = ("gfs-spot",)
+    hp_from_priority: int | None = None
+    """Pods of other classes with at least this priority are HP."""
+    spot_to_priority: int | None = None
+    """Pods of other classes with at most this priority are spot."""
+    organization_label: Text = "gfs.dev/organization"
+    guarantees: tuple[Annotated[float, Meta(gt=0, le=168)], ...] = (1.0, 2.0, 4.0)
+    """Guarantees on offer, in hours."""
+    burst: Seconds = 0.05
+    """Seconds to wait for more after something has changed: what comes together is handled together."""
+    in_flight: Whole = 32
+    """Requests in flight at most."""
+    return_timeout: Seconds = 60.0
+    """Seconds that GPUs are held for a pod that its controller has yet to create again."""
+    hang_timeout: Seconds = 120.0
+    """Seconds after the end of its grace period from which on a victim hangs and another way is looked for."""
+    start_timeout: Seconds = 60.0
+    """Seconds that a planned start may wait for room that should be there before it counts as failed."""
+    message_interval: Seconds = 60.0
+    """Seconds between two updates of a waiting pod's message in which only numbers have changed."""
+    event_interval: Seconds = 600.0
+    """Seconds between two events that say the same of the same pod."""
+    snapshot_interval: Seconds = 60.0
+    """Seconds between two snapshots."""
+    lease_name: Text = "gfs-scheduler"
+    lease_namespace: Text = "kube-system"
+    lease_seconds: Annotated[float, Meta(ge=1, le=3600)] = 15.0
+    """After so long without a renewal another replica may lead."""
+
+
+def read_config(path: Path | None, settings: dict[str, str] | None = None) -> tuple[LiveSettings, Parameters]:
+    """The [live] table and the parameters of a file, with `settings` of the command line on top of these."""
+    document = read_toml(path) if path is not None else {}
+    table: Any = document.pop("live", {})
+    values = document.pop("parameters", {})
+    where = f"{path}: " if path is not None else ""
+    if not isinstance(values, dict):
+        raise InputError(f"{where}'parameters' must be a table of key = value lines")
+    try:
+        live = msgspec.convert(table, LiveSettings)
+    except msgspec.ValidationError as error:
+        raise InputError(f"{where}[live]: {error}") from error
+    try:
+        named = present_settings({**document, **values, **(settings or {})})
+        parameters = Parameters(**{**LIVE_DEFAULTS, **named})
+    except InputError as error:
+        raise InputError(f"{where}{error}") from error
+    if parameters.grace_period <= 0:
+        raise InputError(f"{where}grace_period = 0: real pods take time to stop; give the usual seconds, such as 30")
+    if parameters.forecaster == "perfect":
+        raise InputError(f"{where}forecaster = 'perfect' is for simulations: nobody knows a live cluster's future")
+    return live, parameters
+
+
+LIVE_DEFAULTS: dict[str, Any] = {"resources": "on", "first_day": "1970-01-01"}
+"""CPUs, memory and pods count, and time 0 is that of Unix."""

@@ -1,0 +1,1 @@
+"""Words of Kubernetes in words of GFS: pure functions on what the API server says, one file an idea."""

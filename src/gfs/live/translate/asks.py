@@ -1,0 +1,76 @@
+"""What a pod asks for: GPUs, CPUs and memory, as the API server and kubelets count them."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from gfs.live.settings import LiveSettings
+from gfs.live.translate.quantities import GIB, quantity
+from gfs.live.translate.shape import entries, table
+
+SHARED = ("nvidia.com/mig-", "nvidia.com/gpu.shared", "nvidia.com/gpumem", "nvidia.com/gpucores")
+"""Beginnings of resource names that stand for a part of a GPU."""
+FRACTION_ANNOTATIONS = ("gfs.dev/gpu-fraction", "gpu-fraction", "gpu-memory")
+
+
+class Asks(NamedTuple):
+    """What a pod takes of its node."""
+
+    gpus: float
+    cpus: float
+    memory: float
+    """GiB."""
+
+    def __add__(self, other: Any) -> Asks:
+        return Asks(self.gpus + other[0], self.cpus + other[1], self.memory + other[2])
+
+    def __sub__(self, other: Any) -> Asks:
+        return Asks(self.gpus - other[0], self.cpus - other[1], self.memory - other[2])
+
+
+NOTHING = Asks(0.0, 0.0, 0.0)
+
+
+def read_asks(spec: dict[str, Any], settings: LiveSettings) -> Asks:
+    """The larger of all containers together and any one init container, plus overhead; sidecars count on top."""
+    names = (settings.resource, "cpu", "memory")
+    whole = [_sum(entries(spec, "containers"), name) for name in names]
+    first = [0.0, 0.0, 0.0]
+    sidecars = [0.0, 0.0, 0.0]
+    for container in entries(spec, "initContainers"):
+        for i, name in enumerate(names):
+            asked = _of(container, name)
+            if container.get("restartPolicy") == "Always":
+                sidecars[i] += asked
+                asked = 0.0
+            first[i] = max(first[i], asked + sidecars[i])
+    overhead, pod_level = table(spec, "overhead"), table(spec, "resources")
+    total = [max(whole[i] + sidecars[i], first[i]) for i in range(3)]
+    for i, name in enumerate(names):
+        if i and name in {**table(pod_level, "limits"), **table(pod_level, "requests")}:
+            total[i] = _of({"resources": pod_level}, name)
+        total[i] += quantity(overhead.get(name, 0)) or 0.0
+    return Asks(total[0], total[1], total[2] / GIB)
+
+
+def part_of_a_gpu(pod: Any, gpus: float) -> str:
+    """What makes it a request of a part of a GPU, which only simulations know; empty: nothing does."""
+    if gpus != int(gpus):
+        return f"{gpus:g} GPUs"
+    for container in (*entries(table(pod, "spec"), "containers"), *entries(table(pod, "spec"), "initContainers")):
+        for kind in ("requests", "limits"):
+            for name in table(table(container, "resources"), kind):
+                if str(name).startswith(SHARED):
+                    return f"resource {name}"
+    annotations = table(table(pod, "metadata"), "annotations")
+    return next((f"annotation {name}" for name in FRACTION_ANNOTATIONS if name in annotations), "")
+
+
+def _sum(containers: list[dict[str, Any]], name: str) -> float:
+    return sum(_of(container, name) for container in containers)
+
+
+def _of(container: dict[str, Any], name: str) -> float:
+    resources = table(container, "resources")
+    requests, limits = table(resources, "requests"), table(resources, "limits")
+    return quantity(requests.get(name, limits.get(name, 0))) or 0.0

@@ -1,0 +1,61 @@
+"""Nodes: those with GPUs and a label that names the model are ours; what they can allocate, labels and taints."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from gfs.domain.limits import MOST_GPUS_A_NODE
+from gfs.live.settings import LiveSettings
+from gfs.live.translate.quantities import GIB, quantity
+from gfs.live.translate.rules import BLOCKING, CLOSED, NAME_FIELD, Taint
+from gfs.live.translate.shape import entries, table, text
+
+
+class NodeView(NamedTuple):
+    """What we read of a node of ours."""
+
+    name: str
+    model: str
+    gpus: int
+    cpus: float
+    memory: float
+    """GiB."""
+    pods: int
+    labels: dict[str, str]
+    taints: tuple[Taint, ...]
+    closed: str
+    """Why it takes no pods: 'cordoned', 'not ready'; empty: it does."""
+
+
+def read_node(node: Any, settings: LiveSettings) -> NodeView | None:
+    """A node as we see it; None: it has no GPUs or no model, and is not ours."""
+    metadata, spec, status = table(node, "metadata"), table(node, "spec"), table(node, "status")
+    allocatable = table(status, "allocatable")
+    labels = {str(key): str(value) for key, value in table(metadata, "labels").items()}
+    name, model = text(metadata, "name"), labels.get(settings.model_label, "")
+    gpus = quantity(allocatable.get(settings.resource, 0))
+    if not name or not model or not gpus or gpus < 1:
+        return None
+    return NodeView(
+        name=name,
+        model=model,
+        gpus=min(int(gpus), MOST_GPUS_A_NODE),
+        cpus=quantity(allocatable.get("cpu", 0)) or 0.0,
+        memory=(quantity(allocatable.get("memory", 0)) or 0.0) / GIB,
+        pods=int(quantity(allocatable.get("pods", 0)) or 0),
+        labels={**labels, NAME_FIELD: name},
+        taints=_taints(spec),
+        closed=_why_closed(spec, status),
+    )
+
+
+def _taints(spec: dict[str, Any]) -> tuple[Taint, ...]:
+    found = (Taint(text(each, "key"), text(each, "value"), text(each, "effect")) for each in entries(spec, "taints"))
+    return tuple(sorted(taint for taint in found if taint.effect in BLOCKING and taint.key not in CLOSED))
+
+
+def _why_closed(spec: dict[str, Any], status: dict[str, Any]) -> str:
+    if spec.get("unschedulable") is True:
+        return "cordoned"
+    ready = [each for each in entries(status, "conditions") if each.get("type") == "Ready"]
+    return "" if any(each.get("status") == "True" for each in ready) else "not ready"

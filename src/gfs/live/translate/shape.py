@@ -1,0 +1,23 @@
+"""Reading JSON that may have any shape: what is not as expected counts as not there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def table(thing: Any, name: str) -> dict[str, Any]:
+    """An object inside an object."""
+    found = thing.get(name) if isinstance(thing, dict) else None
+    return found if isinstance(found, dict) else {}
+
+
+def entries(thing: Any, name: str) -> list[dict[str, Any]]:
+    """The objects of a list inside an object."""
+    found = thing.get(name) if isinstance(thing, dict) else None
+    return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
+
+
+def text(thing: Any, name: str) -> str:
+    """A text inside an object."""
+    found = thing.get(name) if isinstance(thing, dict) else None
+    return found if isinstance(found, str) else ""

@@ -1,0 +1,59 @@
+"""The bench for tests: one a session, a fresh namespace and no nodes for each test."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+from gfs.live.bench import binaries
+from gfs.live.bench.bench import Bench
+from gfs.live.bench.cluster import Cluster
+from gfs.live.bench.recorder import Recorder
+
+AUDIT = Path(__file__).resolve().parents[4] / "shared" / "tools" / "audit_cluster.py"
+NUMBERS = count(1)
+
+
+@pytest.fixture(scope="session")
+def bench() -> Iterator[Bench]:
+    _, missing = binaries.find()
+    if missing:
+        pytest.skip(binaries.missing_text(missing))
+    with Bench() as running:
+        yield running
+
+
+@pytest.fixture
+def cluster(bench: Bench) -> Iterator[Cluster]:
+    """A namespace of its own; its nodes and everything in it go when the test is over."""
+    fresh = Cluster(bench.client, f"test-{next(NUMBERS)}")
+    yield fresh
+    fresh.remove()
+
+
+@pytest.fixture
+def record(bench: Bench, tmp_path: Path) -> Iterator[Path]:
+    """A recorded watch of all that happens during the test, audited from outside when it is over."""
+    file = tmp_path / "watch.jsonl"
+    with Recorder(bench.client, file):
+        yield file
+    audited = audit(file)
+    assert audited is None or audited.returncode == 0, audited.stdout + audited.stderr
+
+
+def audit(file: Path, *options: str) -> subprocess.CompletedProcess[str] | None:
+    """Let the independent program look at a recorded watch; None where it is not at hand."""
+    if not AUDIT.exists():
+        return None
+    words = [sys.executable, str(AUDIT), "--watch", str(file), *options]
+    return subprocess.run(words, capture_output=True, text=True, check=False)
+
+
+@pytest.fixture
+def audit_watch() -> Callable[..., subprocess.CompletedProcess[str] | None]:
+    return audit

@@ -1,0 +1,173 @@
+"""The client against a server of our own on loopback: what is tried again, what is not, and how watches end."""
+
+import asyncio
+import json
+
+import pytest
+
+web = pytest.importorskip("aiohttp.web", reason="needs gfs-scheduler[live]")
+
+import aiohttp  # noqa: E402
+
+from gfs.domain.errors import InputError  # noqa: E402
+from gfs.live import api as api_module  # noqa: E402
+from gfs.live.api import Api  # noqa: E402
+from gfs.live.connection import read_connection  # noqa: E402
+from gfs.live.problems import Conflict, Gone, NotFound, NotLeading, ServerTrouble, TooMany, Unreachable  # noqa: E402
+
+
+def status(code, **headers):
+    return json_answer({"kind": "Status", "message": f"said {code}"}, status=code, headers=headers)
+
+
+def json_answer(value, **options):
+    async def answer(request):
+        return web.json_response(value, **options)
+
+    return answer
+
+
+class Server:
+    """Gives the answers it was told to, in order, the last one for ever, and keeps what it was asked."""
+
+    def __init__(self, *answers):
+        self.answers, self.asked = list(answers), []
+
+    async def handle(self, request):
+        self.asked.append((request.method, request.path, dict(request.query), await request.text()))
+        answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+        return await answer(request)
+
+
+def talk(server, conversation):
+    """Run a conversation with a server on loopback; waiting takes no time."""
+    waits = []
+
+    async def whole():
+        app = web.Application()
+        app.router.add_route("*", "/{tail:.*}", server.handle)
+        runner = web.AppRunner(app, shutdown_timeout=0.01)
+        await runner.setup()
+        site = web.TCPSite(runner, "127.0.0.1", 0)
+        await site.start()
+        port = runner.addresses[0][1]
+
+        async def no_wait(seconds):
+            waits.append(seconds)
+
+        async with Api(f"http://127.0.0.1:{port}", aiohttp.ClientSession()) as api:
+            api.sleep = no_wait
+            try:
+                return await conversation(api)
+            finally:
+                await runner.cleanup()
+
+    return asyncio.run(whole()), waits
+
+
+def test_a_list_is_read_page_by_page():
+    server = Server(
+        json_answer({"metadata": {"continue": "more"}, "items": [{"a": 1}]}),
+        json_answer({"metadata": {"resourceVersion": "7"}, "items": [{"a": 2}]}),
+    )
+    (objects, version), _ = talk(server, lambda api: api.list_all("/api/v1/pods"))
+    assert (objects, version) == ([{"a": 1}, {"a": 2}], "7")
+    assert server.asked[1][2]["continue"] == "more"
+
+
+def test_reads_are_tried_again():
+    server = Server(status(500), status(503), json_answer({"a": 1}))
+    answer, waits = talk(server, lambda api: api.get("/x"))
+    assert answer == {"a": 1}
+    assert waits == [0.1, 0.4]
+
+
+def test_too_many_requests_wait_as_long_as_the_server_says():
+    server = Server(status(429, **{"Retry-After": "3"}), json_answer({}))
+    _, waits = talk(server, lambda api: api.bind("a", "p", "u", "n1", {}))
+    assert waits == [3.0]
+    assert json.loads(server.asked[1][3])["target"]["name"] == "n1"
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"), [(404, NotFound), (409, Conflict), (410, Gone), (500, ServerTrouble)], ids=str
+)
+def test_a_binding_is_not_tried_again(code, kind):
+    server = Server(status(code))
+    with pytest.raises(kind, match=f"said {code}") as caught:
+        talk(server, lambda api: api.bind("a", "p", "u", "n1", {}))
+    assert len(server.asked) == 1
+    assert caught.value.uncertain == (code == 500)
+
+
+def test_an_overloaded_server_is_not_asked_for_ever():
+    server = Server(status(429))
+    with pytest.raises(TooMany):
+        talk(server, lambda api: api.get("/x"))
+    assert len(server.asked) == api_module.TRIES
+
+
+def test_who_does_not_lead_writes_nothing():
+    server = Server(json_answer({"a": 1}))
+
+    async def conversation(api):
+        api.may_write = lambda: False
+        await api.get("/x")
+        with pytest.raises(NotLeading):
+            await api.delete("/x", uid="u")
+
+    talk(server, conversation)
+    assert [asked[0] for asked in server.asked] == ["GET"]
+
+
+def lines(*events):
+    async def answer(request):
+        response = web.StreamResponse()
+        await response.prepare(request)
+        await response.write(b"".join(json.dumps(event).encode() + b"\n" for event in events))
+        return response
+
+    return answer
+
+
+async def seen(api):
+    return [event async for event in api.watch("/api/v1/pods", "5")]
+
+
+def test_a_watch_gives_events_until_the_server_ends_it():
+    server = Server(lines({"type": "ADDED", "object": {"big": "x" * 300_000}}, {"type": "BOOKMARK", "object": {}}))
+    events, _ = talk(server, seen)
+    assert [kind for kind, _ in events] == ["ADDED", "BOOKMARK"]
+    assert server.asked[0][2]["resourceVersion"] == "5"
+
+
+def test_a_watch_from_too_old_a_version_is_gone():
+    server = Server(lines({"type": "ERROR", "object": {"code": 410, "message": "too old"}}))
+    with pytest.raises(Gone, match="too old"):
+        talk(server, seen)
+
+
+def test_a_silent_watch_is_given_up(monkeypatch):
+    async def silent(request):
+        response = web.StreamResponse()
+        await response.prepare(request)
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(api_module, "SILENCE", 0.05)
+    with pytest.raises(Unreachable, match="broken off"):
+        talk(Server(silent), seen)
+
+
+@pytest.mark.parametrize("text", ["no: [yaml", "", "clusters: 5", "[]"], ids=["broken", "empty", "wrong", "list"])
+def test_a_bad_kubeconfig_is_named(tmp_path, text):
+    path = tmp_path / "config"
+    path.write_text(text)
+    with pytest.raises(InputError, match="cannot be used as a kubeconfig"):
+        asyncio.run(read_connection(path))
+
+
+def test_no_cluster_at_all(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("KUBECONFIG", raising=False)
+    with pytest.raises(InputError, match="--kubeconfig FILE"):
+        asyncio.run(read_connection())
