@@ -31,9 +31,7 @@ Kubeconfig = Annotated[
     file_option("--kubeconfig", "How to reach the cluster; by default as kubectl does, or from inside it.", CLUSTER),
 ]
 Context = Annotated[str | None, option("--context", "Context of the kubeconfig.", CLUSTER, metavar="NAME")]
-Config = Annotated[
-    Path | None, file_option("--config", "TOML file with the tables [live] and [parameters].", DECIDING)
-]
+Config = Annotated[Path | None, file_option("--config", "TOML file with the tables [live] and [parameters].", DECIDING)]
 Http = Annotated[str, option("--http", "Where a running controller serves.", CLUSTER, metavar="ADDR")]
 
 RUN_EPILOG = examples(

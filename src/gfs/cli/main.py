@@ -17,6 +17,8 @@ from gfs.cli import (
     forecast_evaluate,
     forecast_predict,
     listings,
+    live,
+    live_demo,
     plan,
     reproduce,
     simulate,
@@ -54,6 +56,10 @@ forecast = _group(
     "Forecast the GPU demand of organizations, and measure how good forecasts are.",
     "Example: gfs forecast predict --jobs jobs.csv --nodes nodes.csv",
 )
+on_kubernetes = _group(
+    "Run GFS on a Kubernetes cluster, and look at what it does.",
+    "Example: gfs live demo",
+)
 sweeps = _group(
     "Many runs over a grid or a sample of parameters: gfs sweep FILE.toml --out DIR.", sweep.EPILOG, sweep.SweepGroup
 )
@@ -72,6 +78,7 @@ app.add_typer(sweeps, name="sweep")
 _add(app, "plan", plan.plan, plan.EPILOG)
 app.add_typer(trace, name="trace")
 app.add_typer(forecast, name="forecast")
+app.add_typer(on_kubernetes, name="live")
 _add(app, "schedulers", listings.schedulers, listings.SCHEDULERS_EPILOG)
 _add(app, "parameters", listings.parameters, listings.PARAMETERS_EPILOG)
 _add(sweeps, "run", sweep.run, sweep.EPILOG)
@@ -83,6 +90,11 @@ _add(trace, "convert", trace_convert.convert, trace_convert.EPILOG)
 _add(forecast, "predict", forecast_predict.predict, forecast_predict.EPILOG)
 _add(forecast, "backtest", forecast_backtest.backtest, forecast_backtest.EPILOG)
 _add(forecast, "evaluate", forecast_evaluate.evaluate, forecast_evaluate.EPILOG)
+_add(on_kubernetes, "run", live.run, live.RUN_EPILOG)
+_add(on_kubernetes, "check", live.check, live.CHECK_EPILOG)
+_add(on_kubernetes, "status", live.status, live.STATUS_EPILOG)
+_add(on_kubernetes, "explain", live.explain, live.EXPLAIN_EPILOG)
+_add(on_kubernetes, "demo", live_demo.live_demo, live_demo.EPILOG)
 
 
 def _print_version(wanted: bool) -> None:

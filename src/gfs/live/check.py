@@ -86,9 +86,7 @@ def _nodes(cluster: Cluster, total: int, settings: LiveSettings) -> Finding:
     for node in cluster.nodes.values():
         models[node.model] += node.gpus
     if not models:
-        return Finding(
-            "nodes", False, f"none of {total} has {settings.resource} and the label {settings.model_label}"
-        )
+        return Finding("nodes", False, f"none of {total} has {settings.resource} and the label {settings.model_label}")
     closed = sum(bool(node.closed) for node in cluster.nodes.values())
     pools = ", ".join(f"{gpus} {model}" for model, gpus in sorted(models.items()))
     return Finding("nodes", True, f"{len(cluster.nodes)} of {total} are ours: {pools} GPUs; {closed} closed now")
