@@ -51,11 +51,7 @@ def live_demo(
     tally = run_demo(Demo(out, nodes, hours, seconds, seed), say)
     record_ours(out, FILES)
     say()
-    say(
-        f"{tally.submitted} tasks submitted, {tally.bound} pods bound, {tally.finished} finished, {tally.evicted} evicted."
-    )
-    say(f"Nothing is left running. It took {time.monotonic() - began:.0f} s.")
-    say(
-        f"In {out}: events.csv (what was decided), jobs.csv and nodes.csv (the trace), watch.jsonl (what the API server said),"
-    )
-    say("and a log of each program.")
+    done = f"{tally.submitted} tasks submitted, {tally.bound} pods bound, {tally.finished} finished"
+    say(f"{done}, {tally.evicted} evicted. Nothing is left running. It took {time.monotonic() - began:.0f} s.")
+    say(f"In {out}: events.csv (what was decided), jobs.csv and nodes.csv (the trace),")
+    say("watch.jsonl (what the API server said) and a log of each program.")

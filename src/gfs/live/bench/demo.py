@@ -28,6 +28,7 @@ STOP_WITHIN = 20.0
 IN_FLIGHT = 4
 CONFIG = """# written by gfs live demo: these count in the time of the trace, which runs {speed:g} times as fast
 [live]
+scheduler = "gfs-plus"
 hang_timeout = {hang:g}
 return_timeout = {hang:g}
 start_timeout = {hang:g}
@@ -55,7 +56,7 @@ class Demo:
         """Some hours of a synthetic trace that asks for more than the cluster has."""
         from gfs.workloads import generate
 
-        whole = generate("demo", nodes=4 * self.nodes, days=7, spot_scale=2, seed=self.seed)
+        whole = generate("demo", nodes=3 * self.nodes, days=7, spot_scale=2, seed=self.seed)
         part = window(whole, 3 * DAY, 3 * DAY + self.hours * HOUR)
         kept = replace(part, nodes=part.nodes[: self.nodes])
         total = sum(kept.capacity().values())
