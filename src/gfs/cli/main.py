@@ -56,9 +56,9 @@ forecast = _group(
     "Forecast the GPU demand of organizations, and measure how good forecasts are.",
     "Example: gfs forecast predict --jobs jobs.csv --nodes nodes.csv",
 )
-on_kubernetes = _group(
-    "Run GFS on a Kubernetes cluster, and look at what it does.",
-    "Example: gfs live demo",
+lives = _group(
+    "Run GFS on a Kubernetes cluster (needs gfs-scheduler[live]).",
+    "Example: gfs live check --kubeconfig ~/.kube/config",
 )
 sweeps = _group(
     "Many runs over a grid or a sample of parameters: gfs sweep FILE.toml --out DIR.", sweep.EPILOG, sweep.SweepGroup
@@ -76,11 +76,16 @@ _add(app, "explain", explain.explain, explain.EPILOG)
 _add(app, "reproduce", reproduce.reproduce, reproduce.EPILOG)
 app.add_typer(sweeps, name="sweep")
 _add(app, "plan", plan.plan, plan.EPILOG)
+app.add_typer(lives, name="live")
 app.add_typer(trace, name="trace")
 app.add_typer(forecast, name="forecast")
-app.add_typer(on_kubernetes, name="live")
 _add(app, "schedulers", listings.schedulers, listings.SCHEDULERS_EPILOG)
 _add(app, "parameters", listings.parameters, listings.PARAMETERS_EPILOG)
+_add(lives, "run", live.run, live.RUN_EPILOG)
+_add(lives, "check", live.check, live.CHECK_EPILOG)
+_add(lives, "status", live.status, live.STATUS_EPILOG)
+_add(lives, "explain", live.explain, live.EXPLAIN_EPILOG)
+_add(lives, "demo", live_demo.live_demo, live_demo.EPILOG)
 _add(sweeps, "run", sweep.run, sweep.EPILOG)
 _add(sweeps, "show", sweep.show_results, sweep.EPILOG)
 _add(trace, "generate", trace_generate.generate, trace_generate.EPILOG)
@@ -90,11 +95,6 @@ _add(trace, "convert", trace_convert.convert, trace_convert.EPILOG)
 _add(forecast, "predict", forecast_predict.predict, forecast_predict.EPILOG)
 _add(forecast, "backtest", forecast_backtest.backtest, forecast_backtest.EPILOG)
 _add(forecast, "evaluate", forecast_evaluate.evaluate, forecast_evaluate.EPILOG)
-_add(on_kubernetes, "run", live.run, live.RUN_EPILOG)
-_add(on_kubernetes, "check", live.check, live.CHECK_EPILOG)
-_add(on_kubernetes, "status", live.status, live.STATUS_EPILOG)
-_add(on_kubernetes, "explain", live.explain, live.EXPLAIN_EPILOG)
-_add(on_kubernetes, "demo", live_demo.live_demo, live_demo.EPILOG)
 
 
 def _print_version(wanted: bool) -> None:

@@ -7,7 +7,7 @@ uid), or where it is certain that nothing was done. A binding that got no answer
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -27,6 +27,8 @@ WATCH_SECONDS = 290
 """After so long the server ends a watch by itself."""
 SILENCE = 100.0
 """A watch without a line for so long is dead: the server sends a bookmark every minute."""
+CLOSING = 0.1
+"""Seconds in which TLS connections say goodbye."""
 TRIES = 4
 FIRST_WAIT, LONGEST_WAIT = 0.1, 5.0
 
@@ -68,6 +70,7 @@ class Api:
     async def close(self) -> None:
         """Close all connections."""
         await self._session.close()
+        await asyncio.sleep(CLOSING)
 
     # -- requests ----------------------------------------------------------------------------------
 
@@ -175,7 +178,7 @@ class Api:
             if not following:
                 return objects, str(metadata.get("resourceVersion") or "")
 
-    async def watch(self, path: str, version: str, **query: Any) -> AsyncIterator[tuple[str, Json]]:
+    async def watch(self, path: str, version: str, **query: Any) -> AsyncGenerator[tuple[str, Json], None]:
         """(ADDED, MODIFIED, DELETED or BOOKMARK, object) from a resource version on, until the server ends it.
 
         `Gone`: the version is too old. `Unreachable`: the connection broke or fell silent.

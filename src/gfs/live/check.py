@@ -1,4 +1,4 @@
-"""`gfs live check`: whether a cluster is ready for GFS: rights, nodes, models, classes, and what would be taken over."""
+"""`gfs live check`: whether a cluster is ready: rights, nodes, models, classes, and what would be taken over."""
 
 from __future__ import annotations
 
@@ -54,8 +54,8 @@ async def check_cluster(
     for path in groups:
         for group in (await api.list_all(path))[0]:
             cluster.group_changed(None, group)
-    for pod in (await api.list_all("/api/v1/pods"))[0]:
-        cluster.pod_changed(None, pod)
+    for each in (await api.list_all("/api/v1/pods"))[0]:
+        cluster.pod_changed(None, each)
     ours = [pod for pod in cluster.pods.values() if pod.ours and not pod.over]
     book = TaskBook(cluster, 1.0, 3600.0)
     refused = []

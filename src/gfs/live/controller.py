@@ -107,7 +107,8 @@ class Controller:
             due = min(self._next_tick, self._wake_at)
             wait = min(self.clock.until(due), 1.0)
             try:
-                await asyncio.wait_for(self.changed.wait(), wait)
+                async with asyncio.timeout(wait):
+                    await self.changed.wait()
                 await asyncio.sleep(self.settings.burst)
             except TimeoutError:
                 pass

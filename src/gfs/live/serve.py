@@ -1,4 +1,4 @@
-"""Read-only HTTP: /healthz, /readyz, /metrics, /status and /explain/NAMESPACE/POD, with a bearer token if one is set."""
+"""Read-only HTTP: /healthz, /readyz, /metrics, /status and /explain/NAMESPACE/POD; a bearer token if one is set."""
 
 from __future__ import annotations
 

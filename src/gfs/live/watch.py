@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from contextlib import aclosing
 from typing import Any
 
 from gfs.live.api import Api, Json
@@ -78,11 +79,12 @@ class Reflector:
         self.synced.set()
 
     async def _watch(self) -> None:
-        async for kind, thing in self._api.watch(self._path, self._version, **self._query):
-            version = (thing.get("metadata") or {}).get("resourceVersion")
-            if kind != "BOOKMARK":
-                self._put(key_of(thing), None if kind == "DELETED" else thing, last=thing)
-            self._version = version or self._version
+        async with aclosing(self._api.watch(self._path, self._version, **self._query)) as events:
+            async for kind, thing in events:
+                version = (thing.get("metadata") or {}).get("resourceVersion")
+                if kind != "BOOKMARK":
+                    self._put(key_of(thing), None if kind == "DELETED" else thing, last=thing)
+                self._version = version or self._version
 
     def _put(self, key: Key, thing: Json | None, last: Json | None = None) -> None:
         before = self.objects.get(key)

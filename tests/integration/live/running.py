@@ -5,16 +5,16 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from gfs.assembly.parameters import Parameters
 from gfs.live.bench.bench import Bench
 from gfs.live.service import LiveOptions, Service
 from gfs.live.settings import LIVE_DEFAULTS, LiveSettings
-from gfs.assembly.parameters import Parameters
 
 QUICK = LiveSettings(burst=0.01, hang_timeout=1.5, start_timeout=5.0, return_timeout=5.0, lease_seconds=3.0)
 
@@ -45,10 +45,8 @@ def running(
         waiting = asyncio.create_task(service[0].ready.wait())
         await asyncio.wait((work, waiting), return_when=asyncio.FIRST_COMPLETED)
         ready.set()
-        try:
+        with suppress(asyncio.CancelledError):
             await work
-        except asyncio.CancelledError:
-            pass
 
     stopping: list[asyncio.Task[None]] = []
 
@@ -59,19 +57,21 @@ def running(
             problems.append(error)
         finally:
             ready.set()
+            loop.run_until_complete(loop.shutdown_asyncgens())
             loop.close()
 
-    thread = threading.Thread(target=run)
+    thread = threading.Thread(target=run, daemon=True)
     thread.start()
-    assert ready.wait(30)
     try:
+        assert ready.wait(60)
         if problems:
             raise problems[0]
         yield service[0]
     finally:
-        if not loop.is_closed():
+        if stopping and not loop.is_closed():
             loop.call_soon_threadsafe(stopping[0].cancel)
         thread.join(20)
+        assert not thread.is_alive()
     if problems:
         raise problems[0]
 

@@ -1,0 +1,142 @@
+"""Preemption from end to end: mark, events on both sides, nominated node, grace, HP only when victims are gone."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from running import running
+
+from gfs.live.bench.bench import Bench
+from gfs.live.bench.cluster import Cluster, conditions
+
+
+def mark(pod: Any) -> dict[str, Any]:
+    return next((each for each in conditions(pod) if each["type"] == "DisruptionTarget"), {})
+
+
+def rfc3339(ago: float) -> str:
+    return (datetime.now(UTC) - timedelta(seconds=ago)).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def test_a_spot_pod_makes_room_for_hp(bench: Bench, cluster: Cluster, record: Path) -> None:
+    cluster.add_node("n1", gpus=4)
+    with running(bench) as service:
+        cluster.pod("victim", gpus=4, grace=2)
+        cluster.wait_phase("Running", "victim")
+        cluster.pod("urgent", gpus=4, priority_class="gfs-hp")
+        marked = cluster.wait_pods(lambda pods: mark(pods.get("victim", {})).get("status") == "True")
+        told = mark(marked["victim"])
+        assert told["reason"] == "PreemptionByScheduler"
+        assert f"{cluster.namespace}/urgent" in told["message"]
+        cluster.wait_pods(lambda pods: pods["urgent"]["status"].get("nominatedNodeName") == "n1")
+        assert not cluster.get("urgent")["spec"].get("nodeName"), "its victim is still there"
+        cluster.wait_bound("urgent")
+        assert "victim" not in {pod["metadata"]["name"] for pod in cluster.client.items("pods", cluster.namespace)}
+        for pod in ("victim", "urgent"):
+            cluster.client.wait(
+                "events",
+                lambda events, pod=pod: any(
+                    each["reason"] == "Preempted" and each["involvedObject"]["name"] == pod for each in events.values()
+                ),
+                cluster.namespace,
+            )
+        assert service.controller is not None
+        assert not service.controller.book.by_name.get(f"{cluster.namespace}/victim"), "nobody creates it again"
+
+
+def test_an_evicted_pod_of_a_job_comes_back_as_the_same_task(bench: Bench, cluster: Cluster, record: Path) -> None:
+    cluster.add_node("n1", gpus=4)
+    with running(bench):
+        cluster.job("train", gpus=4, grace=1)
+        first = cluster.wait_pods(lambda pods: any(p["status"].get("phase") == "Running" for p in pods.values()))
+        (name,) = first
+        cluster.pod("urgent", gpus=4, priority_class="gfs-hp")
+        cluster.wait_bound("urgent")
+        cluster.delete_pod("urgent", grace=0)
+        again = cluster.wait_pods(
+            lambda pods: any(key not in (name, "urgent") and pod["spec"].get("nodeName") for key, pod in pods.items())
+        )
+        (notes,) = (pod["metadata"]["annotations"] for key, pod in again.items() if key not in (name, "urgent"))
+        assert (notes["gfs.dev/task"], notes["gfs.dev/run"]) == (f"{cluster.namespace}/train", "2")
+        before = first[name]["metadata"]["annotations"]
+        assert notes["gfs.dev/submitted"] == before["gfs.dev/submitted"]
+
+
+def test_whoever_saved_last_goes(bench: Bench, cluster: Cluster, record: Path) -> None:
+    cluster.add_node("n1", gpus=4)
+    cluster.add_node("n2", gpus=4)
+    with running(bench) as service:
+        for name in ("first", "second"):
+            cluster.pod(name, gpus=4, grace=1)
+            cluster.wait_phase("Running", name)
+        assert service.controller is not None
+        runs = service.controller.scheduler.pools["A100"].state.runs.values()
+        for run in runs:  # as if both ran for some time
+            run.progress_from -= 1000.0 if run.task.name.endswith("second") else 1500.0
+        cluster.annotate("first", **{"gfs.dev/last-checkpoint-time": rfc3339(0)})
+        first = next(run for run in runs if run.task.name.endswith("first"))
+        began = first.progress_from
+        _until(service, lambda: first.progress_from > began)
+        cluster.pod("urgent", gpus=4, priority_class="gfs-hp")
+        cluster.wait_gone("first")
+        cluster.wait_bound("urgent")
+        assert cluster.get("second")["status"]["phase"] == "Running"
+
+
+def _until(service: Any, so: Any) -> None:
+    """Look after every decision, as the loop makes them."""
+    import threading
+
+    done = threading.Event()
+
+    def look() -> None:
+        if so():
+            done.set()
+        else:
+            service.controller._loop.call_later(0.02, look)
+
+    service.controller._loop.call_soon_threadsafe(look)
+    assert done.wait(20)
+
+
+def test_a_gang_of_hp_takes_the_place_of_several(bench: Bench, cluster: Cluster, record: Path) -> None:
+    for name in ("n1", "n2"):
+        cluster.add_node(name, gpus=4)
+    with running(bench):
+        for name in ("a", "b"):
+            cluster.pod(name, gpus=3, grace=1)
+        cluster.wait_phase("Running", "a", "b")
+        cluster.gang("team", 2, gpus=4, priority_class="gfs-hp")
+        cluster.wait_gone("a", "b")
+        pods = cluster.wait_pods(lambda pods: sum(bool(p["spec"].get("nodeName")) for p in pods.values()) == 2)
+        assert {pod["spec"]["nodeName"] for pod in pods.values()} == {"n1", "n2"}
+
+
+def test_a_victim_that_hangs_is_told_and_another_way_is_found(bench: Bench, cluster: Cluster, record: Path) -> None:
+    cluster.add_node("n1", gpus=4)
+    with running(bench):
+        cluster.pod("stuck", gpus=4, grace=1)
+        cluster.wait_phase("Running", "stuck")
+        cluster.hang("stuck")
+        cluster.pod("urgent", gpus=4, priority_class="gfs-hp")
+        cluster.client.wait(
+            "events", lambda events: any(e["reason"] == "EvictionHangs" for e in events.values()), cluster.namespace
+        )
+        cluster.add_node("n2", gpus=4)
+        assert cluster.wait_bound("urgent") == {"urgent": "n2"}
+        cluster.hang("stuck", on=False)
+        cluster.wait_gone("stuck")
+        cluster.pod("next", gpus=4)
+        assert cluster.wait_bound("next") == {"next": "n1"}
+
+
+def test_hp_pods_are_never_evicted(bench: Bench, cluster: Cluster, record: Path) -> None:
+    cluster.add_node("n1", gpus=4)
+    with running(bench):
+        cluster.pod("first", gpus=4, priority_class="gfs-hp")
+        cluster.wait_phase("Running", "first")
+        cluster.pod("second", gpus=4, priority_class="gfs-hp")
+        cluster.wait_condition("second", "PodScheduled", status="False")
+        assert cluster.get("first")["status"]["phase"] == "Running"
