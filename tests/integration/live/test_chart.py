@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from pathlib import Path
 
 import pytest
 import yaml
+from running import running
 
 from conftest import find_tool
 from gfs.live.bench.bench import Bench
 from gfs.live.bench.client import Manifest
+from gfs.live.bench.cluster import Cluster
+from gfs.live.figures import Figures
 
 ROOT = Path(__file__).resolve().parents[3]
 CHART = ROOT / "deploy" / "helm" / "gfs-scheduler"
@@ -79,3 +83,23 @@ def test_a_wrong_value_is_refused(helm: Path) -> None:
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     assert done.returncode != 0
     assert "replica" in done.stderr
+
+
+def test_dashboard_and_alerts_ask_for_figures_that_there_are(helm: Path, bench: Bench, cluster: Cluster) -> None:
+    cluster.add_node("n1")
+    with running(bench) as service:
+        told = Figures(service).text().decode()
+    served = set(re.findall(r"^# TYPE (\w+)", told, re.MULTILINE))
+    objects = render(helm, *EVERYTHING)
+    boards = [each["data"].get("gfs-scheduler.json") for each in of_kind(objects, "ConfigMap")]
+    (board,) = [each for each in boards if each]
+    panels = json.loads(board)["panels"]
+    (alerts,) = of_kind(objects, "PrometheusRule")
+    rules = [rule for group in alerts["spec"]["groups"] for rule in group["rules"]]
+    asked = " ".join(
+        [target["expr"] for panel in panels for target in panel["targets"]] + [rule["expr"] for rule in rules]
+    )
+    assert len(panels) > 10
+    assert len(rules) > 5
+    assert set(re.findall(r"gfs_\w+", asked)) <= served
+    assert all({"summary", "description"} <= rule["annotations"].keys() for rule in rules)
