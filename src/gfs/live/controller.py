@@ -152,7 +152,7 @@ class Controller:
         self.binder.failed.clear()
         events += self._hanging()
         if self._first and self.restored:
-            events += reconcile(self.scheduler, self.book, self.cluster, self.intake.found)
+            events += reconcile(self.scheduler, self.book, self.cluster, self.intake.found, self.intake.expect)
         self._first = False
         adopted, incomplete = adopt(self.book, self.intake.found, self.clock)
         events += adopted
@@ -191,7 +191,7 @@ class Controller:
         self.book.release(live, keep_waiting=True)
         task = live.of
         if len(task.free) < task.needs:
-            self.intake.missing.setdefault(task, self._monotonic())
+            self.intake.expect(task)
         return StartFailed(live.run)
 
     def _hanging(self) -> list[Event]:
@@ -273,7 +273,7 @@ class Controller:
             if pod.owner is not None:
                 self.spawn(take_back(self.api, pod))
         if len(live.of.free) < live.of.needs:
-            self.intake.missing.setdefault(live.of, self._monotonic())
+            self.intake.expect(live.of)
 
     def _note_begun(self) -> None:
         """Runs whose last pod was bound have begun."""

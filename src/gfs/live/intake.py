@@ -196,7 +196,7 @@ class Intake:
         if task.run is not None or len(task.free) >= task.needs:
             return
         if task.returns and not task.free and task.offset:
-            self.missing.setdefault(task, self._monotonic())
+            self.expect(task)
             return
         if task.told:
             assert task.task is not None
@@ -206,6 +206,10 @@ class Intake:
             if task.task is not None and task.logged:
                 self._record((self._now, CANCEL, task.task, None, None))
             self._book.drop(task)
+
+    def expect(self, task: LiveTask) -> None:
+        """A task has no pod and is to get one again."""
+        self.missing.setdefault(task, self._monotonic())
 
     def expect_no_longer(self, patience: float) -> None:
         """Tasks whose pods did not come back in time: the core forgets them, and after an hour so do we."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from gfs.core.events import Adopted, Cancelled, Event, EvictionDone, FoundRun, Lost, StartFailed
 from gfs.core.run import Run
@@ -27,8 +27,17 @@ def remember(scheduler: Scheduler, book: TaskBook, census: Census) -> None:
             book.next_index = max(book.next_index, task.index + 1)
 
 
-def reconcile(scheduler: Scheduler, book: TaskBook, cluster: Cluster, found: dict[str, list[PodView]]) -> list[Event]:
-    """What has become of the runs and tasks of a saved state; pods of runs that go on are taken out of `found`."""
+def reconcile(
+    scheduler: Scheduler,
+    book: TaskBook,
+    cluster: Cluster,
+    found: dict[str, list[PodView]],
+    expect: Callable[[LiveTask], object],
+) -> list[Event]:
+    """What has become of the runs and tasks of a saved state; pods of runs that go on are taken out of `found`.
+
+    Tasks that were evicted and have no pod are told to `expect`: their controllers will create them again.
+    """
     events: list[Event] = []
     for pool in scheduler.pools.values():
         state = pool.state
@@ -37,17 +46,20 @@ def reconcile(scheduler: Scheduler, book: TaskBook, cluster: Cluster, found: dic
             if not pods:
                 events.append(EvictionDone(run))
             else:
-                _known(book, run)
+                book.keep(run.task)
                 book.attach(run, pods, leaving=True)
         for run in list(state.runs.values()):
             events += _of_run(run, book, found, pending=run in state.pending)
         for waiting in list(state.waiting.values()):
             task = book.by_name.get(waiting.task.name)
-            if task is None or (len(task.free) < task.needs and task.name not in found):
+            if task is None and waiting.number > 1:
+                expect(book.keep(waiting.task))
+                task = book.by_name[waiting.task.name]
+            elif task is None or (len(task.free) < task.needs and task.name not in found):
                 events.append(Cancelled(waiting.task))
-            else:
-                task.told = task.logged = True
-                task.offset = waiting.number - 1
+                continue
+            task.told = task.logged = True
+            task.offset = waiting.number - 1
     return events
 
 
@@ -90,16 +102,6 @@ def adopt(book: TaskBook, found: dict[str, list[PodView]], clock: Clock) -> tupl
 
 def _is_of(pod: PodView, run: Run) -> bool:
     return pod.bound_as is not None and (pod.bound_as.task, pod.bound_as.run) == (run.task.name, run.number)
-
-
-def _known(book: TaskBook, run: Run) -> None:
-    """A task that only an evicted run is left of."""
-    if run.task.name not in book.by_name:
-        key = ("left", run.task.name)
-        task = book.by_key[key] = book.by_name[run.task.name] = LiveTask(
-            key, run.task.name, run.task.pods, run.task.submit_time, task=run.task
-        )
-        task.told = task.logged = task.returns = True
 
 
 def attach_adopted(scheduler: Scheduler, book: TaskBook, found: dict[str, list[PodView]]) -> Iterable[LiveTask]:

@@ -17,6 +17,8 @@ from gfs.live.translate.pods import PodView, class_of
 from gfs.live.translate.pools import Refusal, pool_of
 
 Key = tuple[str, ...]
+LEFT = "left"
+"""Begins the key of a task that a saved state knows and that has no pod yet."""
 
 
 @dataclass(slots=True, eq=False)
@@ -160,6 +162,11 @@ class TaskBook:
         return self._add((*prefix, str(number)), full, 1, submitted, pod)
 
     def _add(self, key: Key, name: str, needs: int, submitted: float, pod: PodView) -> LiveTask:
+        left = self.by_name.get(name)
+        if left is not None and left.key[0] == LEFT:  # its pods are coming back
+            self.by_key[key] = self.by_key.pop(left.key)
+            left.key = key
+            return left
         unique, number = name, 1
         while unique in self.by_name:
             number += 1
@@ -172,6 +179,15 @@ class TaskBook:
             task.task = self.known.pop(unique)
             task.submitted = task.task.submit_time
         return task
+
+    def keep(self, core: Task) -> LiveTask:
+        """A task of a saved state, whether or not it has a pod."""
+        if core.name not in self.by_name:
+            self.known.pop(core.name, None)
+            task = LiveTask((LEFT, core.name), core.name, core.pods, core.submit_time, task=core)
+            task.told = task.logged = task.returns = True
+            self.by_key[task.key] = self.by_name[core.name] = task
+        return self.by_name[core.name]
 
     def drop(self, task: LiveTask) -> None:
         """A task is over: nothing is known of it any more."""

@@ -1,0 +1,143 @@
+"""A controller that is stopped, killed or paused: nothing is bound twice, nothing forgotten, never two leaders."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from running import running
+
+from gfs.live.bench.bench import Bench
+from gfs.live.bench.client import path
+from gfs.live.bench.cluster import Cluster
+
+CONFIG = """
+[live]
+burst = 0.01
+lease_seconds = 3.0
+lease_name = "{lease}"
+snapshot_interval = 0.2
+[parameters]
+quota = "none"
+"""
+
+
+@contextmanager
+def replica(bench: Bench, folder: Path, name: str, lease: str, state: bool = True) -> Iterator[subprocess.Popen[str]]:
+    """`gfs live run` as a process of its own."""
+    config = folder / "gfs.toml"
+    config.write_text(CONFIG.format(lease=lease))
+    words = [sys.executable, "-m", "gfs.cli.main", "live", "run", "--kubeconfig", str(bench.kubeconfig)]
+    words += ["--config", str(config), "--http", "off", "--record", str(folder / f"log-{name}")]
+    words += ["--state", str(folder / "state")] if state else []
+    process = subprocess.Popen(
+        words,
+        env={**os.environ, "POD_NAME": name, "POD_NAMESPACE": "kube-system"},
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    try:
+        yield process
+    finally:
+        if process.poll() is None:
+            process.send_signal(signal.SIGCONT)
+            process.kill()
+        process.wait(20)
+
+
+def holder(bench: Bench, lease: str, *begins: str) -> str:
+    """Wait until a replica whose name begins so holds the lease."""
+    seen = bench.client.wait(
+        "leases",
+        lambda leases: ((leases.get(lease) or {}).get("spec") or {}).get("holderIdentity", "").startswith(begins),
+        "kube-system",
+        60,
+    )
+    return str(seen[lease]["spec"]["holderIdentity"])
+
+
+@pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGKILL], ids=["stopped", "killed"])
+@pytest.mark.parametrize("state", [True, False], ids=["with-snapshot", "without"])
+def test_a_restart_in_mid_run(
+    bench: Bench, cluster: Cluster, record: Path, tmp_path: Path, end: signal.Signals, state: bool
+) -> None:
+    lease = f"restart-{cluster.namespace}"
+    cluster.add_node("n1", gpus=8)
+    with replica(bench, tmp_path, "one", lease, state) as first:
+        cluster.job("runs", gpus=4, grace=1)
+        cluster.gang("team", 2, gpus=2)
+        cluster.wait_pods(lambda pods: sum(bool(pod["spec"].get("nodeName")) for pod in pods.values()) == 3, 40)
+        cluster.pod("waits", gpus=8)
+        cluster.wait_condition("waits", "PodScheduled", status="False")
+        first.send_signal(end)
+        first.wait(20)
+    before = {
+        pod["metadata"]["uid"]: pod["spec"].get("nodeName") for pod in cluster.client.items("pods", cluster.namespace)
+    }
+    with replica(bench, tmp_path, "two", lease, state):
+        holder(bench, lease, "two")
+        cluster.pod("small", gpus=1, priority_class="gfs-hp")
+        cluster.wait_pods(lambda pods: "small" in pods and bool(pods["small"]["spec"].get("nodeName")), 60)
+        after = {
+            pod["metadata"]["uid"]: pod["spec"].get("nodeName")
+            for pod in cluster.client.items("pods", cluster.namespace)
+        }
+        stayed = [uid for uid, node in before.items() if node and after.get(uid) == node]
+        assert len(stayed) in (1, 2), "the gang or the Job had to go for the newcomer, whole"
+        assert not any(after.get(uid, node) != node for uid, node in before.items() if node), "nothing moves"
+        assert after[cluster.get("waits")["metadata"]["uid"]] is None
+
+
+def test_the_second_replica_takes_over_and_a_paused_leader_writes_nothing(
+    bench: Bench, cluster: Cluster, record: Path, tmp_path: Path
+) -> None:
+    lease = f"two-{cluster.namespace}"
+    cluster.add_node("n1", gpus=4)
+    with replica(bench, tmp_path, "one", lease) as first:
+        holder(bench, lease, "one")
+        with replica(bench, tmp_path, "two", lease):
+            cluster.pod("a")
+            cluster.wait_bound("a")
+            first.send_signal(signal.SIGSTOP)
+            holder(bench, lease, "two")
+            cluster.pod("b", gpus=3)
+            cluster.wait_bound("b")
+            first.send_signal(signal.SIGCONT)
+            cluster.pod("c", gpus=4, priority_class="gfs-hp", grace=1)
+            cluster.wait_bound("c", seconds=60)
+            lease_now = bench.client.get(path("leases", "kube-system", lease))
+            assert lease_now["spec"]["holderIdentity"].startswith("two")
+    log = (tmp_path / "log-one" / "events.csv").read_text()
+    assert "/a" in log
+    assert "/b" not in log, "it had been paused by then"
+
+
+def test_a_saved_state_keeps_the_ledger_and_the_numbers_of_runs(
+    bench: Bench, cluster: Cluster, tmp_path: Path, record: Path
+) -> None:
+    cluster.add_node("n1", gpus=4)
+
+    def evicted(service: Any) -> int:
+        return int(service.controller.scheduler.pools["A100"].state.ledger.totals(service.controller.now)[0])
+
+    with running(bench, state=tmp_path) as service:
+        cluster.job("train", gpus=4, grace=1)
+        cluster.wait_pods(lambda pods: any(p["status"].get("phase") == "Running" for p in pods.values()))
+        cluster.pod("urgent", gpus=4, priority_class="gfs-hp")
+        cluster.wait_bound("urgent")
+        assert evicted(service) == 1
+    with running(bench, state=tmp_path) as service:
+        assert evicted(service) == 1
+        cluster.delete_pod("urgent", grace=0)
+        again = cluster.wait_pods(
+            lambda pods: any(p["spec"].get("nodeName") and k != "urgent" for k, p in pods.items())
+        )
+        (pod,) = (pod for name, pod in again.items() if name != "urgent")
+        assert pod["metadata"]["annotations"]["gfs.dev/run"] == "2"
