@@ -17,7 +17,7 @@ from gfs.assembly.parameters import Parameters
 from gfs.assembly.plugins import Plugin, as_definition, find_plugins
 from gfs.core.ports import Policy, Train, train_at_once
 from gfs.core.resources import ResourcePool
-from gfs.core.scheduler import Scheduler, TickObserver
+from gfs.core.scheduler import CheckedScheduler, Scheduler, TickObserver
 from gfs.core.state import PoolState
 from gfs.domain.errors import InputError
 from gfs.domain.node import NodeSpec
@@ -162,7 +162,7 @@ def build_scheduler(
             )
         )
 
-    return Scheduler(nodes, make_state, build, check=check, on_tick=on_tick)
+    return (CheckedScheduler if check else Scheduler)(nodes, make_state, build, on_tick=on_tick)
 
 
 class _RecordedParameters:

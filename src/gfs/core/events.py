@@ -148,6 +148,10 @@ Event: TypeAlias = (
 _ORDER: dict[type, int] = {kind: rank for rank, kind in enumerate(get_args(Event))}
 
 
+_OF_RUNS = (Finished, Lost, StartFailed, EvictionDone)
+_OF_TASKS = (Submitted, Cancelled)
+
+
 def in_order(events: Sequence[Event]) -> list[Event]:
     """The events of one instant in the order of the time model; those of one kind by submission of their tasks.
 
@@ -158,6 +162,6 @@ def in_order(events: Sequence[Event]) -> list[Event]:
 
 def _rank(event: Event) -> tuple[int, int]:
     rank = _ORDER[type(event)]
-    if isinstance(event, Finished | Lost | StartFailed | EvictionDone):
+    if isinstance(event, _OF_RUNS):
         return rank, event.run.task.index
-    return rank, event.task.index if isinstance(event, Submitted | Cancelled) else 0
+    return rank, event.task.index if isinstance(event, _OF_TASKS) else 0

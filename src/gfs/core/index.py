@@ -1,23 +1,21 @@
 """The best node for a pod without looking at the others: nodes in buckets, updated change by change.
 
 Nodes that a scheduler cannot tell apart share a bucket: the same idle cards, the same scores. A bucket keeps
-its nodes in a heap by position, so that the first one is at hand, and each level of idle cards keeps its
-buckets sorted by rank. A change moves one node from one bucket to another; a node that has left a bucket is
-dropped when it surfaces in its heap, and empty buckets are cleared out when a level has gathered many. So a
-choice costs a few looks at counters, in a pool of 30 nodes and of 30,000. Only a fraction looks further: at
-each size of gap that divided cards have on nodes without an idle card.
+its nodes sorted by position, so that the first one is at hand, and each level of idle cards keeps its buckets
+sorted by rank. A change moves one node from one bucket to another; empty buckets are cleared out when a level
+has gathered many. So a choice costs a few looks, in a pool of 30 nodes and of 30,000. Only a fraction looks
+further: at each size of gap that divided cards have on nodes without an idle card.
 
 Views are for classes that rank the same buckets differently.
 """
 
 from __future__ import annotations
 
-from bisect import bisect
+from bisect import bisect, bisect_left, insort
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from heapq import heappop, heappush, merge
+from heapq import merge
 from itertools import chain, groupby
 
-from gfs.core.lazy_heap import LazyHeap
 from gfs.core.node import Node
 from gfs.core.pool import Pool
 from gfs.domain.task import Task
@@ -30,19 +28,23 @@ def _rank(entry: tuple[int, Bucket]) -> int:
     return entry[0]
 
 
-MANY = 32
+MANY = 8
 """A level with more buckets than this is looked through for empty ones."""
 MOST_BUCKETS = 4096
 """With more buckets than this those without nodes are forgotten now and then."""
 
 
-class Bucket(LazyHeap[int]):
-    """Nodes that rank the same in every view, by position."""
+Nodes = list[int]
+"""~position of nodes, sorted: the first node stands last, where it is cheap to take away."""
 
-    __slots__ = ("idle", "listed", "ranks", "room", "tied")
+
+class Bucket:
+    """Nodes that rank the same in every view."""
+
+    __slots__ = ("idle", "listed", "nodes", "ranks", "room", "tied")
 
     def __init__(self, idle: int, room: int, ranks: tuple[Rank, ...]) -> None:
-        super().__init__()
+        self.nodes: Nodes = []
         self.idle = idle
         self.room = room
         """Largest free part of a divided card in micro-cards; looked at only where no card is idle."""
@@ -52,16 +54,28 @@ class Bucket(LazyHeap[int]):
         self.tied = False
         """Whether another bucket of its level has had the same rank in some view."""
 
+    @property
+    def first(self) -> int:
+        """The lowest position of its nodes; there must be one."""
+        return ~self.nodes[-1]
+
 
 class _Level:
     """The buckets with one number of idle cards, best first, per view."""
 
-    __slots__ = ("limit", "views")
+    __slots__ = ("limit", "nodes", "views")
 
     def __init__(self, views: int) -> None:
         self.views: list[list[tuple[int, int, Bucket]]] = [[] for _ in range(views)]
         """View -> (rank, serial number, bucket), sorted."""
+        self.nodes: list[list[Nodes]] = [[] for _ in range(views)]
+        """View -> the nodes of these buckets."""
         self.limit = MANY
+
+    def refresh(self) -> None:
+        """Its buckets are other ones."""
+        for nodes, entries in zip(self.nodes, self.views, strict=True):
+            nodes[:] = [bucket.nodes for _, _, bucket in entries]
 
 
 class NodeIndex:
@@ -75,15 +89,16 @@ class NodeIndex:
         self._nodes = nodes
         self._fullest_first = fullest_first
         self._nowhere = Bucket(0, 0, (None,) * views)
-        self._nowhere.count = len(nodes)
-        self._nowhere.listed = True
         self._bucket_of = [self._nowhere] * len(nodes)
         self._buckets: dict[tuple[int, int, tuple[Rank, ...]], Bucket] = {}
         self._levels = [_Level(views) for _ in range(largest + 1)]
         self._views = [[level.views[view] for level in self._levels] for view in range(views)]
         """The same lists by view, then by idle cards."""
-        self._levels_from = [[levels[cards:] for cards in range(largest + 1)] for levels in self._views]
-        """View -> cards -> the levels with at least so many idle ones."""
+        self._nodes_from = [
+            [[level.nodes[view] for level in self._levels[cards:]] for cards in range(largest + 1)]
+            for view in range(views)
+        ]
+        """View -> cards -> the nodes of the levels with at least so many idle ones, bucket by bucket."""
         self._serial = 0
         self._most = MOST_BUCKETS
         self._table: list[list[list[Bucket]]] = []
@@ -106,9 +121,9 @@ class NodeIndex:
     def _forget_empty(self) -> None:
         """A long life sees many combinations of scores; those without nodes may come again as new buckets."""
         kept = {bucket for by_idle in self._table for by_hp in by_idle for bucket in by_hp}
-        used = {key: bucket for key, bucket in self._buckets.items() if bucket.count or bucket in kept}
+        used = {key: bucket for key, bucket in self._buckets.items() if bucket.nodes or bucket in kept}
         for level in self._levels:
-            gone = [b for entries in level.views for _, _, b in entries if not b.count and b not in kept]
+            gone = [b for entries in level.views for _, _, b in entries if not b.nodes and b not in kept]
             self._delist(gone)
         self._buckets = used
         self._most = MOST_BUCKETS + 2 * len(used)
@@ -135,7 +150,7 @@ class NodeIndex:
             ]
             for size in self._pool.sizes
         ]
-        for node in self._nodes:
+        for node in reversed(self._nodes):  # each goes to the end of its bucket
             self.file(node)
         if at_once:
             self._pool.listeners.node_changed.append(self.file)
@@ -150,16 +165,15 @@ class NodeIndex:
         old = bucket_of[i]
         if old is bucket:
             return
-        old.count -= 1
         bucket_of[i] = bucket
-        bucket.count = count = bucket.count + 1
-        if bucket is not self._nowhere:
-            heap = bucket.heap  # as `LazyHeap.push`, and in `choose` as `first`, without the call
-            heappush(heap, i)
+        nowhere = self._nowhere
+        if old is not nowhere:
+            nodes = old.nodes
+            del nodes[bisect_left(nodes, ~i)]
+        if bucket is not nowhere:
+            insort(bucket.nodes, ~i)
             if not bucket.listed:
                 self._list(bucket)
-            elif len(heap) > 4 * count + 64:
-                bucket.clear_out(bucket_of)
 
     def choose(self, task: Task, view: int = 0) -> Node | None:
         """The best node for one more pod of a task. It runs for every pod, so the usual case does without calls."""
@@ -170,17 +184,10 @@ class NodeIndex:
             return self.best(cards, view)
         if cards > self._largest:
             return None
-        for level in self._levels_from[view][cards]:
-            for _, _, bucket in level:
-                if bucket.count:
-                    if bucket.tied:
-                        return self.best(cards, view)
-                    heap, bucket_of = bucket.heap, self._bucket_of
-                    i = heap[0]
-                    while bucket_of[i] is not bucket:
-                        heappop(heap)
-                        i = heap[0]
-                    return self._nodes[i]
+        for level in self._nodes_from[view][cards]:
+            for nodes in filter(None, level):
+                i = ~nodes[-1]
+                return self.best(cards, view) if self._bucket_of[i].tied else self._nodes[i]
         return None
 
     def best(self, need: int, view: int = 0) -> Node | None:
@@ -188,26 +195,26 @@ class NodeIndex:
         best: Bucket | None = None
         for level in self._views[view][need:]:
             for _, _, bucket in level:
-                if bucket.count:
+                if bucket.nodes:
                     if bucket.tied:
                         bucket = self._first_of_equals(bucket, level, view)
                     if self._fullest_first:
-                        return self._nodes[self._first(bucket)]
+                        return self._nodes[bucket.first]
                     if best is None or self._before(bucket, best, view):
                         best = bucket
                     break
-        return None if best is None else self._nodes[self._first(best)]
+        return None if best is None else self._nodes[best.first]
 
     def best_for_share(self, share: int, view: int = 0) -> Node | None:
         """The best node with an idle card, or with a divided card that has room for `share` micro-cards."""
         best: Bucket | None = None
         for rank, _, bucket in self._views[view][0]:
-            if bucket.count and bucket.room >= share:
+            if bucket.nodes and bucket.room >= share:
                 if best is None:
                     best = bucket
                 elif rank != best.ranks[view]:
                     break
-                elif self._first(bucket) < self._first(best):
+                elif bucket.first < best.first:
                     best = bucket
         if best is None:
             return self.best(1, view)
@@ -215,7 +222,7 @@ class NodeIndex:
             whole = self.best(1, view)
             if whole is not None and self._before(self._bucket_of[whole.index], best, view):
                 return whole
-        return self._nodes[self._first(best)]
+        return self._nodes[best.first]
 
     def ranked(self, task: Task, view: int = 0) -> Iterator[Node]:
         """Every node with cards for one more pod, best first: for tasks that ask for more than cards."""
@@ -229,9 +236,9 @@ class NodeIndex:
         else:
             in_turn = merge(*entries, key=_rank)
         for _, equals in groupby(in_turn, key=lambda entry: (entry[1].idle if self._fullest_first else 0, entry[0])):
-            some = [bucket.rising(self._bucket_of) for _, bucket in equals if bucket.count]
-            for position in some[0] if len(some) == 1 else merge(*some):
-                yield self._nodes[position]
+            some = [reversed(bucket.nodes) for _, bucket in equals]
+            for entry in some[0] if len(some) == 1 else merge(*some, reverse=True):
+                yield self._nodes[~entry]
 
     def best_of(self, nodes: Iterable[Node], view: int = 0) -> Node | None:
         """The one of these nodes that `ranked` would name first; None if none is for this view."""
@@ -243,24 +250,20 @@ class NodeIndex:
                 ranked.append((bucket.idle if self._fullest_first else 0, rank, node.index))
         return self._nodes[min(ranked)[2]] if ranked else None
 
-    def _first(self, bucket: Bucket) -> int:
-        """The node of a non-empty bucket with the lowest position."""
-        return bucket.first(self._bucket_of)
-
     def _before(self, bucket: Bucket, other: Bucket, view: int) -> bool:
         rank, other_rank = bucket.ranks[view], other.ranks[view]
         assert rank is not None
         assert other_rank is not None
         if rank != other_rank:
             return rank < other_rank
-        return self._first(bucket) < self._first(other)
+        return bucket.first < other.first
 
     def _first_of_equals(self, bucket: Bucket, level: list[tuple[int, int, Bucket]], view: int) -> Bucket:
         """Of the buckets with this one's rank, the one with the first node. Empty ones leave the level."""
         rank = bucket.ranks[view]
         equals = [other for r, _, other in level if r == rank]
-        best = min((other for other in equals if other.count), key=self._first)
-        self._delist([other for other in equals if not other.count])
+        best = min((other for other in equals if other.nodes), key=lambda other: other.first)
+        self._delist([other for other in equals if not other.nodes])
         for each, buckets in zip(bucket.ranks, self._levels[bucket.idle].views, strict=True):
             if sum(r == each for r, _, _ in buckets) > 1:
                 return best
@@ -282,16 +285,19 @@ class NodeIndex:
                 if position and buckets[position - 1][0] == rank:
                     bucket.tied = buckets[position - 1][2].tied = True
                 buckets.insert(position, (rank, self._serial, bucket))
+        level.refresh()
 
     def _clear_out(self, level: _Level) -> None:
         """Forget the level's empty buckets until they have nodes again."""
-        self._delist([bucket for buckets in level.views for _, _, bucket in buckets if not bucket.count])
-        level.limit = MANY + 2 * max(len(buckets) for buckets in level.views)
+        self._delist([bucket for buckets in level.views for _, _, bucket in buckets if not bucket.nodes])
+        level.limit = MANY + max(len(buckets) for buckets in level.views)
 
     def _delist(self, gone: list[Bucket]) -> None:
         """Take buckets of one level out of it."""
         for bucket in gone:
             bucket.listed = False
         if gone:
-            for buckets in self._levels[gone[0].idle].views:
+            level = self._levels[gone[0].idle]
+            for buckets in level.views:
                 buckets[:] = [entry for entry in buckets if entry[2].listed]
+            level.refresh()

@@ -85,9 +85,6 @@ class PoolScheduler:
         return self.policy.decide(arrived, freed, now)
 
 
-_NO_POOL: PoolScheduler = object.__new__(PoolScheduler)
-
-
 class Scheduler:
     """One policy per pool. Pure: the only clock is the `now` it is given, no I/O, no global randomness."""
 
@@ -97,7 +94,6 @@ class Scheduler:
         make_state: MakeState,
         build: Build,
         *,
-        check: bool = False,
         on_tick: TickObserver | None = None,
     ) -> None:
         by_model: dict[str, list[NodeSpec]] = {}
@@ -105,13 +101,10 @@ class Scheduler:
             by_model.setdefault(node.gpu_model, []).append(node)
         self._make_state = make_state
         self._build = build
-        self._check = check
         self._on_tick = on_tick
         self.pools = {model: PoolScheduler(make_state(model, some), build) for model, some in by_model.items()}
         """By GPU model. A task for a model without nodes has an empty pool to wait in."""
         self._in_turn = [self.pools[model] for model in sorted(self.pools)]
-        self._quick = not check
-        self._last, self._last_model = _NO_POOL, ""
         self._over: set[int] = set()
         """Tasks submitted, done or withdrawn in the instant that is handled: hearing of them again brings none back."""
         self._lost: list[LostRun] = []
@@ -120,30 +113,26 @@ class Scheduler:
 
     def handle(self, now: float, events: Sequence[Event]) -> Plan:
         """Take in what happened at one instant, in the order of the time model whatever the order given, and decide."""
-        if len(events) == 1 and self._quick:  # nearly always
+        if len(events) == 1:  # nearly always
             event: Any = events[0]
             kind = type(event)
             if kind is Finished:
                 run: Run = event.run
-                task = run.task
-                pool = self._last if task.gpu_model == self._last_model else self.pools.get(task.gpu_model, _NO_POOL)
-                if pool is _NO_POOL:
-                    return NOTHING
-                state = pool.state
-                if state.runs.get(task.index) is run and not state.overfull and run not in state.pending:
-                    state.finish(run, now)
-                    return pool.policy.decide((), True, now) if state.waiting else NOTHING
+                pool = self.pools.get(run.task.gpu_model)
+                if pool is not None:
+                    state = pool.state
+                    if state.runs.get(run.task.index) is run and not state.overfull and not state.pending:
+                        state.finish(run, now)
+                        return pool.policy.decide((), True, now) if state.waiting else NOTHING
             elif kind is Submitted:
                 task = event.task
-                pool = self._last if task.gpu_model == self._last_model else self._find(task.gpu_model)
-                state = pool.state
-                if task.index in state.runs or (state.waiting and task.index in state.waiting):
-                    return NOTHING
-                if not state.overfull:
-                    if pool.submitted:
+                pool = self.pools.get(task.gpu_model)
+                if pool is not None:
+                    state, index = pool.state, task.index
+                    if index not in state.runs and index not in state.waiting and not state.overfull:
                         for tell in pool.submitted:
                             tell(task, now)
-                    return pool.policy.decide((task,), False, now)
+                        return pool.policy.decide((task,), False, now)
             elif kind is Tick and len(self.pools) == 1 and not self._in_turn[0].state.overfull:
                 self._tick(now)
                 return self._in_turn[0].decide(now)
@@ -245,7 +234,7 @@ class Scheduler:
             by_model.setdefault(model, []).append(change)
             model_of[node.name] = model
         for model, some in sorted(by_model.items()):
-            pool = self.pools.get(model) or self.add_pool(model)
+            pool = self._find(model)
             lost, changed = pool.state.change_nodes(some, now)
             self._lost += lost
             if changed:
@@ -285,11 +274,8 @@ class Scheduler:
                 further = pool.decide(now)
                 decided = further if decided is NOTHING else decided.joined(further)
             plan = decided if plan is NOTHING else plan.joined(decided)
-            if self._check:
-                check_state(pool.state)
             if not pool.lasting and not pool.state.waiting:
                 del self.pools[pool.state.gpu_model]
-                self._last, self._last_model = _NO_POOL, ""
         if len(self.pools) < pools:
             self._in_turn = [self.pools[model] for model in sorted(self.pools)]
         if lost:
@@ -298,9 +284,8 @@ class Scheduler:
         return plan
 
     def _find(self, model: str) -> PoolScheduler:
-        """The pool of a GPU model. The next one asked for is most likely the same."""
-        self._last, self._last_model = self.pools.get(model) or self.add_pool(model), model
-        return self._last
+        """The pool of a GPU model, an empty one if there is none yet."""
+        return self.pools.get(model) or self.add_pool(model)
 
     def _touch(self, task: Task) -> PoolScheduler | None:
         """The pool that a task belongs to, if there is one; something has come up there."""
@@ -318,7 +303,6 @@ class Scheduler:
     def _put(self, *pools: PoolScheduler) -> None:
         self.pools.update({pool.state.gpu_model: pool for pool in pools})
         self._in_turn = [self.pools[model] for model in sorted(self.pools)]
-        self._last, self._last_model = _NO_POOL, ""
 
     # -- saving ------------------------------------------------------------------------------------
 
@@ -357,3 +341,14 @@ class Scheduler:
             out_of_time=sum(each.out_of_time for each in figures),
             worst_gap=max(each.worst_gap for each in figures),
         )
+
+
+class CheckedScheduler(Scheduler):
+    """Looks through every pool when an instant is over: an account that does not add up raises at once."""
+
+    def handle(self, now: float, events: Sequence[Event]) -> Plan:
+        """Take in what happened at one instant, decide, and check."""
+        plan = super().handle(now, events)
+        for pool in self.pools.values():
+            check_state(pool.state)
+        return plan

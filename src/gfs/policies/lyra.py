@@ -75,7 +75,7 @@ class LoanPlacer:
     def closed(self, task: Task) -> tuple[int, str]:
         """Nodes with room for a pod of the task that belong to the other class, and whose they are."""
         refused, least = REFUSED[task.priority], max(task.cards, 1)
-        nodes = sum(self._bucket(idle, 0, refused).count for idle in range(least, self._pool.sizes[-1] + 1))
+        nodes = sum(len(self._bucket(idle, 0, refused).nodes) for idle in range(least, self._pool.sizes[-1] + 1))
         if task.share:
             for node in self._pool.divided:
                 with_room = not node.idle and node.room >= task.share

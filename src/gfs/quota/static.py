@@ -41,6 +41,8 @@ class FixedQuota:
         self._share = share
         self.horizons = tuple(sorted(guarantees))
         self._memory = [] if memory is None else memory
+        self._capacity = -1
+        """GPUs of the pool at the last tick."""
         if not self._memory:
             self.tick(0.0)
 
@@ -50,8 +52,10 @@ class FixedQuota:
 
     def tick(self, now: float) -> None:
         """The share of the nodes that there are now."""
-        # To a millionth of a GPU: 0.29 x 100 is 29 GPUs, not 28.999999999999996.
-        self._memory[:] = [round(self._share * self._pool.capacity, 6)]
+        if self._pool.capacity != self._capacity:
+            self._capacity = self._pool.capacity
+            # To a millionth of a GPU: 0.29 x 100 is 29 GPUs, not 28.999999999999996.
+            self._memory[:] = [round(self._share * self._capacity, 6)]
 
     def rows(self) -> Sequence[QuotaRow]:
         """The same numbers for all guarantees."""

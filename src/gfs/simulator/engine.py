@@ -77,6 +77,7 @@ class Engine:
     ) -> None:
         self.scheduler = scheduler
         self._workload = workload
+        self._durations = workload.durations
         self._record = record
         self._rules = rules
         self._tick = tick
@@ -203,22 +204,21 @@ class Engine:
                 self._lose(lost, now)
         for eviction in plan.evictions:
             self._stop(now, eviction)
-        heap, sequence, record, durations = self._heap, self._sequence, self._record, self._workload.durations
         for run in plan.starts:
             if run.start > now:
-                heappush(heap, (run.start, next(sequence), BEGINS, run))
+                heappush(self._heap, (run.start, next(self._sequence), BEGINS, run))
                 continue
             task, waited = run.task, run.waited  # as `_begin`, without the call
-            left = durations[task.index] if run.number == 1 else self._remaining[task.index]
-            record((now, START, task, run, waited.reason if waited is not None else None))
-            heappush(heap, (run.progress_from + left, next(sequence), FINISHES, run))
+            left = self._durations[task.index] if run.number == 1 else self._remaining[task.index]
+            self._record((now, START, task, run, None if waited is None else waited.reason))
+            heappush(self._heap, (run.progress_from + left, next(self._sequence), FINISHES, run))
         if plan.wake != inf:
-            heappush(heap, (plan.wake, next(sequence), WOKEN, None))
+            heappush(self._heap, (plan.wake, next(self._sequence), WOKEN, None))
 
     def _begin(self, run: Run) -> None:
         """A run's pods start; it will finish when what is left of its work is done."""
         task, waited = run.task, run.waited
-        left = self._workload.durations[task.index] if run.number == 1 else self._remaining[task.index]
+        left = self._durations[task.index] if run.number == 1 else self._remaining[task.index]
         self._record((run.start, START, task, run, waited.reason if waited is not None else None))
         heappush(self._heap, (run.progress_from + left, next(self._sequence), FINISHES, run))
 
@@ -242,7 +242,7 @@ class Engine:
         self._record((now, LOST, run.task, run, lost))
 
     def _keep(self, task: Task, saved: float) -> None:
-        left = self._remaining.get(task.index, self._workload.durations[task.index])
+        left = self._remaining.get(task.index, self._durations[task.index])
         self._remaining[task.index] = left - saved
 
     # -- stuck -------------------------------------------------------------------------------------
