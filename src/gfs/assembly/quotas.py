@@ -16,7 +16,7 @@ from gfs.forecasting.meter import DemandMeter, DemandRecord
 from gfs.forecasting.online import ForecastMemory, OnlineForecaster
 from gfs.forecasting.perfect import NO_DEMAND, PERFECT, PerfectForecaster
 from gfs.forecasting.registry import find_model
-from gfs.quota.adaptive import AdaptiveQuota
+from gfs.quota.adaptive import SPREAD_P, AdaptiveQuota
 from gfs.quota.feedback import BrokenRates, Eta, EvictionFeedback, EvictionRates, Feedback, NoFeedback, Rule
 from gfs.quota.forecast import ForecastQuota
 from gfs.quota.inventory import AGGREGATES
@@ -56,20 +56,15 @@ def _forecast_no_feedback(context: Context) -> Quota:
 
 
 def _adaptive(context: Context) -> Quota:
-    """The level of a bound on the pool's total peak follows the share of broken guarantees."""
+    """The margin above the expected total demand follows the share of broken guarantees."""
     guarantees = list(context.guarantees)
-    state = context.state
-    ledger = state.ledger
-    rates = (
-        state.remember("broken guarantees of a week", lambda: BrokenRates(ledger)),
-        state.remember("broken guarantees lately", lambda: BrokenRates(ledger)),
-    )
+    state, parameters = context.state, context.parameters
     return AdaptiveQuota(
         context.pool,
-        _demand(context, "orgquantile" if context.foresight is None else PERFECT, guarantees),
-        rates,
+        _demand(context, parameters.forecaster, guarantees, SPREAD_P),
+        state.remember("broken guarantees", lambda: BrokenRates(state.ledger)),
         _waits(context),
-        p=context.parameters.p,
+        p=parameters.p,
         guarantees=guarantees,
         memory=state.remember("quota", QuotaMemory),
     )
@@ -79,7 +74,7 @@ def _by_forecast(context: Context, forecaster: str, feedback: Callable[[Context,
     waits, guarantees = _waits(context), _guarantees(context)
     return ForecastQuota(
         context.pool,
-        _demand(context, forecaster, guarantees),
+        _demand(context, forecaster, guarantees, context.parameters.p),
         feedback(context, waits),
         aggregate=AGGREGATES[context.parameters.aggregate],
         guarantees=guarantees,
@@ -103,8 +98,8 @@ def _rates(context: Context) -> EvictionRates:
     return state.remember("eviction rates", lambda: EvictionRates(state.ledger))
 
 
-def _demand(context: Context, forecaster: str, guarantees: list[float]) -> DemandForecaster:
-    """A forecaster that learns from what is seen in the pool."""
+def _demand(context: Context, forecaster: str, guarantees: list[float], p: float) -> DemandForecaster:
+    """A forecaster that learns from what is seen in the pool; its bounds hold with probability p."""
     parameters, pool, state = context.parameters, context.pool, context.state
     if guarantees[-1] > LONGEST_GUARANTEE:
         raise InputError(
@@ -130,7 +125,7 @@ def _demand(context: Context, forecaster: str, guarantees: list[float]) -> Deman
         meter=meter,
         estimator=model.load(country=parameters.country),
         capacity=pool.capacity,
-        p=parameters.p,
+        p=p,
         hours=ceil(guarantees[-1]),
         least_hours=ceil(parameters.history_hours),
         retrain=parameters.retrain_hours * HOUR,

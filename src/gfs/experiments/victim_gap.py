@@ -86,7 +86,7 @@ class SampledPreemptor(GangPreemptor):
         if chosen is not None and pods > 1 and len(self._sample) < MOST:
             self._decisions += 1
             if self._decisions % EVERY == 0:
-                weights = self.weights(now)
+                weights = self.weights
                 weight = sum(weights.of(run, now) for run in chosen.runs)
                 best = least_weight(self.runs(), self._nodes, task.cards, pods, weights, now)
                 self._sample.append((weight, best))

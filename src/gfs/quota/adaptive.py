@@ -1,11 +1,12 @@
-"""The quota of `gfs-plus`: as much spot work as the guarantee allows (docs/concepts/spot-quota.md#the-adaptive-quota).
+"""The quota of `gfs-plus`: as much spot work as the promise allows (docs/concepts/spot-quota.md#the-adaptive-quota).
 
-Feedback moves the *level* of the bound on demand, so that the share of broken guarantees approaches 1 - p. It rises
-while tasks are evicted and more than 1 - p of the guarantee periods of the last week were broken; it falls while
-someone waits and either fewer were broken or nobody was evicted in the last H hours:
+What is kept back for HP is the expected total demand and a *margin* of standard deviations, which may be negative.
+Feedback moves the margin so slowly that it stays nearly the same all day, until the share b of guarantee periods that
+were broken in the last week lies between half of 1 - p and all of it:
 
-    level += gain * (e - (1 - p))      0 <= level <= the highest; e = 0 if nobody was evicted in the last H hours
-    inventory = C - min(C, bound on the peak of the pool's total demand over H hours at this level)
+    b > aim                     margin += 3/2 a day * min(b / aim - 1, 1)          aim = 3/4 (1 - p)
+    b < aim and someone waits   margin -= 1/2 a day * (1 - b / aim)
+    inventory = C - min(C, peak over H hours of the mean total + margin * its standard deviation)
     quota = min(inventory, S0 + Sa)
 """
 
@@ -14,63 +15,69 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import ceil
 
+from scipy.special import ndtr, ndtri
+
 from gfs.core.pool import Pool
-from gfs.domain.units import DAY, format_clock
+from gfs.domain.units import DAY, HOUR, format_clock
 from gfs.quota.feedback import BrokenRates
+from gfs.quota.inventory import total_bounds
 from gfs.quota.table import DemandForecaster, QuotaMemory, QuotaTable
 from gfs.quota.waits import SpotWaits
 
 WINDOW = 7 * DAY
 """How far back broken guarantees count. One bad day is no reason to leave GPUs idle on the next."""
-GAIN = 0.2
-"""At no evictions and p = 0.9 the level falls from p to 0 in 45 ticks, less than four hours."""
-HIGHEST = 0.995
-LOWEST = 0.05
-"""A lower level reserves nothing, and needs no forecast."""
+AIM = 0.75
+"""Of 1 - p: what is broken should come to lie in the middle between half and all of it."""
+RISE, FALL = 1.5, 0.5
+"""Standard deviations a day, at most. A margin that swings within a day costs evictions by day and waits by night."""
+WIDEST = 3.0
+"""The margin lies between this many standard deviations below and above. Far below, nothing is kept back."""
+SPREAD_P = 0.9
+"""The probability of the bounds that the standard deviation of demand is read from."""
 
 
 class AdaptiveQuota(QuotaTable):
-    """Spot tasks get what keeps the share of broken guarantees at 1 - p."""
+    """Spot tasks get what keeps the share of broken guarantees a little below 1 - p."""
 
     def __init__(
         self,
         pool: Pool,
         forecaster: DemandForecaster,
-        rates: tuple[BrokenRates, BrokenRates],
+        rates: BrokenRates,
         waits: SpotWaits,
         *,
         p: float,
         guarantees: Sequence[float],
         memory: QuotaMemory | None = None,
     ) -> None:
-        """`rates`: over the last week, and over the last H hours."""
+        """The forecaster's bounds are at `SPREAD_P`; `p` is what is promised."""
         super().__init__(pool, forecaster, guarantees, memory)
-        self._weekly_rates, self._recent_rates = rates
+        self._rates = rates
         self._waits = waits
-        self._p = p
-        self._levels = self._memory.levels = {hours: self._memory.levels.get(hours, p) for hours in guarantees}
+        self._aim = AIM * (1 - p)
+        self._margins = self._memory.margins = {hours: self._memory.margins.get(hours, 0.0) for hours in guarantees}
 
     def tick(self, now: float) -> None:
-        """Move the levels, forecast demand if any of them needs it, and set every quota."""
-        happened: dict[float, tuple[float, float]] = {}
+        """Move the margins, forecast demand, and set every quota."""
+        memory = self._memory
+        days = min(max(now - memory.now, 0.0), HOUR) / DAY
+        forecast = self._forecaster.forecast(now)
         for hours in self.horizons:
-            broken, wait = self._weekly_rates.rate(hours, now, back=WINDOW), self._waits.longest(hours, now)
-            quiet = self._recent_rates.rate(hours, now) == 0
-            self._levels[hours] = self._moved(self._levels[hours], 0.0 if quiet else broken, wait)
-            happened[hours] = broken, wait
-        forecast = self._forecaster.forecast(now) if max(self._levels.values()) >= LOWEST else None
-        for hours, (broken, wait) in happened.items():
-            level = self._levels[hours]
-            demand = forecast.total_peak(ceil(hours), level) if forecast and level >= LOWEST else 0.0
-            self._set(hours, demand, share=1.0, eta=level, evicted=broken, waited=wait)
-        self._memory.forecast, self._memory.now = forecast, now
+            broken, wait = self._rates.rate(hours, now, back=WINDOW), self._waits.longest(hours, now)
+            margin = self._margins[hours] = self._moved(self._margins[hours], broken, wait, days)
+            bounds = total_bounds(forecast, margin / float(ndtri(SPREAD_P)))
+            demand = float(bounds[: ceil(hours)].max(initial=0.0))
+            self._set(hours, demand, share=1.0, eta=float(ndtr(margin)), evicted=broken, waited=wait)
+        memory.forecast, memory.now = forecast, now
 
-    def _moved(self, level: float, broken: float, wait: float) -> float:
-        """The level after this share of broken guarantees and this longest wait."""
-        excess = broken - (1 - self._p)
-        if excess > 0 or wait > 0:
-            level += GAIN * excess
-        return min(max(level, 0.0), HIGHEST)
+    def _moved(self, margin: float, broken: float, wait: float, days: float) -> float:
+        """The margin after so many days with this share of broken guarantees and this longest wait."""
+        off = broken / self._aim - 1
+        if off > 0:
+            margin += RISE * days * min(off, 1.0)
+        elif wait > 0:
+            margin += FALL * days * off
+        return min(max(margin, -WIDEST), WIDEST)
 
     def why(self, guarantee_hours: float) -> str:
         """Such as 'forecast peak 2,104 from 14:00 at level 0.85, 12% of guarantees broken in a week'."""

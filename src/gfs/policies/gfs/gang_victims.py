@@ -1,9 +1,9 @@
 """Whom `gfs-plus` evicts for a whole HP gang: few spot tasks that together make room for all its pods.
 
 The paper takes one pod after the other and for each the cheapest node; ten pods then cost ten small tasks where
-one gang on ten nodes would do. Here the cost of the whole set counts, with the paper's formula: a victim weighs
-what it adds to the broken share of guarantee periods, plus beta times its waste. Victims are taken by weight a pod
-that they make room for, until all pods fit; then those that are not needed after all are spared, heaviest first.
+one gang on ten nodes would do. Here the weight of the whole set counts: a victim weighs 1 for one more eviction, plus
+beta for every 5 GPU-hours that it wastes; more if it was evicted often. Victims are taken by weight a pod that they
+make room for, until all pods fit; then those that are not needed after all are spared, heaviest first.
 """
 
 from __future__ import annotations
@@ -34,17 +34,22 @@ MOST_CANDIDATES = 512
 """Spot runs that are weighed against one another, the largest ones: the cost of a choice has a bound."""
 
 
-class Weights(NamedTuple):
-    """What a victim costs."""
+EVICTION_GPU_SECONDS = 5 * 3600.0
+"""Wasted GPU time that weighs as much as one more eviction, at beta = 1. In the paper's cost one eviction outweighs
+hundreds of GPU-hours; then the tasks that lose most go (docs/concepts/gfs-plus.md)."""
+OFTEN, SPARED = 12, 100.0
+"""A task that was stopped so often weighs so many times more for each further time: others go while there are any."""
 
-    eviction: float
-    """One more broken guarantee period."""
+
+class Weights(NamedTuple):
+    """What a victim costs, in evictions."""
+
     waste: float
     """A GPU-second thrown away."""
 
     def of(self, run: Run, now: float) -> float:
         """The weight of one victim."""
-        return self.eviction + self.waste * run.waste(now)
+        return (1.0 + self.waste * run.waste(now)) * max(1.0, 1.0 + SPARED * (run.number - OFTEN))
 
 
 class GangPreemptor(Listener):
@@ -52,8 +57,7 @@ class GangPreemptor(Listener):
 
     def __init__(self, state: PoolState, *, beta: float = 0.5, period: float) -> None:
         self._pool = state.pool
-        self._ledger = state.ledger
-        self._waste_weight = beta / (max(state.pool.capacity, 1) * period)
+        self.weights = Weights(beta / EVICTION_GPU_SECONDS)
         self._single = GfsPreemptor(state, beta=beta, period=period)
         self._largest_first: list[tuple[float, int, Run]] = []
         """(GPUs below 0, task index, run) of all spot runs, sorted."""
@@ -78,7 +82,7 @@ class GangPreemptor(Listener):
         """Victims for so many pods at once; None if this search finds none (then pod by pod may still do)."""
         if not task.cards:
             return None
-        pool, weights = self._pool, self.weights(now)
+        pool, weights = self._pool, self.weights
         search: GangSearch
         if pool.plain(task):
             search = CardSearch(task.cards, pods, weights, now)
@@ -93,13 +97,6 @@ class GangPreemptor(Listener):
     def runs(self) -> list[Run]:
         """All spot runs, largest first."""
         return [run for _, _, run in self._largest_first]
-
-    def weights(self, now: float) -> Weights:
-        """What a victim costs at the moment."""
-        broken, kept = self._ledger.totals(now)
-        periods = broken + kept
-        more = (broken + 1) / (periods + 1) - (broken / periods if periods else 0.0)
-        return Weights(more, self._waste_weight)
 
 
 class GangSearch(ABC):
@@ -149,7 +146,6 @@ class GangSearch(ABC):
 
     def victims(self, candidates: list[Run]) -> list[Run] | None:
         """Whom to evict, or None if evicting all candidates would not do."""
-        weights = self._weights
         heap = self._weigh(candidates)
         chosen: dict[Run, None] = {}
         while self._missing > 0:
@@ -163,7 +159,7 @@ class GangSearch(ABC):
                 heappush(heap, (exact, index, run))
                 continue
             taken = [run]
-            if exact > 2 * weights.eviction:  # several on one node may be cheaper
+            if exact > 2:  # several on one node may be cheaper
                 bundle, weight = self._bundle(chosen)
                 if weight < exact:
                     heappush(heap, (exact, index, run))
@@ -189,7 +185,9 @@ class GangSearch(ABC):
         interval = np.array([task.checkpoint_interval for task in tasks])
         begun = np.array([run.progress_from for run in candidates])
         wasted = gpus * all_since_checkpoint(begun, interval, self._now)
-        weight = self._weights.eviction + self._weights.waste * wasted  # as `Weights.of`
+        number = np.array([run.number for run in candidates])
+        often = np.maximum(1.0, 1.0 + SPARED * (number - OFTEN))
+        weight = (1.0 + self._weights.waste * wasted) * often  # as `Weights.of`
         self._weight = dict(zip(candidates, weight.tolist(), strict=True))
         price, most = weight, self._missing
         if most > 1:
