@@ -18,9 +18,10 @@ from gfs.core.ports import Victims
 from gfs.core.run import Run
 from gfs.domain.task import Task
 from gfs.domain.units import MICRO
+from gfs.policies.fgd.fitting import FittingNodes
 from gfs.policies.fgd.fragmentation import ArrivalMix, free_parts
 from gfs.policies.fgd.victims import DividedNode, Profile, fractions_on, latest_victims, ways
-from gfs.policies.preemption import could_hold, victims_on
+from gfs.policies.preemption import could_hold
 
 DividedProfile = tuple[Profile, tuple[tuple[int, int, tuple[int, ...]], ...], int]
 """Idle cards and whole cards of spot runs; of each divided card what HP holds, what is free and what spot runs
@@ -42,6 +43,8 @@ class FgdPreemptor:
         """Nodes with spot runs and divided cards."""
         self._changed = pool.listeners.feed()
         """Nodes that changed since the last search."""
+        self._fitting = FittingNodes(pool)
+        """For tasks that ask for more than cards."""
         self._file(pool.nodes)
 
     def choose(self, task: Task, now: float) -> Victims | None:
@@ -49,7 +52,7 @@ class FgdPreemptor:
         self._refresh()
         best = self._best_divided(task, self._best_plain(task))
         if not self._pool.plain(task) and (best is None or not self._fits(task, best)):
-            best = self._best_fitting(task)
+            best = self._fitting.best(task, self._mix)
         if best is None:
             return None
         _, _, i, runs = best
@@ -102,20 +105,6 @@ class FgdPreemptor:
         """Whether what was found by cards alone does for a task that asks for more."""
         _, _, i, runs = option
         return self._pool.could_fit(self._pool.nodes[i], task, runs)
-
-    def _best_fitting(self, task: Task) -> Option | None:
-        """For a task that asks for more than cards: every node by itself, later tasks going first."""
-        pool, mix = self._pool, self._mix
-        options: list[Option] = []
-        few = pool.few_nodes(task, without_spot=True)
-        for node in pool.nodes if few is None else few:
-            if not node.spot or not could_hold(pool, node, task):
-                continue
-            runs = victims_on(pool, node, task, sorted(node.spot, key=lambda run: run.task.index))
-            before = mix.fragmentation(node.idle, free_parts(node))
-            growth = DividedNode(pool, node).after(task, mix, runs) - before
-            options.append((len(runs), growth, node.index, runs))
-        return min(options, key=lambda option: option[:3]) if options else None
 
     def _refresh(self) -> None:
         """Bring the profiles of the nodes that changed since the last search up to date."""

@@ -104,16 +104,17 @@ class DividedNode:
         if len(gone) > 1:
             victims = victims_on(self._pool, self._node, task, [*self._held, *reversed(gone)])
             if len(victims) < len(gone):
-                return DividedNode(self._pool, self._node).after(task, mix, victims), sorted(victims, key=_later_first)
+                left = DividedNode(self._pool, self._node).left(task, victims)
+                return mix.fragmentation(*left), sorted(victims, key=_later_first)
         return mix.fragmentation(*placed), sorted(gone, key=_later_first)
 
-    def after(self, task: Task, mix: ArrivalMix, victims: Sequence[Run]) -> int:
-        """F once these victims have gone and the pod is in place."""
+    def left(self, task: Task, victims: Sequence[Run]) -> Parts:
+        """What is free once these victims have gone and the pod is in place."""
         for run in victims:
             self._let_go(run)
         placed = _placed(self._without(()), task)
         assert placed is not None, "the victims make room"
-        return mix.fragmentation(*placed)
+        return placed
 
     def _next(self, task: Task, mix: ArrivalMix) -> Run:
         """The run that goes next: criteria 1 to 3, and the others where these leave a choice."""
