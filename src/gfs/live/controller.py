@@ -27,6 +27,7 @@ from gfs.live.intake import Intake
 from gfs.live.restart import adopt, attach_adopted, reconcile, remember
 from gfs.live.say import Speaker
 from gfs.live.settings import LiveSettings
+from gfs.live.shadow import Shadow
 from gfs.live.tasks import LiveRun, TaskBook
 
 log = logging.getLogger("gfs.live")
@@ -48,7 +49,7 @@ class Controller:
         clock: Clock | None = None,
         record: Callable[[Record], None] = lambda entry: None,
         monotonic: Callable[[], float] = time.monotonic,
-        shadow: bool = False,
+        shadow: Shadow | None = None,
     ) -> None:
         self.api, self.settings = api, settings
         self.clock: Clock = clock or WallClock()
@@ -59,10 +60,12 @@ class Controller:
         self.book = TaskBook(self.cluster, guarantee_hours, checkpoint_interval)
         self.census = Census(self.cluster, self.book)
         self.speaker = Speaker(api, settings, self.spawn, monotonic, time.time)
-        self.speaker.silent = shadow
+        self.shadow = shadow
+        self.speaker.silent = shadow is not None
         self.binder = Binder(api, self.cluster, self.book, self.speaker, self.spawn, self.changed.set, monotonic)
         self.evictor = Evictor(api, self.cluster, self.speaker, self.spawn, self.changed.set, monotonic, time.time)
         self.intake = Intake(self.cluster, self.book, self.census, self.speaker, record, self.clock, monotonic)
+        self.intake.shadow = shadow
         self._trained: list[Trained] = []
         self._next_tick = self._wake_at = inf
         self._explained = -inf
@@ -135,8 +138,9 @@ class Controller:
             self.decisions += 1
             self._attach()
             self._carry_out(plan, now)
-        self.binder.start_ready(self._waits_for_victims)
-        self._note_begun()
+        if self.shadow is None:
+            self.binder.start_ready(self._waits_for_victims)
+            self._note_begun()
         if self._monotonic() - self._explained >= EXPLAIN:
             self._explained = self._monotonic()
             self.explain_all()
@@ -147,7 +151,8 @@ class Controller:
         self._trained.clear()
         self._note_begun()
         events += self.intake.take(now)
-        self.binder.overdue(self.settings.start_timeout, self._waits_for_victims)
+        if self.shadow is None:
+            self.binder.overdue(self.settings.start_timeout, self._waits_for_victims)
         events += [failed for live in self.binder.failed if (failed := self._failed(live))]
         self.binder.failed.clear()
         events += self._hanging()
@@ -157,6 +162,8 @@ class Controller:
         adopted, incomplete = adopt(self.book, self.intake.found, self.clock)
         events += adopted
         for pod in incomplete:
+            if self.shadow is not None:
+                continue
             if pod.owner is not None:
                 self.spawn(take_back(self.api, pod))
             else:
@@ -225,7 +232,9 @@ class Controller:
             taker = takers.get(reason.by.index)
             self._evict(live, reason, self.book.of_run.get(taker) if taker else None, now)
         for live in started:
-            if self._waits_for_victims(live.run):
+            if self.shadow is not None:
+                self.shadow.plan(live, now)
+            elif self._waits_for_victims(live.run):
                 for uid, node in live.pods.items():
                     if (pod := self.cluster.pods.get(uid)) is not None:
                         self.evictor.nominate(pod, node)
@@ -249,6 +258,9 @@ class Controller:
             task.run = None
         task.offset = max(task.offset, live.run.number if live.began else live.run.number - 1)
         self._record((now, EVICT, live.run.task, live.run, reason))
+        if self.shadow is not None:
+            self.shadow.evict(live.run, reason)
+            return
         for uid in self.evictor.evict(live, reason, pods):  # never bound: they wait on
             live.pods.pop(uid, None)
             self.book.run_of_pod.pop(uid, None)
@@ -270,7 +282,7 @@ class Controller:
         rest = [pod for uid in live.bound if (pod := self.cluster.pods.get(uid)) and not pod.over]
         self.book.release(live, keep_waiting=True)
         for pod in rest:
-            if pod.owner is not None:
+            if pod.owner is not None and self.shadow is None:
                 self.spawn(take_back(self.api, pod))
         if len(live.of.free) < live.of.needs:
             self.intake.expect(live.of)

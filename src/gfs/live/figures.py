@@ -101,7 +101,7 @@ class Figures:
             "identity": service.identity,
             "leads": leads,
             "leader": service.leader.holder if service.leader is not None else service.identity,
-            "shadow": service.options.shadow,
+            "shadow": service.shadow.summary() if service.shadow is not None else None,
             "refused": len(controller.book.refused) if controller is not None else 0,
             "pools": pools,
         }

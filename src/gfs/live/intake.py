@@ -11,6 +11,7 @@ from gfs.live.census import Census
 from gfs.live.clock import Clock
 from gfs.live.cluster import Cluster
 from gfs.live.say import Speaker
+from gfs.live.shadow import Shadow
 from gfs.live.tasks import LiveRun, LiveTask, TaskBook
 from gfs.live.translate.pods import PodView
 from gfs.live.translate.pools import Refusal
@@ -43,6 +44,7 @@ class Intake:
         self.missing: dict[LiveTask, float] = {}
         """Tasks that the core knows and that have no pod -> since when."""
         self._now = 0.0
+        self.shadow: Shadow | None = None
 
     def take(self, now: float) -> list[Event]:
         """The events of all that changed since the last time."""
@@ -81,13 +83,28 @@ class Intake:
                 self._gone(pod)
             elif pod.node:
                 del task.free[pod.uid]
+                if self.shadow is not None:
+                    self.shadow.bound(pod, None, self._now, self._speaker.why(pod.uid))
                 self.found.setdefault(task.name, []).append(pod)
         elif (live := self._book.run_of_pod.get(pod.uid)) is not None:
-            if pod.node and pod.uid not in live.bound:
+            if self.shadow is not None and pod.node and not live.began:
+                self._taken_over(live, pod, self.shadow)
+            elif pod.node and pod.uid not in live.bound:
                 live.bound.add(pod.uid)
                 live.pods[pod.uid] = pod.node
             if pod.last_checkpoint is not None and not live.leaving:
                 self._saved.append((live.run, self._clock.of_wall(pod.last_checkpoint)))
+
+    def _taken_over(self, live: LiveRun, pod: PodView, shadow: Shadow) -> None:
+        """The other scheduler bound a pod of a run that was only planned: the truth counts."""
+        planned = live.pods.pop(pod.uid)
+        shadow.bound(pod, planned, self._now, "")
+        self._book.run_of_pod.pop(pod.uid, None)
+        if self._book.of_run.get(live.run) is live:
+            self._events += [StartFailed(live.run), Cancelled(live.run.task)]
+            self._book.release(live, keep_waiting=True)
+            live.of.told = False
+        self.found.setdefault(live.of.name, []).append(pod)
 
     def _new(self, pod: PodView) -> None:
         if pod.gated or pod.deleting:
@@ -139,6 +156,8 @@ class Intake:
         """A pod is deleted or over."""
         self._book.refused.pop(pod.uid, None)
         self._speaker.forget(pod.uid)
+        if self.shadow is not None:
+            self.shadow.forget(pod.uid)
         task = self._book.by_pod.pop(pod.uid, None)
         live = self._book.run_of_pod.pop(pod.uid, None)
         if task is None:

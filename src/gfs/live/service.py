@@ -11,6 +11,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import msgspec
+
 from gfs.assembly.parameters import Parameters
 from gfs.assembly.schedulers import build_scheduler, find_scheduler, has_leases
 from gfs.assembly.snapshot import load_state, save_state
@@ -26,6 +28,7 @@ from gfs.live.lead import Leader
 from gfs.live.mirrors import Mirrors, group_paths
 from gfs.live.record import Recorder
 from gfs.live.settings import LiveSettings
+from gfs.live.shadow import Shadow
 from gfs.live.train import Trainer
 
 log = logging.getLogger("gfs.live")
@@ -68,6 +71,7 @@ class Service:
         self.controller: Controller | None = None
         self.leader: Leader | None = None
         self.api: Api | None = None
+        self.shadow: Shadow | None = None
         self.ready = asyncio.Event()
         """Set while it decides."""
 
@@ -110,16 +114,21 @@ class Service:
 
     async def _decide(self, api: Api) -> None:
         options, parameters = self.options, self.options.parameters
+        settings = options.settings
+        if options.shadow:
+            settings = msgspec.structs.replace(settings, scheduler_name=settings.shadow_of)
+            api.may_write = lambda: False
+            self.shadow = Shadow()
         clock = WallClock(options.speed)
         controller = Controller(
             api,
-            options.settings,
+            settings,
             tick=parameters.tick,
             guarantee_hours=parameters.guarantee_hours,
             checkpoint_interval=parameters.checkpoint_interval,
             clock=clock,
             record=self.recorder.record,
-            shadow=options.shadow,
+            shadow=self.shadow,
         )
         mirrors, trainer = Mirrors(api, controller.cluster, await group_paths(api)), Trainer(controller.trained)
         try:
@@ -137,6 +146,8 @@ class Service:
             if self.controller is controller:
                 self.save()
                 self.flush()
+                if self.shadow is not None:
+                    log.info(self.shadow.text())
 
     def _load(self, scheduler: Scheduler) -> bool:
         """Take over the saved state, if there is one that can be used."""

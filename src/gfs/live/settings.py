@@ -24,6 +24,8 @@ class LiveSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """Which of GFS's schedulers decides (`gfs schedulers`); none with leases."""
     scheduler_name: Text = "gfs-scheduler"
     """Pods with this `schedulerName` are ours to place."""
+    shadow_of: Text = "default-scheduler"
+    """The scheduler whose pods a shadow looks at."""
     resource: Text = "nvidia.com/gpu"
     """The resource name of GPUs."""
     model_label: Text = "nvidia.com/gpu.product"

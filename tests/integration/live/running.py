@@ -16,7 +16,7 @@ from gfs.live.bench.bench import Bench
 from gfs.live.service import LiveOptions, Service
 from gfs.live.settings import LIVE_DEFAULTS, LiveSettings
 
-QUICK = LiveSettings(burst=0.01, hang_timeout=1.5, start_timeout=5.0, return_timeout=5.0, lease_seconds=3.0)
+QUICK = LiveSettings(burst=0.01, hang_timeout=1.5, start_timeout=5.0, return_timeout=30.0, lease_seconds=3.0)
 
 
 @contextmanager

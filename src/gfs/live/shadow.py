@@ -1,0 +1,97 @@
+"""Shadow mode: what GFS would have done, beside what the other scheduler did. Nothing is written to the cluster.
+
+The core decides on the cluster as it is. A start that it plans stands until the other scheduler binds the pod: then the
+two are compared and the truth is taken over. A victim that it would have evicted runs on.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import asdict, dataclass
+
+from gfs.core.reasons import Reason
+from gfs.core.run import Run
+from gfs.live.tasks import LiveRun
+from gfs.live.translate.pods import PodView
+
+log = logging.getLogger("gfs.live.shadow")
+
+
+@dataclass(slots=True)
+class Difference:
+    """What GFS would have changed so far, in pods."""
+
+    same_node: int = 0
+    other_node: int = 0
+    earlier: int = 0
+    """GFS would have started them before the other scheduler did."""
+    earlier_seconds: float = 0.0
+    """Their waiting time that GFS would have spared, added up."""
+    kept_waiting: int = 0
+    """Started by the other scheduler; GFS would have let them wait."""
+    would_evict: int = 0
+    would_evict_gpus: float = 0.0
+    still_waiting: int = 0
+    """GFS would have started them; they still wait."""
+
+
+class Shadow:
+    """Compares plans with what happens."""
+
+    def __init__(self, slack: float = 5.0) -> None:
+        """`slack`: seconds that count as the same moment."""
+        self._slack = slack
+        self._planned: dict[str, float] = {}
+        """Pod uid -> when its start was planned."""
+        self.so_far = Difference()
+
+    def plan(self, live: LiveRun, now: float) -> None:
+        """A start that GFS plans."""
+        for uid, node in live.pods.items():
+            if uid not in self._planned:
+                self._planned[uid] = now
+                log.info(f"would start {live.of.name} on {node}")
+
+    def evict(self, run: Run, reason: Reason) -> None:
+        """An eviction that GFS plans."""
+        self.so_far.would_evict += run.task.pods
+        self.so_far.would_evict_gpus += run.task.gpus
+        log.info(f"would evict {run.task.name}: {reason.text()}")
+
+    def bound(self, pod: PodView, planned: str | None, now: float, why: str) -> None:
+        """The other scheduler bound a pod. `planned`: the node that GFS would have taken; `why` it waits if none."""
+        since = self._planned.pop(pod.uid, None)
+        if planned is None or since is None:
+            self.so_far.kept_waiting += 1
+            log.info(f"{pod.path} was started on {pod.node}; GFS would have let it wait: {why or 'not decided yet'}")
+            return
+        early = now - since
+        if early > self._slack:
+            self.so_far.earlier += 1
+            self.so_far.earlier_seconds += early
+        if planned == pod.node:
+            self.so_far.same_node += 1
+        else:
+            self.so_far.other_node += 1
+        log.info(f"{pod.path} was started on {pod.node}; GFS: {planned}, {max(early, 0.0):.0f} s earlier")
+
+    def forget(self, uid: str) -> None:
+        """A pod is gone."""
+        self._planned.pop(uid, None)
+
+    def summary(self) -> dict[str, float]:
+        """What GFS would have changed so far."""
+        self.so_far.still_waiting = len(self._planned)
+        return asdict(self.so_far)
+
+    def text(self) -> str:
+        """The same in a sentence."""
+        told = self.summary()
+        placed = told["same_node"] + told["other_node"]
+        return (
+            f"shadow: of {placed + told['kept_waiting']:.0f} pods that the other scheduler started, GFS would have"
+            f" taken the same node for {told['same_node']:.0f} and another for {told['other_node']:.0f}, started"
+            f" {told['earlier']:.0f} earlier (by {told['earlier_seconds']:.0f} s in all) and let"
+            f" {told['kept_waiting']:.0f} wait; it would have evicted {told['would_evict']:.0f} pods"
+            f" ({told['would_evict_gpus']:g} GPUs), and {told['still_waiting']:.0f} wait that it would have started"
+        )
