@@ -68,6 +68,9 @@ test-versions:         ## unit tests and golden runs with the oldest and the new
 live-binaries: $(VENV)/.dev  ## etcd, Kubernetes and KWOK for the bench, into a cache: found, fetched or built from source (minutes, once)
 	@$(BIN)/python -m gfs.live.bench.binaries
 
+live-demo: live-binaries  ## GFS on a real control plane on loopback: a synthetic day in a few minutes
+	@$(BIN)/gfs live demo --out live-demo-output
+
 test-live: live-binaries  ## the tests that need the bench: a real API server on loopback
 	@$(BIN)/python -m pytest tests/integration/live
 
@@ -94,4 +97,4 @@ bench: $(VENV)/.dev   ## speed, as ratios against anchors measured in the same r
 	@$(BIN)/python benchmarks/run.py $(if $(FULL),--full --picture docs/images/curve.svg) --out benchmarks/latest.json
 
 clean:           ## remove the virtual environment and everything generated
-	@rm -rf $(VENV) $(EXTRAS) build dist demo-output .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	@rm -rf $(VENV) $(EXTRAS) build dist demo-output live-demo-output .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

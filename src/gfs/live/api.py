@@ -226,11 +226,11 @@ class Api:
         return {each["name"] for each in (answer or {}).get("resources") or ()}
 
     async def allowed(
-        self, verb: str, resource: str, *, group: str = "", subresource: str = "", namespace: str = ""
+        self, verb: str, resource: str, *, group: str = "", subresource: str = "", namespace: str = "", name: str = ""
     ) -> bool:
         """Whether we have a right (SelfSubjectAccessReview)."""
         attributes = {"verb": verb, "resource": resource, "group": group}
-        attributes |= {"subresource": subresource, "namespace": namespace}
+        attributes |= {"subresource": subresource, "namespace": namespace, "name": name}
         body = {"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview"}
         review = await self.request(
             "POST",

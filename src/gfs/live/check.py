@@ -24,6 +24,7 @@ class Finding(NamedTuple):
 RIGHTS = (
     *((verb, "", kind, "") for kind in ("nodes", "namespaces", "pods") for verb in ("list", "watch")),
     *((verb, "policy", "poddisruptionbudgets", "") for verb in ("list", "watch")),
+    ("list", "scheduling.k8s.io", "priorityclasses", ""),
     ("get", "", "pods", ""),
     ("delete", "", "pods", ""),
     ("create", "", "pods", "binding"),
@@ -43,6 +44,8 @@ async def check_cluster(
     findings = [Finding("API server", True, version)]
     groups = await group_paths(api)
     findings.append(await _rights(api, settings, namespace, groups, shadow=shadow))
+    if not findings[-1].fine:  # the rest could not be read
+        return findings, []
     kinds = [path.split("/")[2] for path in groups]
     findings.append(Finding("gangs", True, f"PodGroups of {', '.join(kinds)}" if kinds else "no kind of PodGroup here"))
     cluster = Cluster(settings)
@@ -70,13 +73,14 @@ async def check_cluster(
 
 
 async def _rights(api: Api, settings: LiveSettings, namespace: str, groups: list[str], *, shadow: bool) -> Finding:
-    wanted = [(*right, "") for right in RIGHTS if not shadow or right[0] in READS]
-    wanted += [(verb, path.split("/")[2], "podgroups", "", "") for path in groups for verb in READS]
+    wanted = [(*right, "", "") for right in RIGHTS if not shadow or right[0] in READS]
+    wanted += [(verb, path.split("/")[2], "podgroups", "", "", "") for path in groups for verb in READS]
     if not shadow:
-        wanted += [(verb, "coordination.k8s.io", "leases", "", namespace) for verb in ("get", "create", "update")]
+        leases = [("get", settings.lease_name), ("create", ""), ("update", settings.lease_name)]
+        wanted += [(verb, "coordination.k8s.io", "leases", "", namespace, name) for verb, name in leases]
     missing = []
-    for verb, group, resource, subresource, where in wanted:
-        if not await api.allowed(verb, resource, group=group, subresource=subresource, namespace=where):
+    for verb, group, resource, subresource, where, name in wanted:
+        if not await api.allowed(verb, resource, group=group, subresource=subresource, namespace=where, name=name):
             missing.append(f"{verb} {resource}{f'/{subresource}' if subresource else ''}")
     return Finding("rights", not missing, f"missing: {', '.join(missing)}" if missing else f"all {len(wanted)} there")
 

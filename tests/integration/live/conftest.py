@@ -28,6 +28,18 @@ def bench() -> Iterator[Bench]:
         yield running
 
 
+def find_tool(name: str) -> Path:
+    found, missing = binaries.find([name])
+    if missing:
+        pytest.skip(binaries.missing_text(missing))
+    return found[name]
+
+
+@pytest.fixture(scope="session")
+def helm() -> Path:
+    return find_tool("helm")
+
+
 @pytest.fixture
 def cluster(bench: Bench) -> Iterator[Cluster]:
     """A namespace of its own; its nodes and everything in it go when the test is over."""

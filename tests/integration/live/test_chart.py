@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from pathlib import Path
 
 import pytest
 import yaml
+from running import running
 
-from gfs.live.bench import binaries
+from conftest import find_tool
 from gfs.live.bench.bench import Bench
 from gfs.live.bench.client import Manifest
+from gfs.live.bench.cluster import Cluster
+from gfs.live.figures import Figures
 
 ROOT = Path(__file__).resolve().parents[3]
 CHART = ROOT / "deploy" / "helm" / "gfs-scheduler"
@@ -19,18 +23,6 @@ EVERYTHING = (
     "--set", "persistence.enabled=true", "--set", "serviceMonitor.enabled=true", "--set", "prometheusRule.enabled=true",
     "--set", "dashboard.enabled=true", "--set", "bearerTokenSecret=gfs-token", "--set-string", "config=alpha = 0.5",
 )  # fmt: skip
-
-
-@pytest.fixture(scope="session")
-def helm() -> Path:
-    return _tool("helm")
-
-
-def _tool(name: str) -> Path:
-    found, missing = binaries.find([name])
-    if missing:
-        pytest.skip(binaries.missing_text(missing))
-    return found[name]
 
 
 def render(helm: Path, *options: str) -> list[Manifest]:
@@ -53,7 +45,7 @@ def test_helm_finds_nothing_to_complain_about(helm: Path, options: tuple[str, ..
 
 @pytest.mark.parametrize("options", [(), EVERYTHING], ids=["default", "everything"])
 def test_the_api_server_takes_every_object(helm: Path, bench: Bench, tmp_path: Path, options: tuple[str, ...]) -> None:
-    kubectl = [str(_tool("kubectl")), f"--kubeconfig={bench.kubeconfig}"]
+    kubectl = [str(find_tool("kubectl")), f"--kubeconfig={bench.kubeconfig}"]
     for kind in ("ServiceMonitor", "PrometheusRule"):
         bench.install_loose_kind("monitoring.coreos.com", "v1", kind)
     namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "gfs-system"}}
@@ -83,7 +75,7 @@ def test_the_pods_are_restricted_and_two(helm: Path) -> None:
 
 def test_a_shadow_may_change_nothing_but_its_lease(helm: Path) -> None:
     rules = [rule for role in of_kind(render(helm, "--set", "shadow=true"), "ClusterRole") for rule in role["rules"]]
-    assert {verb for rule in rules for verb in rule["verbs"]} == {"get", "list", "watch"}
+    assert {verb for rule in rules for verb in rule["verbs"]} == {"list", "watch"}
 
 
 def test_a_wrong_value_is_refused(helm: Path) -> None:
@@ -91,3 +83,23 @@ def test_a_wrong_value_is_refused(helm: Path) -> None:
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     assert done.returncode != 0
     assert "replica" in done.stderr
+
+
+def test_dashboard_and_alerts_ask_for_figures_that_there_are(helm: Path, bench: Bench, cluster: Cluster) -> None:
+    cluster.add_node("n1")
+    with running(bench) as service:
+        told = Figures(service).text().decode()
+    served = set(re.findall(r"^# TYPE (\w+)", told, re.MULTILINE))
+    objects = render(helm, *EVERYTHING)
+    boards = [each["data"].get("gfs-scheduler.json") for each in of_kind(objects, "ConfigMap")]
+    (board,) = [each for each in boards if each]
+    panels = json.loads(board)["panels"]
+    (alerts,) = of_kind(objects, "PrometheusRule")
+    rules = [rule for group in alerts["spec"]["groups"] for rule in group["rules"]]
+    asked = " ".join(
+        [target["expr"] for panel in panels for target in panel["targets"]] + [rule["expr"] for rule in rules]
+    )
+    assert len(panels) > 10
+    assert len(rules) > 5
+    assert set(re.findall(r"gfs_\w+", asked)) <= served
+    assert all({"summary", "description"} <= rule["annotations"].keys() for rule in rules)

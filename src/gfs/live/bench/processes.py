@@ -54,6 +54,16 @@ class Processes:
         lines = (self.folder / f"{name}.log").read_text(encoding="utf-8", errors="replace").strip().splitlines()
         return lines[-1] if lines else "it printed nothing"
 
+    def end(self, name: str, seconds: float) -> int:
+        """Tell a program to end (SIGTERM) and wait for it, at most so long; its exit status."""
+        process = self._running.pop(name)
+        process.terminate()
+        try:
+            return process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            return process.wait()
+
     def stop(self, *names: str) -> None:
         """Kill these programs, by default all, and wait until they are gone."""
         ended = [self._running.pop(name) for name in reversed(names or tuple(self._running))]

@@ -7,7 +7,7 @@ import http.client
 import json
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
 
@@ -28,7 +28,15 @@ class Recorder:
     streams, but one etcd counts all changes: within a short time lines are ordered by resource version.
     """
 
-    def __init__(self, client: Client, file: Path, kinds: Sequence[str] = KINDS) -> None:
+    def __init__(
+        self,
+        client: Client,
+        file: Path,
+        kinds: Sequence[str] = KINDS,
+        listener: Callable[[str, Manifest], None] = lambda word, item: None,
+    ) -> None:
+        """`listener` is told of every line, in the thread that received it."""
+        self._listener = listener
         self._client = client
         self._path = file
         self._kinds = tuple(kinds)
@@ -113,6 +121,8 @@ class Recorder:
 
     def _take(self, kind: str, word: str, item: Manifest, version: int, known: dict[str, Manifest]) -> None:
         received = time.time()
+        if word != "BOOKMARK":
+            self._listener(word, item)
         with self._lock:
             self._seen[kind] = max(self._seen[kind], version)
             if word != "BOOKMARK":

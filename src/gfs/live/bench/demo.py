@@ -1,0 +1,137 @@
+"""The demonstration: a synthetic day on the bench, decided by `gfs live run`, in two minutes."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from gfs.domain.errors import InputError
+from gfs.domain.units import DAY, HOUR
+from gfs.domain.workload import Workload
+from gfs.live.bench.bench import Bench
+from gfs.live.bench.cluster import Cluster
+from gfs.live.bench.recorder import Recorder
+from gfs.live.bench.submission import Submission, nodes, organizations, submissions, window
+from gfs.live.bench.tally import Tally
+
+EVERY = 3.0
+"""Seconds between two lines."""
+LONGEST = 6 * HOUR
+"""Runs are cut to this, so that the demonstration ends: one HP task in a hundred would run for weeks."""
+DRAIN = 120.0
+"""Seconds to wait after the last submission until everything has finished."""
+STOP_WITHIN = 20.0
+IN_FLIGHT = 4
+CONFIG = """# written by gfs live demo: these count in the time of the trace, which runs {speed:g} times as fast
+[live]
+scheduler = "gfs-plus"
+hang_timeout = {hang:g}
+return_timeout = {hang:g}
+start_timeout = {hang:g}
+message_interval = {hang:g}
+event_interval = {hang:g}
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Demo:
+    """What is shown."""
+
+    out: Path
+    nodes: int = 24
+    hours: float = 18.0
+    seconds: float = 120.0
+    seed: int = 0
+
+    @property
+    def speed(self) -> float:
+        """Seconds of the trace a second."""
+        return self.hours * HOUR / self.seconds
+
+    def workload(self) -> Workload:
+        """Some hours of a synthetic trace that asks for more than the cluster has."""
+        from gfs.workloads import generate
+
+        whole = generate("demo", nodes=3 * self.nodes, days=7, spot_scale=2, seed=self.seed)
+        part = window(whole, 3 * DAY, 3 * DAY + self.hours * HOUR)
+        kept = replace(part, nodes=part.nodes[: self.nodes])
+        total = sum(kept.capacity().values())
+        fitting = kept.with_tasks(task for task in kept.tasks if task.gpus <= total / 2)
+        return replace(fitting, durations=tuple(min(each, LONGEST) for each in fitting.durations))
+
+
+def run_demo(demo: Demo, say: Callable[[str], None]) -> Tally:
+    """Start everything, submit the work, tell how it goes, stop everything; what came of it."""
+    workload = demo.workload()
+    with Bench(say, keep_logs=demo.out) as bench:
+        homes = [Cluster(bench.client, name) for name in organizations(workload)]
+        homes[0].add_nodes(nodes(workload))
+        gpus = sum(workload.capacity().values())
+        say(f"{demo.nodes} nodes with {gpus} GPUs, {len(homes)} organizations, a namespace each")
+        tally = Tally(gpus)
+        with Recorder(bench.client, demo.out / "watch.jsonl", listener=tally.take):
+            _start_controller(bench, demo, say)
+            _submit(bench, demo, workload, tally, say)
+            _drain(bench, demo, tally, say)
+            bench.processes.end("gfs-live-run", STOP_WITHIN)
+        say("stopping the bench")
+    return tally
+
+
+def _start_controller(bench: Bench, demo: Demo, say: Callable[[str], None]) -> None:
+    config = demo.out / "gfs.toml"
+    config.write_text(CONFIG.format(speed=demo.speed, hang=20 * demo.speed), encoding="utf-8")
+    words: list[str | Path] = [sys.executable, "-m", "gfs.cli.main", "live", "run", "--kubeconfig", bench.kubeconfig]
+    words += ["--config", config, "--record", demo.out, "--state", bench.folder / "state", "--speed", f"{demo.speed:g}"]
+    bench.processes.start("gfs-live-run", [*words, "--http", "127.0.0.1:0"])
+    say(f"gfs live run decides; time runs {demo.speed:g} times as fast: {demo.seconds:g} s are {demo.hours:g} h")
+
+
+def _submit(bench: Bench, demo: Demo, workload: Workload, tally: Tally, say: Callable[[str], None]) -> None:
+    """Create what the users of the trace create, each at its moment."""
+    began = told = time.monotonic()
+    due = list(submissions(workload, demo.speed, 3 * DAY))
+    sent: list[Future[None]] = []
+    with ThreadPoolExecutor(IN_FLIGHT) as pool:
+        for submission in due:
+            while (wait := began + submission.second - time.monotonic()) > 0:
+                time.sleep(min(wait, max(0.05, told + EVERY - time.monotonic())))
+                told = _tell(bench, demo, tally, told, began, len(sent), say)
+            sent.append(pool.submit(_create, bench, submission))
+            told = _tell(bench, demo, tally, told, began, len(sent), say)
+        for each in sent:
+            each.result()
+    tally.submitted = len(sent)
+    say(f"all {len(sent)} tasks are submitted; waiting for the last to finish")
+
+
+def _create(bench: Bench, submission: Submission) -> None:
+    for each in submission.objects:
+        kind = {"Pod": "pods", "Job": "jobs", "PodGroup": "podgroups"}[each["kind"]]
+        bench.client.create(kind, each)
+
+
+def _drain(bench: Bench, demo: Demo, tally: Tally, say: Callable[[str], None]) -> None:
+    """Wait until no pod of ours waits or runs, for a while."""
+    began = told = time.monotonic()
+    while not tally.is_over(1.0) and time.monotonic() - began < DRAIN:
+        told = _tell(bench, demo, tally, told, began - demo.seconds, tally.submitted, say)
+
+
+def _tell(
+    bench: Bench, demo: Demo, tally: Tally, told: float, began: float, submitted: int, say: Callable[[str], None]
+) -> float:
+    """One line every few seconds; returns when the last was."""
+    now = time.monotonic()
+    if now - told < EVERY:
+        return told
+    bench.processes.check()
+    if now - began > 30 and not tally.bound:
+        raise InputError(f"nothing was bound in 30 s: {bench.processes.last_line('gfs-live-run')}")
+    hours = (now - began) * demo.speed / HOUR
+    say(f"{now - began:4.0f} s = {hours:4.1f} h: {submitted} tasks submitted, {tally.line()}")
+    return now

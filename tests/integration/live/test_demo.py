@@ -1,0 +1,85 @@
+"""`gfs live demo`, shorter than its default: what it writes is audited from outside, and nothing stays behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from gfs.live.bench import binaries
+
+WORDS = [sys.executable, "-m", "gfs.cli.main", "live", "demo", "--nodes", "8", "--hours", "2", "--seconds", "12"]
+Audit = Callable[..., subprocess.CompletedProcess[str] | None]
+
+
+@pytest.fixture(autouse=True)
+def programs() -> None:
+    _, missing = binaries.find()
+    if missing:
+        pytest.skip(binaries.missing_text(missing))
+
+
+def started_by(folder: Path) -> list[str]:
+    """Command lines of processes that speak of this folder: the bench makes its own inside TMPDIR."""
+    lines = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit() and int(entry.name) != os.getpid():
+            try:
+                line = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+            except OSError:
+                continue
+            if str(folder) in line:
+                lines.append(line)
+    return lines
+
+
+def environment(tmp_path: Path) -> dict[str, str]:
+    (tmp_path / "tmp").mkdir()
+    return os.environ | {"TMPDIR": str(tmp_path / "tmp")}
+
+
+def test_the_demo_runs_is_audited_clean_and_leaves_nothing(tmp_path: Path, audit_watch: Audit) -> None:
+    out = tmp_path / "out"
+    done = subprocess.run(
+        [*WORDS, "--out", str(out)], capture_output=True, text=True, check=False, env=environment(tmp_path)
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert " GPUs in use (HP " in done.stdout
+    assert "Nothing is left running." in done.stdout
+    assert {"events.csv", "jobs.csv", "nodes.csv", "watch.jsonl", "gfs-live-run.log"} <= {
+        file.name for file in out.iterdir()
+    }
+    kinds = {json.loads(line)["object"]["kind"] for line in (out / "watch.jsonl").read_text().splitlines()}
+    assert {"Node", "Pod", "PodGroup"} <= kinds
+    assert not started_by(tmp_path / "tmp")
+    assert not list((tmp_path / "tmp").iterdir())
+    audited = audit_watch(out / "watch.jsonl")
+    assert audited is None or audited.returncode == 0, audited.stdout
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL], ids=lambda number: number.name)
+def test_an_interrupted_demo_leaves_nothing_running(tmp_path: Path, number: signal.Signals) -> None:
+    with subprocess.Popen(
+        [*WORDS, "--out", str(tmp_path / "out")],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env=environment(tmp_path),
+    ) as demo:
+        assert demo.stdout is not None
+        for line in demo.stdout:
+            if "gfs live run decides" in line:
+                break
+        children = started_by(tmp_path / "tmp")
+        assert len(children) >= 4, children
+        demo.send_signal(number)
+        demo.communicate()
+    if number != signal.SIGKILL:  # who is killed cannot tidy up, but its programs die with it
+        assert not list((tmp_path / "tmp").iterdir())
+    assert not started_by(tmp_path / "tmp")
