@@ -269,7 +269,8 @@ def bent(draw: Any) -> Any:
     """An object in which some value was replaced by anything."""
     thing = json.loads(json.dumps(draw(st.sampled_from([
         pod(annotations={"gfs.dev/run": "1", "gfs.dev/task": "t"}, nodeSelector={"a": "b"},
-            affinity=affinity([("a", "In", ["b"])]), tolerations=[{"key": "x"}], initContainers=[{"resources": {}}], volumes=[{"name": "v"}]),
+            affinity=affinity([("a", "In", ["b"])]), tolerations=[{"key": "x"}],
+            initContainers=[{"resources": {}}], volumes=[{"name": "v"}]),
         node(taints=[{"key": "a", "effect": "NoSchedule"}]), group("g", 2),
     ]))))  # fmt: skip
     for _ in range(draw(st.integers(1, 3))):
