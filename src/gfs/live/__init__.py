@@ -1,4 +1,1 @@
-"""Kubernetes: the same core, driven by a real API server (docs/guides/install-on-kubernetes.md).
-
-Nothing else imports Kubernetes packages.
-"""
+"""Kubernetes: the same core, driven by a real API server (docs/concepts/live.md). Only here its packages are used."""

@@ -25,7 +25,7 @@ def quantity(text: Any) -> float | None:
     match = _QUANTITY.fullmatch(str(text).strip())
     if match is None or (match[3] or "") not in UNITS:
         return None
-    number = float(match[1]) * (10.0 ** int(match[2]) if match[2] else UNITS[match[3] or ""])
+    number = float(f"{match[1]}e{match[2]}") if match[2] else float(match[1]) * UNITS[match[3] or ""]
     return number if isfinite(number) and 0 <= number <= MOST else None
 
 
