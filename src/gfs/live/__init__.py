@@ -1,1 +1,1 @@
-"""Kubernetes: the same core, driven by a real API server (docs/guides/install-on-kubernetes.md). Nothing else imports its packages."""
+"""Kubernetes: the same core, driven by a real API server (docs/guides/install-on-kubernetes.md)."""
