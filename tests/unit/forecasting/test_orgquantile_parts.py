@@ -7,7 +7,15 @@ import pytest
 from scipy.optimize import linprog
 
 from gfs.forecasting.history import DemandHistory, Floats, SeriesKey
-from gfs.forecasting.orgquantile.calibration import CURVE, NORMAL_CURVE, PRIOR, ConformalScores, curve_at, curve_of
+from gfs.forecasting.orgquantile.calibration import (
+    CURVE,
+    NORMAL_CURVE,
+    PRIOR,
+    ConformalScores,
+    LastValueBounds,
+    curve_at,
+    curve_of,
+)
 from gfs.forecasting.orgquantile.features import (
     COUNT,
     LOOK_BACK,
@@ -186,9 +194,27 @@ def test_the_expert_with_the_smaller_loss_weighs_more() -> None:
     """Losses 100, 100, 188 with START_LOSS 12: the third is 88 / 112 worse, exp(-7 * 88 / 112) = exp(-5.5)."""
     assert START_LOSS == 12
     losses = fixed_point(np.array([100.0, 100.0, 188.0])[:, None, None])
-    weights = ExpertWeights(sharpness=7.0, handicap=0.0).of(losses)[:, 0, 0]
+    weights = ExpertWeights(sharpness=7.0, handicap=0.0, start_handicap=0.0).of(losses)[:, 0, 0]
     e = np.exp(-5.5)
     assert weights == pytest.approx([1 / (2 + e), 1 / (2 + e), e / (2 + e)])
+
+
+def test_the_last_value_counts_until_it_is_proved_wrong() -> None:
+    """No loss yet: exp(-7 * 3 / 12) for the fitted expert."""
+    weights = ExpertWeights(sharpness=7.0, handicap=0.0).of(fixed_point(np.zeros((2, 1, 1))))[:, 0, 0]
+    assert weights[1] / weights[0] == pytest.approx(np.exp(-7 * 3 / 12))
+
+
+def test_bounds_of_young_series_are_mixed_with_those_of_the_last_value() -> None:
+    """Demand rises by 2 an hour for six days: a share of 0.5 * 72 / 144, and 2 h GPUs in h hours at any probability."""
+    keys = (SeriesKey("young", ""), SeriesKey("old", ""))
+    gpus = np.stack([2.0 * np.arange(700), np.ones(700)])
+    learnt = LastValueBounds.learned(DemandHistory(keys, gpus, np.array([700 - 144, 0])), 4)
+    found = learnt.of(keys)
+    assert found is not None
+    assert found[1].tolist() == [0.25, 0.0]
+    assert curve_at(found[0], 0.9)[0] == pytest.approx([2, 4, 6, 8])
+    assert learnt.of(keys[1:]) is None
 
 
 def test_without_losses_of_its_own_the_last_value_has_all_the_weight() -> None:

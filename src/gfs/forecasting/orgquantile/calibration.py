@@ -45,6 +45,7 @@ LARGEST_ERROR = 3.0
 SMALLEST_ERROR = 1e-6
 """Widths: a series with a smaller mean error is not stretched."""
 
+LAST_VALUE_SHARE, FEW_HOURS, OLD_HOURS = 0.5, 3 * DAY_HOURS, 4 * WEEK_HOURS
 LEAST_HOURS = WEEK_HOURS
 """A series with fewer has no ratios of its own."""
 LEAST_LEVEL = 0.5
@@ -186,6 +187,38 @@ class GrowthRatios:
     def of(self, keys: tuple[SeriesKey, ...]) -> Floats:
         """For these series."""
         return np.stack([self.own.get(key, self.general) for key in keys])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LastValueBounds:
+    """Bounds from the last value alone, for series that were young when they were fitted: last value + p-quantile of
+    y[t+h] - y[t]. A bound is the mean of its own and of this one, in which this has the share
+    LAST_VALUE_SHARE * min(1, FEW_HOURS / age), and none from OLD_HOURS on."""
+
+    changes: dict[SeriesKey, Floats]
+    """Hours ahead x probabilities of CURVE."""
+    shares: dict[SeriesKey, float]
+
+    @classmethod
+    def learned(cls, history: DemandHistory, horizon: int) -> LastValueBounds:
+        """From the young series of a history."""
+        changes: dict[SeriesKey, Floats] = {}
+        shares: dict[SeriesKey, float] = {}
+        for key, gpus, first in zip(history.keys, history.gpus, history.first, strict=True):
+            age = history.hours - int(first)
+            if horizon < age < OLD_HOURS:
+                demand = gpus[first:]
+                moved = [np.quantile(demand[ahead:] - demand[:-ahead], CURVE) for ahead in range(1, horizon + 1)]
+                changes[key], shares[key] = np.stack(moved), LAST_VALUE_SHARE * min(1.0, FEW_HOURS / age)
+        return cls(changes, shares)
+
+    def of(self, keys: tuple[SeriesKey, ...]) -> tuple[Floats, Floats] | None:
+        """Changes and shares of these series; None if none of them is young."""
+        if not any(key in self.shares for key in keys):
+            return None
+        none = np.zeros_like(next(iter(self.changes.values())))
+        changes = np.stack([self.changes.get(key, none) for key in keys])
+        return changes, np.array([self.shares.get(key, 0.0) for key in keys])
 
 
 def level_shifted(window: Floats, alarmed: Bools) -> Bools:

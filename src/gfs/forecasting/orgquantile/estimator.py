@@ -15,6 +15,7 @@ from gfs.forecasting.history import WEEK_HOURS, Bools, DemandHistory, Floats, Se
 from gfs.forecasting.orgquantile.calibration import (
     ConformalScores,
     GrowthRatios,
+    LastValueBounds,
     RecencyWeighted,
     curve_at,
     curve_of,
@@ -76,7 +77,8 @@ class OrgQuantileEstimator:
     def _predictor(self, history: DemandHistory, rows: TrainingSet, fits: tuple[Fit, ...]) -> OrgQuantilePredictor:
         hours, peaks = held_out_scores(rows, fits[:-1], history.end - _held_out(history))
         curves = Curves(curve_of(hours), curve_of(peaks))
-        return OrgQuantilePredictor(self, fits, curves, GrowthRatios.learned(history, self.horizon))
+        growth, simple = GrowthRatios.learned(history, self.horizon), LastValueBounds.learned(history, self.horizon)
+        return OrgQuantilePredictor(self, fits, curves, growth, simple)
 
 
 def _held_out(history: DemandHistory) -> int:
@@ -101,6 +103,7 @@ class OrgQuantilePredictor:
     """In the order of their hours; the last one knows everything."""
     curves: Curves
     growth: GrowthRatios
+    simple: LastValueBounds
 
     def __post_init__(self) -> None:
         self._seen: DemandHistory | None = None
@@ -117,8 +120,7 @@ class OrgQuantilePredictor:
         (until, fit), (last, same) = self.fits[-2], earlier.fits[-1]
         if until == last and earlier._seen.end < self.fits[-1][0] and np.array_equal(fit.hourly, same.hourly):
             self._seen, self._window, self._log = earlier._seen, deepcopy(earlier._window), earlier._log.copied()
-            self._mixtures = {}
-            self._growth_of_series = self.growth.of(self._seen.keys)
+            self._lay_out(self._seen.keys)
 
     def predict(self, history: DemandHistory, hours: int) -> OrgQuantileForecast:
         """Forecast the hours after the history."""
@@ -131,8 +133,22 @@ class OrgQuantilePredictor:
         unsettled = (history.hours - history.first < YOUNG_HOURS) | level_shifted(window, log.alarmed)
         past = log.past()
         return OrgQuantileForecast(
-            history.keys, bands, log.scores, log.peaks, log.cap, past, self.curves, self._growth_of_series, unsettled
+            history.keys,
+            bands,
+            log.scores,
+            log.peaks,
+            log.cap,
+            past,
+            self.curves,
+            self._growth_of_series,
+            unsettled,
+            self._simple_of_series,
         )
+
+    def _lay_out(self, keys: tuple[SeriesKey, ...]) -> None:
+        """Look up what was learnt of these series."""
+        self._mixtures = {}
+        self._growth_of_series, self._simple_of_series = self.growth.of(keys), self.simple.of(keys)
 
     def _mixture(self, hour: int, keys: tuple[SeriesKey, ...]) -> Mixture:
         """The last fit that does not know the hour, laid out for the series."""
@@ -146,8 +162,7 @@ class OrgQuantilePredictor:
         horizon = self.estimator.horizon
         seen = self._seen
         if seen is not None and _adds_series(seen, history, self._reach):
-            self._mixtures = {}
-            self._growth_of_series = self.growth.of(history.keys)
+            self._lay_out(history.keys)
             self._log.add_series(len(history.keys) - len(seen.keys))
             self._replay(history, seen.end + 1)
         elif seen is not None and _continues(seen, history, self._reach):
@@ -158,8 +173,7 @@ class OrgQuantilePredictor:
                     self._window.append(history.gpus[:, hour - 1 - history.start])
                     self._advance(history, hour)
         else:
-            self._mixtures = {}
-            self._growth_of_series = self.growth.of(history.keys)
+            self._lay_out(history.keys)
             self._log = ForecastLog(len(history.keys), horizon)
             self._replay(history, min(max(history.start + 1, history.end - replay_hours(horizon)), history.end))
         self._seen = history
@@ -236,6 +250,8 @@ class OrgQuantileForecast(BaseForecast):
     """Series x hours ahead and, last, their peak, x probabilities: demand relative to the last value."""
     unsettled: Bools
     """Per series: new, or its level has shifted, so that its bounds have a floor."""
+    simple: tuple[Floats, Floats] | None = None
+    """Of young series: changes from the last value (series x hours ahead x probabilities), and the share of bounds."""
 
     @property
     def fitted(self) -> int:
@@ -251,11 +267,16 @@ class OrgQuantileForecast(BaseForecast):
         """What demand stays at or below with probability p: series x hours."""
         later = np.sqrt(np.maximum((np.arange(self.hours) + 1) / self.fitted, 1.0))[:, None]
         above = np.minimum(self.bands.width * self.scores.multiplier(p, self.curves.hours), later * self.cap)
-        bound: Floats = (self.bands.middle + above).T
-        if p <= 0.5 or not self.unsettled.any():
-            return np.maximum(bound, 0.0)
+        bound: Floats = np.maximum((self.bands.middle + above).T, 0.0)
         ahead = np.minimum(np.arange(self.hours), self.fitted - 1)
-        return np.maximum(bound, self._level_shift_floor(p)[:, ahead])
+        if p > 0.5 and self.unsettled.any():
+            bound = np.maximum(bound, self._level_shift_floor(p)[:, ahead])
+        if self.simple is None:
+            return bound
+        changes, share = self.simple[0], self.simple[1][:, None]
+        simple = np.maximum(self.bands.last[0][:, None] + curve_at(changes, p)[:, ahead] * later.T, 0.0)
+        mixed: Floats = (1 - share) * bound + share * simple
+        return mixed
 
     def peak_quantile(self, p: float, hours: int) -> Floats:
         """What the highest demand of the next hours stays at or below with probability p: per series."""

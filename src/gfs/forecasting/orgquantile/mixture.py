@@ -39,18 +39,21 @@ LARGEST_LOSS = 1000.0
 class ExpertWeights:
     """The weights of the experts, per organization and hour ahead, from their absolute errors over the last weeks.
 
-    weight_i ~ exp(-sharpness * (loss_i - best) / (best + START_LOSS)), with the fitted expert's loss raised by the
-    handicap. Where a series does not change, only the last value remains.
+    weight_i ~ exp(-sharpness * (loss_i - best) / (best + START_LOSS)), with the fitted expert's loss raised by both
+    handicaps. Where a series does not change, only the last value remains.
     """
 
     sharpness: float = 60.0
     handicap: float = 0.02
     """How much better than the last value the fitted expert must have been to weigh as much."""
+    start_handicap: float = 3.0
+    """Scales of loss that the fitted expert is taken to have had more: the last value counts until proved wrong."""
 
     def of(self, losses: Ints) -> Floats:
         """From the sums of losses: experts x ... -> the same shape, adding up to 1."""
         loss = losses / FIXED_POINT
         loss[1:] *= 1 + self.handicap
+        loss[1:] += self.start_handicap
         best = loss.min(axis=0)
         weights = np.exp(-self.sharpness * (loss - best) / (best + START_LOSS))
         normalised: Floats = weights / weights.sum(axis=0)
