@@ -13,9 +13,9 @@ from builders import Stage, hp, nodes, play, spot
 from gfs.core.run import Run
 from gfs.domain.execution import since_checkpoint
 from gfs.experiments.victim_gap import least_weight
-from gfs.policies.gfs.gang_victims import CardSearch, Weights, all_since_checkpoint
+from gfs.policies.gfs.gang_victims import CardSearch, GangPreemptor, Weights, all_since_checkpoint
 
-EQUAL = Weights(1.0, 0.0)
+EQUAL = Weights(0.0)
 
 
 def chosen(stage: Stage, runs: list[Run], cards: int, pods: int, weights: Weights = EQUAL) -> list[str] | None:
@@ -35,8 +35,29 @@ def test_waste_counts_by_its_weight() -> None:
     stage = Stage(8, 8, 8, 8, 8, 8)
     small = [stage.holds(f"n{i}", spot(f"small{i}", gpus=8, checkpoint=600)) for i in range(3)]
     gang = stage.spread(["n3", "n4", "n5"], spot("gang", gpus=8, pods=3))
-    assert chosen(stage, [*small, gang], 8, 3, Weights(1.0, 1e-4)) == ["small0", "small1", "small2"]
-    assert chosen(stage, [*small, gang], 8, 3, Weights(1.0, 1e-5)) == ["gang"]
+    assert chosen(stage, [*small, gang], 8, 3, Weights(1e-4)) == ["small0", "small1", "small2"]
+    assert chosen(stage, [*small, gang], 8, 3, Weights(1e-5)) == ["gang"]
+
+
+def test_who_was_stopped_often_is_spared_while_others_would_do() -> None:
+    # Twelve runs weigh as one: 1. The thirteenth weighs 101, more than three other tasks.
+    stage = Stage(8, 8, 8, 8, 8, 8)
+    small = [stage.holds(f"n{i}", spot(f"small{i}", gpus=8)) for i in range(3)]
+    gang = stage.spread(["n3", "n4", "n5"], spot("gang", gpus=8, pods=3))
+    gang.number = 12
+    assert chosen(stage, [*small, gang], cards=8, pods=3) == ["gang"]
+    gang.number = 13
+    assert EQUAL.of(gang, 1800.0) == 101.0
+    assert chosen(stage, [*small, gang], cards=8, pods=3) == ["small0", "small1", "small2"]
+    assert chosen(stage, [gang], cards=8, pods=3) == ["gang"]  # HP does not wait for its sake
+
+
+def test_five_gpu_hours_weigh_as_an_eviction_at_beta_1() -> None:
+    stage = Stage(8)
+    run = stage.holds("n0", spot("a", gpus=5))
+    assert GangPreemptor(stage.state, beta=1.0, period=1.0).weights.of(run, run.progress_from + 3599) == pytest.approx(
+        2, abs=1e-3
+    )
 
 
 def test_several_on_one_node_where_no_single_task_helps() -> None:
@@ -59,7 +80,7 @@ def test_who_is_not_needed_after_all_is_spared() -> None:
     stage = Stage(8, 8, 8, 8, 8, 8, 8)
     x = stage.spread(["n0", "n1"], spot("x", gpus=8, pods=2, checkpoint=1800))
     y = stage.spread(["n2", "n3", "n4", "n5", "n6"], spot("y", gpus=8, pods=5))
-    assert chosen(stage, [x, y], 8, 5, Weights(1.0, 5e-5)) == ["y"]
+    assert chosen(stage, [x, y], 8, 5, Weights(5e-5)) == ["y"]
 
 
 def test_too_few_cards_at_all() -> None:
@@ -92,7 +113,7 @@ def stages() -> st.SearchStrategy[tuple[Stage, list[Run], int, int, Weights]]:
         for node in stage.pool.nodes:
             while node.idle >= cards:
                 stage.holds(node.name, hp("filler", gpus=cards))
-        weights = Weights(1.0, draw(st.sampled_from([0.0, 1e-5, 1e-4])))
+        weights = Weights(draw(st.sampled_from([0.0, 1e-5, 1e-4])))
         return stage, runs, cards, draw(st.integers(1, 6)), weights
 
     return made()
@@ -169,7 +190,7 @@ def test_how_far_from_the_best_it_is() -> None:
         for node in stage.pool.nodes:
             while node.idle >= 8:
                 stage.holds(node.name, hp("filler", gpus=8))
-        pods, weights = int(random.integers(1, 16)), Weights(1.0, 1e-5)
+        pods, weights = int(random.integers(1, 16)), Weights(1e-5)
         found = CardSearch(8, pods, weights, 1800.0).victims(runs)
         best = least_weight(runs, stage.pool.nodes, 8, pods, weights, 1800.0)
         if found is None:
