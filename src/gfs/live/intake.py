@@ -164,7 +164,11 @@ class Intake:
             return
         if live is None:
             task.free.pop(pod.uid, None)
-            self._short_of_pods(task)
+            rest = [each for each in self.found.pop(task.name, ()) if each.uid != pod.uid]
+            if rest:  # to be adopted without it
+                self.found[task.name] = rest
+            else:
+                self._short_of_pods(task)
             return
         place = live.pods.pop(pod.uid)
         live.over[pod.uid] = succeeded = pod.phase == "Succeeded"

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -139,6 +139,8 @@ def test_an_evicted_pod_of_a_job_is_replaced_and_costs_no_retry(cluster: Cluster
     cluster.bind(first, "n1")
     cluster.wait_phase("Running", first)
     mark = {"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler", "message": "for b"}
+    # the disruption controller takes a mark back that is older than two minutes, and one without a time at once
+    mark["lastTransitionTime"] = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     where = path("pods", cluster.namespace, first, "status")
     cluster.client.patch(where, {"status": {"conditions": [mark]}}, "strategic")
     cluster.delete_pod(first)

@@ -43,7 +43,7 @@ GROUPS = {
 }
 """The kinds that the bench speaks of, and where the API server has them."""
 PATCHES = {"merge": "application/merge-patch+json", "strategic": "application/strategic-merge-patch+json"}
-SECONDS = 30.0
+SECONDS = 60.0
 """How long an answer may take, and by default how long `wait` waits."""
 
 

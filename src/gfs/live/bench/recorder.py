@@ -8,6 +8,8 @@ import json
 import threading
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
+from math import inf
 from pathlib import Path
 from types import TracebackType
 
@@ -15,8 +17,9 @@ from gfs.live.bench.client import ApiError, Client, Manifest
 
 KINDS = ("nodes", "podgroups", "podgroups.scheduling.x-k8s.io", "pods")
 """In this order at the start: pods speak of the others."""
-HELD = 0.25
-"""Seconds a line is held back, so that lines of several watches can be put in the order of the server."""
+HELD = 10.0
+"""Seconds a line is held back, so that lines of several watches can be put in the order of the server: on a busy
+machine one watch may be seconds behind another."""
 ANSWER = 300.0
 """Seconds after which a watch is taken up again, in case its connection died silently."""
 
@@ -25,7 +28,7 @@ class Recorder:
     """Records while it is open: `with Recorder(client, file): ...`.
 
     Each line has the type of the event, the object and `received`, seconds since 1970. Watches are independent
-    streams, but one etcd counts all changes: within a short time lines are ordered by resource version.
+    streams, but one etcd counts all changes: lines are held back for a while and ordered by resource version.
     """
 
     def __init__(
@@ -44,6 +47,8 @@ class Recorder:
         self._lock = threading.Condition()
         self._lines = 0
         self._seen: dict[str, int] = {}
+        self._known: dict[str, dict[str, Manifest]] = {}
+        """Kind -> uid -> the object as its watch told it last."""
         self._over = False
         self._threads: list[threading.Thread] = []
 
@@ -56,11 +61,11 @@ class Recorder:
                 if error.code == 404:  # a kind this cluster has not
                     continue
                 raise
-            known = {item["metadata"]["uid"]: item for item in items}
+            self._known[kind] = {item["metadata"]["uid"]: item for item in items}
             for item in items:
                 self._write("ADDED", item, time.time())
             self._seen[kind] = int(version)
-            self._threads.append(threading.Thread(target=self._follow, args=(kind, version, known), daemon=True))
+            self._threads.append(threading.Thread(target=self._follow, args=(kind, version), daemon=True))
         self._threads.append(threading.Thread(target=self._flush, daemon=True))
         for thread in self._threads:
             thread.start()
@@ -76,50 +81,50 @@ class Recorder:
         self._threads[-1].join()
         self._file.close()
 
-    def catch_up(self, seconds: float = 10.0) -> None:
+    def catch_up(self, seconds: float = 30.0) -> None:
         """Wait until all that has happened up to now is recorded."""
-        newest = {kind: self._newest(kind) for kind in self._seen}
-        with self._lock:
-            self._lock.wait_for(lambda: all(self._seen[kind] >= newest[kind] for kind in newest), seconds)
-        time.sleep(HELD)  # deletions leave no object that would tell their version
+        deadline = time.monotonic() + seconds
+        for kind in self._seen:
+            items, version = self._client.list_with_version(kind)
+            done = partial(self._is_up_to, kind, items, int(version))
+            with self._lock:
+                self._lock.wait_for(done, max(0.0, deadline - time.monotonic()))
 
-    def _newest(self, kind: str) -> int:
-        """The version of the last change of this kind that still has an object."""
-        items, _ = self._client.list_with_version(kind)
-        return max((int(item["metadata"]["resourceVersion"]) for item in items), default=0)
+    def _is_up_to(self, kind: str, items: Sequence[Manifest], version: int) -> bool:
+        """Whether the watch of a kind has told of all that a list has, and of what had been deleted by then."""
+        listed = {item["metadata"]["uid"]: _version(item) for item in items}
+        gone = (uid for uid, item in self._known[kind].items() if uid not in listed and _version(item) <= version)
+        return self._seen[kind] >= max(listed.values(), default=0) and not any(gone)
 
-    def _follow(self, kind: str, version: str, known: dict[str, Manifest]) -> None:
+    def _follow(self, kind: str, version: str) -> None:
         while not self._over:
             try:
                 for event in self._client.watch(kind, version, seconds=ANSWER):
                     if self._over:
                         return
                     version = event["object"]["metadata"]["resourceVersion"]
-                    self._take(kind, event["type"], event["object"], int(version), known)
+                    self._take(kind, event["type"], event["object"], int(version))
             except ApiError as error:
                 if error.code != 410:
                     raise
-                version = self._compare(kind, known)
-            except (
-                OSError,
-                ValueError,
-                http.client.HTTPException,
-            ):  # it cut the line, or is gone
+                version = self._compare(kind)
+            except (OSError, ValueError, http.client.HTTPException):  # it cut the line, or is gone
                 time.sleep(0.1)
 
-    def _compare(self, kind: str, known: dict[str, Manifest]) -> str:
+    def _compare(self, kind: str) -> str:
         """After 410 Gone: what has changed since, as far as a list can tell."""
+        known = self._known[kind]
         items, version = self._client.list_with_version(kind)
         present = {item["metadata"]["uid"]: item for item in items}
         for uid in [uid for uid in known if uid not in present]:
-            self._take(kind, "DELETED", known[uid], int(version), known)
+            self._take(kind, "DELETED", known[uid], int(version))
         for uid, item in present.items():
-            if uid not in known or known[uid]["metadata"]["resourceVersion"] != item["metadata"]["resourceVersion"]:
+            if uid not in known or _version(known[uid]) != _version(item):
                 word = "MODIFIED" if uid in known else "ADDED"
-                self._take(kind, word, item, int(item["metadata"]["resourceVersion"]), known)
+                self._take(kind, word, item, _version(item))
         return version
 
-    def _take(self, kind: str, word: str, item: Manifest, version: int, known: dict[str, Manifest]) -> None:
+    def _take(self, kind: str, word: str, item: Manifest, version: int) -> None:
         received = time.time()
         if word != "BOOKMARK":
             self._listener(word, item)
@@ -129,22 +134,28 @@ class Recorder:
                 line = json.dumps({"type": word, "received": round(received, 3), "object": item})
                 heapq.heappush(self._heap, (version, self._lines, received, line))
                 self._lines += 1
+                self._known[kind].pop(item["metadata"]["uid"], None)
+                if word != "DELETED":
+                    self._known[kind][item["metadata"]["uid"]] = item
             self._lock.notify_all()
-        if word == "DELETED":
-            known.pop(item["metadata"]["uid"], None)
-        elif word != "BOOKMARK":
-            known[item["metadata"]["uid"]] = item
 
     def _flush(self) -> None:
-        while True:
+        over = False
+        while not over:
             with self._lock:
-                over = self._lock.wait_for(lambda: self._over, HELD / 2)
-                until = float("inf") if over else time.time() - HELD
-                while self._heap and self._heap[0][2] <= until:
-                    self._file.write(heapq.heappop(self._heap)[3] + "\n")
-                self._file.flush()
-                if over:
-                    return
+                over = self._lock.wait_for(lambda: self._over, 1.0)
+            self.write_due(inf if over else time.time() - HELD)
+
+    def write_due(self, until: float) -> None:
+        """Write the lines received until then, and all that come before them in the order of the server."""
+        with self._lock:
+            while self._heap and self._heap[0][2] <= until:
+                self._file.write(heapq.heappop(self._heap)[3] + "\n")
+            self._file.flush()
 
     def _write(self, word: str, item: Manifest, received: float) -> None:
         self._file.write(json.dumps({"type": word, "received": round(received, 3), "object": item}) + "\n")
+
+
+def _version(item: Manifest) -> int:
+    return int(item["metadata"]["resourceVersion"])
