@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -25,9 +26,9 @@ def programs() -> None:
         pytest.skip(binaries.missing_text(missing))
 
 
-def started_by(folder: Path) -> list[str]:
-    """Command lines of processes that speak of this folder: the bench makes its own inside TMPDIR."""
-    lines = []
+def started_by(folder: Path) -> dict[int, str]:
+    """Processes (number -> command line) that speak of this folder: the bench makes its own inside TMPDIR."""
+    found = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit() and int(entry.name) != os.getpid():
             try:
@@ -35,8 +36,8 @@ def started_by(folder: Path) -> list[str]:
             except OSError:
                 continue
             if str(folder) in line:
-                lines.append(line)
-    return lines
+                found[int(entry.name)] = line
+    return found
 
 
 def environment(tmp_path: Path) -> dict[str, str]:
@@ -78,8 +79,12 @@ def test_an_interrupted_demo_leaves_nothing_running(tmp_path: Path, number: sign
                 break
         children = started_by(tmp_path / "tmp")
         assert len(children) >= 4, children
+        handles = [os.pidfd_open(child) for child in children]
         demo.send_signal(number)
         demo.communicate()
     if number != signal.SIGKILL:  # who is killed cannot tidy up, but its programs die with it
         assert not list((tmp_path / "tmp").iterdir())
+    for handle in handles:
+        assert select.select([handle], [], [], 60)[0], "it still runs"
+        os.close(handle)
     assert not started_by(tmp_path / "tmp")
