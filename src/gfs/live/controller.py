@@ -259,7 +259,8 @@ class Controller:
         if task.run is live:
             task.run = None
         task.offset = max(task.offset, live.run.number if live.began else live.run.number - 1)
-        self._record((now, EVICT, live.run.task, live.run, reason))
+        if live.began:
+            self._record((now, EVICT, live.run.task, live.run, reason))
         if self.shadow is not None:
             self.shadow.evict(live.run, reason)
             return

@@ -13,9 +13,11 @@ from pathlib import Path
 
 import pytest
 
+from conftest import AUDIT
 from gfs.live.bench import binaries
 
 WORDS = [sys.executable, "-m", "gfs.cli.main", "live", "demo", "--nodes", "8", "--hours", "2", "--seconds", "12"]
+EVENTS_AUDIT = AUDIT.with_name("audit_events.py")
 Audit = Callable[..., subprocess.CompletedProcess[str] | None]
 
 
@@ -62,6 +64,10 @@ def test_the_demo_runs_is_audited_clean_and_leaves_nothing(tmp_path: Path, audit
     assert not list((tmp_path / "tmp").iterdir())
     audited = audit_watch(out / "watch.jsonl")
     assert audited is None or audited.returncode == 0, audited.stdout
+    if EVENTS_AUDIT.exists():
+        files = [word for name in ("jobs", "nodes", "events") for word in (f"--{name}", str(out / f"{name}.csv"))]
+        told = subprocess.run([sys.executable, str(EVENTS_AUDIT), *files], capture_output=True, text=True, check=False)
+        assert told.returncode == 0, told.stderr
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL], ids=lambda number: number.name)
