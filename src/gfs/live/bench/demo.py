@@ -24,8 +24,6 @@ LONGEST = 6 * HOUR
 """Runs are cut to this, so that the demonstration ends: one HP task in a hundred would run for weeks."""
 DRAIN = 120.0
 """Seconds to wait after the last submission until everything has finished."""
-RECORDED = 15.0
-"""Seconds that the controller may take to record what it sees."""
 STOP_WITHIN = 20.0
 IN_FLIGHT = 4
 CONFIG = """# written by gfs live demo: these count in the time of the trace, which runs {speed:g} times as fast
@@ -118,12 +116,10 @@ def _create(bench: Bench, submission: Submission) -> None:
 
 
 def _drain(bench: Bench, demo: Demo, tally: Tally, say: Callable[[str], None]) -> None:
-    """Wait until no pod of ours waits or runs, for a while."""
+    """Wait, for a while, until every task has finished: no pod is left, and none is to come back after an eviction."""
     began = told = time.monotonic()
-    while not tally.is_over(1.0) and time.monotonic() - began < DRAIN:
+    while (not tally.is_over(1.0) or _finished(demo) < tally.submitted) and time.monotonic() - began < DRAIN:
         told = _tell(bench, demo, tally, told, began - demo.seconds, tally.submitted, say)
-    recorded = time.monotonic() + RECORDED
-    while _finished(demo) < tally.submitted and time.monotonic() < recorded:  # the last ones are still to be recorded
         time.sleep(0.1)
 
 
