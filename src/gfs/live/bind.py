@@ -64,7 +64,7 @@ class Binder:
         self._reserved = {
             uid: place
             for uid, place in self._reserved.items()
-            if not (pod := self._cluster.pods.get(uid)) or not pod.node
+            if (pod := self._cluster.pods.get(uid)) and not pod.node and not pod.over
         }
         for live in list(self.starting.values()):
             if live.failed or live.open or live.binding or in_the_way(live.run):

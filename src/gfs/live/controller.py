@@ -104,8 +104,8 @@ class Controller:
         self._next_tick = floor(now / self._tick) * self._tick
         self.changed.set()
 
-    async def run(self, after_step: Callable[[float], None] = lambda now: None) -> None:
-        """Decide whenever something has changed or is due, until cancelled."""
+    async def run(self, after_step: Callable[[float], None], may_decide: Callable[[], bool] = lambda: True) -> None:
+        """Decide whenever something has changed or is due, until cancelled or until it may not."""
         while True:
             due = min(self._next_tick, self._wake_at)
             wait = min(self.clock.until(due), 1.0)
@@ -115,6 +115,8 @@ class Controller:
                 await asyncio.sleep(self.settings.burst)
             except TimeoutError:
                 pass
+            if not may_decide():  # it was paused, and another may have decided since
+                return
             self.step()
             after_step(self.now)
 
@@ -257,7 +259,8 @@ class Controller:
         if task.run is live:
             task.run = None
         task.offset = max(task.offset, live.run.number if live.began else live.run.number - 1)
-        self._record((now, EVICT, live.run.task, live.run, reason))
+        if live.began:
+            self._record((now, EVICT, live.run.task, live.run, reason))
         if self.shadow is not None:
             self.shadow.evict(live.run, reason)
             return

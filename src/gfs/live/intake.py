@@ -101,7 +101,9 @@ class Intake:
         shadow.bound(pod, planned, self._now, "")
         self._book.run_of_pod.pop(pod.uid, None)
         if self._book.of_run.get(live.run) is live:
-            self._events += [StartFailed(live.run), Cancelled(live.run.task)]
+            self._events.append(StartFailed(live.run))
+            if live.of.needs > 1:  # one pod is adopted in this same instant, which a task that is cancelled cannot be
+                self._events.append(Cancelled(live.run.task))
             self._book.release(live, keep_waiting=True)
             live.of.told = False
         self.found.setdefault(live.of.name, []).append(pod)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pyarrow.csv
 
-from gfs.core.actions import CANCEL, EVICT, FINISH, LOST, START, Record
+from gfs.core.actions import CANCEL, FINISH, START, SUBMIT, Record
 from gfs.domain.errors import InputError
 from gfs.domain.execution import ExecutionRules
 from gfs.domain.node import NodeSpec
@@ -38,6 +38,8 @@ class Recorder:
         self._entries: list[Record] = []
         self._work: dict[int, float] = {}
         """Task index -> seconds of useful work in runs that are over."""
+        self._at: dict[tuple[int, int], float] = {}
+        """Task index and SUBMIT or START -> when it was submitted, when its run began: as the event log says."""
         self._jobs: list[str] = []
         self.count = 0
         if folder is not None:
@@ -56,20 +58,28 @@ class Recorder:
             return
         time, what, task, run, _ = entry
         self._entries.append(entry)
-        if what == START or run is None:
-            return
-        ran = max(0.0, time - run.progress_from)
-        if what == FINISH:
-            self._finish(task, self._work.pop(task.index, 0.0) + ran)
-        elif what in (EVICT, LOST):
-            saved = self._rules.saved_at_loss(task, ran)
-            self._work[task.index] = self._work.get(task.index, 0.0) + saved
+        if what in (SUBMIT, START):
+            self._at[task.index, what] = time
         elif what == CANCEL:
-            self._work.pop(task.index, None)
+            self._forget(task)
+        elif run is not None:
+            began = self._at.pop((task.index, START), run.start)
+            ran = max(0.0, time - began - self._rules.overhead(task, run.number))
+            done = self._work.get(task.index, 0.0)
+            if what == FINISH:
+                self._finish(task, done + ran)
+            else:
+                self._work[task.index] = done + self._rules.saved_at_loss(task, ran)
+
+    def _forget(self, task: Task) -> float:
+        """Nothing more will come of a task; when it was submitted."""
+        self._work.pop(task.index, None)
+        self._at.pop((task.index, START), None)
+        return self._at.pop((task.index, SUBMIT), task.submit_time)
 
     def _finish(self, task: Task, duration: float) -> None:
-        numbers = (task.cpus_per_pod, task.gpus_per_pod, task.pods, task.submit_time, duration)
-        row = (task.name, task.organization, task.gpu_model, *(f"{number:.15g}" for number in numbers))
+        numbers = (task.cpus_per_pod, task.gpus_per_pod, task.pods, self._forget(task), duration)
+        row = (task.name, task.organization, task.gpu_model, *(_exact(number) for number in numbers))
         hours = f"{task.guarantee_hours:g}", f"{task.checkpoint_interval:g}"
         self._jobs.append(_line((*row, task.priority.label, *hours)))
 
@@ -101,6 +111,11 @@ def _rows(entries: list[Record], first_day: str) -> str:
     options = pyarrow.csv.WriteOptions(include_header=False, quoting_style="needed")
     pyarrow.csv.write_csv(csv_table(with_timestamps(log.table(), first_day)), out, options)
     return out.getvalue().decode()
+
+
+def _exact(number: float) -> str:
+    """The number as the event log has it: the fewest digits that give it back."""
+    return f"{number:.0f}" if number == int(number) else repr(float(number))
 
 
 def _line(cells: Iterable[str]) -> str:

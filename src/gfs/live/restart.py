@@ -73,10 +73,11 @@ def _of_run(run: Run, book: TaskBook, found: dict[str, list[PodView]], *, pendin
         del found[name]
         book.attach(run, pods)
         return []
-    if pods or (task is not None and len(task.free) >= task.needs):
-        if task is not None:
-            task.told = not pods
-        return [Lost(run), Cancelled(run.task)] if pods else [StartFailed(run)]
+    if task is not None and not pods and len(task.free) >= task.needs:
+        task.told = True
+        return [StartFailed(run)]
+    if task is not None and len(pods) >= task.needs:
+        return [Lost(run)]  # and adopted where it is: who is cancelled in this instant could not be
     return [Lost(run), Cancelled(run.task)]
 
 

@@ -138,7 +138,8 @@ class Service:
             self.controller = controller
             self.ready.set()
             housekeeping = _Housekeeping(self, controller)
-            await controller.run(housekeeping.after_step)
+            leads = self.leader.leads if self.leader is not None else (lambda: True)
+            await controller.run(housekeeping.after_step, leads)
         finally:
             self.ready.clear()
             trainer.close()

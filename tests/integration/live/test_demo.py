@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -12,9 +14,11 @@ from pathlib import Path
 
 import pytest
 
+from conftest import AUDIT
 from gfs.live.bench import binaries
 
 WORDS = [sys.executable, "-m", "gfs.cli.main", "live", "demo", "--nodes", "8", "--hours", "2", "--seconds", "12"]
+EVENTS_AUDIT = AUDIT.with_name("audit_events.py")
 Audit = Callable[..., subprocess.CompletedProcess[str] | None]
 
 
@@ -25,9 +29,9 @@ def programs() -> None:
         pytest.skip(binaries.missing_text(missing))
 
 
-def started_by(folder: Path) -> list[str]:
-    """Command lines of processes that speak of this folder: the bench makes its own inside TMPDIR."""
-    lines = []
+def started_by(folder: Path) -> dict[int, str]:
+    """Processes (number -> command line) that speak of this folder: the bench makes its own inside TMPDIR."""
+    found = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit() and int(entry.name) != os.getpid():
             try:
@@ -35,8 +39,8 @@ def started_by(folder: Path) -> list[str]:
             except OSError:
                 continue
             if str(folder) in line:
-                lines.append(line)
-    return lines
+                found[int(entry.name)] = line
+    return found
 
 
 def environment(tmp_path: Path) -> dict[str, str]:
@@ -61,6 +65,13 @@ def test_the_demo_runs_is_audited_clean_and_leaves_nothing(tmp_path: Path, audit
     assert not list((tmp_path / "tmp").iterdir())
     audited = audit_watch(out / "watch.jsonl")
     assert audited is None or audited.returncode == 0, audited.stdout
+    stopped = {"evict", "cancel"} & {
+        row["event"] for row in csv.DictReader((out / "events.csv").read_text().splitlines())
+    }
+    if EVENTS_AUDIT.exists() and not stopped:  # whoever was evicted may not have come back before the end
+        files = [word for name in ("jobs", "nodes", "events") for word in (f"--{name}", str(out / f"{name}.csv"))]
+        told = subprocess.run([sys.executable, str(EVENTS_AUDIT), *files], capture_output=True, text=True, check=False)
+        assert told.returncode == 0, told.stderr
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL], ids=lambda number: number.name)
@@ -78,8 +89,12 @@ def test_an_interrupted_demo_leaves_nothing_running(tmp_path: Path, number: sign
                 break
         children = started_by(tmp_path / "tmp")
         assert len(children) >= 4, children
+        handles = [os.pidfd_open(child) for child in children]
         demo.send_signal(number)
         demo.communicate()
     if number != signal.SIGKILL:  # who is killed cannot tidy up, but its programs die with it
         assert not list((tmp_path / "tmp").iterdir())
+    for handle in handles:
+        assert select.select([handle], [], [], 60)[0], "it still runs"
+        os.close(handle)
     assert not started_by(tmp_path / "tmp")

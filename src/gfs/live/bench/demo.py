@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from math import inf
 from pathlib import Path
 
 from gfs.domain.errors import InputError
@@ -24,6 +25,8 @@ LONGEST = 6 * HOUR
 """Runs are cut to this, so that the demonstration ends: one HP task in a hundred would run for weeks."""
 DRAIN = 120.0
 """Seconds to wait after the last submission until everything has finished."""
+RETURN = 15.0
+"""Seconds without a pod after which nobody is waited for: a Job brings one pod back after ten, a gang after minutes."""
 STOP_WITHIN = 20.0
 IN_FLIGHT = 4
 CONFIG = """# written by gfs live demo: these count in the time of the trace, which runs {speed:g} times as fast
@@ -116,10 +119,19 @@ def _create(bench: Bench, submission: Submission) -> None:
 
 
 def _drain(bench: Bench, demo: Demo, tally: Tally, say: Callable[[str], None]) -> None:
-    """Wait until no pod of ours waits or runs, for a while."""
+    """Wait, for a while, until no pod waits or runs, and a little longer for tasks that come back after an eviction."""
     began = told = time.monotonic()
-    while not tally.is_over(1.0) and time.monotonic() - began < DRAIN:
+    over = inf
+    while time.monotonic() < min(began + DRAIN, over + RETURN) and _finished(demo) < tally.submitted:
+        over = min(over, time.monotonic()) if tally.is_over(1.0) else inf
         told = _tell(bench, demo, tally, told, began - demo.seconds, tally.submitted, say)
+        time.sleep(0.1)
+
+
+def _finished(demo: Demo) -> int:
+    """Tasks that the controller has recorded as finished."""
+    jobs = demo.out / "jobs.csv"
+    return len(jobs.read_text(encoding="utf-8").splitlines()) - 1 if jobs.exists() else 0
 
 
 def _tell(
