@@ -114,6 +114,8 @@ def test_the_second_replica_takes_over_and_a_paused_leader_writes_nothing(
             cluster.wait_bound("c", seconds=60)
             lease_now = bench.client.get(path("leases", "kube-system", lease))
             assert lease_now["spec"]["holderIdentity"].startswith("two")
+        first.terminate()
+        first.wait(60)  # by then its log is written
     log = (tmp_path / "log-one" / "events.csv").read_text()
     assert "/a" in log
     assert "/b" not in log, "it had been paused by then"
