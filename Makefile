@@ -72,7 +72,7 @@ live-demo: live-binaries  ## GFS on a real control plane on loopback: a syntheti
 	@$(BIN)/gfs live demo --out live-demo-output
 
 test-live: live-binaries  ## the tests that need the bench: a real API server on loopback
-	@$(BIN)/python -m pytest tests/integration/live
+	@$(BIN)/python -m pytest tests/integration/live || { echo "What failed, once more:"; $(BIN)/python -m pytest --last-failed tests/integration/live; }
 
 reproduce-quick: $(VENV)/.dev  ## the paper's tables and figures on small clusters, opened in a browser if there is one
 	@$(BIN)/gfs reproduce --quick --out build/reproduce-quick
