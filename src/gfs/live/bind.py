@@ -43,8 +43,8 @@ class Binder:
         self._spawn, self._wake, self._monotonic = spawn, wake, monotonic
         self.starting: dict[Run, LiveRun] = {}
         """Runs whose pods are not all bound."""
-        self._reserved: dict[str, tuple[str, Asks]] = {}
-        """Pod uid -> node and asks of bindings that the mirror does not show yet."""
+        self._reserved: dict[str, dict[str, Asks]] = {}
+        """Node -> pod uid -> what it asks, of bindings that the mirror does not show yet."""
         self.begun: list[LiveRun] = []
         """Runs whose last pod has just been bound."""
         self.failed: list[LiveRun] = []
@@ -61,11 +61,12 @@ class Binder:
 
     def start_ready(self, in_the_way: Callable[[Run], bool]) -> None:
         """Bind the pods of runs for which everything is ready."""
-        self._reserved = {
-            uid: place
-            for uid, place in self._reserved.items()
-            if (pod := self._cluster.pods.get(uid)) and not pod.node and not pod.over
-        }
+        for node, asks in list(self._reserved.items()):
+            left = {uid: mine for uid, mine in asks.items() if self._is_unbound(uid)}
+            if left:
+                self._reserved[node] = left
+            else:
+                del self._reserved[node]
         for live in list(self.starting.values()):
             if live.failed or live.open or live.binding or in_the_way(live.run):
                 continue
@@ -77,12 +78,16 @@ class Binder:
                     pod = self._cluster.pods.get(uid)
                     if pod is not None:
                         live.binding.add(uid)
-                        self._reserved[uid] = live.pods[uid], pod.asks
+                        self._reserved.setdefault(live.pods[uid], {})[uid] = pod.asks
                         self._spawn(self._bind(live, pod, live.pods[uid]))
+
+    def _is_unbound(self, uid: str) -> bool:
+        pod = self._cluster.pods.get(uid)
+        return pod is not None and not pod.node and not pod.over
 
     def _fits(self, live: LiveRun) -> bool:
         for node, (asks, count) in self._book.asked(live).items():
-            others = [mine for uid, (where, mine) in self._reserved.items() if where == node and uid not in live.pods]
+            others = [mine for uid, mine in self._reserved.get(node, {}).items() if uid not in live.pods]
             if not self._cluster.room(node, sum(others, NOTHING) + asks, count + len(others)):
                 return False
         return True
@@ -115,7 +120,7 @@ class Binder:
             if len(live.bound) >= task.pods and not live.open:
                 self._all_bound(live)
         else:
-            self._reserved.pop(pod.uid, None)
+            self._reserved.get(node, {}).pop(pod.uid, None)
             self.refused += 1
             if not isinstance(problem, NotFound | NotLeading):  # a pod that is gone is told by the mirror
                 log.warning(f"{pod.path} was not bound to {node}: {problem}")

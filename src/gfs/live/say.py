@@ -10,6 +10,7 @@ import hashlib
 import logging
 import re
 from collections.abc import Callable, Coroutine
+from math import inf
 from typing import Any, NamedTuple
 
 from gfs.live.api import MERGE, STRATEGIC, Api, pod_path
@@ -41,8 +42,8 @@ class Speaker:
         self._monotonic, self._wall = monotonic, wall
         self._said: dict[str, _Said] = {}
         """Pod uid -> why it waits, as last told."""
-        self._events: dict[tuple[str, str, str], tuple[float, int]] = {}
-        """Pod uid, reason and shape of a message -> when an event was last sent, and how often it was said."""
+        self._events: dict[str, dict[tuple[str, str], tuple[float, int]]] = {}
+        """Pod uid -> reason and shape of a message -> when an event was last sent, and how often it was said."""
         self.silent = False
         """A shadow says nothing."""
         self.sent = 0
@@ -77,19 +78,18 @@ class Speaker:
         if self.silent:
             return
         message, now = message[:LONGEST], self._monotonic()
-        key = pod.uid, reason, _shape(message)
-        at, count = self._events.get(key, (-1e18, 0))
+        sent, key = self._events.setdefault(pod.uid, {}), (reason, _shape(message))
+        at, count = sent.get(key, (-inf, 0))
         if now - at < self._settings.event_interval:
-            self._events[key] = at, count + 1
+            sent[key] = at, count + 1
             return
-        self._events[key] = now, count + 1
+        sent[key] = now, count + 1
         self._spawn(self._send(pod, kind, reason, message, count + 1))
 
     def forget(self, uid: str) -> None:
         """A pod is gone."""
         self._said.pop(uid, None)
-        for key in [key for key in self._events if key[0] == uid]:
-            del self._events[key]
+        self._events.pop(uid, None)
 
     async def _condition(self, pod: PodView, message: str, *, first: bool) -> None:
         condition: dict[str, Any] = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}

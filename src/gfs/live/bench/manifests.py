@@ -45,38 +45,11 @@ def ready_condition(status: str) -> Manifest:
     return {"type": "Ready", "status": status, "reason": reason, "message": "played by the bench"}
 
 
-def pod(
-    name: str,
-    namespace: str = "default",
-    *,
-    gpus: float = 1,
-    priority_class: str = "gfs-spot",
-    cpus: str = "1",
-    memory: str = "1Gi",
-    scheduler: str = SCHEDULER,
-    labels: Mapping[str, str] | None = None,
-    annotations: Mapping[str, str] | None = None,
-    group: str = "",
-    grace: int | None = None,
-    run_for: float | None = None,
-    node: str = "",
-    **spec: Any,
-) -> Manifest:
-    """A pod of one container; `group`: its PodGroup, `run_for`: seconds until it succeeds, `spec`: anything else."""
-    template = pod_template(
-        gpus=gpus,
-        priority_class=priority_class,
-        cpus=cpus,
-        memory=memory,
-        scheduler=scheduler,
-        labels=labels,
-        annotations=annotations,
-        group=group,
-        grace=grace,
-        run_for=run_for,
-        **({"nodeName": node} if node else {}),
-        **spec,
-    )
+def pod(name: str, namespace: str = "default", *, node: str = "", **template_of: Any) -> Manifest:
+    """A pod by itself, on a node if one is named; everything else as for `pod_template`."""
+    template = pod_template(**template_of)
+    if node:
+        template["spec"]["nodeName"] = node
     template["metadata"] |= {"name": name, "namespace": namespace}
     return {"apiVersion": "v1", "kind": "Pod", **template}
 
@@ -95,7 +68,10 @@ def pod_template(
     run_for: float | None = None,
     **spec: Any,
 ) -> Manifest:
-    """Metadata and spec of a pod, as a Job has them."""
+    """Metadata and spec of a pod of one container, as a Job has them.
+
+    `group`: its PodGroup, `run_for`: seconds until it succeeds, `spec`: anything else.
+    """
     asked = {"cpu": cpus, "memory": memory} | ({GPU: f"{gpus:g}"} if gpus else {})
     notes = dict(annotations or {}) | ({RUN_FOR: f"{run_for:g}"} if run_for is not None else {})
     limits = {GPU: asked[GPU]} if gpus else {}

@@ -49,7 +49,12 @@ class Weights(NamedTuple):
 
     def of(self, run: Run, now: float) -> float:
         """The weight of one victim."""
-        return (1.0 + self.waste * run.waste(now)) * max(1.0, 1.0 + SPARED * (run.number - OFTEN))
+        return float(self.of_all(np.array([run.waste(now)]), np.array([run.number]))[0])
+
+    def of_all(self, wasted: Floats, number: npt.NDArray[np.int_]) -> Floats:
+        """The weights of victims that waste so much and are in this run of theirs."""
+        weights: Floats = (1.0 + self.waste * wasted) * np.maximum(1.0, 1.0 + SPARED * (number - OFTEN))
+        return weights
 
 
 class GangPreemptor(Listener):
@@ -185,9 +190,7 @@ class GangSearch(ABC):
         interval = np.array([task.checkpoint_interval for task in tasks])
         begun = np.array([run.progress_from for run in candidates])
         wasted = gpus * all_since_checkpoint(begun, interval, self._now)
-        number = np.array([run.number for run in candidates])
-        often = np.maximum(1.0, 1.0 + SPARED * (number - OFTEN))
-        weight = (1.0 + self._weights.waste * wasted) * often  # as `Weights.of`
+        weight = self._weights.of_all(wasted, np.array([run.number for run in candidates]))
         self._weight = dict(zip(candidates, weight.tolist(), strict=True))
         price, most = weight, self._missing
         if most > 1:
