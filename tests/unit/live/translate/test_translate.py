@@ -70,8 +70,14 @@ def test_a_node_without_gpus_or_model_is_not_ours(strange: Any) -> None:
 
 @pytest.mark.parametrize(
     ("given", "closed"),
-    [(node(unschedulable=True), "cordoned"), (node(ready="False"), "not ready"), (node(ready="Unknown"), "not ready")],
-    ids=["cordoned", "failed", "unknown"],
+    [
+        (node(unschedulable=True), "cordoned"),
+        (node(ready="False"), "not ready"),
+        (node(ready="Unknown"), "not ready"),
+        (node(taints=[{"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}]), "not ready"),
+        (node(taints=[{"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}]), "cordoned"),
+    ],
+    ids=["cordoned", "failed", "unknown", "new", "tainted"],
 )
 def test_nodes_that_take_no_pods(given: Any, closed: str) -> None:
     view = read_node(given, SETTINGS)
