@@ -41,6 +41,8 @@ class Recorder:
         self._at: dict[tuple[int, int], float] = {}
         """Task index and SUBMIT or START -> when it was submitted, when its run began: as the event log says."""
         self._jobs: list[str] = []
+        self._submitted: dict[str, float] = {}
+        """Tasks of the file as it was found that are not over -> when they were submitted: not to be told again."""
         self.count = 0
         if folder is not None:
             try:
@@ -50,6 +52,7 @@ class Recorder:
             header = ",".join(SCHEMA.names) + (",timestamp" if first_day else "")
             for name, first in (("events.csv", header), ("jobs.csv", JOBS)):
                 _open(folder / name, first)
+            self._submitted = _submitted(folder / "events.csv")
 
     def record(self, entry: Record) -> None:
         """Note what happened to a task."""
@@ -57,6 +60,9 @@ class Recorder:
         if self._folder is None:
             return
         time, what, task, run, _ = entry
+        if what == SUBMIT and (before := self._submitted.pop(task.name, None)) is not None:
+            self._at[task.index, SUBMIT] = before
+            return
         self._entries.append(entry)
         if what in (SUBMIT, START):
             self._at[task.index, what] = time
@@ -137,6 +143,18 @@ def _open(path: Path, header: str) -> None:
             file.truncate(content.rfind(b"\n") + 1)
     except OSError as error:
         raise InputError(f"{path}: cannot be written ({error.strerror or error})") from error
+
+
+def _submitted(events: Path) -> dict[str, float]:
+    """Task -> when it was submitted, of those in the log that are not over."""
+    found: dict[str, float] = {}
+    with events.open(encoding="utf-8", newline="") as file:
+        for row in csv.DictReader(file):
+            if row["event"] == "submit":
+                found[row["task"]] = float(row["time"])
+            elif row["event"] in ("finish", "cancel"):
+                found.pop(row["task"], None)
+    return found
 
 
 def _append(path: Path, text: str) -> None:

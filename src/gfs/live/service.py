@@ -169,6 +169,7 @@ class Service:
         controller = self.controller
         if self.options.state is None or controller is None or (self.leader is not None and not self.leader.leads()):
             return
+        self.flush()  # what the state says was told stands in the log
         with suppress(OSError):
             self.options.state.mkdir(parents=True, exist_ok=True)
         try:

@@ -177,7 +177,7 @@ class TaskBook:
         task.returns = pod.owner is not None
         if unique in self.known:
             task.task = self.known.pop(unique)
-            task.submitted = task.task.submit_time
+            task.submitted, task.logged = task.task.submit_time, True
         return task
 
     def keep(self, core: Task) -> LiveTask:

@@ -35,6 +35,30 @@ def test_times_and_work_are_those_of_the_event_log(tmp_path: Path) -> None:
     assert float(row["duration"]) == 200.0 + 60.0
 
 
+def test_a_task_that_waits_over_a_restart_is_submitted_once(tmp_path: Path) -> None:
+    task = Task(
+        index=0, name="lab/train", organization="lab", gpu_model="A100", priority=Priority.SPOT, pods=1,
+        gpus_per_pod=1.0, submit_time=0.0,
+    )  # fmt: skip
+    spec = NodeSpec(index=0, name="n1", gpu_model="A100", gpus=1)
+    run = Run(task, 1, [(Node(spec), 1, 1)], 1010.0, 1010.0)
+    for at in (1000.0, 1005.0):  # the second time after a restart that knew nothing of it
+        recorder = Recorder(tmp_path, ExecutionRules())
+        recorder.record((at, SUBMIT, task, None, None))
+        recorder.flush()
+    recorder.record((1010.0, START, task, run, None))
+    recorder.record((1110.0, FINISH, task, run, None))
+    recorder.flush()
+    events = [row["event"] for row in csv.DictReader((tmp_path / "events.csv").read_text().splitlines())]
+    assert events == ["submit", "start", "finish"]
+    (row,) = csv.DictReader((tmp_path / "jobs.csv").read_text().splitlines())
+    assert float(row["submit_time"]) == 1000.0
+    again = Recorder(tmp_path, ExecutionRules())
+    again.record((2000.0, SUBMIT, task, None, None))
+    again.flush()
+    assert (tmp_path / "events.csv").read_text().count("submit") == 2, "another one of the same name"
+
+
 def test_a_task_that_was_withdrawn_is_no_part_of_the_trace(tmp_path: Path) -> None:
     task = Task(
         index=0, name="lab/train", organization="lab", gpu_model="A100", priority=Priority.SPOT, pods=1,
