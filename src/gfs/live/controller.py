@@ -13,7 +13,7 @@ from math import floor, inf
 from typing import Any
 
 from gfs.core.actions import EVICT, LOST, NOTHING, START, SUBMIT, Plan, Record
-from gfs.core.events import Event, NodesChanged, StartFailed, Tick, Trained, Wake
+from gfs.core.events import Cancelled, Event, NodesChanged, StartFailed, Tick, Trained, Wake
 from gfs.core.reasons import EvictReason
 from gfs.core.run import Run
 from gfs.core.scheduler import Scheduler
@@ -30,6 +30,7 @@ from gfs.live.say import Speaker
 from gfs.live.settings import LiveSettings
 from gfs.live.shadow import Shadow
 from gfs.live.tasks import LiveRun, LiveTask, TaskBook
+from gfs.live.translate.pods import PodView
 
 log = logging.getLogger("gfs.live")
 EXPLAIN = 1.0
@@ -76,6 +77,8 @@ class Controller:
         self.decision_seconds = 0.0
         self.restored = False
         self._first = True
+        self._adopted: dict[str, list[PodView]] = {}
+        """Task -> the pods of its run that is being adopted."""
         self.scheduler: Scheduler
 
     # -- running -----------------------------------------------------------------------------------
@@ -163,15 +166,10 @@ class Controller:
         if self._first and self.restored:
             events += reconcile(self.scheduler, self.book, self.cluster, self.intake.found, self.intake.expect)
         self._first = False
-        adopted, incomplete = adopt(self.book, self.intake.found, self.clock)
+        adopted, self._adopted = adopt(self.book, self.intake.found, self.clock)
         events += adopted
-        for pod in incomplete:
-            if self.shadow is not None:
-                continue
-            if pod.owner is not None:
-                self.spawn(take_back(self.api, self.speaker, pod, "it was bound without the rest of its gang"))
-            else:
-                self.speaker.warn(pod, "GangIncomplete", "bound without the rest of its gang; it is left alone")
+        for name in list(self.intake.found):
+            events += self._not_adopted(self.book.by_name[name])
         if changes := self.census.changes():
             events.append(NodesChanged(changes))
         events += self._disruption.changes()
@@ -187,14 +185,32 @@ class Controller:
 
     def _attach(self) -> None:
         """Runs that were adopted have their pods now."""
-        found, self.intake.found = self.intake.found, {}
-        for task in attach_adopted(self.scheduler, self.book, found):
+        for task in attach_adopted(self.scheduler, self.book, self._adopted):
             assert task.task is not None
             assert task.run is not None
+            self._give_extras(task.run)
             if not task.logged:
                 self._record((self.now, SUBMIT, task.task, None, None))
                 self._record((self.now, START, task.task, task.run.run, None))
             task.logged = True
+
+    def _not_adopted(self, task: LiveTask) -> list[Event]:
+        """Pods of a gang that somebody bound: beyond its minimum, or without the rest of it."""
+        if self.shadow is not None and task.run is None and task.name not in self._adopted:
+            if not task.told:
+                return []
+            task.told = False  # the other scheduler binds one after the other: it is adopted with the last
+            return [Cancelled(task.task)] if task.task is not None else []
+        for pod in self.intake.found.pop(task.name):
+            self.book.by_pod.pop(pod.uid, None)
+            if task.run is not None or task.name in self._adopted:
+                self.cluster.pod_changes.append((pod, pod))  # looked at again when its gang runs
+                self.changed.set()
+            elif pod.owner is not None:
+                self.spawn(take_back(self.api, self.speaker, pod, "it was bound without the rest of its gang"))
+            else:
+                self.speaker.warn(pod, "GangIncomplete", "bound without the rest of its gang; it is left alone")
+        return []
 
     def _failed(self, live: LiveRun) -> Event | None:
         """A start did not come about: its pods wait again."""
