@@ -13,7 +13,7 @@ from math import floor, inf
 from typing import Any
 
 from gfs.core.actions import EVICT, LOST, NOTHING, START, SUBMIT, Plan, Record
-from gfs.core.events import Cancelled, Event, NodesChanged, StartFailed, Tick, Trained, Wake
+from gfs.core.events import Cancelled, Event, NodesChanged, StartFailed, Submitted, Tick, Trained, Wake
 from gfs.core.reasons import EvictReason
 from gfs.core.run import Run
 from gfs.core.scheduler import Scheduler
@@ -138,19 +138,27 @@ class Controller:
         self.now = now = max(self.clock.now(), self.now)
         events = self._events(now)
         plan: Plan = NOTHING
+        if self._adopted:  # newcomers come after those who are there: what these hold is not others' any more
+            arrivals = [each for each in events if isinstance(each, Submitted)]
+            self._decide(now, [each for each in events if not isinstance(each, Submitted)])
+            events = [*self._changes(), *arrivals]
         if events:
-            began = time.perf_counter()
-            plan = self.scheduler.handle(now, events)
-            self.decision_seconds += time.perf_counter() - began
-            self.decisions += 1
-            self._attach()
-            self._carry_out(plan, now)
+            plan = self._decide(now, events)
         if self.shadow is None:
             self.binder.start_ready(self._waits_for_victims)
             self._note_begun()
         if self._monotonic() - self._explained >= EXPLAIN:
             self._explained = self._monotonic()
             self.explain_all()
+        return plan
+
+    def _decide(self, now: float, events: list[Event]) -> Plan:
+        began = time.perf_counter()
+        plan = self.scheduler.handle(now, events)
+        self.decision_seconds += time.perf_counter() - began
+        self.decisions += 1
+        self._attach()
+        self._carry_out(plan, now)
         return plan
 
     def _events(self, now: float) -> list[Event]:
@@ -170,9 +178,7 @@ class Controller:
         events += adopted
         for name in list(self.intake.found):
             events += self._not_adopted(self.book.by_name[name])
-        if changes := self.census.changes():
-            events.append(NodesChanged(changes))
-        events += self._disruption.changes()
+        events += self._changes()
         if now >= self._next_tick:
             events.append(Tick())
             self._next_tick = (floor(now / self._tick) + 1) * self._tick
@@ -183,9 +189,15 @@ class Controller:
             self.evictor.gone(run)
         return events
 
+    def _changes(self) -> list[Event]:
+        """What has changed of nodes, and of who may be stopped."""
+        nodes = self.census.changes()
+        return [*([NodesChanged(nodes)] if nodes else []), *self._disruption.changes()]
+
     def _attach(self) -> None:
         """Runs that were adopted have their pods now."""
-        for task in attach_adopted(self.scheduler, self.book, self._adopted):
+        adopted, self._adopted = self._adopted, {}
+        for task in attach_adopted(self.scheduler, self.book, adopted):
             assert task.task is not None
             assert task.run is not None
             self._give_extras(task.run)

@@ -142,6 +142,34 @@ def test_budgets_and_groups_become_disruption_rules() -> None:
     drive(test)
 
 
+def test_budgets_are_kept_in_the_first_instant_after_a_restart() -> None:
+    async def test(controller: Controller, api: WillingApi) -> None:
+        controller.cluster.budget_changed(
+            None,
+            {"metadata": {"namespace": "lab", "name": "keep"}, "spec": {"selector": {"matchLabels": {"app": "x"}}}},
+        )
+        for name in ("kept", "other"):
+            there = pod(name, gpus=2, nodeName="n1", phase="Running", labels={"app": "x"} if name == "kept" else {})
+            controller.cluster.pod_changed(None, there)
+        controller.cluster.pod_changed(None, pod("urgent", gpus=2, cls="gfs-hp"))
+        controller.step()
+        state = controller.scheduler.pools["A100"].state
+        assert [run.task.name for run in state.leaving] == ["lab/other"]
+
+    drive(test)
+
+
+def test_what_adopted_runs_hold_is_not_counted_twice() -> None:
+    async def test(controller: Controller, api: WillingApi) -> None:
+        controller.cluster.pod_changed(None, pod("there", gpus=2, nodeName="n1", phase="Running"))
+        controller.cluster.pod_changed(None, pod("urgent", gpus=2, cls="gfs-hp"))
+        controller.step()
+        await controller.settle()
+        assert api.bound == [("urgent", "n1")], "nobody had to go"
+
+    drive(test)
+
+
 def in_team(name: str, **more: Any) -> dict[str, Any]:
     return pod(name, gpus=1, schedulingGroup={"podGroupName": "team"}, **more)
 
