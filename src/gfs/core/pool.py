@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from math import inf
 
 from gfs.core.listeners import Listeners
@@ -38,6 +38,10 @@ class Pool:
         """In the order of the cluster's node list, closed ones too."""
         self.spot_in_use: dict[float, int] = {}
         """Guarantee hours -> micro-cards held by spot tasks with that guarantee."""
+        self.protected: frozenset[Run] = frozenset()
+        """Spot runs that are better left alone (`DisruptionRules`)."""
+        self.together: Mapping[Run, Sequence[Run]] = {}
+        """Spot run -> all that go with it."""
         self.rebuild([], ())
 
     @classmethod

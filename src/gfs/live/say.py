@@ -103,6 +103,11 @@ class Speaker:
         body = {"metadata": {"uid": pod.uid}, "status": status}
         await self._api.patch(f"{pod_path(pod.namespace, pod.name)}/status", body, STRATEGIC)
 
+    async def mark_disrupted(self, pod: PodView, reason: str, message: str) -> None:
+        """Say on a pod that it is about to be deleted by us: its controller need not count that as its failure."""
+        condition = {"type": "DisruptionTarget", "status": "True", "reason": reason, "message": message[:LONGEST]}
+        await self.patch_status(pod, {"conditions": [{**condition, "lastTransitionTime": rfc3339(self._wall())}]})
+
     async def _send(self, pod: PodView, kind: str, reason: str, message: str, count: int) -> None:
         digest = hashlib.sha256(f"{pod.uid} {reason} {_shape(message)}".encode()).hexdigest()[:16]
         name, when = f"{pod.name[:200]}.{digest}", rfc3339(self._wall())
