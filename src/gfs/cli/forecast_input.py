@@ -129,10 +129,10 @@ def _of_file(path: Path, skip_bad_rows: bool) -> DemandHistory:
 
 
 def _of_trace(jobs: Path, nodes: Path, skip_bad_rows: bool) -> DemandHistory:
-    from gfs.cli.trace_input import read_workload
+    from gfs.cli.trace_input import read_dated
     from gfs.forecasting.sources import history_of_workload
 
-    return history_of_workload(read_workload(jobs, nodes, skip_bad_rows=skip_bad_rows))
+    return history_of_workload(read_dated(jobs, nodes, skip_bad_rows)[0])
 
 
 def _of_events(path: Path) -> DemandHistory:

@@ -76,13 +76,6 @@ def check_workload(workload: Workload, shown: int = 5) -> None:
         raise InputError("this workload cannot be scheduled: " + "; ".join(problems))
 
 
-def check_node_events(workload: Workload, shown: int = 5) -> None:
-    """Hold node events made in Python to the rules a file of them is held to."""
-    problems = list(islice(_node_event_problems(workload), shown))
-    if problems:
-        raise InputError("these node events cannot be used: " + "; ".join(problems))
-
-
 def _node_event_problems(workload: Workload) -> Iterator[str]:
     names = {node.name for node in workload.nodes} if workload.node_events else set()
     before = 0.0

@@ -107,7 +107,7 @@ def read_trace(
     for what, rows, path in (("node", specs, nodes), ("job", read.tasks, jobs)):
         if not rows:
             raise InputError(f"{path}: there is no usable {what} in this file.")
-    workload = Workload(read.tasks, specs, durations=read.durations, cancel_times=read.cancel_times, node_events=events)
+    workload = Workload(read.tasks, specs, Path(jobs).name, read.durations, read.cancel_times, events)
     first_day = None if read.day is None else date.fromordinal(date(1970, 1, 1).toordinal() + read.day)
     return TraceRead(workload, bad, first_day)
 
