@@ -11,7 +11,7 @@ from gfs.plans.view import PlanView, rows_table
 from gfs.report.charts import time_unit
 from gfs.report.columns import NODES, PLAN_EVERY, PLAN_OTHERS, PLAN_SOLD, SETTING, amount, money, percent, short_seconds
 from gfs.report.figures import CAPACITY, HP, MISSED, SPOT, bars, dashed, scheduler_colours, seconds_axis, up_to
-from gfs.report.page import Chart, Details, PageSection, Paragraph, Tile, build_page, write_page
+from gfs.report.page import Chart, Details, PageSection, Paragraph, Tile, write_page
 
 CHOSEN = scheduler_colours(["gfs"])["gfs"]
 
@@ -41,7 +41,7 @@ def plan_page(view: PlanView, out: Path) -> None:
         ),
         PageSection("The config file", [Details("gfs.toml", view.config)]),
     ]
-    write_page(build_page("GFS plan", view.about, sections), out)
+    write_page(out, "GFS plan", view.about, sections)
 
 
 def _figures(view: PlanView) -> tuple[Tile, ...]:

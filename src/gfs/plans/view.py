@@ -126,12 +126,11 @@ def rows_table(
 ) -> DataTable:
     """Runs of a plan as a table; the recommended one is marked in place of the best values."""
     labels = [_parts(row.result.setting) if names == SETTING else (row.name,) for row in rows]
-    table = table_of(names, labels, unmarked(columns), [row.figures for row in rows])
     marks: dict[int, Mark] = {i: "missed" for i, row in enumerate(rows) if not row.keeps}
     marks |= {i: "recommended" for i, row in enumerate(rows) if row.recommended}
     remarks = [f"{row.name}: {row.remark}" for row in rows if row.remark]
-    note = "\n".join([*([note] if note else []), *remarks])
-    return DataTable(table.columns, table.rows, title=title, note=note, names=len(names), marks=marks)
+    more = {"title": title, "note": "\n".join([*([note] if note else []), *remarks]), "marks": marks}
+    return table_of(names, labels, unmarked(columns), [row.figures for row in rows], **more)
 
 
 def _parts(setting: Setting) -> tuple[str, str, str]:

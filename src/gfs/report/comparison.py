@@ -21,7 +21,7 @@ from gfs.report.charts import (
 from gfs.report.columns import amount, comparison_table, money, percent, quota_text, short_seconds
 from gfs.report.figures import scheduler_colours
 from gfs.report.hours import Clock
-from gfs.report.page import Block, Details, PageSection, Paragraph, Tile, build_page, write_page
+from gfs.report.page import Block, Details, PageSection, Paragraph, Tile, write_page
 from gfs.report.series import Prepared, first_day
 from gfs.telemetry.metrics import Metrics
 from gfs.telemetry.prices import monthly_benefit, prices_text
@@ -61,7 +61,7 @@ def comparison_page(
             sections.append(PageSection("Spot quota", [quota_chart(after.scheduler, after.quota, mine.axis())]))
         sections.append(PageSection("Node by node", [heat_chart(mine, after.events, workload, mine.axis(most=168))]))
         sections.append(PageSection("Parameters", [_parameters(r) for r in results]))
-    write_page(build_page(f"GFS comparison: {workload.name}", _subtitle(results, workload), sections), out)
+    write_page(out, f"GFS comparison: {workload.name}", _subtitle(results, workload), sections)
 
 
 def _pair(results: Sequence[RunResult]) -> tuple[RunResult | None, RunResult | None]:

@@ -75,5 +75,4 @@ def points_table(comparison: FrontComparison) -> DataTable:
 
 def _table(points: Sequence[FrontPoint], columns: Sequence[Column], note: str = "") -> DataTable:
     labels = [[point.scheduler, quota_name(point)] for point in points]
-    table = table_of(NAMES, labels, columns, [point.figures for point in points])
-    return DataTable(table.columns, table.rows, names=len(NAMES), note=note)
+    return table_of(NAMES, labels, columns, [point.figures for point in points], note=note)

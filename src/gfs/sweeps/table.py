@@ -22,7 +22,7 @@ GOALS = {"spot_eviction_rate": False, "spot_jqt_mean": False, "goodput_rate": Tr
 """What is weighed against each other; True: more is better."""
 SCENARIO = ("spot_scale", "node_share")
 """What varied and is no setting: settings compete within the same scenario only."""
-RUNS = Column("runs", unit=COUNT, help="runs that differ in their seeds alone; the figures are their means")
+RUNS = Column("runs", "seeds", COUNT, help="runs that differ in their seeds alone; the figures are their means")
 
 
 class TableRow(NamedTuple):
@@ -110,14 +110,13 @@ def sweep_table(varied: Sequence[str], groups: Sequence[SettingMeans]) -> DataTa
     breaks = frozenset(i for i, (one, next_) in enumerate(pairwise(ordered), 1) if one.scenario != next_.scenario)
     names = [P if name == P.header else Column(name, left=True) for name in varied] or [Column("settings", left=True)]
     labels = [[str(group.settings[name]) for name in varied] or ["all runs"] for group in ordered]
-    table = table_of(names, labels, unmarked(SWEPT), [group.means for group in ordered])
-    rows = [[*row[: len(names)], g.seeds, *row[len(names) :]] for row, g in zip(table.rows, ordered, strict=True)]
+    figures = [{**group.means, RUNS.key: group.seeds} for group in ordered]
     marks: dict[int, Mark] = {i: "recommended" for i, group in enumerate(ordered) if group.front}
     goals = "no other is better in evictions, spot wait and goodput" + ", in the same scenario" * (len(scenarios) > 1)
     note = f"marked: on the front, {goals}"
     if len(marks) == len(ordered):  # then there is nothing to tell apart
         marks, note = {}, f"all on the front: {goals}"
-    return DataTable([*names, RUNS, *unmarked(SWEPT)], rows, names=len(names), marks=marks, note=note, breaks=breaks)
+    return table_of(names, labels, (RUNS, *unmarked(SWEPT)), figures, marks=marks, note=note, breaks=breaks)
 
 
 def read_results(path: Path) -> SweepResults:
