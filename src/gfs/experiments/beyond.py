@@ -15,10 +15,9 @@ from gfs.experiments.jobs import Simulation
 from gfs.experiments.quantities import (
     BROKEN,
     EVICTED,
-    HIT_RATE,
     HP_JQT,
+    OF_SPOT,
     SPOT_JQT,
-    WASTED,
     Mean,
     Quantity,
     mean_of,
@@ -99,7 +98,7 @@ def section(setup: Setup, results: JobResults) -> Section:
 def _table(load: str, mine: dict[str, list[JobResult]]) -> DataTable:
     longest = Quantity("longest HP wait [s]", ("hp", "jqt_max"), amount)
     note = f"Spot load {load}. Of the guarantee periods 10% may be broken (p = 0.9)."
-    shown = (SPOT_JQT, EVICTED, WASTED, HIT_RATE, BROKEN, HP_JQT._replace(text="{:.2f}".format), longest)
+    shown = (*OF_SPOT, HP_JQT._replace(text="{:.2f}".format), longest)
     table = metric_table("scheduler", mine, shown, note=note)
     reserved = mean_of(run["reservations"]["gpu_hours"] if "reservations" in run else 0.0 for run in mine[PLUS])
     last = [reserved.text(amount) if name == PLUS else NOTHING for name in mine]

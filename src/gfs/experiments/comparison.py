@@ -13,16 +13,7 @@ import plotly.graph_objects as go
 from gfs.batch.job import Job, JobResult, JobResults
 from gfs.experiments.experiment import Experiment, Finding, Section, Setup, paper
 from gfs.experiments.jobs import Settings, Simulation
-from gfs.experiments.quantities import (
-    EVICTED,
-    HP_JCT,
-    HP_JQT,
-    SPOT_JCT,
-    SPOT_JQT,
-    Mean,
-    Quantity,
-    metric_table,
-)
+from gfs.experiments.quantities import COMPARED, EVICTED, HP_JQT, SPOT_JQT, Mean, Quantity, metric_table
 from gfs.report.columns import NOTHING, percent, short_seconds
 from gfs.report.figures import scheduler_colours, wait_against_evictions
 from gfs.report.page import Block, Chart
@@ -32,9 +23,6 @@ SCHEDULERS = ("yarn-cs", "chronus", "lyra", "fgd", "gfs")
 OURS = "gfs"
 SAME_QUOTA: Settings = (("quota", "forecast-no-feedback"), ("aggregate", "independent"))
 """The quota that the authors' released code gives to every scheduler but Chronus."""
-
-
-QUANTITIES = (HP_JCT, HP_JQT, SPOT_JCT, SPOT_JQT, EVICTED)
 
 
 def runs(setup: Setup, scheduler: str, load: str, settings: Settings = ()) -> list[Simulation]:
@@ -53,7 +41,7 @@ def section(setup: Setup, results: JobResults, schedulers: Sequence[str], settin
     findings: list[Finding] = []
     for load in setup.loads:
         found = {name: [results[run] for run in runs(setup, name, load, settings)] for name in schedulers}
-        means = {name: {q.key: q.of(mine) for q in QUANTITIES} for name, mine in found.items()}
+        means = {name: {q.key: q.of(mine) for q in COMPARED} for name, mine in found.items()}
         blocks += [_table(setup, load, found, means), _picture(setup, load, means)]
         if setup.given is None:
             findings += [_finding(load, means, q) for q in (HP_JQT, SPOT_JQT, EVICTED)]
@@ -82,14 +70,14 @@ def _of_paper(name: str, quantity: Quantity, load: str) -> float | None:
 def _table(setup: Setup, load: str, found: Mapping[str, Sequence[JobResult]], means: Means) -> DataTable:
     beside = setup.given is None
     row, best = [f"{OURS} against the best other"], set()
-    for column, q in enumerate(QUANTITIES):
+    for column, q in enumerate(COMPARED):
         row.append(_change({name: m[q.key] for name, m in means.items()}))
         if beside:
             row.append(_change({name: _as_mean(_of_paper(name, q, load)) for name in means}))
         values = [(mean.value, i) for i, m in enumerate(means.values()) if (mean := m[q.key]) is not None]
         best.add((min(values)[1], 1 + column * (1 + beside)))
     theirs = {name: _printed(name, load) for name in found} if beside else None
-    table = metric_table("scheduler", found, QUANTITIES, theirs, note=f"Spot load {load}." if beside else "")
+    table = metric_table("scheduler", found, COMPARED, theirs, note=f"Spot load {load}." if beside else "")
     return replace(table, rows=[*table.rows, row], best=frozenset(best))
 
 

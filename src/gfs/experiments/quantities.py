@@ -81,6 +81,10 @@ WASTED = Quantity("wasted [GPU-h]", ("spot", "wasted_gpu_hours"), amount)
 HIT_RATE = Quantity("guarantee hit rate [%]", ("spot", "guarantee_hit_rate"), points)
 BROKEN = Quantity("periods broken [%]", ("spot", "evictions_per_guarantee_period"), points)
 
+COMPARED = (HP_JCT, HP_JQT, SPOT_JCT, SPOT_JQT, EVICTED)
+"""Those of the paper's main table."""
+OF_SPOT = (SPOT_JQT, EVICTED, WASTED, HIT_RATE, BROKEN)
+
 PaperValues = Mapping[str, Mapping[str, float]]
 """Name of a row -> key of a quantity -> what the paper has there."""
 
