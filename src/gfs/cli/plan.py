@@ -124,17 +124,14 @@ def plan(
 def _trace(preset: str | None, seed: int, jobs: Path | None, nodes: Path | None) -> Trace:
     from gfs.batch.simulation import GeneratedTrace
     from gfs.cli.trace_input import own_trace
-    from gfs.workloads import PRESETS
+    from gfs.workloads.presets import preset_named
 
     if jobs is not None and nodes is not None and preset is not None:
         raise InputError("--preset generates a trace and --jobs names one: leave out one of them")
     given = own_trace(jobs, nodes)
     if given is not None:
         return given
-    name = preset or "demo"
-    if name not in PRESETS:
-        raise InputError(f"unknown preset {name!r}: there are {', '.join(PRESETS)}")
-    return GeneratedTrace(name, seed=seed)
+    return GeneratedTrace(preset_named(preset or "demo").name, seed=seed)
 
 
 Computed = tuple[Mapping["PlanRun", "JobResult"], Mapping["PlanRun", str]]

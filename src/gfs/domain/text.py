@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
+from difflib import get_close_matches
 
 _UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 """Control characters, marks that turn the direction of writing, line separators, halves of characters."""
@@ -15,3 +17,15 @@ def printable(text: str, keep: str = "\n\t") -> str:
 
 def _written_out(character: str) -> str:
     return repr(character)[1:-1]
+
+
+def one_line(error: BaseException) -> str:
+    """Type and message of an error, without line breaks."""
+    return " ".join(f"{type(error).__name__}: {error}".split()).removesuffix(":")
+
+
+def suggestion(name: str, known: Iterable[str]) -> str:
+    """What an unknown name may have meant: 'did you mean gfs or gfs-e?', or all that there are."""
+    names = list(known)
+    close = get_close_matches(name, names, n=2)
+    return f"did you mean {' or '.join(close)}?" if close else f"there are {', '.join(names)}"

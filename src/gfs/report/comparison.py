@@ -136,7 +136,7 @@ def _use_tiles(old: Metrics | None, new: Metrics) -> tuple[Tile, ...]:
 
 def _worth(old: Metrics, new: Metrics, workload: Workload, prices: Mapping[str, float] | None) -> str:
     """Money, from useful work alone: what is wasted less is no loss."""
-    gain = monthly_benefit(old, new, workload.capacity(), prices)["total"]
+    gain = monthly_benefit(old, new, workload.capacity(), prices)
     count = "useful share of the pool gained x GPUs x price x 730 h"
     assumption = f"This is an assumption. Prices: {prices_text((prices or {}).items())}."
     if abs(gain) < 1:

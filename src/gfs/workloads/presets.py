@@ -30,7 +30,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 
+from gfs.domain.errors import InputError
 from gfs.domain.task import Priority
+from gfs.domain.text import suggestion
 from gfs.domain.units import HOUR
 from gfs.workloads.calibration import figures
 from gfs.workloads.durations import Quantiles, top_for_mean, with_mean
@@ -277,4 +279,6 @@ PRESETS: dict[str, str] = {name: build().description for name, build in _BUILDER
 @cache
 def preset_named(name: str) -> Preset:
     """The preset of this name."""
+    if name not in PRESETS:
+        raise InputError(f"unknown preset {name!r}: {suggestion(name, PRESETS)}")
     return _BUILDERS[name]()
