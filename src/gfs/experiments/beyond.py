@@ -12,18 +12,7 @@ from gfs.batch.job import Job, JobResult, JobResults
 from gfs.experiments.comparison import OURS, SCHEDULERS, runs
 from gfs.experiments.experiment import NO_SPOT, Experiment, Finding, Section, Setup, paper, without_spot
 from gfs.experiments.jobs import Simulation
-from gfs.experiments.quantities import (
-    BROKEN,
-    EVICTED,
-    HP_JQT,
-    OF_SPOT,
-    SPOT_JQT,
-    Mean,
-    Quantity,
-    mean_of,
-    metric_table,
-    points,
-)
+from gfs.experiments.quantities import BROKEN, EVICTED, HP_JQT, OF_SPOT, SPOT_JQT, Mean, Quantity, mean_of, metric_table
 from gfs.experiments.victim_gap import GapSample
 from gfs.report.columns import NOTHING, amount
 from gfs.report.figures import CAPACITY, HP, SPOT, faded, zero_based
@@ -117,7 +106,7 @@ def _findings(load: str, mine: dict[str, list[JobResult]]) -> list[Finding]:
     for name in (OURS, PLUS):
         broken = BROKEN.of(mine[name])
         if broken is not None:
-            found_text = f"{points(broken.value)}% of the guarantee periods are broken."
+            found_text = f"{BROKEN.text(broken.value)}% of the guarantee periods are broken."
             findings.append(Finding(f"{name}, {load}: at most 10% broken", broken.value <= TARGET, found_text))
         if name in places:
             findings.append(_not_beaten(name, load, places))

@@ -13,7 +13,7 @@ from gfs.domain.units import DAY
 from gfs.experiments.deployment import BEFORE, FEW
 from gfs.experiments.experiment import Finding, paper
 from gfs.experiments.views import WEEK
-from gfs.report.figures import SERIES, SPOT, curve, hours_of_day, zero_based
+from gfs.report.figures import SERIES, SPOT, curve, day_axis, zero_based
 from gfs.report.page import Chart
 
 WEEKS = 4
@@ -79,7 +79,7 @@ def eviction_chart(evictions: Evictions) -> Chart:
             curve(name, rates, colour, "%{x}:00: %{y:.1f}%", width=width, mode="lines+markers", marker_size=3 + width)
             for name, rates, colour, width in lines
         ],
-        go.Layout(showlegend=True, xaxis=hours_of_day(), yaxis=zero_based("spot runs evicted [%]")),
+        go.Layout(showlegend=True, xaxis=day_axis(), yaxis=zero_based("spot runs evicted [%]")),
     )
 
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 from gfs.domain.units import HOUR
 from gfs.domain.workload import Workload
 from gfs.report.columns import percent, short_seconds
-from gfs.report.figures import HP, SPOT, area, bars, curve, hours_of_day, node_heat_map, seconds_axis, up_to, zero_based
+from gfs.report.figures import HP, SPOT, area, bars, curve, day_axis, node_heat_map, seconds_axis, up_to, zero_based
 from gfs.report.page import Chart
 from gfs.report.series import Prepared, TimeAxis, allocation, evictions_by_hour, node_heat, quota_over_time, waits
 
@@ -161,7 +161,7 @@ def eviction_chart(results: Sequence[Prepared], colours: Mapping[str, str]) -> C
         "Evictions by hour of day",
         "Spot runs evicted in each hour of the day, all days together; time 0 of the trace is midnight.",
         data,
-        go.Layout(showlegend=True, xaxis=hours_of_day(), yaxis=zero_based("evicted runs")),
+        go.Layout(showlegend=True, xaxis=day_axis(), yaxis=zero_based("evicted runs")),
     )
 
 

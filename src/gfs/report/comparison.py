@@ -9,15 +9,7 @@ from pathlib import Path
 from gfs.assembly.result import RunResult
 from gfs.domain.units import HOUR
 from gfs.domain.workload import Workload
-from gfs.report.charts import (
-    allocation_chart,
-    eviction_chart,
-    heat_chart,
-    quota_chart,
-    tradeoff_chart,
-    wait_bars,
-    wait_chart,
-)
+from gfs.report import charts
 from gfs.report.columns import amount, comparison_table, money, percent, quota_text, short_seconds
 from gfs.report.figures import scheduler_colours
 from gfs.report.hours import Clock
@@ -52,14 +44,20 @@ def comparison_page(
     if results and after is not None:
         mine = next(p for p, r in zip(prepared, results, strict=True) if r is after)
         sections += [
-            PageSection("Waiting against eviction", [tradeoff_chart(prepared, colours), wait_bars(prepared)]),
-            PageSection("How long tasks waited", [wait_chart(prepared, colours, spot=spot) for spot in (False, True)]),
-            PageSection("GPU allocation over time", [allocation_chart(prepared, workload)]),
-            PageSection("When spot runs are evicted", [eviction_chart(prepared, colours)]),
+            PageSection(
+                "Waiting against eviction", [charts.tradeoff_chart(prepared, colours), charts.wait_bars(prepared)]
+            ),
+            PageSection(
+                "How long tasks waited", [charts.wait_chart(prepared, colours, spot=spot) for spot in (False, True)]
+            ),
+            PageSection("GPU allocation over time", [charts.allocation_chart(prepared, workload)]),
+            PageSection("When spot runs are evicted", [charts.eviction_chart(prepared, colours)]),
         ]
         if after.quota is not None and after.quota.num_rows:
-            sections.append(PageSection("Spot quota", [quota_chart(after.scheduler, after.quota, mine.axis())]))
-        sections.append(PageSection("Node by node", [heat_chart(mine, after.events, workload, mine.axis(most=168))]))
+            sections.append(PageSection("Spot quota", [charts.quota_chart(after.scheduler, after.quota, mine.axis())]))
+        sections.append(
+            PageSection("Node by node", [charts.heat_chart(mine, after.events, workload, mine.axis(most=168))])
+        )
         sections.append(PageSection("Parameters", [_parameters(r) for r in results]))
     write_page(out, f"GFS comparison: {workload.name}", _subtitle(results, workload), sections)
 

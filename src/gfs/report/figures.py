@@ -118,7 +118,7 @@ def seconds_axis(title: str = "", *, fine: bool = False, **more: Any) -> dict[st
     return {"type": "log", "title_text": title, "tickvals": list(ticks), "ticktext": list(ticks.values()), **more}
 
 
-def hours_of_day() -> dict[str, Any]:
+def day_axis() -> dict[str, Any]:
     """An axis of the 24 hours."""
     return {"title_text": "hour of day", "dtick": 3, "range": [-0.6, 23.6]}
 

@@ -14,18 +14,7 @@ import plotly.graph_objects as go
 from gfs.domain.task import Priority
 from gfs.domain.units import DAY, HOUR
 from gfs.report.columns import short_seconds
-from gfs.report.figures import (
-    HP,
-    SERIES,
-    SPOT,
-    area,
-    curve,
-    dashed,
-    hours_of_day,
-    seconds_axis,
-    sizes_layout,
-    zero_based,
-)
+from gfs.report.figures import HP, SERIES, SPOT, area, curve, dashed, day_axis, seconds_axis, sizes_layout, zero_based
 from gfs.report.hours import Clock
 from gfs.report.page import Chart, PageSection, Paragraph, write_page
 from gfs.report.series import MOST_POINTS, TimeAxis
@@ -188,7 +177,7 @@ def _arrivals(seen: Inspection) -> Chart:
         for c in seen.classes
         if c.tasks
     ]
-    layout = go.Layout(showlegend=True, xaxis=hours_of_day(), yaxis_title_text="tasks [%]")
+    layout = go.Layout(showlegend=True, xaxis=day_axis(), yaxis_title_text="tasks [%]")
     caption = "Share of the tasks of a class submitted in each hour; time 0 of the trace is midnight."
     return Chart("Submissions by hour of day", caption, data, layout)
 
