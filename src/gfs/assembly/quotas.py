@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from datetime import date
 from math import ceil
 
 from gfs.assembly.context import Context
@@ -110,11 +109,10 @@ def _demand(context: Context, forecaster: str, guarantees: list[float], p: float
         if context.foresight is None:
             raise InputError("forecaster = perfect: only a simulation knows the future; choose another forecaster")
         return PerfectForecaster(context.foresight.get(pool.gpu_model, NO_DEMAND), ceil(guarantees[-1]))
-    day = date.fromisoformat(parameters.first_day) if parameters.first_day else None
     model = find_model(forecaster)
     meter = DemandMeter(
         pool.gpu_model,
-        day,
+        parameters.day,
         parameters.history_days,
         cluster=parameters.cluster,
         record=state.remember("demand", DemandRecord),

@@ -137,7 +137,7 @@ class BacktestView:
     @property
     def clock(self) -> Clock:
         """What the hours are called."""
-        return Clock.of(self.history)
+        return Clock(self.history.first_day)
 
     @property
     def colours(self) -> dict[str, str]:
