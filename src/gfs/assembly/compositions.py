@@ -26,10 +26,6 @@ from gfs.policies.queues import FcfsQueue, HeadBlockingQueue, SizedQueue
 # -- the paper's scheduler, and the paper's variants of it with a part left out ------------------------------
 
 
-def _by_scores(context: Context) -> Placer:
-    return GfsPlacer(context.state, gamma=context.parameters.gamma, m=context.parameters.m)
-
-
 def by_cost(context: Context, make: Callable[..., Preemptor] = GfsPreemptor) -> Preemptor:
     """A preemptor that goes by the paper's cost."""
     return make(context.state, beta=context.parameters.beta, period=context.period)
@@ -47,7 +43,7 @@ GFS = Composition(
     "gfs",
     "the paper's scheduler: packs, keeps classes together, evicts where least work is lost",
     queue=SizedQueue,
-    placer=_by_scores,
+    placer=lambda context: GfsPlacer(context.state, gamma=context.parameters.gamma, m=context.parameters.m),
     preemptor=by_cost,
     quota="forecast",
 )

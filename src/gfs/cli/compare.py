@@ -13,7 +13,7 @@ from gfs.cli.outputs import JSON, PAGES, STDOUT, Outputs, check_folder
 from gfs.domain.errors import InputError
 
 if TYPE_CHECKING:
-    from gfs.domain.workload import Workload
+    pass
 
 FRONT = "Fronts"
 EPILOG = examples(
@@ -103,7 +103,7 @@ def compare(
         table = None if prices is None else read_prices(prices)
         given = read_run_input(jobs, nodes, node_events, skip_bad_rows, config, settings, window)
         warn_of_idle_settings(names, given.workload.nodes, given.parameters, given.named)
-        at_once = _workers(workers, given.workload, names)
+        at_once = min(workers or _at_once(len(given.workload.tasks)), len(names))
         with bars(names, len(given.workload.tasks), in_turn=at_once == 1) as running:
             results = run_all(
                 given.workload,
@@ -188,11 +188,6 @@ def _names(text: str) -> list[str]:
 
     none = "no scheduler to compare: name at least one, for example --schedulers gfs,yarn-cs"
     return parse_names(text, "scheduler", find_scheduler, none)
-
-
-def _workers(asked: int | None, workload: Workload, names: list[str]) -> int:
-    """How many runs at a time."""
-    return min(asked or _at_once(len(workload.tasks)), len(names))
 
 
 def _at_once(tasks: int) -> int:

@@ -12,11 +12,7 @@ _UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\
 
 def printable(text: str, keep: str = "\n\t") -> str:
     r"""The text with `\x1b` and its like written out, except for the characters of `keep`."""
-    return _UNSAFE.sub(lambda match: match[0] if match[0] in keep else _written_out(match[0]), text)
-
-
-def _written_out(character: str) -> str:
-    return repr(character)[1:-1]
+    return _UNSAFE.sub(lambda match: match[0] if match[0] in keep else repr(match[0])[1:-1], text)
 
 
 def one_line(error: BaseException) -> str:

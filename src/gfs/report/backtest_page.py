@@ -226,7 +226,7 @@ def coverage_charts(of: BacktestView) -> list[Chart]:
         return []
     span = {WEEK_HOURS: "week", DAY_HOURS: "day"}[hours]
     clock, ahead, colours = of.clock, of.part.ahead, of.colours
-    whole = span_of(_origins(of))
+    whole = span_of(of.part.origins.stop - of.start)
 
     def chart(title: str, first: int, values: Callable[[BacktestResult], Selected], words: str) -> Chart:
         x0 = Selected((AHEAD,), [clock.at(first + h - 1) for h in ahead])
@@ -297,10 +297,6 @@ def ahead_charts(of: BacktestView) -> list[Chart]:
 
 def _first(of: BacktestView) -> BacktestResult:
     return next(iter(of.results.values()))
-
-
-def _origins(of: BacktestView) -> int:
-    return of.part.origins.stop - of.start
 
 
 def _colour(of: BacktestView) -> Selected:

@@ -20,7 +20,7 @@ from gfs.report.page import Chart, PageSection, Paragraph, write_page
 from gfs.report.series import MOST_POINTS, TimeAxis
 from gfs.report.trace_tables import classes_table, pools_table
 from gfs.telemetry.runs import Floats
-from gfs.workloads.inspection import OTHERS, Cdf, Inspection, PoolLoad
+from gfs.workloads.inspection import OTHERS, SIZES, Cdf, Inspection, PoolLoad
 
 COLOURS = {Priority.HP: HP, Priority.SPOT: SPOT}
 NAMES = {Priority.HP: "HP", Priority.SPOT: "spot"}
@@ -100,7 +100,8 @@ def _running(seen: Inspection) -> Chart:
 
 def running_by_size_chart(seen: Inspection) -> Chart:
     """Median as a dot, p90 as a diamond: the tail is what keeps GPUs taken."""
-    order = list(dict.fromkeys(size for c in seen.classes for size, _ in c.running_by_size))
+    labels = {size for c in seen.classes for size, _ in c.running_by_size}
+    order = [label for label, _ in SIZES if label in labels]
     data = []
     for c in seen.classes:
         sizes = [s for s, _ in c.running_by_size]
@@ -109,7 +110,7 @@ def running_by_size_chart(seen: Inspection) -> Chart:
             data.append(size_points(c.priority, "median", sizes, [d.p50 for d in times]))
             data.append(size_points(c.priority, "p90", sizes, [d.p90 for d in times]))
     caption = "Median and 90th percentile for tasks of so many GPUs."
-    return Chart("Duration by size of the task", caption, data, sizes_layout(_by_size(order)), wide=False)
+    return Chart("Duration by size of the task", caption, data, sizes_layout(order), wide=False)
 
 
 def size_points(priority: Priority, what: str, sizes: Sequence[str], seconds: Sequence[float], **more: Any) -> Any:
@@ -130,10 +131,6 @@ def size_points(priority: Priority, what: str, sizes: Sequence[str], seconds: Se
         hovertemplate="%{x} GPUs: %{text}<extra>%{fullData.name}</extra>",
         **more,
     )
-
-
-def _by_size(labels: list[str]) -> list[str]:
-    return sorted(labels, key=lambda s: (s.startswith(">"), 0.0 if s[0] in "<>" else float(s.split("-")[0])))
 
 
 def demand_chart(seen: Inspection, first_day: date | None = None) -> Chart:

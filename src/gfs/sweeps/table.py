@@ -131,12 +131,13 @@ def read_results(path: Path) -> SweepResults:
         raise InputError(f"{file}: this table was not written by gfs sweep")
     varied = [name for name in metadata[b"varied"].decode().split(",") if name and name != "seed"]
     rows = table.to_pylist()
-    failed = [(_settings_text(row, [*varied, "seed"]), row["error"]) for row in rows if row["error"] is not None]
+    names = [*varied, "seed"]
+    failed = [
+        (", ".join(f"{name}={row[name]}" for name in names if row.get(name) is not None), row["error"])
+        for row in rows
+        if row["error"] is not None
+    ]
     return SweepResults(varied, _over_seeds([row for row in rows if row["error"] is None], varied), failed)
-
-
-def _settings_text(row: Mapping[str, Any], names: Sequence[str]) -> str:
-    return ", ".join(f"{name}={row[name]}" for name in names if row.get(name) is not None)
 
 
 def _over_seeds(rows: Sequence[dict[str, Any]], varied: Sequence[str]) -> list[SettingMeans]:

@@ -75,7 +75,8 @@ class Checks:
             values[infinite] = 1.0
         large = values > most
         if large.any():
-            self.reject(column, large, f"too large: the most is {most:,.0f}{_unit_hint(most)}")
+            hint = " seconds; is it in milliseconds?" if most == MOST_SECONDS else ""
+            self.reject(column, large, f"too large: the most is {most:,.0f}{hint}")
             values[large] = 1.0
         if missing is not None:
             values[blank] = missing
@@ -123,7 +124,3 @@ def since_day(checks: Checks, table: Table, column: str, values: Floats, day: in
             " Write both in the same way."
         )
     return values if day is None else np.where(checks.fine(column), values - day * DAY, values)
-
-
-def _unit_hint(most: float) -> str:
-    return " seconds; is it in milliseconds?" if most == MOST_SECONDS else ""

@@ -57,7 +57,7 @@ class Table:
         column = self.columns[name]
         if self.kind(name):
             return _seconds(column)
-        if not _is_text(column.type):
+        if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
             try:
                 cast = pc.cast(column, pa.float64(), safe=False)
             except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
@@ -251,10 +251,6 @@ def _require_utf8(file: str, data: bytes) -> None:
             f"{file}: line {line} is not UTF-8 text (byte 0x{data[error.start]:02x}). "
             f"If it is Latin-1, convert it: iconv -f LATIN1 -t UTF-8 {Path(file).name} > utf8.csv"
         ) from None
-
-
-def _is_text(kind: Any) -> bool:
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
 def _as_text(column: Any) -> Any:
