@@ -152,7 +152,7 @@ def compare(
     With `workers` above 1 they run in processes of their own, which is worth it from about 100,000 tasks on. A
     definition of your own goes there, too, unless it holds what cannot be pickled, such as an open file or a lock.
     """
-    definitions = _definitions(schedulers)
+    definitions = find_schedulers(schedulers)
     given = read_input(jobs, nodes, node_events, config, parameters, window, skip_bad_rows)
     warn_of_idle_settings(definitions, given.workload.nodes, given.parameters, given.named)
     options: dict[str, Any] = {"seed": seed, "check": check, "record_quota": record_quota, "progress": progress}
@@ -183,11 +183,11 @@ def compare_fronts(
     """
     workload, chosen, named, span, _ = read_input(jobs, nodes, node_events, config, parameters, window, skip_bad_rows)
     options: dict[str, Any] = {"window": span, "seed": seed, "check": check}
-    definitions, at_once = _definitions(schedulers), lambda runs: workers
+    definitions, at_once = find_schedulers(schedulers), lambda runs: workers
     return run_fronts(workload, definitions, chosen, named, noise=noise, workers=at_once, **options)
 
 
-def _definitions(schedulers: Schedulers) -> list[SchedulerDefinition]:
+def find_schedulers(schedulers: Schedulers) -> list[SchedulerDefinition]:
     """The schedulers, each known and named once."""
     if isinstance(schedulers, str):
         schedulers = [name.strip() for name in schedulers.split(",") if name.strip()]

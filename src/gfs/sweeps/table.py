@@ -44,28 +44,19 @@ def results_table(runs: Sequence[TableRow]) -> pa.Table:
     ]
     names = list(dict.fromkeys(name for row in rows for name in row if name != "error"))
     metadata = {"varied": ",".join(dict.fromkeys(name for run in runs for name, _ in run.varied))}
-    table = pa.Table.from_pylist(rows, schema=_schema([*names, "error"], rows))
-    return table.replace_schema_metadata(metadata)
+    columns = {name: _column([row.get(name) for row in rows]) for name in names}
+    columns["error"] = pa.array([row["error"] for row in rows], pa.string())
+    return pa.table(columns).replace_schema_metadata(metadata)
 
 
-def _schema(names: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> pa.Schema:
-    """A type per column: whole numbers stay whole, a mix with fractions does not."""
-    fields = []
-    for name in names:
-        values = [row[name] for row in rows if row.get(name) is not None]
-        kinds = {type(value) for value in values}
-        if name == "error" or (kinds <= {str} and values):
-            kind = pa.string()
-        elif kinds <= {bool} and values:
-            kind = pa.bool_()
-        elif kinds <= {int} and values:
-            kind = pa.int64()
-        elif kinds <= {int, float}:
-            kind = pa.float64()
-        else:
-            kind = pa.string()
-        fields.append((name, kind))
-    return pa.schema(fields)
+def _column(values: Sequence[Any]) -> pa.Array:
+    """Whole numbers stay whole, a mix with fractions does not; any other mix is text."""
+    kinds = {type(value) for value in values if value is not None}
+    if len(kinds) < 2 and kinds:
+        return pa.array(values)
+    if kinds <= {int, float}:
+        return pa.array(values, pa.float64())
+    return pa.array([None if value is None else str(value) for value in values])
 
 
 def write_results(table: pa.Table, path: Path) -> None:

@@ -145,7 +145,7 @@ class TestCache:
         def names(module: str) -> set[str]:
             return {".".join(path.relative_to(ROOT).with_suffix("").parts) for path in imported_files(module)}
 
-        sweep, experiment = names("gfs.sweeps.runs"), names("gfs.experiments.jobs")
+        sweep, experiment = names("gfs.sweeps.spec"), names("gfs.experiments.jobs")
         assert {"simulator.engine", "policies.gfs.preemption", "forecasting.naive", "workloads.__init__"} <= sweep
         assert not any(name.startswith(("report.", "cli.", "experiments.")) for name in sweep)
         assert {"experiments.views", "report.series"} <= experiment - sweep
