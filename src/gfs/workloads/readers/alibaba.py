@@ -203,23 +203,12 @@ def _build(
     order = pc.sort_indices(keys, sort_keys=[("submit", "ascending"), ("name", "ascending")]).to_numpy()
     rows = rows[order]
     cpus, gpus, pods, submit, duration, guarantee, interval, cancel = (c[rows].tolist() for c in numbers)
+    picked = rows.tolist()
     with gc_paused():  # to collect takes half of the time
-        tasks = tuple(
-            Task(
-                i,
-                names[row],
-                owners[row],
-                models[row],
-                _KINDS[kinds[row]],
-                int(pods[i]),
-                gpus[i],
-                submit[i],
-                cpus[i],
-                guarantee[i],
-                interval[i],
-            )
-            for i, row in enumerate(rows.tolist())
-        )
+        words = ([column[row] for row in picked] for column in (names, owners, models))
+        priorities = [_KINDS[kinds[row]] for row in picked]
+        asked = (map(int, pods), gpus, submit, cpus, guarantee, interval)
+        tasks = tuple(map(Task, range(len(picked)), *words, priorities, *asked))
     cancels = any(time != math.inf for time in cancel)
     never = math.inf  # one object for all, not one a task
     withdrawn = tuple(never if t == never else t for t in cancel) if cancels else ()
