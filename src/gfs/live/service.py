@@ -84,21 +84,31 @@ class Service:
             connect, context=self.options.context, in_flight=settings.in_flight, timeout=min(5.0, third)
         )
         lease_api = await Api.connect(connect, context=self.options.context, in_flight=2, timeout=min(5.0, third))
-        async with api, lease_api:
-            self.api = api
-            if not self.options.elect or self.options.shadow:
-                await self._decide(api)
-                return
-            self.leader = Leader(lease_api, settings, self.identity, self.namespace, time.monotonic, time.time)
-            api.may_write = self.leader.leads
-            try:
-                while True:
-                    log.info(f"{self.identity} stands by for the lease {settings.lease_name}")
-                    await self.leader.campaign()
-                    log.info(f"{self.identity} leads")
-                    await self._lead(api, self.leader)
-            finally:
-                await self.leader.resign()
+        try:
+            async with api, lease_api:
+                await self._take_part(api, lease_api)
+        finally:
+            if settings.close_record and self.controller is not None:
+                self.recorder.close(self.controller.now)
+                self.flush()
+
+    async def _take_part(self, api: Api, lease_api: Api) -> None:
+        """Lead and decide, or stand by."""
+        settings = self.options.settings
+        self.api = api
+        if not self.options.elect or self.options.shadow:
+            await self._decide(api)
+            return
+        self.leader = Leader(lease_api, settings, self.identity, self.namespace, time.monotonic, time.time)
+        api.may_write = self.leader.leads
+        try:
+            while True:
+                log.info(f"{self.identity} stands by for the lease {settings.lease_name}")
+                await self.leader.campaign()
+                log.info(f"{self.identity} leads")
+                await self._lead(api, self.leader)
+        finally:
+            await self.leader.resign()
 
     async def _lead(self, api: Api, leader: Leader) -> None:
         """Decide as long as the lease is ours."""

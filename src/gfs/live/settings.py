@@ -55,6 +55,8 @@ class LiveSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """Seconds between two events that say the same of the same pod."""
     snapshot_interval: Seconds = 60.0
     """Seconds between two snapshots."""
+    close_record: bool = False
+    """Whether the cluster goes with the controller (a demonstration): what has not ended is recorded as withdrawn."""
     lease_name: Text = "gfs-scheduler"
     lease_namespace: Text = "kube-system"
     lease_seconds: Annotated[float, Meta(ge=1, le=3600)] = 15.0

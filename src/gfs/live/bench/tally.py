@@ -24,6 +24,9 @@ class Tally:
     def __init__(self, gpus: int) -> None:
         self.gpus = gpus
         self.submitted = 0
+        """Tasks; the others are pods."""
+        self.withdrawn = 0
+        """Tasks."""
         self.bound = 0
         self.finished = 0
         self.evicted = 0
