@@ -26,7 +26,7 @@ LONGEST = 6 * HOUR
 DRAIN = 120.0
 """Seconds to wait after the last submission until everything has finished."""
 RETURN = 25.0
-"""Seconds without a pod after which nobody is waited for: a Job brings a pod back after 10, next time after 20."""
+"""Seconds in which nothing runs after which nobody is waited for: a Job brings a pod back after 10, then after 20."""
 STOP_WITHIN = 20.0
 IN_FLIGHT = 4
 CONFIG = """# written by gfs live demo: real seconds: each is {speed:g} s of the trace
@@ -122,11 +122,11 @@ def _create(bench: Bench, submission: Submission) -> None:
 
 
 def _drain(bench: Bench, demo: Demo, tally: Tally, say: Callable[[str], None]) -> None:
-    """Wait, for a while, until no pod waits or runs, and a little longer for tasks that come back after an eviction."""
+    """Wait, for a while, until every task has ended, or none has run for so long that nobody comes back any more."""
     began = told = time.monotonic()
-    over = inf
-    while time.monotonic() < min(began + DRAIN, over + RETURN) and len(_jobs(demo)) < tally.submitted:
-        over = min(over, time.monotonic()) if tally.is_over(1.0) else inf
+    idle = inf
+    while time.monotonic() < min(began + DRAIN, idle + RETURN) and len(_jobs(demo)) < tally.submitted:
+        idle = min(idle, time.monotonic()) if tally.is_idle(1.0) else inf
         told = _tell(bench, demo, tally, told, began - demo.seconds, tally.submitted, say)
         time.sleep(0.1)
 
