@@ -13,6 +13,7 @@ from collections.abc import Coroutine
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+import msgspec
 import typer
 
 from gfs.cli.console import note, say, show
@@ -71,6 +72,12 @@ def run(
     record: Annotated[
         Path | None, file_option("--record", "Folder for the event log and the trace.", OUTPUT, metavar="DIR")
     ] = None,
+    prometheus: Annotated[
+        str | None,
+        option(
+            "--prometheus", "Take demand of the last weeks from there (kube-state-metrics).", DECIDING, metavar="URL"
+        ),
+    ] = None,
     http: Annotated[
         str,
         option("--http", "Serve /healthz, /readyz, /metrics and /status here; 'off': nowhere.", OUTPUT, metavar="ADDR"),
@@ -87,10 +94,15 @@ def run(
     """
     need_live()
     from gfs.assembly.parameters import parse_settings
+    from gfs.live.history import check_url
     from gfs.live.service import LiveOptions
     from gfs.live.settings import read_config
 
     live, parameters = read_config(config, dict(parse_settings(settings or [])))
+    if prometheus is not None:
+        live = msgspec.structs.replace(live, prometheus=prometheus)
+    if live.prometheus:
+        check_url(live.prometheus)
     options = LiveOptions(live, parameters, kubeconfig, context, shadow, state, record, speed, elect)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     _run(_serve(options, http))
@@ -184,6 +196,11 @@ def status(http: Http = DEFAULT_HTTP, json: Json = None) -> None:
                 )
             names = ("pool", "nodes", "GPUs", "idle", "HP run+wait", "spot run+wait", "spot quota")
             show(DataTable([Column(name, left=name == "pool") for name in names], rows, names=0))
+            for pool in told["pools"]:
+                if pool["caution"]:
+                    say(f"pool {pool['pool']}: {pool['caution']}.")
+            if told["history"]:
+                say(f"{told['history']}.")
             say(f"{told['leader'] or 'nobody'} leads; {told['refused']} pods are refused.")
         outputs.save_json(json, told)
 

@@ -94,6 +94,11 @@ class Controller:
         self._trained.append(event)
         self._loop.call_soon_threadsafe(self.changed.set)
 
+    def tick(self) -> None:
+        """Think again about the quota now."""
+        self._next_tick = self.now
+        self.changed.set()
+
     def begin(self, scheduler: Scheduler, *, restored: bool = False) -> None:
         """The mirrors have been read whole: from now on it can decide. `restored`: by a saved state."""
         self.scheduler, self.restored = scheduler, restored

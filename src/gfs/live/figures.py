@@ -11,6 +11,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 
 from gfs.domain.task import Priority
 from gfs.domain.units import MICRO
+from gfs.live.learning import caution, forecaster_of
 from gfs.live.service import Service
 
 
@@ -95,6 +96,8 @@ class Figures:
                 },
                 "tasks": counts,
                 "quota": rows,
+                "forecaster": forecaster_of(scheduler),
+                "caution": caution(scheduler, service.options.parameters.history_hours),
             })  # fmt: skip
         leads = service.leader.leads() if service.leader is not None else service.ready.is_set()
         return {
@@ -103,6 +106,8 @@ class Figures:
             "leader": service.leader.holder if service.leader is not None else service.identity,
             "shadow": service.shadow.summary() if service.shadow is not None else None,
             "refused": len(controller.book.refused) if controller is not None else 0,
+            "training": service.trainer.under_way if service.trainer is not None else 0,
+            "history": service.history,
             "pools": pools,
         }
 

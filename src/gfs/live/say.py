@@ -84,7 +84,15 @@ class Speaker:
             sent[key] = at, count + 1
             return
         sent[key] = now, count + 1
-        self._spawn(self._send(pod, kind, reason, message, count + 1))
+        involved = {"apiVersion": "v1", "kind": "Pod", "namespace": pod.namespace, "name": pod.name, "uid": pod.uid}
+        self._spawn(self._send(involved, kind, reason, message, count + 1))
+
+    def announce(self, namespace: str, reason: str, message: str) -> None:
+        """Something concerns no pod in particular: an event of the lease."""
+        if not self.silent:
+            involved = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "namespace": namespace}
+            involved |= {"name": self._settings.lease_name, "uid": ""}
+            self._spawn(self._send(involved, "Normal", reason, message, 1))
 
     def forget(self, uid: str) -> None:
         """A pod is gone."""
@@ -103,16 +111,15 @@ class Speaker:
         body = {"metadata": {"uid": pod.uid}, "status": status}
         await self._api.patch(f"{pod_path(pod.namespace, pod.name)}/status", body, STRATEGIC)
 
-    async def _send(self, pod: PodView, kind: str, reason: str, message: str, count: int) -> None:
-        digest = hashlib.sha256(f"{pod.uid} {reason} {_shape(message)}".encode()).hexdigest()[:16]
-        name, when = f"{pod.name[:200]}.{digest}", rfc3339(self._wall())
+    async def _send(self, involved: dict[str, str], kind: str, reason: str, message: str, count: int) -> None:
+        namespace, when = involved["namespace"], rfc3339(self._wall())
+        digest = hashlib.sha256(f"{involved['uid']} {reason} {_shape(message)}".encode()).hexdigest()[:16]
+        name, path = f"{involved['name'][:200]}.{digest}", f"/api/v1/namespaces/{namespace}/events"
         body = {
             "apiVersion": "v1",
             "kind": "Event",
-            "metadata": {"name": name, "namespace": pod.namespace},
-            "involvedObject": {
-                "apiVersion": "v1", "kind": "Pod", "namespace": pod.namespace, "name": pod.name, "uid": pod.uid,
-            },
+            "metadata": {"name": name, "namespace": namespace},
+            "involvedObject": involved,
             "type": kind,
             "reason": reason,
             "message": message,
@@ -121,8 +128,7 @@ class Speaker:
             "lastTimestamp": when,
             "source": {"component": self._settings.scheduler_name},
             "reportingComponent": self._settings.scheduler_name,
-        }  # fmt: skip
-        path = f"/api/v1/namespaces/{pod.namespace}/events"
+        }
         if count == 1:
             try:
                 await self._api.create(path, body)
@@ -131,7 +137,7 @@ class Speaker:
             except Conflict:  # said by ourselves before a restart
                 pass
             except ApiError as error:
-                log.debug(f"an event of {pod.path} was not written: {error}")
+                log.debug(f"an event of {namespace}/{involved['name']} was not written: {error}")
                 return
         change = {"count": count, "lastTimestamp": when, "message": message}
         await self._try(self._api.patch(f"{path}/{name}", change, MERGE))

@@ -53,6 +53,10 @@ class LiveSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """Seconds between two updates of a waiting pod's message in which only numbers have changed."""
     event_interval: Seconds = 600.0
     """Seconds between two events that say the same of the same pod."""
+    prometheus: str = ""
+    """Where a Prometheus answers that has kube-state-metrics, for demand of the time before; '': nowhere."""
+    prometheus_days: Annotated[float, Meta(ge=1, le=366)] = 42.0
+    """How many days of demand are read from it."""
     snapshot_interval: Seconds = 60.0
     """Seconds between two snapshots."""
     close_record: bool = False

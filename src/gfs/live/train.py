@@ -21,10 +21,11 @@ class Trainer:
         """`done` is called from another thread."""
         self._done = done
         self._pool: ProcessPoolExecutor | None = None
-        self.fits = self.failures = 0
+        self.asked = self.fits = self.failures = 0
 
     def train(self, request: FitRequest) -> None:
         """Begin a fit; the model comes later."""
+        self.asked += 1
         if self._pool is None:
             self._pool = ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn"))
 
@@ -40,6 +41,11 @@ class Trainer:
             self._done(Trained(request.gpu_model, future.result(), request.asked_at))
 
         self._pool.submit(request.fit).add_done_callback(hand_back)
+
+    @property
+    def under_way(self) -> int:
+        """Fits that were asked for and have not come."""
+        return self.asked - self.fits - self.failures
 
     def close(self) -> None:
         """Stop the other process."""
