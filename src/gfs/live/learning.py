@@ -17,6 +17,11 @@ def forecaster_of(pool: PoolScheduler) -> str:
     return next((row.forecaster for row in pool.policy.quota.rows()), "")
 
 
+def is_cautious(pool: PoolScheduler) -> bool:
+    """Whether the quota of a pool waits for a forecaster that has learned."""
+    return forecaster_of(pool) in (CAUTIOUS, NOTHING_KNOWN)
+
+
 def caution(pool: PoolScheduler, least_hours: float) -> str:
     """Why the quota of a pool is a cautious one, '' if it is not: it is forecast, or needs no forecast."""
     forecaster = forecaster_of(pool)
@@ -43,7 +48,7 @@ class Learning:
             if not pool.state.nodes:
                 continue
             forecaster = forecaster_of(pool)
-            now = "cautious" if forecaster in (CAUTIOUS, NOTHING_KNOWN) else forecaster
+            now = "cautious" if is_cautious(pool) else forecaster
             if not now or self._told.get(model, "") == now:
                 continue
             self._told[model] = now

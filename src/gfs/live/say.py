@@ -1,7 +1,7 @@
 """What is said to people on their pods: why one waits (a condition), and what was done (events), without a flood.
 
-A sentence in which only numbers have changed is told again once a minute at most, an event that says the same every ten
-minutes, with a count.
+A sentence in which only numbers have changed is told again after a minute, then two, and so on up to ten; another one
+at once, from the fifth on once a minute. An event that says the same is sent every ten minutes, with a count.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ from gfs.live.translate.quantities import rfc3339
 log = logging.getLogger("gfs.live")
 LONGEST = 1000
 """Characters of a message; the API server takes 1,024 in an event."""
+AT_ONCE = 5
+"""Changes of a sentence that are told without a pause."""
 
 Spawn = Callable[[Coroutine[Any, Any, None]], None]
 
@@ -30,6 +32,10 @@ class _Said(NamedTuple):
     shape: str
     message: str
     at: float
+    repeats: int = 0
+    """How often only its numbers have changed since."""
+    changes: int = 0
+    """How often it was another sentence."""
 
 
 class Speaker:
@@ -53,16 +59,27 @@ class Speaker:
         message = message[:LONGEST]
         shape, now = _shape(message), self._monotonic()
         known = self._said.get(pod.uid)
-        if known is not None and (
-            known.message == message or (known.shape == shape and now - known.at < self._settings.message_interval)
-        ):
+        if known is not None and (known.message == message or now - known.at < self._pause(known, shape)):
             return
-        self._said[pod.uid] = _Said(shape, message, now)
+        if known is None:
+            self._said[pod.uid] = _Said(shape, message, now)
+        elif known.shape == shape:
+            self._said[pod.uid] = known._replace(message=message, at=now, repeats=known.repeats + 1)
+        else:
+            self._said[pod.uid] = _Said(shape, message, now, 0, known.changes + 1)
         if self.silent:
             return
         self._spawn(self._condition(pod, message, first=known is None))
         if known is None or known.shape != shape:
             self.event(pod, "Warning", "FailedScheduling", message)
+
+    def _pause(self, known: _Said, shape: str) -> float:
+        """Seconds after a sentence in which another one is not told."""
+        settings = self._settings
+        if shape != known.shape:
+            return 0.0 if known.changes < AT_ONCE else settings.message_interval
+        longest = max(settings.event_interval, settings.message_interval)
+        return min(settings.message_interval * 2.0 ** min(known.repeats, 10), longest)
 
     def why(self, uid: str) -> str:
         """What was last said of a pod."""
@@ -104,7 +121,10 @@ class Speaker:
         condition["message"] = message
         if first:
             condition["lastTransitionTime"] = rfc3339(self._wall())
-        await self._try(self.patch_status(pod, {"conditions": [condition]}))
+        said = self._said.get(pod.uid)
+        done = await self._try(self.patch_status(pod, {"conditions": [condition]}))
+        if not done and said is not None and self._said.get(pod.uid) is said:
+            self._said[pod.uid] = said._replace(message="")  # it is told again after the pause
 
     async def patch_status(self, pod: PodView, status: dict[str, Any]) -> None:
         """Change a pod's status, if it is still the same pod."""
@@ -142,8 +162,8 @@ class Speaker:
         change = {"count": count, "lastTimestamp": when, "message": message}
         await self._try(self._api.patch(f"{path}/{name}", change, MERGE))
 
-    async def _try(self, request: Coroutine[Any, Any, Any]) -> None:
-        """What is said matters less than what is done: nothing fails because it cannot be said."""
+    async def _try(self, request: Coroutine[Any, Any, Any]) -> bool:
+        """What is said matters less than what is done: nothing fails because it cannot be said. False: try again."""
         try:
             await request
             self.sent += 1
@@ -151,6 +171,8 @@ class Speaker:
             pass
         except ApiError as error:
             log.debug(f"not said: {error}")
+            return False
+        return True
 
 
 def _shape(message: str) -> str:

@@ -148,6 +148,7 @@ class Service:
             tick=parameters.tick,
             guarantee_hours=parameters.guarantee_hours,
             checkpoint_interval=parameters.checkpoint_interval,
+            least_hours=parameters.history_hours,
             clock=clock,
             record=self.recorder.record,
             shadow=self.shadow,

@@ -50,7 +50,7 @@ class LiveSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     start_timeout: Seconds = 60.0
     """Seconds that a planned start may wait for room that should be there before it counts as failed."""
     message_interval: Seconds = 60.0
-    """Seconds between two updates of a waiting pod's message in which only numbers have changed."""
+    """Seconds between two updates of a waiting pod's message in which only numbers have changed; longer each time."""
     event_interval: Seconds = 600.0
     """Seconds between two events that say the same of the same pod."""
     prometheus: str = ""

@@ -30,7 +30,7 @@ class Trainer:
             self._pool = ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn"))
 
         def hand_back(future: Future[Any]) -> None:
-            if future.cancelled():
+            if future.cancelled() or self._pool is None:
                 return
             error = future.exception()
             if error is not None:
@@ -50,4 +50,5 @@ class Trainer:
     def close(self) -> None:
         """Stop the other process."""
         if self._pool is not None:
-            self._pool.shutdown(wait=False, cancel_futures=True)
+            pool, self._pool = self._pool, None
+            pool.shutdown(wait=False, cancel_futures=True)
