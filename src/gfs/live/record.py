@@ -105,6 +105,10 @@ class Recorder:
         self._used.add(hash(name))
         return task if name == task.name else replace(task, name=name)
 
+    def name_of(self, task: Task) -> str:
+        """The name that a task which has not ended is recorded by."""
+        return self._open[task.index][0].name if task.index in self._open else task.name
+
     def _end(self, task: Task, duration: float = 0.0, cancelled: float | None = None) -> None:
         """Nothing more will come of a task: it gets its row. One that was withdrawn would have run on."""
         index = task.index
