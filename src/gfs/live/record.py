@@ -36,7 +36,17 @@ class Recorder:
 
     def __init__(self, folder: Path | None, rules: ExecutionRules, first_day: str = "1970-01-01") -> None:
         self._folder, self._rules, self._first_day = folder, rules, first_day
+        self.count = 0
+        if folder is not None:
+            try:
+                folder.mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                raise InputError(f"{folder}: cannot be made ({error.strerror or error})") from error
+        self._begin()
+
+    def _begin(self) -> None:
         self._entries: list[Record] = []
+        self._jobs: list[str] = []
         self._work: dict[int, float] = {}
         """Task index -> seconds of useful work in runs that are over."""
         self._at: dict[tuple[int, int], float] = {}
@@ -47,17 +57,16 @@ class Recorder:
         """Hashes of the names of all tasks recorded: a Job that was deleted may be created again by the same name."""
         self._left: dict[str, float] = {}
         """Tasks that had not ended when an earlier process stopped -> when they were submitted."""
-        self._jobs: list[str] = []
-        self.count = 0
-        if folder is not None:
-            try:
-                folder.mkdir(parents=True, exist_ok=True)
-            except OSError as error:
-                raise InputError(f"{folder}: cannot be made ({error.strerror or error})") from error
-            header = ",".join(SCHEMA.names) + (",timestamp" if first_day else "")
-            for name, first in (("events.csv", header), ("jobs.csv", JOBS)):
-                _open(folder / name, first)
-            self._read_names(folder / "events.csv")
+
+    def open(self) -> None:
+        """Go on where the files end, or begin them. Only who decides may: replicas may share a folder."""
+        self._begin()
+        if self._folder is None:
+            return
+        header = ",".join(SCHEMA.names) + (",timestamp" if self._first_day else "")
+        for name, first in (("events.csv", header), ("jobs.csv", JOBS)):
+            _open(self._folder / name, first)
+        self._read_names(self._folder / "events.csv")
 
     def _read_names(self, path: Path) -> None:
         """Which tasks an earlier process has recorded, and which of them had not ended."""

@@ -156,6 +156,7 @@ class Service:
         reading: asyncio.Task[None] | None = None
         mirrors = Mirrors(api, controller.cluster, await group_paths(api))
         self.trainer = trainer = Trainer(controller.trained)
+        self.recorder.open()
         try:
             await mirrors.start()
             scheduler = new_scheduler(options.settings, parameters, trainer, self.watch)

@@ -14,6 +14,12 @@ from gfs.domain.task import Priority, Task
 from gfs.live.record import Recorder
 
 
+def opened(folder: Path) -> Recorder:
+    recorder = Recorder(folder, ExecutionRules())
+    recorder.open()
+    return recorder
+
+
 def test_times_and_work_are_those_of_the_event_log(tmp_path: Path) -> None:
     spec = NodeSpec(index=0, name="n1", gpu_model="A100", gpus=1)
     task = Task(
@@ -22,7 +28,7 @@ def test_times_and_work_are_those_of_the_event_log(tmp_path: Path) -> None:
     )  # fmt: skip
     places = [(Node(spec), 1, 1)]
     first, second = Run(task, 1, list(places), 1010.0, 1010.0), Run(task, 2, list(places), 1300.0, 1340.0)
-    recorder = Recorder(tmp_path, ExecutionRules())
+    recorder = opened(tmp_path)
     submitted = 1000.0 + 1 / 3
     recorder.record((submitted, SUBMIT, task, None, None))
     recorder.record((1020.0, START, task, first, None))  # planned ten seconds earlier
@@ -47,7 +53,7 @@ def rows(folder: Path, name: str = "jobs.csv") -> list[dict[str, str]]:
 
 
 def test_a_task_that_was_withdrawn_has_its_time(tmp_path: Path) -> None:
-    recorder = Recorder(tmp_path, ExecutionRules())
+    recorder = opened(tmp_path)
     recorder.record((0.0, SUBMIT, spot(), None, None))
     recorder.record((60.0, CANCEL, spot(), None, None))
     recorder.flush()
@@ -58,7 +64,7 @@ def test_a_task_that_was_withdrawn_has_its_time(tmp_path: Path) -> None:
 def test_what_has_not_ended_is_withdrawn_when_the_cluster_goes(tmp_path: Path) -> None:
     spec = NodeSpec(index=0, name="n1", gpu_model="A100", gpus=1)
     run = Run(spot(), 1, [(Node(spec), 1, 1)], 10.0, 10.0)
-    recorder = Recorder(tmp_path, ExecutionRules())
+    recorder = opened(tmp_path)
     recorder.record((0.0, SUBMIT, spot(), None, None))
     recorder.record((10.0, START, spot(), run, None))
     recorder.record((20.0, SUBMIT, spot(1), None, None))
@@ -71,7 +77,7 @@ def test_what_has_not_ended_is_withdrawn_when_the_cluster_goes(tmp_path: Path) -
 
 def test_two_jobs_of_one_name_are_two_tasks_also_after_a_restart(tmp_path: Path) -> None:
     for index in range(2):
-        recorder = Recorder(tmp_path, ExecutionRules())
+        recorder = opened(tmp_path)
         recorder.record((100.0 * index, SUBMIT, spot(index), None, None))
         recorder.record((100.0 * index + 1, CANCEL, spot(index), None, None))
         recorder.flush()
@@ -79,10 +85,10 @@ def test_two_jobs_of_one_name_are_two_tasks_also_after_a_restart(tmp_path: Path)
 
 
 def test_a_task_that_waited_at_a_restart_is_submitted_once(tmp_path: Path) -> None:
-    before = Recorder(tmp_path, ExecutionRules())
+    before = opened(tmp_path)
     before.record((5.0, SUBMIT, spot(), None, None))
     before.flush()
-    after = Recorder(tmp_path, ExecutionRules())
+    after = opened(tmp_path)
     after.record((50.0, SUBMIT, spot(7), None, None))
     after.record((60.0, CANCEL, spot(7), None, None))
     after.flush()
