@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from math import inf
 
 from gfs.core.listeners import Listeners
-from gfs.core.node import Node, Place
+from gfs.core.node import NO_SHARES, Node, Place
 from gfs.core.room import Resources, Room
 from gfs.core.run import Run
 from gfs.domain.node import NodeSpec
@@ -319,7 +319,8 @@ class Pool:
         card = mask.bit_length() - 1
         used = node.shares.get(card)
         if used is None:
-            used = node.shares[card] = [0, 0]
+            used = [0, 0]
+            node.shares = {**node.shares, card: used}
             self.divided.add(node)
             node.free ^= mask
             self._move_idle(node, -1)
@@ -347,6 +348,7 @@ class Pool:
             if used == [0, 0]:
                 del node.shares[card]
                 if not node.shares:
+                    node.shares = NO_SHARES
                     self.divided.discard(node)
                 node.free |= mask
                 self._move_idle(node, +1)

@@ -111,6 +111,7 @@ class Intake:
         found = self._book.find(pod, self._clock.of_wall(pod.created))
         if isinstance(found, Refusal):
             self._book.refused[pod.uid] = found.text
+            self._book.unsaid[pod.uid] = None
             return
         self._book.refused.pop(pod.uid, None)
         self._census.ask(pod.rule.keys)
@@ -121,6 +122,7 @@ class Intake:
             self.found.setdefault(found.name, []).append(pod)
             return
         found.free[pod.uid] = pod
+        self._book.unsaid[pod.uid] = None
         found.returns = found.returns or pod.owner is not None
         self.missing.pop(found, None)
         if found.run is not None and found.run.open:

@@ -94,6 +94,8 @@ class TaskBook:
         """Runs whose pods we count as theirs, evicted ones until they have left."""
         self.refused: dict[str, str] = {}
         """Pod uid -> why it is not taken."""
+        self.unsaid: dict[str, None] = {}
+        """Uids of pods that are new here and have not been told why they wait."""
         self.next_index = 0
         self.known: dict[str, Task] = {}
         """Tasks of a saved state by name, until a pod of theirs is found."""
@@ -177,7 +179,7 @@ class TaskBook:
         task.returns = pod.owner is not None
         if unique in self.known:
             task.task = self.known.pop(unique)
-            task.submitted, task.logged = task.task.submit_time, True
+            task.submitted = task.task.submit_time
         return task
 
     def keep(self, core: Task) -> LiveTask:
