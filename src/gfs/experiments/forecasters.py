@@ -18,7 +18,7 @@ from gfs.experiments.evaluations import BANDS, EXTRA, NETWORKS, PAPERS, DemandFi
 from gfs.experiments.experiment import Experiment, Finding, Section, Setup, paper
 from gfs.forecasting.evaluation import Scores
 from gfs.forecasting.history import WEEK_HOURS
-from gfs.report.figures import HP, band_lines, forecaster_colours, line, missed
+from gfs.report.figures import HP, band_lines, colours_of, line, missed
 from gfs.report.hours import Clock
 from gfs.report.page import Block, Chart, Paragraph
 from gfs.report.score_columns import BOUNDS, ERRORS
@@ -195,7 +195,7 @@ def _findings(scores: Mapping[str, Scores], without: str) -> list[Finding]:
 def _bars(scores: Mapping[str, Scores]) -> list[Chart]:
     """Error and training time, side by side."""
     names = [name for name in scores if name != "weekly-peak"]  # a bound, far above what is expected
-    colours = forecaster_colours(list(scores))
+    colours = colours_of(list(scores))
 
     def chart(title: str, caption: str, column: Column, axis: dict[str, Any], least: float = 0.0) -> Chart:
         values = [max(_number(column, scores[name]), least) for name in names]
@@ -247,7 +247,7 @@ def _band_chart(name: str, result: JobResult, top: float) -> Chart:
     above = [i for i in known if actual[i] > bounds[0.95][i]]
     places = [clock.at(band["hour"] + i) for i in above]
     misses = missed(f"above: {len(above)} of {len(known)} h", places, [actual[i] for i in above])
-    lines = band_lines(band["expected"], bounds, x0, clock.step, forecaster_colours([name])[name])
+    lines = band_lines(band["expected"], bounds, x0, clock.step, colours_of([name])[name])
     return Chart(
         f"{name}: {result['series'][0]}",
         f"The largest series in the last {len(actual)} hours: what was expected four hours ahead, the"
