@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine
 from math import floor, inf
 from typing import Any
 
@@ -22,17 +22,18 @@ from gfs.live.bind import Binder, take_back
 from gfs.live.census import Census
 from gfs.live.clock import Clock, WallClock
 from gfs.live.cluster import Cluster
+from gfs.live.disruption import Disruption
 from gfs.live.evict import Evictor
+from gfs.live.explain import Explainer
 from gfs.live.intake import Intake
+from gfs.live.learning import is_cautious
 from gfs.live.restart import adopt, attach_adopted, reconcile, remember
 from gfs.live.say import Speaker
 from gfs.live.settings import LiveSettings
 from gfs.live.shadow import Shadow
-from gfs.live.tasks import LiveRun, TaskBook
+from gfs.live.tasks import LiveRun, LiveTask, TaskBook
 
 log = logging.getLogger("gfs.live")
-EXPLAIN = 1.0
-"""Seconds between two looks at why pods wait."""
 
 
 class Controller:
@@ -46,6 +47,7 @@ class Controller:
         tick: float,
         guarantee_hours: float,
         checkpoint_interval: float,
+        least_hours: float = 24.0,
         clock: Clock | None = None,
         record: Callable[[Record], None] = lambda entry: None,
         monotonic: Callable[[], float] = time.monotonic,
@@ -59,16 +61,17 @@ class Controller:
         self.cluster = Cluster(settings, self.changed.set)
         self.book = TaskBook(self.cluster, guarantee_hours, checkpoint_interval)
         self.census = Census(self.cluster, self.book)
+        self._disruption = Disruption(self.cluster, self.book)
         self.speaker = Speaker(api, settings, self.spawn, monotonic, time.time)
         self.shadow = shadow
         self.speaker.silent = shadow is not None
         self.binder = Binder(api, self.cluster, self.book, self.speaker, self.spawn, self.changed.set, monotonic)
-        self.evictor = Evictor(api, self.cluster, self.speaker, self.spawn, self.changed.set, monotonic, time.time)
+        self.evictor = Evictor(api, self.cluster, self.speaker, self.spawn, self.changed.set, monotonic)
         self.intake = Intake(self.cluster, self.book, self.census, self.speaker, record, self.clock, monotonic)
         self.intake.shadow = shadow
+        self.explainer = Explainer(self.cluster, self.book, self.binder, self.speaker, monotonic, least_hours)
         self._trained: list[Trained] = []
         self._next_tick = self._wake_at = inf
-        self._explained = -inf
         self.now = -inf
         self.decisions = 0
         self.decision_seconds = 0.0
@@ -93,6 +96,11 @@ class Controller:
         """A fit is done. May be called from any thread."""
         self._trained.append(event)
         self._loop.call_soon_threadsafe(self.changed.set)
+
+    def tick(self) -> None:
+        """Think again about the quota now."""
+        self._next_tick = self.now
+        self.changed.set()
 
     def begin(self, scheduler: Scheduler, *, restored: bool = False) -> None:
         """The mirrors have been read whole: from now on it can decide. `restored`: by a saved state."""
@@ -143,13 +151,13 @@ class Controller:
         if self.shadow is None:
             self.binder.start_ready(self._waits_for_victims)
             self._note_begun()
-        if self._monotonic() - self._explained >= EXPLAIN:
-            self._explained = self._monotonic()
-            self.explain_all()
+        self.explainer.look(self.scheduler, self._waits_for_victims)
         return plan
 
     def _events(self, now: float) -> list[Event]:
         events: list[Event] = list(self._trained)
+        if self._trained and any(is_cautious(pool) for pool in self.scheduler.pools.values()):
+            self._next_tick = now  # the first model is not kept waiting
         self._trained.clear()
         self._note_begun()
         events += self.intake.take(now)
@@ -167,11 +175,12 @@ class Controller:
             if self.shadow is not None:
                 continue
             if pod.owner is not None:
-                self.spawn(take_back(self.api, pod))
+                self.spawn(take_back(self.api, self.speaker, pod, "it was bound without the rest of its gang"))
             else:
                 self.speaker.warn(pod, "GangIncomplete", "bound without the rest of its gang; it is left alone")
         if changes := self.census.changes():
             events.append(NodesChanged(changes))
+        events += self._disruption.changes()
         if now >= self._next_tick:
             events.append(Tick())
             self._next_tick = (floor(now / self._tick) + 1) * self._tick
@@ -270,8 +279,21 @@ class Controller:
             task.free[uid] = self.cluster.pods[uid]
         if not live.pods:
             self.intake.left(live)
+        if not task.returns:
+            self._give_up(task)
+        if task.gang is not None:
+            self.intake.hold_extras(task.gang)
         if task.run is not None and task.run.open:
             self.book.fill(task.run)
+
+    def _give_up(self, task: LiveTask) -> None:
+        """Nobody creates the pods of this task again: GPUs are not to be held for it."""
+        if task.told and len(task.free) < task.needs and task.task is not None:
+            if task.run is not None:  # planned in the same instant
+                self.binder.forget(task.run)
+                self.book.release(task.run, keep_waiting=True)
+            self.intake.withdraw(task)
+            self.changed.set()
 
     def _lost(self, run: Run, now: float, why: Any) -> None:
         """A run went with its node: what is left of it is taken back, if its controller creates it again."""
@@ -286,7 +308,7 @@ class Controller:
         self.book.release(live, keep_waiting=True)
         for pod in rest:
             if pod.owner is not None and self.shadow is None:
-                self.spawn(take_back(self.api, pod))
+                self.spawn(take_back(self.api, self.speaker, pod, why.text()))
         if len(live.of.free) < live.of.needs:
             self.intake.expect(live.of)
 
@@ -314,28 +336,3 @@ class Controller:
             if task.extra and task.gang == gang.gang:
                 self.intake.look_again(task)
         self.changed.set()
-
-    # -- saying why --------------------------------------------------------------------------------
-
-    def explain_all(self) -> None:
-        """Tell every pod that waits why it does."""
-        for task, reason in self.scheduler.waiting():
-            live = self.book.by_name.get(task.name)
-            if live is not None and live.free:
-                self._tell(live.free, reason.text())
-        for uid, why in self.book.refused.items():
-            self._tell([uid], f"refused: {why}")
-        for forming in self.book.by_key.values():
-            if forming.free and not forming.told and forming.run is None:
-                why = f"{len(forming.free)} of the {forming.needs} pods that its gang needs are there"
-                self._tell(forming.free, "its gang has not started yet" if forming.extra else why)
-        for run, starting in self.binder.starting.items():
-            if self._waits_for_victims(run):
-                for uid, node in starting.pods.items():
-                    self._tell([uid], f"is placed on {node} and waits for preempted pods to leave it")
-
-    def _tell(self, uids: Iterable[str], why: str) -> None:
-        for uid in uids:
-            pod = self.cluster.pods.get(uid)
-            if pod is not None and not pod.node:
-                self.speaker.waits(pod, why)

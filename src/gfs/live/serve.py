@@ -9,6 +9,7 @@ from aiohttp import web
 
 from gfs.domain.errors import InputError
 from gfs.live.figures import Figures
+from gfs.live.life import explain_pod
 from gfs.live.service import Service
 
 OPEN = ("/healthz", "/readyz")
@@ -70,7 +71,11 @@ class HttpServer:
         return web.json_response(self._figures.status())
 
     async def _explain(self, request: web.Request) -> web.Response:
-        told = self._figures.explain(request.match_info["namespace"], request.match_info["pod"])
+        service = self._service
+        if service.controller is None:
+            leader = service.leader.holder if service.leader is not None else ""
+            raise web.HTTPServiceUnavailable(text=f"this replica does not decide; {leader or 'nobody'} leads\n")
+        told = await explain_pod(service, request.match_info["namespace"], request.match_info["pod"])
         if told is None:
             raise web.HTTPNotFound(text="no such pod is known\n")
         return web.json_response(told)

@@ -94,6 +94,8 @@ class TaskBook:
         """Runs whose pods we count as theirs, evicted ones until they have left."""
         self.refused: dict[str, str] = {}
         """Pod uid -> why it is not taken."""
+        self.unsaid: dict[str, None] = {}
+        """Uids of pods that are new here and have not been told why they wait."""
         self.next_index = 0
         self.known: dict[str, Task] = {}
         """Tasks of a saved state by name, until a pod of theirs is found."""

@@ -20,7 +20,7 @@ from scipy.special import ndtr, ndtri
 from gfs.core.pool import Pool
 from gfs.domain.units import DAY, HOUR, format_clock
 from gfs.quota.feedback import BrokenRates
-from gfs.quota.inventory import total_bounds
+from gfs.quota.inventory import DemandForecast, total_bounds
 from gfs.quota.table import DemandForecaster, QuotaMemory, QuotaTable
 from gfs.quota.waits import SpotWaits
 
@@ -65,10 +65,19 @@ class AdaptiveQuota(QuotaTable):
         for hours in self.horizons:
             broken, wait = self._rates.rate(hours, now, back=WINDOW), self._waits.longest(hours, now)
             margin = self._margins[hours] = self._moved(self._margins[hours], broken, wait, days)
-            bounds = total_bounds(forecast, margin / float(ndtri(SPREAD_P)))
-            demand = float(bounds[: ceil(hours)].max(initial=0.0))
+            demand = self._peak(forecast, margin, 0, hours)
             self._set(hours, demand, share=1.0, eta=float(ndtr(margin)), evicted=broken, waited=wait)
         memory.forecast, memory.now = forecast, now
+
+    def _room(self, after: int, hours: float) -> float:
+        forecast = self._memory.forecast
+        assert forecast is not None
+        return self._left(self._peak(forecast, self._margins[hours], after, hours))
+
+    def _peak(self, forecast: DemandForecast, margin: float, after: int, hours: float) -> float:
+        """The expected total and the margin in the highest of so many hours, the first of which begins `after` some."""
+        bounds = total_bounds(forecast, margin / float(ndtri(SPREAD_P)))
+        return float(bounds[after : after + ceil(hours)].max(initial=0.0))
 
     def _moved(self, margin: float, broken: float, wait: float, days: float) -> float:
         """The margin after so many days with this share of broken guarantees and this longest wait."""

@@ -9,6 +9,7 @@ import select
 import signal
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
@@ -51,7 +52,11 @@ def environment(tmp_path: Path) -> dict[str, str]:
 def test_the_demo_runs_is_audited_clean_and_leaves_nothing(tmp_path: Path, audit_watch: Audit) -> None:
     out = tmp_path / "out"
     done = subprocess.run(
-        [*WORDS, "--out", str(out)], capture_output=True, text=True, check=False, env=environment(tmp_path)
+        [*WORDS, "--set", "quota=none", "--out", str(out)],  # which lets too many spot tasks in: there are evictions
+        capture_output=True,
+        text=True,
+        check=False,
+        env=environment(tmp_path),
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert " GPUs in use (HP " in done.stdout
@@ -65,10 +70,9 @@ def test_the_demo_runs_is_audited_clean_and_leaves_nothing(tmp_path: Path, audit
     assert not list((tmp_path / "tmp").iterdir())
     audited = audit_watch(out / "watch.jsonl")
     assert audited is None or audited.returncode == 0, audited.stdout
-    stopped = {"evict", "cancel"} & {
-        row["event"] for row in csv.DictReader((out / "events.csv").read_text().splitlines())
-    }
-    if EVENTS_AUDIT.exists() and not stopped:  # whoever was evicted may not have come back before the end
+    events = Counter(row["event"] for row in csv.DictReader((out / "events.csv").read_text().splitlines()))
+    assert events["evict"]
+    if EVENTS_AUDIT.exists():
         files = [word for name in ("jobs", "nodes", "events") for word in (f"--{name}", str(out / f"{name}.csv"))]
         told = subprocess.run([sys.executable, str(EVENTS_AUDIT), *files], capture_output=True, text=True, check=False)
         assert told.returncode == 0, told.stderr

@@ -53,6 +53,16 @@ def made(waits: bool) -> tuple[AdaptiveQuota, Given]:
     return AdaptiveQuota(pool, TwoOrganizations(), BrokenRates(ledger), waiting, p=0.9, guarantees=(1, 2)), ledger
 
 
+def test_it_says_when_the_forecast_expects_room() -> None:
+    """32 GPUs and no margin: 16 are left now, 14 in the next hour, and two hours of them cannot be seen later."""
+    quota, _ = made(waits=False)
+    assert quota.expected_room(spot("s", gpus=14, hours=1).task(0)) is None, "before the first tick"
+    quota.tick(0.0)
+    assert quota.expected_room(spot("s", gpus=14, hours=1).task(0)) == (3600.0, True)
+    assert quota.expected_room(spot("s", gpus=15, hours=1).task(0)) == (3600.0, False)
+    assert quota.expected_room(spot("s", gpus=14, hours=2).task(0)) is None
+
+
 def after_days(quota: AdaptiveQuota, days: float) -> float:
     """The margin that so many days of ticks lead to, in standard deviations."""
     for i in range(round(days * TICKS_A_DAY) + 1):

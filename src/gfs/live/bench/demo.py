@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from math import inf
@@ -25,18 +25,17 @@ LONGEST = 6 * HOUR
 """Runs are cut to this, so that the demonstration ends: one HP task in a hundred would run for weeks."""
 DRAIN = 120.0
 """Seconds to wait after the last submission until everything has finished."""
-RETURN = 15.0
-"""Seconds without a pod after which nobody is waited for: a Job brings one pod back after ten, a gang after minutes."""
+RETURN = 25.0
+"""Seconds in which nothing runs after which nobody is waited for: a Job brings a pod back after 10, then after 20."""
 STOP_WITHIN = 20.0
 IN_FLIGHT = 4
-CONFIG = """# written by gfs live demo: these count in the time of the trace, which runs {speed:g} times as fast
+CONFIG = """# written by gfs live demo: real seconds: each is {speed:g} s of the trace
 [live]
 scheduler = "gfs-plus"
-hang_timeout = {hang:g}
-return_timeout = {hang:g}
-start_timeout = {hang:g}
-message_interval = {hang:g}
-event_interval = {hang:g}
+hang_timeout = 20
+return_timeout = 20
+start_timeout = 20
+close_record = true
 """
 
 
@@ -49,6 +48,8 @@ class Demo:
     hours: float = 18.0
     seconds: float = 120.0
     seed: int = 0
+    settings: Sequence[str] = ()
+    """Further `--set` for gfs live run."""
 
     @property
     def speed(self) -> float:
@@ -81,15 +82,17 @@ def run_demo(demo: Demo, say: Callable[[str], None]) -> Tally:
             _submit(bench, demo, workload, tally, say)
             _drain(bench, demo, tally, say)
             bench.processes.end("gfs-live-run", STOP_WITHIN)
+            tally.withdrawn = sum(not line.endswith(",") for line in _jobs(demo))
         say("stopping the bench")
     return tally
 
 
 def _start_controller(bench: Bench, demo: Demo, say: Callable[[str], None]) -> None:
     config = demo.out / "gfs.toml"
-    config.write_text(CONFIG.format(speed=demo.speed, hang=20 * demo.speed), encoding="utf-8")
+    config.write_text(CONFIG.format(speed=demo.speed), encoding="utf-8")
     words: list[str | Path] = [sys.executable, "-m", "gfs.cli.main", "live", "run", "--kubeconfig", bench.kubeconfig]
     words += ["--config", config, "--record", demo.out, "--state", bench.folder / "state", "--speed", f"{demo.speed:g}"]
+    words += [word for setting in demo.settings for word in ("--set", setting)]
     bench.processes.start("gfs-live-run", [*words, "--http", "127.0.0.1:0"])
     say(f"gfs live run decides; time runs {demo.speed:g} times as fast: {demo.seconds:g} s are {demo.hours:g} h")
 
@@ -119,19 +122,19 @@ def _create(bench: Bench, submission: Submission) -> None:
 
 
 def _drain(bench: Bench, demo: Demo, tally: Tally, say: Callable[[str], None]) -> None:
-    """Wait, for a while, until no pod waits or runs, and a little longer for tasks that come back after an eviction."""
+    """Wait, for a while, until every task has ended, or none has run for so long that nobody comes back any more."""
     began = told = time.monotonic()
-    over = inf
-    while time.monotonic() < min(began + DRAIN, over + RETURN) and _finished(demo) < tally.submitted:
-        over = min(over, time.monotonic()) if tally.is_over(1.0) else inf
+    idle = inf
+    while time.monotonic() < min(began + DRAIN, idle + RETURN) and len(_jobs(demo)) < tally.submitted:
+        idle = min(idle, time.monotonic()) if tally.is_idle(1.0) else inf
         told = _tell(bench, demo, tally, told, began - demo.seconds, tally.submitted, say)
         time.sleep(0.1)
 
 
-def _finished(demo: Demo) -> int:
-    """Tasks that the controller has recorded as finished."""
+def _jobs(demo: Demo) -> list[str]:
+    """The tasks that the controller has recorded as finished or withdrawn, which has a time at the end."""
     jobs = demo.out / "jobs.csv"
-    return len(jobs.read_text(encoding="utf-8").splitlines()) - 1 if jobs.exists() else 0
+    return jobs.read_text(encoding="utf-8").splitlines()[1:] if jobs.exists() else []
 
 
 def _tell(

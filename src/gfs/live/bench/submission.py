@@ -67,7 +67,7 @@ def _objects(task: Task, run_for: float) -> tuple[Manifest, ...]:
     }
     if task.pods > 1:
         group = manifests.pod_group(name, namespace, task.pods)
-        return group, manifests.job(name, namespace, pods=task.pods, group=name, **pod)
+        return group, manifests.job(name, namespace, pods=task.pods, group=name, indexed=True, **pod)
     if task.index % BARE == 0:
         return (manifests.pod(name, namespace, **pod),)
     return (manifests.job(name, namespace, **pod),)
