@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated
 
@@ -54,13 +53,9 @@ def generate(
     """
     from gfs.cli.trace_input import workload_text
     from gfs.files import record_ours
-    from gfs.workloads import PRESETS, write_node_events, write_trace
     from gfs.workloads import generate as generate_workload
+    from gfs.workloads import write_node_events, write_trace
 
-    if preset not in PRESETS:
-        close = get_close_matches(preset, PRESETS, n=1, cutoff=0.4)
-        hint = f"did you mean {close[0]}? " if close else ""
-        raise InputError(f"unknown preset {preset!r}: {hint}there are {', '.join(PRESETS)}")
     if mttr_hours is not None and mtbf_days is None:
         raise InputError("--mttr-hours is about nodes that fail: say how often with --mtbf-days, too")
     files = ["jobs.csv", "nodes.csv"] if mtbf_days is None else ["jobs.csv", "nodes.csv", "node_events.csv"]

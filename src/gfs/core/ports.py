@@ -136,6 +136,13 @@ class WholeGangs(Protocol):
         """Victims that make room for so many pods at once, or None: then pod by pod."""
 
 
+@runtime_checkable
+class WholeNodes(Protocol):
+    """A preemptor that takes back nodes from everybody on them."""
+
+    whole_nodes: bool
+
+
 # -- quotas --------------------------------------------------------------------------------------------------
 
 

@@ -114,12 +114,11 @@ def _table(scores: Mapping[str, Scores]) -> DataTable:
     meanings = " ".join(f"{_title(column)}: {column.help}." for column in COLUMNS)
     budget = BUDGET if set(NETWORKS) & set(scores) else ""
     columns = [_titled(column) for column in COLUMNS]
-    table = table_of(["forecaster"], ([name] for name in scores), columns, scores.values())
     note = (
         "weekly-peak says the highest demand of the last week, persistence the last"
         f" one; orgquantile is ours.{budget} {meanings}"
     )
-    return replace(table, note=note)
+    return table_of(["forecaster"], ([name] for name in scores), columns, scores.values(), note=note)
 
 
 def _number(column: Column, scores: Scores) -> float:

@@ -22,6 +22,7 @@ from gfs.live.bind import Binder, take_back
 from gfs.live.census import Census
 from gfs.live.clock import Clock, WallClock
 from gfs.live.cluster import Cluster
+from gfs.live.disruption import Disruption
 from gfs.live.evict import Evictor
 from gfs.live.explain import Explainer
 from gfs.live.intake import Intake
@@ -30,7 +31,7 @@ from gfs.live.restart import adopt, attach_adopted, reconcile, remember
 from gfs.live.say import Speaker
 from gfs.live.settings import LiveSettings
 from gfs.live.shadow import Shadow
-from gfs.live.tasks import LiveRun, TaskBook
+from gfs.live.tasks import LiveRun, LiveTask, TaskBook
 
 log = logging.getLogger("gfs.live")
 
@@ -60,11 +61,12 @@ class Controller:
         self.cluster = Cluster(settings, self.changed.set)
         self.book = TaskBook(self.cluster, guarantee_hours, checkpoint_interval)
         self.census = Census(self.cluster, self.book)
+        self._disruption = Disruption(self.cluster, self.book)
         self.speaker = Speaker(api, settings, self.spawn, monotonic, time.time)
         self.shadow = shadow
         self.speaker.silent = shadow is not None
         self.binder = Binder(api, self.cluster, self.book, self.speaker, self.spawn, self.changed.set, monotonic)
-        self.evictor = Evictor(api, self.cluster, self.speaker, self.spawn, self.changed.set, monotonic, time.time)
+        self.evictor = Evictor(api, self.cluster, self.speaker, self.spawn, self.changed.set, monotonic)
         self.intake = Intake(self.cluster, self.book, self.census, self.speaker, record, self.clock, monotonic)
         self.intake.shadow = shadow
         self.explainer = Explainer(self.cluster, self.book, self.binder, self.speaker, monotonic, least_hours)
@@ -173,11 +175,12 @@ class Controller:
             if self.shadow is not None:
                 continue
             if pod.owner is not None:
-                self.spawn(take_back(self.api, pod))
+                self.spawn(take_back(self.api, self.speaker, pod, "it was bound without the rest of its gang"))
             else:
                 self.speaker.warn(pod, "GangIncomplete", "bound without the rest of its gang; it is left alone")
         if changes := self.census.changes():
             events.append(NodesChanged(changes))
+        events += self._disruption.changes()
         if now >= self._next_tick:
             events.append(Tick())
             self._next_tick = (floor(now / self._tick) + 1) * self._tick
@@ -276,8 +279,21 @@ class Controller:
             task.free[uid] = self.cluster.pods[uid]
         if not live.pods:
             self.intake.left(live)
+        if not task.returns:
+            self._give_up(task)
+        if task.gang is not None:
+            self.intake.hold_extras(task.gang)
         if task.run is not None and task.run.open:
             self.book.fill(task.run)
+
+    def _give_up(self, task: LiveTask) -> None:
+        """Nobody creates the pods of this task again: GPUs are not to be held for it."""
+        if task.told and len(task.free) < task.needs and task.task is not None:
+            if task.run is not None:  # planned in the same instant
+                self.binder.forget(task.run)
+                self.book.release(task.run, keep_waiting=True)
+            self.intake.withdraw(task)
+            self.changed.set()
 
     def _lost(self, run: Run, now: float, why: Any) -> None:
         """A run went with its node: what is left of it is taken back, if its controller creates it again."""
@@ -292,7 +308,7 @@ class Controller:
         self.book.release(live, keep_waiting=True)
         for pod in rest:
             if pod.owner is not None and self.shadow is None:
-                self.spawn(take_back(self.api, pod))
+                self.spawn(take_back(self.api, self.speaker, pod, why.text()))
         if len(live.of.free) < live.of.needs:
             self.intake.expect(live.of)
 

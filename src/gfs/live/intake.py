@@ -150,6 +150,18 @@ class Intake:
             task.told = task.logged = True
             self._events.append(Submitted(core))
 
+    def withdraw(self, task: LiveTask) -> None:
+        """The core is not to wait for a task any more."""
+        assert task.task is not None
+        self._events.append(Cancelled(task.task))
+        task.told = False
+
+    def hold_extras(self, gang: tuple[str, str]) -> None:
+        """Pods beyond the minimum of a gang that was stopped wait until it runs again."""
+        for task in self._book.by_key.values():
+            if task.extra and task.gang == gang and task.told and task.run is None and not self._gang_runs(task):
+                self.withdraw(task)
+
     def _gang_runs(self, extra: LiveTask) -> bool:
         gang = self._book.by_key.get(("gang", *extra.gang)) if extra.gang else None
         return gang is not None and gang.run is not None and gang.run.began
@@ -226,9 +238,7 @@ class Intake:
             self.expect(task)
             return
         if task.told:
-            assert task.task is not None
-            self._events.append(Cancelled(task.task))
-            task.told = False
+            self.withdraw(task)
         if not task.free:
             if task.task is not None and task.logged:
                 self._record((self._now, CANCEL, task.task, None, None))
@@ -243,8 +253,7 @@ class Intake:
         now = self._monotonic()
         for task, since in list(self.missing.items()):
             if task.told and task.run is None and now - since > patience and task.task is not None:
-                self._events.append(Cancelled(task.task))
-                task.told = False
+                self.withdraw(task)
             if not task.told and now - since > FORGET:
                 del self.missing[task]
                 if task.task is not None:

@@ -131,6 +131,11 @@ class Speaker:
         body = {"metadata": {"uid": pod.uid}, "status": status}
         await self._api.patch(f"{pod_path(pod.namespace, pod.name)}/status", body, STRATEGIC)
 
+    async def mark_disrupted(self, pod: PodView, reason: str, message: str) -> None:
+        """Say on a pod that it is about to be deleted by us: its controller need not count that as its failure."""
+        condition = {"type": "DisruptionTarget", "status": "True", "reason": reason, "message": message[:LONGEST]}
+        await self.patch_status(pod, {"conditions": [{**condition, "lastTransitionTime": rfc3339(self._wall())}]})
+
     async def _send(self, involved: dict[str, str], kind: str, reason: str, message: str, count: int) -> None:
         namespace, when = involved["namespace"], rfc3339(self._wall())
         digest = hashlib.sha256(f"{involved['uid']} {reason} {_shape(message)}".encode()).hexdigest()[:16]

@@ -20,7 +20,7 @@ Whole = Annotated[int, Meta(ge=1, le=10_000)]
 class LiveSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How words of the cluster become words of GFS, and how patient the controller is."""
 
-    scheduler: str = "gfs"
+    scheduler: str = "gfs-plus"
     """Which of GFS's schedulers decides (`gfs schedulers`); none with leases."""
     scheduler_name: Text = "gfs-scheduler"
     """Pods with this `schedulerName` are ours to place."""

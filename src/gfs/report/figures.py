@@ -118,7 +118,7 @@ def seconds_axis(title: str = "", *, fine: bool = False, **more: Any) -> dict[st
     return {"type": "log", "title_text": title, "tickvals": list(ticks), "ticktext": list(ticks.values()), **more}
 
 
-def hours_of_day() -> dict[str, Any]:
+def day_axis() -> dict[str, Any]:
     """An axis of the 24 hours."""
     return {"title_text": "hour of day", "dtick": 3, "range": [-0.6, 23.6]}
 
@@ -191,10 +191,19 @@ def bars(names: Sequence[str], values: Sequence[float], texts: Sequence[str], co
     )
 
 
+def curve(
+    name: str, y: Any, colour: str, hover: str = "", *, width: float = 2.2, shape: str = "linear", **more: Any
+) -> go.Scatter:
+    """A line; `hover` says what one of its points means, where lines do not share a box that says it."""
+    style, said = {"color": colour, "width": width, "shape": shape}, html.escape(name)
+    text = {"hovertemplate": f"{hover}<extra>{said}</extra>"} if hover else {}
+    return go.Scatter(**{"mode": "lines", "name": said, "y": y, "line": style, **text, **more})
+
+
 def area(name: str, y: Any, colour: str, stack: str, **more: Any) -> go.Scatter:
     """A series on top of those of the same stack, in steps."""
-    line = {"width": 0.6, "color": colour, "shape": "hvh"}
-    return go.Scatter(mode="lines", name=name, y=y, stackgroup=stack, line=line, fillcolor=faded(colour, 0.75), **more)
+    filled = {"stackgroup": stack, "fillcolor": faded(colour, 0.75)}
+    return curve(name, y, colour, width=0.6, shape="hvh", **filled, **more)
 
 
 def sizes_layout(order: Sequence[str], title: str = "") -> go.Layout:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from gfs.batch.front import FRONTS, FrontAxes, FrontComparison, FrontPoint, Standing
+from gfs.batch.front import FRONTS, FrontAxes, FrontComparison, FrontPoint
 from gfs.report.columns import EVICTED, GOODPUT, HP_WAIT, SPOT_JCT, SPOT_WAIT, WASTED, unmarked
 from gfs.report.table import Column, DataTable, table_of
 
@@ -35,16 +35,13 @@ def front_words(comparison: FrontComparison, axes: FrontAxes) -> list[str]:
         + (f"; none of {', '.join(absent)}." if absent else ".")
     ]
     if len(standings) > 1:
-        kept = ", ".join(f"{s.scheduler} {s.unbeaten} of {s.best}" for s in sorted(standings, key=_beaten_share))
+        by_share = sorted(standings, key=lambda s: -s.unbeaten / s.best)
+        kept = ", ".join(f"{s.scheduler} {s.unbeaten} of {s.best}" for s in by_share)
         by = f"on both by more than {100 * comparison.noise:.4g}%"
         words.append(f"Best points that no other scheduler beats {by}: {kept}.")
     if missing := [name for name in comparison.schedulers if name not in {s.scheduler for s in standings}]:
         words.append(f"{', '.join(missing)}: no part in this front, because it gives out leases and evicts nobody.")
     return words
-
-
-def _beaten_share(standing: Standing) -> float:
-    return 1 - standing.unbeaten / standing.best
 
 
 def left_out_words(comparison: FrontComparison) -> list[str]:
@@ -75,5 +72,4 @@ def points_table(comparison: FrontComparison) -> DataTable:
 
 def _table(points: Sequence[FrontPoint], columns: Sequence[Column], note: str = "") -> DataTable:
     labels = [[point.scheduler, quota_name(point)] for point in points]
-    table = table_of(NAMES, labels, columns, [point.figures for point in points])
-    return DataTable(table.columns, table.rows, names=len(NAMES), note=note)
+    return table_of(NAMES, labels, columns, [point.figures for point in points], note=note)

@@ -14,7 +14,7 @@ from gfs.domain.units import HOUR
 from gfs.report.columns import amount, percent, short_seconds
 from gfs.report.figures import CAPACITY, front_points, scheduler_colours, seconds_axis
 from gfs.report.front import front_table, front_words, left_out_words, points_table, quota_name
-from gfs.report.page import Chart, PageSection, Paragraph, build_page, write_page
+from gfs.report.page import Chart, PageSection, Paragraph, write_page
 
 WAITS, COMPLETIONS = FRONTS
 LABELS: Final = {
@@ -43,7 +43,7 @@ def front_page(comparison: FrontComparison, out: Path) -> None:
         f"{', '.join(comparison.schedulers)}: each with its own quota, without one, with fixed quotas and with quotas"
         f" that go by forecasts; {len(comparison.points)} runs. Lower is better in everything drawn."
     )
-    write_page(build_page(f"GFS fronts: {comparison.trace}", subtitle, sections), out)
+    write_page(out, f"GFS fronts: {comparison.trace}", subtitle, sections)
 
 
 def _chart(comparison: FrontComparison, axes: FrontAxes, colours: Mapping[str, str]) -> Chart:

@@ -109,17 +109,11 @@ class Prepared:
         counted = (runs.submitted >= first - 1e-6) & (runs.submitted <= last + 1e-6)
         finished = np.zeros(len(counted), np.bool_)
         finished[runs.task[runs.finished]] = True
-        return cls(result.scheduler, result.metrics, runs, tasks, counted & finished, first_day(result))
+        return cls(result.scheduler, result.metrics, runs, tasks, counted & finished, result.parameters.day)
 
     def axis(self, most: int = MOST_POINTS) -> TimeAxis:
         """The time that it covers."""
         return TimeAxis.over(self.metrics.span, most, self.first_day)
-
-
-def first_day(result: RunResult) -> date | None:
-    """The day that time 0 begins, if its parameters say so."""
-    day = result.parameters.first_day
-    return date.fromisoformat(day) if day else None
 
 
 def allocation(of: Prepared, axis: TimeAxis, cards: int) -> Floats:

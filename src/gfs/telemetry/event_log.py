@@ -24,19 +24,12 @@ from gfs.telemetry.tables import write_table
 EVENTS = ("submit", "start", "finish", "evict", "lost", "cancel")
 """The words for SUBMIT, START, FINISH, EVICT, LOST, CANCEL."""
 
+_NUMBER, _WORD = pa.float64(), pa.dictionary(pa.int32(), pa.string())
 SCHEMA = pa.schema(
     [
-        ("time", pa.float64()),
-        ("event", pa.dictionary(pa.int32(), pa.string())),
-        ("task", pa.dictionary(pa.int32(), pa.string())),
-        ("kind", pa.dictionary(pa.int32(), pa.string())),
-        ("organization", pa.dictionary(pa.int32(), pa.string())),
-        ("gpu_model", pa.dictionary(pa.int32(), pa.string())),
-        ("run", pa.int64()),
-        ("node", pa.dictionary(pa.int32(), pa.string())),
-        ("cards", pa.dictionary(pa.int32(), pa.string())),
-        ("gpus", pa.float64()),
-        ("reason", pa.dictionary(pa.int32(), pa.string())),
+        *[("time", _NUMBER), ("event", _WORD), ("task", _WORD), ("kind", _WORD), ("organization", _WORD)],
+        *[("gpu_model", _WORD), ("run", pa.int64()), ("node", _WORD), ("cards", _WORD), ("gpus", _NUMBER)],
+        ("reason", _WORD),
     ]
 )
 
@@ -143,24 +136,13 @@ def _by_task(values: list[str], task: np.ndarray) -> pa.Array:
     return _encoded(codes[task], words)
 
 
+_TEXT = pa.string()
 QUOTA_SCHEMA = pa.schema(
     [
-        ("time", pa.float64()),
-        ("gpu_model", pa.string()),
-        ("guarantee_hours", pa.float64()),
-        ("inventory", pa.float64()),
-        ("eta", pa.float64()),
-        ("quota", pa.float64()),
-        ("spot_in_use", pa.float64()),
-        ("idle", pa.int64()),
-        ("demand", pa.float64()),
-        ("eviction_rate", pa.float64()),
-        ("longest_wait", pa.float64()),
-        ("forecaster", pa.string()),
-        ("organization", pa.string()),
-        ("organization_demand", pa.float64()),
-        ("peak_hour", pa.int64()),
-        ("expected_demand", pa.float64()),
+        *[("time", _NUMBER), ("gpu_model", _TEXT), ("guarantee_hours", _NUMBER), ("inventory", _NUMBER)],
+        *[("eta", _NUMBER), ("quota", _NUMBER), ("spot_in_use", _NUMBER), ("idle", pa.int64()), ("demand", _NUMBER)],
+        *[("eviction_rate", _NUMBER), ("longest_wait", _NUMBER), ("forecaster", _TEXT), ("organization", _TEXT)],
+        *[("organization_demand", _NUMBER), ("peak_hour", pa.int64()), ("expected_demand", _NUMBER)],
     ]
 )
 

@@ -104,7 +104,6 @@ class Runs:
     """Per task: time of its submission; NaN if the log has none."""
     withdrawn: Floats
     """Per task: when its owner cancelled it, running or waiting; NaN if nobody did."""
-    first_event: float
     last_event: float
 
     @property
@@ -187,7 +186,6 @@ def runs_table(events: pa.Table, workload: Workload) -> Runs:
         submitted=submitted,
         withdrawn=withdrawn,
         **ended_by,
-        first_event=float(time.min()) if len(time) else 0.0,
         last_event=float(time.max()) if len(time) else 0.0,
     )
 

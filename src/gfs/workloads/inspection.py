@@ -17,7 +17,7 @@ import numpy as np
 
 from gfs.domain.task import Priority
 from gfs.domain.units import DAY, HOUR
-from gfs.domain.workload import Workload
+from gfs.domain.workload import NodeSizes, Workload, node_sizes
 from gfs.telemetry.runs import Bools, Floats, Ints, TaskColumns, time_average
 
 SIZES: Final[tuple[tuple[str, float], ...]] = (
@@ -187,21 +187,17 @@ def _pools(workload: Workload, tasks: TaskColumns, first: float, seconds: float)
 
     hp, spot = ~tasks.spot, tasks.spot
     columns = (per_model(hp), per_model(spot), per_model(hp, work), per_model(spot, work))
-    sizes: list[dict[int, int]] = [{} for _ in range(models)]
-    position = {m: i for i, m in enumerate(tasks.models)}
-    for node in workload.nodes:
-        mine = sizes[position[node.gpu_model]]
-        mine[node.gpus] = mine.get(node.gpus, 0) + 1
-    pools = []
+    sizes, pools = node_sizes(workload.nodes), []
     for i, model in enumerate(tasks.models):
-        cards = sum(size * count for size, count in sizes[i].items())
+        mine = sizes.get(model, NodeSizes())
+        cards = sum(size * count for size, count in mine.items())
         hp_tasks, spot_tasks, hp_work, spot_work = (column[i] for column in columns)
         pools.append(
             PoolSummary(
                 gpu_model=model,
-                nodes=sum(sizes[i].values()),
+                nodes=mine.total(),
                 cards=cards,
-                node_sizes=tuple(sorted(sizes[i].items())),
+                node_sizes=tuple(sorted(mine.items())),
                 hp_tasks=int(hp_tasks),
                 spot_tasks=int(spot_tasks),
                 hp_load=hp_work / (cards * seconds) if cards else 0.0,

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any, cast
 
-from objects import node, pod
+from objects import group, node, pod
 
 from gfs.assembly.parameters import Parameters
 from gfs.live.api import Api
@@ -93,6 +93,52 @@ def test_what_a_shadow_planned_and_another_bound_is_a_run() -> None:
         assert (shadow.summary()["same_node"], shadow.summary()["would_evict"]) == (1, 1)
 
     drive(test, shadow)
+
+
+def test_no_gpus_are_held_for_a_victim_that_nobody_creates_again() -> None:
+    async def test(controller: Controller, api: WillingApi) -> None:
+        victim = pod("victim", gpus=4)
+        controller.cluster.pod_changed(None, victim)
+        controller.step()
+        await controller.settle()
+        bound = pod("victim", gpus=4, nodeName="n1", phase="Running")
+        controller.cluster.pod_changed(victim, bound)
+        controller.cluster.pod_changed(None, pod("urgent", gpus=4, cls="gfs-hp"))
+        controller.step()
+        controller.cluster.pod_changed(bound, pod("victim", gpus=4, nodeName="n1", deletionTimestamp="soon"))
+        controller.cluster.node_changed(None, node("n2", gpus=4))
+        controller.cluster.pod_changed(None, pod("late", gpus=4))
+        controller.step()
+        await controller.settle()
+        assert api.bound == [("victim", "n1"), ("late", "n2")]
+
+    drive(test)
+
+
+def test_budgets_and_groups_become_disruption_rules() -> None:
+    async def test(controller: Controller, api: WillingApi) -> None:
+        budget = {
+            "metadata": {"namespace": "lab", "name": "keep"},
+            "spec": {"selector": {"matchExpressions": [{"key": "app", "operator": "In", "values": ["x"]}]}},
+            "status": {"disruptionsAllowed": 0},
+        }
+        controller.cluster.budget_changed(None, budget)
+        controller.cluster.group_changed(None, group("team", 2, disruptionMode={"all": {}}))
+        for name in ("a", "b", "c"):
+            in_group = {"schedulingGroup": {"podGroupName": "team"}}
+            controller.cluster.pod_changed(None, pod(name, labels={"app": "x"} if name == "c" else {}, **in_group))
+        for _ in range(4):  # the minimum first, then the pod beyond it
+            controller.step()
+            await controller.settle()
+        pool = controller.scheduler.pools["A100"].state.pool
+        assert len(api.bound) == 3
+        assert len(pool.together) == 2
+        assert pool.protected == set(pool.together), "whoever takes a protected run along is protected"
+        controller.cluster.budget_changed(budget, None)
+        controller.step()
+        assert not pool.protected
+
+    drive(test)
 
 
 def test_who_may_not_decide_any_more_does_not() -> None:

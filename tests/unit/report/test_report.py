@@ -261,7 +261,7 @@ def test_inspection_page(tmp_path: Path, workload: Workload) -> None:
     assert "<h2>Hour of day</h2>" in page
     figures = figures_of(page)
     assert len(figures) == 7
-    assert all(len(trace["x"]) for figure in figures for trace in figure["data"])
+    assert all(len(trace["y"]) for figure in figures for trace in figure["data"])
     # 8 organizations by name and the other three together
     assert len(figures[4]["data"]) == 9
     assert figures[4]["data"][-1]["name"] == "others"
@@ -341,9 +341,9 @@ ONE = Outcome("one", compute_metrics(ONE_EVENTS, WORLD, window=(0.0, 7200.0)), O
 
 def test_a_page_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="cannot be written"):
-        write_page("x", tmp_path)  # a folder
+        write_page(tmp_path, "t", "s", [])  # a folder
     with pytest.raises(InputError, match="cannot be written"):
-        write_page("x", tmp_path / "missing" / "a.html")
+        write_page(tmp_path / "missing" / "a.html", "t", "s", [])
     assert list(tmp_path.iterdir()) == []
 
 
