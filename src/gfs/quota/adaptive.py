@@ -28,7 +28,7 @@ AIM = 0.75
 """Of 1 - p: what is broken should come to lie in the middle between half and all of it."""
 PACE = 0.2
 """How much of itself the share moves by in a day, at most. What was broken counts for a week: faster, it overshoots."""
-FIRST, LEAST, MOST = 0.08, 0.02, 0.32
+FIRST, LEAST, MOST = 0.06, 0.03, 0.32
 """Shares of the pool: at the start, when nothing is known, and the bounds. With less, HP tasks wait for victims."""
 
 
