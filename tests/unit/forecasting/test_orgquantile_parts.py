@@ -206,8 +206,9 @@ def test_the_last_value_counts_until_it_is_proved_wrong() -> None:
 
 
 def test_bounds_of_young_series_are_mixed_with_those_of_the_last_value() -> None:
-    """Demand rises by 2 an hour for six days: a share of 36 / 144, and 2 h GPUs in h hours at any probability. After one
-    day nothing else counts."""
+    """Demand rises by 2 an hour for six days: a share of 36 / 144, and 2 h GPUs in h hours at any probability.
+
+    After one day nothing else counts."""
     keys = (SeriesKey("young", ""), SeriesKey("old", ""), SeriesKey("new", ""))
     gpus = np.stack([2.0 * np.arange(700), np.ones(700), np.ones(700)])
     learnt = LastValueBounds.learned(DemandHistory(keys, gpus, np.array([700 - 144, 0, 700 - 24])), 4)
