@@ -38,16 +38,7 @@ def compare(
     window: options.Window = None,
     seed: options.RunSeed = 0,
     check: options.Check = False,
-    workers: Annotated[
-        int | None,
-        option(
-            "--workers",
-            "Runs at the same time; by default one per core for large traces.",
-            options.RUN,
-            metavar="N",
-            min=1,
-        ),
-    ] = None,
+    workers: options.RunsAtOnce = None,
     node_events: options.NodeEvents = None,
     skip_bad_rows: options.SkipBadRows = False,
     html: Annotated[
