@@ -14,7 +14,7 @@ from gfs.assembly.parameters import parse_settings
 from gfs.domain.errors import InputError
 from gfs.domain.units import DAY, HOUR
 from gfs.domain.workload import Workload
-from gfs.live.bench.bench import Bench
+from gfs.live.bench.bench import Bench, free_ports
 from gfs.live.bench.cluster import Cluster
 from gfs.live.bench.past import past_demand, save_past
 from gfs.live.bench.recorder import Recorder
@@ -101,9 +101,10 @@ def _start_controller(bench: Bench, demo: Demo, before: Workload, say: Callable[
     words: list[str | Path] = [sys.executable, "-m", "gfs.cli.main", "live", "run", "--kubeconfig", bench.kubeconfig]
     words += ["--config", config, "--record", demo.out, "--state", bench.folder / "state", "--speed", f"{demo.speed:g}"]
     words += [word for setting in demo.settings for word in ("--set", setting)]
-    bench.processes.start("gfs-live-run", [*words, "--http", "127.0.0.1:0"])
-    say("gfs live run knows the demand of the three days before; the spot quota follows its forecast from the first")
+    address = f"127.0.0.1:{free_ports(1)[0]}"
+    bench.processes.start("gfs-live-run", [*words, "--http", address])
     say(f"gfs live run decides; time runs {demo.speed:g} times as fast: {demo.seconds:g} s are {demo.hours:g} h")
+    say(f"it knows the demand of the three days before; its page, as long as it runs: http://{address}/")
 
 
 def _submit(bench: Bench, demo: Demo, workload: Workload, tally: Tally, say: Callable[[str], None]) -> None:
