@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any, cast
 
-from objects import group, node, owned, pod
+from objects import group, node, pod
 
 from gfs.assembly.parameters import Parameters
 from gfs.live.api import Api
@@ -146,36 +146,5 @@ def test_who_may_not_decide_any_more_does_not() -> None:
         controller.cluster.pod_changed(None, pod("late", gpus=4))
         await controller.run(lambda now: None, lambda: False)
         assert not controller.decisions
-
-    drive(test)
-
-
-def test_a_start_that_was_given_up_before_it_began_is_no_run() -> None:
-    """GPUs are held for an evicted pod that its Job has yet to create, and given to HP before it comes."""
-
-    async def test(controller: Controller, api: WillingApi) -> None:
-        async def becomes(before: Any, after: Any) -> None:
-            controller.cluster.pod_changed(before, after)
-            controller.step()
-            await controller.settle()
-            controller.step()
-
-        def there(what: Any) -> Any:
-            return {**what, "spec": {**what["spec"], "nodeName": "n1"}, "status": {"phase": "Running"}}
-
-        first, second = owned("train-1", gpus=4), owned("train-2", gpus=4)
-        hp = [pod(f"hp{i}", gpus=4, cls="gfs-hp") for i in range(2)]
-        await becomes(None, first)
-        await becomes(first, there(first))
-        await becomes(None, hp[0])
-        await becomes(there(first), None)  # it has left
-        await becomes(hp[0], there(hp[0]))
-        await becomes(there(hp[0]), None)  # the GPUs are held for the pod that is to come back
-        await becomes(None, hp[1])
-        await becomes(hp[1], there(hp[1]))
-        await becomes(None, second)
-        await becomes(there(hp[1]), None)
-        assert [name for name, _ in api.bound] == ["train-1", "hp0", "hp1", "train-2"]
-        assert controller.book.run_of_pod["uid-train-2"].run.number == 2
 
     drive(test)
