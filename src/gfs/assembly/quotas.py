@@ -15,7 +15,7 @@ from gfs.forecasting.meter import DemandMeter, DemandRecord
 from gfs.forecasting.online import ForecastMemory, OnlineForecaster
 from gfs.forecasting.perfect import NO_DEMAND, PERFECT, PerfectForecaster
 from gfs.forecasting.registry import find_model
-from gfs.quota.adaptive import SPREAD_P, AdaptiveQuota
+from gfs.quota.adaptive import AdaptiveQuota, ReserveMemory
 from gfs.quota.feedback import BrokenRates, Eta, EvictionFeedback, EvictionRates, Feedback, NoFeedback, Rule
 from gfs.quota.forecast import ForecastQuota
 from gfs.quota.inventory import AGGREGATES
@@ -40,17 +40,15 @@ def _fixed(context: Context) -> Quota:
 
 
 def _adaptive(context: Context) -> Quota:
-    """The margin above the expected total demand follows the share of broken guarantees."""
-    guarantees = list(context.guarantees)
-    state, parameters = context.state, context.parameters
+    """A reserve of idle cards follows the share of broken guarantees."""
+    state = context.state
     return AdaptiveQuota(
         context.pool,
-        _demand(context, parameters.forecaster, guarantees, SPREAD_P),
         state.remember("broken guarantees", lambda: BrokenRates(state.ledger)),
         _waits(context),
-        p=parameters.p,
-        guarantees=guarantees,
-        memory=state.remember("quota", QuotaMemory),
+        p=context.parameters.p,
+        guarantees=context.guarantees,
+        memory=state.remember("reserve", ReserveMemory),
     )
 
 

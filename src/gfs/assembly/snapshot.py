@@ -24,7 +24,7 @@ from gfs.files import write_bytes
 from gfs.version import __version__
 
 FORMAT = "gfs-state"
-VERSION = 6
+VERSION = 7
 """Raised whenever a fact is added, dropped or changes its meaning."""
 
 OURS = "gfs"

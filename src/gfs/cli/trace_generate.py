@@ -8,7 +8,7 @@ from typing import Annotated
 
 from gfs.cli.console import say
 from gfs.cli.options import Force, Seed, examples, file_option, option
-from gfs.cli.outputs import make_folder
+from gfs.cli.outputs import save_trace
 from gfs.domain.errors import InputError
 
 EPILOG = examples(
@@ -52,9 +52,7 @@ def generate(
     fleet: four pools, 100,000 GPUs, 28 days, two million tasks.
     """
     from gfs.cli.trace_input import workload_text
-    from gfs.files import record_ours
     from gfs.workloads import generate as generate_workload
-    from gfs.workloads import write_node_events, write_trace
 
     if mttr_hours is not None and mtbf_days is None:
         raise InputError("--mttr-hours is about nodes that fail: say how often with --mtbf-days, too")
@@ -70,11 +68,7 @@ def generate(
         mtbf_days=mtbf_days,
         mttr_hours=4.0 if mttr_hours is None else mttr_hours,
     )
-    make_folder(out, files, force)
-    write_trace(workload, out)
-    if mtbf_days is not None and not workload.node_events:  # chance spared all nodes: a file that says so
-        write_node_events((), out / "node_events.csv")
-    record_ours(out, files)
+    save_trace(workload, out, files, force)
     say(f"{preset}: {workload_text(workload)}")
     *most, last = (str(out / name) for name in files)
     say(f"wrote {', '.join(most)} and {last}")

@@ -15,7 +15,7 @@ from gfs.experiments.experiment import Experiment, Finding, Section, Setup, pape
 from gfs.experiments.jobs import Settings, Simulation
 from gfs.experiments.quantities import COMPARED, EVICTED, HP_JQT, SPOT_JQT, Mean, Quantity, metric_table
 from gfs.report.columns import NOTHING, percent, short_seconds
-from gfs.report.figures import scheduler_colours, wait_against_evictions
+from gfs.report.figures import colours_of, wait_against_evictions
 from gfs.report.page import Block, Chart
 from gfs.report.table import DataTable
 
@@ -115,7 +115,7 @@ def _finding(load: str, means: Means, quantity: Quantity) -> Finding:
 
 def _picture(setup: Setup, load: str, means: Means) -> Chart:
     """Waiting against eviction, with the paper's points hollow."""
-    colours = scheduler_colours(SCHEDULERS)
+    colours = colours_of(SCHEDULERS)
     data = []
     for name in means:
         wait, rate = means[name][SPOT_JQT.key], means[name][EVICTED.key]

@@ -73,7 +73,7 @@ def heat(result: RunResult) -> dict[str, Any]:
         pods = pods_table(result.events, pool, of.runs)
         start = of.runs.start[pods.run_row]
         end = start + of.runs.length[pods.run_row]
-        held = time_average(start, end, pods.gpus, origin=begin, width=HOUR, bins=axis.bins)[0]
+        held = time_average(start, end, pods.gpus, axis)[0]
         busy = pods.node[(start < begin + HOUR * axis.bins) & (end > begin)]
         pools.append(
             {

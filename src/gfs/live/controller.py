@@ -13,7 +13,7 @@ from math import floor, inf
 from typing import Any
 
 from gfs.core.actions import EVICT, LOST, NOTHING, START, SUBMIT, Plan, Record
-from gfs.core.events import Event, NodesChanged, StartFailed, Tick, Trained, Wake
+from gfs.core.events import Cancelled, Event, NodesChanged, StartFailed, Submitted, Tick, Trained, Wake
 from gfs.core.reasons import EvictReason
 from gfs.core.run import Run
 from gfs.core.scheduler import Scheduler
@@ -32,6 +32,7 @@ from gfs.live.say import Speaker
 from gfs.live.settings import LiveSettings
 from gfs.live.shadow import Shadow
 from gfs.live.tasks import LiveRun, LiveTask, TaskBook
+from gfs.live.translate.pods import PodView
 
 log = logging.getLogger("gfs.live")
 
@@ -77,6 +78,8 @@ class Controller:
         self.decision_seconds = 0.0
         self.restored = False
         self._first = True
+        self._adopted: dict[str, list[PodView]] = {}
+        """Task -> the pods of its run that is being adopted."""
         self.scheduler: Scheduler
 
     # -- running -----------------------------------------------------------------------------------
@@ -141,17 +144,25 @@ class Controller:
         self.now = now = max(self.clock.now(), self.now)
         events = self._events(now)
         plan: Plan = NOTHING
+        if self._adopted:  # newcomers come after those who are there: what these hold is not others' any more
+            arrivals = [each for each in events if isinstance(each, Submitted)]
+            self._decide(now, [each for each in events if not isinstance(each, Submitted)])
+            events = [*self._changes(), *arrivals]
         if events:
-            began = time.perf_counter()
-            plan = self.scheduler.handle(now, events)
-            self.decision_seconds += time.perf_counter() - began
-            self.decisions += 1
-            self._attach()
-            self._carry_out(plan, now)
+            plan = self._decide(now, events)
         if self.shadow is None:
             self.binder.start_ready(self._waits_for_victims)
             self._note_begun()
         self.explainer.look(self.scheduler, self._waits_for_victims)
+        return plan
+
+    def _decide(self, now: float, events: list[Event]) -> Plan:
+        began = time.perf_counter()
+        plan = self.scheduler.handle(now, events)
+        self.decision_seconds += time.perf_counter() - began
+        self.decisions += 1
+        self._attach()
+        self._carry_out(plan, now)
         return plan
 
     def _events(self, now: float) -> list[Event]:
@@ -169,18 +180,11 @@ class Controller:
         if self._first and self.restored:
             events += reconcile(self.scheduler, self.book, self.cluster, self.intake.found, self.intake.expect)
         self._first = False
-        adopted, incomplete = adopt(self.book, self.intake.found, self.clock)
+        adopted, self._adopted = adopt(self.book, self.intake.found, self.clock)
         events += adopted
-        for pod in incomplete:
-            if self.shadow is not None:
-                continue
-            if pod.owner is not None:
-                self.spawn(take_back(self.api, self.speaker, pod, "it was bound without the rest of its gang"))
-            else:
-                self.speaker.warn(pod, "GangIncomplete", "bound without the rest of its gang; it is left alone")
-        if changes := self.census.changes():
-            events.append(NodesChanged(changes))
-        events += self._disruption.changes()
+        for name in list(self.intake.found):
+            events += self._not_adopted(self.book.by_name[name])
+        events += self._changes()
         if now >= self._next_tick:
             events.append(Tick())
             self._next_tick = (floor(now / self._tick) + 1) * self._tick
@@ -191,16 +195,40 @@ class Controller:
             self.evictor.gone(run)
         return events
 
+    def _changes(self) -> list[Event]:
+        """What has changed of nodes, and of who may be stopped."""
+        nodes = self.census.changes()
+        return [*([NodesChanged(nodes)] if nodes else []), *self._disruption.changes()]
+
     def _attach(self) -> None:
         """Runs that were adopted have their pods now."""
-        found, self.intake.found = self.intake.found, {}
-        for task in attach_adopted(self.scheduler, self.book, found):
+        adopted, self._adopted = self._adopted, {}
+        for task in attach_adopted(self.scheduler, self.book, adopted):
             assert task.task is not None
             assert task.run is not None
+            self._give_extras(task.run)
             if not task.logged:
                 self._record((self.now, SUBMIT, task.task, None, None))
                 self._record((self.now, START, task.task, task.run.run, None))
             task.logged = True
+
+    def _not_adopted(self, task: LiveTask) -> list[Event]:
+        """Pods of a gang that somebody bound: beyond its minimum, or without the rest of it."""
+        if self.shadow is not None and task.run is None and task.name not in self._adopted:
+            if not task.told:
+                return []
+            task.told = False  # the other scheduler binds one after the other: it is adopted with the last
+            return [Cancelled(task.task)] if task.task is not None else []
+        for pod in self.intake.found.pop(task.name):
+            self.book.by_pod.pop(pod.uid, None)
+            if task.run is not None or task.name in self._adopted:
+                self.cluster.pod_changes.append((pod, pod))  # looked at again when its gang runs
+                self.changed.set()
+            elif pod.owner is not None:
+                self.spawn(take_back(self.api, self.speaker, pod, "it was bound without the rest of its gang"))
+            else:
+                self.speaker.warn(pod, "GangIncomplete", "bound without the rest of its gang; it is left alone")
+        return []
 
     def _failed(self, live: LiveRun) -> Event | None:
         """A start did not come about: its pods wait again."""

@@ -102,10 +102,7 @@ class Intake:
         self._book.run_of_pod.pop(pod.uid, None)
         if self._book.of_run.get(live.run) is live:
             self._events.append(StartFailed(live.run))
-            if live.of.needs > 1:  # one pod is adopted in this same instant, which a task that is cancelled cannot be
-                self._events.append(Cancelled(live.run.task))
             self._book.release(live, keep_waiting=True)
-            live.of.told = False
         self.found.setdefault(live.of.name, []).append(pod)
 
     def _new(self, pod: PodView) -> None:

@@ -11,11 +11,11 @@ from gfs.plans.summary_text import config_text, summary_text
 from gfs.plans.view import PlanView, rows_table
 from gfs.report.charts import time_unit
 from gfs.report.columns import NODES, PLAN_EVERY, PLAN_OTHERS, PLAN_SOLD, SETTING, amount, money, percent, short_seconds
-from gfs.report.figures import CAPACITY, HP, MISSED, SPOT, bars, dashed, scheduler_colours, seconds_axis, up_to
+from gfs.report.figures import CAPACITY, HP, MISSED, SPOT, bars, colours_of, dashed, seconds_axis, up_to
 from gfs.report.page import Chart, Details, PageSection, Paragraph, Tile, write_page
 from gfs.telemetry.prices import prices_text
 
-CHOSEN = scheduler_colours(["gfs"])["gfs"]
+CHOSEN = colours_of(["gfs"])["gfs"]
 
 
 def plan_page(view: PlanView, out: Path) -> None:

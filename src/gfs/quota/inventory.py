@@ -73,21 +73,16 @@ def sum_of_peaks(forecast: DemandForecast) -> list[float]:
 
 
 def independent(forecast: DemandForecast) -> list[float]:
-    """Organizations vary independently: means add up, and so do variances; then the peak."""
-    peaks: list[float] = np.maximum.accumulate(total_bounds(forecast)).tolist()
-    return peaks
-
-
-def total_bounds(forecast: DemandForecast, distance: float = 1.0) -> Floats:
-    """By hour, the total of independent organizations, so many times as far above its mean as their bounds are.
+    """Organizations vary independently: means add up, and so do variances; then the peak.
 
     An organization's bound lies z_p sigma above its mean, so the root of the sum of the squared distances is the
     total's z_p sigma.
     """
     mean = forecast.mean
     above = forecast.upper - mean
-    bounds: Floats = mean.sum(axis=0) + distance * np.sqrt((above * above).sum(axis=0))
-    return bounds
+    bounds = mean.sum(axis=0) + np.sqrt((above * above).sum(axis=0))
+    peaks: list[float] = np.maximum.accumulate(bounds).tolist()
+    return peaks
 
 
 def calibrated_total(forecast: DemandForecast) -> list[float]:

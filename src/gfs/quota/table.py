@@ -38,8 +38,6 @@ class QuotaMemory:
     """Guarantee hours -> the quota and what led to it, without the columns of the forecast."""
     forecast: DemandForecast | None = None
     now: float = 0.0
-    margins: dict[float, float] = field(default_factory=dict)
-    """Guarantee hours -> standard deviations that feedback has set (`adaptive`)."""
 
 
 class QuotaTable(ABC):

@@ -16,7 +16,7 @@ import plotly.graph_objects as go
 from gfs.forecasting.evaluation import Scores
 from gfs.forecasting.history import DAY_HOURS, WEEK_HOURS, DemandHistory, Floats
 from gfs.report.backtest import BOUND, SAMPLED, BacktestResult, DrawnPart, held_up, share_over_time, span_of
-from gfs.report.figures import HP, band_lines, dashed, forecaster_colours, line, missed, selectable, zero_based
+from gfs.report.figures import HP, band_lines, colours_of, dashed, line, missed, selectable, zero_based
 from gfs.report.hours import Clock
 from gfs.report.page import Block, Chart, PageSection, Paragraph, Selected, Selector, SelectorBar, Tile, write_page
 from gfs.report.score_columns import BOUNDS, ERRORS, score_tables
@@ -142,7 +142,7 @@ class BacktestView:
     @property
     def colours(self) -> dict[str, str]:
         """A colour per forecaster."""
-        return forecaster_colours(list(self.results))
+        return colours_of(list(self.results))
 
 
 def selectors(of: BacktestView, best: str) -> SelectorBar:

@@ -14,7 +14,7 @@ from gfs.domain.units import HOUR
 from gfs.domain.workload import Workload
 from gfs.report import charts
 from gfs.report.columns import amount, comparison_table, money, percent, quota_text, short_seconds
-from gfs.report.figures import scheduler_colours
+from gfs.report.figures import colours_of
 from gfs.report.hours import Clock
 from gfs.report.page import Block, Details, PageSection, Paragraph, Tile, write_page
 from gfs.report.series import Prepared
@@ -38,7 +38,7 @@ def comparison_page(
     before, after = _pair(results)
     tasks = TaskColumns.of(workload)
     prepared = [Prepared.of(r, workload, tasks) for r in results]
-    colours = scheduler_colours([r.scheduler for r in results])
+    colours = colours_of([r.scheduler for r in results])
     rows = [(r.scheduler, r.metrics) for r in results]
     sections = [
         PageSection("What changed", _headline(before, after, workload, prices)),

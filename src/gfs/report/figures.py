@@ -27,8 +27,6 @@ _KNOWN: Final = {
     "chronus": "#d8a100",
     "lyra": "#2e9bd6",
     "fgd": "#d1495b",
-}
-_FORECASTERS: Final = {
     "persistence": "#7b8494",
     "seasonal-24": "#b05cc6",
     "seasonal-168": "#94745a",
@@ -46,21 +44,12 @@ MISSED: Final = "#d1372c"
 """What went beyond a bound."""
 
 
-def scheduler_colours(names: Sequence[str]) -> dict[str, str]:
-    """A colour for every scheduler: its own if it has one, else the next that is free."""
-    return _colours(names, _KNOWN)
-
-
-def forecaster_colours(names: Sequence[str]) -> dict[str, str]:
-    """The same for forecasters."""
-    return _colours(names, _FORECASTERS)
-
-
-def _colours(names: Sequence[str], known: Mapping[str, str]) -> dict[str, str]:
+def colours_of(names: Sequence[str]) -> dict[str, str]:
+    """A colour for every scheduler or forecaster: its own if it has one, else the next that is free."""
     colours: dict[str, str] = {}
     free = iter(_MORE * (len(names) // len(_MORE) + 1))
     for name in names:
-        colours.setdefault(name, known[name] if name in known else next(free))
+        colours.setdefault(name, _KNOWN[name] if name in _KNOWN else next(free))
     return colours
 
 

@@ -12,7 +12,7 @@ import plotly.graph_objects as go
 from gfs.batch.front import FRONTS, FrontAxes, FrontComparison
 from gfs.domain.units import HOUR
 from gfs.report.columns import amount, percent, short_seconds
-from gfs.report.figures import CAPACITY, front_points, scheduler_colours, seconds_axis
+from gfs.report.figures import CAPACITY, colours_of, front_points, seconds_axis
 from gfs.report.front import front_table, front_words, left_out_words, points_table, quota_name
 from gfs.report.page import Chart, PageSection, Paragraph, write_page
 
@@ -31,7 +31,7 @@ CAPTION: Final = (
 
 def front_page(comparison: FrontComparison, out: Path) -> None:
     """Write the page; raises InputError when it cannot be written."""
-    colours = scheduler_colours(comparison.schedulers)
+    colours = colours_of(comparison.schedulers)
     sections = []
     for axes in FRONTS:
         words = [Paragraph(line, lead=not place) for place, line in enumerate(front_words(comparison, axes))]

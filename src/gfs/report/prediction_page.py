@@ -8,7 +8,7 @@ from typing import Final
 import plotly.graph_objects as go
 
 from gfs.forecasting.history import DAY_HOURS, WEEK_HOURS
-from gfs.report.figures import HP, band_lines, dashed, forecaster_colours, line, selectable, zero_based
+from gfs.report.figures import HP, band_lines, colours_of, dashed, line, selectable, zero_based
 from gfs.report.page import Block, Chart, PageSection, Paragraph, Selected, Selector, SelectorBar, write_page
 from gfs.report.prediction import Prediction
 from gfs.report.prediction_table import whole_table
@@ -55,7 +55,7 @@ def _chart(prediction: Prediction, order: list[int]) -> Chart:
     clock, end = prediction.clock, prediction.history.end
     past = prediction.history.since(end - PAST_HOURS)
     now = clock.at(end)
-    colour = forecaster_colours([prediction.model])[prediction.model]
+    colour = colours_of([prediction.model])[prediction.model]
     recent = line(
         "actual", Selected(("series",), [past.gpus[row] for row in order]), clock.at(past.start), clock.step, HP
     )

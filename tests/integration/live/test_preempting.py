@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from running import quick, running
+from running import quick, running, until
 
 from gfs.live.bench import manifests
 from gfs.live.bench.bench import Bench
@@ -80,27 +80,11 @@ def test_whoever_saved_last_goes(bench: Bench, cluster: Cluster, record: Path) -
         cluster.annotate("first", **{"gfs.dev/last-checkpoint-time": rfc3339(0)})
         first = next(run for run in runs if run.task.name.endswith("first"))
         began = first.progress_from
-        _until(service, lambda: first.progress_from > began)
+        until(service, lambda: first.progress_from > began)
         cluster.pod("urgent", gpus=4, priority_class="gfs-hp")
         cluster.wait_gone("first")
         cluster.wait_bound("urgent")
         assert cluster.get("second")["status"]["phase"] == "Running"
-
-
-def _until(service: Any, so: Any) -> None:
-    """Look after every decision, as the loop makes them."""
-    import threading
-
-    done = threading.Event()
-
-    def look() -> None:
-        if so():
-            done.set()
-        else:
-            service.controller._loop.call_later(0.02, look)
-
-    service.controller._loop.call_soon_threadsafe(look)
-    assert done.wait(20)
 
 
 def test_a_gang_of_hp_takes_the_place_of_several(bench: Bench, cluster: Cluster, record: Path) -> None:
@@ -161,7 +145,7 @@ def test_a_disruption_budget_is_kept_as_long_as_another_victim_will_do(
         cluster.pod("kept", gpus=4, grace=1, labels={"app": "kept"})  # began last, so it has least to lose
         cluster.wait_phase("Running", "kept")
         cluster.create(manifests.disruption_budget("keep", cluster.namespace, {"app": "kept"}, 1))
-        _until(service, lambda: service.controller.scheduler.pools["A100"].state.pool.protected)
+        until(service, lambda: service.controller.scheduler.pools["A100"].state.pool.protected)
         cluster.pod("urgent", gpus=4, priority_class="gfs-hp")
         cluster.wait_bound("urgent")
         assert cluster.get("kept")["status"]["phase"] == "Running"
@@ -182,9 +166,9 @@ def test_a_group_goes_as_its_disruption_mode_says(
         for name in names:
             cluster.pod(name, gpus=1, grace=1, group="team")
         cluster.wait_phase("Running", *names)
-        _until(service, lambda: len(service.controller.scheduler.pools["A100"].state.runs) == 2)
+        until(service, lambda: len(service.controller.scheduler.pools["A100"].state.runs) == 2)
         pool = service.controller.scheduler.pools["A100"].state.pool
-        _until(service, lambda: len(pool.together) == (2 if mode == "PodGroup" else 0))
+        until(service, lambda: len(pool.together) == (2 if mode == "PodGroup" else 0))
         cluster.pod("urgent", gpus=1, priority_class="gfs-hp")
         cluster.wait_bound("urgent")
         pods = cluster.client.items("pods", cluster.namespace)

@@ -132,7 +132,7 @@ def test_a_toml_file_that_python_cannot_parse(tmp_path: Path, content: str) -> N
         ("chronus", {"hp_lease": 600, "lease_aging": 60, "resume_overhead": 3, "solver_seconds": 1}, ""),
         ("gfs", {"starvation_timeout": 60}, "starvation_timeout"),
         ("gfs-plus", {"starvation_timeout": 60}, ""),
-        ("gfs-plus", {"forecaster": "persistence", "p": 0.8, "aggregate": "total"}, "aggregate"),
+        ("gfs-plus", {"forecaster": "persistence", "p": 0.8, "aggregate": "total"}, "aggregate, forecaster"),
         ("gfs-d", {"theta": 60}, "theta"),
         ("yarn-cs", {"grace_period": 60, "tick": 60, "alpha": 1, "resources": "on"}, ""),
     ],

@@ -189,7 +189,7 @@ BAD_MODELS = {
 }
 
 
-@pytest.mark.parametrize("quota", ["", "adaptive", "forecast-no-feedback"])
+@pytest.mark.parametrize("quota", ["", "weekly-peak", "forecast-no-feedback"])
 @pytest.mark.parametrize("what", BAD_MODELS)
 def test_a_model_that_cannot_forecast_is_not_taken(what: str, quota: str) -> None:
     desk, watch = Desk(), Stopwatch()

@@ -55,7 +55,7 @@ def test_sum_and_organizations_are_those_of_a_count_second_by_second() -> None:
         assert future.hours(now, 2)[order].tolist() == hours.max(axis=2).tolist()
 
 
-@pytest.mark.parametrize("scheduler", ["gfs", "gfs-d", "gfs-plus"])
+@pytest.mark.parametrize("scheduler", ["gfs", "gfs-d", "gfs-e"])
 def test_spot_waits_for_what_will_come(scheduler: str) -> None:
     # In 10 minutes an HP task takes the whole pool for an hour: who knows that does not start a spot task before it.
     case = workload(nodes(8), [hp("h", gpus=8, at=600, lasting=3600), spot("s", gpus=4, at=10, lasting=1000)])

@@ -23,7 +23,7 @@ from gfs.domain.task import Priority, Task
 from gfs.domain.workload import Workload
 from gfs.report.columns import EVICTED, SPOT_WAIT, amount, comparison_table, percent, short_seconds
 from gfs.report.comparison import comparison_page
-from gfs.report.figures import scheduler_colours
+from gfs.report.figures import colours_of
 from gfs.report.inspection_page import inspection_page
 from gfs.report.page import Chart, PageSection, Paragraph, build_page, write_page
 from gfs.report.terminal import TerminalTable
@@ -364,6 +364,6 @@ def test_texts() -> None:
     ]
     assert [percent(x) for x in (0.0, 0.0121, 0.5)] == ["0.0%", "1.21%", "50.0%"]
     assert [amount(x) for x in (3.0, 8.26667, 12_345.6)] == ["3", "8.27", "12,346"]
-    colours = scheduler_colours(["gfs", "mine", "other", "static"])
+    colours = colours_of(["gfs", "mine", "other", "static"])
     assert len(set(colours.values())) == 4
-    assert colours["gfs"] == scheduler_colours(["a", "gfs"])["gfs"]
+    assert colours["gfs"] == colours_of(["a", "gfs"])["gfs"]

@@ -8,7 +8,7 @@ may use reserved nodes like any others. What it costs, cards that stand idle on 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from gfs.core.index import Bucket
@@ -18,7 +18,7 @@ from gfs.core.ports import Attempt, TaskLimit
 from gfs.core.run import End, Run
 from gfs.core.state import PoolState
 from gfs.domain.task import Task
-from gfs.domain.units import MICRO, format_seconds
+from gfs.domain.units import format_seconds
 from gfs.policies.gfs.scoring import ClassSeparatingPlacer
 from gfs.policies.preemption import could_hold
 from gfs.policies.queues import Asks, SizedQueue
@@ -47,8 +47,6 @@ class ReservedNodes:
     checked: float = float("-inf")
     task: Task | None = None
     nodes: dict[Node, None] = field(default_factory=dict)
-    quota_closed: bool = False
-    """Whether the quota is left to that task."""
     begun: float = 0.0
     pause_until: float = 0.0
     """Until when nobody else gets nodes reserved."""
@@ -140,10 +138,6 @@ class Reservation(Listener):
 
     # -- what is reserved --------------------------------------------------------------------------
 
-    def held(self, hours: float) -> float:
-        """GPUs of running spot tasks that count against a quota for so many hours."""
-        return self._pool.spot_held(hours) / MICRO
-
     def why(self) -> str:
         """Such as 'reserved for s17, which has waited 7.1 h'."""
         assert self.task is not None
@@ -198,33 +192,17 @@ class Reservation(Listener):
 
 
 class ReservationQueue(SizedQueue):
-    """Serves the task that nodes are reserved for first; while others hold too much quota for it, nobody else."""
+    """Serves the task that nodes are reserved for first. The quota is not kept for it: others would wait for hours."""
 
     def __init__(self, reservation: Reservation, asks: Asks) -> None:
         super().__init__(asks)
         self._reservation = reservation
 
-    def arrive(self, tasks: Sequence[Task], attempt: Attempt) -> None:
-        """Newcomers get a chance unless the quota is left to one task."""
-        if self._reservation.reserved.quota_closed and self._reservation.task is not None:
-            for task in tasks:
-                self.push(task)
-        else:
-            super().arrive(tasks, attempt)
-
     def scan(self, attempt: Attempt, pod_limit: float, task_limit: TaskLimit) -> None:
         """Offer the waiting tasks, the one that nodes are reserved for first."""
-        reservation = self._reservation
-        task = reservation.task
-        reservation.reserved.quota_closed = False
-        if task is not None:
-            hours = task.guarantee_hours
-            over = task_limit(hours) < task.gpus
-            if attempt(task):
-                self.remove(task)
-            elif over and task.gpus <= task_limit(hours) + reservation.held(hours):
-                reservation.reserved.quota_closed = True
-                return
+        task = self._reservation.task
+        if task is not None and attempt(task):
+            self.remove(task)
         super().scan(attempt, pod_limit, task_limit)
 
 

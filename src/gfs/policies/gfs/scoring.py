@@ -158,7 +158,7 @@ class GfsPlacer(Listener):
         return score3(Priority.SPOT, eviction_pressure(last_hour, last_day, self._gamma), self._m) == 0
 
 
-FEW_EMPTY = 1 / 8
+FEW_EMPTY = 1 / 16
 """Of the nodes: so many empty ones `ClassSeparatingPlacer` leaves to HP."""
 
 BESIDE_HP, AWAY_FROM_HP, INTO_GAPS = range(3)
