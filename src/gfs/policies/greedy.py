@@ -218,11 +218,9 @@ class GreedyPolicy(Listener):
         if victims is None:
             return False
         self._spare_bystanders(victims)
-        evictions = [*self._plan.evictions]
         for run, chosen in victims.items():
-            evictions.append(Eviction(run, self._evict_reason(run, task, chosen)))
+            self._plan.evictions.append(Eviction(run, self._evict_reason(run, task, chosen)))
             self.state.evict(run, now)
-        self._plan.evictions = evictions
         evicted = trial.evicted
         self._plan.starts.append(self.state.start_after(task, trial.commit(), now, evicted))
         return True
