@@ -26,34 +26,11 @@ if TYPE_CHECKING:
     from gfs.domain.workload import Workload
 
 __all__ = [
-    "SCHEDULERS",
-    "BadRow",
-    "BadRows",
-    "Comparison",
-    "Composition",
-    "Context",
-    "FrontComparison",
-    "GfsError",
-    "InputError",
-    "InvariantError",
-    "NodeEvent",
-    "NodeFilter",
-    "NodeSpec",
-    "Parameters",
-    "Priority",
-    "RunResult",
-    "SchedulerDefinition",
-    "StuckError",
-    "Task",
-    "Workload",
-    "__version__",
-    "compare",
-    "compare_fronts",
-    "generate",
-    "read_trace",
-    "schedulers",
-    "simulate",
-]
+    "SCHEDULERS", "BadRow", "BadRows", "Comparison", "Composition", "Context", "FrontComparison", "GfsError",
+    "InputError", "InvariantError", "NodeEvent", "NodeFilter", "NodeSpec", "Parameters", "Priority", "RunResult",
+    "SchedulerDefinition", "StuckError", "Task", "Workload", "__version__", "compare", "compare_fronts", "generate",
+    "read_trace", "schedulers", "simulate",
+]  # fmt: skip
 
 if not TYPE_CHECKING:  # a type checker should complain about unknown names, so it must not see this
     _HOMES = {

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import date
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from gfs.assembly.definitions import SchedulerDefinition
 from gfs.assembly.parameters import Parameters
@@ -14,9 +15,9 @@ from gfs.assembly.run import Progress, run_simulation, with_task_defaults
 from gfs.assembly.schedulers import find_scheduler, warn_of_idle_settings
 from gfs.batch.comparison import BarProgress, run_all
 from gfs.batch.front import NOISE, FrontComparison, run_fronts
-from gfs.domain.errors import BadRows, InputError
+from gfs.domain.errors import BadRow, BadRows, InputError
 from gfs.domain.node import NodeEvent
-from gfs.domain.workload import Workload, check_node_events, check_workload
+from gfs.domain.workload import Workload, check_workload
 from gfs.workloads import generate
 from gfs.workloads import read_trace as _read_trace
 from gfs.workloads.readers.node_events import read_node_events
@@ -90,19 +91,10 @@ def simulate(
     `scheduler` is one of `gfs.schedulers()`, by name, or a definition of your own, such as a `gfs.Composition`.
     """
     definition = find_scheduler(scheduler)
-    chosen, given = Parameters.given(config, parameters)
-    workload = _workload(jobs, nodes, node_events, chosen, skip_bad_rows)
-    warn_of_idle_settings([definition], workload.nodes, chosen, given)
-    return run_simulation(
-        workload,
-        definition,
-        chosen,
-        window=parse_window(window),
-        seed=seed,
-        check=check,
-        record_quota=record_quota,
-        progress=progress,
-    )
+    given = read_input(jobs, nodes, node_events, config, parameters, window, skip_bad_rows)
+    warn_of_idle_settings([definition], given.workload.nodes, given.parameters, given.named)
+    options: dict[str, Any] = {"seed": seed, "check": check, "record_quota": record_quota, "progress": progress}
+    return run_simulation(given.workload, definition, given.parameters, window=given.window, **options)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -160,22 +152,13 @@ def compare(
     With `workers` above 1 they run in processes of their own, which is worth it from about 100,000 tasks on. A
     definition of your own goes there, too, unless it holds what cannot be pickled, such as an open file or a lock.
     """
-    definitions = _definitions(schedulers)
-    chosen, given = Parameters.given(config, parameters)
-    workload = _workload(jobs, nodes, node_events, chosen, skip_bad_rows)
-    warn_of_idle_settings(definitions, workload.nodes, chosen, given)
-    results = run_all(
-        workload,
-        definitions,
-        chosen,
-        workers=min(workers, len(definitions)),
-        progress=progress,
-        window=parse_window(window),
-        seed=seed,
-        check=check,
-        record_quota=record_quota,
-    )
-    return Comparison(tuple(results), workload)
+    definitions = find_schedulers(schedulers)
+    given = read_input(jobs, nodes, node_events, config, parameters, window, skip_bad_rows)
+    warn_of_idle_settings(definitions, given.workload.nodes, given.parameters, given.named)
+    options: dict[str, Any] = {"seed": seed, "check": check, "record_quota": record_quota, "progress": progress}
+    at_once = min(workers, len(definitions))
+    results = run_all(given.workload, definitions, given.parameters, workers=at_once, window=given.window, **options)
+    return Comparison(tuple(results), given.workload)
 
 
 def compare_fronts(
@@ -198,21 +181,13 @@ def compare_fronts(
     What comes back says which points no other beats (`front`), and how each scheduler stands (`standings`); another
     must be better on both figures by more than `noise`, a share, to count there.
     """
-    chosen, given = Parameters.given(config, parameters)
-    return run_fronts(
-        _workload(jobs, nodes, node_events, chosen, skip_bad_rows),
-        _definitions(schedulers),
-        chosen,
-        given,
-        noise=noise,
-        workers=lambda runs: workers,
-        window=parse_window(window),
-        seed=seed,
-        check=check,
-    )
+    workload, chosen, named, span, _ = read_input(jobs, nodes, node_events, config, parameters, window, skip_bad_rows)
+    options: dict[str, Any] = {"window": span, "seed": seed, "check": check}
+    definitions, at_once = find_schedulers(schedulers), lambda runs: workers
+    return run_fronts(workload, definitions, chosen, named, noise=noise, workers=at_once, **options)
 
 
-def _definitions(schedulers: Schedulers) -> list[SchedulerDefinition]:
+def find_schedulers(schedulers: Schedulers) -> list[SchedulerDefinition]:
     """The schedulers, each known and named once."""
     if isinstance(schedulers, str):
         schedulers = [name.strip() for name in schedulers.split(",") if name.strip()]
@@ -247,43 +222,64 @@ def parse_window(window: Window | str | None) -> Window:
     return (start, end)
 
 
-def _workload(
+class RunInput(NamedTuple):
+    """All that a simulation needs besides a scheduler."""
+
+    workload: Workload
+    parameters: Parameters
+    named: frozenset[str]
+    """The parameters that were given."""
+    window: Window
+    skipped: tuple[BadRow, ...]
+    """The values for which rows were left out."""
+
+
+def read_input(
     jobs: Source,
     nodes: Path | str | None,
     node_events: NodeEvents | None,
-    parameters: Parameters,
+    config: Path | str | None,
+    settings: Mapping[str, Any],
+    window: Window | str | None,
     skip_bad_rows: bool,
-) -> Workload:
+) -> RunInput:
+    """Check parameters and window, then read or check the trace. By its timestamps, if it has them, `first_day` is set.
+
+    What is made in Python is held to the rules that files are held to.
+    """
+    parameters, named = Parameters.given(config, settings)
+    span = parse_window(window)
+    skipped: tuple[BadRow, ...] = ()
+    file = node_events if isinstance(node_events, Path | str) else None
     if isinstance(jobs, Workload):
         if nodes is not None:
             raise InputError("a workload brings its own nodes: leave out the nodes file")
-        if node_events is not None:
-            jobs = _with_node_events(jobs, node_events, skip_bad_rows)
-        check_workload(jobs)
-        return with_task_defaults(jobs, parameters)
-    if nodes is None:
-        raise InputError("a jobs file needs a nodes file beside it: simulate(jobs, nodes)")
-    workload = read_trace(
-        jobs,
-        nodes,
-        node_events=node_events if isinstance(node_events, Path | str) else None,
-        skip_bad_rows=skip_bad_rows,
-        guarantee_hours=parameters.guarantee_hours,
-        checkpoint_interval=parameters.checkpoint_interval,
-    )
-    if node_events is None or isinstance(node_events, Path | str):
-        return workload
-    workload = _with_node_events(workload, node_events, skip_bad_rows)
-    check_node_events(workload)
-    return workload
-
-
-def _with_node_events(workload: Workload, given: NodeEvents, skip_bad_rows: bool) -> Workload:
-    """With these in place of its own; a file is checked here, events made in Python are not yet."""
-    if isinstance(given, Path | str):
-        events, bad = read_node_events(given, workload.nodes)
-        if bad and not skip_bad_rows:
-            raise BadRows(bad)
+        workload = with_task_defaults(jobs, parameters)
+        if file is not None:
+            node_events, skipped = read_node_events(file, workload.nodes)
+            if skipped and not skip_bad_rows:
+                raise BadRows(skipped)
     else:
-        events = tuple(sorted(given, key=lambda event: event.time))  # stable: of one instant, as given
-    return replace(workload, node_events=events)
+        if nodes is None:
+            raise InputError("a jobs file needs a nodes file beside it: simulate(jobs, nodes)")
+        defaults = {name: getattr(parameters, name) for name in ("guarantee_hours", "checkpoint_interval")}
+        read = _read_trace(jobs, nodes, node_events=file, skip_bad_rows=skip_bad_rows, **defaults)
+        workload, skipped = read.workload, read.skipped
+        parameters = _dated(parameters, read.first_day)
+    if node_events is not None and not isinstance(node_events, Path | str):
+        in_order = sorted(node_events, key=lambda event: event.time)  # stable: of one instant, as given
+        workload = replace(workload, node_events=tuple(in_order))
+    if isinstance(jobs, Workload) or (node_events is not None and file is None):
+        check_workload(workload)
+    return RunInput(workload, parameters, named, span, skipped)
+
+
+def _dated(parameters: Parameters, day: date | None) -> Parameters:
+    """With the day that the timestamps of the trace say; a parameter that says another is an error."""
+    if day is None:
+        return parameters
+    if parameters.first_day not in ("", day.isoformat()):
+        raise InputError(
+            f"first_day = {parameters.first_day}: the trace has timestamps, by which it is {day}; leave it out"
+        )
+    return parameters.changed({"first_day": day.isoformat()})

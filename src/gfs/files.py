@@ -93,17 +93,17 @@ def write_text(path: Path, text: str) -> None:
     write_atomically(path, lambda temporary: _write_text(temporary, text))
 
 
-def write_bytes(path: Path, data: bytes) -> None:
-    """Write a file atomically, and see that it is on the disk before it takes the place of the old one."""
-    write_atomically(path, lambda temporary: _write_bytes(temporary, data))
-
-
-def _write_bytes(path: Path, data: bytes) -> None:
-    with path.open("wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-
-
 def _write_text(path: Path, text: str) -> None:
     path.write_text(text, encoding="utf-8")
+
+
+def write_bytes(path: Path, data: bytes) -> None:
+    """Write a file atomically, and see that it is on the disk before it takes the place of the old one."""
+
+    def write(temporary: Path) -> None:
+        with temporary.open("wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+
+    write_atomically(path, write)

@@ -13,7 +13,7 @@ from gfs.batch.job import Job
 from gfs.batch.ray_cluster import LOCAL, RayCluster
 from gfs.batch.simulation import GeneratedTrace
 from gfs.domain.errors import InputError
-from gfs.sweeps.runs import SweepRun
+from gfs.sweeps.spec import SweepRun
 
 pytest.importorskip("ray")
 

@@ -38,7 +38,7 @@ def test_one_part_of_a_trace_of_ones_own(tmp_path: Path) -> None:
     result = gfs("--only", "comparison,guarantees", *words)
     assert result.exit_code == 0, result.output
     page = (tmp_path / "out/report.html").read_text(encoding="utf-8")
-    assert "Had gfs scheduled this cluster instead of yarn-cs: spot tasks would have waited" in page
+    assert "With gfs in place of yarn-cs: goodput is " in page
     assert "<h2>Scheduling comparison</h2>" in page
     assert "<th>paper</th>" not in page
     text = (tmp_path / "out/results.md").read_text(encoding="utf-8")

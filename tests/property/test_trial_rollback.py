@@ -16,15 +16,14 @@ from gfs.core.pool import Pool
 from gfs.core.trial import Trial
 from gfs.policies.gfs.scoring import GfsPlacer
 
+SLOTS = {name for kind in Node.__mro__ for name in getattr(kind, "__slots__", ())}
 SIZES = [0.1, 0.3, 1 / 3, 0.5, 0.9, 1, 1, 2, 4, 8]
 LOOKED_AT = [Draft("x", priority, gpus) for priority in Priority for gpus in (0.2, 0.5, 1, 2, 4, 8)]
 
 
 def snapshot(pool: Pool) -> dict[str, Any]:
     """Every count of a pool and its nodes, by value."""
-    nodes = [
-        {name: _copied(getattr(node, name)) for name in Node.__slots__ if name not in ("spec",)} for node in pool.nodes
-    ]
+    nodes = [{name: _copied(getattr(node, name)) for name in SLOTS - {"spec"}} for node in pool.nodes]
     counts = {
         name: _copied(value) for name, value in vars(pool).items() if name not in ("nodes", "listeners", "_changed")
     }

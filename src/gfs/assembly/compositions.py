@@ -26,10 +26,6 @@ from gfs.policies.queues import FcfsQueue, HeadBlockingQueue, SizedQueue
 # -- the paper's scheduler, and the paper's variants of it with a part left out ------------------------------
 
 
-def _by_scores(context: Context) -> Placer:
-    return GfsPlacer(context.state, gamma=context.parameters.gamma, m=context.parameters.m)
-
-
 def by_cost(context: Context, make: Callable[..., Preemptor] = GfsPreemptor) -> Preemptor:
     """A preemptor that goes by the paper's cost."""
     return make(context.state, beta=context.parameters.beta, period=context.period)
@@ -47,7 +43,7 @@ GFS = Composition(
     "gfs",
     "the paper's scheduler: packs, keeps classes together, evicts where least work is lost",
     queue=SizedQueue,
-    placer=_by_scores,
+    placer=lambda context: GfsPlacer(context.state, gamma=context.parameters.gamma, m=context.parameters.m),
     preemptor=by_cost,
     quota="forecast",
 )
@@ -132,45 +128,33 @@ FGD = LearningComposition(
 class LyraDefinition:
     """Two compositions under one name: nodes change hands at once, or in rounds (`lyra_period`)."""
 
-    at_once: Composition
-    in_rounds: LearningComposition[LoanOrchestrator]
-
-    @property
-    def name(self) -> str:
-        """What both are called."""
-        return self.at_once.name
-
-    @property
-    def summary(self) -> str:
-        """What both do."""
-        return self.at_once.summary
-
-    @property
-    def quota(self) -> str:
-        """What neither has of its own."""
-        return self.at_once.quota
+    name: str = "lyra"
+    summary: str = "Lyra: spot tasks on whole nodes that HP lends, the cheapest node is taken back"
+    quota: str = "none"
 
     def build(self, context: Context) -> Policy:
         """The scheduler of one pool."""
-        return (self.in_rounds if context.parameters.lyra_period else self.at_once).build(context)
+        if context.parameters.lyra_period:
+            in_rounds = LearningComposition(
+                self.name,
+                self.summary,
+                queue=SizedQueue,
+                learner=lambda c: LoanOrchestrator(c.state, c.parameters.lyra_period, c.parameters.lyra_headroom),
+                placer=lambda context, orchestrator: OrchestratedPlacer(context.state, orchestrator),
+                preemptor=lambda context, orchestrator: PeriodicReclaimPreemptor(context.state, orchestrator),
+            )
+            return in_rounds.build(context)
+        at_once = Composition(
+            self.name,
+            self.summary,
+            queue=SizedQueue,
+            placer=lambda context: LoanPlacer(context.pool),
+            preemptor=lambda context: ReclaimPreemptor(context.state),
+        )
+        return at_once.build(context)
 
 
-_LYRA = "lyra", "Lyra: spot tasks on whole nodes that HP lends, the cheapest node is taken back"
-LYRA = LyraDefinition(
-    Composition(
-        *_LYRA,
-        queue=SizedQueue,
-        placer=lambda context: LoanPlacer(context.pool),
-        preemptor=lambda context: ReclaimPreemptor(context.state),
-    ),
-    LearningComposition(
-        *_LYRA,
-        queue=SizedQueue,
-        learner=lambda c: LoanOrchestrator(c.state, c.parameters.lyra_period, c.parameters.lyra_headroom),
-        placer=lambda context, orchestrator: OrchestratedPlacer(context.state, orchestrator),
-        preemptor=lambda context, orchestrator: PeriodicReclaimPreemptor(context.state, orchestrator),
-    ),
-)
+LYRA = LyraDefinition()
 STATIC = Composition(
     "static",
     "before GFS: fixed spot quota, first come first served, first fit",

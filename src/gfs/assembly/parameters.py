@@ -127,8 +127,7 @@ class Parameters(msgspec.Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         for name, item in _declared().items():
             item.checked(getattr(self, name), strict=True)
-        if self.first_day:
-            _check_day(self.first_day)
+        _ = self.day  # a date, if there is one
         if self.eta_min > self.eta_max:
             raise InputError(f"eta_min = {self.eta_min:g}: must not be above eta_max = {self.eta_max:g}")
         rounds = self.hp_lease / self.spot_lease
@@ -136,6 +135,14 @@ class Parameters(msgspec.Struct, frozen=True, kw_only=True):
             raise InputError(
                 f"hp_lease = {self.hp_lease:g}: must be a whole multiple of spot_lease = {self.spot_lease:g}"
             )
+
+    @property
+    def day(self) -> date | None:
+        """The day that time 0 begins, if it is known."""
+        try:
+            return date.fromisoformat(self.first_day) if self.first_day else None
+        except ValueError:
+            raise InputError(f"first_day = {_shown(self.first_day)}: must be a date such as 2024-09-30") from None
 
     @property
     def rules(self) -> ExecutionRules:
@@ -282,13 +289,6 @@ def _check_taken_out(name: str, value: str) -> None:
             f"{name} = {_shown(value)}: was taken out in this version; {page} says why. Leave the line out"
         )
     warn_once(f"parameter {name} was taken out in this version and is ignored: it is always {remaining} now")
-
-
-def _check_day(text: str) -> None:
-    try:
-        date.fromisoformat(text)
-    except ValueError:
-        raise InputError(f"first_day = {_shown(text)}: must be a date such as 2024-09-30") from None
 
 
 def _shown(value: Any) -> str:

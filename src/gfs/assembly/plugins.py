@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 from gfs.assembly.definitions import Composition, SchedulerDefinition
 from gfs.assembly.parameters import QUOTAS
 from gfs.domain.errors import InputError
+from gfs.domain.text import one_line
 
 if TYPE_CHECKING:
     from importlib.metadata import Distribution, EntryPoint
@@ -93,8 +94,3 @@ def as_definition(thing: Any) -> SchedulerDefinition:
     if isinstance(thing, Composition) and thing.quota not in QUOTAS:
         raise InputError(f"its quota {thing.quota!r} is unknown: choose one of {', '.join(QUOTAS)}")
     return cast(SchedulerDefinition, thing)
-
-
-def one_line(error: BaseException) -> str:
-    """Type and message of an error, without line breaks."""
-    return " ".join(f"{type(error).__name__}: {error}".split()).removesuffix(":")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from datetime import date
 from math import ceil
 
 from gfs.assembly.context import Context
@@ -40,21 +39,6 @@ def _fixed(context: Context) -> Quota:
     return FixedQuota(context.pool, context.parameters.quota_share, context.guarantees, memory)
 
 
-def _forecast(context: Context) -> Quota:
-    """The forecast, corrected by evictions and waits (docs/concepts/spot-quota.md)."""
-    return _by_forecast(context, context.parameters.forecaster, _eviction_feedback)
-
-
-def _weekly_peak(context: Context) -> Quota:
-    """The peak of the last week in place of a forecast, corrected in the same way."""
-    return _by_forecast(context, "weekly-peak", _eviction_feedback)
-
-
-def _forecast_no_feedback(context: Context) -> Quota:
-    """The forecast alone: evictions and waits do not correct it."""
-    return _by_forecast(context, context.parameters.forecaster, _no_feedback)
-
-
 def _adaptive(context: Context) -> Quota:
     """A reserve of idle cards follows the share of broken guarantees."""
     state = context.state
@@ -69,7 +53,8 @@ def _adaptive(context: Context) -> Quota:
 
 
 def _by_forecast(context: Context, forecaster: str, feedback: Callable[[Context, SpotWaits], Feedback]) -> Quota:
-    waits, guarantees = _waits(context), _guarantees(context)
+    """A forecast of HP demand and what corrects it (docs/concepts/spot-quota.md)."""
+    waits, guarantees = _waits(context), sorted({*GUARANTEES, *context.guarantees})
     return ForecastQuota(
         context.pool,
         _demand(context, forecaster, guarantees, context.parameters.p),
@@ -78,10 +63,6 @@ def _by_forecast(context: Context, forecaster: str, feedback: Callable[[Context,
         guarantees=guarantees,
         memory=context.state.remember("quota", QuotaMemory),
     )
-
-
-def _guarantees(context: Context) -> list[float]:
-    return sorted({*GUARANTEES, *context.guarantees})
 
 
 def _waits(context: Context) -> SpotWaits:
@@ -108,11 +89,10 @@ def _demand(context: Context, forecaster: str, guarantees: list[float], p: float
         if context.foresight is None:
             raise InputError("forecaster = perfect: only a simulation knows the future; choose another forecaster")
         return PerfectForecaster(context.foresight.get(pool.gpu_model, NO_DEMAND), ceil(guarantees[-1]))
-    day = date.fromisoformat(parameters.first_day) if parameters.first_day else None
     model = find_model(forecaster)
     meter = DemandMeter(
         pool.gpu_model,
-        day,
+        parameters.day,
         parameters.history_days,
         cluster=parameters.cluster,
         record=state.remember("demand", DemandRecord),
@@ -155,8 +135,9 @@ def _no_feedback(context: Context, waits: SpotWaits) -> Feedback:
 _QUOTAS: dict[str, Callable[[Context], Quota]] = {
     "none": lambda context: UnlimitedQuota(),
     "fixed": _fixed,
-    "forecast": _forecast,
-    "weekly-peak": _weekly_peak,
-    "forecast-no-feedback": _forecast_no_feedback,
+    # the forecast, or the peak of the last week in its place, corrected by evictions and waits, or not
+    "forecast": lambda context: _by_forecast(context, context.parameters.forecaster, _eviction_feedback),
+    "weekly-peak": lambda context: _by_forecast(context, "weekly-peak", _eviction_feedback),
+    "forecast-no-feedback": lambda context: _by_forecast(context, context.parameters.forecaster, _no_feedback),
     "adaptive": _adaptive,
 }

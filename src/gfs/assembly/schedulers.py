@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from math import ceil, inf
 from typing import Any, cast
 
@@ -22,6 +21,7 @@ from gfs.core.state import PoolState
 from gfs.domain.errors import InputError
 from gfs.domain.node import NodeSpec
 from gfs.domain.task import Task
+from gfs.domain.text import suggestion
 from gfs.domain.units import HOUR, format_gpus
 from gfs.domain.workload import Workload
 from gfs.forecasting.online import PoolForecasters, Stopwatch
@@ -69,7 +69,8 @@ def find_scheduler(scheduler: str | SchedulerDefinition) -> SchedulerDefinition:
     plugins = find_plugins()
     offers = [plugin for plugin in plugins if plugin.name == scheduler]
     if not offers:
-        raise InputError(f"unknown scheduler {scheduler!r}: {_hint(scheduler, plugins)}")
+        names = dict.fromkeys([*SCHEDULERS, *(plugin.name for plugin in plugins)])
+        raise InputError(f"unknown scheduler {scheduler!r}: {suggestion(scheduler, names)}")
     if len(offers) > 1:
         sources = " and ".join(plugin.source for plugin in offers)
         raise InputError(f"scheduler {scheduler!r} is offered more than once: by {sources}; uninstall all but one")
@@ -95,12 +96,6 @@ def _checked(definition: SchedulerDefinition) -> SchedulerDefinition:
     if SCHEDULERS.get(definition.name, definition) is not definition:
         raise InputError(f"there is a built-in scheduler {definition.name!r}: give yours another name")
     return definition
-
-
-def _hint(name: str, plugins: list[Plugin]) -> str:
-    names = list(dict.fromkeys([*SCHEDULERS, *(plugin.name for plugin in plugins)]))
-    close = get_close_matches(name, names, n=2)
-    return f"did you mean {' or '.join(close)}?" if close else f"there are {', '.join(names)}"
 
 
 def _entry(plugin: Plugin, plugins: list[Plugin]) -> SchedulerEntry:

@@ -24,6 +24,7 @@ ROOT = Path(__file__).parents[1]
 MODULE = re.compile(rf"\b{PACKAGE}(?:\.\w+)+")
 FROM_IMPORT = re.compile(rf"\bfrom ({PACKAGE}(?:\.\w+)+) import (\([^)]*\)|.*)")
 WORD = re.compile(r"\w+")
+DATA = (".json", ".toml")
 
 
 @cache
@@ -31,11 +32,11 @@ def code_digest(module: str) -> str:
     """A digest of the code that a job of this module runs: the module and all of GFS that it imports.
 
     A result of other code is another result. Code that only shows results is not imported by a job, so a change
-    of it leaves the cache as it is. JSON files beside the modules belong to the code.
+    of it leaves the cache as it is. Files of data beside the modules belong to the code.
     """
     digest = hashlib.sha256(__version__.encode())
     files = imported_files(module)
-    data = {path for folder in {file.parent for file in files} for path in folder.glob("*.json")}
+    data = {path for folder in {file.parent for file in files} for path in folder.iterdir() if path.suffix in DATA}
     for path in sorted(files | data):
         digest.update(path.name.encode())
         digest.update(path.read_bytes())

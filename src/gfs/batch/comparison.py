@@ -14,12 +14,12 @@ from typing import Any, NamedTuple
 
 from gfs.assembly.definitions import SchedulerDefinition
 from gfs.assembly.parameters import Parameters
-from gfs.assembly.plugins import one_line
 from gfs.assembly.result import RunResult, Window
 from gfs.assembly.run import run_simulation
 from gfs.assembly.schedulers import check_fits_quota, check_fits_resources, find_scheduler, is_registered
 from gfs.domain.errors import InputError
 from gfs.domain.task import Task
+from gfs.domain.text import one_line
 from gfs.domain.workload import Workload
 
 BarProgress = Callable[[str, int], None]

@@ -30,7 +30,6 @@ class Executor(Protocol):
 
     def run(self, jobs: Sequence[J]) -> Iterator[tuple[J, Any]]:
         """Every job once, in any order."""
-        ...
 
 
 def result_or_error(job: Runnable[T]) -> T | Exception:

@@ -286,10 +286,7 @@ def run_fronts(
             own |= {jobs[-1]} if number == 0 else set()
 
     def executor(count: int) -> Executor:
-        from gfs.batch.executors import (
-            ProcessPool,
-            ThisProcess,
-        )  # takes a while to load, and `gfs.api` does not need it
+        from gfs.batch.executors import ProcessPool, ThisProcess  # slow to load, and `gfs.api` does not need it
 
         at_once = min(workers(count), count)
         return ProcessPool(at_once, _receive, (digest, pack_workload(workload))) if at_once > 1 else ThisProcess()

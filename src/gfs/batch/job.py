@@ -16,7 +16,6 @@ class Runnable(Protocol[ResultT]):
 
     def run(self) -> ResultT:
         """Compute the result."""
-        ...
 
 
 class Job(Runnable[JobResult], Protocol):
@@ -25,16 +24,13 @@ class Job(Runnable[JobResult], Protocol):
     @property
     def label(self) -> str:
         """What it is, in a few words."""
-        ...
 
     @property
     def weight(self) -> float:
         """About how long it takes, in seconds of an idle core."""
-        ...
 
     def identity(self) -> dict[str, Any]:
         """Everything that the result depends on, except for the code."""
-        ...
 
 
 JobResults = Mapping[Job, JobResult]

@@ -27,13 +27,20 @@ class Warnings(logging.Handler):
 WARNINGS = Warnings(logging.WARNING)
 
 
-class CommandGroup(TyperGroup):
-    """A group of commands whose errors become one sentence and an exit code."""
+class _ShowsFlags:
+    """Options that take no value show no type in the help."""
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        for parameter in self.params:
-            _as_flag(parameter)
+    def get_params(self, ctx: Any) -> Any:
+        """All options, `--help` too."""
+        found = super().get_params(ctx)  # type: ignore[misc]
+        for parameter in found:
+            if getattr(parameter, "is_flag", False):
+                parameter.metavar = ""
+        return found
+
+
+class CommandGroup(_ShowsFlags, TyperGroup):
+    """A group of commands whose errors become one sentence and an exit code."""
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command; exit code 2 for what the user can correct, 130 after Ctrl-C."""
@@ -50,38 +57,21 @@ class CommandGroup(TyperGroup):
         except MemoryError:
             fail("there is not enough memory for this trace; try a part of it")
 
-    def get_help_option(self, ctx: Any) -> Any:
-        """`--help`, shown without a type."""
-        return _as_flag(super().get_help_option(ctx))
 
-
-class Command(TyperCommand):
+class Command(_ShowsFlags, TyperCommand):
     """One command."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         # The terminal wraps, not the source; lines such as 'demo: ...' stay apart.
         self.help = re.sub(r"(?<!\n)\n(?!\n|\w+: )", " ", self.help or "")
-        for parameter in self.params:
-            _as_flag(parameter)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Read the options; those of earlier versions under their present names."""
         renamed = aliases.OPTIONS.get(" ".join(ctx.command_path.split()[1:]), {})
         return super().parse_args(ctx, [_present_option(word, renamed) for word in args])
 
-    def get_help_option(self, ctx: Any) -> Any:
-        """`--help`, shown without a type."""
-        return _as_flag(super().get_help_option(ctx))
-
 
 def _present_option(word: str, renamed: Any) -> str:
     name, equals, value = word.partition("=")
     return aliases.present_name("option", name, renamed) + equals + value
-
-
-def _as_flag(parameter: Any) -> Any:
-    """Options that take no value show no type in the help."""
-    if getattr(parameter, "is_flag", False):
-        parameter.metavar = ""
-    return parameter

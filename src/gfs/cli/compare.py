@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from gfs.cli import options
 from gfs.cli.console import note, show
-from gfs.cli.options import examples, file_option, option, parse_names
+from gfs.cli.options import examples, file_option, option
 from gfs.cli.outputs import JSON, PAGES, STDOUT, Outputs, check_folder
 from gfs.domain.errors import InputError
 
 if TYPE_CHECKING:
-    from gfs.domain.workload import Workload
+    pass
 
 FRONT = "Fronts"
 EPILOG = examples(
@@ -38,16 +38,7 @@ def compare(
     window: options.Window = None,
     seed: options.RunSeed = 0,
     check: options.Check = False,
-    workers: Annotated[
-        int | None,
-        option(
-            "--workers",
-            "Runs at the same time; by default one per core for large traces.",
-            options.RUN,
-            metavar="N",
-            min=1,
-        ),
-    ] = None,
+    workers: options.RunsAtOnce = None,
     node_events: options.NodeEvents = None,
     skip_bad_rows: options.SkipBadRows = False,
     html: Annotated[
@@ -56,8 +47,7 @@ def compare(
     prices: options.Prices = None,
     json: options.Json = None,
     front: Annotated[
-        bool,
-        option("--front", "Run each scheduler with many quotas, and tell whose points no other beats.", FRONT),
+        bool, option("--front", "Run each scheduler with many quotas, and tell whose points no other beats.", FRONT)
     ] = False,
     noise: Annotated[
         float | None,
@@ -83,12 +73,12 @@ def compare(
         if prices is not None:
             raise InputError("--prices: with --front no money is counted; leave it out")
         trace = (jobs, nodes, node_events, skip_bad_rows, config, settings, window)
-        _compare_fronts(_names(schedulers), trace, noise, cache, workers, html, json, {"seed": seed, "check": check})
+        _compare_fronts(schedulers, trace, noise, cache, workers, html, json, {"seed": seed, "check": check})
         return
     for name, value in (("--noise", noise), ("--cache", cache)):
         if value is not None:
             raise InputError(f"{name} is for --front: add it, or leave {name} out")
-    from gfs.api import Comparison
+    from gfs.api import Comparison, find_schedulers
     from gfs.assembly.schedulers import warn_of_idle_settings
     from gfs.batch.comparison import run_all
     from gfs.cli.progress import bars
@@ -96,18 +86,19 @@ def compare(
     from gfs.report.columns import comparison_table
     from gfs.telemetry.prices import read_prices
 
-    names = _names(schedulers)
+    definitions = find_schedulers(schedulers)
+    names = [definition.name for definition in definitions]
     with Outputs(jobs, nodes, node_events, config, prices) as outputs:
         outputs.plan(html, PAGES)
         outputs.plan(json, JSON)
         table = None if prices is None else read_prices(prices)
         given = read_run_input(jobs, nodes, node_events, skip_bad_rows, config, settings, window)
-        warn_of_idle_settings(names, given.workload.nodes, given.parameters, given.named)
-        at_once = _workers(workers, given.workload, names)
+        warn_of_idle_settings(definitions, given.workload.nodes, given.parameters, given.named)
+        at_once = min(workers or _at_once(len(given.workload.tasks)), len(names))
         with bars(names, len(given.workload.tasks), in_turn=at_once == 1) as running:
             results = run_all(
                 given.workload,
-                names,
+                definitions,
                 given.parameters,
                 workers=at_once,
                 progress=running.update,
@@ -129,7 +120,7 @@ def compare(
 
 
 def _compare_fronts(
-    names: list[str],
+    schedulers: str,
     trace: tuple[Any, ...],
     noise: float | None,
     cache: Path | None,
@@ -139,6 +130,7 @@ def _compare_fronts(
     run_options: dict[str, Any],
 ) -> None:
     """Each scheduler over its quotas; `trace` is what `read_run_input` takes, `run_options` are those of the runs."""
+    from gfs.api import find_schedulers
     from gfs.assembly.parameters import Parameters, parse_settings
     from gfs.batch.cache import ResultCache
     from gfs.batch.front import FRONTS, NOISE, check_front_options, run_fronts
@@ -146,6 +138,7 @@ def _compare_fronts(
     from gfs.cli.trace_input import read_run_input, workload_text
     from gfs.report.front import front_table, front_words, left_out_words
 
+    definitions = find_schedulers(schedulers)
     jobs, nodes, node_events, _, config, settings, _ = trace
     share = NOISE if noise is None else noise
     check_front_options(share, Parameters.given(config, parse_settings(settings or ()))[1])
@@ -159,7 +152,7 @@ def _compare_fronts(
         with job_progress() as started:
             compared = run_fronts(
                 given.workload,
-                names,
+                definitions,
                 given.parameters,
                 given.named,
                 noise=share,
@@ -180,19 +173,6 @@ def _compare_fronts(
     for axes in FRONTS:
         parts += [[axes.name.capitalize(), *front_words(compared, axes)], front_table(compared, axes)]
     show(*("\n".join(part) if isinstance(part, list) else part for part in parts))
-
-
-def _names(text: str) -> list[str]:
-    """The schedulers in a list like 'gfs,static', each known and named once."""
-    from gfs.assembly.schedulers import find_scheduler
-
-    none = "no scheduler to compare: name at least one, for example --schedulers gfs,yarn-cs"
-    return parse_names(text, "scheduler", find_scheduler, none)
-
-
-def _workers(asked: int | None, workload: Workload, names: list[str]) -> int:
-    """How many runs at a time."""
-    return min(asked or _at_once(len(workload.tasks)), len(names))
 
 
 def _at_once(tasks: int) -> int:

@@ -21,6 +21,7 @@ EPILOG = examples("gfs explain --events demo-output/events.csv s001")
 
 ABOUT = ("kind", "organization", "gpu_model")
 MOST_NODES = 3
+ENDED = "still so at the end of the log"
 
 
 def explain(
@@ -41,9 +42,9 @@ def explain(
         steps, about = task_life(log, task), _about(log, task)
         if json != STDOUT:
             words = (about["kind"], "task of", about["organization"], f"on {about['gpu_model']}")
-            show(_table(steps, f"{task}: {' '.join(words)}" if all(about.values()) else task, _begin(log)))
+            show(life_table(steps, f"{task}: {' '.join(words)}" if all(about.values()) else task, _begin(log)))
             say()
-            say(_in_short(steps))
+            say(life_in_short(steps))
         outputs.save_json(json, {"task": task, **about, "steps": steps})
 
 
@@ -65,7 +66,10 @@ def _begin(log: Any) -> datetime | None:
         return None
 
 
-def _table(steps: Sequence[TaskStep], title: str, begin: datetime | None) -> DataTable:
+def life_table(
+    steps: Sequence[TaskStep], title: str, begin: datetime | None, *, seconds: bool = True, ongoing: str = ENDED
+) -> DataTable:
+    """One row a step. `begin`: when second 0 was; `seconds`: whether they are shown; `ongoing`: of a step that is."""
     from gfs.domain.units import format_gpus
     from gfs.report.columns import short_seconds
     from gfs.report.table import Column, DataTable
@@ -86,11 +90,12 @@ def _table(steps: Sequence[TaskStep], title: str, begin: datetime | None) -> Dat
         elif step.what == "lost":
             why = why or "ended by no decision of the scheduler"
         elif step.ongoing:
-            why = f"{why} (still so at the end of the log)".strip()
+            why = f"{why} ({ongoing})".strip()
         when = [] if begin is None else [f"{begin + timedelta(seconds=step.time):%Y-%m-%d %H:%M}"]
-        rows.append([f"{step.time:,.0f}", *when, step.what, length, nodes if step.what == "ran" else "", why])
+        at = [f"{step.time:,.0f}"] if seconds else []
+        rows.append([*at, *when, step.what, length, nodes if step.what == "ran" else "", why])
     columns = [
-        Column("at second"),
+        *([Column("at second")] if seconds else []),
         *([] if begin is None else [Column("date", left=True)]),
         Column("what", left=True),
         Column("for"),
@@ -100,7 +105,7 @@ def _table(steps: Sequence[TaskStep], title: str, begin: datetime | None) -> Dat
     return DataTable(columns, rows, title=title, names=0)
 
 
-def _in_short(steps: Sequence[TaskStep]) -> str:
+def life_in_short(steps: Sequence[TaskStep], unfinished: str = "had not finished when the log ends") -> str:
     """The whole life in a sentence."""
     from gfs.report.columns import short_seconds
 
@@ -122,7 +127,7 @@ def _in_short(steps: Sequence[TaskStep]) -> str:
         ended = "finished" if steps[-1].what == "finished" else "was cancelled"
         words.append(f"{ended} {short_seconds(steps[-1].time - steps[0].time)} after it was submitted")
     else:
-        words.append("had not finished when the log ends")
+        words.append(unfinished)
     return f"It {', '.join(words[:-1])} and {words[-1]}."
 
 

@@ -56,7 +56,7 @@ def evaluate(
         outputs.save_json(
             json,
             {
-                "models": {name: figures.to_dict() for name, figures in scores.items()},
+                "models": scores,
                 "source": demand.name,
                 "series": len(history.keys),
                 "hours": [history.start, history.end],

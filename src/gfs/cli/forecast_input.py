@@ -55,15 +55,24 @@ class DemandOptions:
         return cut
 
     def _history(self) -> DemandHistory:
+        from gfs.cli.trace_input import read_dated, rows_text
+        from gfs.forecasting.sources import EVENT_COLUMNS, history_of_events, history_of_workload
+        from gfs.workloads.readers.demand import read_demand
+        from gfs.workloads.readers.event_log import read_events
+
         match (self.series, self.jobs, self.nodes, self.events):
             case (Path() as series, None, None, None):
-                return _of_file(series, self.skip_bad_rows)
+                read = read_demand(series, skip_bad_rows=self.skip_bad_rows)
+                if read.skipped:
+                    left_out = f"left out {rows_text(read.skipped)} that cannot be used"
+                    note(f"{left_out}; without --skip-bad-rows they are listed")
+                return read.history
             case (None, Path() as jobs, Path() as nodes, None):
-                return _of_trace(jobs, nodes, self.skip_bad_rows)
+                return history_of_workload(read_dated(jobs, nodes, self.skip_bad_rows)[0])
             case (None, None, None, Path() as events):
                 if self.skip_bad_rows:
                     note("--skip-bad-rows changes nothing: an event log must be whole")
-                return _of_events(events)
+                return history_of_events(read_events(events, EVENT_COLUMNS))
         raise InputError(WAYS)
 
     def _dated(self, history: DemandHistory, first_day: date | None) -> DemandHistory:
@@ -116,27 +125,3 @@ def history_text(history: DemandHistory) -> str:
     """What a history holds, in a line."""
     count = len(history.keys)
     return f"{count:,} series, {history.hours:,} hours ({history.start} to {history.end})"
-
-
-def _of_file(path: Path, skip_bad_rows: bool) -> DemandHistory:
-    from gfs.cli.trace_input import rows_text
-    from gfs.workloads.readers.demand import read_demand
-
-    read = read_demand(path, skip_bad_rows=skip_bad_rows)
-    if read.skipped:
-        note(f"left out {rows_text(read.skipped)} that cannot be used; without --skip-bad-rows they are listed")
-    return read.history
-
-
-def _of_trace(jobs: Path, nodes: Path, skip_bad_rows: bool) -> DemandHistory:
-    from gfs.cli.trace_input import read_workload
-    from gfs.forecasting.sources import history_of_workload
-
-    return history_of_workload(read_workload(jobs, nodes, skip_bad_rows=skip_bad_rows))
-
-
-def _of_events(path: Path) -> DemandHistory:
-    from gfs.forecasting.sources import EVENT_COLUMNS, history_of_events
-    from gfs.workloads.readers.event_log import read_events
-
-    return history_of_events(read_events(path, EVENT_COLUMNS))

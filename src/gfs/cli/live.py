@@ -10,9 +10,11 @@ import signal
 import urllib.error
 import urllib.request
 from collections.abc import Coroutine
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+import msgspec
 import typer
 
 from gfs.cli.console import note, say, show
@@ -40,7 +42,7 @@ RUN_EPILOG = examples(
 )
 CHECK_EPILOG = examples("gfs live check --kubeconfig ~/.kube/config")
 STATUS_EPILOG = examples("gfs live status", "gfs live status --http 127.0.0.1:9000 --json -")
-EXPLAIN_EPILOG = examples("gfs live explain research/train-7")
+EXPLAIN_EPILOG = examples("gfs live explain research/train-7", "gfs live explain research/train-7 --json -")
 
 
 def need_live() -> None:
@@ -71,6 +73,12 @@ def run(
     record: Annotated[
         Path | None, file_option("--record", "Folder for the event log and the trace.", OUTPUT, metavar="DIR")
     ] = None,
+    prometheus: Annotated[
+        str | None,
+        option(
+            "--prometheus", "Take demand of the last weeks from there (kube-state-metrics).", DECIDING, metavar="URL"
+        ),
+    ] = None,
     http: Annotated[
         str,
         option("--http", "Serve /healthz, /readyz, /metrics and /status here; 'off': nowhere.", OUTPUT, metavar="ADDR"),
@@ -87,10 +95,15 @@ def run(
     """
     need_live()
     from gfs.assembly.parameters import parse_settings
+    from gfs.live.history import check_url
     from gfs.live.service import LiveOptions
     from gfs.live.settings import read_config
 
     live, parameters = read_config(config, dict(parse_settings(settings or [])))
+    if prometheus is not None:
+        live = msgspec.structs.replace(live, prometheus=prometheus)
+    if live.prometheus:
+        check_url(live.prometheus)
     options = LiveOptions(live, parameters, kubeconfig, context, shadow, state, record, speed, elect)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     _run(_serve(options, http))
@@ -184,6 +197,11 @@ def status(http: Http = DEFAULT_HTTP, json: Json = None) -> None:
                 )
             names = ("pool", "nodes", "GPUs", "idle", "HP run+wait", "spot run+wait", "spot quota")
             show(DataTable([Column(name, left=name == "pool") for name in names], rows, names=0))
+            for pool in told["pools"]:
+                if pool["caution"]:
+                    say(f"pool {pool['pool']}: {pool['caution']}.")
+            if told["history"]:
+                say(f"{told['history']}.")
             say(f"{told['leader'] or 'nobody'} leads; {told['refused']} pods are refused.")
         outputs.save_json(json, told)
 
@@ -193,7 +211,10 @@ def explain(
     http: Http = DEFAULT_HTTP,
     json: Json = None,
 ) -> None:
-    """Tell what a running controller knows of a pod: its task and run, where it is or why it waits."""
+    """Tell the life of a pod's task: when it waited, ran, was evicted or lost and why, and how the pod stands now.
+
+    The past comes from the event log of gfs live run --record, the present from the running controller.
+    """
     namespace, slash, name = pod.partition("/")
     if not slash or not namespace or not name or "/" in name:
         raise InputError(f"{pod}: give namespace and pod, such as research/train-7")
@@ -202,9 +223,27 @@ def explain(
         told = _ask(http, f"explain/{namespace}/{name}")
         if json != STDOUT:
             for key, value in told.items():
-                if value not in ("", None, False):
-                    say(f"{key}: {value}")
+                if key != "life" and value not in ("", None, False):
+                    say(f"{key}: {_moment(value) if key == 'submitted' else value}")
+            _show_life(told)
         outputs.save_json(json, told)
+
+
+def _moment(seconds: float) -> str:
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M:%S} UTC"
+
+
+def _show_life(told: dict[str, Any]) -> None:
+    from gfs.cli.explain import life_in_short, life_table
+    from gfs.telemetry.metrics_life import TaskStep
+
+    steps = [TaskStep(**{**step, "nodes": tuple(step["nodes"])}) for step in told.get("life", ())]
+    if steps:
+        say()
+        epoch = datetime(1970, 1, 1, tzinfo=UTC)
+        show(life_table(steps, f"{told['task']} (times are UTC)", epoch, seconds=False, ongoing="until now"))
+        say()
+        say(life_in_short(steps, "has not finished"))
 
 
 def _ask(address: str, what: str) -> Any:

@@ -11,10 +11,13 @@ from dataclasses import fields, is_dataclass
 from enum import Enum
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from gfs.cli.console import note, say
 from gfs.domain.errors import InputError
+
+if TYPE_CHECKING:
+    from gfs.domain.workload import Workload
 
 STDOUT = Path("-")
 TABLES = (".csv", ".csv.gz", ".parquet")
@@ -101,6 +104,18 @@ def make_folder(folder: Path, files: Sequence[str] = (), force: bool = False) ->
         folder.mkdir(parents=True, exist_ok=True)
     except (OSError, ValueError) as error:
         raise InputError(f"{folder}: cannot be created: {getattr(error, 'strerror', None) or error}") from error
+
+
+def save_trace(workload: Workload, folder: Path, files: Sequence[str], force: bool) -> None:
+    """Write a trace into a folder, made if need be; `files` are those that it consists of."""
+    from gfs.files import record_ours
+    from gfs.workloads import write_node_events, write_trace
+
+    make_folder(folder, files, force)
+    write_trace(workload, folder)
+    if "node_events.csv" in files and not workload.node_events:  # chance spared all nodes: a file that says so
+        write_node_events((), folder / "node_events.csv")
+    record_ours(folder, files)
 
 
 def json_text(value: Any) -> str:

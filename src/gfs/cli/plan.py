@@ -41,9 +41,7 @@ def plan(
             metavar="NAME",
         ),
     ] = None,
-    seed: Annotated[
-        int, option("--seed", "Of the synthetic trace, and of the runs.", options.TRACE, metavar="N", min=0)
-    ] = 0,
+    seed: options.Seed = 0,
     jobs: options.OwnJobs = None,
     nodes: options.OwnNodes = None,
     target: Annotated[
@@ -124,17 +122,14 @@ def plan(
 def _trace(preset: str | None, seed: int, jobs: Path | None, nodes: Path | None) -> Trace:
     from gfs.batch.simulation import GeneratedTrace
     from gfs.cli.trace_input import own_trace
-    from gfs.workloads import PRESETS
+    from gfs.workloads.presets import preset_named
 
     if jobs is not None and nodes is not None and preset is not None:
         raise InputError("--preset generates a trace and --jobs names one: leave out one of them")
     given = own_trace(jobs, nodes)
     if given is not None:
         return given
-    name = preset or "demo"
-    if name not in PRESETS:
-        raise InputError(f"unknown preset {name!r}: there are {', '.join(PRESETS)}")
-    return GeneratedTrace(name, seed=seed)
+    return GeneratedTrace(preset_named(preset or "demo").name, seed=seed)
 
 
 Computed = tuple[Mapping["PlanRun", "JobResult"], Mapping["PlanRun", str]]
@@ -170,7 +165,7 @@ def _report(plan: CapacityPlan, files: tuple[Path, Path, Path], json: Path | Non
 
     from gfs.files import write_text
     from gfs.plans.page import plan_page
-    from gfs.plans.summary_text import summary
+    from gfs.plans.summary_text import config_text, summary, summary_text
     from gfs.plans.view import plan_tables, view_of
     from gfs.sweeps.table import TableRow, results_table, write_results
 
@@ -178,10 +173,10 @@ def _report(plan: CapacityPlan, files: tuple[Path, Path, Path], json: Path | Non
     view = view_of(plan)
     rows = [TableRow(r.run, r.run.varied, r.figures, r.error or None) for r in plan.runs()]
     outputs.save(page, lambda path: plan_page(view, path))
-    outputs.save(config, lambda path: write_text(path, view.config))
+    outputs.save(config, lambda path: write_text(path, config_text(plan)))
     outputs.save(table, lambda path: write_results(results_table(rows), path))
     outputs.save_json(json, summary(plan))
     if json != STDOUT:
-        show(Text(view.answer), *plan_tables(view))
+        show(Text(summary_text(plan)), *plan_tables(view))
         say()
         say(f"The page: open {page} in a browser. The settings: --config {config}")

@@ -7,13 +7,13 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from gfs.cli.console import note
 from gfs.domain.text import printable
 
 if TYPE_CHECKING:
-    from rich.progress import Progress, TaskID
+    from rich.progress import Progress, ProgressColumn, TaskID
 
     from gfs.batch.job import Job
 
@@ -51,18 +51,19 @@ def bars(names: Sequence[str], total: int, *, in_turn: bool = True, unit: str = 
     if not sys.stderr.isatty():
         yield Bars(names, total, None, in_turn)
         return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.progress import MofNCompleteColumn, TextColumn
 
-    columns = (
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn(unit),
-        TimeRemainingColumn(compact=True),
-    )
-    with Progress(*columns, console=Console(stderr=True), transient=True, refresh_per_second=REFRESHES) as progress:
+    with _progress(MofNCompleteColumn(), TextColumn(unit), refresh_per_second=REFRESHES) as progress:
         yield Bars(names, total, progress, in_turn)
+
+
+def _progress(*columns: ProgressColumn, **options: Any) -> Progress:
+    """Bars on standard error, gone when all is done; `columns` stand between the bar and the time left."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    before, after = (TextColumn("{task.description}", markup=False), BarColumn()), TimeRemainingColumn(compact=True)
+    return Progress(*before, *columns, after, console=Console(stderr=True), transient=True, **options)
 
 
 @contextmanager
@@ -107,16 +108,9 @@ def job_progress() -> Iterator[Callable[[list[Job]], Callable[[Job], None]]]:
     if not sys.stderr.isatty():
         yield _lines
         return
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import TaskProgressColumn
 
-    columns = (
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        TaskProgressColumn(),
-        TimeRemainingColumn(compact=True),
-    )
-    with Progress(*columns, console=Console(stderr=True), transient=True, speed_estimate_period=1e9) as progress:
+    with _progress(TaskProgressColumn(), speed_estimate_period=1e9) as progress:
 
         def started(missing: list[Job]) -> Callable[[Job], None]:
             if not missing:

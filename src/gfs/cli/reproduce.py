@@ -8,19 +8,9 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+from gfs.cli import options
 from gfs.cli.console import say
-from gfs.cli.options import (
-    RUN,
-    Force,
-    OwnJobs,
-    OwnNodes,
-    Prices,
-    ResultFolder,
-    RunsAtOnce,
-    examples,
-    option,
-    parse_names,
-)
+from gfs.cli.options import RUN, examples, option, parse_names
 from gfs.cli.outputs import Outputs
 from gfs.cli.progress import end_with_workers, job_progress, result_folder
 from gfs.domain.errors import InputError
@@ -37,7 +27,7 @@ EPILOG = examples(
 
 
 def reproduce(
-    out: ResultFolder,
+    out: options.ResultFolder,
     only: Annotated[
         str | None,
         option(
@@ -48,17 +38,17 @@ def reproduce(
             metavar="A,B,C",
         ),
     ] = None,
-    jobs: OwnJobs = None,
-    nodes: OwnNodes = None,
+    jobs: options.OwnJobs = None,
+    nodes: options.OwnNodes = None,
     series: Annotated[
         Path | None,
         option("--series", "Hourly demand for the forecasters, in place of that of the trace.", RUN, metavar="FILE"),
     ] = None,
     seeds: Annotated[int, option("--seeds", "Synthetic traces per load.", RUN, metavar="N", min=1, max=100)] = 3,
     quick: Annotated[bool, option("--quick", "Small clusters and one seed: minutes, no conclusions.", RUN)] = False,
-    workers: RunsAtOnce = None,
-    force: Force = False,
-    prices: Prices = None,
+    workers: options.RunsAtOnce = None,
+    force: options.Force = False,
+    prices: options.Prices = None,
 ) -> None:
     """Reproduce every table and figure of the paper, beside the paper's numbers, in one page.
 

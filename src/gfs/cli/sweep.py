@@ -14,6 +14,7 @@ from gfs.cli.console import note, say, show
 from gfs.cli.options import RUN, Force, Json, ResultFolder, RunsAtOnce, examples, file_option, option
 from gfs.cli.outputs import JSON, PAGES, STDOUT, Outputs
 from gfs.cli.progress import end_with_workers, job_progress, result_folder
+from gfs.domain.text import one_line
 
 if TYPE_CHECKING:
     from gfs.batch.executors import Executor
@@ -76,9 +77,7 @@ def run(
         say(f"{len(runs):,} runs")
         with job_progress() as started:
             cache = ResultCache(out / "cache")
-            found = run_jobs(
-                runs, cache, executor, started, lambda job, error: errors.update({job: _error_text(error)})
-            )
+            found = run_jobs(runs, cache, executor, started, lambda job, error: errors.update({job: one_line(error)}))
         rows = [TableRow(run, run.varied, found.get(run, {}), errors.get(run)) for run in runs]
         outputs.save(results, partial(write_results, results_table(rows)))
     for job, words in errors.items():
@@ -86,10 +85,6 @@ def run(
     say(f"{len(runs) - len(errors):,} runs done, {len(errors):,} failed. Next: gfs sweep show {out}")
     if errors:
         raise typer.Exit(1)
-
-
-def _error_text(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
 
 
 def _executor(address: str | None, count: int) -> Any:

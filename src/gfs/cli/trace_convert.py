@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Annotated
 
 from gfs.cli.console import fail, say, show
-from gfs.cli.options import Force, Seed, examples, file_option, option
-from gfs.cli.outputs import make_folder
+from gfs.cli.options import Force, Seed, TraceFolder, examples, file_option, option
+from gfs.cli.outputs import save_trace
 from gfs.domain.errors import BadRows
 
 EPILOG = examples("gfs trace convert --msr elasticflow/cluster05.csv --spot-share 0.3 --out msr")
@@ -22,7 +22,7 @@ def convert(
             metavar="PATH",
         ),
     ],
-    out: Annotated[Path, file_option("--out", "Folder for jobs.csv and nodes.csv; made if need be.", metavar="DIR")],
+    out: TraceFolder,
     seed: Seed = 0,
     spot_share: Annotated[
         float, option("--spot-share", "Share of the jobs that become spot tasks, 0 to 1.", metavar="X")
@@ -38,18 +38,14 @@ def convert(
     jobs do not matter. There are as many nodes of 8 GPUs as --load asks for.
     """
     from gfs.cli.trace_input import rows_text, workload_text
-    from gfs.files import record_ours
     from gfs.report.trace_tables import bad_rows_table
-    from gfs.workloads import read_msr, write_trace
+    from gfs.workloads import read_msr
 
-    files = ("jobs.csv", "nodes.csv")
     try:
         workload = read_msr(msr, seed=seed, spot_share=spot_share, load=load)
     except BadRows as error:
         show(bad_rows_table(error.rows))
         fail(f"{rows_text(error.rows)} cannot be used; nothing was written. Correct these rows.")
-    make_folder(out, files, force)
-    jobs_file, nodes_file = write_trace(workload, out)
-    record_ours(out, files)
+    save_trace(workload, out, ("jobs.csv", "nodes.csv"), force)
     say(f"{msr.name}: {workload_text(workload)}")
-    say(f"wrote {jobs_file} and {nodes_file}")
+    say(f"wrote {out / 'jobs.csv'} and {out / 'nodes.csv'}")

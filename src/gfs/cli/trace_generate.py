@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import shlex
-from difflib import get_close_matches
-from pathlib import Path
 from typing import Annotated
 
 from gfs.cli.console import say
-from gfs.cli.options import Force, Seed, examples, file_option, option
-from gfs.cli.outputs import make_folder
+from gfs.cli.options import Force, Seed, TraceFolder, examples, option
+from gfs.cli.outputs import save_trace
 from gfs.domain.errors import InputError
 
 EPILOG = examples(
@@ -20,7 +18,7 @@ EPILOG = examples(
 
 def generate(
     preset: Annotated[str, option("--preset", "demo, paper, production or fleet.", metavar="NAME")],
-    out: Annotated[Path, file_option("--out", "Folder for jobs.csv and nodes.csv; made if need be.", metavar="DIR")],
+    out: TraceFolder,
     nodes: Annotated[int | None, option("--nodes", "Nodes; the load per GPU stays the same.", metavar="N")] = None,
     days: Annotated[float | None, option("--days", "Days; the load stays the same.", metavar="D")] = None,
     spot_scale: Annotated[
@@ -53,14 +51,8 @@ def generate(
     fleet: four pools, 100,000 GPUs, 28 days, two million tasks.
     """
     from gfs.cli.trace_input import workload_text
-    from gfs.files import record_ours
-    from gfs.workloads import PRESETS, write_node_events, write_trace
     from gfs.workloads import generate as generate_workload
 
-    if preset not in PRESETS:
-        close = get_close_matches(preset, PRESETS, n=1, cutoff=0.4)
-        hint = f"did you mean {close[0]}? " if close else ""
-        raise InputError(f"unknown preset {preset!r}: {hint}there are {', '.join(PRESETS)}")
     if mttr_hours is not None and mtbf_days is None:
         raise InputError("--mttr-hours is about nodes that fail: say how often with --mtbf-days, too")
     files = ["jobs.csv", "nodes.csv"] if mtbf_days is None else ["jobs.csv", "nodes.csv", "node_events.csv"]
@@ -75,11 +67,7 @@ def generate(
         mtbf_days=mtbf_days,
         mttr_hours=4.0 if mttr_hours is None else mttr_hours,
     )
-    make_folder(out, files, force)
-    write_trace(workload, out)
-    if mtbf_days is not None and not workload.node_events:  # chance spared all nodes: a file that says so
-        write_node_events((), out / "node_events.csv")
-    record_ours(out, files)
+    save_trace(workload, out, files, force)
     say(f"{preset}: {workload_text(workload)}")
     *most, last = (str(out / name) for name in files)
     say(f"wrote {', '.join(most)} and {last}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from datetime import date
 from math import inf
 from pathlib import Path
@@ -13,21 +12,11 @@ from gfs.cli.console import note
 from gfs.domain.errors import BadRow, InputError
 
 if TYPE_CHECKING:
+    from gfs.api import RunInput
     from gfs.assembly.parameters import Parameters
     from gfs.assembly.result import Window
     from gfs.batch.simulation import TraceFiles
     from gfs.domain.workload import Workload
-
-
-@dataclass(frozen=True, slots=True)
-class RunInput:
-    """All that a simulation needs besides a scheduler."""
-
-    workload: Workload
-    parameters: Parameters
-    named: frozenset[str]
-    """The parameters that --set or --config name."""
-    window: Window
 
 
 def read_run_input(
@@ -39,62 +28,31 @@ def read_run_input(
     settings: Sequence[str] | None,
     window: str | None,
 ) -> RunInput:
-    """Check the options, then read and check the trace."""
-    from gfs.api import parse_window
-    from gfs.assembly.parameters import Parameters, parse_settings
+    """Check the options, then read and check the trace; remark on what was left out and on what changes nothing."""
+    from gfs.api import read_input
+    from gfs.assembly.parameters import parse_settings
     from gfs.workloads.plausibility import check_run_length
 
-    parameters, named = Parameters.given(config, parse_settings(settings or ()))
-    span = parse_window(window)
-    workload, day = read_dated(jobs, nodes, node_events, skip_bad_rows, parameters)
-    if day is not None:
-        parameters = _dated(parameters, day)
-    check_run_length(workload, parameters.tick)
-    _require_tasks_inside(workload, span, window)
-    _note_idle_defaults(workload, parameters)
-    return RunInput(workload, parameters, named, span)
+    given = read_input(jobs, nodes, node_events, config, parse_settings(settings or ()), window, skip_bad_rows)
+    _note_skipped(given.skipped)
+    check_run_length(given.workload, given.parameters.tick)
+    _require_tasks_inside(given.workload, given.window, window)
+    _note_idle_defaults(given.workload, given.parameters)
+    return given
 
 
-def read_workload(
-    jobs: Path,
-    nodes: Path,
-    *,
-    node_events: Path | None = None,
-    skip_bad_rows: bool,
-    parameters: Parameters | None = None,
-) -> Workload:
-    """Read a trace and remark on rows that were left out."""
-    from gfs.assembly.parameters import Parameters
-
-    return read_dated(jobs, nodes, node_events, skip_bad_rows, parameters or Parameters())[0]
-
-
-def read_dated(
-    jobs: Path, nodes: Path, node_events: Path | None, skip_bad_rows: bool, given: Parameters
-) -> tuple[Workload, date | None]:
-    """The trace, and the day that its second 0 begins if it has timestamps."""
+def read_dated(jobs: Path, nodes: Path, skip_bad_rows: bool) -> tuple[Workload, date | None]:
+    """The trace, and the day that its second 0 begins if it has timestamps; remarks on rows that were left out."""
     from gfs.workloads import read_trace
 
-    read = read_trace(
-        jobs,
-        nodes,
-        node_events=node_events,
-        skip_bad_rows=skip_bad_rows,
-        guarantee_hours=given.guarantee_hours,
-        checkpoint_interval=given.checkpoint_interval,
-    )
-    if read.skipped:
-        note(f"left out {rows_text(read.skipped)} that cannot be used; `gfs trace check` lists them")
-    return replace(read.workload, name=jobs.name), read.first_day
+    read = read_trace(jobs, nodes, skip_bad_rows=skip_bad_rows)
+    _note_skipped(read.skipped)
+    return read.workload, read.first_day
 
 
-def _dated(parameters: Parameters, day: date) -> Parameters:
-    """With the day that the timestamps of the trace say; a parameter that says another is an error."""
-    if parameters.first_day not in ("", day.isoformat()):
-        raise InputError(
-            f"first_day = {parameters.first_day}: the trace has timestamps, by which it is {day}; leave it out"
-        )
-    return parameters.changed({"first_day": day.isoformat()})
+def _note_skipped(rows: Sequence[BadRow]) -> None:
+    if rows:
+        note(f"left out {rows_text(rows)} that cannot be used; `gfs trace check` lists them")
 
 
 def own_trace(jobs: Path | None, nodes: Path | None) -> TraceFiles | None:
@@ -107,7 +65,7 @@ def own_trace(jobs: Path | None, nodes: Path | None) -> TraceFiles | None:
         return None
     if jobs is None or nodes is None:
         raise InputError("a trace of your own takes both --jobs and --nodes")
-    check_run_length(read_workload(jobs, nodes, skip_bad_rows=False), Parameters().tick)
+    check_run_length(read_dated(jobs, nodes, skip_bad_rows=False)[0], Parameters().tick)
     return TraceFiles.of(jobs, nodes)
 
 

@@ -26,7 +26,6 @@ def inspect(
 
     Tables in the terminal, and a page with plots: trace.html in the current folder unless --html names another.
     """
-    from gfs.assembly.parameters import Parameters
     from gfs.cli.trace_input import read_dated, workload_text
     from gfs.report.inspection_page import inspection_page
     from gfs.report.trace_tables import inspection_tables
@@ -35,7 +34,7 @@ def inspect(
     with Outputs(jobs, nodes) as outputs:
         outputs.plan(html, PAGES)
         outputs.plan(json, JSON)
-        workload, day = read_dated(jobs, nodes, None, skip_bad_rows, Parameters())
+        workload, day = read_dated(jobs, nodes, skip_bad_rows)
         seen = look_at(workload)
         outputs.save(html, lambda path: inspection_page(seen, path, day))
         outputs.save_json(json, _document(seen))

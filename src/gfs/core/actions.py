@@ -47,7 +47,7 @@ class Plan(Struct, eq=False):
     A start that evictions were made for begins when those runs have left, as foreseen at its `start`.
     """
 
-    evictions: list[Eviction] = []
+    evictions: Sequence[Eviction] = ()
     starts: list[Run] = []
     lost: Sequence[LostRun] = ()
     """Runs that ended with their nodes: nothing to do, but good to know."""
@@ -57,7 +57,7 @@ class Plan(Struct, eq=False):
     def joined(self, other: Plan) -> Plan:
         """This plan and another one, of another pool."""
         if other is not NOTHING:
-            self.evictions += other.evictions
+            self.evictions = [*self.evictions, *other.evictions]
             self.starts += other.starts
             self.wake = min(self.wake, other.wake)
         return self

@@ -1,16 +1,16 @@
 """What a driver tells the scheduler, simulated or live: typed events, handed over instant by instant.
 
 Within one instant the order is fixed, whatever the order given: evicted runs that have left, runs that
-ended, tasks withdrawn, nodes that changed, runs adopted, checkpoints, a model handed back, the tick, arrivals; then one
-scheduling pass. An event about a run that is over, or about a task that is not there, says nothing new and is
-passed over: a live cluster may well tell things late or twice. A run is known by the object that a plan gave or
-that stands in the state (`PoolState.runs`, `leaving`): after a restart a driver takes it from there. That a run has
+ended, tasks withdrawn, nodes that changed, runs adopted, checkpoints, disruption rules, a model handed back, the tick,
+arrivals; then one scheduling pass. An event about a run that is over, or about a task that is not there, says nothing
+new and is passed over: a live cluster may well tell things late or twice. A run is known by the object that a plan gave
+or that stands in the state (`PoolState.runs`, `leaving`): after a restart a driver takes it from there. That a run has
 ended is told when its pods are gone, for its cards are given out at once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from enum import Enum
 from typing import Any, NamedTuple, TypeAlias, get_args
 
@@ -105,6 +105,15 @@ class CheckpointsSaved(Struct, frozen=True, eq=False, gc=False):
     saved: Sequence[tuple[Run, float]]
 
 
+class DisruptionRules(Struct, frozen=True, eq=False, gc=False):
+    """What to stop a run would mean outside. Tell all of it whenever it changes, of runs that are known."""
+
+    protected: frozenset[Run]
+    """Better left alone (a disruption budget): others go, as long as that makes room."""
+    together: Mapping[Run, Sequence[Run]]
+    """Run -> all that go if it goes, itself included; those that are not here go alone."""
+
+
 class Trained(Struct, frozen=True, eq=False, gc=False):
     """A forecaster's fit is done (`ports.FitRequest`): the fitted model of a pool is handed back."""
 
@@ -138,6 +147,7 @@ Event: TypeAlias = (
     | NodesChanged
     | Adopted
     | CheckpointsSaved
+    | DisruptionRules
     | Trained
     | Tick
     | Submitted

@@ -90,6 +90,8 @@ class NodeIndex:
         self._fullest_first = fullest_first
         self._nowhere = Bucket(0, 0, (None,) * views)
         self._bucket_of = [self._nowhere] * len(nodes)
+        self._keys = [~i for i in range(len(nodes))]
+        """What stands for a node in its bucket: made once, for numbers beyond 256 are objects of their own."""
         self._buckets: dict[tuple[int, int, tuple[Rank, ...]], Bucket] = {}
         self._levels = [_Level(views) for _ in range(largest + 1)]
         self._views = [[level.views[view] for level in self._levels] for view in range(views)]
@@ -166,12 +168,12 @@ class NodeIndex:
         if old is bucket:
             return
         bucket_of[i] = bucket
-        nowhere = self._nowhere
+        nowhere, key = self._nowhere, self._keys[i]
         if old is not nowhere:
             nodes = old.nodes
-            del nodes[bisect_left(nodes, ~i)]
+            del nodes[bisect_left(nodes, key)]
         if bucket is not nowhere:
-            insort(bucket.nodes, ~i)
+            insort(bucket.nodes, key)
             if not bucket.listed:
                 self._list(bucket)
 

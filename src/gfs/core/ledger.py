@@ -74,8 +74,7 @@ class GuaranteeLedger:
             self._due[seconds] = deque(sorted(due, key=lambda entry: entry[0]))
 
     def finished(self, run: Run, now: float) -> None:
-        """A spot run, still marked alive, is done: the period it was in counts as kept."""
-        self._advance(now)
+        """A spot run is done: the period it was in counts as kept, and those before it that nobody has counted yet."""
         seconds = run.task.guarantee_seconds
         periods = ceil((now - run.start - PROGRESS_EPS) / seconds)
         newly = max(periods, 1) - self._kept.pop(run)

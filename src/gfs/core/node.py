@@ -21,7 +21,17 @@ SLACK = 1e-9
 """CPUs and GiB are added and taken away as floats: so little too much is rounding."""
 
 
-class Node:
+NO_SHARES: dict[int, list[int]] = {}
+"""The divided cards of a node that has none, one for all of them: it stays empty."""
+
+
+class _Cards:
+    """What every placement reads, side by side in memory."""
+
+    __slots__ = ("closed", "free", "hp_free", "idle", "index", "shares", "size_rank", "spot", "spot_cards")
+
+
+class Node(_Cards):
     """Per-card accounting of one node. Only its pool changes it.
 
     A node that takes no pods is *closed*: its accounting shows every card as held by HP, so that no scheduler
@@ -29,8 +39,7 @@ class Node:
     """
 
     __slots__ = (
-        "closed", "cordoned", "failed", "free", "free_cpus", "free_memory", "free_pods", "hp_free",
-        "hp_room", "idle", "index", "name", "room", "shares", "size_rank", "spec", "spot", "spot_cards", "spot_cpus",
+        "cordoned", "failed", "free_cpus", "free_memory", "free_pods", "hp_room", "name", "room", "spec", "spot_cpus",
         "spot_memory", "spot_pods", "total",
     )  # fmt: skip
 
@@ -58,7 +67,7 @@ class Node:
         self.spot_cards = 0
         self.hp_free = spec.gpus
         """Cards without any HP pod: what HP could have if every spot task went."""
-        self.shares: dict[int, list[int]] = {}
+        self.shares = NO_SHARES
         """Divided cards: card -> micro-cards in use by [HP, spot]."""
         self.room = 0
         """Largest free part of a divided card, in micro-cards."""
@@ -99,7 +108,7 @@ class Node:
         """Show nothing that a pod could take: all cards look held by HP."""
         self.closed = True
         self.free = self.idle = self.spot_cards = self.hp_free = self.room = self.hp_room = 0
-        self.shares = {}
+        self.shares = NO_SHARES
         self.spot = {}
 
     def __getstate__(self) -> tuple[NodeSpec, bool, bool]:

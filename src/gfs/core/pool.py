@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from math import inf
 
 from gfs.core.listeners import Listeners
-from gfs.core.node import Node, Place
+from gfs.core.node import NO_SHARES, Node, Place
 from gfs.core.room import Resources, Room
 from gfs.core.run import Run
 from gfs.domain.node import NodeSpec
@@ -38,6 +38,10 @@ class Pool:
         """In the order of the cluster's node list, closed ones too."""
         self.spot_in_use: dict[float, int] = {}
         """Guarantee hours -> micro-cards held by spot tasks with that guarantee."""
+        self.protected: frozenset[Run] = frozenset()
+        """Spot runs that are better left alone (`DisruptionRules`)."""
+        self.together: Mapping[Run, Sequence[Run]] = {}
+        """Spot run -> all that go with it."""
         self.rebuild([], ())
 
     @classmethod
@@ -315,7 +319,8 @@ class Pool:
         card = mask.bit_length() - 1
         used = node.shares.get(card)
         if used is None:
-            used = node.shares[card] = [0, 0]
+            used = [0, 0]
+            node.shares = {**node.shares, card: used}
             self.divided.add(node)
             node.free ^= mask
             self._move_idle(node, -1)
@@ -343,6 +348,7 @@ class Pool:
             if used == [0, 0]:
                 del node.shares[card]
                 if not node.shares:
+                    node.shares = NO_SHARES
                     self.divided.discard(node)
                 node.free |= mask
                 self._move_idle(node, +1)

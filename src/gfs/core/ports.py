@@ -16,6 +16,7 @@ from gfs.core.reasons import Reason
 from gfs.core.run import Run
 from gfs.core.state import PoolState
 from gfs.domain.task import Task
+from gfs.domain.units import format_clock
 
 Attempt = Callable[[Task], bool]
 """Try to start a task now; say whether it started."""
@@ -135,6 +136,13 @@ class WholeGangs(Protocol):
         """Victims that make room for so many pods at once, or None: then pod by pod."""
 
 
+@runtime_checkable
+class WholeNodes(Protocol):
+    """A preemptor that takes back nodes from everybody on them."""
+
+    whole_nodes: bool
+
+
 # -- quotas --------------------------------------------------------------------------------------------------
 
 
@@ -181,6 +189,27 @@ class Quota(Protocol):
 
     def why(self, guarantee_hours: float) -> str:
         """What led to it, in a few words to follow the number; nothing if the number says it all."""
+
+
+class ExpectedRoom(NamedTuple):
+    """When a forecast expects room for a task that waits for quota."""
+
+    time: float
+    known: bool
+    """Whether there is room then; else there is none until then, and no more is known."""
+
+    def text(self) -> str:
+        """In a few words to follow a reason."""
+        clock = format_clock(self.time)
+        return f"the forecast expects room at {clock}" if self.known else f"the forecast expects no room before {clock}"
+
+
+@runtime_checkable
+class Foresees(Protocol):
+    """A quota that knows when there may be room."""
+
+    def expected_room(self, task: Task) -> ExpectedRoom | None:
+        """When room is expected for a task that waits for quota; None: unknown."""
 
 
 class FitRequest(NamedTuple):

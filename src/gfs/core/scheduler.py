@@ -15,6 +15,7 @@ from gfs.core.events import (
     Adopted,
     Cancelled,
     CheckpointsSaved,
+    DisruptionRules,
     Event,
     EvictionDone,
     Finished,
@@ -164,6 +165,9 @@ class Scheduler:
                 self._adopt(runs, now)
             case CheckpointsSaved(saved):
                 self._note_checkpoints(saved, now)
+            case DisruptionRules(protected, together):
+                for pool in self.pools.values():
+                    pool.state.pool.protected, pool.state.pool.together = protected, together
             case Trained():
                 self._learn(event)
             case Wake():

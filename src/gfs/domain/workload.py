@@ -11,7 +11,10 @@ from gfs.domain.errors import InputError
 from gfs.domain.limits import MOST_GPUS_A_NODE, MOST_SECONDS
 from gfs.domain.node import NODE_EVENTS, NodeEvent, NodeSpec
 from gfs.domain.task import Task
-from gfs.domain.units import DAY, MICRO
+from gfs.domain.units import DAY, MICRO, to_micro
+
+NodeSizes = Counter[int]
+"""GPUs of a node -> how many such nodes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,13 +79,6 @@ def check_workload(workload: Workload, shown: int = 5) -> None:
         raise InputError("this workload cannot be scheduled: " + "; ".join(problems))
 
 
-def check_node_events(workload: Workload, shown: int = 5) -> None:
-    """Hold node events made in Python to the rules a file of them is held to."""
-    problems = list(islice(_node_event_problems(workload), shown))
-    if problems:
-        raise InputError("these node events cannot be used: " + "; ".join(problems))
-
-
 def _node_event_problems(workload: Workload) -> Iterator[str]:
     names = {node.name for node in workload.nodes} if workload.node_events else set()
     before = 0.0
@@ -100,7 +96,7 @@ def _node_event_problems(workload: Workload) -> Iterator[str]:
 
 
 def _problems(workload: Workload) -> Iterator[str]:
-    sizes: dict[str, Counter[int]] = {}
+    sizes = node_sizes(workload.nodes)
     names: set[str] = set()
     for node in workload.nodes:
         if node.name in names:
@@ -110,7 +106,6 @@ def _problems(workload: Workload) -> Iterator[str]:
         if "\0" in node.name + node.gpu_model:
             yield f"node {node.name} has a NUL character in its name or GPU model"
         names.add(node.name)
-        sizes.setdefault(node.gpu_model, Counter())[node.gpus] += 1
     names.clear()
     before = float("-inf")
     for position, task in enumerate(workload.tasks):
@@ -137,7 +132,7 @@ def _problems(workload: Workload) -> Iterator[str]:
             yield f"task {task.name} asks {task.pods} pods of {task.gpus_per_pod:g} GPUs"
         elif task.gpu_model not in sizes:
             yield f"task {task.name} asks for {task.gpu_model}, of which there is no node"
-        elif _slots(sizes[task.gpu_model], task) < task.pods:
+        elif pods_held(sizes[task.gpu_model], task.gpus_per_pod) < task.pods:
             yield (
                 f"task {task.name} asks {task.pods} pods of {task.gpus_per_pod:g} GPUs, more than all nodes"
                 f" with {task.gpu_model} can hold"
@@ -146,14 +141,20 @@ def _problems(workload: Workload) -> Iterator[str]:
 
 def never_fitting(workload: Workload) -> list[Task]:
     """Tasks that could not start even if all nodes were empty."""
-    sizes: dict[str, Counter[int]] = {}
-    for node in workload.nodes:
-        sizes.setdefault(node.gpu_model, Counter())[node.gpus] += 1
-    return [task for task in workload.tasks if _slots(sizes.get(task.gpu_model, Counter()), task) < task.pods]
+    sizes = node_sizes(workload.nodes)
+    return [t for t in workload.tasks if pods_held(sizes.get(t.gpu_model, NodeSizes()), t.gpus_per_pod) < t.pods]
 
 
-def _slots(sizes: Counter[int], task: Task) -> int:
-    """Pods of the task that fit on the empty nodes of its model."""
-    if task.cards:
-        return sum(count * (size // task.cards) for size, count in sizes.items())
-    return sum(count * size for size, count in sizes.items()) * (MICRO // task.share)
+def node_sizes(nodes: Iterable[NodeSpec]) -> dict[str, NodeSizes]:
+    """How many nodes of each size there are of each GPU model."""
+    sizes: dict[str, NodeSizes] = {}
+    for node in nodes:
+        sizes.setdefault(node.gpu_model, NodeSizes())[node.gpus] += 1
+    return sizes
+
+
+def pods_held(sizes: NodeSizes, gpus_per_pod: float) -> int:
+    """Pods of so many GPUs that fit on empty nodes."""
+    if gpus_per_pod >= 1:
+        return sum(count * (size // int(gpus_per_pod)) for size, count in sizes.items())
+    return sum(count * size for size, count in sizes.items()) * (MICRO // to_micro(gpus_per_pod))

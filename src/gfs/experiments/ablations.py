@@ -3,21 +3,9 @@
 from __future__ import annotations
 
 from gfs.batch.job import Job, JobResults
-from gfs.experiments.comparison import points, runs, seconds
-from gfs.experiments.experiment import (
-    NO_SPOT,
-    Experiment,
-    Finding,
-    Mean,
-    Section,
-    Setup,
-    metric,
-    paper,
-    text_of,
-    without_spot,
-)
-from gfs.report.columns import amount
-from gfs.report.table import DataTable
+from gfs.experiments.comparison import runs
+from gfs.experiments.experiment import NO_SPOT, Experiment, Finding, Section, Setup, paper, without_spot
+from gfs.experiments.quantities import EVICTED, SPOT_JCT, SPOT_JQT, WASTED, Mean, metric_table
 
 VARIANTS = {
     "gfs": "whole",
@@ -43,29 +31,18 @@ def section(setup: Setup, results: JobResults) -> Section:
     """A row per variant beside the paper's, and whether leaving the part out makes it worse."""
     if without_spot(results[runs(setup, "gfs", setup.medium)[0]]):
         return Section(SHOWS, missing=[NO_SPOT])
-    theirs = paper()["ablations"]
-    beside = setup.given is None
-    rows: list[list[str]] = []
-    found: dict[str, tuple[Mean, Mean, Mean]] = {}
-    for name, what in VARIANTS.items():
-        mine = [results[run] for run in runs(setup, name, setup.medium)]
-        jct, wait, rate, waste = (
-            metric(mine, "spot", key) for key in ("jct_mean", "jqt_mean", "eviction_rate", "wasted_gpu_hours")
-        )
-        assert wait is not None
-        assert rate is not None
-        assert waste is not None
-        found[name] = (wait, rate, waste)
-        row = [f"{name}: {what}", text_of(jct, seconds), *[seconds(theirs[name][0])] * beside]
-        row += [wait.text(seconds), *[seconds(theirs[name][1])] * beside]
-        row += [rate.text(points), *[f"{theirs[name][2]:.2f}"] * beside]
-        rows.append([*row, waste.text(amount)])
-    header = ["variant", "spot JCT [s]", *["paper"] * beside, "spot JQT [s]", *["paper"] * beside]
-    header += ["evicted [%]", *["paper"] * beside, "wasted [GPU-h]"]
-    return Section(SHOWS, [DataTable(header, rows)], _findings(found) if beside else ())
+    found = {name: [results[run] for run in runs(setup, name, setup.medium)] for name in VARIANTS}
+    labels = {name: f"{name}: {what}" for name, what in VARIANTS.items()}
+    rows, shown = {labels[name]: mine for name, mine in found.items()}, (SPOT_JCT, SPOT_JQT, EVICTED, WASTED)
+    if setup.given is not None:
+        return Section(SHOWS, [metric_table("variant", rows, shown)])
+    keys = ("spot_jct", "spot_jqt", "evicted")
+    theirs = {labels[name]: dict(zip(keys, values, strict=True)) for name, values in paper()["ablations"].items()}
+    means = {name: [q.known(mine) for q in (SPOT_JQT, EVICTED, WASTED)] for name, mine in found.items()}
+    return Section(SHOWS, [metric_table("variant", rows, shown, theirs)], _findings(means))
 
 
-def _findings(found: dict[str, tuple[Mean, Mean, Mean]]) -> list[Finding]:
+def _findings(found: dict[str, list[Mean]]) -> list[Finding]:
     """The paper: every variant waits longer and evicts more than the whole."""
     whole = found["gfs"]
     findings = []

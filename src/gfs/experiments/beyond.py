@@ -2,27 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import plotly.graph_objects as go
 
 from gfs.batch.job import Job, JobResult, JobResults
-from gfs.experiments.comparison import OURS, SCHEDULERS, points, runs, seconds
-from gfs.experiments.experiment import (
-    NO_SPOT,
-    Experiment,
-    Finding,
-    Mean,
-    Section,
-    Setup,
-    mean_of,
-    metric,
-    paper,
-    text_of,
-    without_spot,
-)
+from gfs.experiments.comparison import OURS, SCHEDULERS, runs
+from gfs.experiments.experiment import NO_SPOT, Experiment, Finding, Section, Setup, paper, without_spot
 from gfs.experiments.jobs import Simulation
+from gfs.experiments.quantities import BROKEN, EVICTED, HP_JQT, OF_SPOT, SPOT_JQT, Mean, Quantity, mean_of, metric_table
 from gfs.experiments.victim_gap import GapSample
 from gfs.report.columns import NOTHING, amount
 from gfs.report.figures import CAPACITY, HP, SPOT, faded, zero_based
@@ -95,25 +85,14 @@ def section(setup: Setup, results: JobResults) -> Section:
 
 
 def _table(load: str, mine: dict[str, list[JobResult]]) -> DataTable:
-    rows = []
-    for name, found in mine.items():
-        reserved = [a["reservations"]["gpu_hours"] if "reservations" in a else 0.0 for a in found]
-        rows.append(
-            [
-                name,
-                text_of(metric(found, "spot", "jqt_mean"), seconds),
-                text_of(metric(found, "spot", "eviction_rate"), points),
-                text_of(metric(found, "spot", "wasted_gpu_hours"), amount),
-                text_of(metric(found, "spot", "guarantee_hit_rate"), points),
-                text_of(metric(found, "spot", "evictions_per_guarantee_period"), points),
-                text_of(metric(found, "hp", "jqt_mean"), lambda value: f"{value:.2f}"),
-                text_of(metric(found, "hp", "jqt_max"), amount),
-                mean_of(reserved).text(amount) if name == PLUS else NOTHING,
-            ]
-        )
-    header = ["scheduler", "spot JQT [s]", "evicted [%]", "wasted [GPU-h]", "guarantee hit rate [%]"]
-    header += ["periods broken [%]", "HP JQT [s]", "longest HP wait [s]", "reserved for starving tasks [GPU-h]"]
-    return DataTable(header, rows, note=f"Spot load {load}. Of the guarantee periods 10% may be broken (p = 0.9).")
+    longest = Quantity("longest HP wait [s]", ("hp", "jqt_max"), amount)
+    note = f"Spot load {load}. Of the guarantee periods 10% may be broken (p = 0.9)."
+    shown = (*OF_SPOT, HP_JQT._replace(text="{:.2f}".format), longest)
+    table = metric_table("scheduler", mine, shown, note=note)
+    reserved = mean_of(run["reservations"]["gpu_hours"] if "reservations" in run else 0.0 for run in mine[PLUS])
+    last = [reserved.text(amount) if name == PLUS else NOTHING for name in mine]
+    rows = [[*row, cell] for row, cell in zip(table.rows, last, strict=True)]
+    return replace(table, columns=[*table.columns, "reserved for starving tasks [GPU-h]"], rows=rows)
 
 
 def _findings(load: str, mine: dict[str, list[JobResult]]) -> list[Finding]:
@@ -121,13 +100,13 @@ def _findings(load: str, mine: dict[str, list[JobResult]]) -> list[Finding]:
     findings = []
     places = {}
     for name, found in mine.items():
-        wait, rate = metric(found, "spot", "jqt_mean"), metric(found, "spot", "eviction_rate")
+        wait, rate = SPOT_JQT.of(found), EVICTED.of(found)
         if wait is not None and rate is not None:
             places[name] = (wait, rate)
     for name in (OURS, PLUS):
-        broken = metric(mine[name], "spot", "evictions_per_guarantee_period")
+        broken = BROKEN.of(mine[name])
         if broken is not None:
-            found_text = f"{points(broken.value)}% of the guarantee periods are broken."
+            found_text = f"{BROKEN.text(broken.value)}% of the guarantee periods are broken."
             findings.append(Finding(f"{name}, {load}: at most 10% broken", broken.value <= TARGET, found_text))
         if name in places:
             findings.append(_not_beaten(name, load, places))

@@ -4,18 +4,18 @@ the same quota, which is what the authors' released code does. At low, medium an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
-from typing import NamedTuple
 
 import plotly.graph_objects as go
 
-from gfs.batch.job import Job, JobResults
-from gfs.experiments.experiment import Experiment, Finding, Mean, Section, Setup, metric, paper, text_of
+from gfs.batch.job import Job, JobResult, JobResults
+from gfs.experiments.experiment import Experiment, Finding, Section, Setup, paper
 from gfs.experiments.jobs import Settings, Simulation
+from gfs.experiments.quantities import COMPARED, EVICTED, HP_JQT, SPOT_JQT, Mean, Quantity, metric_table
 from gfs.report.columns import NOTHING, percent, short_seconds
-from gfs.report.figures import scheduler_colours, wait_against_evictions
+from gfs.report.figures import colours_of, wait_against_evictions
 from gfs.report.page import Block, Chart
 from gfs.report.table import DataTable
 
@@ -23,37 +23,6 @@ SCHEDULERS = ("yarn-cs", "chronus", "lyra", "fgd", "gfs")
 OURS = "gfs"
 SAME_QUOTA: Settings = (("quota", "forecast-no-feedback"), ("aggregate", "independent"))
 """The quota that the authors' released code gives to every scheduler but Chronus."""
-
-
-class Quantity(NamedTuple):
-    """A column of the table."""
-
-    key: str
-    """Its name among the paper's values."""
-    title: str
-    path: tuple[str, str]
-    text: Callable[[float], str]
-    scale: float = 1.0
-    """Paper's unit / ours."""
-
-
-def seconds(value: float) -> str:
-    """Seconds as the paper prints them, small ones with another digit."""
-    return f"{value:,.1f}" if value >= 10 else f"{value:.2f}"
-
-
-def points(share: float) -> str:
-    """A share in percent, without the sign."""
-    return f"{100 * share:.2f}"
-
-
-QUANTITIES = (
-    Quantity("hp_jct", "HP JCT [s]", ("hp", "jct_mean"), seconds),
-    Quantity("hp_jqt", "HP JQT [s]", ("hp", "jqt_mean"), seconds),
-    Quantity("spot_jct", "spot JCT [s]", ("spot", "jct_mean"), seconds),
-    Quantity("spot_jqt", "spot JQT [s]", ("spot", "jqt_mean"), seconds),
-    Quantity("evicted", "evicted [%]", ("spot", "eviction_rate"), points, 0.01),
-)
 
 
 def runs(setup: Setup, scheduler: str, load: str, settings: Settings = ()) -> list[Simulation]:
@@ -72,10 +41,10 @@ def section(setup: Setup, results: JobResults, schedulers: Sequence[str], settin
     findings: list[Finding] = []
     for load in setup.loads:
         found = {name: [results[run] for run in runs(setup, name, load, settings)] for name in schedulers}
-        means = {name: {q.key: metric(mine, *q.path) for q in QUANTITIES} for name, mine in found.items()}
-        blocks += [_table(setup, load, means), _picture(setup, load, means)]
+        means = {name: {q.key: q.of(mine) for q in COMPARED} for name, mine in found.items()}
+        blocks += [_table(setup, load, found, means), _picture(setup, load, means)]
         if setup.given is None:
-            findings += [_finding(load, means, QUANTITIES[i]) for i in (1, 3, 4)]
+            findings += [_finding(load, means, q) for q in (HP_JQT, SPOT_JQT, EVICTED)]
     whom = "means over seeds, with 95% intervals" if len(setup.runs()) > 1 else "one seed"
     shows = (
         f"Waits, completion times and evictions of HP and spot tasks. {about} "
@@ -84,36 +53,32 @@ def section(setup: Setup, results: JobResults, schedulers: Sequence[str], settin
     return Section(shows, blocks, findings)
 
 
+Means = Mapping[str, Mapping[str, Mean | None]]
+
+
+def _printed(name: str, load: str) -> dict[str, float]:
+    """What the paper prints of a scheduler at a load."""
+    place = paper()["loads"].index(load)
+    return {key: float(values[place]) for key, values in paper()["comparison"][name].items()}
+
+
 def _of_paper(name: str, quantity: Quantity, load: str) -> float | None:
-    values = paper()["comparison"][name].get(quantity.key)
-    return None if values is None else float(values[paper()["loads"].index(load)]) * quantity.scale
+    value = _printed(name, load).get(quantity.key)
+    return None if value is None else value * quantity.scale
 
 
-def _table(setup: Setup, load: str, means: dict[str, dict[str, Mean | None]]) -> DataTable:
-    header, rows = ["scheduler"], []
+def _table(setup: Setup, load: str, found: Mapping[str, Sequence[JobResult]], means: Means) -> DataTable:
     beside = setup.given is None
-    for q in QUANTITIES:
-        header += [q.title, "paper"] if beside else [q.title]
-    for name in means:
-        row = [name]
-        for q in QUANTITIES:
-            row.append(text_of(means[name][q.key], q.text))
-            if beside:
-                value = _of_paper(name, q, load)
-                row.append(NOTHING if value is None else q.text(value))
-        rows.append(row)
-    row = [f"{OURS} against the best other"]
-    for q in QUANTITIES:
+    row, best = [f"{OURS} against the best other"], set()
+    for column, q in enumerate(COMPARED):
         row.append(_change({name: m[q.key] for name, m in means.items()}))
         if beside:
             row.append(_change({name: _as_mean(_of_paper(name, q, load)) for name in means}))
-    rows.append(row)
-    best = set()
-    for column, q in enumerate(QUANTITIES):
-        found = [(m[q.key].value, i) for i, m in enumerate(means.values()) if m[q.key] is not None]  # type: ignore[union-attr]
-        best.add((min(found)[1], 1 + column * (1 + beside)))
-    title = f"Spot load {load}." if beside else ""
-    return DataTable(header, rows, frozenset(best), note=title)
+        values = [(mean.value, i) for i, m in enumerate(means.values()) if (mean := m[q.key]) is not None]
+        best.add((min(values)[1], 1 + column * (1 + beside)))
+    theirs = {name: _printed(name, load) for name in found} if beside else None
+    table = metric_table("scheduler", found, COMPARED, theirs, note=f"Spot load {load}." if beside else "")
+    return replace(table, rows=[*table.rows, row], best=frozenset(best))
 
 
 def _as_mean(value: float | None) -> Mean | None:
@@ -133,7 +98,7 @@ def _change(means: dict[str, Mean | None]) -> str:
     return f"{change:+.0%}" if change < 10 else f"x{change + 1:,.0f}"
 
 
-def _finding(load: str, means: dict[str, dict[str, Mean | None]], quantity: Quantity) -> Finding:
+def _finding(load: str, means: Means, quantity: Quantity) -> Finding:
     theirs = {name: value for name in means if (value := _of_paper(name, quantity, load)) is not None}
     ours = {name: mean.value for name in theirs if (mean := means[name][quantity.key]) is not None}
     best = min(ours, key=lambda name: ours[name])
@@ -148,17 +113,17 @@ def _finding(load: str, means: dict[str, dict[str, Mean | None]], quantity: Quan
     return Finding(f"Lowest {what}, {load} load: gfs", best == OURS, found)
 
 
-def _picture(setup: Setup, load: str, means: dict[str, dict[str, Mean | None]]) -> Chart:
+def _picture(setup: Setup, load: str, means: Means) -> Chart:
     """Waiting against eviction, with the paper's points hollow."""
-    colours = scheduler_colours(SCHEDULERS)
+    colours = colours_of(SCHEDULERS)
     data = []
     for name in means:
-        wait, rate = means[name]["spot_jqt"], means[name]["evicted"]
+        wait, rate = means[name][SPOT_JQT.key], means[name][EVICTED.key]
         if wait is None or rate is None:
             continue
         data.append(_point(name, rate, wait, colours[name], "circle"))
         if setup.given is None:
-            of_paper = [_as_mean(_of_paper(name, QUANTITIES[i], load)) for i in (4, 3)]
+            of_paper = [_as_mean(_of_paper(name, q, load)) for q in (EVICTED, SPOT_JQT)]
             if of_paper[0] is not None and of_paper[1] is not None:
                 data.append(_point(f"{name}, paper", of_paper[0], of_paper[1], colours[name], "circle-open"))
     hollow = " Hollow: the paper's." if setup.given is None else ""

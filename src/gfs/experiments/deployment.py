@@ -16,7 +16,7 @@ from gfs.experiments.experiment import Experiment, Finding, Section, Setup, pape
 from gfs.experiments.jobs import Simulation
 from gfs.experiments.views import WEEK
 from gfs.report.columns import NOTHING, amount, percent, short_seconds
-from gfs.report.figures import bars, scheduler_colours, up_to
+from gfs.report.figures import bars, colours_of, up_to
 from gfs.report.page import Block, Chart
 from gfs.report.table import DataTable
 from gfs.telemetry.prices import HOURS_PER_MONTH, default_prices, price_of, prices_text
@@ -154,7 +154,7 @@ def _missing(pools: list[PoolChange], before: JobResult) -> list[str]:
 
 
 def _bars(pools: list[PoolChange], values: list[tuple[float, float]]) -> list[Any]:
-    colours = scheduler_colours((BEFORE, AFTER))
+    colours = colours_of((BEFORE, AFTER))
     names = [pool.model for pool in pools]
     return [
         bars(names, [100 * v[i] for v in values], [percent(v[i]) for v in values], colours[name], f"{when}: {name}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
@@ -117,7 +117,7 @@ class Evaluation:
         except InputError as error:
             return {"too_short": str(error)}
         return {
-            "scores": scores.to_dict(),
+            "scores": asdict(scores),
             "series": [str(key) for key in history.keys],
             "of": len(whole.keys),
             "hours": history.hours,

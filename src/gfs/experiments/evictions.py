@@ -13,7 +13,7 @@ from gfs.domain.units import DAY
 from gfs.experiments.deployment import BEFORE, FEW
 from gfs.experiments.experiment import Finding, paper
 from gfs.experiments.views import WEEK
-from gfs.report.figures import SERIES, SPOT, hours_of_day, zero_based
+from gfs.report.figures import SERIES, SPOT, curve, day_axis, zero_based
 from gfs.report.page import Chart
 
 WEEKS = 4
@@ -76,18 +76,10 @@ def eviction_chart(evictions: Evictions) -> Chart:
         f"Of the spot runs that end in an hour of the day, the share that ends by eviction, under {BEFORE}:"
         f" {total} in all. An hour without such a run is a gap; time 0 of the trace is midnight.",
         [
-            go.Scatter(
-                mode="lines+markers",
-                name=name,
-                x=list(range(24)),
-                y=rates,
-                line={"color": colour, "width": width},
-                marker={"size": 3 + width, "color": colour},
-                hovertemplate="%{x}:00: %{y:.1f}%<extra>" + name + "</extra>",
-            )
+            curve(name, rates, colour, "%{x}:00: %{y:.1f}%", width=width, mode="lines+markers", marker_size=3 + width)
             for name, rates, colour, width in lines
         ],
-        go.Layout(showlegend=True, xaxis=hours_of_day(), yaxis=zero_based("spot runs evicted [%]")),
+        go.Layout(showlegend=True, xaxis=day_axis(), yaxis=zero_based("spot runs evicted [%]")),
     )
 
 

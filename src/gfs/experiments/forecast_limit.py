@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from gfs.batch.job import Job, JobResults
-from gfs.experiments.comparison import SAME_QUOTA, points, seconds
-from gfs.experiments.experiment import NO_SPOT, Experiment, Section, Setup, metric, text_of, without_spot
+from gfs.experiments.comparison import SAME_QUOTA
+from gfs.experiments.experiment import NO_SPOT, Experiment, Section, Setup, without_spot
 from gfs.experiments.jobs import Simulation, month
+from gfs.experiments.quantities import points, seconds
 from gfs.forecasting.perfect import PERFECT
 from gfs.report.columns import NOTHING, amount
 from gfs.report.page import Block
@@ -52,9 +53,8 @@ def _table(setup: Setup, results: JobResults, load: str) -> DataTable:
     for scheduler in SCHEDULERS:
         limit = results[_run(setup, scheduler, load, PERFECT)]["metrics"]["spot"]
         for forecaster in FORECASTERS:
-            result = results[_run(setup, scheduler, load, forecaster)]
-            mine = result["metrics"]["spot"]
-            row = [scheduler, forecaster, text_of(metric([result], "spot", "jqt_mean"), seconds)]
+            mine = results[_run(setup, scheduler, load, forecaster)]["metrics"]["spot"]
+            row = [scheduler, forecaster, seconds(mine["jqt_mean"])]
             row += [points(mine["eviction_rate"]), amount(mine["wasted_gpu_hours"])]
             if forecaster == PERFECT:
                 row += [NOTHING, NOTHING]

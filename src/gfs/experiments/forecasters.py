@@ -18,7 +18,7 @@ from gfs.experiments.evaluations import BANDS, EXTRA, NETWORKS, PAPERS, DemandFi
 from gfs.experiments.experiment import Experiment, Finding, Section, Setup, paper
 from gfs.forecasting.evaluation import Scores
 from gfs.forecasting.history import WEEK_HOURS
-from gfs.report.figures import HP, band_lines, forecaster_colours, line, missed
+from gfs.report.figures import HP, band_lines, colours_of, line, missed
 from gfs.report.hours import Clock
 from gfs.report.page import Block, Chart, Paragraph
 from gfs.report.score_columns import BOUNDS, ERRORS
@@ -88,38 +88,23 @@ _BY_SCORE = {column.key: column for column in (*ERRORS, *BOUNDS)}
 MSE = Column("MSE", "mse", Unit("GPUs²", digits=1), "lowest", "mean squared error over all series and hours")
 SHORTEST = 0.01
 """Seconds: what takes less is drawn like this."""
-TITLES = {"maqe_95": "0.95-MAQE", "maqe_90": "0.9-MAQE"}
-"""As the paper calls them."""
 ACCURACY = (_BY_SCORE["mae"], MSE, _BY_SCORE["rmse"], _BY_SCORE["mape"])
-QUANTILES = (_BY_SCORE["maqe_95"], _BY_SCORE["maqe_90"])
-TIMES = (_BY_SCORE["train_seconds"], _BY_SCORE["predict_ms"])
+QUANTILES = (replace(_BY_SCORE["maqe_95"], header="0.95-MAQE"), replace(_BY_SCORE["maqe_90"], header="0.9-MAQE"))
+"""As the paper calls them."""
+TIMES = tuple(replace(_BY_SCORE[score], best=None) for score in ("train_seconds", "predict_ms"))
+"""Not marked: what learns nothing is always the fastest."""
 BESIDES = tuple(_BY_SCORE[score] for score in ("pinball_95", "coverage_95", "nmae"))
 COLUMNS = (*ACCURACY, *QUANTILES, *BESIDES, *TIMES)
 
 
-def _title(column: Column) -> str:
-    return TITLES.get(column.key, column.header)
-
-
-def _titled(column: Column) -> Column:
-    """Called as in the paper; times are not marked: what learns nothing is always the fastest."""
-    return replace(column, header=_title(column), best=None if column in TIMES else column.best)
-
-
-def _headed(column: Column) -> str:
-    return _titled(column).heading
-
-
 def _table(scores: Mapping[str, Scores]) -> DataTable:
-    meanings = " ".join(f"{_title(column)}: {column.help}." for column in COLUMNS)
+    meanings = " ".join(f"{column.header}: {column.help}." for column in COLUMNS)
     budget = BUDGET if set(NETWORKS) & set(scores) else ""
-    columns = [_titled(column) for column in COLUMNS]
-    table = table_of(["forecaster"], ([name] for name in scores), columns, scores.values())
     note = (
         "weekly-peak says the highest demand of the last week, persistence the last"
         f" one; orgquantile is ours.{budget} {meanings}"
     )
-    return replace(table, note=note)
+    return table_of(["forecaster"], ([name] for name in scores), COLUMNS, scores.values(), note=note)
 
 
 def _number(column: Column, scores: Scores) -> float:
@@ -173,7 +158,7 @@ def _against(scores: Mapping[str, Scores], beside: bool) -> DataTable:
     rows = []
     for match in _matches(scores):
         ours, theirs = match.texts
-        row = [_headed(match.column), ours, f"{match.rival} {theirs}", _change(match.change)]
+        row = [match.column.heading, ours, f"{match.rival} {theirs}", _change(match.change)]
         rows.append([*row, *[_change(_of_paper(match.column))] * beside])
     return DataTable(
         ["", PAPERS, "best of the six", "change", *["in the paper"] * beside],
@@ -210,10 +195,10 @@ def _findings(scores: Mapping[str, Scores], without: str) -> list[Finding]:
 def _bars(scores: Mapping[str, Scores]) -> list[Chart]:
     """Error and training time, side by side."""
     names = [name for name in scores if name != "weekly-peak"]  # a bound, far above what is expected
-    colours = forecaster_colours(list(scores))
+    colours = colours_of(list(scores))
 
     def chart(title: str, caption: str, column: Column, axis: dict[str, Any], least: float = 0.0) -> Chart:
-        values = [max(float(getattr(scores[name], column.key)), least) for name in names]
+        values = [max(_number(column, scores[name]), least) for name in names]
         drawn = go.Bar(
             orientation="h",
             y=names,
@@ -223,7 +208,7 @@ def _bars(scores: Mapping[str, Scores]) -> list[Chart]:
             marker_color=[colours[name] for name in names],
             hoverinfo="skip",
         )
-        figures = {"title_text": _headed(column), **axis}
+        figures = {"title_text": column.heading, **axis}
         layout = go.Layout(xaxis=figures, yaxis_autorange="reversed", showlegend=False)
         return Chart(title, caption, [drawn], layout, height=120 + 28 * len(names), wide=False)
 
@@ -262,7 +247,7 @@ def _band_chart(name: str, result: JobResult, top: float) -> Chart:
     above = [i for i in known if actual[i] > bounds[0.95][i]]
     places = [clock.at(band["hour"] + i) for i in above]
     misses = missed(f"above: {len(above)} of {len(known)} h", places, [actual[i] for i in above])
-    lines = band_lines(band["expected"], bounds, x0, clock.step, forecaster_colours([name])[name])
+    lines = band_lines(band["expected"], bounds, x0, clock.step, colours_of([name])[name])
     return Chart(
         f"{name}: {result['series'][0]}",
         f"The largest series in the last {len(actual)} hours: what was expected four hours ahead, the"

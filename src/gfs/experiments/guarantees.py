@@ -3,21 +3,9 @@
 from __future__ import annotations
 
 from gfs.batch.job import Job, JobResults
-from gfs.experiments.comparison import points, seconds
-from gfs.experiments.experiment import (
-    NO_SPOT,
-    Experiment,
-    Finding,
-    Mean,
-    Section,
-    Setup,
-    metric,
-    paper,
-    text_of,
-    without_spot,
-)
+from gfs.experiments.experiment import NO_SPOT, Experiment, Finding, Section, Setup, paper, without_spot
 from gfs.experiments.jobs import Simulation
-from gfs.report.table import DataTable
+from gfs.experiments.quantities import BROKEN, EVICTED, HIT_RATE, SPOT_JQT, Mean, metric_table
 
 HOURS = (1, 2, 4)
 SHOWS = (
@@ -40,28 +28,13 @@ def section(setup: Setup, results: JobResults) -> Section:
     """Three rows beside the paper's."""
     if without_spot(results[_runs(setup, HOURS[0])[0]]):
         return Section(SHOWS, missing=[NO_SPOT])
-    theirs = paper()["guarantees"]
-    beside = setup.given is None
-    rows, waits, rates = [], [], []
-    for i, hours in enumerate(HOURS):
-        found = [results[run] for run in _runs(setup, hours)]
-        wait, rate = metric(found, "spot", "jqt_mean"), metric(found, "spot", "eviction_rate")
-        kept, broken = (
-            metric(found, "spot", "guarantee_hit_rate"),
-            metric(found, "spot", "evictions_per_guarantee_period"),
-        )
-        assert wait is not None
-        assert rate is not None
-        waits.append(wait)
-        rates.append(rate)
-        row = [f"{hours} h", wait.text(seconds)]
-        row += [seconds(theirs["spot_jqt"][i])] if beside else []
-        row.append(rate.text(points))
-        row += [f"{theirs['evicted'][i]:.2f}"] if beside else []
-        rows.append([*row, text_of(broken, points), text_of(kept, points)])
-    header = ["guarantee", "spot JQT [s]", *["paper"] * beside, "evicted [%]", *["paper"] * beside]
-    header += ["periods broken [%]", "guarantee hit rate [%]"]
-    return Section(SHOWS, [DataTable(header, rows)], _findings(waits, rates) if beside else ())
+    found = {f"{hours} h": [results[run] for run in _runs(setup, hours)] for hours in HOURS}
+    shown = (SPOT_JQT, EVICTED, BROKEN, HIT_RATE)
+    if setup.given is not None:
+        return Section(SHOWS, [metric_table("guarantee", found, shown)])
+    theirs = {f"{h} h": {q.key: paper()["guarantees"][q.key][i] for q in shown[:2]} for i, h in enumerate(HOURS)}
+    waits, rates = ([q.known(runs) for runs in found.values()] for q in shown[:2])
+    return Section(SHOWS, [metric_table("guarantee", found, shown, theirs)], _findings(waits, rates))
 
 
 def _findings(waits: list[Mean], rates: list[Mean]) -> list[Finding]:

@@ -19,7 +19,8 @@ from gfs.experiments.heat_map import HEAT_MAP
 from gfs.experiments.jobs import Simulation
 from gfs.experiments.sensitivity import SENSITIVITY
 from gfs.experiments.statistics import STATISTICS
-from gfs.report.columns import amount, percent, short_seconds
+from gfs.report.columns import percent, short_seconds
+from gfs.report.comparison import what_changed
 from gfs.report.page import Block, PageSection, Paragraph, build_page
 from gfs.report.table import DataTable
 from gfs.version import __version__
@@ -114,38 +115,17 @@ def _plain_words(setup: Setup, results: JobResults) -> str:
     after = next((name for name in ("gfs", "gfs-plus") if name in runs), None)
     if before is None or after is None:
         return "To say what GFS would have changed, the part 'deployment' or 'comparison' is needed."
-    old, new = runs[before], runs[after]
-    words = [f"Had {after} scheduled this cluster instead of {_spoken(before)}:"]
-    if new["spot"]["tasks"]:
-        words.append(
-            f"spot tasks would have waited {short_seconds(new['spot']['jqt_mean'])} on average instead of "
-            f"{short_seconds(old['spot']['jqt_mean'])}, {percent(new['spot']['eviction_rate'])} of their runs"
-            f" would have been evicted instead of {percent(old['spot']['eviction_rate'])}, and "
-            f"{amount(new['spot']['wasted_gpu_hours'])} GPU-hours of work would have been lost instead of "
-            f"{amount(old['spot']['wasted_gpu_hours'])}."
-        )
-    else:
-        words.append("there are no spot tasks in this trace, so nothing can be evicted or kept back for them.")
-    if new["hp"]["tasks"]:
-        words.append(
-            f"HP tasks would have waited {short_seconds(new['hp']['jqt_mean'])} on average instead of "
-            f"{short_seconds(old['hp']['jqt_mean'])};"
-        )
-    words.append(
-        f"goodput, the useful share of all GPU time, would have been {percent(new['goodput_rate_total'])} instead of "
-        f"{percent(old['goodput_rate_total'])}."
-    )
-    if after == "gfs" and "gfs-plus" in runs and new["spot"]["tasks"]:
+    spoken = "a static quota" if before == "static" else before
+    words = [what_changed(spoken, runs[before], after, runs[after])]
+    if not runs[after]["spot"]["tasks"]:
+        words.append("There are no spot tasks in this trace, so nothing can be evicted or kept back for them.")
+    elif after == "gfs" and "gfs-plus" in runs:
         plus = runs["gfs-plus"]["spot"]
         words.append(
             f"With gfs-plus, which goes beyond the paper: {short_seconds(plus['jqt_mean'])} of waiting and "
             f"{percent(plus['eviction_rate'])} evicted."
         )
     return " ".join(words)
-
-
-def _spoken(scheduler: str) -> str:
-    return "a static quota" if scheduler == "static" else scheduler
 
 
 def markdown(shown: Mapping[str, Section], provenance: Provenance) -> str:

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import asdict, dataclass, replace
+from typing import Any, ClassVar
 
+import msgspec
 import numpy as np
 
 from gfs.batch.job import JobResult
 from gfs.batch.simulation import Trace, load
-from gfs.domain.task import Priority
 from gfs.domain.units import DAY, HOUR
 from gfs.experiments.views import WEEK
 from gfs.telemetry.runs import TaskColumns
-from gfs.workloads.inspection import Cdf, ClassSummary, Durations, Inspection, OrganizationDemand, inspect
+from gfs.workloads.inspection import Cdf, ClassSummary, Inspection, OrganizationDemand, inspect
 
 ORGANIZATIONS = 4
 POINTS = 200
@@ -25,16 +25,13 @@ class TraceStatistics:
     """What a trace asks for, before anything is scheduled."""
 
     trace: Trace
+    weight: ClassVar[float] = 3.0
+    """Little more than reading the trace."""
 
     @property
     def label(self) -> str:
         """Such as 'statistics of production x1, seed 0'."""
         return f"statistics of {self.trace.label}"
-
-    @property
-    def weight(self) -> float:
-        """Little more than reading the trace."""
-        return 3.0
 
     def identity(self) -> dict[str, Any]:
         """The trace is all."""
@@ -75,8 +72,8 @@ def _pod_share(seen: Inspection, gpus: float) -> float:
 
 
 def _thin_class(c: ClassSummary) -> dict[str, Any]:
-    thin = {name: asdict(thinned(getattr(c, name))) for name in ("pod_requests", "task_requests", "running_cdf")}
-    return {**asdict(c), **thin}
+    pods, tasks, running = (thinned(cdf) for cdf in (c.pod_requests, c.task_requests, c.running_cdf))
+    return asdict(replace(c, pod_requests=pods, task_requests=tasks, running_cdf=running))
 
 
 def thinned(cdf: Cdf) -> Cdf:
@@ -88,28 +85,12 @@ def thinned(cdf: Cdf) -> Cdf:
 
 def restored(trace: JobResult) -> Inspection:
     """What the charts of a trace look at."""
-
-    def cdf(found: dict[str, Any]) -> Cdf:
-        return Cdf(tuple(found["values"]), tuple(found["shares"]))
-
-    classes = tuple(
-        ClassSummary(
-            **{
-                **c,
-                "priority": Priority(c["priority"]),
-                **{name: cdf(c[name]) for name in ("pod_requests", "task_requests", "running_cdf")},
-                "running": Durations(**c["running"]),
-                "running_by_size": tuple((size, Durations(**times)) for size, times in c["running_by_size"]),
-            }
-        )
-        for c in trace["classes"]
-    )
     return Inspection(
         name="",
         first_submission=trace["submissions"][0],
         last_submission=trace["submissions"][1],
         pools=(),
-        classes=classes,
+        classes=msgspec.convert(trace["classes"], tuple[ClassSummary, ...]),
         organizations=trace["organizations"],
         bin_start=np.asarray(trace["bin_start"]),
         bin_seconds=trace["bin_seconds"],

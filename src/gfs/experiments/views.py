@@ -73,7 +73,7 @@ def heat(result: RunResult) -> dict[str, Any]:
         pods = pods_table(result.events, pool, of.runs)
         start = of.runs.start[pods.run_row]
         end = start + of.runs.length[pods.run_row]
-        held = time_average(start, end, pods.gpus, origin=begin, width=HOUR, bins=axis.bins)[0]
+        held = time_average(start, end, pods.gpus, axis)[0]
         busy = pods.node[(start < begin + HOUR * axis.bins) & (end > begin)]
         pools.append(
             {
@@ -143,7 +143,8 @@ def quota(result: RunResult) -> dict[str, Any]:
     bound[~(np.isfinite(expected) & ((bound > 0) | (expected == 0)))] = np.nan  # a bound of 0: nobody looked ahead
     hour = np.floor(time[step] / HOUR).astype(np.int64)
     found["actual"] = _hp_demand(result, largest, hour)
-    return {"pool": largest, "hour": hour.tolist()} | {name: _rounded(x) for name, x in found.items()}
+    rounded = {n: [round(float(x), 3) if np.isfinite(x) else None for x in values] for n, values in found.items()}
+    return {"pool": largest, "hour": hour.tolist(), **rounded}
 
 
 def _hp_demand(result: RunResult, model: str, hour: Ints) -> Floats:
@@ -155,10 +156,6 @@ def _hp_demand(result: RunResult, model: str, hour: Ints) -> Floats:
         known = (hour >= history.start) & (hour < history.end)
         actual[known] = history.gpus[mine].sum(axis=0)[hour[known] - history.start]
     return actual
-
-
-def _rounded(values: Floats) -> list[float | None]:
-    return [None if not np.isfinite(x) else round(float(x), 3) for x in values]
 
 
 VIEWS: dict[str, Callable[[RunResult], dict[str, Any]]] = {

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -57,10 +57,6 @@ class Scores:
     """CPU seconds of fitting."""
     predict_ms: float
     """Milliseconds for one forecast of all series, median."""
-
-    def to_dict(self) -> dict[str, float]:
-        """Names and values."""
-        return asdict(self)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

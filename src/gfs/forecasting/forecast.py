@@ -24,24 +24,19 @@ class Forecast(Protocol):
     @property
     def keys(self) -> tuple[SeriesKey, ...]:
         """Whose demand."""
-        ...
 
     @property
     def hours(self) -> int:
         """How many hours ahead."""
-        ...
 
     def mean(self) -> Floats:
         """The middle of what is expected: series x hours."""
-        ...
 
     def quantile(self, p: float) -> Floats:
         """What demand stays at or below with probability p: series x hours."""
-        ...
 
     def peak_quantile(self, p: float, hours: int) -> Floats:
         """What the highest demand of the next hours stays at or below with probability p: per series."""
-        ...
 
 
 @runtime_checkable
@@ -50,7 +45,6 @@ class TotalForecast(Protocol):
 
     def total_peak_quantile(self, p: float, hours: int, rows: Sequence[int]) -> float:
         """What the highest sum of these series in the next hours stays at or below with probability p."""
-        ...
 
 
 class Predictor(Protocol):
@@ -58,7 +52,6 @@ class Predictor(Protocol):
 
     def predict(self, history: DemandHistory, hours: int) -> Forecast:
         """Forecast the hours after the history. Only the history may count."""
-        ...
 
 
 class Estimator(Protocol):
@@ -67,11 +60,9 @@ class Estimator(Protocol):
     @property
     def name(self) -> str:
         """What it is called on the command line."""
-        ...
 
     def fit(self, history: DemandHistory) -> Predictor:
         """Learn from the history."""
-        ...
 
 
 class BaseForecast:

@@ -122,6 +122,11 @@ class DemandHistory:
             known = np.where(early, self.gpus[np.arange(len(first)), first][:, None], known)
         return known
 
+    def origins(self, horizon: int, rows: Sequence[int] | None = None) -> list[Ints]:
+        """Columns to learn from, of each series: a day of records before it, and all hours ahead after it."""
+        chosen = range(len(self.keys)) if rows is None else rows
+        return [np.arange(max(int(self.first[row]) + DAY_HOURS, 1), self.hours - horizon + 1) for row in chosen]
+
     def weekday_of(self, hours: Ints) -> Ints:
         """0 = Monday for each of these hours."""
         monday = self.first_day.weekday() if self.first_day is not None else 0

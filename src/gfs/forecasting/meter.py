@@ -9,7 +9,7 @@ past (`DemandRecord`) has to be remembered.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import date
 from math import inf
@@ -66,6 +66,33 @@ class DemandRecord:
             grown = np.zeros((len(self.hourly), STEPS, -(-max(min(2 * steps, most), steps) // STEPS)))
             grown[:, :, :hours] = self.hourly
             self.hourly = grown
+
+    def prepend(self, demand: Mapping[str, Floats], end: int) -> None:
+        """Learn what was wanted before the record begins: GPUs by organization, in whole hours of steps up to `end`.
+
+        Between then and the record's own first step demand stays as it was.
+        """
+        origin = end if self.origin is None else self.origin
+        known = {
+            name: np.concatenate([gpus, np.repeat(gpus[-1:], max(origin - end, 0))]) for name, gpus in demand.items()
+        }
+        size = min((len(gpus) for gpus in known.values()), default=0) // STEPS * STEPS
+        if not size or end > origin:
+            return
+        self.origin, self.since = origin - size, [since + size for since in self.since]
+        self.steps += size
+        self.hourly = np.pad(self.hourly, ((0, 0), (0, 0), (size // STEPS, 0)))
+        later = np.arange(STEPS) >= self.steps - size  # places of the last hour in which nothing was measured yet
+        for name, gpus in known.items():
+            row = self.rows[name] if name in self.rows else self.add(name)
+            steps = np.concatenate([np.zeros(STEPS - 1), gpus[-size:], np.zeros(STEPS - 1)])
+            peaks = np.lib.stride_tricks.sliding_window_view(steps, STEPS).max(axis=1)
+            hours, places = np.divmod(np.arange(min(len(peaks), self.steps)), STEPS)
+            here = self.hourly[row]
+            here[places, hours] = np.maximum(here[places, hours], peaks[: len(hours)])
+            wanted = np.flatnonzero(gpus[-size:])
+            self.since[row] = min(self.since[row], int(wanted[0]) if len(wanted) else self.steps)
+            self.recent[row, later] = gpus[-STEPS:][later] * MICRO
 
     def drop_before(self, gone: int) -> None:
         """Forget the first steps, whole hours."""

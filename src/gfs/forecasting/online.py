@@ -15,6 +15,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from gfs.core.ports import FitRequest, Train, train_at_once
+from gfs.domain.text import one_line
 from gfs.domain.units import DAY, HOUR
 from gfs.forecasting.forecast import Estimator, Forecast, Predictor, TotalForecast
 from gfs.forecasting.history import DAY_HOURS, DemandHistory, Floats, SeriesKey
@@ -36,7 +37,6 @@ class Refits(Protocol):
 
     def refit(self, history: DemandHistory, earlier: Predictor) -> Predictor:
         """Learn from the history, starting from an earlier fit."""
-        ...
 
 
 @runtime_checkable
@@ -45,7 +45,6 @@ class Resumes(Protocol):
 
     def resume(self, earlier: Predictor) -> None:
         """Take over what the earlier model remembers."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -86,7 +85,7 @@ class PoolForecast:
                     return total
                 self.problems.append(f"a bound of {total} on the peak of {hours} h")
             except Exception as error:  # a model may be anybody's
-                self.problems.append(_one_line(error))
+                self.problems.append(one_line(error))
         return float(self.upper[:, :hours].max(axis=1).sum())
 
     def _of_forecast(self, forecast: Forecast, hours: int, p: float) -> float:
@@ -159,11 +158,6 @@ def cautious_bounds(history: DemandHistory, hours: int, p: float) -> Floats:
     day = history.gpus[:, -DAY_HOURS:]
     usual = np.quantile(day, p, axis=1, method="higher")
     return np.repeat(np.maximum(usual, day[:, -1])[:, None], hours, axis=1)
-
-
-def _one_line(error: Exception) -> str:
-    """An error in a line."""
-    return " ".join(f"{type(error).__name__}: {error}".split())
 
 
 class PoolForecasters:
@@ -258,7 +252,7 @@ class OnlineForecaster:
         try:
             model = self.train(FitRequest(self.gpu_model, fit, now))
         except Exception as error:  # a model may be anybody's
-            self._note_failure(f"a fit failed ({_one_line(error)})")
+            self._note_failure(f"a fit failed ({one_line(error)})")
         else:
             self.trained(model, now)
 
@@ -281,7 +275,7 @@ class OnlineForecaster:
                 model.resume(memory.fitted)
             self._try_out(model)
         except Exception as error:  # a model may be anybody's
-            self._note_failure(f"a fitted model cannot forecast ({_one_line(error)})")
+            self._note_failure(f"a fitted model cannot forecast ({one_line(error)})")
             return False
         memory.fitted, memory.fitted_at = model, asked_at
         return True
@@ -321,7 +315,7 @@ class OnlineForecaster:
         try:
             return self._of_hour(model, history, now) if self.hourly else self._of_now(model, history)
         except Exception as error:  # a model may be anybody's
-            self._drop_model(_one_line(error))
+            self._drop_model(one_line(error))
             return None
 
     def _of_now(self, model: Predictor, history: DemandHistory) -> PoolForecast:

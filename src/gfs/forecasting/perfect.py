@@ -16,6 +16,7 @@ import numpy as np
 from gfs.domain.workload import Workload
 from gfs.forecasting.history import Floats
 from gfs.forecasting.meter import STEP, STEPS
+from gfs.forecasting.sources import peaks_of, spans_of
 
 PERFECT = "perfect"
 
@@ -87,22 +88,8 @@ def _of_pool(workload: Workload, model: str) -> FutureDemand:
         return NO_DEMAND
     names = tuple(dict.fromkeys(task.organization for task in tasks))
     row = {name: i for i, name in enumerate(names)}
-    rows = np.array([row[task.organization] for task in tasks])
-    gpus = np.array([task.gpus for task in tasks])
-    begin = np.array([task.submit_time for task in tasks])
-    end = begin + np.array([workload.durations[task.index] for task in tasks])
-    steps = int(end.max() // STEP) + 1
-    owned = [_peaks(begin[rows == i], end[rows == i], gpus[rows == i], steps) for i in range(len(names))]
-    in_steps = np.stack([*owned, _peaks(begin, end, gpus, steps)])
+    rows = [row[task.organization] for task in tasks] + [len(names)] * len(tasks)  # each, and all together
+    spans = spans_of([*tasks, *tasks], np.array(rows, np.int64), workload)
+    in_steps = peaks_of(spans, len(names) + 1, 0, int(spans.end.max() // STEP) + 1, STEP)
     padded = np.pad(in_steps, ((0, 0), (0, STEPS - 1)))
     return FutureDemand(names, np.lib.stride_tricks.sliding_window_view(padded, STEPS, axis=1).max(axis=2))
-
-
-def _peaks(begin: Floats, end: Floats, gpus: Floats, steps: int) -> Floats:
-    """The most GPUs held at one time in each step."""
-    times, which = np.unique(np.concatenate([begin, end]), return_inverse=True)
-    held = np.cumsum(np.bincount(which, np.concatenate([gpus, -gpus])))  # from each of the times on
-    earlier = np.searchsorted(times, STEP * np.arange(steps), side="right") - 1
-    peaks = np.where(earlier >= 0, held[np.maximum(earlier, 0)], 0.0)  # held when the step begins
-    np.maximum.at(peaks, (times // STEP).astype(np.int64), held)
-    return np.maximum(peaks, 0.0)

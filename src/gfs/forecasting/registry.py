@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from difflib import get_close_matches
 from importlib import import_module
 from typing import cast
 
 from gfs.domain.errors import InputError
+from gfs.domain.text import suggestion
 from gfs.forecasting.forecast import Estimator
 
 
@@ -99,6 +99,4 @@ def find_model(name: str) -> Model:
     """The forecaster with this name."""
     if name in MODELS:
         return MODELS[name]
-    close = get_close_matches(name, MODELS, n=2)
-    hint = f"did you mean {' or '.join(close)}?" if close else f"there are {', '.join(MODELS)}"
-    raise InputError(f"unknown forecaster {name!r}: {hint}")
+    raise InputError(f"unknown forecaster {name!r}: {suggestion(name, MODELS)}")

@@ -27,7 +27,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from gfs.domain.errors import InputError
-from gfs.domain.task import Priority
+from gfs.domain.task import Priority, Task
 from gfs.domain.units import HOUR, MICRO
 from gfs.domain.workload import Workload
 from gfs.forecasting.history import DemandHistory, Floats, Ints, SeriesKey
@@ -77,12 +77,12 @@ def history_of_spans(keys: Sequence[SeriesKey], spans: Spans, since: float, unti
     first = np.full(len(keys), end * HOUR)  # nothing yet: not before the end
     np.minimum.at(first, spans.series, spans.begin)
     column = np.clip(first // HOUR - start, 0, length)
-    peaks = _peaks(spans, len(keys), start, length)
+    peaks = peaks_of(spans, len(keys), start, length)
     return DemandHistory(tuple(keys), peaks, column.astype(np.int64), start)
 
 
-def _peaks(spans: Spans, count: int, start: int, length: int) -> Floats:
-    """Series x hours: the highest sum of what spans want at once."""
+def peaks_of(spans: Spans, count: int, start: int, length: int, step: float = HOUR) -> Floats:
+    """Series x hours (or steps of `step` seconds) from `start` on: the highest sum of what spans want at once."""
     series = np.concatenate([spans.series, spans.series])
     time = np.concatenate([spans.begin, spans.end])
     change = np.concatenate([spans.micro, -spans.micro])
@@ -94,16 +94,16 @@ def _peaks(spans: Spans, count: int, start: int, length: int) -> Floats:
     series, time, level = series[settled], time[settled], level[settled]
 
     opening = np.zeros((count, length), dtype=np.int64)
-    """Level when the hour begins: after the last event at or before that instant."""
+    """Level when the step begins: after the last event at or before that instant."""
     known = np.zeros((count, length), dtype=bool)
-    column = np.maximum(np.ceil(time / HOUR) - start, 0.0)
+    column = np.maximum(np.ceil(time / step) - start, 0.0)
     inside = column < length
     at = (series[inside], column[inside].astype(np.int64))
-    opening[at] = level[inside]  # of several in one hour the last, as they are in the order of time
+    opening[at] = level[inside]  # of several in one step the last, as they are in the order of time
     known[at] = True
     peaks = _carry_on(opening, known)
 
-    column = time // HOUR - start
+    column = time // step - start
     inside = (column >= 0) & (column < length)
     np.maximum.at(peaks, (series[inside], column[inside].astype(np.int64)), level[inside])
     return np.asarray(peaks / MICRO, dtype=np.float64)
@@ -130,15 +130,18 @@ def history_of_workload(workload: Workload, until: float | None = None) -> Deman
     if not tasks:
         raise InputError("there is no HP task in this trace: no demand to forecast")
     keys, series = _series((SeriesKey(task.organization, task.gpu_model) for task in tasks), len(tasks))
+    since, last = workload.tasks[0].submit_time, workload.tasks[-1].submit_time
+    return history_of_spans(keys, spans_of(tasks, series, workload), since, last if until is None else until)
+
+
+def spans_of(tasks: Sequence[Task], series: Ints, workload: Workload) -> Spans:
+    """What these tasks of a workload want, if each starts when it is submitted."""
     begin = np.fromiter((task.submit_time for task in tasks), np.float64, len(tasks))
     end = begin + np.fromiter((workload.durations[task.index] for task in tasks), np.float64, len(tasks))
     if workload.cancel_times:
         cancel = np.fromiter((workload.cancel_times[task.index] for task in tasks), np.float64, len(tasks))
         end = np.minimum(end, cancel)
-    micro = np.fromiter((task.micro for task in tasks), np.int64, len(tasks))
-    since, last = workload.tasks[0].submit_time, workload.tasks[-1].submit_time
-    spans = Spans(series, begin, end, micro)
-    return history_of_spans(keys, spans, since, last if until is None else until)
+    return Spans(series, begin, end, np.fromiter((task.micro for task in tasks), np.int64, len(tasks)))
 
 
 def history_of_events(events: pa.Table, until: float | None = None) -> DemandHistory:

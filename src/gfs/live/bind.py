@@ -24,6 +24,7 @@ from gfs.live.translate.quantities import rfc3339
 log = logging.getLogger("gfs.live")
 TRIES = 3
 LONGEST_WAIT = 60.0
+TAKEN_BACK = "GangTakenBack"
 
 
 class Binder:
@@ -163,8 +164,7 @@ class Binder:
             live.failed = False
         else:
             for pod in bound:
-                self._speaker.warn(pod, "GangTakenBack", "deleted to be created again: its gang could not start whole")
-                await take_back(self._api, pod)
+                await take_back(self._api, self._speaker, pod, "its gang could not start whole")
             self.starting.pop(live.run, None)
             self.failed.append(live)
         self._wake()
@@ -180,9 +180,12 @@ class Binder:
                 self.failed.append(live)
 
 
-async def take_back(api: Api, pod: PodView) -> None:
+async def take_back(api: Api, speaker: Speaker, pod: PodView, why: str) -> None:
     """Delete a pod that its controller creates again."""
+    message = f"deleted to be created again: {why}"
+    speaker.warn(pod, TAKEN_BACK, message)
     try:
+        await speaker.mark_disrupted(pod, TAKEN_BACK, message)
         await api.delete(pod_path(pod.namespace, pod.name), uid=pod.uid)
     except ApiError as error:
         if not isinstance(error, NotFound | Conflict):

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from gfs.live.api import Json
 from gfs.live.settings import LiveSettings
 from gfs.live.translate.asks import NOTHING, Asks
+from gfs.live.translate.budgets import BudgetView, read_budget
 from gfs.live.translate.gangs import GroupView, read_group
 from gfs.live.translate.nodes import NodeView, read_node
 from gfs.live.translate.pods import PodView, read_pod
@@ -31,8 +31,9 @@ class Cluster:
         self.groups: dict[tuple[str, str], GroupView] = {}
         self.namespaces: dict[str, str] = {}
         """Namespace -> its organization by label, or ''."""
-        self.budgets: dict[tuple[str, str], tuple[dict[str, str], int]] = {}
-        """PodDisruptionBudget -> the labels it selects by, and how many disruptions it allows now."""
+        self.budgets: dict[tuple[str, str], BudgetView] = {}
+        self.disruption_changes = 0
+        """How often a budget or a group has changed."""
         self.on_node: dict[str, dict[str, PodView]] = {}
         """Node -> the pods that hold something there."""
         self.pod_changes: list[PodChange] = []
@@ -88,6 +89,7 @@ class Cluster:
         else:
             self.groups[view.namespace, view.name] = view
         self.rules_changed = True
+        self.disruption_changes += 1
         self._wake()
 
     def namespace_changed(self, before: Json | None, after: Json | None) -> None:
@@ -101,15 +103,12 @@ class Cluster:
 
     def budget_changed(self, before: Json | None, after: Json | None) -> None:
         """A PodDisruptionBudget came, went or changed."""
-        metadata = table(after or before, "metadata")
-        key = text(metadata, "namespace"), text(metadata, "name")
+        budget = read_budget(after or before)
+        self.disruption_changes += 1
         if after is None:
-            self.budgets.pop(key, None)
-            return
-        selector = table(table(after, "spec"), "selector")
-        allowed: Any = table(after, "status").get("disruptionsAllowed")
-        labels = {str(name): str(value) for name, value in table(selector, "matchLabels").items()}
-        self.budgets[key] = labels, allowed if isinstance(allowed, int) else 0
+            self.budgets.pop((budget.namespace, budget.name), None)
+        else:
+            self.budgets[budget.namespace, budget.name] = budget
 
     # -- what can be asked -------------------------------------------------------------------------
 
@@ -141,12 +140,4 @@ class Cluster:
             and total.cpus <= view.cpus + SLACK
             and total.memory <= view.memory + SLACK
             and count + pods <= view.pods
-        )
-
-    def breaks_budget(self, pod: PodView) -> bool:
-        """Whether to stop the pod now would break a PodDisruptionBudget."""
-        labels = dict(pod.labels)
-        return any(
-            namespace == pod.namespace and allowed < 1 and wanted and wanted.items() <= labels.items()
-            for (namespace, _), (wanted, allowed) in self.budgets.items()
         )

@@ -8,12 +8,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine
 from math import floor, inf
 from typing import Any
 
 from gfs.core.actions import EVICT, LOST, NOTHING, START, SUBMIT, Plan, Record
-from gfs.core.events import Event, NodesChanged, StartFailed, Tick, Trained, Wake
+from gfs.core.events import Cancelled, Event, NodesChanged, StartFailed, Submitted, Tick, Trained, Wake
 from gfs.core.reasons import EvictReason
 from gfs.core.run import Run
 from gfs.core.scheduler import Scheduler
@@ -22,17 +22,19 @@ from gfs.live.bind import Binder, take_back
 from gfs.live.census import Census
 from gfs.live.clock import Clock, WallClock
 from gfs.live.cluster import Cluster
+from gfs.live.disruption import Disruption
 from gfs.live.evict import Evictor
+from gfs.live.explain import Explainer
 from gfs.live.intake import Intake
+from gfs.live.learning import is_cautious
 from gfs.live.restart import adopt, attach_adopted, reconcile, remember
 from gfs.live.say import Speaker
 from gfs.live.settings import LiveSettings
 from gfs.live.shadow import Shadow
-from gfs.live.tasks import LiveRun, TaskBook
+from gfs.live.tasks import LiveRun, LiveTask, TaskBook
+from gfs.live.translate.pods import PodView
 
 log = logging.getLogger("gfs.live")
-EXPLAIN = 1.0
-"""Seconds between two looks at why pods wait."""
 
 
 class Controller:
@@ -46,6 +48,7 @@ class Controller:
         tick: float,
         guarantee_hours: float,
         checkpoint_interval: float,
+        least_hours: float = 24.0,
         clock: Clock | None = None,
         record: Callable[[Record], None] = lambda entry: None,
         monotonic: Callable[[], float] = time.monotonic,
@@ -59,21 +62,24 @@ class Controller:
         self.cluster = Cluster(settings, self.changed.set)
         self.book = TaskBook(self.cluster, guarantee_hours, checkpoint_interval)
         self.census = Census(self.cluster, self.book)
+        self._disruption = Disruption(self.cluster, self.book)
         self.speaker = Speaker(api, settings, self.spawn, monotonic, time.time)
         self.shadow = shadow
         self.speaker.silent = shadow is not None
         self.binder = Binder(api, self.cluster, self.book, self.speaker, self.spawn, self.changed.set, monotonic)
-        self.evictor = Evictor(api, self.cluster, self.speaker, self.spawn, self.changed.set, monotonic, time.time)
+        self.evictor = Evictor(api, self.cluster, self.speaker, self.spawn, self.changed.set, monotonic)
         self.intake = Intake(self.cluster, self.book, self.census, self.speaker, record, self.clock, monotonic)
         self.intake.shadow = shadow
+        self.explainer = Explainer(self.cluster, self.book, self.binder, self.speaker, monotonic, least_hours)
         self._trained: list[Trained] = []
         self._next_tick = self._wake_at = inf
-        self._explained = -inf
         self.now = -inf
         self.decisions = 0
         self.decision_seconds = 0.0
         self.restored = False
         self._first = True
+        self._adopted: dict[str, list[PodView]] = {}
+        """Task -> the pods of its run that is being adopted."""
         self.scheduler: Scheduler
 
     # -- running -----------------------------------------------------------------------------------
@@ -93,6 +99,11 @@ class Controller:
         """A fit is done. May be called from any thread."""
         self._trained.append(event)
         self._loop.call_soon_threadsafe(self.changed.set)
+
+    def tick(self) -> None:
+        """Think again about the quota now."""
+        self._next_tick = self.now
+        self.changed.set()
 
     def begin(self, scheduler: Scheduler, *, restored: bool = False) -> None:
         """The mirrors have been read whole: from now on it can decide. `restored`: by a saved state."""
@@ -133,23 +144,31 @@ class Controller:
         self.now = now = max(self.clock.now(), self.now)
         events = self._events(now)
         plan: Plan = NOTHING
+        if self._adopted:  # newcomers come after those who are there: what these hold is not others' any more
+            arrivals = [each for each in events if isinstance(each, Submitted)]
+            self._decide(now, [each for each in events if not isinstance(each, Submitted)])
+            events = [*self._changes(), *arrivals]
         if events:
-            began = time.perf_counter()
-            plan = self.scheduler.handle(now, events)
-            self.decision_seconds += time.perf_counter() - began
-            self.decisions += 1
-            self._attach()
-            self._carry_out(plan, now)
+            plan = self._decide(now, events)
         if self.shadow is None:
             self.binder.start_ready(self._waits_for_victims)
             self._note_begun()
-        if self._monotonic() - self._explained >= EXPLAIN:
-            self._explained = self._monotonic()
-            self.explain_all()
+        self.explainer.look(self.scheduler, self._waits_for_victims)
+        return plan
+
+    def _decide(self, now: float, events: list[Event]) -> Plan:
+        began = time.perf_counter()
+        plan = self.scheduler.handle(now, events)
+        self.decision_seconds += time.perf_counter() - began
+        self.decisions += 1
+        self._attach()
+        self._carry_out(plan, now)
         return plan
 
     def _events(self, now: float) -> list[Event]:
         events: list[Event] = list(self._trained)
+        if self._trained and any(is_cautious(pool) for pool in self.scheduler.pools.values()):
+            self._next_tick = now  # the first model is not kept waiting
         self._trained.clear()
         self._note_begun()
         events += self.intake.take(now)
@@ -161,17 +180,11 @@ class Controller:
         if self._first and self.restored:
             events += reconcile(self.scheduler, self.book, self.cluster, self.intake.found, self.intake.expect)
         self._first = False
-        adopted, incomplete = adopt(self.book, self.intake.found, self.clock)
+        adopted, self._adopted = adopt(self.book, self.intake.found, self.clock)
         events += adopted
-        for pod in incomplete:
-            if self.shadow is not None:
-                continue
-            if pod.owner is not None:
-                self.spawn(take_back(self.api, pod))
-            else:
-                self.speaker.warn(pod, "GangIncomplete", "bound without the rest of its gang; it is left alone")
-        if changes := self.census.changes():
-            events.append(NodesChanged(changes))
+        for name in list(self.intake.found):
+            events += self._not_adopted(self.book.by_name[name])
+        events += self._changes()
         if now >= self._next_tick:
             events.append(Tick())
             self._next_tick = (floor(now / self._tick) + 1) * self._tick
@@ -182,16 +195,40 @@ class Controller:
             self.evictor.gone(run)
         return events
 
+    def _changes(self) -> list[Event]:
+        """What has changed of nodes, and of who may be stopped."""
+        nodes = self.census.changes()
+        return [*([NodesChanged(nodes)] if nodes else []), *self._disruption.changes()]
+
     def _attach(self) -> None:
         """Runs that were adopted have their pods now."""
-        found, self.intake.found = self.intake.found, {}
-        for task in attach_adopted(self.scheduler, self.book, found):
+        adopted, self._adopted = self._adopted, {}
+        for task in attach_adopted(self.scheduler, self.book, adopted):
             assert task.task is not None
             assert task.run is not None
+            self._give_extras(task.run)
             if not task.logged:
                 self._record((self.now, SUBMIT, task.task, None, None))
                 self._record((self.now, START, task.task, task.run.run, None))
             task.logged = True
+
+    def _not_adopted(self, task: LiveTask) -> list[Event]:
+        """Pods of a gang that somebody bound: beyond its minimum, or without the rest of it."""
+        if self.shadow is not None and task.run is None and task.name not in self._adopted:
+            if not task.told:
+                return []
+            task.told = False  # the other scheduler binds one after the other: it is adopted with the last
+            return [Cancelled(task.task)] if task.task is not None else []
+        for pod in self.intake.found.pop(task.name):
+            self.book.by_pod.pop(pod.uid, None)
+            if task.run is not None or task.name in self._adopted:
+                self.cluster.pod_changes.append((pod, pod))  # looked at again when its gang runs
+                self.changed.set()
+            elif pod.owner is not None:
+                self.spawn(take_back(self.api, self.speaker, pod, "it was bound without the rest of its gang"))
+            else:
+                self.speaker.warn(pod, "GangIncomplete", "bound without the rest of its gang; it is left alone")
+        return []
 
     def _failed(self, live: LiveRun) -> Event | None:
         """A start did not come about: its pods wait again."""
@@ -270,8 +307,21 @@ class Controller:
             task.free[uid] = self.cluster.pods[uid]
         if not live.pods:
             self.intake.left(live)
+        if not task.returns:
+            self._give_up(task)
+        if task.gang is not None:
+            self.intake.hold_extras(task.gang)
         if task.run is not None and task.run.open:
             self.book.fill(task.run)
+
+    def _give_up(self, task: LiveTask) -> None:
+        """Nobody creates the pods of this task again: GPUs are not to be held for it."""
+        if task.told and len(task.free) < task.needs and task.task is not None:
+            if task.run is not None:  # planned in the same instant
+                self.binder.forget(task.run)
+                self.book.release(task.run, keep_waiting=True)
+            self.intake.withdraw(task)
+            self.changed.set()
 
     def _lost(self, run: Run, now: float, why: Any) -> None:
         """A run went with its node: what is left of it is taken back, if its controller creates it again."""
@@ -286,7 +336,7 @@ class Controller:
         self.book.release(live, keep_waiting=True)
         for pod in rest:
             if pod.owner is not None and self.shadow is None:
-                self.spawn(take_back(self.api, pod))
+                self.spawn(take_back(self.api, self.speaker, pod, why.text()))
         if len(live.of.free) < live.of.needs:
             self.intake.expect(live.of)
 
@@ -314,28 +364,3 @@ class Controller:
             if task.extra and task.gang == gang.gang:
                 self.intake.look_again(task)
         self.changed.set()
-
-    # -- saying why --------------------------------------------------------------------------------
-
-    def explain_all(self) -> None:
-        """Tell every pod that waits why it does."""
-        for task, reason in self.scheduler.waiting():
-            live = self.book.by_name.get(task.name)
-            if live is not None and live.free:
-                self._tell(live.free, reason.text())
-        for uid, why in self.book.refused.items():
-            self._tell([uid], f"refused: {why}")
-        for forming in self.book.by_key.values():
-            if forming.free and not forming.told and forming.run is None:
-                why = f"{len(forming.free)} of the {forming.needs} pods that its gang needs are there"
-                self._tell(forming.free, "its gang has not started yet" if forming.extra else why)
-        for run, starting in self.binder.starting.items():
-            if self._waits_for_victims(run):
-                for uid, node in starting.pods.items():
-                    self._tell([uid], f"is placed on {node} and waits for preempted pods to leave it")
-
-    def _tell(self, uids: Iterable[str], why: str) -> None:
-        for uid in uids:
-            pod = self.cluster.pods.get(uid)
-            if pod is not None and not pod.node:
-                self.speaker.waits(pod, why)

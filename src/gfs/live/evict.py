@@ -14,7 +14,6 @@ from gfs.live.problems import ApiError, Conflict, NotFound
 from gfs.live.say import Spawn, Speaker
 from gfs.live.tasks import LiveRun
 from gfs.live.translate.pods import PodView
-from gfs.live.translate.quantities import rfc3339
 
 log = logging.getLogger("gfs.live")
 PAUSE = 2.0
@@ -32,10 +31,9 @@ class Evictor:
         spawn: Spawn,
         wake: Callable[[], None],
         monotonic: Callable[[], float],
-        wall: Callable[[], float],
     ) -> None:
         self._api, self._cluster, self._speaker = api, cluster, speaker
-        self._spawn, self._wake, self._monotonic, self._wall = spawn, wake, monotonic, wall
+        self._spawn, self._wake, self._monotonic = spawn, wake, monotonic
         self.leaving: dict[Run, tuple[LiveRun, float]] = {}
         """Evicted runs -> when they should have gone, by the monotonic clock."""
         self.evicted = 0
@@ -58,18 +56,11 @@ class Evictor:
         while pod.uid in live.binding:  # it must be known whether it is bound
             await asyncio.sleep(0.05)
         self._speaker.event(pod, "Warning", "Preempted", message)
-        condition = {
-            "type": "DisruptionTarget",
-            "status": "True",
-            "reason": "PreemptionByScheduler",
-            "message": message[:1000],
-            "lastTransitionTime": rfc3339(self._wall()),
-        }
         marked = False
         while True:
             try:
                 if not marked:
-                    await self._speaker.patch_status(pod, {"conditions": [condition]})
+                    await self._speaker.mark_disrupted(pod, "PreemptionByScheduler", message)
                     marked = True
                 await self._api.delete(pod_path(pod.namespace, pod.name), uid=pod.uid)
                 self.evicted += 1

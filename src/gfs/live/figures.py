@@ -1,4 +1,4 @@
-"""What a running controller can be asked: figures for /metrics, /status and the life of a pod."""
+"""What a running controller can be asked: figures for /metrics and /status."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from gfs.domain.task import Priority
-from gfs.domain.units import MICRO
+from gfs.domain.units import HOUR, MICRO
+from gfs.forecasting.meter import STEP, DemandRecord
+from gfs.live.learning import caution, forecaster_of
 from gfs.live.service import Service
 
 
@@ -50,14 +52,21 @@ class Figures:
         yield GaugeMetricFamily(
             "gfs_last_decision_timestamp_seconds", "When something was last decided.", value=max(controller.now, 0.0)
         )
+        if service.trainer is not None:
+            yield CounterMetricFamily("gfs_forecaster_fits", "Models that were trained.", service.trainer.fits)
+            yield CounterMetricFamily("gfs_forecaster_failures", "Trainings that failed.", service.trainer.failures)
         yield from self._pools()
 
     def _pools(self) -> Iterator[Metric]:
         gpus = GaugeMetricFamily("gfs_gpus", "GPUs by who holds them.", labels=["pool", "state"])
         tasks = GaugeMetricFamily("gfs_tasks", "Tasks that run or wait.", labels=["pool", "class", "state"])
         quota = GaugeMetricFamily("gfs_spot_quota_gpus", "Spot quota.", labels=["pool", "guarantee_hours"])
+        cautious = GaugeMetricFamily("gfs_quota_cautious", "1 if the quota follows no forecast yet.", labels=["pool"])
+        known = GaugeMetricFamily("gfs_demand_history_seconds", "How long demand is known.", labels=["pool"])
         for pool in self.status()["pools"]:
             name = pool["pool"]
+            cautious.add_metric([name], float(bool(pool["caution"])))
+            known.add_metric([name], pool["demand_hours"] * HOUR)
             for state in ("total", "idle", "hp", "spot"):
                 gpus.add_metric([name, state], pool["gpus"][state])
             for label, counts in pool["tasks"].items():
@@ -65,7 +74,7 @@ class Figures:
                     tasks.add_metric([name, label, state], count)
             for row in pool["quota"]:
                 quota.add_metric([name, f"{row['guarantee_hours']:g}"], row["quota"])
-        yield from (gpus, tasks, quota)
+        yield from (gpus, tasks, quota, cautious, known)
 
     def status(self) -> dict[str, Any]:
         """The state of every pool."""
@@ -95,6 +104,9 @@ class Figures:
                 },
                 "tasks": counts,
                 "quota": rows,
+                "forecaster": forecaster_of(scheduler),
+                "demand_hours": state.remember("demand", DemandRecord).steps * STEP / HOUR,
+                "caution": caution(scheduler, service.options.parameters.history_hours),
             })  # fmt: skip
         leads = service.leader.leads() if service.leader is not None else service.ready.is_set()
         return {
@@ -103,27 +115,7 @@ class Figures:
             "leader": service.leader.holder if service.leader is not None else service.identity,
             "shadow": service.shadow.summary() if service.shadow is not None else None,
             "refused": len(controller.book.refused) if controller is not None else 0,
+            "training": service.trainer.under_way if service.trainer is not None else 0,
+            "history": service.history,
             "pools": pools,
         }
-
-    def explain(self, namespace: str, pod: str) -> dict[str, Any] | None:
-        """What is known of a pod and its task; None: there is no such pod."""
-        controller = self._service.controller
-        if controller is None:
-            return None
-        found = [each for each in controller.cluster.pods.values() if (each.namespace, each.name) == (namespace, pod)]
-        if not found:
-            return None
-        view = found[0]
-        task = controller.book.by_pod.get(view.uid)
-        told: dict[str, Any] = {"pod": view.path, "phase": view.phase, "node": view.node}
-        told["why"] = controller.book.refused.get(view.uid) or controller.speaker.why(view.uid)
-        if not view.ours:
-            told["why"] = "another scheduler's pod: what it holds counts as used, and it is never touched"
-        if task is not None:
-            told |= {"task": task.name, "submitted": task.submitted, "gang": "/".join(task.gang or ())}
-            live = controller.book.run_of_pod.get(view.uid)
-            if live is not None:
-                told |= {"run": live.run.number, "began": live.began, "evicted": live.leaving}
-        told["refused"] = view.uid in controller.book.refused
-        return told

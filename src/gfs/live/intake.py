@@ -102,10 +102,7 @@ class Intake:
         self._book.run_of_pod.pop(pod.uid, None)
         if self._book.of_run.get(live.run) is live:
             self._events.append(StartFailed(live.run))
-            if live.of.needs > 1:  # one pod is adopted in this same instant, which a task that is cancelled cannot be
-                self._events.append(Cancelled(live.run.task))
             self._book.release(live, keep_waiting=True)
-            live.of.told = False
         self.found.setdefault(live.of.name, []).append(pod)
 
     def _new(self, pod: PodView) -> None:
@@ -114,6 +111,7 @@ class Intake:
         found = self._book.find(pod, self._clock.of_wall(pod.created))
         if isinstance(found, Refusal):
             self._book.refused[pod.uid] = found.text
+            self._book.unsaid[pod.uid] = None
             return
         self._book.refused.pop(pod.uid, None)
         self._census.ask(pod.rule.keys)
@@ -124,6 +122,7 @@ class Intake:
             self.found.setdefault(found.name, []).append(pod)
             return
         found.free[pod.uid] = pod
+        self._book.unsaid[pod.uid] = None
         found.returns = found.returns or pod.owner is not None
         self.missing.pop(found, None)
         if found.run is not None and found.run.open:
@@ -147,6 +146,18 @@ class Intake:
                 self._record((self._now, SUBMIT, core, None, None))
             task.told = task.logged = True
             self._events.append(Submitted(core))
+
+    def withdraw(self, task: LiveTask) -> None:
+        """The core is not to wait for a task any more."""
+        assert task.task is not None
+        self._events.append(Cancelled(task.task))
+        task.told = False
+
+    def hold_extras(self, gang: tuple[str, str]) -> None:
+        """Pods beyond the minimum of a gang that was stopped wait until it runs again."""
+        for task in self._book.by_key.values():
+            if task.extra and task.gang == gang and task.told and task.run is None and not self._gang_runs(task):
+                self.withdraw(task)
 
     def _gang_runs(self, extra: LiveTask) -> bool:
         gang = self._book.by_key.get(("gang", *extra.gang)) if extra.gang else None
@@ -224,9 +235,7 @@ class Intake:
             self.expect(task)
             return
         if task.told:
-            assert task.task is not None
-            self._events.append(Cancelled(task.task))
-            task.told = False
+            self.withdraw(task)
         if not task.free:
             if task.task is not None and task.logged:
                 self._record((self._now, CANCEL, task.task, None, None))
@@ -241,8 +250,7 @@ class Intake:
         now = self._monotonic()
         for task, since in list(self.missing.items()):
             if task.told and task.run is None and now - since > patience and task.task is not None:
-                self._events.append(Cancelled(task.task))
-                task.told = False
+                self.withdraw(task)
             if not task.told and now - since > FORGET:
                 del self.missing[task]
                 if task.task is not None:

@@ -8,12 +8,14 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterable
+from copy import copy
 from dataclasses import replace
 from pathlib import Path
 
 import pyarrow.csv
 
 from gfs.core.actions import CANCEL, FINISH, START, SUBMIT, Record
+from gfs.core.run import Run
 from gfs.domain.errors import InputError
 from gfs.domain.execution import ExecutionRules
 from gfs.domain.node import NodeSpec
@@ -25,7 +27,7 @@ from gfs.telemetry.tables import csv_table, with_timestamps
 
 JOBS = (
     "job_name,organization,gpu_model,cpu_request,gpu_request,worker_num,submit_time,duration,job_type,"
-    "guarantee_hours,checkpoint_interval"
+    "guarantee_hours,checkpoint_interval,cancel_time"
 )
 NODES = "node_name,gpu_model,gpu_capacity_num,cpu_num"
 
@@ -35,53 +37,125 @@ class Recorder:
 
     def __init__(self, folder: Path | None, rules: ExecutionRules, first_day: str = "1970-01-01") -> None:
         self._folder, self._rules, self._first_day = folder, rules, first_day
-        self._entries: list[Record] = []
-        self._work: dict[int, float] = {}
-        """Task index -> seconds of useful work in runs that are over."""
-        self._at: dict[tuple[int, int], float] = {}
-        """Task index and SUBMIT or START -> when it was submitted, when its run began: as the event log says."""
-        self._jobs: list[str] = []
         self.count = 0
         if folder is not None:
             try:
                 folder.mkdir(parents=True, exist_ok=True)
             except OSError as error:
                 raise InputError(f"{folder}: cannot be made ({error.strerror or error})") from error
-            header = ",".join(SCHEMA.names) + (",timestamp" if first_day else "")
-            for name, first in (("events.csv", header), ("jobs.csv", JOBS)):
-                _open(folder / name, first)
+        self._begin()
+
+    def _begin(self) -> None:
+        self._entries: list[Record] = []
+        self._jobs: list[str] = []
+        self._work: dict[int, float] = {}
+        """Task index -> seconds of useful work in runs that are over."""
+        self._at: dict[tuple[int, int], float] = {}
+        """Task index and SUBMIT or START -> when it was submitted, when its run began: as the event log says."""
+        self._open: dict[int, tuple[Task, Run | None]] = {}
+        """Task index -> a task that has not ended, by the name it is recorded by, and its run if it has one."""
+        self._used: set[int] = set()
+        """Hashes of the names of all tasks recorded: a Job that was deleted may be created again by the same name."""
+        self._runs: dict[int, int] = {}
+        """Task index -> runs that have begun. The core also counts those that were given up before."""
+        self._left: dict[str, tuple[float, int]] = {}
+        """Tasks that had not ended when an earlier process stopped -> when they were submitted, their runs."""
+
+    def open(self) -> None:
+        """Go on where the files end, or begin them. Only who decides may: replicas may share a folder."""
+        self._begin()
+        if self._folder is None:
+            return
+        header = ",".join(SCHEMA.names) + (",timestamp" if self._first_day else "")
+        for name, first in (("events.csv", header), ("jobs.csv", JOBS)):
+            _open(self._folder / name, first)
+        self._read_names(self._folder / "events.csv")
+
+    def _read_names(self, path: Path) -> None:
+        """Which tasks an earlier process has recorded, and which of them had not ended."""
+        options = pyarrow.csv.ConvertOptions(include_columns=["time", "event", "task", "run"])
+        for batch in pyarrow.csv.open_csv(path, convert_options=options):
+            for time, event, name, run in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+                if event == "submit":
+                    self._used.add(hash(name))
+                    self._left[name] = time, 0
+                elif event == "start" and name in self._left:
+                    self._left[name] = self._left[name][0], int(run)
+                elif event in ("finish", "cancel"):
+                    self._left.pop(name, None)
 
     def record(self, entry: Record) -> None:
         """Note what happened to a task."""
         self.count += 1
         if self._folder is None:
             return
-        time, what, task, run, _ = entry
-        self._entries.append(entry)
+        time, what, task, run, reason = entry
+        if what == SUBMIT and task.name in self._left:
+            return  # it was submitted before a restart
+        task = self._named(task, new=what == SUBMIT)
+        run = self._numbered(task, run, new=what == START) if run is not None else None
+        self._entries.append((time, what, task, run, reason))
+        self._open[task.index] = task, run if what == START else None
+        if what == SUBMIT:
+            self._runs[task.index] = 0
         if what in (SUBMIT, START):
             self._at[task.index, what] = time
-        elif what == CANCEL:
-            self._forget(task)
         elif run is not None:
             began = self._at.pop((task.index, START), run.start)
             ran = max(0.0, time - began - self._rules.overhead(task, run.number))
             done = self._work.get(task.index, 0.0)
             if what == FINISH:
-                self._finish(task, done + ran)
+                self._end(task, done + ran)
             else:
                 self._work[task.index] = done + self._rules.saved_at_loss(task, ran)
+        if what == CANCEL:
+            self._end(task, cancelled=time)
 
-    def _forget(self, task: Task) -> float:
-        """Nothing more will come of a task; when it was submitted."""
-        self._work.pop(task.index, None)
-        self._at.pop((task.index, START), None)
-        return self._at.pop((task.index, SUBMIT), task.submit_time)
+    def _named(self, task: Task, *, new: bool) -> Task:
+        """The task by a name that no other task of the record has."""
+        if task.index in self._open:
+            return self._open[task.index][0]
+        name, number = task.name, 1
+        while new and hash(name) in self._used:
+            number += 1
+            name = f"{task.name}~{number}"
+        self._used.add(hash(name))
+        return task if name == task.name else replace(task, name=name)
 
-    def _finish(self, task: Task, duration: float) -> None:
-        numbers = (task.cpus_per_pod, task.gpus_per_pod, task.pods, self._forget(task), duration)
+    def _numbered(self, task: Task, run: Run, *, new: bool) -> Run:
+        """The run with its number in the record."""
+        _, before = self._left.get(task.name, (0.0, run.number - 1 if new else run.number))
+        number = self._runs[task.index] = self._runs.get(task.index, before) + new
+        if number != run.number:
+            run = copy(run)
+            run.number = number
+        return run
+
+    def name_of(self, task: Task) -> str:
+        """The name that a task which has not ended is recorded by."""
+        return self._open[task.index][0].name if task.index in self._open else task.name
+
+    def _end(self, task: Task, duration: float = 0.0, cancelled: float | None = None) -> None:
+        """Nothing more will come of a task: it gets its row. One that was withdrawn would have run on."""
+        index = task.index
+        for what in (self._open, self._work, self._runs):
+            what.pop(index, None)
+        self._at.pop((index, START), None)
+        submitted, _ = self._left.pop(task.name, (task.submit_time, 0))
+        submitted = self._at.pop((index, SUBMIT), submitted)
+        duration = duration if cancelled is None else max(cancelled - submitted, 0.0)
+        numbers = (task.cpus_per_pod, task.gpus_per_pod, task.pods, submitted, duration)
         row = (task.name, task.organization, task.gpu_model, *(_exact(number) for number in numbers))
         hours = f"{task.guarantee_hours:g}", f"{task.checkpoint_interval:g}"
-        self._jobs.append(_line((*row, task.priority.label, *hours)))
+        at = "" if cancelled is None else _exact(cancelled)
+        self._jobs.append(_line((*row, task.priority.label, *hours, at)))
+
+    def close(self, now: float) -> int:
+        """The cluster is taken down: what has not ended is withdrawn. How many tasks that are."""
+        left = list(self._open.values())
+        for task, run in left:
+            self.record((now, CANCEL, task, run, None))
+        return len(left)
 
     def flush(self, nodes: Iterable[NodeSpec] | None = None) -> None:
         """Write what is not written yet."""

@@ -81,35 +81,42 @@ def _of_run(run: Run, book: TaskBook, found: dict[str, list[PodView]], *, pendin
     return [Lost(run), Cancelled(run.task)]
 
 
-def adopt(book: TaskBook, found: dict[str, list[PodView]], clock: Clock) -> tuple[list[Event], list[PodView]]:
-    """Runs that nobody here started; and pods of gangs that were bound only in part."""
+def adopt(
+    book: TaskBook, found: dict[str, list[PodView]], clock: Clock
+) -> tuple[list[Event], dict[str, list[PodView]]]:
+    """Runs that nobody here started, with their pods by task: these are taken out of `found`.
+
+    Left there are pods of gangs that are bound only in part, and those beyond the minimum.
+    """
     runs: list[FoundRun] = []
-    incomplete: list[PodView] = []
+    adopted: dict[str, list[PodView]] = {}
     for name, pods in sorted(found.items(), key=lambda each: (min(p.created for p in each[1]), each[0])):
         task = book.by_name[name]
-        if len(pods) < task.needs:
-            incomplete += pods
-            for pod in pods:
-                book.by_pod.pop(pod.uid, None)
+        if task.run is not None or len(pods) < task.needs:
             continue
-        core = book.core_task(task, pods)
-        noted = [pod.bound_as for pod in pods if pod.bound_as is not None]
-        start = min(clock.of_wall(pod.started or pod.created) for pod in pods)
+        pods.sort(key=lambda pod: (pod.created, pod.path))
+        mine, found[name] = pods[: task.needs], pods[task.needs :]
+        if not found[name]:
+            del found[name]
+        core = book.core_task(task, mine)
+        noted = [pod.bound_as for pod in mine if pod.bound_as is not None]
+        start = min(clock.of_wall(pod.started or pod.created) for pod in mine)
         number = max((note.run for note in noted), default=1)
-        runs.append(FoundRun(core, sorted(Counter(pod.node for pod in pods).items()), start, number))
+        runs.append(FoundRun(core, sorted(Counter(pod.node for pod in mine).items()), start, number))
         task.logged = task.logged or bool(noted)
-    return ([Adopted(runs)] if runs else []), incomplete
+        adopted[name] = mine
+    return ([Adopted(runs)] if runs else []), adopted
 
 
 def _is_of(pod: PodView, run: Run) -> bool:
     return pod.bound_as is not None and (pod.bound_as.task, pod.bound_as.run) == (run.task.name, run.number)
 
 
-def attach_adopted(scheduler: Scheduler, book: TaskBook, found: dict[str, list[PodView]]) -> Iterable[LiveTask]:
+def attach_adopted(scheduler: Scheduler, book: TaskBook, adopted: dict[str, list[PodView]]) -> Iterable[LiveTask]:
     """After the core has taken the runs over: their pods are theirs. Gives the tasks that run."""
-    for name, pods in found.items():
+    for name, pods in adopted.items():
         task = book.by_name.get(name)
-        if task is None or task.task is None or len(pods) < task.needs:
+        if task is None or task.task is None:
             continue
         pool = scheduler.pools.get(task.task.gpu_model)
         run = pool.state.runs.get(task.task.index) if pool else None

@@ -1,7 +1,7 @@
 """What is said to people on their pods: why one waits (a condition), and what was done (events), without a flood.
 
-A sentence in which only numbers have changed is told again once a minute at most, an event that says the same every ten
-minutes, with a count.
+A sentence in which only numbers have changed is told again after a minute, then two, and so on up to ten; another one
+at once, from the fifth on once a minute. An event that says the same is sent every ten minutes, with a count.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ from gfs.live.translate.quantities import rfc3339
 log = logging.getLogger("gfs.live")
 LONGEST = 1000
 """Characters of a message; the API server takes 1,024 in an event."""
+AT_ONCE = 5
+"""Changes of a sentence that are told without a pause."""
 
 Spawn = Callable[[Coroutine[Any, Any, None]], None]
 
@@ -30,6 +32,10 @@ class _Said(NamedTuple):
     shape: str
     message: str
     at: float
+    repeats: int = 0
+    """How often only its numbers have changed since."""
+    changes: int = 0
+    """How often it was another sentence."""
 
 
 class Speaker:
@@ -53,16 +59,27 @@ class Speaker:
         message = message[:LONGEST]
         shape, now = _shape(message), self._monotonic()
         known = self._said.get(pod.uid)
-        if known is not None and (
-            known.message == message or (known.shape == shape and now - known.at < self._settings.message_interval)
-        ):
+        if known is not None and (known.message == message or now - known.at < self._pause(known, shape)):
             return
-        self._said[pod.uid] = _Said(shape, message, now)
+        if known is None:
+            self._said[pod.uid] = _Said(shape, message, now)
+        elif known.shape == shape:
+            self._said[pod.uid] = known._replace(message=message, at=now, repeats=known.repeats + 1)
+        else:
+            self._said[pod.uid] = _Said(shape, message, now, 0, known.changes + 1)
         if self.silent:
             return
         self._spawn(self._condition(pod, message, first=known is None))
         if known is None or known.shape != shape:
             self.event(pod, "Warning", "FailedScheduling", message)
+
+    def _pause(self, known: _Said, shape: str) -> float:
+        """Seconds after a sentence in which another one is not told."""
+        settings = self._settings
+        if shape != known.shape:
+            return 0.0 if known.changes < AT_ONCE else settings.message_interval
+        longest = max(settings.event_interval, settings.message_interval)
+        return min(settings.message_interval * 2.0 ** min(known.repeats, 10), longest)
 
     def why(self, uid: str) -> str:
         """What was last said of a pod."""
@@ -84,7 +101,15 @@ class Speaker:
             sent[key] = at, count + 1
             return
         sent[key] = now, count + 1
-        self._spawn(self._send(pod, kind, reason, message, count + 1))
+        involved = {"apiVersion": "v1", "kind": "Pod", "namespace": pod.namespace, "name": pod.name, "uid": pod.uid}
+        self._spawn(self._send(involved, kind, reason, message, count + 1))
+
+    def announce(self, namespace: str, reason: str, message: str) -> None:
+        """Something concerns no pod in particular: an event of the lease."""
+        if not self.silent:
+            involved = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "namespace": namespace}
+            involved |= {"name": self._settings.lease_name, "uid": ""}
+            self._spawn(self._send(involved, "Normal", reason, message, 1))
 
     def forget(self, uid: str) -> None:
         """A pod is gone."""
@@ -96,23 +121,30 @@ class Speaker:
         condition["message"] = message
         if first:
             condition["lastTransitionTime"] = rfc3339(self._wall())
-        await self._try(self.patch_status(pod, {"conditions": [condition]}))
+        said = self._said.get(pod.uid)
+        done = await self._try(self.patch_status(pod, {"conditions": [condition]}))
+        if not done and said is not None and self._said.get(pod.uid) is said:
+            self._said[pod.uid] = said._replace(message="")  # it is told again after the pause
 
     async def patch_status(self, pod: PodView, status: dict[str, Any]) -> None:
         """Change a pod's status, if it is still the same pod."""
         body = {"metadata": {"uid": pod.uid}, "status": status}
         await self._api.patch(f"{pod_path(pod.namespace, pod.name)}/status", body, STRATEGIC)
 
-    async def _send(self, pod: PodView, kind: str, reason: str, message: str, count: int) -> None:
-        digest = hashlib.sha256(f"{pod.uid} {reason} {_shape(message)}".encode()).hexdigest()[:16]
-        name, when = f"{pod.name[:200]}.{digest}", rfc3339(self._wall())
+    async def mark_disrupted(self, pod: PodView, reason: str, message: str) -> None:
+        """Say on a pod that it is about to be deleted by us: its controller need not count that as its failure."""
+        condition = {"type": "DisruptionTarget", "status": "True", "reason": reason, "message": message[:LONGEST]}
+        await self.patch_status(pod, {"conditions": [{**condition, "lastTransitionTime": rfc3339(self._wall())}]})
+
+    async def _send(self, involved: dict[str, str], kind: str, reason: str, message: str, count: int) -> None:
+        namespace, when = involved["namespace"], rfc3339(self._wall())
+        digest = hashlib.sha256(f"{involved['uid']} {reason} {_shape(message)}".encode()).hexdigest()[:16]
+        name, path = f"{involved['name'][:200]}.{digest}", f"/api/v1/namespaces/{namespace}/events"
         body = {
             "apiVersion": "v1",
             "kind": "Event",
-            "metadata": {"name": name, "namespace": pod.namespace},
-            "involvedObject": {
-                "apiVersion": "v1", "kind": "Pod", "namespace": pod.namespace, "name": pod.name, "uid": pod.uid,
-            },
+            "metadata": {"name": name, "namespace": namespace},
+            "involvedObject": involved,
             "type": kind,
             "reason": reason,
             "message": message,
@@ -121,8 +153,7 @@ class Speaker:
             "lastTimestamp": when,
             "source": {"component": self._settings.scheduler_name},
             "reportingComponent": self._settings.scheduler_name,
-        }  # fmt: skip
-        path = f"/api/v1/namespaces/{pod.namespace}/events"
+        }
         if count == 1:
             try:
                 await self._api.create(path, body)
@@ -131,13 +162,13 @@ class Speaker:
             except Conflict:  # said by ourselves before a restart
                 pass
             except ApiError as error:
-                log.debug(f"an event of {pod.path} was not written: {error}")
+                log.debug(f"an event of {namespace}/{involved['name']} was not written: {error}")
                 return
         change = {"count": count, "lastTimestamp": when, "message": message}
         await self._try(self._api.patch(f"{path}/{name}", change, MERGE))
 
-    async def _try(self, request: Coroutine[Any, Any, Any]) -> None:
-        """What is said matters less than what is done: nothing fails because it cannot be said."""
+    async def _try(self, request: Coroutine[Any, Any, Any]) -> bool:
+        """What is said matters less than what is done: nothing fails because it cannot be said. False: try again."""
         try:
             await request
             self.sent += 1
@@ -145,6 +176,8 @@ class Speaker:
             pass
         except ApiError as error:
             log.debug(f"not said: {error}")
+            return False
+        return True
 
 
 def _shape(message: str) -> str:

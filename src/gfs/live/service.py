@@ -20,11 +20,14 @@ from gfs.core.ledger import LIVE_LOOK_BACK
 from gfs.core.ports import train_at_once
 from gfs.core.scheduler import Scheduler
 from gfs.domain.errors import InputError
+from gfs.forecasting.meter import STEP
 from gfs.forecasting.online import Stopwatch
 from gfs.live.api import Api
 from gfs.live.clock import WallClock
 from gfs.live.controller import Controller
+from gfs.live.history import Prometheus, PrometheusError, hours_known, learn, read_demand
 from gfs.live.lead import Leader
+from gfs.live.learning import Learning
 from gfs.live.mirrors import Mirrors, group_paths
 from gfs.live.record import Recorder
 from gfs.live.settings import LiveSettings
@@ -33,6 +36,12 @@ from gfs.live.train import Trainer
 
 log = logging.getLogger("gfs.live")
 STATE = "state.gfs"
+ASK_AGAIN = 300.0
+"""Seconds after which Prometheus is asked again if it did not answer."""
+NO_HISTORY = (
+    "Prometheus knows no HP pods with GPUs: are hp_classes and resource as they were, does it have kube-state-metrics,"
+    " and, if there are several GPU models, their label (--metric-labels-allowlist=nodes=[...])?"
+)
 FLUSH = 2.0
 """Seconds between two writings of the event log."""
 
@@ -72,6 +81,9 @@ class Service:
         self.leader: Leader | None = None
         self.api: Api | None = None
         self.shadow: Shadow | None = None
+        self.trainer: Trainer | None = None
+        self.history = ""
+        """What has become of the demand history of Prometheus."""
         self.ready = asyncio.Event()
         """Set while it decides."""
 
@@ -84,21 +96,31 @@ class Service:
             connect, context=self.options.context, in_flight=settings.in_flight, timeout=min(5.0, third)
         )
         lease_api = await Api.connect(connect, context=self.options.context, in_flight=2, timeout=min(5.0, third))
-        async with api, lease_api:
-            self.api = api
-            if not self.options.elect or self.options.shadow:
-                await self._decide(api)
-                return
-            self.leader = Leader(lease_api, settings, self.identity, self.namespace, time.monotonic, time.time)
-            api.may_write = self.leader.leads
-            try:
-                while True:
-                    log.info(f"{self.identity} stands by for the lease {settings.lease_name}")
-                    await self.leader.campaign()
-                    log.info(f"{self.identity} leads")
-                    await self._lead(api, self.leader)
-            finally:
-                await self.leader.resign()
+        try:
+            async with api, lease_api:
+                await self._take_part(api, lease_api)
+        finally:
+            if settings.close_record and self.controller is not None:
+                self.recorder.close(self.controller.now)
+                self.flush()
+
+    async def _take_part(self, api: Api, lease_api: Api) -> None:
+        """Lead and decide, or stand by."""
+        settings = self.options.settings
+        self.api = api
+        if not self.options.elect or self.options.shadow:
+            await self._decide(api)
+            return
+        self.leader = Leader(lease_api, settings, self.identity, self.namespace, time.monotonic, time.time)
+        api.may_write = self.leader.leads
+        try:
+            while True:
+                log.info(f"{self.identity} stands by for the lease {settings.lease_name}")
+                await self.leader.campaign()
+                log.info(f"{self.identity} leads")
+                await self._lead(api, self.leader)
+        finally:
+            await self.leader.resign()
 
     async def _lead(self, api: Api, leader: Leader) -> None:
         """Decide as long as the lease is ours."""
@@ -126,23 +148,32 @@ class Service:
             tick=parameters.tick,
             guarantee_hours=parameters.guarantee_hours,
             checkpoint_interval=parameters.checkpoint_interval,
+            least_hours=parameters.history_hours,
             clock=clock,
             record=self.recorder.record,
             shadow=self.shadow,
         )
-        mirrors, trainer = Mirrors(api, controller.cluster, await group_paths(api)), Trainer(controller.trained)
+        reading: asyncio.Task[None] | None = None
+        mirrors = Mirrors(api, controller.cluster, await group_paths(api))
+        self.trainer = trainer = Trainer(controller.trained)
+        self.recorder.open()
         try:
             await mirrors.start()
             scheduler = new_scheduler(options.settings, parameters, trainer, self.watch)
             controller.begin(scheduler, restored=self._load(scheduler))
             self.controller = controller
             self.ready.set()
+            if settings.prometheus:
+                reading = asyncio.create_task(self._read_history(controller, clock))
             housekeeping = _Housekeeping(self, controller)
             leads = self.leader.leads if self.leader is not None else (lambda: True)
             await controller.run(housekeeping.after_step, leads)
         finally:
             self.ready.clear()
             trainer.close()
+            if reading is not None:
+                reading.cancel()
+                await asyncio.gather(reading, return_exceptions=True)
             await mirrors.stop()
             if self.controller is controller:
                 self.save()
@@ -163,6 +194,27 @@ class Service:
             return False
         log.info(f"took over the state saved {max(0.0, time.time() - saved):.0f} s ago")
         return True
+
+    async def _read_history(self, controller: Controller, clock: WallClock) -> None:
+        """Take demand of the last weeks from Prometheus, beside the decisions, unless the saved state has it."""
+        settings, scheduler = self.options.settings, controller.scheduler
+        models, end = controller.cluster.models(), int(clock.now() // STEP)
+        if all(hours_known(scheduler, model) / 24 > settings.prometheus_days - 1 for model in models):
+            return
+        while True:
+            try:
+                async with Prometheus(settings.prometheus, os.environ.get("GFS_PROMETHEUS_TOKEN", "")) as server:
+                    past = await read_demand(server, settings, models, controller.cluster.namespaces, end)
+                break
+            except PrometheusError as error:
+                self.history = f"{error}; it is asked again in {ASK_AGAIN:.0f} s"
+                log.warning(f"no demand history: {self.history}")
+                await asyncio.sleep(ASK_AGAIN)
+        if past.pools:
+            learn(scheduler, past, models)
+            controller.tick()
+        self.history = past.text() if past.pools else NO_HISTORY
+        log.info(self.history)
 
     def save(self) -> None:
         """Write the state, if we may."""
@@ -189,8 +241,13 @@ class _Housekeeping:
     """What is to be done now and then after a decision."""
 
     def __init__(self, service: Service, controller: Controller) -> None:
-        self._service, self._controller = service, controller
+        self._service = service
         self._saved = self._flushed = time.monotonic()
+        self._learning = Learning(
+            controller.scheduler,
+            service.options.parameters.history_hours,
+            lambda reason, message: controller.speaker.announce(service.namespace, reason, message),
+        )
 
     def after_step(self, now: float) -> None:
         """Save and write what is due."""
@@ -198,6 +255,7 @@ class _Housekeeping:
         if at - self._flushed >= FLUSH:
             self._flushed = at
             self._service.flush()
+            self._learning.look()
         if at - self._saved >= self._service.options.settings.snapshot_interval:
             self._saved = at
             self._service.save()

@@ -20,7 +20,7 @@ Whole = Annotated[int, Meta(ge=1, le=10_000)]
 class LiveSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How words of the cluster become words of GFS, and how patient the controller is."""
 
-    scheduler: str = "gfs"
+    scheduler: str = "gfs-plus"
     """Which of GFS's schedulers decides (`gfs schedulers`); none with leases."""
     scheduler_name: Text = "gfs-scheduler"
     """Pods with this `schedulerName` are ours to place."""
@@ -50,11 +50,17 @@ class LiveSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     start_timeout: Seconds = 60.0
     """Seconds that a planned start may wait for room that should be there before it counts as failed."""
     message_interval: Seconds = 60.0
-    """Seconds between two updates of a waiting pod's message in which only numbers have changed."""
+    """Seconds between two updates of a waiting pod's message in which only numbers have changed; longer each time."""
     event_interval: Seconds = 600.0
     """Seconds between two events that say the same of the same pod."""
+    prometheus: str = ""
+    """Where a Prometheus answers that has kube-state-metrics, for demand of the time before; '': nowhere."""
+    prometheus_days: Annotated[float, Meta(ge=1, le=366)] = 42.0
+    """How many days of demand are read from it."""
     snapshot_interval: Seconds = 60.0
     """Seconds between two snapshots."""
+    close_record: bool = False
+    """Whether the cluster goes with the controller (a demonstration): what has not ended is recorded as withdrawn."""
     lease_name: Text = "gfs-scheduler"
     lease_namespace: Text = "kube-system"
     lease_seconds: Annotated[float, Meta(ge=1, le=3600)] = 15.0

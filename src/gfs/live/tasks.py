@@ -94,6 +94,8 @@ class TaskBook:
         """Runs whose pods we count as theirs, evicted ones until they have left."""
         self.refused: dict[str, str] = {}
         """Pod uid -> why it is not taken."""
+        self.unsaid: dict[str, None] = {}
+        """Uids of pods that are new here and have not been told why they wait."""
         self.next_index = 0
         self.known: dict[str, Task] = {}
         """Tasks of a saved state by name, until a pod of theirs is found."""
@@ -137,7 +139,7 @@ class TaskBook:
         if first is not None and not _alike(pod, first):
             return Refusal(f"it asks for something else than the other pods of its gang {group.name}")
         whole = gang.run is not None and not gang.run.open and gang.pod_count >= gang.needs
-        if not whole or (pod.bound_as is not None and pod.bound_as.task == gang.name):
+        if not whole and (pod.bound_as is None or pod.bound_as.task == gang.name):
             return gang
         key = ("extra", pod.uid)
         extra = self.by_key.get(key) or self._add(key, f"{gang.name}/{pod.name}", 1, submitted, pod)

@@ -21,15 +21,16 @@ class Trainer:
         """`done` is called from another thread."""
         self._done = done
         self._pool: ProcessPoolExecutor | None = None
-        self.fits = self.failures = 0
+        self.asked = self.fits = self.failures = 0
 
     def train(self, request: FitRequest) -> None:
         """Begin a fit; the model comes later."""
+        self.asked += 1
         if self._pool is None:
             self._pool = ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn"))
 
         def hand_back(future: Future[Any]) -> None:
-            if future.cancelled():
+            if future.cancelled() or self._pool is None:
                 return
             error = future.exception()
             if error is not None:
@@ -41,7 +42,13 @@ class Trainer:
 
         self._pool.submit(request.fit).add_done_callback(hand_back)
 
+    @property
+    def under_way(self) -> int:
+        """Fits that were asked for and have not come."""
+        return self.asked - self.fits - self.failures
+
     def close(self) -> None:
         """Stop the other process."""
         if self._pool is not None:
-            self._pool.shutdown(wait=False, cancel_futures=True)
+            pool, self._pool = self._pool, None
+            pool.shutdown(wait=False, cancel_futures=True)

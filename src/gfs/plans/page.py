@@ -7,21 +7,24 @@ from pathlib import Path
 
 import plotly.graph_objects as go
 
+from gfs.plans.summary_text import config_text, summary_text
 from gfs.plans.view import PlanView, rows_table
 from gfs.report.charts import time_unit
 from gfs.report.columns import NODES, PLAN_EVERY, PLAN_OTHERS, PLAN_SOLD, SETTING, amount, money, percent, short_seconds
-from gfs.report.figures import CAPACITY, HP, MISSED, SPOT, bars, dashed, scheduler_colours, seconds_axis, up_to
-from gfs.report.page import Chart, Details, PageSection, Paragraph, Tile, build_page, write_page
+from gfs.report.figures import CAPACITY, HP, MISSED, SPOT, bars, colours_of, dashed, seconds_axis, up_to
+from gfs.report.page import Chart, Details, PageSection, Paragraph, Tile, write_page
+from gfs.telemetry.prices import prices_text
 
-CHOSEN = scheduler_colours(["gfs"])["gfs"]
+CHOSEN = colours_of(["gfs"])["gfs"]
 
 
 def plan_page(view: PlanView, out: Path) -> None:
     """Write the page; raises InputError when it cannot be written."""
-    missed = f"★ recommended, ! over {percent(view.target)} evicted."
+    plan, request = view.plan, view.plan.request
+    missed = f"★ recommended, ! over {percent(request.target)} evicted."
     nodes = rows_table("", ("cluster",), view.nodes, (NODES, *PLAN_OTHERS), missed)
     sections = [
-        PageSection("The answer", [Paragraph(view.answer, lead=True), _figures(view)]),
+        PageSection("The answer", [Paragraph(summary_text(plan), lead=True), _figures(view)]),
         PageSection("Settings", [_plane(view), rows_table("", SETTING, view.settings, PLAN_EVERY, missed)]),
         PageSection("Against today", [rows_table("", ("quota",), view.today, PLAN_EVERY, missed)]),
         PageSection("Other nodes", [*_node_bars(view), nodes]),
@@ -29,27 +32,28 @@ def plan_page(view: PlanView, out: Path) -> None:
             "What could be sold",
             [
                 Paragraph(
-                    f"Spot work counts as sold if evictions stay within {percent(view.target)} of the runs and the"
-                    f" mean wait within {short_seconds(view.max_wait)}."
+                    f"Spot work counts as sold if evictions stay within {percent(request.target)} of the runs and the"
+                    f" mean wait within {short_seconds(request.max_wait)}."
                 ),
                 _demand_chart(view),
                 rows_table("", ("spot work",), view.demand, PLAN_SOLD, "! not sold."),
                 Paragraph("Each guarantee with its best setting, at the spot work of the trace:"),
                 rows_table("", SETTING, view.guarantees, PLAN_SOLD, "! not sold."),
-                Paragraph(f"Prices: {view.prices}"),
+                Paragraph(f"Prices: {prices_text(request.prices)}"),
             ],
         ),
-        PageSection("The config file", [Details("gfs.toml", view.config)]),
+        PageSection("The config file", [Details("gfs.toml", config_text(plan))]),
     ]
-    write_page(build_page("GFS plan", view.about, sections), out)
+    about = f"{request.trace.label} under {request.scheduler}: {len(plan.settings)} settings tried."
+    write_page(out, "GFS plan", about, sections)
 
 
 def _figures(view: PlanView) -> tuple[Tile, ...]:
-    best = view.recommended
+    best, target = view.plan.chosen, f"target {percent(view.plan.request.target)}"
     fixed = view.today[1]
     waits = f"fixed quota: {short_seconds(fixed.result.wait)}" if fixed.figures else "of all waits of a task"
     return (
-        Tile("spot runs evicted", percent(best.evicted), f"target {percent(view.target)}", view.meets),
+        Tile("spot runs evicted", percent(best.evicted), target, view.plan.recommendation.meets),
         Tile("mean spot wait", short_seconds(best.wait), waits),
         Tile("spot GPU-hours a month", amount(best.figures["spot_gpu_hours"]), "useful work"),
         Tile("worth a month", money(best.figures["worth"]), "at the prices below"),
@@ -82,13 +86,13 @@ def _plane(view: PlanView) -> Chart:
         for name, colour, symbol, size, rows in groups
         if rows
     ]
-    target = 100 * view.target
+    target = 100 * view.plan.request.target
     right = max([100 * row.result.evicted for row in [*done, *today]] + [target]) * 1.12 or 1.0
     label = {
         "x": target,
         "y": 1,
         "yref": "paper",
-        "text": f"target {percent(view.target)}",
+        "text": f"target {percent(target / 100)}",
         "showarrow": False,
         "xanchor": "left" if target < 0.7 * right else "right",
         "yanchor": "top",
@@ -112,7 +116,7 @@ def _node_bars(view: PlanView) -> list[Chart]:
     names = [row.name for row in rows]
     evicted, waits = [100 * row.result.evicted for row in rows], [row.result.wait for row in rows]
     scale, unit = time_unit(max(waits, default=0.0))
-    target = 100 * view.target
+    target = 100 * view.plan.request.target
     first = go.Layout(
         yaxis=up_to("spot runs evicted [%]", max([*evicted, target])),
         shapes=[dashed(y=target, colour=MISSED, width=1.5)],

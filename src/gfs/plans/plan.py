@@ -7,21 +7,10 @@ from dataclasses import dataclass
 
 from gfs.batch.job import JobResult
 from gfs.domain.errors import InputError
+from gfs.plans import search
 from gfs.plans.request import PlanRequest
 from gfs.plans.runs import PlanRun
-from gfs.plans.search import (
-    Recommendation,
-    Setting,
-    SettingResult,
-    best_by_guarantee,
-    choose,
-    first_round,
-    first_scales,
-    largest_scale,
-    last_scale,
-    second_round,
-    third_round,
-)
+from gfs.plans.search import Recommendation, Setting, SettingResult
 
 Compute = Callable[[Sequence[PlanRun]], tuple[Mapping[PlanRun, JobResult], Mapping[PlanRun, str]]]
 """Gives the results of runs, and why the others failed."""
@@ -54,7 +43,7 @@ class CapacityPlan:
     @property
     def largest(self) -> SettingResult | None:
         """The most spot work that was tried and can be sold; None if not even the least can."""
-        scale = largest_scale({result.run.spot_scale: self.sells(result) for result in self.demand})
+        scale = search.largest_scale({result.run.spot_scale: self.sells(result) for result in self.demand})
         return next((result for result in self.demand if result.run.spot_scale == scale), None)
 
     def sells(self, result: SettingResult) -> bool:
@@ -70,15 +59,15 @@ class CapacityPlan:
 def capacity_plan(request: PlanRequest, compute: Compute) -> CapacityPlan:
     """Simulate what has to be known, round by round, and draw the conclusions."""
     target = request.target
-    first = _with_runs(request, first_round(request.space))
+    first = _with_runs(request, search.first_round(request.space))
     found = _results(compute, [*first, *((Setting(), run) for run in request.today())])
     settings, (fixed, free) = found[: len(first)], found[len(first) :]
-    for next_round in (second_round,) if request.quick else (second_round, third_round):
+    for next_round in (search.second_round,) if request.quick else (search.second_round, search.third_round):
         settings += _results(compute, _with_runs(request, next_round(request.space, settings, target)))
-    recommendation = choose(settings, target)
+    recommendation = search.choose(settings, target)
     what_if, demand = _around(request, recommendation.result, compute)
     return CapacityPlan(
-        request, settings, recommendation, fixed, free, what_if, demand, best_by_guarantee(settings, target)
+        request, settings, recommendation, fixed, free, what_if, demand, search.best_by_guarantee(settings, target)
     )
 
 
@@ -88,13 +77,13 @@ def _around(
     """The recommended setting with other nodes, and with other spot work."""
     setting, limits = chosen.setting, (request.target, request.max_wait)
     shares = request.other_shares()
-    scales = request.other_scales(first_scales(chosen.sells(*limits), request.quick), tried=[1.0])
+    scales = request.other_scales(search.first_scales(chosen.sells(*limits), request.quick), tried=[1.0])
     runs = [request.run(setting, node_share=share) for share in shares]
     runs += [request.run(setting, spot_scale=scale) for scale in scales]
     found = _results(compute, [(setting, run) for run in runs])
     what_if, demand = [chosen, *found[: len(shares)]], [chosen, *found[len(shares) :]]
     tried = {result.run.spot_scale: result.sells(*limits) for result in demand}
-    last = None if request.quick else last_scale(tried)
+    last = None if request.quick else search.last_scale(tried)
     if last is not None and request.other_scales([last], tried):
         demand += _results(compute, [(setting, request.run(setting, spot_scale=last))])
     return (

@@ -13,7 +13,7 @@ from gfs.domain.errors import InputError
 from gfs.domain.node import NodeSpec
 from gfs.domain.task import Task
 from gfs.domain.units import DAY
-from gfs.domain.workload import Workload, never_fitting
+from gfs.domain.workload import Workload, never_fitting, node_sizes
 from gfs.telemetry.metrics import compute_metrics
 from gfs.telemetry.prices import delivered
 
@@ -91,9 +91,7 @@ T = TypeVar("T")
 
 def node_counts(workload: Workload, share: float) -> dict[str, tuple[int, int]]:
     """Nodes of each pool as they are and at this share: 90% of 32 are 29, of one it is one."""
-    counts: dict[str, int] = {}
-    for node in workload.nodes:
-        counts[node.gpu_model] = counts.get(node.gpu_model, 0) + 1
+    counts = {model: sizes.total() for model, sizes in node_sizes(workload.nodes).items()}
     return {model: (count, max(1, floor(count * share + 0.5))) for model, count in counts.items()}
 
 

@@ -8,7 +8,6 @@ from typing import Any, Final
 
 from gfs.plans.plan import CapacityPlan
 from gfs.plans.search import Setting, SettingResult
-from gfs.plans.summary_text import config_text, summary_text
 from gfs.report.columns import NODES, NOTHING, PLAN_OTHERS, PLAN_SETTINGS, PLAN_SOLD, SETTING, percent, unmarked
 from gfs.report.table import Column, DataTable, Mark, table_of
 from gfs.telemetry.prices import prices_text
@@ -40,12 +39,7 @@ class PlanRow:
 class PlanView:
     """A plan, ready to be shown."""
 
-    about: str
-    """Trace, scheduler and seed in a line."""
-    answer: str
-    target: float
-    max_wait: float
-    meets: bool
+    plan: CapacityPlan
     settings: Sequence[PlanRow]
     """The best first: those within the target by their wait, then the others by their evictions."""
     today: Sequence[PlanRow]
@@ -53,13 +47,6 @@ class PlanView:
     nodes: Sequence[PlanRow]
     demand: Sequence[PlanRow]
     guarantees: Sequence[PlanRow]
-    prices: str
-    config: str
-
-    @property
-    def recommended(self) -> SettingResult:
-        """The setting to use."""
-        return next(row.result for row in self.settings if row.recommended)
 
 
 def view_of(plan: CapacityPlan) -> PlanView:
@@ -72,23 +59,14 @@ def view_of(plan: CapacityPlan) -> PlanView:
         keeps = plan.sells(result) if sold else result.within(request.target)
         return PlanRow(name or result.setting.label, result, keeps, result is chosen, remark)
 
+    fixed = row(plan.fixed, f"static, fixed {request.fixed_share:.0%}")
     return PlanView(
-        about=f"{request.trace.label} under {request.scheduler}: {len(plan.settings)} settings tried.",
-        answer=summary_text(plan),
-        target=request.target,
-        max_wait=request.max_wait,
-        meets=plan.recommendation.meets,
+        plan,
         settings=[row(result) for result in _ordered(plan)],
-        today=[
-            row(chosen, "recommended"),
-            row(plan.fixed, f"static, fixed {request.fixed_share:.0%}"),
-            row(plan.free, f"{request.scheduler}, no quota"),
-        ],
+        today=[row(chosen, "recommended"), fixed, row(plan.free, f"{request.scheduler}, no quota")],
         nodes=[row(result, f"{result.run.node_share:.0%} of nodes") for result in plan.what_if],
         demand=[row(result, f"spot x{result.run.spot_scale:g}", sold=True) for result in plan.demand],
         guarantees=[row(best.result, sold=True) for best in plan.guarantees],
-        prices=prices_text(request.prices),
-        config=config_text(plan),
     )
 
 
@@ -110,8 +88,10 @@ def plan_tables(view: PlanView) -> list[DataTable]:
     """What is printed of a plan, in the order of the questions."""
     more = len(view.settings) - SHOWN
     rest = f"; {more} more on the page" if more > 0 else ""
-    missed = f"! over {percent(view.target)} evicted"
-    unsold = f"! not sold: {missed[2:]}, or a mean wait over {view.max_wait:,.0f} s\nworth: {view.prices}"
+    request = view.plan.request
+    missed = f"! over {percent(request.target)} evicted"
+    worth = prices_text(request.prices)
+    unsold = f"! not sold: {missed[2:]}, or a mean wait over {request.max_wait:,.0f} s\nworth: {worth}"
     return [
         rows_table("Settings", SETTING, view.settings[:SHOWN], PLAN_SETTINGS, f"* recommended, {missed}{rest}"),
         rows_table("Against today", ("quota",), view.today, PLAN_OTHERS, missed),
@@ -126,12 +106,11 @@ def rows_table(
 ) -> DataTable:
     """Runs of a plan as a table; the recommended one is marked in place of the best values."""
     labels = [_parts(row.result.setting) if names == SETTING else (row.name,) for row in rows]
-    table = table_of(names, labels, unmarked(columns), [row.figures for row in rows])
     marks: dict[int, Mark] = {i: "missed" for i, row in enumerate(rows) if not row.keeps}
     marks |= {i: "recommended" for i, row in enumerate(rows) if row.recommended}
     remarks = [f"{row.name}: {row.remark}" for row in rows if row.remark]
-    note = "\n".join([*([note] if note else []), *remarks])
-    return DataTable(table.columns, table.rows, title=title, note=note, names=len(names), marks=marks)
+    more = {"title": title, "note": "\n".join([*([note] if note else []), *remarks]), "marks": marks}
+    return table_of(names, labels, unmarked(columns), [row.figures for row in rows], **more)
 
 
 def _parts(setting: Setting) -> tuple[str, str, str]:

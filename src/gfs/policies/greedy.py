@@ -12,7 +12,19 @@ from gfs.core.actions import NOTHING, Eviction, Plan
 from gfs.core.admission import SpotAdmission
 from gfs.core.listeners import Listener
 from gfs.core.node import Node, Place
-from gfs.core.ports import FillsUp, Placer, Preemptor, Queue, Quota, Refuses, Reopens, StrictOrder, Victims, WholeGangs
+from gfs.core.ports import (
+    FillsUp,
+    Placer,
+    Preemptor,
+    Queue,
+    Quota,
+    Refuses,
+    Reopens,
+    StrictOrder,
+    Victims,
+    WholeGangs,
+    WholeNodes,
+)
 from gfs.core.reasons import Behind, EvictReason, NoNode, NoRoom, OverQuota, Reason
 from gfs.core.run import End, Run
 from gfs.core.state import PoolState
@@ -22,6 +34,7 @@ from gfs.domain.execution import since_checkpoint
 from gfs.domain.task import Priority, Task
 from gfs.domain.units import MICRO
 from gfs.policies.placement import Chooser
+from gfs.policies.preemption import gentlest
 
 PART_OF_A_CARD = 1 - 1 / MICRO
 """The largest fraction: where no card is idle, only fractions can still fit."""
@@ -64,6 +77,7 @@ class GreedyPolicy(Listener):
         self._reopens = placer if isinstance(placer, Reopens) else None
         self._preemptor = preemptor
         self._gangs = preemptor if isinstance(preemptor, WholeGangs) else None
+        self._whole_nodes = isinstance(preemptor, WholeNodes)
         self._trial = Trial(state.pool)
         self._returned: list[Task] = []
         """Tasks whose runs ended before their time in this instant: why they wait is still to be said."""
@@ -204,10 +218,11 @@ class GreedyPolicy(Listener):
         if victims is None:
             return False
         self._spare_bystanders(victims)
+        evictions = [*self._plan.evictions]
         for run, chosen in victims.items():
-            reason = self._evict_reason(run, task, chosen)
+            evictions.append(Eviction(run, self._evict_reason(run, task, chosen)))
             self.state.evict(run, now)
-            self._plan.evictions.append(Eviction(run, reason))
+        self._plan.evictions = evictions
         evicted = trial.evicted
         self._plan.starts.append(self.state.start_after(task, trial.commit(), now, evicted))
         return True
@@ -217,25 +232,36 @@ class GreedyPolicy(Listener):
         trial, choose = self._trial, self._chooser_for(task)
         gone: dict[Run, Victims] = {}
         while not trial.fill(task, choose, up=self._fills_up):
-            victims = None
-            if self._gangs is not None:
-                victims = self._gangs.choose_gang(task, task.pods - trial.pods, self._now)
-            if victims is None:
-                victims = self._preemptor.choose(task, self._now)
+            victims = self._choose_victims(task, task.pods - trial.pods)
             if victims is None:
                 trial.rollback()
                 return None
             for run in victims.runs:
-                trial.evict(run)
-                gone[run] = victims
+                for each in self._pool.together.get(run, (run,)):
+                    if each.alive and each not in gone:
+                        trial.evict(each)
+                        gone[each] = victims
             if victims.node is not None:
                 trial.place(victims.node, task)
         return gone
 
+    def _choose_victims(self, task: Task, pods: int) -> Victims | None:
+        """The preemptor's choice, unless it hits somebody who is protected and another one does not, or hits fewer."""
+        victims = self._gangs.choose_gang(task, pods, self._now) if self._gangs is not None else None
+        if victims is None:
+            victims = self._preemptor.choose(task, self._now)
+        protected = self._pool.protected
+        if victims is None or protected.isdisjoint(victims.runs):
+            return victims
+        other = gentlest(self._pool, task, self._now, whole_nodes=self._whole_nodes)
+        most = 0 if victims.node is None else len(protected.intersection(victims.runs)) - 1
+        return other if other is not None and len(protected.intersection(other.runs)) <= most else victims
+
     def _spare_bystanders(self, victims: dict[Run, Victims]) -> None:
         """Nobody goes from nodes that the taker does not use: their cards are as free as they were taken."""
-        used = {node for node, _, _ in self._trial.places}
-        for run in [run for run in victims if used.isdisjoint(run.nodes)]:
+        used, together = {node for node, _, _ in self._trial.places}, self._pool.together
+        unused = [run for run in victims if used.isdisjoint(run.nodes)]
+        for run in [run for run in unused if set(together.get(run, ())).issubset(unused)]:
             self._trial.spare(run)
             del victims[run]
 
@@ -245,7 +271,8 @@ class GreedyPolicy(Listener):
         if not self.state.rules.checkpoint_on_grace:
             lost = since_checkpoint(run.progress_from, task.checkpoint_interval, self._now)
         node = victims.node or run.nodes[0]
-        return EvictReason(by, node.name, victims.choice, lost, task.gpus)
+        choice = f"{victims.choice}, against its disruption budget" if run in self._pool.protected else victims.choice
+        return EvictReason(by, node.name, choice, lost, task.gpus)
 
     # -- why tasks wait ----------------------------------------------------------------------------
 

@@ -105,6 +105,8 @@ class ReclaimPreemptor(Listener):
     It relies on `LoanPlacer`: a node on loan has no HP pod.
     """
 
+    whole_nodes = True
+
     def __init__(self, state: PoolState) -> None:
         pool = self._pool = state.pool
         self._nodes = pool.nodes

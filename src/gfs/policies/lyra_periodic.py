@@ -121,6 +121,8 @@ def _kept(ranks: Ranks) -> Ranks:
 class PeriodicReclaimPreemptor:
     """Takes nodes back as Lyra does, but only when the orchestrator does so."""
 
+    whole_nodes = True
+
     def __init__(self, state: PoolState, orchestrator: LoanOrchestrator) -> None:
         self._orchestrator = orchestrator
         self._reclaim = ReclaimPreemptor(state)

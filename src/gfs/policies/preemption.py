@@ -38,6 +38,22 @@ def victims_on(pool: Pool, node: Node, task: Task, spare_first: Iterable[Run]) -
     return _victims_divided(pool, node, task, spare_first)
 
 
+def gentlest(pool: Pool, task: Task, now: float, *, whole_nodes: bool) -> Victims | None:
+    """Of all nodes that could hold the pod, the one where fewest protected runs go, then fewest, then least waste.
+
+    Every node is looked at: this is for when a preemptor's own choice hits somebody who is protected.
+    """
+    protected, best = pool.protected, None
+    for node in pool.nodes:
+        if node.spot and could_hold(pool, node, task):
+            order = sorted(node.spot, key=lambda run: (run not in protected, -run.waste(now), run.task.index))
+            runs = order if whole_nodes else victims_on(pool, node, task, order)
+            rank = (len(protected.intersection(runs)), len(runs), sum(run.waste(now) for run in runs), node.index)
+            if best is None or rank < best[0]:
+                best = rank, Victims(node, runs, "spares disruption budgets")
+    return best[1] if best is not None else None
+
+
 def _victims_whole(node: Node, cards: int, spare_first: Iterable[Run]) -> list[Run]:
     held = node.spot
     spare = node.idle + sum(held.values()) - cards

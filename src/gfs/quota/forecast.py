@@ -14,7 +14,7 @@ from math import ceil
 from gfs.core.pool import Pool
 from gfs.domain.units import HOUR, format_clock, format_gpus
 from gfs.quota.feedback import Feedback
-from gfs.quota.inventory import Aggregate, DemandForecast
+from gfs.quota.inventory import Aggregate, DemandForecast, LaterForecast
 from gfs.quota.table import DemandForecaster, QuotaMemory, QuotaTable, highest_bound
 
 
@@ -49,6 +49,12 @@ class ForecastQuota(QuotaTable):
             self._set(hours, bounds[ceil(hours) - 1], share=eta, eta=eta, evicted=rate, waited=wait)
         self._memory.forecast, self._memory.now = forecast, now
         self._explanations.clear()
+
+    def _room(self, after: int, hours: float) -> float:
+        memory = self._memory
+        assert memory.forecast is not None
+        bounds = self._aggregate(LaterForecast.of(memory.forecast, after))
+        return self._left(bounds[ceil(hours) - 1]) * self._rows[hours].eta
 
     def why(self, guarantee_hours: float) -> str:
         """Such as 'forecast peak 2,104 at 14:00 (org 57: 1,310), eta 0.82 after 14% evictions'."""

@@ -6,7 +6,8 @@ Each rule gives, for H = 1, 2, ..., what the pool's HP demand stays at or below 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
+from dataclasses import dataclass
+from typing import Protocol, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -40,6 +41,25 @@ class DemandForecast(Protocol):
     def total_peak(self, hours: int, p: float | None = None) -> float:
         """What all organizations together stay at or below over so many hours, with probability p or another."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class LaterForecast:
+    """What a forecast says of the hours after its first ones."""
+
+    organizations: tuple[str, ...]
+    forecaster: str
+    mean: Floats
+    upper: Floats
+
+    @classmethod
+    def of(cls, forecast: DemandForecast, hours: int) -> Self:
+        """Without so many hours."""
+        return cls(forecast.organizations, forecast.forecaster, forecast.mean[:, hours:], forecast.upper[:, hours:])
+
+    def total_peak(self, hours: int, p: float | None = None) -> float:
+        """The sum of the organizations' peaks: a bound of the total over later hours only is not known."""
+        return float(self.upper[:, :hours].max(axis=1).sum())
 
 
 Aggregate = Callable[[DemandForecast], list[float]]

@@ -5,14 +5,16 @@ A quota horizon is the length H of a guarantee, in hours, that a quota is comput
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from math import ceil
+from math import ceil, nan
 from typing import Any, Protocol
 
 from gfs.core.pool import Pool
-from gfs.core.ports import QuotaRow
-from gfs.domain.units import MICRO
+from gfs.core.ports import ExpectedRoom, QuotaRow
+from gfs.domain.task import Task
+from gfs.domain.units import HOUR, MICRO
 from gfs.quota.inventory import DemandForecast
 
 
@@ -38,7 +40,7 @@ class QuotaMemory:
     now: float = 0.0
 
 
-class QuotaTable:
+class QuotaTable(ABC):
     """Q_H = min(f * share, S0 + Sa) for every horizon H, where f is what a bound on demand leaves of the pool."""
 
     def __init__(
@@ -49,6 +51,9 @@ class QuotaTable:
         self.horizons = tuple(sorted(guarantees))
         self._memory = memory or QuotaMemory()
         self._rows = self._memory.rows
+        self._later: dict[tuple[int, float], float] = {}
+        """Hours from the last tick and guarantee hours -> GPUs that the forecast leaves then."""
+        self._later_of = nan
         for hours in self._rows.keys() - set(guarantees):  # no longer on offer
             del self._rows[hours]
 
@@ -74,10 +79,42 @@ class QuotaTable:
         forecast, rows = self._memory.forecast, self._rows.values()
         return list(rows) if forecast is None else [_with_forecast(row, forecast) for row in rows]
 
+    def expected_room(self, task: Task) -> ExpectedRoom | None:
+        """When the forecast expects room for a task, if what other spot tasks hold stays as it is; None: unknown.
+
+        Every quota that counts for it must have room then; how far that can be seen is the length of the forecast
+        less the task's guarantee.
+        """
+        memory, own = self._memory, self.horizon(task.guarantee_hours)
+        if memory.forecast is None or own not in self._rows:
+            return None
+        if self._later_of != memory.now:
+            self._later_of = memory.now
+            self._later.clear()
+        seen = memory.forecast.upper.shape[1] - ceil(own)
+        counted = [hours for hours in self.horizons if hours <= own]
+        for after in range(1, seen + 1):
+            if all(self._room_later(after, h) >= self._pool.spot_held(h) / MICRO + task.gpus for h in counted):
+                return ExpectedRoom(memory.now + after * HOUR, known=True)
+        return ExpectedRoom(memory.now + seen * HOUR, known=False) if seen > 0 else None
+
+    def _room_later(self, after: int, hours: float) -> float:
+        """GPUs that the forecast leaves to spot tasks for `hours`, beginning `after` some hours."""
+        if (after, hours) not in self._later:
+            self._later[after, hours] = self._room(after, hours)
+        return self._later[after, hours]
+
+    @abstractmethod
+    def _room(self, after: int, hours: float) -> float:
+        """The same, worked out by the rule of the quota."""
+
+    def _left(self, demand: float) -> float:
+        """What a demand leaves of the pool."""
+        return self._pool.capacity - min(self._pool.capacity, demand)
+
     def _set(self, hours: float, demand: float, *, share: float, eta: float, evicted: float, waited: float) -> None:
         """The quota of a horizon: a share of what this demand leaves."""
-        capacity = self._pool.capacity
-        inventory = capacity - min(capacity, demand)
+        inventory = self._left(demand)
         quota = min(inventory * share, self._pool.idle + self._pool.spot_held(hours) / MICRO)
         self._rows[hours] = QuotaRow(hours, inventory, eta, quota, demand, evicted, waited)
 

@@ -16,20 +16,9 @@ import plotly.graph_objects as go
 from gfs.forecasting.evaluation import Scores
 from gfs.forecasting.history import DAY_HOURS, WEEK_HOURS, DemandHistory, Floats
 from gfs.report.backtest import BOUND, SAMPLED, BacktestResult, DrawnPart, held_up, share_over_time, span_of
-from gfs.report.figures import HP, band_lines, dashed, forecaster_colours, line, missed, selectable, zero_based
+from gfs.report.figures import HP, band_lines, colours_of, dashed, line, missed, selectable, zero_based
 from gfs.report.hours import Clock
-from gfs.report.page import (
-    Block,
-    Chart,
-    PageSection,
-    Paragraph,
-    Selected,
-    Selector,
-    SelectorBar,
-    Tile,
-    build_page,
-    write_page,
-)
+from gfs.report.page import Block, Chart, PageSection, Paragraph, Selected, Selector, SelectorBar, Tile, write_page
 from gfs.report.score_columns import BOUNDS, ERRORS, score_tables
 from gfs.report.table import Cell, Column, DataTable, Unit
 
@@ -48,7 +37,7 @@ def backtest_page(of: BacktestView, source: str, out: Path) -> None:
     if of.horizon > 1:
         sections.append(PageSection("Hours ahead", ahead_charts(of)))
     sections.append(PageSection("Series by series", _by_series(of)))
-    write_page(build_page(f"Forecasts of GPU demand: {source}", _subtitle(of), sections), out)
+    write_page(out, f"Forecasts of GPU demand: {source}", _subtitle(of), sections)
 
 
 def _subtitle(of: BacktestView) -> str:
@@ -148,12 +137,12 @@ class BacktestView:
     @property
     def clock(self) -> Clock:
         """What the hours are called."""
-        return Clock.of(self.history)
+        return Clock(self.history.first_day)
 
     @property
     def colours(self) -> dict[str, str]:
         """A colour per forecaster."""
-        return forecaster_colours(list(self.results))
+        return colours_of(list(self.results))
 
 
 def selectors(of: BacktestView, best: str) -> SelectorBar:
@@ -237,7 +226,7 @@ def coverage_charts(of: BacktestView) -> list[Chart]:
         return []
     span = {WEEK_HOURS: "week", DAY_HOURS: "day"}[hours]
     clock, ahead, colours = of.clock, of.part.ahead, of.colours
-    whole = span_of(_origins(of))
+    whole = span_of(of.part.origins.stop - of.start)
 
     def chart(title: str, first: int, values: Callable[[BacktestResult], Selected], words: str) -> Chart:
         x0 = Selected((AHEAD,), [clock.at(first + h - 1) for h in ahead])
@@ -308,10 +297,6 @@ def ahead_charts(of: BacktestView) -> list[Chart]:
 
 def _first(of: BacktestView) -> BacktestResult:
     return next(iter(of.results.values()))
-
-
-def _origins(of: BacktestView) -> int:
-    return of.part.origins.stop - of.start
 
 
 def _colour(of: BacktestView) -> Selected:

@@ -13,7 +13,7 @@ import pyarrow as pa
 from gfs.domain.units import HOUR
 from gfs.domain.workload import Workload
 from gfs.report.columns import percent, short_seconds
-from gfs.report.figures import HP, SPOT, area, bars, faded, hours_of_day, node_heat_map, seconds_axis, up_to, zero_based
+from gfs.report.figures import HP, SPOT, area, bars, curve, day_axis, node_heat_map, seconds_axis, up_to, zero_based
 from gfs.report.page import Chart
 from gfs.report.series import Prepared, TimeAxis, allocation, evictions_by_hour, node_heat, quota_over_time, waits
 
@@ -90,17 +90,8 @@ def wait_chart(results: Sequence[Prepared], colours: Mapping[str, str], *, spot:
         if len(seconds):
             longest = max(longest, float(seconds[-1]))
             lowest = min(lowest, float(share[np.searchsorted(seconds, 1.0, "right") - 1]))
-        name = html.escape(r.name)
-        data.append(
-            go.Scatter(
-                mode="lines",
-                name=name,
-                x=np.maximum(seconds, 1.0),
-                y=share,
-                line={"color": colours[r.name], "width": 2.2},
-                hovertemplate="%{y:.1f}% waited at most %{x:,.0f} s<extra>" + name + "</extra>",
-            )
-        )
+        hover = "%{y:.1f}% waited at most %{x:,.0f} s"
+        data.append(curve(r.name, share, colours[r.name], hover, x=np.maximum(seconds, 1.0)))
     lowest = lowest if lowest < 100 else 0.0
     layout = go.Layout(
         xaxis=seconds_axis("total wait of a task", range=[-0.05, float(np.log10(longest)) + 0.05]),
@@ -170,31 +161,20 @@ def eviction_chart(results: Sequence[Prepared], colours: Mapping[str, str]) -> C
         "Evictions by hour of day",
         "Spot runs evicted in each hour of the day, all days together; time 0 of the trace is midnight.",
         data,
-        go.Layout(showlegend=True, xaxis=hours_of_day(), yaxis=zero_based("evicted runs")),
+        go.Layout(showlegend=True, xaxis=day_axis(), yaxis=zero_based("evicted runs")),
     )
 
 
 def quota_chart(name: str, quota: pa.Table, axis: TimeAxis) -> Chart:
     """The spot quota and what is used of it."""
     limit, used = quota_over_time(quota, axis)
-    steps = {"shape": "hvh"}
     return Chart(
         f"Spot quota of {name}",
         f"GPUs that spot tasks may hold and do hold, all pools together, {axis.resolution}. "
         "A quota below what is in use stops new runs; it ends none.",
         [
-            go.Scatter(
-                mode="lines", name="quota", y=limit, line={**steps, "color": "#7b8494", "width": 2}, **axis.steps
-            ),
-            go.Scatter(
-                mode="lines",
-                name="in use by spot",
-                y=used,
-                fill="tozeroy",
-                fillcolor=faded(SPOT, 0.38),
-                line={**steps, "color": SPOT, "width": 1.5},
-                **axis.steps,
-            ),
+            area("in use by spot", used, SPOT, "spot", **axis.steps),
+            curve("quota", limit, "#7b8494", width=2, shape="hvh", **axis.steps),
         ],
         go.Layout(hovermode="x unified", xaxis=axis.layout, yaxis=zero_based("GPUs")),
     )

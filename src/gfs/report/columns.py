@@ -167,9 +167,10 @@ def comparison_table(rows: Sequence[tuple[str, Metrics]], title: str = "", quota
     """
     figures = [metrics.figures() for _, metrics in rows]
     columns = columns_for(figures)
-    table = table_of(["scheduler"], ([name] for name, _ in rows), columns, figures)
-    note = f"spot quota: {quota_text([name for name, _ in rows], quotas)}" if quotas else ""
-    return DataTable(table.columns, table.rows, title=title, note=note, split=1 + columns.index(HP_WAIT))
+    names = [name for name, _ in rows]
+    note = f"spot quota: {quota_text(names, quotas)}" if quotas else ""
+    more = {"title": title, "note": note, "split": 1 + columns.index(HP_WAIT)}
+    return table_of(["scheduler"], ([name] for name in names), columns, figures, **more)
 
 
 def quota_text(names: Sequence[str], quotas: Sequence[str]) -> str:

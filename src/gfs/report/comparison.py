@@ -4,25 +4,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from functools import reduce
+from operator import getitem
 from pathlib import Path
+from typing import Any
 
 from gfs.assembly.result import RunResult
 from gfs.domain.units import HOUR
 from gfs.domain.workload import Workload
-from gfs.report.charts import (
-    allocation_chart,
-    eviction_chart,
-    heat_chart,
-    quota_chart,
-    tradeoff_chart,
-    wait_bars,
-    wait_chart,
-)
+from gfs.report import charts
 from gfs.report.columns import amount, comparison_table, money, percent, quota_text, short_seconds
-from gfs.report.figures import scheduler_colours
+from gfs.report.figures import colours_of
 from gfs.report.hours import Clock
-from gfs.report.page import Block, Details, PageSection, Paragraph, Tile, build_page, write_page
-from gfs.report.series import Prepared, first_day
+from gfs.report.page import Block, Details, PageSection, Paragraph, Tile, write_page
+from gfs.report.series import Prepared
 from gfs.telemetry.metrics import Metrics
 from gfs.telemetry.prices import monthly_benefit, prices_text
 from gfs.telemetry.runs import TaskColumns
@@ -43,7 +38,7 @@ def comparison_page(
     before, after = _pair(results)
     tasks = TaskColumns.of(workload)
     prepared = [Prepared.of(r, workload, tasks) for r in results]
-    colours = scheduler_colours([r.scheduler for r in results])
+    colours = colours_of([r.scheduler for r in results])
     rows = [(r.scheduler, r.metrics) for r in results]
     sections = [
         PageSection("What changed", _headline(before, after, workload, prices)),
@@ -52,16 +47,22 @@ def comparison_page(
     if results and after is not None:
         mine = next(p for p, r in zip(prepared, results, strict=True) if r is after)
         sections += [
-            PageSection("Waiting against eviction", [tradeoff_chart(prepared, colours), wait_bars(prepared)]),
-            PageSection("How long tasks waited", [wait_chart(prepared, colours, spot=spot) for spot in (False, True)]),
-            PageSection("GPU allocation over time", [allocation_chart(prepared, workload)]),
-            PageSection("When spot runs are evicted", [eviction_chart(prepared, colours)]),
+            PageSection(
+                "Waiting against eviction", [charts.tradeoff_chart(prepared, colours), charts.wait_bars(prepared)]
+            ),
+            PageSection(
+                "How long tasks waited", [charts.wait_chart(prepared, colours, spot=spot) for spot in (False, True)]
+            ),
+            PageSection("GPU allocation over time", [charts.allocation_chart(prepared, workload)]),
+            PageSection("When spot runs are evicted", [charts.eviction_chart(prepared, colours)]),
         ]
         if after.quota is not None and after.quota.num_rows:
-            sections.append(PageSection("Spot quota", [quota_chart(after.scheduler, after.quota, mine.axis())]))
-        sections.append(PageSection("Node by node", [heat_chart(mine, after.events, workload, mine.axis(most=168))]))
+            sections.append(PageSection("Spot quota", [charts.quota_chart(after.scheduler, after.quota, mine.axis())]))
+        sections.append(
+            PageSection("Node by node", [charts.heat_chart(mine, after.events, workload, mine.axis(most=168))])
+        )
         sections.append(PageSection("Parameters", [_parameters(r) for r in results]))
-    write_page(build_page(f"GFS comparison: {workload.name}", _subtitle(results, workload), sections), out)
+    write_page(out, f"GFS comparison: {workload.name}", _subtitle(results, workload), sections)
 
 
 def _pair(results: Sequence[RunResult]) -> tuple[RunResult | None, RunResult | None]:
@@ -93,7 +94,7 @@ def _subtitle(results: Sequence[RunResult], workload: Workload) -> str:
 
 def _dates(result: RunResult) -> list[str]:
     """When it was, where the first day is known."""
-    day = first_day(result)
+    day = result.parameters.day
     if day is None:
         return []
     clock = Clock(day)
@@ -114,7 +115,7 @@ def _headline(
         tiles.append(_change("Spot runs evicted", old.spot.eviction_rate, new.spot.eviction_rate, percent))
     tiles.append(_change("Spot wait, mean", old.spot.jqt_mean, new.spot.jqt_mean, short_seconds))
     return [
-        Paragraph(_story(before.scheduler, old, after.scheduler, new), lead=True),
+        Paragraph(what_changed(before.scheduler, old.to_dict(), after.scheduler, new.to_dict()), lead=True),
         tuple(tiles),
         Paragraph(_worth(old, new, workload, prices)),
     ]
@@ -136,7 +137,7 @@ def _use_tiles(old: Metrics | None, new: Metrics) -> tuple[Tile, ...]:
 
 def _worth(old: Metrics, new: Metrics, workload: Workload, prices: Mapping[str, float] | None) -> str:
     """Money, from useful work alone: what is wasted less is no loss."""
-    gain = monthly_benefit(old, new, workload.capacity(), prices)["total"]
+    gain = monthly_benefit(old, new, workload.capacity(), prices)
     count = "useful share of the pool gained x GPUs x price x 730 h"
     assumption = f"This is an assumption. Prices: {prices_text((prices or {}).items())}."
     if abs(gain) < 1:
@@ -145,31 +146,27 @@ def _worth(old: Metrics, new: Metrics, workload: Workload, prices: Mapping[str, 
     return f"The change in useful work {verb} about {money(abs(gain))} a month ({count}). {assumption}"
 
 
-def _story(first: str, old: Metrics, second: str, new: Metrics) -> str:
-    parts = [
-        f"goodput is {percent(new.goodput_rate_total)} of the pool"
-        + _instead(old.goodput_rate_total, new.goodput_rate_total, percent)
-    ]
-    if new.spot.tasks:
-        if not (old.leases or new.leases):
-            evicted = f"{percent(new.spot.eviction_rate)} of spot runs were evicted"
-            parts.append(evicted + _instead(old.spot.eviction_rate, new.spot.eviction_rate, percent))
-            wasted = f"{_costs(old, new)} wasted {amount(new.spot.wasted_gpu_hours)} GPU-hours"
-            parts.append(wasted + _instead(old.spot.wasted_gpu_hours, new.spot.wasted_gpu_hours, amount))
-        spot = f"spot tasks waited {short_seconds(new.spot.jqt_mean)} on average"
-        parts.append(spot + _instead(old.spot.jqt_mean, new.spot.jqt_mean, short_seconds))
-    if new.hp.tasks:
-        hp = f"HP tasks waited {short_seconds(new.hp.jqt_mean)}"
-        parts.append(hp + _instead(old.hp.jqt_mean, new.hp.jqt_mean, short_seconds))
-    lost_before, lost = (m.hp.lost + m.spot.lost for m in (old, new))
+def what_changed(first: str, old: Mapping[str, Any], second: str, new: Mapping[str, Any]) -> str:
+    """What came of one scheduler in place of another, in a sentence; metrics as they stand in a summary."""
+
+    def part(words: str, write: Callable[[float], str], *path: str) -> str:
+        both: tuple[Any, Any] = old, new
+        before, now = (reduce(getitem, path, metrics) for metrics in both)
+        return words.format(write(now)) + _instead(before, now, write)
+
+    lost_before, lost = (m["hp"]["lost"] + m["spot"]["lost"] for m in (old, new))
+    parts = [part("goodput is {} of the pool", percent, "goodput_rate_total")]
+    if new["spot"]["tasks"]:
+        if not (old["leases"] or new["leases"]):
+            parts.append(part("{} of spot runs were evicted", percent, "spot", "eviction_rate"))
+            costs = "evictions and failures" if lost_before or lost else "evictions"
+            parts.append(part(f"{costs} wasted {{}} GPU-hours", amount, "spot", "wasted_gpu_hours"))
+        parts.append(part("spot tasks waited {} on average", short_seconds, "spot", "jqt_mean"))
+    if new["hp"]["tasks"]:
+        parts.append(part("HP tasks waited {}", short_seconds, "hp", "jqt_mean"))
     if lost_before or lost:
         parts.append(f"{amount(lost)} runs were lost to failures" + _instead(lost_before, lost, amount))
     return f"With {second} in place of {first}: {'; '.join(parts)}."
-
-
-def _costs(*metrics: Metrics) -> str:
-    """What wasted GPU-hours."""
-    return "evictions and failures" if any(m.hp.lost or m.spot.lost for m in metrics) else "evictions"
 
 
 def _instead(old: float, new: float, text: Callable[[float], str]) -> str:

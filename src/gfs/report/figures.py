@@ -27,8 +27,6 @@ _KNOWN: Final = {
     "chronus": "#d8a100",
     "lyra": "#2e9bd6",
     "fgd": "#d1495b",
-}
-_FORECASTERS: Final = {
     "persistence": "#7b8494",
     "seasonal-24": "#b05cc6",
     "seasonal-168": "#94745a",
@@ -46,21 +44,12 @@ MISSED: Final = "#d1372c"
 """What went beyond a bound."""
 
 
-def scheduler_colours(names: Sequence[str]) -> dict[str, str]:
-    """A colour for every scheduler: its own if it has one, else the next that is free."""
-    return _colours(names, _KNOWN)
-
-
-def forecaster_colours(names: Sequence[str]) -> dict[str, str]:
-    """The same for forecasters."""
-    return _colours(names, _FORECASTERS)
-
-
-def _colours(names: Sequence[str], known: Mapping[str, str]) -> dict[str, str]:
+def colours_of(names: Sequence[str]) -> dict[str, str]:
+    """A colour for every scheduler or forecaster: its own if it has one, else the next that is free."""
     colours: dict[str, str] = {}
     free = iter(_MORE * (len(names) // len(_MORE) + 1))
     for name in names:
-        colours.setdefault(name, known[name] if name in known else next(free))
+        colours.setdefault(name, _KNOWN[name] if name in _KNOWN else next(free))
     return colours
 
 
@@ -118,7 +107,7 @@ def seconds_axis(title: str = "", *, fine: bool = False, **more: Any) -> dict[st
     return {"type": "log", "title_text": title, "tickvals": list(ticks), "ticktext": list(ticks.values()), **more}
 
 
-def hours_of_day() -> dict[str, Any]:
+def day_axis() -> dict[str, Any]:
     """An axis of the 24 hours."""
     return {"title_text": "hour of day", "dtick": 3, "range": [-0.6, 23.6]}
 
@@ -191,10 +180,19 @@ def bars(names: Sequence[str], values: Sequence[float], texts: Sequence[str], co
     )
 
 
+def curve(
+    name: str, y: Any, colour: str, hover: str = "", *, width: float = 2.2, shape: str = "linear", **more: Any
+) -> go.Scatter:
+    """A line; `hover` says what one of its points means, where lines do not share a box that says it."""
+    style, said = {"color": colour, "width": width, "shape": shape}, html.escape(name)
+    text = {"hovertemplate": f"{hover}<extra>{said}</extra>"} if hover else {}
+    return go.Scatter(**{"mode": "lines", "name": said, "y": y, "line": style, **text, **more})
+
+
 def area(name: str, y: Any, colour: str, stack: str, **more: Any) -> go.Scatter:
     """A series on top of those of the same stack, in steps."""
-    line = {"width": 0.6, "color": colour, "shape": "hvh"}
-    return go.Scatter(mode="lines", name=name, y=y, stackgroup=stack, line=line, fillcolor=faded(colour, 0.75), **more)
+    filled = {"stackgroup": stack, "fillcolor": faded(colour, 0.75)}
+    return curve(name, y, colour, width=0.6, shape="hvh", **filled, **more)
 
 
 def sizes_layout(order: Sequence[str], title: str = "") -> go.Layout:

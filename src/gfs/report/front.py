@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from gfs.batch.front import FRONTS, FrontAxes, FrontComparison, FrontPoint, Standing
+from gfs.batch.front import FRONTS, FrontAxes, FrontComparison, FrontPoint
 from gfs.report.columns import EVICTED, GOODPUT, HP_WAIT, SPOT_JCT, SPOT_WAIT, WASTED, unmarked
 from gfs.report.table import Column, DataTable, table_of
 
-COLUMNS: Final = {
-    FRONTS[0]: (SPOT_WAIT, EVICTED, HP_WAIT, GOODPUT),
-    FRONTS[1]: (SPOT_JCT, WASTED, HP_WAIT, GOODPUT),
-}
+COLUMNS: Final = {FRONTS[0]: (SPOT_WAIT, EVICTED, HP_WAIT, GOODPUT), FRONTS[1]: (SPOT_JCT, WASTED, HP_WAIT, GOODPUT)}
 """The two figures of each front, and what should not suffer from them."""
 NAMES: Final = (Column("scheduler", left=True), Column("quota", left=True))
 
@@ -35,16 +32,13 @@ def front_words(comparison: FrontComparison, axes: FrontAxes) -> list[str]:
         + (f"; none of {', '.join(absent)}." if absent else ".")
     ]
     if len(standings) > 1:
-        kept = ", ".join(f"{s.scheduler} {s.unbeaten} of {s.best}" for s in sorted(standings, key=_beaten_share))
+        by_share = sorted(standings, key=lambda s: -s.unbeaten / s.best)
+        kept = ", ".join(f"{s.scheduler} {s.unbeaten} of {s.best}" for s in by_share)
         by = f"on both by more than {100 * comparison.noise:.4g}%"
         words.append(f"Best points that no other scheduler beats {by}: {kept}.")
     if missing := [name for name in comparison.schedulers if name not in {s.scheduler for s in standings}]:
         words.append(f"{', '.join(missing)}: no part in this front, because it gives out leases and evicts nobody.")
     return words
-
-
-def _beaten_share(standing: Standing) -> float:
-    return 1 - standing.unbeaten / standing.best
 
 
 def left_out_words(comparison: FrontComparison) -> list[str]:
@@ -75,5 +69,4 @@ def points_table(comparison: FrontComparison) -> DataTable:
 
 def _table(points: Sequence[FrontPoint], columns: Sequence[Column], note: str = "") -> DataTable:
     labels = [[point.scheduler, quota_name(point)] for point in points]
-    table = table_of(NAMES, labels, columns, [point.figures for point in points])
-    return DataTable(table.columns, table.rows, names=len(NAMES), note=note)
+    return table_of(NAMES, labels, columns, [point.figures for point in points], note=note)

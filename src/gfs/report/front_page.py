@@ -12,15 +12,12 @@ import plotly.graph_objects as go
 from gfs.batch.front import FRONTS, FrontAxes, FrontComparison
 from gfs.domain.units import HOUR
 from gfs.report.columns import amount, percent, short_seconds
-from gfs.report.figures import CAPACITY, front_points, scheduler_colours, seconds_axis
+from gfs.report.figures import CAPACITY, colours_of, front_points, seconds_axis
 from gfs.report.front import front_table, front_words, left_out_words, points_table, quota_name
-from gfs.report.page import Chart, PageSection, Paragraph, build_page, write_page
+from gfs.report.page import Chart, PageSection, Paragraph, write_page
 
 WAITS, COMPLETIONS = FRONTS
-LABELS: Final = {
-    WAITS: ("waits", percent, "evicted"),
-    COMPLETIONS: ("completes in", amount, "GPU-h wasted"),
-}
+LABELS: Final = {WAITS: ("waits", percent, "evicted"), COMPLETIONS: ("completes in", amount, "GPU-h wasted")}
 """What is said of a point: what it does, how its cost is written, what that is."""
 TITLE: Final = "Every scheduler with every quota"
 CAPTION: Final = (
@@ -31,7 +28,7 @@ CAPTION: Final = (
 
 def front_page(comparison: FrontComparison, out: Path) -> None:
     """Write the page; raises InputError when it cannot be written."""
-    colours = scheduler_colours(comparison.schedulers)
+    colours = colours_of(comparison.schedulers)
     sections = []
     for axes in FRONTS:
         words = [Paragraph(line, lead=not place) for place, line in enumerate(front_words(comparison, axes))]
@@ -43,7 +40,7 @@ def front_page(comparison: FrontComparison, out: Path) -> None:
         f"{', '.join(comparison.schedulers)}: each with its own quota, without one, with fixed quotas and with quotas"
         f" that go by forecasts; {len(comparison.points)} runs. Lower is better in everything drawn."
     )
-    write_page(build_page(f"GFS fronts: {comparison.trace}", subtitle, sections), out)
+    write_page(out, f"GFS fronts: {comparison.trace}", subtitle, sections)
 
 
 def _chart(comparison: FrontComparison, axes: FrontAxes, colours: Mapping[str, str]) -> Chart:

@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
 from typing import Any, Final
 
-from gfs.forecasting.history import DemandHistory
-
 MILLISECONDS: Final = 3_600_000
 
 
@@ -17,11 +15,6 @@ class Clock:
 
     first_day: date | None
     """The day that hour 0 begins, if it is known."""
-
-    @classmethod
-    def of(cls, history: DemandHistory) -> Clock:
-        """The clock of a history."""
-        return cls(history.first_day)
 
     @property
     def step(self) -> int:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Sequence
 from datetime import date
+from math import ceil
 from pathlib import Path
 from typing import Any
 
@@ -14,16 +14,17 @@ import plotly.graph_objects as go
 from gfs.domain.task import Priority
 from gfs.domain.units import DAY, HOUR
 from gfs.report.columns import short_seconds
-from gfs.report.figures import CAPACITY, HP, SERIES, SPOT, area, hours_of_day, seconds_axis, sizes_layout, zero_based
+from gfs.report.figures import HP, SERIES, SPOT, area, curve, dashed, day_axis, seconds_axis, sizes_layout, zero_based
 from gfs.report.hours import Clock
-from gfs.report.page import Chart, PageSection, Paragraph, build_page, write_page
-from gfs.report.series import MOST_POINTS
+from gfs.report.page import Chart, PageSection, Paragraph, write_page
+from gfs.report.series import MOST_POINTS, TimeAxis
 from gfs.report.trace_tables import classes_table, pools_table
 from gfs.telemetry.runs import Floats
-from gfs.workloads.inspection import OTHERS, Cdf, Inspection, PoolLoad
+from gfs.workloads.inspection import OTHERS, SIZES, Cdf, Inspection, PoolLoad
 
 COLOURS = {Priority.HP: HP, Priority.SPOT: SPOT}
 NAMES = {Priority.HP: "HP", Priority.SPOT: "spot"}
+HOVER = "%{y:,.1f} GPUs"
 
 
 def inspection_page(inspection: Inspection, out: Path, first_day: date | None = None) -> None:
@@ -43,7 +44,7 @@ def inspection_page(inspection: Inspection, out: Path, first_day: date | None = 
         ]
     else:
         sections.append(PageSection("Tasks", [Paragraph("The trace has no tasks.", lead=True)]))
-    write_page(build_page(f"Trace: {seen.name}", _subtitle(seen, first_day), sections), out)
+    write_page(out, f"Trace: {seen.name}", _subtitle(seen, first_day), sections)
 
 
 def _subtitle(seen: Inspection, first_day: date | None) -> str:
@@ -68,41 +69,26 @@ def requests_chart(seen: Inspection, level: str) -> Chart:
         if not cdf.values:
             continue
         largest = max(largest, float(cdf.values[-1]))
-        data.append(
-            go.Scatter(
-                mode="lines+markers" if len(cdf.values) <= 12 else "lines",
-                name=NAMES[c.priority],
-                x=[cdf.values[0], *cdf.values],
-                y=[0.0, *(round(100 * s, 3) for s in cdf.shares)],
-                line={"shape": "hv", "color": COLOURS[c.priority], "width": 2.2},
-                hovertemplate="%{y:.1f}% ask for at most %{x:g} GPUs<extra>" + NAMES[c.priority] + "</extra>",
-            )
-        )
+        shares = [0.0, *(round(100 * s, 3) for s in cdf.shares)]
+        mode = "lines+markers" if len(cdf.values) <= 12 else "lines"
+        hover, x = "%{y:.1f}% ask for at most %{x:g} GPUs", [cdf.values[0], *cdf.values]
+        data.append(curve(NAMES[c.priority], shares, COLOURS[c.priority], hover, x=x, shape="hv", mode=mode))
     ticks = [t for t in (0.1, 0.25, 0.5, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 4096) if t <= largest]
     whole = ", all their pods together" if level == "task" else ""
-    layout = go.Layout(
-        xaxis={
-            "type": "log",
-            "title_text": f"GPUs per {level}",
-            "tickvals": ticks,
-            "ticktext": [f"{t:g}" for t in ticks],
-        },
-        yaxis={"title_text": f"{level}s [%]", "range": [0, 102]},
-        showlegend=True,
-    )
+    axis = {"type": "log", "title_text": f"GPUs per {level}", "tickvals": ticks, "ticktext": [f"{t:g}" for t in ticks]}
+    layout = go.Layout(xaxis=axis, yaxis={"title_text": f"{level}s [%]", "range": [0, 102]}, showlegend=True)
     caption = f"Share of {level}s that ask for at most so many GPUs{whole}."
     return Chart(f"GPUs per {level}", caption, data, layout, wide=False)
 
 
 def _running(seen: Inspection) -> Chart:
     data = [
-        go.Scatter(
-            mode="lines",
-            name=NAMES[c.priority],
+        curve(
+            NAMES[c.priority],
+            100 * np.asarray(c.running_cdf.shares),
+            COLOURS[c.priority],
+            "%{y:.1f}% run at most %{x:,.0f} s",
             x=np.maximum(np.asarray(c.running_cdf.values), 1.0),
-            y=100 * np.asarray(c.running_cdf.shares),
-            line={"color": COLOURS[c.priority], "width": 2.2},
-            hovertemplate="%{y:.1f}% run at most %{x:,.0f} s<extra>" + NAMES[c.priority] + "</extra>",
         )
         for c in seen.classes
         if c.tasks
@@ -114,7 +100,8 @@ def _running(seen: Inspection) -> Chart:
 
 def running_by_size_chart(seen: Inspection) -> Chart:
     """Median as a dot, p90 as a diamond: the tail is what keeps GPUs taken."""
-    order = list(dict.fromkeys(size for c in seen.classes for size, _ in c.running_by_size))
+    labels = {size for c in seen.classes for size, _ in c.running_by_size}
+    order = [label for label, _ in SIZES if label in labels]
     data = []
     for c in seen.classes:
         sizes = [s for s, _ in c.running_by_size]
@@ -123,7 +110,7 @@ def running_by_size_chart(seen: Inspection) -> Chart:
             data.append(size_points(c.priority, "median", sizes, [d.p50 for d in times]))
             data.append(size_points(c.priority, "p90", sizes, [d.p90 for d in times]))
     caption = "Median and 90th percentile for tasks of so many GPUs."
-    return Chart("Duration by size of the task", caption, data, sizes_layout(_by_size(order)), wide=False)
+    return Chart("Duration by size of the task", caption, data, sizes_layout(order), wide=False)
 
 
 def size_points(priority: Priority, what: str, sizes: Sequence[str], seconds: Sequence[float], **more: Any) -> Any:
@@ -146,51 +133,29 @@ def size_points(priority: Priority, what: str, sizes: Sequence[str], seconds: Se
     )
 
 
-def _by_size(labels: list[str]) -> list[str]:
-    return sorted(labels, key=lambda s: (s.startswith(">"), 0.0 if s[0] in "<>" else float(s.split("-")[0])))
-
-
 def demand_chart(seen: Inspection, first_day: date | None = None) -> Chart:
     """GPUs of the organizations over time."""
-    x, axis = _time(seen, first_day)
+    axis = _axis(seen, first_day)
     data = []
     for i, d in enumerate(seen.demand):
         rest = d.organization == OTHERS and i == len(seen.demand) - 1
-        data.append(
-            go.Scatter(
-                mode="lines",
-                name=html.escape(d.organization),
-                x=x,
-                y=_thin(d.gpus),
-                line={"width": 1.6, "color": SERIES[-1] if rest else SERIES[i % (len(SERIES) - 1)]},
-                hovertemplate="%{y:,.1f} GPUs",
-            )
-        )
-    caption = f"What would run if every task started when it is submitted, HP and spot together, {_resolution(seen)}."
-    layout = go.Layout(hovermode="x unified", showlegend=True, xaxis=axis, yaxis=zero_based("GPUs"))
+        colour = SERIES[-1] if rest else SERIES[i % (len(SERIES) - 1)]
+        data.append(curve(d.organization, _thin(d.gpus), colour, width=1.6, hovertemplate=HOVER, **axis.steps))
+    caption = f"What would run if every task started when it is submitted, HP and spot together, {axis.resolution}."
+    layout = go.Layout(hovermode="x unified", showlegend=True, xaxis=axis.layout, yaxis=zero_based("GPUs"))
     return Chart("GPUs asked by each organization", caption, data, layout, height=400)
 
 
 def _load(seen: Inspection, pool: PoolLoad, first_day: date | None) -> Chart:
-    x, axis = _time(seen, first_day)
-    hover = "%{y:,.1f} GPUs"
-    data = [
-        area("HP", _thin(pool.hp), HP, "load", x=x, hovertemplate=hover),
-        area("spot", _thin(pool.spot), SPOT, "load", x=x, hovertemplate=hover),
-        go.Scatter(
-            mode="lines",
-            name="GPUs of the pool",
-            x=[x[0], x[-1]],
-            y=[pool.cards, pool.cards],
-            line={"dash": "dash", "color": CAPACITY, "width": 2},
-            hovertemplate=hover,
-        ),
-    ]
+    axis = _axis(seen, first_day)
+    shown = {"hovertemplate": HOVER, **axis.steps}
+    data = [area("HP", _thin(pool.hp), HP, "load", **shown), area("spot", _thin(pool.spot), SPOT, "load", **shown)]
+    limit = dashed(y=pool.cards, width=2)
     return Chart(
         f"{pool.gpu_model}: GPUs asked for against {pool.cards:,} GPUs of the pool",
-        f"Above the dashed line tasks have to wait, {_resolution(seen)}.",
+        f"Above the dashed line tasks have to wait, {axis.resolution}.",
         data,
-        go.Layout(hovermode="x unified", xaxis=axis, yaxis=zero_based("GPUs")),
+        go.Layout(hovermode="x unified", xaxis=axis.layout, yaxis=zero_based("GPUs"), shapes=[limit]),
         height=280,
         wide=sum(_asked(p) for p in seen.load) == 1,
     )
@@ -209,7 +174,7 @@ def _arrivals(seen: Inspection) -> Chart:
         for c in seen.classes
         if c.tasks
     ]
-    layout = go.Layout(showlegend=True, xaxis=hours_of_day(), yaxis_title_text="tasks [%]")
+    layout = go.Layout(showlegend=True, xaxis=day_axis(), yaxis_title_text="tasks [%]")
     caption = "Share of the tasks of a class submitted in each hour; time 0 of the trace is midnight."
     return Chart("Submissions by hour of day", caption, data, layout)
 
@@ -218,13 +183,9 @@ def _asked(pool: PoolLoad) -> bool:
     return bool(pool.hp.any() or pool.spot.any())
 
 
-def _factor(seen: Inspection) -> int:
-    return max(1, -(-len(seen.bin_start) // MOST_POINTS))
-
-
 def _thin(series: Floats) -> Floats:
     """Averages of neighbouring bins, so that a line has no more points than a screen can show."""
-    factor = max(1, -(-len(series) // MOST_POINTS))
+    factor = max(1, ceil(len(series) / MOST_POINTS))
     if factor == 1:
         return series
     edges = np.arange(0, len(series), factor)
@@ -233,16 +194,8 @@ def _thin(series: Floats) -> Floats:
     return averages
 
 
-def _time(seen: Inspection, first_day: date | None) -> tuple[Any, dict[str, Any]]:
-    """Where the middle of every bin stands, and the axis: dates where they are known, else hours or days."""
-    middle = _thin(seen.bin_start + seen.bin_seconds / 2)
-    if first_day is not None:
-        moments = np.datetime64(first_day, "s") + np.round(middle).astype("timedelta64[s]")
-        return moments.astype(str).tolist(), {"type": "date", "title_text": "date"}
-    days = len(seen.bin_start) * seen.bin_seconds > 4 * DAY
-    return middle / (DAY if days else HOUR), {"title_text": "time [days]" if days else "time [hours]"}
-
-
-def _resolution(seen: Inspection) -> str:
-    hours = _factor(seen) * seen.bin_seconds / HOUR
-    return "hourly averages" if hours == 1 else f"averages over {hours:g} hours"
+def _axis(seen: Inspection, first_day: date | None) -> TimeAxis:
+    """The bins of an inspection, as many of them together as `_thin` averages."""
+    bins = len(_thin(seen.bin_start))
+    width = seen.bin_seconds * max(1, ceil(len(seen.bin_start) / MOST_POINTS))
+    return TimeAxis(float(seen.bin_start[0]) if bins else 0.0, width, bins, first_day)

@@ -145,9 +145,9 @@ def _json(value: Any) -> str:
     return json.dumps(value, separators=(",", ":"), default=plain, allow_nan=False).replace("</", "<\\/")
 
 
-def write_page(text: str, out: Path) -> None:
+def write_page(out: Path, title: str, subtitle: str, sections: Iterable[PageSection]) -> None:
     """Write a page whole or not at all; raises InputError when it cannot be written."""
-    write_text(out, text)
+    write_text(out, build_page(title, subtitle, sections))
 
 
 def plain(value: object) -> object:

@@ -74,7 +74,7 @@ class Prediction:
     @property
     def clock(self) -> Clock:
         """What the hours are called."""
-        return Clock.of(self.history)
+        return Clock(self.history.first_day)
 
     def largest_first(self) -> list[int]:
         """The series by what is expected of them; of equal ones the first by name."""

@@ -8,18 +8,8 @@ from typing import Final
 import plotly.graph_objects as go
 
 from gfs.forecasting.history import DAY_HOURS, WEEK_HOURS
-from gfs.report.figures import HP, band_lines, dashed, forecaster_colours, line, selectable, zero_based
-from gfs.report.page import (
-    Block,
-    Chart,
-    PageSection,
-    Paragraph,
-    Selected,
-    Selector,
-    SelectorBar,
-    build_page,
-    write_page,
-)
+from gfs.report.figures import HP, band_lines, colours_of, dashed, line, selectable, zero_based
+from gfs.report.page import Block, Chart, PageSection, Paragraph, Selected, Selector, SelectorBar, write_page
 from gfs.report.prediction import Prediction
 from gfs.report.prediction_table import whole_table
 
@@ -48,7 +38,7 @@ def prediction_page(prediction: Prediction, source: str, out: Path) -> None:
         prediction.clock.words(h) for h in (prediction.history.end, prediction.history.end + prediction.hours - 1)
     )
     subtitle = f"{len(prediction.history.keys):,} series of {source}, by {prediction.model}: {first} to {last}."
-    write_page(build_page(f"GPU demand of the next {prediction.hours} h", subtitle, sections), out)
+    write_page(out, f"GPU demand of the next {prediction.hours} h", subtitle, sections)
 
 
 def _chooser(prediction: Prediction, order: list[int]) -> SelectorBar:
@@ -65,7 +55,7 @@ def _chart(prediction: Prediction, order: list[int]) -> Chart:
     clock, end = prediction.clock, prediction.history.end
     past = prediction.history.since(end - PAST_HOURS)
     now = clock.at(end)
-    colour = forecaster_colours([prediction.model])[prediction.model]
+    colour = colours_of([prediction.model])[prediction.model]
     recent = line(
         "actual", Selected(("series",), [past.gpus[row] for row in order]), clock.at(past.start), clock.step, HP
     )

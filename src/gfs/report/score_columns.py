@@ -54,5 +54,5 @@ def score_tables(scores: Mapping[str, Scores]) -> tuple[DataTable, DataTable]:
 
 
 def _table(title: str, columns: Sequence[Column], scores: Mapping[str, Scores]) -> DataTable:
-    table = table_of(["forecaster"], ([name] for name in scores), columns, scores.values())
-    return DataTable(table.columns, table.rows, title=title, note=LEGENDS[tuple(columns)])
+    labels, note = ([name] for name in scores), LEGENDS[tuple(columns)]
+    return table_of(["forecaster"], labels, columns, scores.values(), title=title, note=note)

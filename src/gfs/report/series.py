@@ -15,6 +15,7 @@ from gfs.domain.units import DAY, HOUR
 from gfs.domain.workload import Workload
 from gfs.telemetry.metrics import Metrics
 from gfs.telemetry.runs import (
+    Bins,
     Bools,
     Floats,
     Ints,
@@ -35,12 +36,9 @@ QUANTILES: Final = 200
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class TimeAxis:
+class TimeAxis(Bins):
     """Equal bins over a span: whole hours, or whole parts of one for a short span."""
 
-    origin: float
-    width: float
-    bins: int
     first_day: date | None = None
     """The day that time 0 begins, if it is known: then the axis shows dates."""
 
@@ -109,17 +107,11 @@ class Prepared:
         counted = (runs.submitted >= first - 1e-6) & (runs.submitted <= last + 1e-6)
         finished = np.zeros(len(counted), np.bool_)
         finished[runs.task[runs.finished]] = True
-        return cls(result.scheduler, result.metrics, runs, tasks, counted & finished, first_day(result))
+        return cls(result.scheduler, result.metrics, runs, tasks, counted & finished, result.parameters.day)
 
     def axis(self, most: int = MOST_POINTS) -> TimeAxis:
         """The time that it covers."""
         return TimeAxis.over(self.metrics.span, most, self.first_day)
-
-
-def first_day(result: RunResult) -> date | None:
-    """The day that time 0 begins, if its parameters say so."""
-    day = result.parameters.first_day
-    return date.fromisoformat(day) if day else None
 
 
 def allocation(of: Prepared, axis: TimeAxis, cards: int) -> Floats:
@@ -129,9 +121,7 @@ def allocation(of: Prepared, axis: TimeAxis, cards: int) -> Floats:
         runs.start,
         np.minimum(runs.start + runs.length, of.metrics.span[1]),
         tasks.gpus[runs.task],
-        origin=axis.origin,
-        width=axis.width,
-        bins=axis.bins,
+        axis,
         group=tasks.spot[runs.task].astype(np.int64),
         groups=2,
     )
@@ -183,16 +173,8 @@ def node_heat(of: Prepared, events: pa.Table, workload: Workload, axis: TimeAxis
         return [], np.empty((0, axis.bins))
     pods = pods_table(events, workload, of.runs)
     start = of.runs.start[pods.run_row]
-    held = time_average(
-        start,
-        np.minimum(start + of.runs.length[pods.run_row], of.metrics.span[1]),
-        pods.gpus,
-        origin=axis.origin,
-        width=axis.width,
-        bins=axis.bins,
-        group=row_of[pods.node],
-        groups=len(labels),
-    )
+    end = np.minimum(start + of.runs.length[pods.run_row], of.metrics.span[1])
+    held = time_average(start, end, pods.gpus, axis, row_of[pods.node], len(labels))
     return labels, np.round(100.0 * held / np.maximum(np.asarray(cards, np.float64)[:, None], 1.0))
 
 
@@ -205,7 +187,5 @@ def quota_over_time(quota: pa.Table, axis: TimeAxis) -> tuple[Floats, Floats]:
     for rows in quota_by_pool(quota).values():
         until = np.append(time[rows][1:], end)
         for total, column in zip(totals, columns, strict=True):
-            total += time_average(
-                time[rows], until, column[rows], origin=axis.origin, width=axis.width, bins=axis.bins
-            )[0]
+            total += time_average(time[rows], until, column[rows], axis)[0]
     return totals[0], totals[1]

@@ -159,8 +159,15 @@ class DataTable:
 
 
 def table_of(
-    names: Sequence[Column | str], labels: Iterable[Sequence[Cell]], columns: Sequence[Column], records: Iterable[Any]
+    names: Sequence[Column | str],
+    labels: Iterable[Sequence[Cell]],
+    columns: Sequence[Column],
+    records: Iterable[Any],
+    **more: Any,
 ) -> DataTable:
-    """A row for every record: its labels below `names`, then the figures that the columns read from it."""
+    """A row for every record: its labels below `names`, then the figures that the columns read from it.
+
+    `more` are further fields of the table: title, note, marks.
+    """
     rows = [[*label, *(column.value(r) for column in columns)] for label, r in zip(labels, records, strict=True)]
-    return DataTable([*names, *columns], rows, names=len(names))
+    return DataTable([*names, *columns], rows, names=len(names), **more)

@@ -8,7 +8,6 @@ from typing import Final
 
 from gfs.domain.errors import BadRow
 from gfs.report.table import COUNT, GPU_HOURS, GPUS, PERCENT, SECONDS, Cell, Column, DataTable
-from gfs.telemetry.runs import Floats
 from gfs.workloads.inspection import Durations, Inspection
 
 REQUESTS: Final = (1, 2, 4, 8, 16, 32, 64)
@@ -51,7 +50,8 @@ def pools_table(seen: Inspection) -> DataTable:
     for pool, load in zip(seen.pools, seen.load, strict=True):
         sizes = [f"{size}" if len(pool.node_sizes) == 1 else f"{count}x{size}" for size, count in pool.node_sizes]
         counts = (pool.cards, pool.hp_tasks, pool.spot_tasks)
-        loads = (pool.hp_load, pool.spot_load, _peak(load.hp + load.spot, pool.cards))
+        peak = float((load.hp + load.spot).max()) / pool.cards if len(load.hp) and pool.cards else None
+        loads = (pool.hp_load, pool.spot_load, peak)
         rows.append([pool.gpu_model, pool.nodes, " ".join(sizes) or None, *counts, *loads])
     return DataTable(columns, rows, title="Pools", note=f"load: {LOAD}; peak: busiest hour")
 
@@ -123,7 +123,3 @@ def bad_rows_table(rows: Sequence[BadRow]) -> DataTable:
 
 def _times(d: Durations | None) -> list[Cell]:
     return [None] * len(RUNNING) if d is None else [d.p50, d.p90, d.p99, d.mean]
-
-
-def _peak(load: Floats, gpus: int) -> float | None:
-    return float(load.max()) / gpus if len(load) and gpus else None

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from gfs.report.columns import percent, short_seconds
-from gfs.report.figures import front_points, scheduler_colours, wait_against_evictions
-from gfs.report.page import Chart, PageSection, Paragraph, build_page, write_page
+from gfs.report.figures import colours_of, front_points, wait_against_evictions
+from gfs.report.page import Chart, PageSection, Paragraph, write_page
 from gfs.sweeps.table import SettingMeans, sweep_table
 
 
@@ -23,7 +23,7 @@ def sweep_page(varied: Sequence[str], groups: Sequence[SettingMeans], out: Path)
         PageSection("The front", [Paragraph(words, lead=True), sweep_table(varied, front)]),
         PageSection("All settings", [_chart(varied, groups)]),
     ]
-    write_page(build_page("GFS sweep", f"What varied: {', '.join(varied) or 'seeds alone'}.", sections), out)
+    write_page(out, "GFS sweep", f"What varied: {', '.join(varied) or 'seeds alone'}.", sections)
 
 
 def _name(group: SettingMeans, varied: Sequence[str]) -> str:
@@ -33,7 +33,7 @@ def _name(group: SettingMeans, varied: Sequence[str]) -> str:
 def _chart(varied: Sequence[str], groups: Sequence[SettingMeans]) -> Chart:
     by = "scheduler" if "scheduler" in varied else ""
     kinds = list(dict.fromkeys(str(group.settings.get(by, "runs")) for group in groups))
-    colours = scheduler_colours(kinds)
+    colours = colours_of(kinds)
     data: list[Any] = []
     for kind in kinds:
         mine = [group for group in groups if str(group.settings.get(by, "runs")) == kind]

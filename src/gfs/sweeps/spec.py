@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import reduce
 from itertools import product
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from msgspec import Meta, Struct, ValidationError, convert
 
@@ -17,11 +17,11 @@ from gfs.assembly import aliases
 from gfs.assembly.aliases import present_name
 from gfs.assembly.parameters import present_settings
 from gfs.assembly.schedulers import find_scheduler, warn_of_idle_settings
-from gfs.batch.simulation import GeneratedTrace, Trace, TraceFiles, Value
+from gfs.batch.job import JobResult
+from gfs.batch.simulation import GeneratedTrace, SimulationJob, Trace, TraceFiles, Value
 from gfs.domain.errors import InputError
 from gfs.domain.node import NodeSpec
 from gfs.files import read_toml
-from gfs.sweeps.runs import SweepRun
 from gfs.workloads import PRESETS
 
 OWN = ("scheduler", "seed", "spot_scale")
@@ -70,6 +70,25 @@ class Range(Struct, frozen=True, forbid_unknown_fields=True):
 
     low: float
     high: float
+
+
+@dataclass(frozen=True, slots=True)
+class SweepRun(SimulationJob):
+    """A point of the grid or of the sample."""
+
+    weight: ClassVar[float] = 1.0
+    """All alike: what a run takes is not known before."""
+    varied: tuple[tuple[str, Value], ...] = ()
+    """What makes this run differ from others of its sweep: columns of the table."""
+
+    @property
+    def label(self) -> str:
+        """What differs: 'scheduler=gfs, p=0.9'."""
+        return ", ".join(f"{name}={value}" for name, value in self.varied) or self.scheduler
+
+    def run(self) -> JobResult:
+        """Simulate it."""
+        return self.simulate(self.workload()).metrics.figures()
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ GOALS = {"spot_eviction_rate": False, "spot_jqt_mean": False, "goodput_rate": Tr
 """What is weighed against each other; True: more is better."""
 SCENARIO = ("spot_scale", "node_share")
 """What varied and is no setting: settings compete within the same scenario only."""
-RUNS = Column("runs", unit=COUNT, help="runs that differ in their seeds alone; the figures are their means")
+RUNS = Column("runs", "seeds", COUNT, help="runs that differ in their seeds alone; the figures are their means")
 
 
 class TableRow(NamedTuple):
@@ -44,28 +44,19 @@ def results_table(runs: Sequence[TableRow]) -> pa.Table:
     ]
     names = list(dict.fromkeys(name for row in rows for name in row if name != "error"))
     metadata = {"varied": ",".join(dict.fromkeys(name for run in runs for name, _ in run.varied))}
-    table = pa.Table.from_pylist(rows, schema=_schema([*names, "error"], rows))
-    return table.replace_schema_metadata(metadata)
+    columns = {name: _column([row.get(name) for row in rows]) for name in names}
+    columns["error"] = pa.array([row["error"] for row in rows], pa.string())
+    return pa.table(columns).replace_schema_metadata(metadata)
 
 
-def _schema(names: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> pa.Schema:
-    """A type per column: whole numbers stay whole, a mix with fractions does not."""
-    fields = []
-    for name in names:
-        values = [row[name] for row in rows if row.get(name) is not None]
-        kinds = {type(value) for value in values}
-        if name == "error" or (kinds <= {str} and values):
-            kind = pa.string()
-        elif kinds <= {bool} and values:
-            kind = pa.bool_()
-        elif kinds <= {int} and values:
-            kind = pa.int64()
-        elif kinds <= {int, float}:
-            kind = pa.float64()
-        else:
-            kind = pa.string()
-        fields.append((name, kind))
-    return pa.schema(fields)
+def _column(values: Sequence[Any]) -> pa.Array:
+    """Whole numbers stay whole, a mix with fractions does not; any other mix is text."""
+    kinds = {type(value) for value in values if value is not None}
+    if len(kinds) < 2 and kinds:
+        return pa.array(values)
+    if kinds <= {int, float}:
+        return pa.array(values, pa.float64())
+    return pa.array([None if value is None else str(value) for value in values])
 
 
 def write_results(table: pa.Table, path: Path) -> None:
@@ -110,14 +101,13 @@ def sweep_table(varied: Sequence[str], groups: Sequence[SettingMeans]) -> DataTa
     breaks = frozenset(i for i, (one, next_) in enumerate(pairwise(ordered), 1) if one.scenario != next_.scenario)
     names = [P if name == P.header else Column(name, left=True) for name in varied] or [Column("settings", left=True)]
     labels = [[str(group.settings[name]) for name in varied] or ["all runs"] for group in ordered]
-    table = table_of(names, labels, unmarked(SWEPT), [group.means for group in ordered])
-    rows = [[*row[: len(names)], g.seeds, *row[len(names) :]] for row, g in zip(table.rows, ordered, strict=True)]
+    figures = [{**group.means, RUNS.key: group.seeds} for group in ordered]
     marks: dict[int, Mark] = {i: "recommended" for i, group in enumerate(ordered) if group.front}
     goals = "no other is better in evictions, spot wait and goodput" + ", in the same scenario" * (len(scenarios) > 1)
     note = f"marked: on the front, {goals}"
     if len(marks) == len(ordered):  # then there is nothing to tell apart
         marks, note = {}, f"all on the front: {goals}"
-    return DataTable([*names, RUNS, *unmarked(SWEPT)], rows, names=len(names), marks=marks, note=note, breaks=breaks)
+    return table_of(names, labels, (RUNS, *unmarked(SWEPT)), figures, marks=marks, note=note, breaks=breaks)
 
 
 def read_results(path: Path) -> SweepResults:
@@ -132,12 +122,13 @@ def read_results(path: Path) -> SweepResults:
         raise InputError(f"{file}: this table was not written by gfs sweep")
     varied = [name for name in metadata[b"varied"].decode().split(",") if name and name != "seed"]
     rows = table.to_pylist()
-    failed = [(_settings_text(row, [*varied, "seed"]), row["error"]) for row in rows if row["error"] is not None]
+    names = [*varied, "seed"]
+    failed = [
+        (", ".join(f"{name}={row[name]}" for name in names if row.get(name) is not None), row["error"])
+        for row in rows
+        if row["error"] is not None
+    ]
     return SweepResults(varied, _over_seeds([row for row in rows if row["error"] is None], varied), failed)
-
-
-def _settings_text(row: Mapping[str, Any], names: Sequence[str]) -> str:
-    return ", ".join(f"{name}={row[name]}" for name in names if row.get(name) is not None)
 
 
 def _over_seeds(rows: Sequence[dict[str, Any]], varied: Sequence[str]) -> list[SettingMeans]:

@@ -24,19 +24,12 @@ from gfs.telemetry.tables import write_table
 EVENTS = ("submit", "start", "finish", "evict", "lost", "cancel")
 """The words for SUBMIT, START, FINISH, EVICT, LOST, CANCEL."""
 
+_NUMBER, _WORD = pa.float64(), pa.dictionary(pa.int32(), pa.string())
 SCHEMA = pa.schema(
     [
-        ("time", pa.float64()),
-        ("event", pa.dictionary(pa.int32(), pa.string())),
-        ("task", pa.dictionary(pa.int32(), pa.string())),
-        ("kind", pa.dictionary(pa.int32(), pa.string())),
-        ("organization", pa.dictionary(pa.int32(), pa.string())),
-        ("gpu_model", pa.dictionary(pa.int32(), pa.string())),
-        ("run", pa.int64()),
-        ("node", pa.dictionary(pa.int32(), pa.string())),
-        ("cards", pa.dictionary(pa.int32(), pa.string())),
-        ("gpus", pa.float64()),
-        ("reason", pa.dictionary(pa.int32(), pa.string())),
+        *[("time", _NUMBER), ("event", _WORD), ("task", _WORD), ("kind", _WORD), ("organization", _WORD)],
+        *[("gpu_model", _WORD), ("run", pa.int64()), ("node", _WORD), ("cards", _WORD), ("gpus", _NUMBER)],
+        ("reason", _WORD),
     ]
 )
 
@@ -143,43 +136,41 @@ def _by_task(values: list[str], task: np.ndarray) -> pa.Array:
     return _encoded(codes[task], words)
 
 
+_TEXT = pa.string()
 QUOTA_SCHEMA = pa.schema(
     [
-        ("time", pa.float64()),
-        ("gpu_model", pa.string()),
-        ("guarantee_hours", pa.float64()),
-        ("inventory", pa.float64()),
-        ("eta", pa.float64()),
-        ("quota", pa.float64()),
-        ("spot_in_use", pa.float64()),
-        ("idle", pa.int64()),
-        ("demand", pa.float64()),
-        ("eviction_rate", pa.float64()),
-        ("longest_wait", pa.float64()),
-        ("forecaster", pa.string()),
-        ("organization", pa.string()),
-        ("organization_demand", pa.float64()),
-        ("peak_hour", pa.int64()),
-        ("expected_demand", pa.float64()),
+        *[("time", _NUMBER), ("gpu_model", _TEXT), ("guarantee_hours", _NUMBER), ("inventory", _NUMBER)],
+        *[("eta", _NUMBER), ("quota", _NUMBER), ("spot_in_use", _NUMBER), ("idle", pa.int64()), ("demand", _NUMBER)],
+        *[("eviction_rate", _NUMBER), ("longest_wait", _NUMBER), ("forecaster", _TEXT), ("organization", _TEXT)],
+        *[("organization_demand", _NUMBER), ("peak_hour", pa.int64()), ("expected_demand", _NUMBER)],
     ]
 )
 
 
 class QuotaLog:
-    """Notes the quota of every pool at every tick."""
+    """Notes the quota of every pool at every tick; one that moves between ticks also where spot tasks start by it."""
 
     def __init__(self) -> None:
         self._rows: list[tuple[float | str | None, ...]] = []
+        self._quotas: dict[str, list[float]] = {}
+        """GPU model -> the quotas of its last rows."""
 
     def note(self, now: float, state: PoolState, policy: Policy) -> None:
         """One row per guarantee length of the pool's quota."""
-        pool = state.pool
-        for row in policy.quota.rows():
+        pool, rows = state.pool, policy.quota.rows()
+        self._quotas[pool.gpu_model] = [row.quota for row in rows]
+        for row in rows:
             in_use = pool.spot_held(row.guarantee_hours) / MICRO
             *quota, demand, rate, wait, forecaster, organization, peak, hour, expected = row
             happened = (None,) * 3 if isnan(rate) else (demand, rate, wait)
             ahead = (forecaster, organization, peak, hour, expected) if forecaster else (None,) * 5
             self._rows.append((now, pool.gpu_model, *quota, in_use, pool.idle, *happened, *ahead))
+
+    def follow(self, now: float, state: PoolState, policy: Policy) -> None:
+        """A spot task has started: more rows if it did so by a higher quota than that of the last ones."""
+        last = self._quotas.get(state.pool.gpu_model, ())
+        if any(row.quota > quota for row, quota in zip(policy.quota.rows(), last, strict=False)):
+            self.note(now, state, policy)
 
     def table(self) -> pa.Table:
         """The log as a table."""

@@ -33,20 +33,10 @@ ASSUMED: Final = "ASSUMPTION, not a quote: on-demand list prices; spot sells for
 
 
 @cache
-def _file() -> dict[str, Any]:
-    text = resources.files("gfs.telemetry").joinpath("prices.json").read_text(encoding="utf-8")
-    content: dict[str, Any] = json.loads(text)
-    return content
-
-
 def default_prices() -> Mapping[str, float]:
     """US dollars per GPU-hour by GPU model: an assumption. Key 'default' stands for any other model."""
-    return MappingProxyType({**_file()["prices"], _DEFAULT: float(_file()["default"])})
-
-
-def prices_note() -> str:
-    """What kind of prices these are."""
-    return str(_file()["note"])
+    file = json.loads(resources.files("gfs.telemetry").joinpath("prices.json").read_text(encoding="utf-8"))
+    return MappingProxyType({**file["prices"], _DEFAULT: float(file["default"])})
 
 
 def prices_text(given: Iterable[tuple[str, float]]) -> str:
@@ -108,28 +98,14 @@ def price_of(model: str, prices: Mapping[str, float]) -> float:
 
 def monthly_benefit(
     before: Metrics, after: Metrics, capacity: Mapping[str, int], prices: Mapping[str, float] | None = None
-) -> dict[str, Any]:
-    """Dollars a month: useful share of the pool gained x GPUs x price x 730 h, per GPU model and in total.
+) -> float:
+    """Dollars a month: useful share of the pool gained x GPUs x price x 730 h, of all GPU models together.
 
     Negative when `after` does less useful work. Without `prices` the assumed default prices are used.
     """
     table = default_prices() if prices is None else prices
-    per_model = {}
-    for model, gpus in capacity.items():
-        gained = after.goodput_rate.get(model, 0.0) - before.goodput_rate.get(model, 0.0)
-        price = price_of(model, table)
-        per_model[model] = {
-            "goodput_gained": gained,
-            "gpus": gpus,
-            "price": price,
-            "benefit": gained * gpus * price * HOURS_PER_MONTH,
-        }
-    return {
-        "total": sum(m["benefit"] for m in per_model.values()),
-        "per_model": per_model,
-        "unit": "USD per month",
-        "assumption": prices_note() if prices is None else "prices as configured",
-    }
+    gained = {m: after.goodput_rate.get(m, 0.0) - before.goodput_rate.get(m, 0.0) for m in capacity}
+    return sum(gained[m] * gpus * price_of(m, table) * HOURS_PER_MONTH for m, gpus in capacity.items())
 
 
 @dataclass(frozen=True, slots=True)

@@ -104,7 +104,6 @@ class Runs:
     """Per task: time of its submission; NaN if the log has none."""
     withdrawn: Floats
     """Per task: when its owner cancelled it, running or waiting; NaN if nobody did."""
-    first_event: float
     last_event: float
 
     @property
@@ -187,7 +186,6 @@ def runs_table(events: pa.Table, workload: Workload) -> Runs:
         submitted=submitted,
         withdrawn=withdrawn,
         **ended_by,
-        first_event=float(time.min()) if len(time) else 0.0,
         last_event=float(time.max()) if len(time) else 0.0,
     )
 
@@ -269,29 +267,31 @@ def _codes(values: Iterable[str], known: list[str]) -> tuple[Ints, tuple[str, ..
     return codes, tuple(code)
 
 
+@dataclass(frozen=True, slots=True)
+class Bins:
+    """Equal bins of time: bin b covers [origin + b*width, origin + (b+1)*width), in seconds."""
+
+    origin: float
+    width: float
+    bins: int
+
+
 def time_average(
-    start: Floats,
-    end: Floats,
-    weight: Floats,
-    *,
-    origin: float,
-    width: float,
-    bins: int,
-    group: Ints | None = None,
-    groups: int = 1,
+    start: Floats, end: Floats, weight: Floats, over: Bins, group: Ints | None = None, groups: int = 1
 ) -> Floats:
     """Average total weight running in each bin, per group: an array of shape (groups, bins).
 
-    Bin b covers [origin + b*width, origin + (b+1)*width). An interval that starts at t in bin b adds
-    weight * (end of b - t) there and weight * width to every later bin; its end takes the same away.
+    An interval that starts at t in bin b adds weight * (end of b - t) there and weight * width to every later bin; its
+    end takes the same away.
     """
     if group is None:
         group = np.zeros(len(start), np.int64)
+    bins = over.bins
     cells = groups * (bins + 1)
     partial = np.zeros(cells)
     step = np.zeros(cells)
     for moment, sign in ((start, 1.0), (end, -1.0)):
-        offset = np.clip((moment - origin) / width, 0.0, float(bins))
+        offset = np.clip((moment - over.origin) / over.width, 0.0, float(bins))
         into = np.minimum(offset.astype(np.int64), bins)  # bin `bins` is outside: what falls there is dropped
         cell = group * (bins + 1) + into
         partial += np.bincount(cell, sign * weight * (into + 1 - offset), cells)

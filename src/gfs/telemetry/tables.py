@@ -35,7 +35,7 @@ def write_table(table: pa.Table, path: Path) -> None:
 
         def write(temporary: Path) -> None:
             with pa.output_stream(str(temporary), compression=compression) as out:
-                pyarrow.csv.write_csv(csv_table(table), out, _csv_options())
+                pyarrow.csv.write_csv(csv_table(table), out, pyarrow.csv.WriteOptions(quoting_style="needed"))
 
         write_atomically(path, write)
     else:
@@ -49,10 +49,6 @@ def with_timestamps(events: pa.Table, first_day: str) -> pa.Table:
     begin = np.datetime64(first_day, "ms")
     moments = begin + np.round(1000 * events["time"].to_numpy()).astype("timedelta64[ms]")
     return events.append_column("timestamp", pa.array(np.datetime_as_string(moments, unit="s")))
-
-
-def _csv_options() -> pyarrow.csv.WriteOptions:
-    return pyarrow.csv.WriteOptions(quoting_style="needed")
 
 
 def csv_table(table: pa.Table) -> pa.Table:

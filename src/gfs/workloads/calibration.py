@@ -1,8 +1,9 @@
-"""The published figures that generated workloads are calibrated with, each with its source in the JSON."""
+"""What generated workloads are calibrated with: published figures and their sources, choices and their reasons."""
 
 from __future__ import annotations
 
 import json
+import tomllib
 from functools import cache
 from importlib import resources
 from typing import Any
@@ -11,6 +12,15 @@ from typing import Any
 @cache
 def figures() -> dict[str, Any]:
     """Everything in `calibration.json`, as it is written there."""
-    text = resources.files("gfs.workloads").joinpath("calibration.json").read_text(encoding="utf-8")
-    loaded: dict[str, Any] = json.loads(text)
+    loaded: dict[str, Any] = json.loads(_text("calibration.json"))
     return loaded
+
+
+@cache
+def choices() -> dict[str, Any]:
+    """Everything in `presets.toml`."""
+    return tomllib.loads(_text("presets.toml"))
+
+
+def _text(name: str) -> str:
+    return resources.files("gfs.workloads").joinpath(name).read_text(encoding="utf-8")

@@ -29,7 +29,7 @@ from gfs.workloads.durations import Floats
 from gfs.workloads.failures import check_failure_times, node_failures
 from gfs.workloads.longrunning import cut, long_durations, starts
 from gfs.workloads.owners import owners
-from gfs.workloads.presets import PRESETS, ClassPlan, PoolPlan, preset_named
+from gfs.workloads.presets import ClassPlan, PoolPlan, preset_named
 from gfs.workloads.requests import Requests, apportion, draw_requests
 from gfs.workloads.rhythms import arrivals, until_closing_time, window_seconds
 
@@ -135,16 +135,9 @@ def _with_gangs(hp: ClassPlan, spot: ClassPlan, largest: float | None) -> tuple[
 
 
 def _check(
-    name: str,
-    nodes: int | None,
-    days: float | None,
-    scales: Mapping[str, float],
-    largest_gang: float | None,
-    seed: int,
+    name: str, nodes: int | None, days: float | None, scales: Mapping[str, float], largest_gang: float | None, seed: int
 ) -> None:
     """Say what is wrong with the wishes, if anything."""
-    if name not in PRESETS:
-        raise InputError(f"There is no preset {name!r}. Choose one of: {', '.join(sorted(PRESETS))}.")
     least = sum(len(pool.groups) for pool in preset_named(name).pools)
     if nodes is not None and nodes < least:
         raise InputError(f"Preset {name} needs at least {least} nodes, not {nodes}.")

@@ -17,8 +17,8 @@ import numpy as np
 
 from gfs.domain.task import Priority
 from gfs.domain.units import DAY, HOUR
-from gfs.domain.workload import Workload
-from gfs.telemetry.runs import Bools, Floats, Ints, TaskColumns, time_average
+from gfs.domain.workload import NodeSizes, Workload, node_sizes
+from gfs.telemetry.runs import Bins, Bools, Floats, Ints, TaskColumns, time_average
 
 SIZES: Final[tuple[tuple[str, float], ...]] = (
     ("<1", 1.0 - 1e-6),
@@ -160,7 +160,7 @@ def inspect(workload: Workload, top_organizations: int = 8) -> Inspection:
     until = min(float((tasks.submit + tasks.wanted).max()), last + fade) if some else 0.0
     hours = max(1, ceil((until - origin) / HOUR)) if some else 0
     width = HOUR * max(1, ceil(hours / MOST_BINS))
-    bins = ceil(hours * HOUR / width)
+    bins = Bins(origin, width, ceil(hours * HOUR / width))
     asked = max(last - first, HOUR)
     return Inspection(
         name=workload.name,
@@ -169,10 +169,10 @@ def inspect(workload: Workload, top_organizations: int = 8) -> Inspection:
         pools=_pools(workload, tasks, first, asked),
         classes=tuple(_class_summary(tasks, priority) for priority in Priority),
         organizations=len(tasks.organizations),
-        bin_start=origin + width * np.arange(bins, dtype=np.float64),
+        bin_start=origin + width * np.arange(bins.bins, dtype=np.float64),
         bin_seconds=width,
-        demand=_demand(tasks, origin, width, bins, top_organizations),
-        load=_load(workload, tasks, origin, width, bins),
+        demand=_demand(tasks, bins, top_organizations),
+        load=_load(workload, tasks, bins),
     )
 
 
@@ -187,21 +187,17 @@ def _pools(workload: Workload, tasks: TaskColumns, first: float, seconds: float)
 
     hp, spot = ~tasks.spot, tasks.spot
     columns = (per_model(hp), per_model(spot), per_model(hp, work), per_model(spot, work))
-    sizes: list[dict[int, int]] = [{} for _ in range(models)]
-    position = {m: i for i, m in enumerate(tasks.models)}
-    for node in workload.nodes:
-        mine = sizes[position[node.gpu_model]]
-        mine[node.gpus] = mine.get(node.gpus, 0) + 1
-    pools = []
+    sizes, pools = node_sizes(workload.nodes), []
     for i, model in enumerate(tasks.models):
-        cards = sum(size * count for size, count in sizes[i].items())
+        mine = sizes.get(model, NodeSizes())
+        cards = sum(size * count for size, count in mine.items())
         hp_tasks, spot_tasks, hp_work, spot_work = (column[i] for column in columns)
         pools.append(
             PoolSummary(
                 gpu_model=model,
-                nodes=sum(sizes[i].values()),
+                nodes=mine.total(),
                 cards=cards,
-                node_sizes=tuple(sorted(sizes[i].items())),
+                node_sizes=tuple(sorted(mine.items())),
                 hp_tasks=int(hp_tasks),
                 spot_tasks=int(spot_tasks),
                 hp_load=hp_work / (cards * seconds) if cards else 0.0,
@@ -255,7 +251,7 @@ def _durations(values: Floats) -> Durations:
     return Durations(len(values), float(values.mean()), float(p50), float(p90), float(p99))
 
 
-def _demand(tasks: TaskColumns, origin: float, width: float, bins: int, top: int) -> tuple[OrganizationDemand, ...]:
+def _demand(tasks: TaskColumns, bins: Bins, top: int) -> tuple[OrganizationDemand, ...]:
     names: Sequence[str] = tasks.organizations
     hours = np.bincount(tasks.organization, tasks.gpus * tasks.wanted, len(names)) / HOUR
     order = np.argsort(-hours, kind="stable")  # equal ones in order of appearance
@@ -265,7 +261,7 @@ def _demand(tasks: TaskColumns, origin: float, width: float, bins: int, top: int
     groups = len(kept) + (len(kept) < len(names))
     if not groups:
         return ()
-    gpus = _asked(tasks, rank[tasks.organization], groups, origin, width, bins)
+    gpus = _asked(tasks, rank[tasks.organization], groups, bins)
     labels = [names[i] for i in kept] + [OTHERS] * (groups - len(kept))
     totals = np.bincount(rank, hours, groups)
     return tuple(
@@ -274,25 +270,16 @@ def _demand(tasks: TaskColumns, origin: float, width: float, bins: int, top: int
     )
 
 
-def _asked(tasks: TaskColumns, group: Ints, groups: int, origin: float, width: float, bins: int) -> Floats:
+def _asked(tasks: TaskColumns, group: Ints, groups: int, bins: Bins) -> Floats:
     """GPUs asked for in each bin by each group of tasks, if every task started when it was submitted."""
-    return time_average(
-        tasks.submit,
-        tasks.submit + tasks.wanted,
-        tasks.gpus,
-        origin=origin,
-        width=width,
-        bins=bins,
-        group=group,
-        groups=groups,
-    )
+    return time_average(tasks.submit, tasks.submit + tasks.wanted, tasks.gpus, bins, group, groups)
 
 
-def _load(workload: Workload, tasks: TaskColumns, origin: float, width: float, bins: int) -> tuple[PoolLoad, ...]:
+def _load(workload: Workload, tasks: TaskColumns, bins: Bins) -> tuple[PoolLoad, ...]:
     models = len(tasks.models)
     if not models:
         return ()
-    gpus = _asked(tasks, tasks.model * 2 + tasks.spot, models * 2, origin, width, bins)
+    gpus = _asked(tasks, tasks.model * 2 + tasks.spot, models * 2, bins)
     capacity = workload.capacity()
     return tuple(
         PoolLoad(model, capacity.get(model, 0), gpus[2 * i], gpus[2 * i + 1]) for i, model in enumerate(tasks.models)

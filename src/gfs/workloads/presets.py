@@ -1,62 +1,28 @@
-"""The presets of the generator: published figures, and the choices where nothing is published.
+"""The presets of the generator: published figures (`calibration.json`), and choices where nothing is published, each
+with its reason (`presets.toml`).
 
-Choices, and why:
-
-* Gangs are mostly pods of whole 8-card nodes (HP): the published correlation of GPUs a pod and pods
-  is positive. The spot mix has too few 8-card pods for that (14% of the tasks, 27% gangs), so spot gangs are
-  mostly pods of one card.
-* The published table of gang sizes is for all six pools together. It is tilted for each pool so that tasks ask for
-  its published mean of GPUs, and ends at the largest job of the pool that is published (A100: 80 x 8 GPUs of 3,456;
-  H800: 176 x 8 of 1,752), or else at a quarter of the pool; spot gangs at an eighth.
-* Requests below one card are halves and quarters; the published mix only says "< 1".
-* Demand rises by day and falls at midnight as in the published hourly series: what is submitted in working hours runs
-  longer (published GPU-seconds a job), and a share of the tasks of some hours ends by midnight. From week to week it
-  follows the published level: `paper` that of the first 13 weeks (April to June), `production` that of the last four.
-* `production`: request mixes of models other than A100 are not published; those here roughly give the published median
-  request of each model. In GPU-series-1, where most nodes have one card, few tasks ask for several and gangs are pods
-  of one card, so that the larger nodes can hold the rest. Fractions are few (A10: an eighth of the tasks, small ones):
-  nearly all pods are said to ask for whole cards. How much of the GPU time tasks of more than 14 hours hold is chosen
-  so that the hours of the day differ as they do in the published series of the model. HP demand of a pool is its
-  published allocation rate, or demand over capacity where no rate is published. The A10 pool of the trace asks for
-  133% of its cards; no queue survives that, so it too gets its allocation rate. What the paper observes and the trace
-  contradicts stands in docs/decisions/0040-section-2.md.
-* `demo`: the paper's mix, density of tasks and load at spot x2 on 64 nodes. Its longest tasks last days instead of
-  months, so that two weeks show everything, and no gang exceeds an eighth of the nodes.
+`demo` has the paper's mix, density of tasks and load at spot x2 on 64 nodes. Its longest tasks last days instead of
+months, so that two weeks show everything, and no gang exceeds an eighth of the nodes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, reduce
+from operator import getitem
 
+from gfs.domain.errors import InputError
 from gfs.domain.task import Priority
+from gfs.domain.text import suggestion
 from gfs.domain.units import HOUR
-from gfs.workloads.calibration import figures
+from gfs.workloads.calibration import choices, figures
 from gfs.workloads.durations import Quantiles, top_for_mean, with_mean
 from gfs.workloads.owners import Organization
 from gfs.workloads.requests import RequestMix
 
 _THREE_DAYS = 259_200.0
 _A100 = "A100-SXM4-80GB"
-_CLOSING = {
-    "A10": 0.0,
-    _A100: 0.45,
-    "H800": 0.3,
-    "GPU-series-1": 0.0,
-    "GPU-series-2": 0.25,
-    "A800-SXM4-80GB": 0.25,
-}
-"""Share of the HP tasks of some hours that end before midnight."""
-_SMALL_NODES = ("A10", "GPU-series-1")
-"""Models of which most nodes have one card: gangs are pods of one card."""
-_LONG_SHARE = {
-    _A100: 0.77,
-    "H800": 0.5,
-    "GPU-series-2": 0.55,
-    "A800-SXM4-80GB": 0.62,
-}
-"""Share of the GPU time that tasks beyond the last published quantile hold."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,12 +86,8 @@ def paper() -> Preset:
     """The cluster the paper simulates."""
     facts = figures()["paper_simulation"]
     pool = _paper_pool(facts["gpu_model"], facts["nodes"], facts["tasks"]["HP"], facts["tasks"]["Spot"])
-    return Preset(
-        "paper",
-        "the cluster the paper simulates: 287 x 8 A100, 91 days, 165,038 tasks",
-        facts["days"],
-        (pool,),
-    )
+    description = "the cluster the paper simulates: 287 x 8 A100, 91 days, 165,038 tasks"
+    return Preset("paper", description, facts["days"], (pool,))
 
 
 def fleet() -> Preset:
@@ -151,7 +113,9 @@ def _paper_pool(model: str, nodes: int, hp_tasks: int, spot_tasks: int, gang_lim
         ((nodes, facts["gpus_per_node"]),),
         128,
         _organizations(_A100),
-        ClassPlan(hp_tasks, _a100_mix(Priority.HP, gang_limit), body, long, load["HP"], _CLOSING[_A100]),
+        ClassPlan(
+            hp_tasks, _a100_mix(Priority.HP, gang_limit), body, long, load["HP"], choices()["closing_share"][_A100]
+        ),
         ClassPlan(spot_tasks, _a100_mix(Priority.SPOT, gang_limit), _spot_durations(), load=load["Spot"]),
         _weeks(_A100)[:13],
     )
@@ -162,7 +126,7 @@ def demo() -> Preset:
     load = figures()["paper_simulation"]["offered_load"]
     body = _hp_body(figures()["paper_simulation"]["duration_seconds"]["HP"]["p99"], 0.98)
     long = LongPlan(0.02, body.seconds[-1], 400_000.0, 0.75)
-    hp = ClassPlan(4_750, _a100_mix(Priority.HP, 1 / 8), body, long, load["HP"], _CLOSING[_A100])
+    hp = ClassPlan(4_750, _a100_mix(Priority.HP, 1 / 8), body, long, load["HP"], choices()["closing_share"][_A100])
     spot = ClassPlan(1_830, _a100_mix(Priority.SPOT, 1 / 8), _spot_durations(), load=2 * load["Spot"])
     organizations = dict(list(_organizations(_A100).items())[:8])
     pool = PoolPlan("A100", ((64, 8),), 128, organizations, hp, spot)
@@ -180,25 +144,22 @@ def production() -> Preset:
         hp_mix, spot_mix = _production_mix(model)
         jobs = totals["jobs_by_model"][model] * days / totals["days"]
         load = rates.get(model, totals["demand_over_capacity_by_model"][model])
-        body = _hp_body(14 * HOUR, 0.95) if model in _LONG_SHARE else _hp_body(p90, 0.856)
-        long = LongPlan(1 - body.shares[-1], body.seconds[-1], None, _LONG_SHARE.get(model, 0.95))
+        long_share = choices()["long_share"].get(model)
+        body = _hp_body(p90, 0.856) if long_share is None else _hp_body(14 * HOUR, 0.95)
+        long = LongPlan(1 - body.shares[-1], body.seconds[-1], None, long_share or 0.95)
         pools.append(
             PoolPlan(
                 model,
                 tuple((nodes, gpus) for nodes, gpus in groups),
                 figures()["nodes"]["cpus"][model],
                 _organizations(model),
-                ClassPlan(round(jobs * (1 - spot_share)), hp_mix, body, long, load, _CLOSING[model]),
+                ClassPlan(round(jobs * (1 - spot_share)), hp_mix, body, long, load, choices()["closing_share"][model]),
                 ClassPlan(round(jobs * spot_share), spot_mix, _spot_durations()),
                 _weeks(model)[-4:],
             )
         )
-    return Preset(
-        "production",
-        "the six GPU pools of the published node list: 10,412 cards, 28 days",
-        days,
-        tuple(pools),
-    )
+    description = "the six GPU pools of the published node list: 10,412 cards, 28 days"
+    return Preset("production", description, days, tuple(pools))
 
 
 def _hp_body(last_seconds: float, last_share: float) -> Quantiles:
@@ -230,28 +191,25 @@ def _a100_mix(priority: Priority, gang_limit: float | None = None) -> RequestMix
     percent = figures()["paper_simulation"]["request_mix_percent"][priority.label]
     sizes = {size: percent[f"{size:g}"] for size in (1.0, 2.0, 4.0, 8.0)}
     sizes[0.25] = sizes[0.5] = percent["<1"] / 2
-    gangs, largest = {1.0: 0.18, 2.0: 0.05, 4.0: 0.05, 8.0: 0.72}, figures()["gangs"]["largest_share"][_A100]
-    if priority is Priority.SPOT:
-        gangs, largest = {1.0: 0.6, 2.0: 0.05, 4.0: 0.15, 8.0: 0.2}, 1 / 8
+    largest = 1 / 8 if priority is Priority.SPOT else figures()["gangs"]["largest_share"][_A100]
     mean = figures()["trace_totals"]["gpus_per_job_by_model"][_A100]
-    return RequestMix(sizes, percent["gang"] / 100, gangs, gang_limit or largest, mean)
+    return RequestMix(sizes, percent["gang"] / 100, _by_gpus("gangs", priority.label), gang_limit or largest, mean)
 
 
 def _production_mix(model: str) -> tuple[RequestMix, RequestMix]:
     """Request mixes of a pool of the published cluster, (HP, spot)."""
     if model == _A100:
         return _a100_mix(Priority.HP), _a100_mix(Priority.SPOT)
-    sizes, gang_share = {
-        "A10": ({0.25: 0.12, 1.0: 0.88}, 0.01),
-        "H800": ({1.0: 0.05, 2.0: 0.03, 4.0: 0.02, 8.0: 0.9}, 0.8),
-        "GPU-series-1": ({1.0: 0.92, 2.0: 0.03, 4.0: 0.03, 8.0: 0.02}, 0.12),
-        "GPU-series-2": ({1.0: 0.36, 2.0: 0.1, 4.0: 0.14, 8.0: 0.4}, 0.18),
-        "A800-SXM4-80GB": ({1.0: 0.42, 2.0: 0.18, 4.0: 0.12, 8.0: 0.28}, 0.1),
-    }[model]
-    gangs = {1.0: 1.0} if model in _SMALL_NODES else {1.0: 0.1, 8.0: 0.9}
-    mean = figures()["trace_totals"]["gpus_per_job_by_model"][model]
-    mix = RequestMix(sizes, gang_share, gangs, figures()["gangs"]["largest_share"].get(model, 1 / 4), mean)
+    chosen, mean = choices()["mixes"][model], figures()["trace_totals"]["gpus_per_job_by_model"][model]
+    largest = figures()["gangs"]["largest_share"].get(model, 1 / 4)
+    gangs = _by_gpus("gangs", chosen["gangs"])
+    mix = RequestMix(_by_gpus("mixes", model, "sizes"), chosen["gang_share"], gangs, largest, mean)
     return mix, replace(mix, gang_limit=min(mix.gang_limit, 1 / 4))
+
+
+def _by_gpus(*path: str) -> dict[float, float]:
+    """A table of shares by GPUs a pod among the choices."""
+    return {float(gpus): share for gpus, share in reduce(getitem, path, choices()).items()}
 
 
 def _weeks(model: str) -> tuple[float, ...]:
@@ -277,4 +235,6 @@ PRESETS: dict[str, str] = {name: build().description for name, build in _BUILDER
 @cache
 def preset_named(name: str) -> Preset:
     """The preset of this name."""
+    if name not in PRESETS:
+        raise InputError(f"unknown preset {name!r}: {suggestion(name, PRESETS)}")
     return _BUILDERS[name]()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -78,3 +78,18 @@ def running(
 
 def quick(**changes: Any) -> LiveSettings:
     return msgspec.structs.replace(QUICK, **changes)
+
+
+def until(service: Service, so: Callable[[], object]) -> None:
+    """Wait until the controller has come to something; it is looked at in its own thread."""
+    controller, done = service.controller, threading.Event()
+    assert controller is not None
+
+    def look() -> None:
+        if so():
+            done.set()
+        else:
+            controller._loop.call_later(0.02, look)
+
+    controller._loop.call_soon_threadsafe(look)
+    assert done.wait(30)

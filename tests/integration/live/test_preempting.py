@@ -6,8 +6,10 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from running import running
+import pytest
+from running import quick, running, until
 
+from gfs.live.bench import manifests
 from gfs.live.bench.bench import Bench
 from gfs.live.bench.cluster import Cluster, conditions
 
@@ -78,27 +80,11 @@ def test_whoever_saved_last_goes(bench: Bench, cluster: Cluster, record: Path) -
         cluster.annotate("first", **{"gfs.dev/last-checkpoint-time": rfc3339(0)})
         first = next(run for run in runs if run.task.name.endswith("first"))
         began = first.progress_from
-        _until(service, lambda: first.progress_from > began)
+        until(service, lambda: first.progress_from > began)
         cluster.pod("urgent", gpus=4, priority_class="gfs-hp")
         cluster.wait_gone("first")
         cluster.wait_bound("urgent")
         assert cluster.get("second")["status"]["phase"] == "Running"
-
-
-def _until(service: Any, so: Any) -> None:
-    """Look after every decision, as the loop makes them."""
-    import threading
-
-    done = threading.Event()
-
-    def look() -> None:
-        if so():
-            done.set()
-        else:
-            service.controller._loop.call_later(0.02, look)
-
-    service.controller._loop.call_soon_threadsafe(look)
-    assert done.wait(20)
 
 
 def test_a_gang_of_hp_takes_the_place_of_several(bench: Bench, cluster: Cluster, record: Path) -> None:
@@ -130,6 +116,64 @@ def test_a_victim_that_hangs_is_told_and_another_way_is_found(bench: Bench, clus
         cluster.wait_gone("stuck")
         cluster.pod("next", gpus=4)
         assert cluster.wait_bound("next") == {"next": "n1"}
+
+
+def test_another_victim_goes_where_the_first_hangs(bench: Bench, cluster: Cluster, record: Path) -> None:
+    cluster.add_node("n1", gpus=4)
+    with running(bench, settings=quick(hang_timeout=6.0)):
+        cluster.pod("stuck", gpus=4, grace=1)
+        cluster.wait_phase("Running", "stuck")
+        cluster.hang("stuck")
+        cluster.pod("urgent", gpus=4, priority_class="gfs-hp")
+        cluster.wait_pods(lambda pods: "deletionTimestamp" in pods["stuck"]["metadata"])
+        cluster.add_node("n2", gpus=4)
+        cluster.pod("late", gpus=4, grace=1)
+        cluster.wait_bound("late")
+        assert cluster.wait_bound("urgent") == {"urgent": "n2"}
+        assert "EvictionHangs" in {event["reason"] for event in cluster.events("stuck")}
+        assert "Preempted" in {event["reason"] for event in cluster.events("late")}
+
+
+def test_a_disruption_budget_is_kept_as_long_as_another_victim_will_do(
+    bench: Bench, cluster: Cluster, record: Path
+) -> None:
+    for name in ("n1", "n2"):
+        cluster.add_node(name, gpus=4)
+    with running(bench) as service:
+        cluster.pod("other", gpus=4, grace=1)
+        cluster.wait_phase("Running", "other")
+        cluster.pod("kept", gpus=4, grace=1, labels={"app": "kept"})  # began last, so it has least to lose
+        cluster.wait_phase("Running", "kept")
+        cluster.create(manifests.disruption_budget("keep", cluster.namespace, {"app": "kept"}, 1))
+        until(service, lambda: service.controller.scheduler.pools["A100"].state.pool.protected)
+        cluster.pod("urgent", gpus=4, priority_class="gfs-hp")
+        cluster.wait_bound("urgent")
+        assert cluster.get("kept")["status"]["phase"] == "Running"
+        cluster.pod("second", gpus=4, priority_class="gfs-hp")
+        marked = cluster.wait_pods(lambda pods: mark(pods.get("kept", {})))
+        assert "against its disruption budget" in mark(marked["kept"])["message"], "a wish, no ban"
+        cluster.wait_bound("second")
+
+
+@pytest.mark.parametrize(("mode", "left"), [("PodGroup", 0), ("Pod", 2)], ids=["all", "single"])
+def test_a_group_goes_as_its_disruption_mode_says(
+    bench: Bench, cluster: Cluster, record: Path, mode: str, left: int
+) -> None:
+    cluster.add_node("n1", gpus=3)
+    with running(bench) as service:
+        cluster.create(manifests.pod_group("team", cluster.namespace, 2, disruption=mode))
+        names = [f"team-{i}" for i in range(3)]
+        for name in names:
+            cluster.pod(name, gpus=1, grace=1, group="team")
+        cluster.wait_phase("Running", *names)
+        until(service, lambda: len(service.controller.scheduler.pools["A100"].state.runs) == 2)
+        pool = service.controller.scheduler.pools["A100"].state.pool
+        until(service, lambda: len(pool.together) == (2 if mode == "PodGroup" else 0))
+        cluster.pod("urgent", gpus=1, priority_class="gfs-hp")
+        cluster.wait_bound("urgent")
+        pods = cluster.client.items("pods", cluster.namespace)
+        alive = [pod for pod in pods if "deletionTimestamp" not in pod["metadata"] and pod["metadata"]["name"] in names]
+        assert len(alive) == left, "the minimum of two always goes whole, the third pod with it or alone"
 
 
 def test_hp_pods_are_never_evicted(bench: Bench, cluster: Cluster, record: Path) -> None:

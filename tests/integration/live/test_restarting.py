@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import os
 import signal
 import subprocess
@@ -30,12 +31,14 @@ quota = "none"
 
 
 @contextmanager
-def replica(bench: Bench, folder: Path, name: str, lease: str, state: bool = True) -> Iterator[subprocess.Popen[str]]:
+def replica(
+    bench: Bench, folder: Path, name: str, lease: str, state: bool = True, log: str = ""
+) -> Iterator[subprocess.Popen[str]]:
     """`gfs live run` as a process of its own."""
     config = folder / "gfs.toml"
     config.write_text(CONFIG.format(lease=lease))
     words = [sys.executable, "-m", "gfs.cli.main", "live", "run", "--kubeconfig", str(bench.kubeconfig)]
-    words += ["--config", str(config), "--http", "off", "--record", str(folder / f"log-{name}")]
+    words += ["--config", str(config), "--http", "off", "--record", str(folder / (log or f"log-{name}"))]
     words += ["--state", str(folder / "state")] if state else []
     process = subprocess.Popen(
         words,
@@ -70,7 +73,7 @@ def test_a_restart_in_mid_run(
 ) -> None:
     lease = f"restart-{cluster.namespace}"
     cluster.add_node("n1", gpus=8)
-    with replica(bench, tmp_path, "one", lease, state) as first:
+    with replica(bench, tmp_path, "one", lease, state, log="log") as first:
         cluster.job("runs", gpus=4, grace=1)
         cluster.gang("team", 2, gpus=2, grace=1)
         cluster.wait_pods(lambda pods: sum(bool(pod["spec"].get("nodeName")) for pod in pods.values()) == 3, 40)
@@ -78,21 +81,30 @@ def test_a_restart_in_mid_run(
         cluster.wait_condition("waits", "PodScheduled", status="False")
         first.send_signal(end)
         first.wait(60)
-    before = {
-        pod["metadata"]["uid"]: pod["spec"].get("nodeName") for pod in cluster.client.items("pods", cluster.namespace)
-    }
-    with replica(bench, tmp_path, "two", lease, state):
+    before = _nodes(cluster)
+    with replica(bench, tmp_path, "two", lease, state, log="log") as second:
         holder(bench, lease, "two")
         cluster.pod("small", gpus=1, priority_class="gfs-hp")
         cluster.wait_pods(lambda pods: "small" in pods and bool(pods["small"]["spec"].get("nodeName")), 60)
-        after = {
-            pod["metadata"]["uid"]: pod["spec"].get("nodeName")
-            for pod in cluster.client.items("pods", cluster.namespace)
-        }
+        after = _nodes(cluster)
         stayed = [uid for uid, node in before.items() if node and after.get(uid) == node]
         assert len(stayed) in (1, 2), "the gang or the Job had to go for the newcomer, whole"
         assert not any(after.get(uid, node) != node for uid, node in before.items() if node), "nothing moves"
         assert after[cluster.get("waits")["metadata"]["uid"]] is None
+        second.terminate()
+        second.wait(60)  # by then its log is written
+    rows = csv.DictReader((tmp_path / "log" / "events.csv").read_text().splitlines())
+    submitted = [row["task"].rpartition("/")[2] for row in rows if row["event"] == "submit"]
+    assert len(set(submitted)) == len(submitted), "each is told once"
+    assert {"small", "waits"} <= set(submitted)
+    assert end is signal.SIGKILL or {"runs", "team"} <= set(submitted), "who is killed may lose its last two seconds"
+
+
+def _nodes(cluster: Cluster) -> dict[str, str | None]:
+    """Pods by uid and where they are; one that has failed holds nothing, though its Job keeps it for a while."""
+    pods = cluster.client.items("pods", cluster.namespace)
+    alive = [pod for pod in pods if pod["status"].get("phase") not in ("Succeeded", "Failed")]
+    return {pod["metadata"]["uid"]: pod["spec"].get("nodeName") for pod in alive}
 
 
 def test_the_second_replica_takes_over_and_a_paused_leader_writes_nothing(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import itertools
+import re
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
@@ -19,6 +21,7 @@ from gfs.live.bench.bench import Bench
 from gfs.live.bench.client import Manifest, path
 from gfs.live.bench.cluster import Cluster
 from gfs.live.check import check_cluster
+from gfs.live.problems import Unreachable
 from gfs.live.settings import LiveSettings
 
 HOME = "gfs-system"
@@ -84,14 +87,69 @@ def without_one(granted: Rules) -> Iterator[tuple[str, Rules]]:
                     yield f"{verb} {resource}", left
 
 
-def test_it_works_with_exactly_the_rights_of_the_chart(
-    bench: Bench, cluster: Cluster, helm: Path, home: str, record: Path
+Right = tuple[str, str, str]
+"""Verb, API group and resource, with its subresource."""
+
+
+def right_of(method: str, url: str) -> Right:
+    """The right that a request needs."""
+    parts = url.strip("/").split("/")
+    group, rest = ("", parts[2:]) if parts[0] == "api" else (parts[1], parts[3:])
+    if rest[0] == "namespaces" and len(rest) > 2:
+        rest = rest[2:]
+    read = "get" if len(rest) > 1 else "list"
+    verbs = {"GET": read, "POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete", "WATCH": "watch"}
+    return verbs[method], group, "/".join((rest[0], *rest[2:]))
+
+
+@pytest.fixture
+def used(monkeypatch: pytest.MonkeyPatch) -> set[Right]:
+    """The rights that are made use of; the first binding gets no answer, so that it must be looked after."""
+    rights: set[Right] = set()
+    send, watch, bind = Api._send, Api.watch, Api.bind
+    silent = [True]
+
+    async def noted_send(self: Api, method: str, url: str, *rest: Any) -> Any:
+        if not re.fullmatch(r"/(version|apis(/[^/]+/[^/]+)?|.*/selfsubject\w+)", url):  # which everybody may ask
+            rights.add(right_of(method, url))
+        return await send(self, method, url, *rest)
+
+    def noted_watch(self: Api, url: str, version: str, **query: Any) -> Any:
+        rights.add(right_of("WATCH", url))
+        return watch(self, url, version, **query)
+
+    async def noted_bind(self: Api, *words: Any) -> None:
+        await bind(self, *words)
+        if silent.pop() if silent else False:
+            raise Unreachable("no answer")
+
+    monkeypatch.setattr(Api, "_send", noted_send)
+    monkeypatch.setattr(Api, "watch", noted_watch)
+    monkeypatch.setattr(Api, "bind", noted_bind)
+    return rights
+
+
+def granted(*some: Rules) -> set[Right]:
+    return {
+        (verb, group, resource)
+        for rule in itertools.chain(*some)
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+    }
+
+
+def test_it_works_with_exactly_the_rights_of_the_chart_and_uses_them_all(
+    bench: Bench, cluster: Cluster, helm: Path, home: str, record: Path, used: set[Right]
 ) -> None:
-    """A gang starts, HP takes its place, a pod that cannot start is told why, and the lease is held."""
+    """A gang starts, HP takes its place, a pod that cannot start is told why, and the lease is held; twice."""
+    bench.install_plugin_pod_groups()
     objects = render(helm)
-    kubeconfig = grant(bench, rules(objects, "ClusterRole"), rules(objects, "Role"))
+    everywhere, at_home = rules(objects, "ClusterRole"), rules(objects, "Role")
+    kubeconfig = grant(bench, everywhere, at_home)
     cluster.add_node("n1", gpus=4)
-    with running(bench, kubeconfig=kubeconfig, settings=quick(lease_namespace=home), elect=True) as service:
+    settings = quick(lease_namespace=home, lease_name="gfs-scheduler")
+    with running(bench, kubeconfig=kubeconfig, settings=settings, elect=True) as service:
         cluster.gang("train", pods=2, gpus=2, grace=1)
         cluster.wait_bound("train-0", "train-1")
         cluster.pod("urgent", gpus=4, priority_class="gfs-hp")
@@ -102,6 +160,11 @@ def test_it_works_with_exactly_the_rights_of_the_chart(
             "events", lambda seen: any(e["reason"] == "Preempted" for e in seen.values()), cluster.namespace
         )
         assert bench.client.get(path("leases", home, "gfs-scheduler"))["spec"]["holderIdentity"] == service.identity
+    for _ in range(2):  # the second says again what the first has said
+        with running(bench, kubeconfig=kubeconfig, settings=settings, parameters={"quota": "forecast"}) as service:
+            cluster.client.wait("events", lambda seen, told=service: told.controller.speaker.sent, home)  # type: ignore[misc]
+    assert not missing(kubeconfig)  # which looks at the priority classes
+    assert granted(everywhere, at_home) == used
 
 
 def test_every_right_is_needed(bench: Bench, helm: Path, home: str) -> None:

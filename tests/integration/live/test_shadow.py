@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from running import running
+import pytest
+from running import running, until
 
 from gfs.live.bench.bench import Bench
 from gfs.live.bench.cluster import Cluster
+from gfs.live.service import Service
+
+
+@pytest.fixture(scope="module", autouse=True)
+def kube_scheduler(bench: Bench) -> Iterator[None]:
+    bench.start_scheduler()
+    yield
+    bench.processes.stop("kube-scheduler")
 
 
 def test_a_shadow_binds_nothing_and_sums_up(bench: Bench, cluster: Cluster, tmp_path: Path) -> None:
-    bench.start_scheduler()
     cluster.add_node("n1", gpus=4)
     other: dict[str, Any] = {"scheduler": "default-scheduler"}
     with running(bench, shadow=True, record=tmp_path) as service:
@@ -33,20 +42,22 @@ def test_a_shadow_binds_nothing_and_sums_up(bench: Bench, cluster: Cluster, tmp_
     assert "would have evicted" in service.shadow.text()
 
 
-def _settled(service: Any) -> dict[str, float]:
+def test_a_gang_that_kube_scheduler_bound_is_a_run_of_the_shadow(bench: Bench, cluster: Cluster) -> None:
+    cluster.add_node("n1", gpus=2)
+    with running(bench, shadow=True) as service:
+        cluster.gang("team", 2, gpus=1, scheduler="default-scheduler")
+        cluster.wait_bound("team-0", "team-1", seconds=60)
+        assert service.controller is not None
+        pools = service.controller.scheduler.pools
+        until(service, lambda: [run.pods for run in pools["A100"].state.runs.values()] == [2])
+
+
+def _settled(service: Service) -> dict[str, float]:
     """What the shadow says once it has seen all that happened."""
-    import threading
 
-    done, told = threading.Event(), {}
+    def seen() -> bool:
+        told = service.shadow.summary()
+        return bool(told["same_node"] + told["other_node"] + told["kept_waiting"] >= 2 and told["would_evict"])
 
-    def look() -> None:
-        summary = service.shadow.summary()
-        if summary["same_node"] + summary["other_node"] + summary["kept_waiting"] >= 2 and summary["would_evict"]:
-            told.update(summary)
-            done.set()
-        else:
-            service.controller._loop.call_later(0.05, look)
-
-    service.controller._loop.call_soon_threadsafe(look)
-    assert done.wait(30), service.shadow.summary()
-    return told
+    until(service, seen)
+    return dict(service.shadow.summary())

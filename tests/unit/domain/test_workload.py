@@ -9,7 +9,7 @@ import pytest
 
 from builders import hp, nodes, spot, workload
 from gfs import InputError, NodeEvent, Workload
-from gfs.domain.workload import check_node_events, check_workload
+from gfs.domain.workload import check_workload
 
 BASE = workload(
     nodes(8, 8),
@@ -72,5 +72,3 @@ class TestChecks:
         wrong = replace(BASE, node_events=tuple(events))
         with pytest.raises(InputError, match=f"this workload cannot be scheduled: .*{said}"):
             check_workload(wrong)
-        with pytest.raises(InputError, match=f"these node events cannot be used: .*{said}"):
-            check_node_events(wrong)

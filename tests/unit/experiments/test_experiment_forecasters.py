@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -99,7 +99,7 @@ class TestEvaluation:
     def test_scores_are_those_of_the_evaluation(self, tmp_path: Path) -> None:
         source = DemandFile.of(demand_file(tmp_path))
         answer = Evaluation(source, "persistence").run()
-        scores = roll(PERSISTENCE, largest(demand_of(source)), horizon=HORIZON).scores().to_dict()
+        scores = asdict(roll(PERSISTENCE, largest(demand_of(source)), horizon=HORIZON).scores())
         times = {"train_seconds", "predict_ms"}
         assert {k: v for k, v in answer["scores"].items() if k not in times} == {
             k: v for k, v in scores.items() if k not in times

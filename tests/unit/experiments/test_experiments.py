@@ -13,9 +13,10 @@ from gfs.batch.job import Job, JobResult
 from gfs.batch.simulation import GeneratedTrace, TraceFiles
 from gfs.domain.errors import InputError
 from gfs.experiments.comparison import COMPARISON, SAME_QUOTA, SAME_QUOTA_COMPARISON, SCHEDULERS, runs
-from gfs.experiments.experiment import Finding, FindingCounts, Mean, Section, Setup, mean_of, metric
+from gfs.experiments.experiment import Finding, FindingCounts, Section, Setup
 from gfs.experiments.forecast_limit import FORECAST_LIMIT
 from gfs.experiments.jobs import Simulation, merged, month, run_simulations
+from gfs.experiments.quantities import EVICTED, Mean, mean_of
 from gfs.experiments.report import Provenance, markdown, page
 from gfs.experiments.sensitivity import CASES, QUICK, SENSITIVITY, ahead
 from gfs.experiments.trace_statistics import TraceStatistics
@@ -73,8 +74,8 @@ class TestMeans:
 
     def test_a_metric_that_a_run_does_not_have(self) -> None:
         results = [{"metrics": {"spot": {"eviction_rate": rate}}} for rate in (0.1, None)]
-        assert metric(results, "spot", "eviction_rate") is None
-        assert metric(results[:1], "spot", "eviction_rate") == Mean(0.1, 0.0)
+        assert EVICTED.of(results) is None
+        assert EVICTED.of(results[:1]) == Mean(0.1, 0.0)
 
 
 class TestCache:
@@ -144,7 +145,7 @@ class TestCache:
         def names(module: str) -> set[str]:
             return {".".join(path.relative_to(ROOT).with_suffix("").parts) for path in imported_files(module)}
 
-        sweep, experiment = names("gfs.sweeps.runs"), names("gfs.experiments.jobs")
+        sweep, experiment = names("gfs.sweeps.spec"), names("gfs.experiments.jobs")
         assert {"simulator.engine", "policies.gfs.preemption", "forecasting.naive", "workloads.__init__"} <= sweep
         assert not any(name.startswith(("report.", "cli.", "experiments.")) for name in sweep)
         assert {"experiments.views", "report.series"} <= experiment - sweep

@@ -120,7 +120,7 @@ class TestWhatCounts:
 
     def test_times_are_passed_on(self, scores: Scores) -> None:
         assert (scores.train_seconds, scores.predict_ms) == (1.5, 0.25)
-        assert scores.to_dict()["predict_ms"] == 0.25
+        assert scores.predict_ms == 0.25
 
 
 class TestRolling:

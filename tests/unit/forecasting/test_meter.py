@@ -171,6 +171,38 @@ def test_a_record_goes_on_with_what_is_wanted_now_whatever_was_wanted_then() -> 
     assert known.first.tolist() == [0, 2]
 
 
+@pytest.mark.parametrize("late", [0, 25 * MINUTE, 2 * HOUR], ids=["at once", "after five steps", "after two hours"])
+def test_what_was_wanted_before_the_record_began_can_be_learned_later(late: float) -> None:
+    """As if it had been watched: 4 until 1:30, then 2, from 3:00 on 5; the shop 3 from 2:00 on."""
+    watched, begun = DemandMeter("A100"), DemandMeter("A100", record=(record := DemandRecord()))
+    watched.submitted(task("a", 4), 0.0)
+    watched.submitted(task("b", 2, index=1), 90 * MINUTE)
+    watched.withdrawn(task("a", 4), 90 * MINUTE)
+    watched.submitted(task("s", 3, org="shop", index=2), 2 * HOUR)
+    begun.submitted(task("b", 2, index=1), 3 * HOUR)
+    begun.submitted(task("s", 3, org="shop", index=2), 3 * HOUR)
+    for meter in (watched, begun):
+        meter.submitted(task("c", 3, index=3), 3 * HOUR)
+        meter.history(3 * HOUR + late)
+    lab, shop = np.array([4.0] * 18 + [6.0] + [2.0] * 17), np.array([0.0] * 24 + [3.0] * 12)
+    record.prepend({"lab": lab, "shop": shop}, end=36)
+    tasks = [task("b", 2, index=1), task("s", 3, org="shop", index=2), task("c", 3, index=3)]
+    again = DemandMeter("A100", record=record, tasks=tasks)
+    for minutes in range(200, 400, 35):
+        expected, known = (meter.history(minutes * MINUTE) for meter in (watched, again))
+        if minutes * MINUTE >= 3 * HOUR + late:
+            assert known.gpus.tolist() == expected.gpus.tolist()
+            assert (known.first.tolist(), known.start) == (expected.first.tolist(), expected.start)
+
+
+def test_a_record_that_knows_more_than_is_told_stays_as_it_is() -> None:
+    record = DemandRecord()
+    DemandMeter("A100", record=record).submitted(task("a", 4), 3 * HOUR)
+    record.prepend({"lab": np.ones(24)}, end=40)
+    record.prepend({}, end=20)
+    assert (record.origin, record.steps) == (36, 0)
+
+
 DAY = 24 * HOUR
 WINDOW = 28
 """Days of demand that are kept, and up to a week more until what is older is dropped."""

@@ -6,7 +6,8 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any, cast
 
-from objects import node, pod
+import pytest
+from objects import group, node, pod
 
 from gfs.assembly.parameters import Parameters
 from gfs.live.api import Api
@@ -93,6 +94,128 @@ def test_what_a_shadow_planned_and_another_bound_is_a_run() -> None:
         assert (shadow.summary()["same_node"], shadow.summary()["would_evict"]) == (1, 1)
 
     drive(test, shadow)
+
+
+def test_no_gpus_are_held_for_a_victim_that_nobody_creates_again() -> None:
+    async def test(controller: Controller, api: WillingApi) -> None:
+        victim = pod("victim", gpus=4)
+        controller.cluster.pod_changed(None, victim)
+        controller.step()
+        await controller.settle()
+        bound = pod("victim", gpus=4, nodeName="n1", phase="Running")
+        controller.cluster.pod_changed(victim, bound)
+        controller.cluster.pod_changed(None, pod("urgent", gpus=4, cls="gfs-hp"))
+        controller.step()
+        controller.cluster.pod_changed(bound, pod("victim", gpus=4, nodeName="n1", deletionTimestamp="soon"))
+        controller.cluster.node_changed(None, node("n2", gpus=4))
+        controller.cluster.pod_changed(None, pod("late", gpus=4))
+        controller.step()
+        await controller.settle()
+        assert api.bound == [("victim", "n1"), ("late", "n2")]
+
+    drive(test)
+
+
+def test_budgets_and_groups_become_disruption_rules() -> None:
+    async def test(controller: Controller, api: WillingApi) -> None:
+        budget = {
+            "metadata": {"namespace": "lab", "name": "keep"},
+            "spec": {"selector": {"matchExpressions": [{"key": "app", "operator": "In", "values": ["x"]}]}},
+            "status": {"disruptionsAllowed": 0},
+        }
+        controller.cluster.budget_changed(None, budget)
+        controller.cluster.group_changed(None, group("team", 2, disruptionMode={"all": {}}))
+        for name in ("a", "b", "c"):
+            in_group = {"schedulingGroup": {"podGroupName": "team"}}
+            controller.cluster.pod_changed(None, pod(name, labels={"app": "x"} if name == "c" else {}, **in_group))
+        for _ in range(4):  # the minimum first, then the pod beyond it
+            controller.step()
+            await controller.settle()
+        pool = controller.scheduler.pools["A100"].state.pool
+        assert len(api.bound) == 3
+        assert len(pool.together) == 2
+        assert pool.protected == set(pool.together), "whoever takes a protected run along is protected"
+        controller.cluster.budget_changed(budget, None)
+        controller.step()
+        assert not pool.protected
+
+    drive(test)
+
+
+def test_budgets_are_kept_in_the_first_instant_after_a_restart() -> None:
+    async def test(controller: Controller, api: WillingApi) -> None:
+        controller.cluster.budget_changed(
+            None,
+            {"metadata": {"namespace": "lab", "name": "keep"}, "spec": {"selector": {"matchLabels": {"app": "x"}}}},
+        )
+        for name in ("kept", "other"):
+            there = pod(name, gpus=2, nodeName="n1", phase="Running", labels={"app": "x"} if name == "kept" else {})
+            controller.cluster.pod_changed(None, there)
+        controller.cluster.pod_changed(None, pod("urgent", gpus=2, cls="gfs-hp"))
+        controller.step()
+        state = controller.scheduler.pools["A100"].state
+        assert [run.task.name for run in state.leaving] == ["lab/other"]
+
+    drive(test)
+
+
+def test_what_adopted_runs_hold_is_not_counted_twice() -> None:
+    async def test(controller: Controller, api: WillingApi) -> None:
+        controller.cluster.pod_changed(None, pod("there", gpus=2, nodeName="n1", phase="Running"))
+        controller.cluster.pod_changed(None, pod("urgent", gpus=2, cls="gfs-hp"))
+        controller.step()
+        await controller.settle()
+        assert api.bound == [("urgent", "n1")], "nobody had to go"
+
+    drive(test)
+
+
+def in_team(name: str, **more: Any) -> dict[str, Any]:
+    return pod(name, gpus=1, schedulingGroup={"podGroupName": "team"}, **more)
+
+
+@pytest.mark.parametrize("at_once", [True, False], ids=["at once", "one after the other"])
+@pytest.mark.parametrize("planned", [True, False], ids=["planned", "kept waiting"])
+def test_a_gang_that_another_scheduler_bound_is_adopted_by_a_shadow(at_once: bool, planned: bool) -> None:
+    shadow = Shadow()
+
+    async def test(controller: Controller, api: WillingApi) -> None:
+        controller.cluster.group_changed(None, group("team", 2))
+        names = ("a", "b", "c")
+        for name in names if planned else ():
+            controller.cluster.pod_changed(None, in_team(name))
+        controller.step()
+        for name in names:
+            controller.cluster.pod_changed(in_team(name), in_team(name, nodeName="n1", phase="Running"))
+            if not at_once:
+                controller.step()
+        for _ in range(3):
+            controller.step()
+        runs = controller.scheduler.pools["A100"].state.runs.values()
+        assert sorted(run.pods for run in runs) == [1, 2], "the minimum, and the pod beyond it"
+        controller.cluster.pod_changed(None, pod("urgent", gpus=4, cls="gfs-hp"))
+        controller.step()
+        assert shadow.summary()["would_evict"] == 3
+        assert not api.bound
+
+    drive(test, shadow)
+
+
+def test_after_a_restart_a_gang_and_the_pods_beyond_it_are_what_they_were() -> None:
+    async def test(controller: Controller, api: WillingApi) -> None:
+        controller.cluster.group_changed(None, group("team", 2))
+        for name, task in (("c", "lab/team/c"), ("a", "lab/team"), ("b", "lab/team")):
+            notes = {"gfs.dev/task": task, "gfs.dev/run": "1"}
+            controller.cluster.pod_changed(None, in_team(name, nodeName="n1", phase="Running", annotations=notes))
+        controller.cluster.pod_changed(None, in_team("d"))
+        for _ in range(3):
+            controller.step()
+            await controller.settle()
+        assert api.bound == [("d", "n1")], "it waited for nothing but the restart"
+        runs = controller.scheduler.pools["A100"].state.runs.values()
+        assert {run.task.name: run.pods for run in runs} == {"lab/team": 2, "lab/team/c": 1, "lab/team/d": 1}
+
+    drive(test)
 
 
 def test_who_may_not_decide_any_more_does_not() -> None:

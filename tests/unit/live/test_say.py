@@ -11,6 +11,7 @@ pytest.importorskip("aiohttp", reason="needs gfs-scheduler[live]")
 
 from objects import pod
 
+from gfs.live.problems import ServerTrouble
 from gfs.live.say import Speaker
 from gfs.live.settings import LiveSettings
 from gfs.live.translate.pods import read_pod
@@ -24,11 +25,14 @@ class Paper:
     def __init__(self) -> None:
         self.events: list[Any] = []
         self.patches: list[Any] = []
+        self.refuses = False
 
     async def create(self, path: str, body: Any) -> Any:
         self.events.append(body)
 
     async def patch(self, path: str, body: Any, kind: str = "") -> Any:
+        if self.refuses:
+            raise ServerTrouble("not now")
         (self.events if "/events/" in path else self.patches).append(body)
 
 
@@ -41,15 +45,36 @@ class Teller:
         asyncio.run(job)
 
 
-def test_a_thousand_waiting_pods_in_an_hour() -> None:
-    teller = Teller()
-    pods = [read_pod(pod(f"p{i}"), SETTINGS) for i in range(1000)]
+def test_numbers_that_change_are_told_ever_less_often() -> None:
+    teller, view = Teller(), read_pod(pod(), SETTINGS)
+    told = []
     for second in range(0, 3600, 10):
         teller.at = float(second)
-        for each in pods:
-            teller.speaker.waits(each, f"pool A100: {second % 7} idle GPUs but no node has 8; largest gap {second % 5}")
-    assert len(teller.paper.events) <= 1000 * 6, "one in ten minutes at most"
-    assert len(teller.paper.patches) <= 1000 * 60, "one a minute at most"
+        before = len(teller.paper.patches)
+        teller.speaker.waits(view, f"pool A100: {second} idle GPUs")
+        told += [second] if len(teller.paper.patches) > before else []
+    assert told == [0, 60, 180, 420, 900, 1500, 2100, 2700, 3300]
+    assert len(teller.paper.events) == 1
+
+
+def test_reasons_that_take_turns_are_told_once_a_minute_after_a_while() -> None:
+    teller, view = Teller(), read_pod(pod(), SETTINGS)
+    for second in range(3600):
+        teller.at = float(second)
+        teller.speaker.waits(view, "no idle GPU" if second % 2 else "spot quota 5")
+    assert len(teller.paper.patches) <= 5 + 60
+    assert len(teller.paper.events) <= 2 * 6, "the same every ten minutes"
+
+
+def test_what_the_server_did_not_take_is_told_again_later() -> None:
+    teller, view = Teller(), read_pod(pod(), SETTINGS)
+    teller.paper.refuses = True
+    teller.speaker.waits(view, "no idle GPU")
+    teller.paper.refuses = False
+    for second in (1.0, 61.0, 62.0):
+        teller.at = second
+        teller.speaker.waits(view, "no idle GPU")
+    assert len(teller.paper.patches) == 1
 
 
 def test_another_reason_is_told_at_once_and_the_same_one_never_again() -> None:

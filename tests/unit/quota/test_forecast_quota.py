@@ -122,6 +122,33 @@ def test_never_more_than_what_is_idle_or_spot_already() -> None:
     assert [spot_quota.limit(hours) for hours in (1, 2, 4)] == [8, 6, 6]
 
 
+@pytest.mark.parametrize(
+    ("gpus", "hours", "expected"),
+    [
+        (4, 1, "expects room at 15:00"),  # 16 - 11 from 15:00 on is 5
+        (6, 1, "expects room at 16:00"),
+        (15, 1, "expects no room before 17:00"),  # from then on nothing is known
+        (6, 2, "expects room at 16:00"),  # both hours from then on must have room
+        (8, 2, "expects no room before 16:00"),
+        (6, 4, ""),  # the forecast is no longer than the guarantee
+    ],
+)
+def test_it_says_when_the_forecast_expects_room(gpus: float, hours: float, expected: str) -> None:
+    """At 14:00 and C = 16: demand of 14, 11, 9 and 8 leaves 2, 5, 7 and 8, and nobody holds anything."""
+    spot_quota = quota(Stage(8, 8).pool, Told(pool_forecast([[14, 11, 9, 8]])))
+    room = spot_quota.expected_room(spot("s", gpus=gpus, hours=hours).task(0))
+    assert (f"the forecast {expected}" if expected else None) == (room.text() if room else None)
+
+
+def test_what_others_hold_and_feedback_count_for_expected_room() -> None:
+    stage = Stage(8, 8)
+    stage.holds("n0", spot("a", gpus=2, hours=1))
+    spot_quota = quota(stage.pool, Told(pool_forecast([[14, 11, 9, 8]]), Signal(0.5, 0.2, 0.0)))
+    # eta halves what is left: 2.5, 3.5 and 4, of which 2 are held
+    assert spot_quota.expected_room(spot("s", gpus=1, hours=1).task(0)).time == 16 * 3600.0
+    assert not spot_quota.expected_room(spot("s", gpus=3, hours=1).task(0)).known
+
+
 def test_a_pool_with_one_node() -> None:
     assert quota(Stage(1).pool, Told(pool_forecast([[0, 0, 0, 1]]))).limit(1) == 1
     assert quota(Stage(1).pool, Told(pool_forecast([[0, 0, 0, 1]]))).limit(4) == 0

@@ -23,7 +23,7 @@ from gfs.domain.task import Priority, Task
 from gfs.domain.workload import Workload
 from gfs.report.columns import EVICTED, SPOT_WAIT, amount, comparison_table, percent, short_seconds
 from gfs.report.comparison import comparison_page
-from gfs.report.figures import scheduler_colours
+from gfs.report.figures import colours_of
 from gfs.report.inspection_page import inspection_page
 from gfs.report.page import Chart, PageSection, Paragraph, build_page, write_page
 from gfs.report.terminal import TerminalTable
@@ -261,7 +261,7 @@ def test_inspection_page(tmp_path: Path, workload: Workload) -> None:
     assert "<h2>Hour of day</h2>" in page
     figures = figures_of(page)
     assert len(figures) == 7
-    assert all(len(trace["x"]) for figure in figures for trace in figure["data"])
+    assert all(len(trace["y"]) for figure in figures for trace in figure["data"])
     # 8 organizations by name and the other three together
     assert len(figures[4]["data"]) == 9
     assert figures[4]["data"][-1]["name"] == "others"
@@ -341,9 +341,9 @@ ONE = Outcome("one", compute_metrics(ONE_EVENTS, WORLD, window=(0.0, 7200.0)), O
 
 def test_a_page_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="cannot be written"):
-        write_page("x", tmp_path)  # a folder
+        write_page(tmp_path, "t", "s", [])  # a folder
     with pytest.raises(InputError, match="cannot be written"):
-        write_page("x", tmp_path / "missing" / "a.html")
+        write_page(tmp_path / "missing" / "a.html", "t", "s", [])
     assert list(tmp_path.iterdir()) == []
 
 
@@ -364,6 +364,6 @@ def test_texts() -> None:
     ]
     assert [percent(x) for x in (0.0, 0.0121, 0.5)] == ["0.0%", "1.21%", "50.0%"]
     assert [amount(x) for x in (3.0, 8.26667, 12_345.6)] == ["3", "8.27", "12,346"]
-    colours = scheduler_colours(["gfs", "mine", "other", "static"])
+    colours = colours_of(["gfs", "mine", "other", "static"])
     assert len(set(colours.values())) == 4
-    assert colours["gfs"] == scheduler_colours(["a", "gfs"])["gfs"]
+    assert colours["gfs"] == colours_of(["a", "gfs"])["gfs"]

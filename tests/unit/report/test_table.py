@@ -175,7 +175,7 @@ class TestGoodput:
             allocation_rate_total=other.metrics.allocation_rate_total - 0.01,
             allocation_rate={m: rate - 0.01 for m, rate in other.metrics.allocation_rate.items()},
         )
-        assert monthly_benefit(other.metrics, less, workload.capacity())["total"] == 0
+        assert monthly_benefit(other.metrics, less, workload.capacity()) == 0
         out = tmp_path / "page.html"
         comparison_page([other, replace(ours, metrics=less)], workload, out)
         page = out.read_text("utf-8")

@@ -13,8 +13,7 @@ import pytest
 from builders import hp, nodes, spot, workload
 from gfs.batch.simulation import GeneratedTrace, TraceFiles
 from gfs.domain.errors import InputError
-from gfs.sweeps.runs import SweepRun
-from gfs.sweeps.spec import read_sweep
+from gfs.sweeps.spec import SweepRun, read_sweep
 from gfs.sweeps.table import TableRow, read_results, write_results
 from gfs.sweeps.table import results_table as table_of_rows
 from gfs.workloads import write_trace

@@ -267,9 +267,9 @@ def test_monthly_benefit() -> None:
         goodput_rate={"A100": after.goodput_rate["A100"] - 0.1, "T4": 0.0},
         allocation_rate={"A100": 1.0, "T4": 1.0},  # what is allocated but lost again is worth nothing
     )
-    said = monthly_benefit(before, after, {"A100": 16}, {"A100": 2.0})
-    assert said["total"] == pytest.approx(0.1 * 16 * 2.0 * 730)
-    assert "ASSUMPTION" in monthly_benefit(before, after, {"A100": 16})["assumption"]
+    benefit = monthly_benefit(before, after, {"A100": 16}, {"A100": 2.0})
+    assert benefit == pytest.approx(0.1 * 16 * 2.0 * 730)
+    assert monthly_benefit(before, after, {"A100": 16}) == pytest.approx(benefit * default_prices()["A100"] / 2)
 
 
 def test_prices_go_by_the_longest_name_a_model_begins_with() -> None:

@@ -314,7 +314,7 @@ def test_any_size_can_be_read_back(tmp_path: Path, name: str, nodes: int, days: 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"preset": "none"}, "Choose one of: demo, fleet, paper, production"),
+        ({"preset": "none"}, "unknown preset .none.: there are demo, paper, production, fleet"),
         ({"nodes": 0}, "at least 1 nodes"),
         ({"preset": "production", "nodes": 5}, "at least 8 nodes"),
         ({"days": 0}, "days"),

@@ -373,16 +373,22 @@ def test_a_trace_with_names_like_formulas_reads_back_equal(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(
-    ("column", "value"), [("event", "explode"), ("kind", "VIP"), ("run", "0.5"), ("time", "1e300")]
+    ("column", "value", "said"),
+    [
+        ("event", "explode", "must be submit,"),
+        ("kind", "VIP", "must be HP or Spot"),
+        ("run", "0.5", "must be a whole number"),
+        ("time", "1e300", "too large: the most is 100,000,000,000"),
+    ],
 )
-def test_an_event_log_with_an_unknown_word_is_refused(tmp_path: Path, column: str, value: str) -> None:
+def test_an_event_log_with_an_unknown_word_is_refused(tmp_path: Path, column: str, value: str, said: str) -> None:
     cells = {"time": "0", "event": "submit", "task": "a", "kind": "HP", "run": "0", "node": "", "gpus": "1"}
     cells |= {"reason": "", column: value}
     path = tmp_path / "events.csv"
     path.write_text(",".join(cells) + "\n" + ",".join(cells.values()) + "\n")
     result = cli("explain", "--events", path, "a")
     assert result.exit_code == 2
-    assert f"events.csv: row 2, {column} = '{value}': must be" in result.output
+    assert f"events.csv: row 2, {column} = '{value}': {said}" in result.output
 
 
 # -- folders of results -------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ import pytest
 from gfs.domain.node import NodeSpec
 from gfs.domain.task import Priority, Task
 from gfs.domain.workload import Workload
-from gfs.telemetry.runs import time_average
+from gfs.telemetry.runs import Bins, time_average
 from gfs.workloads.inspection import OTHERS, inspect
 
 A = Task(0, "a", "x", "A100", Priority.HP, 1, 8.0, 1800.0)
@@ -171,7 +171,7 @@ def test_time_average_agrees_with_adding_up_second_by_second() -> None:
     end = start + rng.integers(0, 120, 40)
     weight = rng.integers(1, 9, 40).astype(float)
     group = rng.integers(0, 3, 40)
-    got = time_average(start, end, weight, origin=0.0, width=30.0, bins=7, group=group, groups=3)
+    got = time_average(start, end, weight, Bins(0.0, 30.0, 7), group=group, groups=3)
     want = np.zeros((3, 7))
     for s, e, w, g in zip(start, end, weight, group, strict=True):
         for second in range(max(0, int(s)), min(210, int(e))):

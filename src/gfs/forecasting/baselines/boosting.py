@@ -18,7 +18,6 @@ from gfs.forecasting.baselines.quantiles import LEVELS, MIDDLE, QuantileForecast
 from gfs.forecasting.forecast import Forecast, Predictor
 from gfs.forecasting.history import DAY_HOURS, WEEK_HOURS, DemandHistory, Floats, Ints, hour_of_day
 from gfs.forecasting.naive import PERSISTENCE
-from gfs.forecasting.orglinear.estimator import YOUNG
 
 LOOK_BACK = 4 * WEEK_HOURS + DAY_HOURS
 """Hours of history that count: the same hour four weeks ago, seen from up to a day ahead."""
@@ -94,13 +93,12 @@ class LightGbmEstimator:
 
     def _table(self, history: DemandHistory) -> tuple[Floats, Floats, Floats] | None:
         """Features, change from the last value and weight of every case, in shares of mean demand."""
-        last = history.hours - self.horizon
         parts = []
-        for row in np.flatnonzero(changes(history)):
-            columns = np.arange(max(int(history.first[row]) + YOUNG, 1), last + 1)
+        moving = np.flatnonzero(changes(history)).tolist()
+        for row, columns in zip(moving, history.origins(self.horizon, moving), strict=True):
             if not len(columns):
                 continue
-            one = history.only([int(row)])
+            one = history.only([row])
             window = sliding_window_view(one.padded(history.start - LOOK_BACK)[0], LOOK_BACK)[columns]
             rows = tree_features(window, history, history.start + columns, self.horizon)
             actual = one.gpus[0][columns[:, None] + np.arange(self.horizon)]

@@ -29,7 +29,6 @@ from gfs.forecasting.baselines.quantiles import QuantileForecast, changes, const
 from gfs.forecasting.forecast import Forecast, Predictor
 from gfs.forecasting.history import DAY_HOURS, WEEK_HOURS, DemandHistory, Floats, Ints, hour_of_day
 from gfs.forecasting.naive import PERSISTENCE
-from gfs.forecasting.orglinear.estimator import YOUNG
 from gfs.forecasting.orglinear.scaling import SeriesScales
 
 WARM_UP = 0.05
@@ -94,9 +93,8 @@ class Cases:
         self._values = sliding_window_view(scaled, window + horizon, axis=1)
         hours = np.arange(since, history.end)
         self._calendar = sliding_window_view(calendar_of(history, hours), window + horizon, axis=0)
-        last = history.hours - horizon
         known = [row for row, key in enumerate(history.keys) if key in scales.of_key]
-        origins = [np.arange(max(int(history.first[row]) + YOUNG, 1), last + 1) for row in known]
+        origins = history.origins(horizon, known)
         self._series = np.repeat(np.array(known, dtype=np.int64), [len(columns) for columns in origins])
         self._origin = np.concatenate([*origins, np.empty(0, np.int64)]).astype(np.int64)
 

@@ -30,8 +30,6 @@ from gfs.forecasting.orglinear.model import (
 from gfs.forecasting.orglinear.scaling import SeriesScales, window_scales
 
 PRECISION = np.float32
-YOUNG = 24
-"""Hours of records before a series is learned from."""
 COLD, WARM = Schedule(), Schedule(epochs=1, rate=2e-4, most=2_048)
 GROWN = 4
 """Weights go on from an earlier fit until there are so many times the cases that they were first fitted on."""
@@ -110,8 +108,7 @@ class OrgLinearEstimator:
 
     def _cases(self, history: DemandHistory) -> tuple[Ints, Ints]:
         """Series and column of every origin that has some history before it and all hours ahead after it."""
-        last = history.hours - self.horizon
-        found = [np.arange(max(int(first) + YOUNG, 1), last + 1) for first in history.first]
+        found = history.origins(self.horizon)
         series = np.repeat(np.arange(len(found)), [len(columns) for columns in found])
         return series, np.concatenate([*found, np.empty(0, np.int64)]).astype(np.int64)
 

@@ -25,6 +25,8 @@ START_WITHIN = 120.0
 STARTS = 3
 """A free port can be taken between our look and the start of the program: try again with others."""
 GATES = "GenericWorkload=true"
+API_GATES = f"{GATES},GangScheduling=true,WorkloadAwarePreemption=true"
+"""The last one lets a PodGroup have a class and a disruption mode of its own."""
 CONTROLLERS = (
     "deployment-controller,disruption-controller,garbage-collector-controller,job-controller,namespace-controller,"
     "node-lifecycle-controller,pod-garbage-collector-controller,podgroup-protection-controller,replicaset-controller,"
@@ -146,7 +148,7 @@ class Bench:
         return str(self.client.get("/version")["gitVersion"])
 
     def _start_server(self) -> None:
-        etcd, peer, port = _free_ports(3)
+        etcd, peer, port = free_ports(3)
         data = self.folder / "etcd"
         shutil.rmtree(data, ignore_errors=True)
         self.processes.start("etcd", [
@@ -165,7 +167,7 @@ class Bench:
             f"--token-auth-file={tokens}", "--authorization-mode=RBAC", "--anonymous-auth=false",
             f"--service-account-key-file={key}", f"--service-account-signing-key-file={key}",
             f"--service-account-issuer=https://{HOST}:{port}", "--service-cluster-ip-range=10.0.0.0/24",
-            f"--feature-gates={GATES}", "--runtime-config=scheduling.k8s.io/v1alpha2=true",
+            f"--feature-gates={API_GATES}", "--runtime-config=scheduling.k8s.io/v1alpha2=true",
             "--disable-admission-plugins=ServiceAccount",  # pods of a new namespace need not wait for its account
             "--enable-priority-and-fairness=false", "--endpoint-reconciler-type=none", "--event-ttl=1h",
         ])  # fmt: skip
@@ -207,7 +209,8 @@ class Bench:
             time.sleep(0.05)
 
 
-def _free_ports(count: int) -> list[int]:
+def free_ports(count: int) -> list[int]:
+    """Ports of loopback that nobody listens on now."""
     sockets = [socket.socket() for _ in range(count)]
     try:
         for taken in sockets:

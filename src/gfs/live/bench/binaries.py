@@ -16,12 +16,14 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from gfs.domain.errors import GfsError, InputError
-from gfs.live.bench import release, source
+from gfs.live.bench import debian, release, source
 
 BENCH = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok")
 """What the bench itself runs."""
 ALL = (*BENCH, "kubectl", "helm")
 """And what its tests use."""
+WELCOME = ("prometheus", "promtool")
+"""What a test uses that is skipped where they cannot be had."""
 
 
 def cache_folder() -> Path:
@@ -46,7 +48,7 @@ def bring(names: Sequence[str] = BENCH, say: Callable[[str], None] = lambda line
     folder.mkdir(parents=True, exist_ok=True)
     failed = []
     with _locked(folder, say):
-        for bring_in in (release.fetch, source.build):  # in the order of how long it takes
+        for bring_in in (debian.fetch, release.fetch, source.build):  # in the order of how long it takes
             _, missing = find(names)
             if missing:
                 try:
@@ -61,6 +63,8 @@ def bring(names: Sequence[str] = BENCH, say: Callable[[str], None] = lambda line
 
 def missing_text(missing: Sequence[str]) -> str:
     """What to do about programs that are not here."""
+    if not set(missing) - set(WELCOME):
+        return f"the test needs {', '.join(missing)}: put them on PATH, as `apt-get install prometheus` does"
     return (
         f"the bench needs {', '.join(missing)}: put them on PATH or name their folder in KUBEBUILDER_ASSETS,"
         " or install Go and run `make live-binaries`"
@@ -97,11 +101,20 @@ def _locked(folder: Path, say: Callable[[str], None]) -> Iterator[None]:
 
 def main() -> None:
     """Bring the programs named on the command line, by default all, and print their places."""
-    names = sys.argv[1:] or list(ALL)
-    if unknown := sorted(set(names) - set(ALL)):
-        sys.exit(f"error: unknown program {', '.join(unknown)}: there are {', '.join(ALL)}")
+    names, known = sys.argv[1:] or list(ALL), (*ALL, *WELCOME)
+    if unknown := sorted(set(names) - set(known)):
+        sys.exit(f"error: unknown program {', '.join(unknown)}: there are {', '.join(known)}")
+
+    def say(line: str) -> None:
+        print(line, file=sys.stderr, flush=True)
+
     try:
-        found = bring(names, lambda line: print(line, file=sys.stderr, flush=True))
+        found = bring(names, say)
+        if not sys.argv[1:]:
+            try:
+                found |= bring(WELCOME, say)
+            except GfsError as error:
+                say(f"{error}")
     except GfsError as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(2)

@@ -88,8 +88,20 @@ def pod_template(
     }
 
 
-def job(name: str, namespace: str = "default", *, pods: int = 1, backoff_limit: int = 6, **template: Any) -> Manifest:
-    """A Job of so many pods at once; an eviction does not count against its `backoffLimit`."""
+def job(
+    name: str,
+    namespace: str = "default",
+    *,
+    pods: int = 1,
+    backoff_limit: int = 6,
+    indexed: bool = False,
+    **template: Any,
+) -> Manifest:
+    """A Job of so many pods at once; an eviction does not count against its `backoffLimit`.
+
+    `indexed`: its controller waits 10 s after a first failure of each pod, not twice as long for every pod that failed.
+    """
+    each = {"completionMode": "Indexed", "backoffLimitPerIndex": backoff_limit} if indexed else {}
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",
@@ -97,7 +109,7 @@ def job(name: str, namespace: str = "default", *, pods: int = 1, backoff_limit: 
         "spec": {
             "parallelism": pods,
             "completions": pods,
-            "backoffLimit": backoff_limit,
+            **(each or {"backoffLimit": backoff_limit}),
             "podFailurePolicy": {
                 "rules": [{"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}]
             },

@@ -24,6 +24,9 @@ class Tally:
     def __init__(self, gpus: int) -> None:
         self.gpus = gpus
         self.submitted = 0
+        """Tasks; the others are pods."""
+        self.withdrawn = 0
+        """Tasks."""
         self.bound = 0
         self.finished = 0
         self.evicted = 0
@@ -59,10 +62,12 @@ class Tally:
                 self._pods[uid] = _Pod(asked, spot, bool(node_of(item)), over)
             self._changed.notify_all()
 
-    def is_over(self, seconds: float) -> bool:
-        """Whether no pod waits or runs any more; looks for at most so long."""
+    def is_idle(self, seconds: float) -> bool:
+        """Whether no pod runs any more; looks for at most so long."""
         with self._changed:
-            return self._changed.wait_for(lambda: all(pod.over for pod in self._pods.values()), seconds)
+            return self._changed.wait_for(
+                lambda: all(pod.over or not pod.bound for pod in self._pods.values()), seconds
+            )
 
     def line(self) -> str:
         """GPUs in use by class, pods that wait, finished and evicted."""

@@ -36,6 +36,7 @@ def read_node(node: Any, settings: LiveSettings) -> NodeView | None:
     gpus = quantity(allocatable.get(settings.resource, 0))
     if not name or not model or not gpus or gpus < 1:
         return None
+    taints = _taints(spec)
     return NodeView(
         name=name,
         model=model,
@@ -44,18 +45,22 @@ def read_node(node: Any, settings: LiveSettings) -> NodeView | None:
         memory=(quantity(allocatable.get("memory", 0)) or 0.0) / GIB,
         pods=int(quantity(allocatable.get("pods", 0)) or 0),
         labels={**labels, NAME_FIELD: name},
-        taints=_taints(spec),
-        closed=_why_closed(spec, status),
+        taints=tuple(taint for taint in taints if taint.key not in CLOSED),
+        closed=_why_closed(spec, status, taints),
     )
 
 
-def _taints(spec: dict[str, Any]) -> tuple[Taint, ...]:
+def _taints(spec: dict[str, Any]) -> list[Taint]:
     found = (Taint(text(each, "key"), text(each, "value"), text(each, "effect")) for each in entries(spec, "taints"))
-    return tuple(sorted(taint for taint in found if taint.effect in BLOCKING and taint.key not in CLOSED))
+    return sorted(taint for taint in found if taint.effect in BLOCKING)
 
 
-def _why_closed(spec: dict[str, Any], status: dict[str, Any]) -> str:
-    if spec.get("unschedulable") is True:
+def _why_closed(spec: dict[str, Any], status: dict[str, Any], taints: list[Taint]) -> str:
+    """By its own words or by the taint that follows them: a new node has that before it is ready and a moment after."""
+    marks = {taint.key for taint in taints}
+    if spec.get("unschedulable") is True or CLOSED[0] in marks:
         return "cordoned"
+    if not marks.isdisjoint(CLOSED):
+        return "not ready"
     ready = [each for each in entries(status, "conditions") if each.get("type") == "Ready"]
     return "" if any(each.get("status") == "True" for each in ready) else "not ready"

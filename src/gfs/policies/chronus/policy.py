@@ -259,7 +259,7 @@ class ChronusPolicy(Listener):
     def _suspend(self, plan: Plan, run: Run, now: float) -> Waiting:
         self._leases.expire(run)
         self.state.evict(run, now, suspended=True)
-        plan.evictions.append(Eviction(run, LeaseEnd(), keeps_progress=True))
+        plan.evictions = [*plan.evictions, Eviction(run, LeaseEnd(), keeps_progress=True)]
         return self.state.waiting[run.task.index]
 
     @property

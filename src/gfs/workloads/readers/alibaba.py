@@ -21,22 +21,15 @@ from gfs.domain.limits import MOST_CPUS, MOST_GPUS, MOST_GPUS_A_NODE, MOST_SECON
 from gfs.domain.node import NodeEvent, NodeSpec
 from gfs.domain.task import Priority, Task
 from gfs.domain.units import DAY, HOUR, MICRO
-from gfs.domain.workload import Workload
+from gfs.domain.workload import NodeSizes, Workload, node_sizes, pods_held
 from gfs.gc_paused import gc_paused
-from gfs.workloads.readers.checks import TIME_KINDS, Bools, Checks, Floats, gang_room, since_day
+from gfs.workloads.readers.checks import TIME_KINDS, Bools, Checks, Floats, since_day
 from gfs.workloads.readers.node_events import read_node_events
 from gfs.workloads.readers.tables import Table, read_table
 
 JOB_COLUMNS = (
-    "job_name",
-    "organization",
-    "gpu_model",
-    "cpu_request",
-    "gpu_request",
-    "worker_num",
-    "submit_time",
-    "duration",
-    "job_type",
+    *("job_name", "organization", "gpu_model", "cpu_request", "gpu_request", "worker_num"),
+    *("submit_time", "duration", "job_type"),
 )
 OPTIONAL_JOB_COLUMNS = ("guarantee_hours", "checkpoint_interval")
 CANCEL_COLUMN = "cancel_time"
@@ -91,9 +84,7 @@ def read_trace(
             raise InputError(f"{name} must be above 0 and no more than {MOST_SECONDS:g}, not {value:g}.")
     node_table = read_table(nodes, NODE_COLUMNS)
     specs, bad_nodes = _read_nodes(node_table)
-    pools: dict[str, list[int]] = {}
-    for spec in specs:
-        pools.setdefault(spec.gpu_model, []).append(spec.gpus)
+    pools = node_sizes(specs)
     nodes_known = skip_bad_rows or not bad_nodes  # what fits cannot be said before the nodes are right
     job_table = read_table(jobs, JOB_COLUMNS, (*OPTIONAL_JOB_COLUMNS, CANCEL_COLUMN))
     read, bad_jobs = _read_jobs(job_table, pools if nodes_known else None, guarantee_hours, checkpoint_interval)
@@ -107,7 +98,7 @@ def read_trace(
     for what, rows, path in (("node", specs, nodes), ("job", read.tasks, jobs)):
         if not rows:
             raise InputError(f"{path}: there is no usable {what} in this file.")
-    workload = Workload(read.tasks, specs, durations=read.durations, cancel_times=read.cancel_times, node_events=events)
+    workload = Workload(read.tasks, specs, Path(jobs).name, read.durations, read.cancel_times, events)
     first_day = None if read.day is None else date.fromordinal(date(1970, 1, 1).toordinal() + read.day)
     return TraceRead(workload, bad, first_day)
 
@@ -127,7 +118,7 @@ def _read_nodes(table: Table) -> tuple[tuple[NodeSpec, ...], tuple[BadRow, ...]]
 
 
 def _read_jobs(
-    table: Table, pools: dict[str, list[int]] | None, guarantee_hours: float, checkpoint_interval: float
+    table: Table, pools: dict[str, NodeSizes] | None, guarantee_hours: float, checkpoint_interval: float
 ) -> tuple[_Jobs, tuple[BadRow, ...]]:
     """The usable jobs, and what is wrong with the other rows."""
     checks = Checks(table)
@@ -163,25 +154,17 @@ def _read_jobs(
     checks.reject_duplicates("job_name", names)
     if pools is not None:
         _check_fit(checks, models, gpus, pods, pools)
-    jobs = _build(
-        checks.good,
-        names,
-        owners,
-        models,
-        kinds,
-        (cpus, gpus, pods, submit, duration, guarantee, interval, cancel),
-        day,
-    )
-    return jobs, checks.bad_rows()
+    numbers = (cpus, gpus, pods, submit, duration, guarantee, interval, cancel)
+    return _build(checks.good, names, owners, models, kinds, numbers, day), checks.bad_rows()
 
 
-def _check_fit(checks: Checks, models: list[str], gpus: Floats, pods: Floats, pools: dict[str, list[int]]) -> None:
+def _check_fit(checks: Checks, models: list[str], gpus: Floats, pods: Floats, pools: dict[str, NodeSizes]) -> None:
     """Reject tasks that could never start, even on an empty cluster."""
     ids = {model: i for i, model in enumerate(dict.fromkeys(models))}
     codes = np.fromiter((ids[model] for model in models), np.int64, len(models))
     known = np.asarray([model in pools for model in ids], dtype=bool)
     checks.reject("gpu_model", ~known[codes], "no node has this GPU model")
-    largest = np.asarray([max(pools.get(model, [0])) for model in ids], dtype=np.float64)
+    largest = np.asarray([max(pools.get(model, {0: 0})) for model in ids], dtype=np.float64)
     usable: Bools = checks.fine("gpu_model") & checks.fine("gpu_request")
     checks.reject(
         "gpu_request",
@@ -196,7 +179,7 @@ def _check_fit(checks: Checks, models: list[str], gpus: Floats, pods: Floats, po
     rooms = []
     for pair in pairs.dictionary.to_pylist():
         code, size = divmod(pair, len(sizes.dictionary) + 1)
-        rooms.append(gang_room(pools[by_code[code]], sizes.dictionary[size].as_py()))
+        rooms.append(pods_held(pools[by_code[code]], sizes.dictionary[size].as_py()))
     room[usable] = np.asarray(rooms, dtype=np.float64)[pairs.indices.to_numpy()]
     checks.reject(
         "worker_num",
@@ -220,23 +203,12 @@ def _build(
     order = pc.sort_indices(keys, sort_keys=[("submit", "ascending"), ("name", "ascending")]).to_numpy()
     rows = rows[order]
     cpus, gpus, pods, submit, duration, guarantee, interval, cancel = (c[rows].tolist() for c in numbers)
+    picked = rows.tolist()
     with gc_paused():  # to collect takes half of the time
-        tasks = tuple(
-            Task(
-                i,
-                names[row],
-                owners[row],
-                models[row],
-                _KINDS[kinds[row]],
-                int(pods[i]),
-                gpus[i],
-                submit[i],
-                cpus[i],
-                guarantee[i],
-                interval[i],
-            )
-            for i, row in enumerate(rows.tolist())
-        )
+        words = ([column[row] for row in picked] for column in (names, owners, models))
+        priorities = [_KINDS[kinds[row]] for row in picked]
+        asked = (map(int, pods), gpus, submit, cpus, guarantee, interval)
+        tasks = tuple(map(Task, range(len(picked)), *words, priorities, *asked))
     cancels = any(time != math.inf for time in cancel)
     never = math.inf  # one object for all, not one a task
     withdrawn = tuple(never if t == never else t for t in cancel) if cancels else ()

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from gfs.domain.errors import BadRow, InputError
 from gfs.domain.limits import MOST_SECONDS
-from gfs.domain.units import DAY, MICRO, to_micro
+from gfs.domain.units import DAY
 from gfs.workloads.readers.tables import Table
 
 Floats = NDArray[np.float64]
@@ -75,7 +75,8 @@ class Checks:
             values[infinite] = 1.0
         large = values > most
         if large.any():
-            self.reject(column, large, f"too large: the most is {most:,.0f}{_unit_hint(most)}")
+            hint = " seconds; is it in milliseconds?" if most == MOST_SECONDS else ""
+            self.reject(column, large, f"too large: the most is {most:,.0f}{hint}")
             values[large] = 1.0
         if missing is not None:
             values[blank] = missing
@@ -123,14 +124,3 @@ def since_day(checks: Checks, table: Table, column: str, values: Floats, day: in
             " Write both in the same way."
         )
     return values if day is None else np.where(checks.fine(column), values - day * DAY, values)
-
-
-def _unit_hint(most: float) -> str:
-    return " seconds; is it in milliseconds?" if most == MOST_SECONDS else ""
-
-
-def gang_room(cards: list[int], gpus_per_pod: float) -> int:
-    """Pods of this size that an empty pool with nodes of these cards holds."""
-    if gpus_per_pod >= 1:
-        return sum(int(count // gpus_per_pod) for count in cards)
-    return sum(cards) * (MICRO // to_micro(gpus_per_pod))

@@ -1,25 +1,19 @@
 """Demand from a file: CSV, gzipped CSV or Parquet.
 
 Long: `time, organization, gpu_model, gpus` and, if you like, `cluster`, one row per series and hour; further columns
-are ignored. Wide: the
-first column is `hour` or `time`, every other column is a series; a blank is no record. A time is the number of an
-hour (hour 0 is midnight) or a timestamp in ISO 8601. Gaps, duplicates and silence: `gfs.forecasting.sources`.
+are ignored. Wide: the first column is `hour` or `time`, every other column is a series; a blank is no record. A time is
+the number of an hour (hour 0 is midnight) or a timestamp in ISO 8601. Gaps, duplicates and silence:
+`gfs.forecasting.sources`.
 """
 
 from __future__ import annotations
 
-import csv
-import gzip
-import io
-import zlib
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from math import inf
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 from gfs.domain.errors import BadRow, BadRows, InputError
 from gfs.domain.limits import MOST_GPUS, MOST_SECONDS
@@ -27,8 +21,8 @@ from gfs.domain.units import HOUR, MICRO
 from gfs.forecasting.history import DAY_HOURS, DemandHistory, Floats, Ints, SeriesKey
 from gfs.forecasting.sources import history_of_records
 from gfs.workloads.readers.checks import Checks
-from gfs.workloads.readers.file_bytes import GZIP, PARQUET
-from gfs.workloads.readers.tables import Table, read_table
+from gfs.workloads.readers.file_bytes import read_bytes
+from gfs.workloads.readers.tables import Table, column_names, table_of_bytes
 
 LONG = ("time", "organization", "gpu_model", "gpus")
 TIMES = ("time", "hour", "timestamp", "datetime", "date")
@@ -53,13 +47,12 @@ def read_demand(path: Path | str, *, skip_bad_rows: bool = False) -> DemandRead:
     Raises `BadRows` for rows that cannot be used, unless they are to be skipped, and `InputError` for a file that
     cannot. Series of a long file come in alphabetical order, those of a wide one in the order of its columns.
     """
-    header = _header(Path(path))
+    file, data = str(path), read_bytes(Path(path))
+    header = column_names(file, data)
     if len(set(LONG) & set(header)) >= 2 or len(header) < 2:
-        table = read_table(path, LONG, ("cluster",))
-        checks, records = _read_long(table)
+        checks, records = _read_long(table_of_bytes(file, data, LONG, ("cluster",)))
     elif header[0] in TIMES:
-        table = read_table(path, header)
-        checks, records = _read_wide(table, header)
+        checks, records = _read_wide(table_of_bytes(file, data, header), header)
     else:
         raise InputError(
             f"{path}: this is no file of demand (found: {', '.join(header[:8])}). It must have the columns"
@@ -179,18 +172,3 @@ def _hour_of(text: str) -> int | None:
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
     return (moment - EPOCH) // timedelta(hours=1)
-
-
-def _header(path: Path) -> list[str]:
-    """The names of the columns; empty where the reader of tables will say what is wrong with the file."""
-    try:
-        with path.open("rb") as file:
-            magic = file.read(4)
-        if magic == PARQUET:
-            return [str(name) for name in pq.read_schema(path).names]
-        with gzip.open(path, "rb") if magic[:2] == GZIP else path.open("rb") as file:
-            text = io.TextIOWrapper(file, encoding="utf-8-sig", newline=None)
-            line = next((line for line in text if line.strip()), "")
-        return [name.strip() for name in next(csv.reader([line]), [])]
-    except (OSError, EOFError, ValueError, zlib.error, csv.Error, pa.ArrowException):
-        return []

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from gfs.domain.errors import InputError
 from gfs.domain.limits import MOST_SECONDS
 from gfs.domain.task import Priority
 from gfs.telemetry.event_log import EVENTS
-from gfs.workloads.readers.tables import Table, read_table
+from gfs.workloads.readers.checks import Checks
+from gfs.workloads.readers.tables import read_table
 
 NUMBERS = ("time", "run", "gpus")
 WORDS = {"event": EVENTS, "kind": tuple(priority.label for priority in Priority)}
@@ -25,36 +27,21 @@ def read_events(path: Path, needed: Sequence[str], optional: Sequence[str] = ())
     if read.bad:
         worst = read.bad[0]
         raise InputError(f"{path}: row {worst.row}: {worst.reason}; was the file cut off? Write it again.")
-    columns: dict[str, Any] = {}
+    checks, columns = Checks(read), dict[str, Any]()
     for name in read.columns:
-        if name not in NUMBERS:
-            texts = read.text(name)
-            allowed = WORDS.get(name)
-            if allowed is not None and not set(texts) <= set(allowed):
-                row = next(row for row, text in enumerate(texts) if text not in allowed)
-                _refuse(read, name, row, f"must be {', '.join(allowed[:-1])} or {allowed[-1]}")
-            if any("\0" in text for text in set(texts)):
-                _refuse(read, name, next(i for i, text in enumerate(texts) if "\0" in text), "holds a NUL character")
-            columns[name] = pa.array(texts, pa.string())
+        if name in NUMBERS:
+            columns[name] = checks.number(name, most=MOST_SECONDS, kinds=("duration",))
+            checks.reject(name, columns[name] < 0, "must not be negative")
+            checks.reject(name, (columns[name] % 1 != 0) & (name == "run"), "must be a whole number")
             continue
-        if read.kind(name) == "timestamp":
-            raise InputError(f"{path}: column {name} holds timestamps where numbers belong. Write seconds into it.")
-        values, good = read.numbers(name)
-        wrong = ~good
-        reason = "not a number"
-        if good.all():
-            wrong = ~((values >= 0) & (values <= MOST_SECONDS))
-            reason = f"must be between 0 and {MOST_SECONDS:,.0f}"
-            if name == "run" and not wrong.any():
-                wrong, reason = values % 1 != 0, "must be a whole number"
-        if wrong.any():
-            _refuse(read, name, int(wrong.argmax()), reason)
-        columns[name] = values
+        texts, allowed = read.text(name), WORDS.get(name)
+        if allowed is not None and not set(texts) <= set(allowed):
+            strange = np.array([text not in allowed for text in texts])
+            checks.reject(name, strange, f"must be {', '.join(allowed[:-1])} or {allowed[-1]}")
+        if any("\0" in text for text in set(texts)):
+            checks.reject(name, np.array(["\0" in text for text in texts]), "holds a NUL character")
+        columns[name] = pa.array(texts, pa.string())
+    for file, row, column, value, reason in checks.bad_rows()[:1]:
+        place = f"{file}: row {row}, {column} = {value!r}"
+        raise InputError(f"{place}: {reason}; was this file written by `gfs simulate --events`?")
     return pa.table(columns)
-
-
-def _refuse(table: Table, column: str, row: int, reason: str) -> NoReturn:
-    raise InputError(
-        f"{table.file}: row {table.lines[row]}, {column} = {table.shown(column, row)!r}: {reason};"
-        " was this file written by `gfs simulate --events`?"
-    )

@@ -57,7 +57,7 @@ class Table:
         column = self.columns[name]
         if self.kind(name):
             return _seconds(column)
-        if not _is_text(column.type):
+        if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
             try:
                 cast = pc.cast(column, pa.float64(), safe=False)
             except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
@@ -104,6 +104,16 @@ def _table(file: str, data: bytes, needed: Sequence[str], optional: Sequence[str
     return read(file, data, needed, optional)
 
 
+def column_names(file: str, data: bytes) -> list[str]:
+    """The names of the columns, of bytes as `read_bytes` gives them; none of a Parquet file that cannot be read."""
+    if data[:4] != PARQUET:
+        return _csv_parts(file, data)[0]
+    try:
+        return [str(name) for name in pq.read_schema(pa.BufferReader(data)).names]
+    except (pa.ArrowException, OSError, ValueError):
+        return []
+
+
 def require_columns(file: str, have: Sequence[str], needed: Sequence[str]) -> None:
     """Raise unless every needed column is there, once."""
     missing = [name for name in needed if name not in have]
@@ -140,20 +150,7 @@ def _from_parquet(file: str, data: bytes, needed: Sequence[str], optional: Seque
 
 def _from_csv(file: str, data: bytes, needed: Sequence[str], optional: Sequence[str]) -> Table:
     """Read a CSV file: every wanted column as text, so that '007' stays '007'."""
-    data = data.removeprefix(b"\xef\xbb\xbf")
-    _require_utf8(file, data)
-    if b"\r" in data:
-        parts = data.split(b'"')
-        parts[::2] = [part.replace(b"\r\n", b"\n").replace(b"\r", b"\n") for part in parts[::2]]  # outside of quotes
-        data = b'"'.join(parts)
-    start = len(data) - len(data.lstrip(b"\n"))
-    before = data.count(b"\n", 0, start)
-    end = data.find(b"\n", start)
-    header, body = (data[start:], b"") if end < 0 else (data[start:end], data[end + 1 :])
-    try:
-        have = [name.strip() for name in next(csv.reader(io.StringIO(header.decode())), [])]
-    except csv.Error as error:
-        raise InputError(f"{file}: the first line cannot be read as CSV ({error}). Correct it.") from error
+    have, before, body = _csv_parts(file, data)
     require_columns(file, have, needed)
     wanted = [name for name in (*needed, *optional) if name in have]
     strange: list[tuple[int, str, str]] = []
@@ -194,23 +191,37 @@ def _from_csv(file: str, data: bytes, needed: Sequence[str], optional: Sequence[
         if why
     )
     columns = {name: table[name].combine_chunks() for name in wanted}
-    keep = _not_blank_lines(columns, lines, data)
+    keep = _not_blank_lines(columns, lines - before - 1, body)
     if not keep.all():
-        columns, lines = (
-            {name: column.filter(pa.array(keep)) for name, column in columns.items()},
-            lines[keep],
-        )
+        columns, lines = {name: column.filter(pa.array(keep)) for name, column in columns.items()}, lines[keep]
     return Table(file, columns, lines, bad, escaped=True)
 
 
-def _not_blank_lines(columns: dict[str, Any], lines: NDArray[np.int64], data: bytes) -> NDArray[np.bool_]:
+def _csv_parts(file: str, data: bytes) -> tuple[list[str], int, bytes]:
+    """The names of the columns, blank lines before them, and what follows them, lines ending in \\n."""
+    data = data.removeprefix(b"\xef\xbb\xbf")
+    _require_utf8(file, data)
+    if b"\r" in data:
+        parts = data.split(b'"')
+        parts[::2] = [part.replace(b"\r\n", b"\n").replace(b"\r", b"\n") for part in parts[::2]]  # outside of quotes
+        data = b'"'.join(parts)
+    rest = data.lstrip(b"\n")
+    header, _, body = rest.partition(b"\n")
+    try:
+        names = [name.strip() for name in next(csv.reader(io.StringIO(header.decode())), [])]
+    except csv.Error as error:
+        raise InputError(f"{file}: the first line cannot be read as CSV ({error}). Correct it.") from error
+    return names, len(data) - len(rest), body
+
+
+def _not_blank_lines(columns: dict[str, Any], lines: NDArray[np.int64], body: bytes) -> NDArray[np.bool_]:
     """Records that are more than a blank line. (Nothing but commas is a record, of missing values.)"""
     keep = np.ones(len(lines), dtype=bool)
     hollow = np.ones(len(lines), dtype=bool)
     for column in columns.values():
         hollow &= np.asarray(pc.equal(column, "").to_numpy(zero_copy_only=False), dtype=bool)
     if hollow.any():
-        texts = data.split(b"\n")
+        texts = body.split(b"\n")
         for row in np.flatnonzero(hollow):
             keep[row] = bool(texts[lines[row] - 1].strip())
     return keep
@@ -240,10 +251,6 @@ def _require_utf8(file: str, data: bytes) -> None:
             f"{file}: line {line} is not UTF-8 text (byte 0x{data[error.start]:02x}). "
             f"If it is Latin-1, convert it: iconv -f LATIN1 -t UTF-8 {Path(file).name} > utf8.csv"
         ) from None
-
-
-def _is_text(kind: Any) -> bool:
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
 def _as_text(column: Any) -> Any:

@@ -134,3 +134,29 @@ def test_a_build_that_fails_leaves_nothing(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"go build sigs\.k8s\.io/kwok/cmd/kwok failed: go: no answer"):
         binaries.bring(["kwok"])
     assert [path.name for path in (tmp_path / "cache" / binaries.versions()).iterdir()] == [".lock"]
+
+
+def test_a_package_of_debian_is_unpacked_and_not_installed(tmp_path: Path) -> None:
+    """apt-get fails before it has a list of packages."""
+    program(
+        tmp_path / "bin" / "apt-get",
+        f"""#!/bin/sh
+case $1 in
+update) : > {tmp_path}/list ;;
+download) [ -e {tmp_path}/list ] && : > $3_1.0_all.deb || {{ echo 'E: no package' >&2; exit 100; }} ;;
+esac
+""",
+    )
+    unpack = "/bin/mkdir -p usr/bin && for name in prometheus promtool; do echo '#!' > usr/bin/$name; done"
+    program(tmp_path / "bin" / "dpkg-deb", f"#!/bin/sh\n{unpack}\n/bin/chmod +x usr/bin/*\n")
+    if os.geteuid() != 0:
+        program(tmp_path / "list")
+    found = binaries.bring(binaries.WELCOME)
+    assert [path.parent.name for path in found.values()] == [binaries.versions()] * 2
+
+
+def test_what_a_test_may_do_without_is_said_in_one_line() -> None:
+    with pytest.raises(
+        InputError, match="the test needs prometheus: put them on PATH, as `apt-get install prometheus`"
+    ):
+        binaries.bring(["prometheus"])

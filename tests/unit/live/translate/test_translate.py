@@ -13,6 +13,7 @@ from objects import affinity, group, node, pod
 
 from gfs.domain.task import Priority
 from gfs.live.settings import LiveSettings
+from gfs.live.translate.budgets import read_budget
 from gfs.live.translate.gangs import group_of, read_group
 from gfs.live.translate.nodes import read_node
 from gfs.live.translate.pods import class_of, read_pod
@@ -69,8 +70,14 @@ def test_a_node_without_gpus_or_model_is_not_ours(strange: Any) -> None:
 
 @pytest.mark.parametrize(
     ("given", "closed"),
-    [(node(unschedulable=True), "cordoned"), (node(ready="False"), "not ready"), (node(ready="Unknown"), "not ready")],
-    ids=["cordoned", "failed", "unknown"],
+    [
+        (node(unschedulable=True), "cordoned"),
+        (node(ready="False"), "not ready"),
+        (node(ready="Unknown"), "not ready"),
+        (node(taints=[{"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}]), "not ready"),
+        (node(taints=[{"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}]), "cordoned"),
+    ],
+    ids=["cordoned", "failed", "unknown", "new", "tainted"],
 )
 def test_nodes_that_take_no_pods(given: Any, closed: str) -> None:
     view = read_node(given, SETTINGS)
@@ -296,6 +303,7 @@ def test_nothing_that_is_said_breaks_the_translation(thing: Any) -> None:
     assert "" in view.rule or "" not in view.rule
     read_node(thing, SETTINGS)
     read_group(thing)
+    read_budget(thing)
     group_of(thing)
 
 
@@ -304,6 +312,27 @@ def test_nor_does_anything_else(thing: Any) -> None:
     read_pod(thing, SETTINGS)
     read_node(thing, SETTINGS)
     read_group(thing)
+    read_budget(thing).breaks([])
     quantity(thing)
     duration(thing)
     moment(thing)
+
+
+@pytest.mark.parametrize(
+    ("selector", "allowed", "breaks"),
+    [
+        ({"matchLabels": {"app": "x"}}, 0, True),
+        ({"matchLabels": {"app": "x"}}, 1, True),
+        ({"matchLabels": {"app": "x"}}, 2, False),
+        ({"matchLabels": {"app": "y"}}, 0, False),
+        ({"matchExpressions": [{"key": "app", "operator": "Exists"}]}, 1, True),
+        ({"matchExpressions": [{"key": "app", "operator": "NotIn", "values": ["x"]}]}, 0, False),
+        ({}, 0, True),
+    ],
+)
+def test_a_budget_is_broken_by_more_pods_than_it_allows(selector, allowed, breaks):
+    budget = {"metadata": {"namespace": "lab", "name": "b"}, "spec": {"selector": selector}}
+    budget["status"] = {"disruptionsAllowed": allowed}
+    pods = [read_pod(pod(name, labels={"app": "x"}), SETTINGS) for name in ("a", "b")]
+    assert read_budget(budget).breaks(pods) == breaks
+    assert not read_budget({**budget, "metadata": {"namespace": "elsewhere"}}).breaks(pods)

@@ -1,0 +1,103 @@
+"""Why pods wait, told to their owners: newcomers at once, the others in turns, so that a long queue costs no more.
+
+Pods that wait for quota are also told when the forecast expects room, or that the quota is a cautious one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import inf
+
+from gfs.core.ports import Foresees
+from gfs.core.reasons import OverQuota
+from gfs.core.run import Run
+from gfs.core.scheduler import Scheduler
+from gfs.domain.task import Task
+from gfs.live.bind import Binder
+from gfs.live.cluster import Cluster
+from gfs.live.learning import caution
+from gfs.live.say import Speaker
+from gfs.live.tasks import TaskBook
+
+EVERY = 1.0
+"""Seconds between two looks."""
+IN_TURN = 100
+"""Pods that are looked at again each time."""
+
+
+class Explainer:
+    """Tells every pod that waits why it does."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        book: TaskBook,
+        binder: Binder,
+        speaker: Speaker,
+        monotonic: Callable[[], float],
+        least_hours: float,
+    ) -> None:
+        """`least_hours`: of demand, before a forecaster learns from them."""
+        self._cluster, self._book, self._binder, self._speaker = cluster, book, binder, speaker
+        self._monotonic, self._least_hours = monotonic, least_hours
+        self._looked = -inf
+        self._turn: list[str] = []
+        """Pods that wait, by uid, and have yet to be looked at in this round."""
+
+    def look(self, scheduler: Scheduler, waits_for_victims: Callable[[Run], bool]) -> None:
+        """Tell those who came since the last time, and the next of the others; nothing if that was just now."""
+        now = self._monotonic()
+        if now - self._looked < EVERY:
+            return
+        self._looked = now
+        if not self._turn:
+            free = [uid for task in self._book.by_key.values() for uid in task.free]
+            self._turn = [*self._book.refused, *free][::-1]
+        fresh, self._book.unsaid = self._book.unsaid, {}
+        due = dict.fromkeys((*fresh, *(self._turn.pop() for _ in range(min(IN_TURN, len(self._turn))))))
+        explained: dict[str, str] = {}
+        for uid in due:
+            self._tell(uid, self._why(uid, scheduler, explained))
+        for run, starting in self._binder.starting.items():
+            if waits_for_victims(run):
+                for uid, node in starting.pods.items():
+                    self._tell(uid, f"is placed on {node} and waits for preempted pods to leave it")
+
+    def _tell(self, uid: str, why: str) -> None:
+        pod = self._cluster.pods.get(uid)
+        if why and pod is not None and not pod.node:
+            self._speaker.waits(pod, why)
+
+    def _why(self, uid: str, scheduler: Scheduler, explained: dict[str, str]) -> str:
+        """Why a pod waits, '' if it does not. Pods of one task wait for the same reason."""
+        if uid in self._book.refused:
+            return f"refused: {self._book.refused[uid]}"
+        task = self._book.by_pod.get(uid)
+        if task is None or uid not in task.free:
+            return ""
+        if task.name not in explained:
+            if task.told and task.task is not None:
+                explained[task.name] = why_waiting(scheduler, task.task, self._least_hours)
+            elif task.run is not None:
+                explained[task.name] = ""
+            elif task.extra:
+                explained[task.name] = "its gang has not started yet"
+            else:
+                explained[task.name] = f"{len(task.free)} of the {task.needs} pods that its gang needs are there"
+        return explained[task.name]
+
+
+def why_waiting(scheduler: Scheduler, task: Task, least_hours: float) -> str:
+    """The core's reason, and for one who waits for quota what may be expected; '': it does not wait."""
+    pool = scheduler.pools.get(task.gpu_model)
+    waiting = pool.state.waiting.get(task.index) if pool is not None else None
+    if pool is None or waiting is None:
+        return ""
+    reason = pool.policy.explain(waiting.task)
+    if not isinstance(reason, OverQuota):
+        return reason.text()
+    more = caution(pool, least_hours)
+    if not more and isinstance(pool.policy.quota, Foresees):
+        room = pool.policy.quota.expected_room(waiting.task)
+        more = f"{room.text()} UTC" if room is not None else ""
+    return f"{reason.text()}; {more}" if more else reason.text()

@@ -1,0 +1,58 @@
+"""What the spot quota rests on: a cautious rule at first, then the forecast. Said in the log, the status and events."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from gfs.core.scheduler import PoolScheduler, Scheduler
+from gfs.forecasting.meter import STEPS, DemandRecord
+from gfs.forecasting.online import CAUTIOUS, NOTHING_KNOWN
+
+log = logging.getLogger("gfs.live")
+
+
+def forecaster_of(pool: PoolScheduler) -> str:
+    """Whose forecast the quota of a pool follows now; '': it follows none."""
+    return next((row.forecaster for row in pool.policy.quota.rows()), "")
+
+
+def is_cautious(pool: PoolScheduler) -> bool:
+    """Whether the quota of a pool waits for a forecaster that has learned."""
+    return forecaster_of(pool) in (CAUTIOUS, NOTHING_KNOWN)
+
+
+def caution(pool: PoolScheduler, least_hours: float) -> str:
+    """Why the quota of a pool is a cautious one, '' if it is not: it is forecast, or needs no forecast."""
+    forecaster = forecaster_of(pool)
+    if forecaster == NOTHING_KNOWN:
+        return "the quota is cautious: no demand is known yet, so all GPUs are kept for HP"
+    if forecaster != CAUTIOUS:
+        return ""
+    hours = pool.state.remember("demand", DemandRecord).steps / STEPS
+    known = f"{hours:.1f} of {least_hours:g} hours of demand are known"
+    return f"the quota is cautious: {known if hours < least_hours else 'the forecaster is being trained'}"
+
+
+class Learning:
+    """Tells when a pool's quota begins to be cautious, and when it is forecast."""
+
+    def __init__(self, scheduler: Scheduler, least_hours: float, tell: Callable[[str, str], None]) -> None:
+        """`tell`: reason and message of an event."""
+        self._scheduler, self._least, self._tell = scheduler, least_hours, tell
+        self._told: dict[str, str] = {}
+
+    def look(self) -> None:
+        """Tell what has changed since the last time."""
+        for model, pool in self._scheduler.pools.items():
+            if not pool.state.nodes:
+                continue
+            forecaster = forecaster_of(pool)
+            now = "cautious" if is_cautious(pool) else forecaster
+            if not now or self._told.get(model, "") == now:
+                continue
+            self._told[model] = now
+            why = caution(pool, self._least)
+            message = f"pool {model}: {why or f'the spot quota follows the forecast of {forecaster}'}"
+            log.info(message)
+            self._tell("CautiousQuota" if why else "ForecastInForce", message)

@@ -1,0 +1,107 @@
+"""A real Prometheus on loopback with a past that is made up: what kube-state-metrics would have told it."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from gfs.domain.errors import GfsError
+from gfs.live.bench import binaries
+from gfs.live.bench.bench import free_ports
+from gfs.live.bench.processes import _die_with_parent
+
+STEP = 300
+Labels = Mapping[str, str]
+
+
+def pod_series(
+    namespace: str,
+    pod: str,
+    *,
+    gpus: float,
+    node: str = "",
+    cls: str = "gfs-hp",
+    phase: str = "Running",
+    instance: str = "ksm-0",
+    labels: Labels | None = None,
+) -> list[tuple[str, Labels, float]]:
+    """The series of a pod: metric, labels and value."""
+    common = {"namespace": namespace, "pod": pod, "uid": f"uid-{namespace}-{pod}", "instance": instance}
+    asked = {**common, "node": node, "container": "main", "resource": "nvidia_com_gpu", "unit": "integer"}
+    phases = ("Pending", "Running", "Succeeded", "Failed", "Unknown")
+    return [
+        ("kube_pod_container_resource_requests", asked, gpus),
+        ("kube_pod_container_resource_requests", {**asked, "resource": "cpu", "unit": "core"}, 16.0),
+        ("kube_pod_info", {**common, "node": node, "priority_class": cls, "created_by_kind": "ReplicaSet"}, 1.0),
+        *(("kube_pod_status_phase", {**common, "phase": each}, float(each == phase)) for each in phases),
+        *([("kube_pod_labels", {**common, **labels}, 1.0)] if labels else []),
+    ]
+
+
+def node_series(node: str, model: str = "") -> list[tuple[str, Labels, float]]:
+    """The series of a node."""
+    info = [("kube_node_info", {"node": node, "instance": "ksm-0"}, 1.0)]
+    label = {"node": node, "instance": "ksm-0", "label_nvidia_com_gpu_product": model}
+    return [*info, *([("kube_node_labels", label, 1.0)] if model else [])]
+
+
+class Past:
+    """Samples, every five minutes."""
+
+    def __init__(self) -> None:
+        self._samples: dict[tuple[str, str], list[tuple[int, float]]] = {}
+
+    def add(self, series: Iterable[tuple[str, Labels, float]], first: int, end: int) -> None:
+        """These series had these values in the steps from `first` on, before `end`.
+
+        A sample counts for five minutes, so each is a second older than the moment that is asked for.
+        """
+        for name, labels, value in series:
+            text = ",".join(f'{key}="{labels[key]}"' for key in sorted(labels))
+            self._samples.setdefault((name, text), []).extend((step * STEP - 1, value) for step in range(first, end))
+
+    def write(self, file: Path) -> None:
+        """In the OpenMetrics format."""
+        with file.open("w") as out:
+            named = ""
+            for (name, labels), samples in sorted(self._samples.items()):
+                if name != named:
+                    out.write(f"# TYPE {name} gauge\n")
+                    named = name
+                out.writelines(f"{name}{{{labels}}} {value:g} {at}\n" for at, value in sorted(samples))
+            out.write("# EOF\n")
+
+
+@contextmanager
+def serving(past: Past, folder: Path) -> Iterator[str]:
+    """The address of a Prometheus that knows this past. It stops at the end."""
+    try:
+        found = binaries.bring(binaries.WELCOME)
+    except GfsError as error:
+        pytest.skip(str(error))
+    past.write(folder / "past.txt")
+    blocks = ["tsdb", "create-blocks-from", "openmetrics", "--quiet", str(folder / "past.txt"), str(folder / "data")]
+    subprocess.run([found["promtool"], *blocks], check=True, capture_output=True)
+    (folder / "prometheus.yml").write_text("scrape_configs: []\n")
+    address = f"127.0.0.1:{free_ports(1)[0]}"
+    words = [f"--config.file={folder}/prometheus.yml", f"--storage.tsdb.path={folder}/data"]
+    words += ["--storage.tsdb.retention.time=1y", f"--web.listen-address={address}"]
+    with subprocess.Popen(
+        [found["prometheus"], *words], stderr=subprocess.PIPE, text=True, preexec_fn=_die_with_parent
+    ) as server:
+        try:
+            assert server.stderr is not None
+            lines = []
+            for line in server.stderr:
+                lines.append(line)
+                if "Server is ready to receive web requests" in line:
+                    break
+            else:
+                raise AssertionError("".join(lines))
+            yield f"http://{address}"
+        finally:
+            server.kill()
