@@ -11,8 +11,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 
 from gfs.domain.task import Priority
 from gfs.domain.units import HOUR, MICRO
-from gfs.forecasting.meter import STEP, DemandRecord
-from gfs.live.learning import caution, forecaster_of
+from gfs.live.learning import caution, demand_hours, forecaster_of
 from gfs.live.service import Service
 
 
@@ -105,7 +104,7 @@ class Figures:
                 "tasks": counts,
                 "quota": rows,
                 "forecaster": forecaster_of(scheduler),
-                "demand_hours": state.remember("demand", DemandRecord).steps * STEP / HOUR,
+                "demand_hours": demand_hours(scheduler) or 0.0,
                 "caution": caution(scheduler, service.options.parameters.history_hours),
             })  # fmt: skip
         leads = service.leader.leads() if service.leader is not None else service.ready.is_set()

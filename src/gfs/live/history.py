@@ -170,18 +170,9 @@ async def read_demand(
     return PastDemand({pool: {name: row[last] for name, row in some.items()} for pool, some in gpus.items()}, end)
 
 
-def hours_known(scheduler: Scheduler, model: str) -> float:
-    """Hours of demand that the record of a pool has."""
-    return float(_record(scheduler, model).steps * STEP / HOUR)
-
-
 def learn(scheduler: Scheduler, past: PastDemand, models: set[str]) -> None:
     """Put past demand before what the pools of these GPU models have seen themselves."""
     for model in sorted(models & past.pools.keys()):
-        _record(scheduler, model).prepend(past.pools[model], past.end)
-        scheduler.pools[model].rebuild()
-
-
-def _record(scheduler: Scheduler, model: str) -> DemandRecord:
-    pool = scheduler.pools.get(model) or scheduler.add_pool(model)
-    return pool.state.remember("demand", DemandRecord)
+        pool = scheduler.pools[model]
+        pool.state.remember("demand", DemandRecord).prepend(past.pools[model], past.end)
+        pool.rebuild()

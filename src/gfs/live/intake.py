@@ -204,7 +204,10 @@ class Intake:
         """The last pod of an evicted run has gone."""
         self._events.append(EvictionDone(live.run))
         self._book.release(live, keep_waiting=True)
-        self._short_of_pods(live.of)
+        if live.of.returns and not live.of.free and live.of.run is None:  # also one that had not quite begun
+            self.expect(live.of)
+        else:
+            self._short_of_pods(live.of)
 
     def _ended(self, live: LiveRun) -> None:
         """The last pod of a run has gone by itself."""

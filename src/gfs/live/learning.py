@@ -17,6 +17,12 @@ def forecaster_of(pool: PoolScheduler) -> str:
     return next((row.forecaster for row in pool.policy.quota.rows()), "")
 
 
+def demand_hours(pool: PoolScheduler) -> float | None:
+    """Hours of demand that are known; None: the quota follows no forecast, and nothing is measured."""
+    record: DemandRecord | None = pool.state.memory.get("demand")
+    return record.steps / STEPS if record is not None else None
+
+
 def is_cautious(pool: PoolScheduler) -> bool:
     """Whether the quota of a pool waits for a forecaster that has learned."""
     return forecaster_of(pool) in (CAUTIOUS, NOTHING_KNOWN)
@@ -29,7 +35,7 @@ def caution(pool: PoolScheduler, least_hours: float) -> str:
         return "the quota is cautious: no demand is known yet, so all GPUs are kept for HP"
     if forecaster != CAUTIOUS:
         return ""
-    hours = pool.state.remember("demand", DemandRecord).steps / STEPS
+    hours = demand_hours(pool) or 0.0
     known = f"{hours:.1f} of {least_hours:g} hours of demand are known"
     return f"the quota is cautious: {known if hours < least_hours else 'the forecaster is being trained'}"
 

@@ -25,9 +25,9 @@ from gfs.forecasting.online import Stopwatch
 from gfs.live.api import Api
 from gfs.live.clock import WallClock
 from gfs.live.controller import Controller
-from gfs.live.history import Prometheus, PrometheusError, hours_known, learn, read_demand
+from gfs.live.history import Prometheus, PrometheusError, learn, read_demand
 from gfs.live.lead import Leader
-from gfs.live.learning import Learning
+from gfs.live.learning import Learning, demand_hours
 from gfs.live.mirrors import Mirrors, group_paths
 from gfs.live.record import Recorder
 from gfs.live.settings import LiveSettings
@@ -199,7 +199,12 @@ class Service:
         """Take demand of the last weeks from Prometheus, beside the decisions, unless the saved state has it."""
         settings, scheduler = self.options.settings, controller.scheduler
         models, end = controller.cluster.models(), int(clock.now() // STEP)
-        if all(hours_known(scheduler, model) / 24 > settings.prometheus_days - 1 for model in models):
+        known = [demand_hours(scheduler.pools.get(model) or scheduler.add_pool(model)) for model in models]
+        if all(hours is None for hours in known):
+            self.history = f"Prometheus is not asked: the quota of {settings.scheduler} follows no forecast"
+            log.info(self.history)
+            return
+        if all(hours is None or hours / 24 > settings.prometheus_days - 1 for hours in known):
             return
         while True:
             try:

@@ -22,7 +22,7 @@ from gfs.domain.task import Priority, Task
 from gfs.domain.units import HOUR
 from gfs.domain.workload import Workload
 from gfs.live.bench import binaries
-from gfs.live.bench.demo import BEFORE, Demo, run_demo
+from gfs.live.bench.demo import BEGIN, Demo, run_demo
 
 WORDS = [sys.executable, "-m", "gfs.cli.main", "live", "demo", "--nodes", "8", "--hours", "2", "--seconds", "12"]
 EVENTS_AUDIT = AUDIT.with_name("audit_events.py")
@@ -91,18 +91,16 @@ def audit_events(out: Path) -> None:
 class Crowded(Demo):
     """Four nodes full of spot work, gangs and a bare pod among it, when HP work comes for some of them."""
 
-    def workload(self) -> tuple[Workload, Workload]:
-        """Nothing is known of the time before."""
+    def workload(self) -> Workload:
         specs = tuple(NodeSpec(i, f"n{i}", "A100", 8, 64.0) for i in range(4))
         asks = [("spot", 1, 4.0, 0.0)] * 4 + [("spot", 2, 8.0, 0.0)] + [("hp", 1, 8.0, 1.0), ("hp", 2, 8.0, 1.5)]
         tasks = tuple(
             Task(i, f"{kind}{i}", "lab", "A100", Priority.SPOT if kind == "spot" else Priority.HP, pods, gpus, at)
             for i, (kind, pods, gpus, at) in enumerate(
-                (kind, pods, gpus, BEFORE + HOUR * at) for kind, pods, gpus, at in asks
+                (kind, pods, gpus, BEGIN + HOUR * at) for kind, pods, gpus, at in asks
             )
         )
-        whole = Workload(tasks, specs, durations=tuple(HOUR * (2.0 if task.is_spot else 0.5) for task in tasks))
-        return whole, whole.with_tasks(())
+        return Workload(tasks, specs, durations=tuple(HOUR * (2.0 if task.is_spot else 0.5) for task in tasks))
 
 
 def test_a_record_with_evictions_is_audited_clean(tmp_path: Path, audit_watch: Audit) -> None:

@@ -110,6 +110,16 @@ def test_the_forecast_begins_with_what_prometheus_knows(
     assert "no saved state: the spot quota is cautious" in caplog.text
 
 
+def test_without_a_forecast_prometheus_is_not_asked(bench: Bench, cluster: Cluster) -> None:
+    cluster.add_node("n1", gpus=4)
+    with running(bench, settings=quick(prometheus="http://127.0.0.1:9"), parameters={"quota": ""}) as service:
+        cluster.pod("spot", gpus=1)
+        cluster.wait_bound("spot")
+        status = Figures(service).status()
+    assert status["history"] == "Prometheus is not asked: the quota of gfs-plus follows no forecast"
+    assert status["pools"][0]["caution"] == ""
+
+
 FORECAST = {"quota": "forecast", "forecaster": "weekly-peak"}
 
 

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, cast
 
 import pytest
-from objects import group, node, pod
+from objects import group, node, owned, pod
 
 from gfs.assembly.parameters import Parameters
 from gfs.live.api import Api
@@ -223,5 +223,33 @@ def test_who_may_not_decide_any_more_does_not() -> None:
         controller.cluster.pod_changed(None, pod("late", gpus=4))
         await controller.run(lambda now: None, lambda: False)
         assert not controller.decisions
+
+    drive(test)
+
+
+def test_a_victim_whose_binding_was_not_answered_yet_comes_back_as_the_same_task() -> None:
+    async def test(controller: Controller, api: WillingApi) -> None:
+        answered = asyncio.Event()
+
+        async def bind(namespace: str, name: str, uid: str, node: str, notes: dict[str, str]) -> None:
+            await answered.wait()
+
+        api.bind = bind  # type: ignore[method-assign]
+        first = owned("train-1", gpus=4)
+        controller.cluster.pod_changed(None, first)
+        controller.step()
+        bound = owned("train-1", gpus=4, nodeName="n1", phase="Running")
+        controller.cluster.pod_changed(first, bound)
+        controller.cluster.pod_changed(None, pod("urgent", gpus=4, cls="gfs-hp"))
+        controller.step()
+        answered.set()
+        await controller.settle()
+        task = controller.book.by_name["lab/train"]
+        controller.cluster.pod_changed(bound, None)
+        controller.step()
+        controller.cluster.pod_changed(None, owned("train-2", gpus=4))
+        controller.step()
+        await controller.settle()
+        assert controller.book.by_pod["uid-train-2"] is task
 
     drive(test)

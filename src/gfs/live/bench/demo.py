@@ -12,22 +12,19 @@ from dataclasses import dataclass, replace
 from math import inf
 from pathlib import Path
 
-from gfs.assembly.parameters import parse_settings
 from gfs.domain.errors import InputError
 from gfs.domain.units import DAY, HOUR
 from gfs.domain.workload import Workload
 from gfs.live.bench.bench import Bench, free_ports
 from gfs.live.bench.cluster import Cluster
-from gfs.live.bench.past import past_demand, save_past
 from gfs.live.bench.recorder import Recorder
 from gfs.live.bench.submission import Submission, nodes, organizations, submissions, window
 from gfs.live.bench.tally import Tally
-from gfs.live.settings import read_config
 
 EVERY = 3.0
 """Seconds between two lines."""
-BEFORE = 3 * DAY
-"""What the trace has before the hours that are shown: the controller knows the demand of that time."""
+BEGIN = 3 * DAY
+"""Where in the trace it begins."""
 LONGEST = 6 * HOUR
 """Runs are cut to this, so that the demonstration ends: one HP task in a hundred would run for weeks."""
 DRAIN = 120.0
@@ -63,21 +60,21 @@ class Demo:
         """Seconds of the trace a second."""
         return self.hours * HOUR / self.seconds
 
-    def workload(self) -> tuple[Workload, Workload]:
-        """Some hours of a synthetic trace that asks for more than the cluster has, and the days before."""
+    def workload(self) -> Workload:
+        """Some hours of a synthetic trace that asks for more than the cluster has."""
         from gfs.workloads import generate
 
         whole = generate("demo", nodes=3 * self.nodes, days=7, spot_scale=2, seed=self.seed)
-        whole = replace(whole, nodes=whole.nodes[: self.nodes])
-        total = sum(whole.capacity().values())
-        fitting = whole.with_tasks(task for task in whole.tasks if task.gpus <= total / 2)
-        cut = replace(fitting, durations=tuple(min(each, LONGEST) for each in fitting.durations))
-        return window(cut, BEFORE, BEFORE + self.hours * HOUR), window(cut, 0.0, BEFORE)
+        part = window(whole, BEGIN, BEGIN + self.hours * HOUR)
+        kept = replace(part, nodes=part.nodes[: self.nodes])
+        total = sum(kept.capacity().values())
+        fitting = kept.with_tasks(task for task in kept.tasks if task.gpus <= total / 2)
+        return replace(fitting, durations=tuple(min(each, LONGEST) for each in fitting.durations))
 
 
 def run_demo(demo: Demo, say: Callable[[str], None]) -> Tally:
     """Start everything, submit the work, tell how it goes, stop everything; what came of it."""
-    workload, before = demo.workload()
+    workload = demo.workload()
     with Bench(say, keep_logs=demo.out) as bench:
         homes = [Cluster(bench.client, name) for name in organizations(workload)]
         homes[0].add_nodes(nodes(workload))
@@ -85,7 +82,7 @@ def run_demo(demo: Demo, say: Callable[[str], None]) -> Tally:
         say(f"{demo.nodes} nodes with {gpus} GPUs, {len(homes)} organizations, a namespace each")
         tally = Tally(gpus)
         with Recorder(bench.client, demo.out / "watch.jsonl", listener=tally.take):
-            _start_controller(bench, demo, before, say)
+            _start_controller(bench, demo, say)
             _submit(bench, demo, workload, tally, say)
             _drain(bench, demo, tally, say)
             bench.processes.end("gfs-live-run", STOP_WITHIN)
@@ -94,12 +91,9 @@ def run_demo(demo: Demo, say: Callable[[str], None]) -> Tally:
     return tally
 
 
-def _start_controller(bench: Bench, demo: Demo, before: Workload, say: Callable[[str], None]) -> None:
+def _start_controller(bench: Bench, demo: Demo, say: Callable[[str], None]) -> None:
     config = demo.out / "gfs.toml"
     config.write_text(CONFIG.format(speed=demo.speed), encoding="utf-8")
-    live, parameters = read_config(config, dict(parse_settings(demo.settings)))
-    now = time.time()
-    save_past(past_demand(before, 0.0, BEFORE, now), live, parameters, bench.folder / "state", now)
     words: list[str | Path] = [sys.executable, "-m", "gfs.cli.main", "live", "run", "--kubeconfig", bench.kubeconfig]
     words += ["--config", config, "--record", demo.out, "--state", bench.folder / "state", "--speed", f"{demo.speed:g}"]
     words += [word for setting in demo.settings for word in ("--set", setting)]
@@ -108,7 +102,7 @@ def _start_controller(bench: Bench, demo: Demo, before: Workload, say: Callable[
     bench.processes.start("gfs-live-run", [*words, "--http", address], ours)
     _wait_ready(bench, address)
     say(f"gfs live run decides; time runs {demo.speed:g} times as fast: {demo.seconds:g} s are {demo.hours:g} h")
-    say(f"it knows the demand of the three days before; its page, as long as it runs: http://{address}/")
+    say(f"its page, as long as it runs: http://{address}/")
 
 
 def _wait_ready(bench: Bench, address: str) -> None:
@@ -125,7 +119,7 @@ def _wait_ready(bench: Bench, address: str) -> None:
 def _submit(bench: Bench, demo: Demo, workload: Workload, tally: Tally, say: Callable[[str], None]) -> None:
     """Create what the users of the trace create, each at its moment."""
     began = told = time.monotonic()
-    due = list(submissions(workload, demo.speed, BEFORE))
+    due = list(submissions(workload, demo.speed, BEGIN))
     sent: list[Future[None]] = []
     with ThreadPoolExecutor(IN_FLIGHT) as pool:
         for submission in due:

@@ -41,7 +41,7 @@ def nodes(workload: Workload) -> list[Manifest]:
 
 def organizations(workload: Workload) -> list[str]:
     """The namespaces that the tasks are created in: one an organization."""
-    return sorted({object_name(task.organization) for task in workload.tasks})
+    return sorted({_name(task.organization) for task in workload.tasks})
 
 
 def submissions(workload: Workload, speed: float, begin: float) -> Iterator[Submission]:
@@ -52,7 +52,7 @@ def submissions(workload: Workload, speed: float, begin: float) -> Iterator[Subm
 
 
 def _objects(task: Task, run_for: float) -> tuple[Manifest, ...]:
-    name, namespace = object_name(task.name), object_name(task.organization)
+    name, namespace = _name(task.name), _name(task.organization)
     pod: dict[str, Any] = {
         "gpus": task.gpus_per_pod,
         "priority_class": CLASSES[task.priority.label],
@@ -75,11 +75,9 @@ def _objects(task: Task, run_for: float) -> tuple[Manifest, ...]:
 
 def _node(node: NodeSpec) -> Manifest:
     memory = f"{math.ceil(node.memory)}Gi" if node.memory else "1024Gi"
-    return manifests.node(
-        object_name(node.name), node.gpus, node.gpu_model, node.cpus or 128, memory, pods=node.pods or 110
-    )
+    return manifests.node(_name(node.name), node.gpus, node.gpu_model, node.cpus or 128, memory, pods=node.pods or 110)
 
 
-def object_name(text: str) -> str:
+def _name(text: str) -> str:
     """As the API wants names: lower case, digits and dashes."""
     return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")[:50] or "x"
