@@ -204,7 +204,11 @@ class Intake:
         """The last pod of an evicted run has gone."""
         self._events.append(EvictionDone(live.run))
         self._book.release(live, keep_waiting=True)
-        self._short_of_pods(live.of)
+        task = live.of
+        if task.returns and task.run is None and not task.free:
+            self.expect(task)
+        else:
+            self._short_of_pods(task)
 
     def _ended(self, live: LiveRun) -> None:
         """The last pod of a run has gone by itself."""

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, cast
 
 import pytest
-from objects import group, node, pod
+from objects import group, node, owned, pod
 
 from gfs.assembly.parameters import Parameters
 from gfs.live.api import Api
@@ -94,6 +94,27 @@ def test_what_a_shadow_planned_and_another_bound_is_a_run() -> None:
         assert (shadow.summary()["same_node"], shadow.summary()["would_evict"]) == (1, 1)
 
     drive(test, shadow)
+
+
+def test_who_is_evicted_while_it_is_being_bound_comes_back_as_the_same_task() -> None:
+    async def test(controller: Controller, api: WillingApi) -> None:
+        first = owned("first", gpus=4)
+        controller.cluster.pod_changed(None, first)
+        controller.step()  # the binding is under way
+        task = controller.book.by_name["lab/train"]
+        controller.cluster.pod_changed(None, pod("urgent", gpus=4, cls="gfs-hp"))
+        controller.step()
+        await controller.settle()
+        controller.cluster.pod_changed(first, None)
+        controller.step()
+        await controller.settle()
+        assert api.bound == [("first", "n1"), ("urgent", "n1")]
+        controller.cluster.pod_changed(None, owned("second", gpus=4))
+        controller.step()
+        assert controller.book.by_name == {"lab/train": task, "lab/urgent": controller.book.by_name["lab/urgent"]}
+        assert list(task.free) == ["uid-second"]
+
+    drive(test)
 
 
 def test_no_gpus_are_held_for_a_victim_that_nobody_creates_again() -> None:
