@@ -64,7 +64,7 @@ def trace(tasks: int = 90, hours: float = 9, seed: int = 1) -> Workload:
 
 @pytest.mark.parametrize(
     ("scheduler", "quota", "late"),
-    [("gfs", "", 0), ("gfs-plus", "", 0), ("gfs-plus", "none", 3), ("fgd", "none", 5), ("lyra", "none", 3)],
+    [("gfs", "", 0), ("gfs-plus", "", 1), ("gfs-plus", "none", 3), ("fgd", "none", 5), ("lyra", "none", 3)],
     ids=["gfs", "gfs-plus", "gfs-plus without quota", "fgd", "lyra"],
 )
 def test_the_same_decisions(
