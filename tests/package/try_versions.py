@@ -20,8 +20,9 @@ LOWER_BOUND = re.compile(r"([\w.-]+)\s*>=\s*([\w.]+)")
 
 
 def oldest() -> list[str]:
-    """The lower bounds of the requirements, as exact versions."""
-    found = (LOWER_BOUND.match(requirement) for requirement in PROJECT["dependencies"])
+    """The lower bounds of the requirements, those of `live` too, as exact versions."""
+    required = [*PROJECT["dependencies"], *PROJECT["optional-dependencies"]["live"]]
+    found = (LOWER_BOUND.match(requirement) for requirement in required)
     return [f"{bound[1]}=={bound[2]}" for bound in found if bound]
 
 
@@ -39,7 +40,7 @@ def tried(name: str, versions: list[str]) -> bool:
     exact = folder / "constraints.txt"
     exact.write_text("\n".join(versions) + "\n", encoding="utf-8")
     install = [python, "-m", "pip", "install", "-q", "--disable-pip-version-check", "-c", exact]
-    subprocess.run([*install, "-e", ROOT, "pytest", "pytest-xdist", "hypothesis"], check=True)
+    subprocess.run([*install, "-e", f"{ROOT}[live]", "pytest", "pytest-xdist", "hypothesis"], check=True)
     # An old package may use what a newer one below it calls deprecated: that is not ours to mend.
     lenient = ("-W", "ignore::DeprecationWarning", "-p", "no:cacheprovider")
     tests = [python, "-m", "pytest", "-n", "auto", *lenient, "tests/unit", "tests/golden"]

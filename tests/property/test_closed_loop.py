@@ -94,7 +94,8 @@ def test_the_quota_is_kept_and_the_log_holds(loop: tuple[str, str]) -> None:
     limits: dict[float, tuple[list[float], list[float]]] = {}
     for row in result.quota.to_pylist():
         assert row["quota"] >= 0
-        assert row["quota"] <= row["idle"] + row["spot_in_use"] + 1e-9
+        if quota != "adaptive" or row["guarantee_hours"] == 1:  # there it is what all spot tasks may hold
+            assert row["quota"] <= row["idle"] + row["spot_in_use"] + 1e-9
         assert 0 <= row["eviction_rate"] <= 1
         if quota in ("forecast", "weekly-peak"):
             assert 0.1 <= row["eta"] <= 4
@@ -102,9 +103,8 @@ def test_the_quota_is_kept_and_the_log_holds(loop: tuple[str, str]) -> None:
         times.append(row["time"])
         values.append(row["quota"])
     assert set(limits) == {1.0, 2.0, 4.0}
-    if quota == "adaptive":  # holds at every start, not only at ticks
+    if quota == "adaptive":
         assert_the_reserve_stays_idle(work, result)
-        return
     guarantee = {task.name: task.guarantee_hours for task in work.tasks if task.is_spot}
     size = {task.name: task.micro for task in work.tasks}
     held: dict[str, int] = {}
@@ -122,6 +122,8 @@ def test_the_quota_is_kept_and_the_log_holds(loop: tuple[str, str]) -> None:
             limit = values[bisect_right(times, row["time"]) - 1]
             assert in_use <= limit * MICRO + 1, f"{name} starts at {row['time']} over its quota of {limit}"
             binding += in_use > 0.9 * limit * MICRO
+    if quota == "adaptive":
+        return  # what binds is the reserve
     assert binding > 10, "the quota never mattered, so this proves nothing"
 
 

@@ -18,6 +18,7 @@ from gfs.assembly.schedulers import (
     has_leases,
     quota_in_force,
 )
+from gfs.core.actions import START, Record
 from gfs.domain.errors import InputError
 from gfs.domain.task import Task
 from gfs.domain.units import HOUR
@@ -68,7 +69,16 @@ def run_simulation(
         foresight=future_demand(workload) if parameters.forecaster == PERFECT else None,
     )
     rules = parameters.rules
-    engine = Engine(workload, built, log.record, rules=rules, tick=parameters.tick, progress=progress)
+
+    def record(entry: Record) -> None:
+        log.record(entry)
+        now, kind, task, *_ = entry
+        if kind == START and task.is_spot:
+            pool = built.pools[task.gpu_model]
+            quota_log.follow(now, pool.state, pool.policy)
+
+    noted = record if record_quota else log.record
+    engine = Engine(workload, built, noted, rules=rules, tick=parameters.tick, progress=progress)
     before = time.process_time()
     try:
         engine.run()

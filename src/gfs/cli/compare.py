@@ -38,16 +38,7 @@ def compare(
     window: options.Window = None,
     seed: options.RunSeed = 0,
     check: options.Check = False,
-    workers: Annotated[
-        int | None,
-        option(
-            "--workers",
-            "Runs at the same time; by default one per core for large traces.",
-            options.RUN,
-            metavar="N",
-            min=1,
-        ),
-    ] = None,
+    workers: options.RunsAtOnce = None,
     node_events: options.NodeEvents = None,
     skip_bad_rows: options.SkipBadRows = False,
     html: Annotated[
@@ -56,8 +47,7 @@ def compare(
     prices: options.Prices = None,
     json: options.Json = None,
     front: Annotated[
-        bool,
-        option("--front", "Run each scheduler with many quotas, and tell whose points no other beats.", FRONT),
+        bool, option("--front", "Run each scheduler with many quotas, and tell whose points no other beats.", FRONT)
     ] = False,
     noise: Annotated[
         float | None,

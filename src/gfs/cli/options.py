@@ -80,9 +80,13 @@ ResultFolder = Annotated[
         metavar="DIR",
     ),
 ]
+TraceFolder = Annotated[
+    Path, file_option("--out", "Folder for jobs.csv and nodes.csv; made if need be.", metavar="DIR")
+]
 Force = Annotated[bool, option("--force", "Overwrite files in DIR even if gfs did not write them.", RESULTS)]
 RunsAtOnce = Annotated[
-    int | None, option("--workers", "Runs at the same time; by default one per core.", RUN, metavar="N", min=1)
+    int | None,
+    option("--workers", "Runs at the same time; by default one per core where it pays.", RUN, metavar="N", min=1),
 ]
 
 

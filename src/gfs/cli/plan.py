@@ -41,9 +41,7 @@ def plan(
             metavar="NAME",
         ),
     ] = None,
-    seed: Annotated[
-        int, option("--seed", "Of the synthetic trace, and of the runs.", options.TRACE, metavar="N", min=0)
-    ] = 0,
+    seed: options.Seed = 0,
     jobs: options.OwnJobs = None,
     nodes: options.OwnNodes = None,
     target: Annotated[

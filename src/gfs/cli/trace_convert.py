@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Annotated
 
 from gfs.cli.console import fail, say, show
-from gfs.cli.options import Force, Seed, examples, file_option, option
+from gfs.cli.options import Force, Seed, TraceFolder, examples, file_option, option
 from gfs.cli.outputs import save_trace
 from gfs.domain.errors import BadRows
 
@@ -22,7 +22,7 @@ def convert(
             metavar="PATH",
         ),
     ],
-    out: Annotated[Path, file_option("--out", "Folder for jobs.csv and nodes.csv; made if need be.", metavar="DIR")],
+    out: TraceFolder,
     seed: Seed = 0,
     spot_share: Annotated[
         float, option("--spot-share", "Share of the jobs that become spot tasks, 0 to 1.", metavar="X")

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import shlex
-from pathlib import Path
 from typing import Annotated
 
 from gfs.cli.console import say
-from gfs.cli.options import Force, Seed, examples, file_option, option
+from gfs.cli.options import Force, Seed, TraceFolder, examples, option
 from gfs.cli.outputs import save_trace
 from gfs.domain.errors import InputError
 
@@ -19,7 +18,7 @@ EPILOG = examples(
 
 def generate(
     preset: Annotated[str, option("--preset", "demo, paper, production or fleet.", metavar="NAME")],
-    out: Annotated[Path, file_option("--out", "Folder for jobs.csv and nodes.csv; made if need be.", metavar="DIR")],
+    out: TraceFolder,
     nodes: Annotated[int | None, option("--nodes", "Nodes; the load per GPU stays the same.", metavar="N")] = None,
     days: Annotated[float | None, option("--days", "Days; the load stays the same.", metavar="D")] = None,
     spot_scale: Annotated[

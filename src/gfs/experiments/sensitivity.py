@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from gfs.batch.front import NOISE, clearly_better
 from gfs.batch.job import Job, JobResults
 from gfs.batch.simulation import GeneratedTrace
 from gfs.experiments.comparison import SCHEDULERS
@@ -15,8 +16,6 @@ from gfs.report.table import DataTable
 
 PLUS, PAPERS = "gfs-plus", "gfs"
 COMPARED = (*(name for name in SCHEDULERS if name != "chronus"), PLUS)
-NOISE = 0.05
-"""Share by which another must be better on both figures to count: one seed says no more."""
 CASES: Mapping[str, Mapping[str, Any]] = {
     "as published": {},
     "gangs up to 3% of the pool": {"largest_gang": 1 / 32},
@@ -81,8 +80,7 @@ def _place(results: JobResults, run: Simulation) -> Place:
 
 def ahead(places: Mapping[str, Place], name: str) -> list[str]:
     """Who waits less and evicts less than this one, both by more than noise."""
-    mine = places[name]
-    return [other for other, at in places.items() if all(a < (1 - NOISE) * b for a, b in zip(at, mine, strict=True))]
+    return [other for other, at in places.items() if clearly_better(at, places[name], NOISE)]
 
 
 def _finding(name: str, cases: Mapping[str, Mapping[str, Place]]) -> Finding:

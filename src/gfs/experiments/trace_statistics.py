@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 import numpy as np
@@ -25,16 +25,13 @@ class TraceStatistics:
     """What a trace asks for, before anything is scheduled."""
 
     trace: Trace
+    weight: ClassVar[float] = 3.0
+    """Little more than reading the trace."""
 
     @property
     def label(self) -> str:
         """Such as 'statistics of production x1, seed 0'."""
         return f"statistics of {self.trace.label}"
-
-    @property
-    def weight(self) -> float:
-        """Little more than reading the trace."""
-        return 3.0
 
     def identity(self) -> dict[str, Any]:
         """The trace is all."""

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from math import inf
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.optimize import Bounds, LinearConstraint, milp
@@ -98,16 +98,13 @@ class GapSample:
     """The optimality gap of gfs-plus on a trace."""
 
     trace: Trace
+    weight: ClassVar[float] = 90.0
+    """About as long as a large run."""
 
     @property
     def label(self) -> str:
         """What it is."""
         return f"optimality gap on {self.trace.label}"
-
-    @property
-    def weight(self) -> float:
-        """About as long as a large run."""
-        return 90.0
 
     def identity(self) -> dict[str, Any]:
         """All that it depends on."""

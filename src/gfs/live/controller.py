@@ -284,8 +284,8 @@ class Controller:
 
     def _plan_start(self, run: Run) -> LiveRun:
         task = self.book.by_name[run.task.name]
-        # The core forgets a task that has no pods for long, and counts a start that was given up for somebody else.
-        run.number = task.offset + 1
+        if run.number <= task.offset:  # the core had forgotten it while it had no pods
+            run.number = task.offset + 1
         old = self.book.of_run.get(run)
         live = old or self.book.begin(run, self._monotonic())
         self.binder.plan(live)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterable
+from copy import copy
 from dataclasses import replace
 from pathlib import Path
 
@@ -55,8 +56,10 @@ class Recorder:
         """Task index -> a task that has not ended, by the name it is recorded by, and its run if it has one."""
         self._used: set[int] = set()
         """Hashes of the names of all tasks recorded: a Job that was deleted may be created again by the same name."""
-        self._left: dict[str, float] = {}
-        """Tasks that had not ended when an earlier process stopped -> when they were submitted."""
+        self._runs: dict[int, int] = {}
+        """Task index -> runs that have begun. The core also counts those that were given up before."""
+        self._left: dict[str, tuple[float, int]] = {}
+        """Tasks that had not ended when an earlier process stopped -> when they were submitted, their runs."""
 
     def open(self) -> None:
         """Go on where the files end, or begin them. Only who decides may: replicas may share a folder."""
@@ -70,12 +73,14 @@ class Recorder:
 
     def _read_names(self, path: Path) -> None:
         """Which tasks an earlier process has recorded, and which of them had not ended."""
-        options = pyarrow.csv.ConvertOptions(include_columns=["time", "event", "task"])
+        options = pyarrow.csv.ConvertOptions(include_columns=["time", "event", "task", "run"])
         for batch in pyarrow.csv.open_csv(path, convert_options=options):
-            for time, event, name in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+            for time, event, name, run in zip(*(column.to_pylist() for column in batch.columns), strict=True):
                 if event == "submit":
                     self._used.add(hash(name))
-                    self._left[name] = time
+                    self._left[name] = time, 0
+                elif event == "start" and name in self._left:
+                    self._left[name] = self._left[name][0], int(run)
                 elif event in ("finish", "cancel"):
                     self._left.pop(name, None)
 
@@ -88,8 +93,11 @@ class Recorder:
         if what == SUBMIT and task.name in self._left:
             return  # it was submitted before a restart
         task = self._named(task, new=what == SUBMIT)
+        run = self._numbered(task, run, new=what == START) if run is not None else None
         self._entries.append((time, what, task, run, reason))
         self._open[task.index] = task, run if what == START else None
+        if what == SUBMIT:
+            self._runs[task.index] = 0
         if what in (SUBMIT, START):
             self._at[task.index, what] = time
         elif run is not None:
@@ -114,6 +122,15 @@ class Recorder:
         self._used.add(hash(name))
         return task if name == task.name else replace(task, name=name)
 
+    def _numbered(self, task: Task, run: Run, *, new: bool) -> Run:
+        """The run with its number in the record."""
+        _, before = self._left.get(task.name, (0.0, run.number - 1 if new else run.number))
+        number = self._runs[task.index] = self._runs.get(task.index, before) + new
+        if number != run.number:
+            run = copy(run)
+            run.number = number
+        return run
+
     def name_of(self, task: Task) -> str:
         """The name that a task which has not ended is recorded by."""
         return self._open[task.index][0].name if task.index in self._open else task.name
@@ -121,10 +138,10 @@ class Recorder:
     def _end(self, task: Task, duration: float = 0.0, cancelled: float | None = None) -> None:
         """Nothing more will come of a task: it gets its row. One that was withdrawn would have run on."""
         index = task.index
-        for what in (self._open, self._work):
+        for what in (self._open, self._work, self._runs):
             what.pop(index, None)
         self._at.pop((index, START), None)
-        submitted = self._left.pop(task.name, task.submit_time)
+        submitted, _ = self._left.pop(task.name, (task.submit_time, 0))
         submitted = self._at.pop((index, SUBMIT), submitted)
         duration = duration if cancelled is None else max(cancelled - submitted, 0.0)
         numbers = (task.cpus_per_pod, task.gpus_per_pod, task.pods, submitted, duration)

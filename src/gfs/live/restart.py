@@ -69,7 +69,6 @@ def _of_run(run: Run, book: TaskBook, found: dict[str, list[PodView]], *, pendin
     where = Counter(node.name for node, _, held in run.places for _ in range(held // run.task.cards))
     if task is not None:
         task.logged = True
-        task.offset = max(task.offset, run.number - 1)
     if pods and Counter(pod.node for pod in pods) == where and not pending:
         del found[name]
         book.attach(run, pods)

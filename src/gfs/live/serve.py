@@ -1,4 +1,4 @@
-"""Read-only HTTP: /healthz, /readyz, /metrics, /status and /explain/NAMESPACE/POD; a bearer token if one is set."""
+"""Read-only HTTP: a page, /healthz, /readyz, /metrics, /status, /explain/NAMESPACE/POD; a token if one is set."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from aiohttp import web
 from gfs.domain.errors import InputError
 from gfs.live.figures import Figures
 from gfs.live.life import explain_pod
+from gfs.live.page import HEADERS, page
 from gfs.live.service import Service
 
 OPEN = ("/healthz", "/readyz")
@@ -29,6 +30,7 @@ class HttpServer:
         """Listen."""
         app = web.Application(middlewares=[self._guard])
         routes = {"/healthz": self._health, "/readyz": self._ready, "/metrics": self._metrics, "/status": self._status}
+        routes["/"] = self._page
         for path, handler in routes.items():
             app.router.add_get(path, handler)
         app.router.add_get("/explain/{namespace}/{pod}", self._explain)
@@ -66,6 +68,9 @@ class HttpServer:
 
     async def _metrics(self, _: web.Request) -> web.Response:
         return web.Response(body=self._figures.text(), content_type="text/plain", charset="utf-8")
+
+    async def _page(self, _: web.Request) -> web.Response:
+        return web.Response(text=page(self._figures.status()), content_type="text/html", headers=HEADERS)
 
     async def _status(self, _: web.Request) -> web.Response:
         return web.json_response(self._figures.status())

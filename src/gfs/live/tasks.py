@@ -67,7 +67,7 @@ class LiveTask:
     returns: bool = False
     """Whether a controller creates its pods again."""
     offset: int = 0
-    """Runs that have begun and are over."""
+    """Runs before the core came to know it."""
     failures: int = 0
     """Starts that failed in a row."""
     logged: bool = False

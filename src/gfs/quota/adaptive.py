@@ -68,13 +68,12 @@ class AdaptiveQuota:
         """Move the reserves."""
         memory = self._memory
         days = min(max(now - memory.now, 0.0), HOUR) / DAY
-        capacity, idle = self._pool.capacity, self._pool.idle
+        capacity = self._pool.capacity
         for hours in self.horizons:
             broken, wait = self._rates.rate(hours, now, back=WINDOW), self._waits.longest(hours, now)
             share = memory.shares[hours] = self._moved(memory.shares[hours], broken, wait, days)
-            quota = self.limit(hours)
-            inventory = max(idle + self._pool.spot_held(0) / MICRO - self._reserve(hours), 0.0)
-            memory.rows[hours] = QuotaRow(hours, inventory, share, quota, capacity - inventory, broken, wait)
+            left = self._left(hours)
+            memory.rows[hours] = QuotaRow(hours, left, share, left, capacity - left, broken, wait)
         memory.now = now
 
     def _moved(self, share: float, broken: float, wait: float, days: float) -> float:
@@ -89,6 +88,10 @@ class AdaptiveQuota:
         held = self._pool.spot_held(guarantee_hours) / MICRO
         return max(self._pool.idle + held - self._reserve(guarantee_hours), 0.0)
 
+    def _left(self, hours: float) -> float:
+        """What HP and the reserve leave to all spot tasks: their starts do not change it."""
+        return max(self._pool.idle + self._pool.spot_held(0) / MICRO - self._reserve(hours), 0.0)
+
     def _reserve(self, guarantee_hours: float) -> int:
         """Whole cards: a pool of few has none, or its largest gang could never start."""
         return int(self._memory.shares[self._horizon(guarantee_hours)] * self._pool.capacity)
@@ -98,8 +101,8 @@ class AdaptiveQuota:
         return next((hours for hours in self.horizons if hours >= guarantee_hours), self.horizons[-1])
 
     def rows(self) -> Sequence[QuotaRow]:
-        """The quotas at the last tick and what led to them."""
-        return list(self._memory.rows.values())
+        """The quotas as they are now, and what led to them at the last tick."""
+        return [row._replace(quota=self._left(hours)) for hours, row in self._memory.rows.items()]
 
     def why(self, guarantee_hours: float) -> str:
         """Such as '92 GPUs are kept for HP, 6% of guarantees broken in a week'."""

@@ -9,10 +9,7 @@ from gfs.batch.front import FRONTS, FrontAxes, FrontComparison, FrontPoint
 from gfs.report.columns import EVICTED, GOODPUT, HP_WAIT, SPOT_JCT, SPOT_WAIT, WASTED, unmarked
 from gfs.report.table import Column, DataTable, table_of
 
-COLUMNS: Final = {
-    FRONTS[0]: (SPOT_WAIT, EVICTED, HP_WAIT, GOODPUT),
-    FRONTS[1]: (SPOT_JCT, WASTED, HP_WAIT, GOODPUT),
-}
+COLUMNS: Final = {FRONTS[0]: (SPOT_WAIT, EVICTED, HP_WAIT, GOODPUT), FRONTS[1]: (SPOT_JCT, WASTED, HP_WAIT, GOODPUT)}
 """The two figures of each front, and what should not suffer from them."""
 NAMES: Final = (Column("scheduler", left=True), Column("quota", left=True))
 

@@ -17,10 +17,7 @@ from gfs.report.front import front_table, front_words, left_out_words, points_ta
 from gfs.report.page import Chart, PageSection, Paragraph, write_page
 
 WAITS, COMPLETIONS = FRONTS
-LABELS: Final = {
-    WAITS: ("waits", percent, "evicted"),
-    COMPLETIONS: ("completes in", amount, "GPU-h wasted"),
-}
+LABELS: Final = {WAITS: ("waits", percent, "evicted"), COMPLETIONS: ("completes in", amount, "GPU-h wasted")}
 """What is said of a point: what it does, how its cost is written, what that is."""
 TITLE: Final = "Every scheduler with every quota"
 CAPTION: Final = (

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import reduce
 from itertools import product
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from msgspec import Meta, Struct, ValidationError, convert
 
@@ -76,6 +76,8 @@ class Range(Struct, frozen=True, forbid_unknown_fields=True):
 class SweepRun(SimulationJob):
     """A point of the grid or of the sample."""
 
+    weight: ClassVar[float] = 1.0
+    """All alike: what a run takes is not known before."""
     varied: tuple[tuple[str, Value], ...] = ()
     """What makes this run differ from others of its sweep: columns of the table."""
 
@@ -83,11 +85,6 @@ class SweepRun(SimulationJob):
     def label(self) -> str:
         """What differs: 'scheduler=gfs, p=0.9'."""
         return ", ".join(f"{name}={value}" for name, value in self.varied) or self.scheduler
-
-    @property
-    def weight(self) -> float:
-        """All alike: what a run takes is not known before."""
-        return 1.0
 
     def run(self) -> JobResult:
         """Simulate it."""

@@ -148,20 +148,29 @@ QUOTA_SCHEMA = pa.schema(
 
 
 class QuotaLog:
-    """Notes the quota of every pool at every tick."""
+    """Notes the quota of every pool at every tick; one that moves between ticks also where spot tasks start by it."""
 
     def __init__(self) -> None:
         self._rows: list[tuple[float | str | None, ...]] = []
+        self._quotas: dict[str, list[float]] = {}
+        """GPU model -> the quotas of its last rows."""
 
     def note(self, now: float, state: PoolState, policy: Policy) -> None:
         """One row per guarantee length of the pool's quota."""
-        pool = state.pool
-        for row in policy.quota.rows():
+        pool, rows = state.pool, policy.quota.rows()
+        self._quotas[pool.gpu_model] = [row.quota for row in rows]
+        for row in rows:
             in_use = pool.spot_held(row.guarantee_hours) / MICRO
             *quota, demand, rate, wait, forecaster, organization, peak, hour, expected = row
             happened = (None,) * 3 if isnan(rate) else (demand, rate, wait)
             ahead = (forecaster, organization, peak, hour, expected) if forecaster else (None,) * 5
             self._rows.append((now, pool.gpu_model, *quota, in_use, pool.idle, *happened, *ahead))
+
+    def follow(self, now: float, state: PoolState, policy: Policy) -> None:
+        """A spot task has started: more rows if it did so by a higher quota than that of the last ones."""
+        last = self._quotas.get(state.pool.gpu_model, ())
+        if any(row.quota > quota for row, quota in zip(policy.quota.rows(), last, strict=False)):
+            self.note(now, state, policy)
 
     def table(self) -> pa.Table:
         """The log as a table."""

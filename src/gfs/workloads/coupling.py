@@ -44,12 +44,7 @@ def pick_long_tasks(
 
 
 def pair_durations(
-    gpus: Floats,
-    submit: Floats,
-    durations: Floats,
-    window: float,
-    target: float | None,
-    rng: np.random.Generator,
+    gpus: Floats, submit: Floats, durations: Floats, window: float, target: float | None, rng: np.random.Generator
 ) -> Floats:
     """Give each task one of the ascending `durations`; GPU-seconds inside the window meet `target`.
 

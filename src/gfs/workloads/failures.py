@@ -20,11 +20,7 @@ def check_failure_times(mtbf_days: float, mttr_hours: float) -> None:
 
 
 def node_failures(
-    nodes: Sequence[NodeSpec],
-    length: float,
-    time_between: float,
-    time_to_repair: float,
-    rng: np.random.Generator,
+    nodes: Sequence[NodeSpec], length: float, time_between: float, time_to_repair: float, rng: np.random.Generator
 ) -> tuple[NodeEvent, ...]:
     """Failures before second `length`, and the repair of each, be it after it. Whole seconds, at least one apart.
 

@@ -135,12 +135,7 @@ def _with_gangs(hp: ClassPlan, spot: ClassPlan, largest: float | None) -> tuple[
 
 
 def _check(
-    name: str,
-    nodes: int | None,
-    days: float | None,
-    scales: Mapping[str, float],
-    largest_gang: float | None,
-    seed: int,
+    name: str, nodes: int | None, days: float | None, scales: Mapping[str, float], largest_gang: float | None, seed: int
 ) -> None:
     """Say what is wrong with the wishes, if anything."""
     least = sum(len(pool.groups) for pool in preset_named(name).pools)

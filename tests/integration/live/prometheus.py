@@ -11,7 +11,7 @@ import pytest
 
 from gfs.domain.errors import GfsError
 from gfs.live.bench import binaries
-from gfs.live.bench.bench import _free_ports
+from gfs.live.bench.bench import free_ports
 from gfs.live.bench.processes import _die_with_parent
 
 STEP = 300
@@ -87,7 +87,7 @@ def serving(past: Past, folder: Path) -> Iterator[str]:
     blocks = ["tsdb", "create-blocks-from", "openmetrics", "--quiet", str(folder / "past.txt"), str(folder / "data")]
     subprocess.run([found["promtool"], *blocks], check=True, capture_output=True)
     (folder / "prometheus.yml").write_text("scrape_configs: []\n")
-    address = f"127.0.0.1:{_free_ports(1)[0]}"
+    address = f"127.0.0.1:{free_ports(1)[0]}"
     words = [f"--config.file={folder}/prometheus.yml", f"--storage.tsdb.path={folder}/data"]
     words += ["--storage.tsdb.retention.time=1y", f"--web.listen-address={address}"]
     with subprocess.Popen(

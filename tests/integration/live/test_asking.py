@@ -197,10 +197,13 @@ def test_probes_figures_and_the_token(bench: Bench, cluster: Cluster, tmp_path: 
         cluster.client.wait("pods", lambda pods: len(_bound(pods, "p")) == 1, cluster.namespace)
         assert fetch(http, "/healthz", token="")[0] == 200, "a kubelet has no token"
         assert fetch(http, "/readyz", token="")[0] == 200
-        for path in ("/metrics", "/status", f"/explain/{cluster.namespace}/p0"):
+        for path in ("/", "/metrics", "/status", f"/explain/{cluster.namespace}/p0"):
             assert fetch(http, path, token="")[0] == 401
             assert fetch(http, path, token="wrong")[0] == 401
             assert fetch(http, path)[0] == 200
+        shown = fetch(http, "/")[1]
+        assert "A100: 1 nodes" in shown
+        assert "0 of 4 GPUs are held by HP, 1 by spot tasks, 3 are idle" in shown
         assert gfs("status", "--http", http, token="").returncode == 2
         families = {family.name: family for family in text_string_to_metric_families(fetch(http, "/metrics")[1])}
         assert {name: family.type for name, family in families.items()} == FIGURES

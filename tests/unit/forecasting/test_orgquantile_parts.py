@@ -206,15 +206,17 @@ def test_the_last_value_counts_until_it_is_proved_wrong() -> None:
 
 
 def test_bounds_of_young_series_are_mixed_with_those_of_the_last_value() -> None:
-    """Demand rises by 2 an hour for six days: a share of 0.5 * 72 / 144, and 2 h GPUs in h hours at any probability."""
-    keys = (SeriesKey("young", ""), SeriesKey("old", ""))
-    gpus = np.stack([2.0 * np.arange(700), np.ones(700)])
-    learnt = LastValueBounds.learned(DemandHistory(keys, gpus, np.array([700 - 144, 0])), 4)
+    """Demand rises by 2 an hour for six days: a share of 36 / 144, and 2 h GPUs in h hours at any probability.
+
+    After one day nothing else counts."""
+    keys = (SeriesKey("young", ""), SeriesKey("old", ""), SeriesKey("new", ""))
+    gpus = np.stack([2.0 * np.arange(700), np.ones(700), np.ones(700)])
+    learnt = LastValueBounds.learned(DemandHistory(keys, gpus, np.array([700 - 144, 0, 700 - 24])), 4)
     found = learnt.of(keys)
     assert found is not None
-    assert found[1].tolist() == [0.25, 0.0]
+    assert found[1].tolist() == [0.25, 0.0, 1.0]
     assert curve_at(found[0], 0.9)[0] == pytest.approx([2, 4, 6, 8])
-    assert learnt.of(keys[1:]) is None
+    assert learnt.of(keys[1:2]) is None
 
 
 def test_without_losses_of_its_own_the_last_value_has_all_the_weight() -> None:

@@ -94,3 +94,21 @@ def test_a_task_that_waited_at_a_restart_is_submitted_once(tmp_path: Path) -> No
     after.flush()
     assert [row["event"] for row in rows(tmp_path, "events.csv")] == ["submit", "cancel"]
     assert rows(tmp_path)[0]["submit_time"] == "5"
+
+
+def test_runs_are_counted_when_they_begin_also_after_a_restart(tmp_path: Path) -> None:
+    """The core counts a start that was given up before it began: its second run has number 3, the third 5."""
+    places = [(Node(NodeSpec(index=0, name="n1", gpu_model="A100", gpus=1)), 1, 1)]
+    runs = [Run(spot(), number, list(places), 10.0 * number, 10.0 * number) for number in (1, 3, 5)]
+    recorder = opened(tmp_path)
+    recorder.record((0.0, SUBMIT, spot(), None, None))
+    for run, what in ((runs[0], START), (runs[0], EVICT), (runs[1], START)):
+        recorder.record((run.start + (what == EVICT), what, spot(), run, None))
+    recorder.flush()
+    recorder = opened(tmp_path)
+    for run, what in ((runs[1], EVICT), (runs[2], START), (runs[2], FINISH)):
+        recorder.record((run.start + 100 * (what != START), what, spot(), run, None))
+    recorder.flush()
+    told = [f"{row['event']} {row['run']}" for row in rows(tmp_path, "events.csv")]
+    assert told == ["submit 0", "start 1", "evict 1", "start 2", "evict 2", "start 3", "finish 3"]
+    assert [run.number for run in runs] == [1, 3, 5]

@@ -45,7 +45,7 @@ LARGEST_ERROR = 3.0
 SMALLEST_ERROR = 1e-6
 """Widths: a series with a smaller mean error is not stretched."""
 
-LAST_VALUE_SHARE, FEW_HOURS, OLD_HOURS = 0.5, 3 * DAY_HOURS, 4 * WEEK_HOURS
+FEW_HOURS, OLD_HOURS = DAY_HOURS * 3 // 2, 4 * WEEK_HOURS
 LEAST_HOURS = WEEK_HOURS
 """A series with fewer has no ratios of its own."""
 LEAST_LEVEL = 0.5
@@ -193,7 +193,7 @@ class GrowthRatios:
 class LastValueBounds:
     """Bounds from the last value alone, for series that were young when they were fitted: last value + p-quantile of
     y[t+h] - y[t]. A bound is the mean of its own and of this one, in which this has the share
-    LAST_VALUE_SHARE * min(1, FEW_HOURS / age), and none from OLD_HOURS on."""
+    min(1, FEW_HOURS / age), all of it in the first day and a half, and none from OLD_HOURS on."""
 
     changes: dict[SeriesKey, Floats]
     """Hours ahead x probabilities of CURVE."""
@@ -209,7 +209,7 @@ class LastValueBounds:
             if horizon < age < OLD_HOURS:
                 demand = gpus[first:]
                 moved = [np.quantile(demand[ahead:] - demand[:-ahead], CURVE) for ahead in range(1, horizon + 1)]
-                changes[key], shares[key] = np.stack(moved), LAST_VALUE_SHARE * min(1.0, FEW_HOURS / age)
+                changes[key], shares[key] = np.stack(moved), min(1.0, FEW_HOURS / age)
         return cls(changes, shares)
 
     def of(self, keys: tuple[SeriesKey, ...]) -> tuple[Floats, Floats] | None:

@@ -148,7 +148,7 @@ class Bench:
         return str(self.client.get("/version")["gitVersion"])
 
     def _start_server(self) -> None:
-        etcd, peer, port = _free_ports(3)
+        etcd, peer, port = free_ports(3)
         data = self.folder / "etcd"
         shutil.rmtree(data, ignore_errors=True)
         self.processes.start("etcd", [
@@ -209,7 +209,8 @@ class Bench:
             time.sleep(0.05)
 
 
-def _free_ports(count: int) -> list[int]:
+def free_ports(count: int) -> list[int]:
+    """Ports of loopback that nobody listens on now."""
     sockets = [socket.socket() for _ in range(count)]
     try:
         for taken in sockets:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import sys
 import time
+import urllib.request
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from math import inf
 from pathlib import Path
@@ -14,7 +16,7 @@ from gfs.assembly.parameters import parse_settings
 from gfs.domain.errors import InputError
 from gfs.domain.units import DAY, HOUR
 from gfs.domain.workload import Workload
-from gfs.live.bench.bench import Bench
+from gfs.live.bench.bench import Bench, free_ports
 from gfs.live.bench.cluster import Cluster
 from gfs.live.bench.past import past_demand, save_past
 from gfs.live.bench.recorder import Recorder
@@ -32,7 +34,7 @@ DRAIN = 120.0
 """Seconds to wait after the last submission until everything has finished."""
 RETURN = 25.0
 """Seconds in which nothing runs after which nobody is waited for: a Job brings a pod back after 10, then after 20."""
-STOP_WITHIN = 20.0
+READY_WITHIN, STOP_WITHIN = 60.0, 20.0
 IN_FLIGHT = 4
 CONFIG = """# written by gfs live demo: real seconds: each is {speed:g} s of the trace
 [live]
@@ -101,9 +103,23 @@ def _start_controller(bench: Bench, demo: Demo, before: Workload, say: Callable[
     words: list[str | Path] = [sys.executable, "-m", "gfs.cli.main", "live", "run", "--kubeconfig", bench.kubeconfig]
     words += ["--config", config, "--record", demo.out, "--state", bench.folder / "state", "--speed", f"{demo.speed:g}"]
     words += [word for setting in demo.settings for word in ("--set", setting)]
-    bench.processes.start("gfs-live-run", [*words, "--http", "127.0.0.1:0"])
-    say("gfs live run knows the demand of the three days before; the spot quota follows its forecast from the first")
+    address = f"127.0.0.1:{free_ports(1)[0]}"
+    ours = {"TMPDIR": str(bench.folder)}  # what a killed process leaves behind goes with the bench
+    bench.processes.start("gfs-live-run", [*words, "--http", address], ours)
+    _wait_ready(bench, address)
     say(f"gfs live run decides; time runs {demo.speed:g} times as fast: {demo.seconds:g} s are {demo.hours:g} h")
+    say(f"it knows the demand of the three days before; its page, as long as it runs: http://{address}/")
+
+
+def _wait_ready(bench: Bench, address: str) -> None:
+    """Wait until the controller decides: it may take seconds to start, which would be an hour of the trace."""
+    until = time.monotonic() + READY_WITHIN
+    while time.monotonic() < until:
+        bench.processes.check()
+        with suppress(OSError), urllib.request.urlopen(f"http://{address}/readyz", timeout=5):
+            return
+        time.sleep(0.1)
+    raise InputError(f"gfs live run was not ready in {READY_WITHIN:g} s: {bench.processes.last_line('gfs-live-run')}")
 
 
 def _submit(bench: Bench, demo: Demo, workload: Workload, tally: Tally, say: Callable[[str], None]) -> None:
