@@ -262,6 +262,9 @@ class Controller:
     def _carry_out(self, plan: Plan, now: float) -> None:
         for lost in plan.lost:
             self._lost(lost.run, now, lost)
+        for run, _, _ in plan.evictions:  # before the starts: who is evicted may start elsewhere at once
+            if (live := self.book.of_run.get(run)) is not None:
+                live.of.offset = max(live.of.offset, run.number if live.began else run.number - 1)
         takers = {run.task.index: run for run in plan.starts}
         started = [self._plan_start(run) for run in plan.starts]
         for run, reason, _ in plan.evictions:
@@ -295,7 +298,6 @@ class Controller:
         task = live.of
         if task.run is live:
             task.run = None
-        task.offset = max(task.offset, live.run.number if live.began else live.run.number - 1)
         if live.began:
             self._record((now, EVICT, live.run.task, live.run, reason))
         if self.shadow is not None:

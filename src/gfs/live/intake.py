@@ -204,10 +204,11 @@ class Intake:
         """The last pod of an evicted run has gone."""
         self._events.append(EvictionDone(live.run))
         self._book.release(live, keep_waiting=True)
-        if live.of.returns and not live.of.free and live.of.run is None:  # also one that had not quite begun
-            self.expect(live.of)
+        task = live.of
+        if task.returns and task.run is None and not task.free:  # also one that had not quite begun
+            self.expect(task)
         else:
-            self._short_of_pods(live.of)
+            self._short_of_pods(task)
 
     def _ended(self, live: LiveRun) -> None:
         """The last pod of a run has gone by itself."""

