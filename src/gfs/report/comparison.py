@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
+from math import isclose
 from operator import getitem
 from pathlib import Path
 from typing import Any
@@ -130,9 +131,15 @@ def _use_tiles(old: Metrics | None, new: Metrics) -> tuple[Tile, ...]:
         wasted = Tile("GPU-hours wasted", amount(new.spot.wasted_gpu_hours), "work lost, and restarts")
         return Tile("Goodput", percent(new.goodput_rate_total), useful), allocation, wasted
     goodput = _change("Goodput", old.goodput_rate_total, new.goodput_rate_total, percent, more=True)
-    goodput = Tile(goodput.label, goodput.value, f"{goodput.detail}; {useful}", goodput.good)
+    good = None if _same_work(old, new) else goodput.good
+    goodput = Tile(goodput.label, goodput.value, f"{goodput.detail}; {useful}", good)
     wasted = _change("GPU-hours wasted", old.spot.wasted_gpu_hours, new.spot.wasted_gpu_hours, amount)
     return goodput, allocation, wasted
+
+
+def _same_work(old: Metrics, new: Metrics) -> bool:
+    """Whether both ran everything to its end: then their goodput differs only by how long that took."""
+    return isclose(old.useful_gpu_hours, new.useful_gpu_hours, rel_tol=1e-9)
 
 
 def _worth(old: Metrics, new: Metrics, workload: Workload, prices: Mapping[str, float] | None) -> str:
@@ -140,6 +147,8 @@ def _worth(old: Metrics, new: Metrics, workload: Workload, prices: Mapping[str, 
     gain = monthly_benefit(old, new, workload.capacity(), prices)
     count = "useful share of the pool gained x GPUs x price x 730 h"
     assumption = f"This is an assumption. Prices: {prices_text((prices or {}).items())}."
+    if _same_work(old, new):
+        return "Both did the same useful work, so it is worth the same; goodput differs by when the last task finished."
     if abs(gain) < 1:
         return f"The useful work is the same, so it is worth the same ({count}: $0 a month)."
     verb = "is worth" if gain > 0 else "costs"

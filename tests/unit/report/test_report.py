@@ -188,7 +188,7 @@ def test_comparison_page(tmp_path: Path, workload: Workload, outcomes: list[Outc
         "Parameters",
     ]
     assert "With gfs in place of static:" in page
-    assert "useful share of the pool gained x GPUs x price x 730 h" in page
+    assert "Both did the same useful work, so it is worth the same" in page
     assert "Spot quota in force: none." in page
     figures = figures_of(page)
     assert len(figures) == page.count('class="chart"') == 8
@@ -197,6 +197,16 @@ def test_comparison_page(tmp_path: Path, workload: Workload, outcomes: list[Outc
             assert "x0" in trace or len(trace["x"]) > 0
             assert len(trace["y"]) > 0
     assert [p.name for p in tmp_path.iterdir()] == ["report.html"]
+
+
+def test_less_useful_work_costs_money(tmp_path: Path, workload: Workload, outcomes: list[Outcome]) -> None:
+    """Not that the last task ends later, which takes from the goodput of who did the same work."""
+    out, (before, *_, after) = tmp_path / "report.html", outcomes
+    less = replace(after.metrics, useful_gpu_hours=after.metrics.useful_gpu_hours - 1, goodput_rate_total=0.1)
+    comparison_page([before, replace(after, metrics=less)], workload, out)
+    page = out.read_text(encoding="utf-8")
+    assert "useful share of the pool gained x GPUs x price x 730 h" in page
+    assert "The change in useful work" in page
 
 
 def test_the_same_results_give_the_same_bytes(tmp_path: Path, workload: Workload, outcomes: list[Outcome]) -> None:
