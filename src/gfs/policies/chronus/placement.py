@@ -8,7 +8,10 @@ costs. All of it is undone if a gang cannot be placed whole, and a lease that is
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from functools import cached_property
+from operator import itemgetter
 
 from gfs.core.node import Node, Place
 from gfs.core.run import Run
@@ -38,6 +41,7 @@ class EndingLeases:
         for node, runs in self.nodes.items():
             held = {run: _cards_on(run, node) for run in runs}
             runs.sort(key=lambda run: (-held[run], run.task.gpus, run.task.index))
+        self._scarce: set[Node] = set()
 
     def stoppable(self, runs: Iterable[Run]) -> list[Run]:
         """Of these runs, in order, those that may all stop now."""
@@ -69,16 +73,42 @@ class EndingLeases:
         """A run was stopped (-1) or brought back (+1)."""
         shape = self._shape[run]
         self._stops[shape] = left = self._stops.get(shape, 0) + by
+        most, nodes = self._spread[shape]
+        if min(left, left - by) < most:
+            self._scarce |= nodes
         if not left:
             del self._stops[shape]
+
+    @cached_property
+    def _spread(self) -> dict[TaskShape, tuple[int, set[Node]]]:
+        """Shape -> the most runs of it on one node, and the nodes that have any."""
+        most: Counter[TaskShape] = Counter()
+        nodes: dict[TaskShape, set[Node]] = {shape: set() for shape in self._shape.values()}
+        for node, runs in self.nodes.items():
+            counts = Counter(self._shape[run] for run in runs)
+            most |= counts
+            for shape in counts:
+                nodes[shape].add(node)
+        return {shape: (most[shape], where) for shape, where in nodes.items()}
+
+    def scarce(self) -> set[Node]:
+        """Nodes on which other runs may stop than when this was last asked, because the number of stops is limited."""
+        scarce, self._scarce = self._scarce, set()
+        return scarce
 
 
 class RoundPlacement:
     """One round's placements. What it has stopped is off its cards, what it has placed is on them."""
 
     def __init__(
-        self, trial: Trial, leases: LeaseTable, choose: Callable[[Task], Node | None], ending: EndingLeases
+        self,
+        trial: Trial,
+        leases: LeaseTable,
+        choose: Callable[[Task], Node | None],
+        ending: EndingLeases,
+        changed: Callable[[], set[Node]],
     ) -> None:
+        """`changed` gives the nodes that have changed since it was last asked."""
         self.stopped: dict[Run, None] = {}
         """Runs suspended to make room."""
         self.moved: dict[Run, list[Place]] = {}
@@ -88,6 +118,11 @@ class RoundPlacement:
         self._leases = leases
         self._choose = choose
         self._ending = ending
+        self._changed = changed
+        self._size: tuple[int, int] | None = None
+        """The cards, or micro-cards of one, of the pods that the options are for."""
+        self._options: dict[Node, tuple[float, int, list[Run]]] = {}
+        """Node -> GPUs that would stop for one more pod, its position, and the runs."""
 
     def place(self, task: Task, over_quota: Callable[[Task], float | None]) -> list[Place] | None:
         """Cards for all pods of the task within the quota, or None with everything as it was."""
@@ -120,21 +155,30 @@ class RoundPlacement:
 
     def _make_room(self, task: Task) -> Node | None:
         """Stop leases that may stop, on the node where that costs the fewest GPUs."""
-        best: tuple[float, int] = (float("inf"), 0)
-        found: tuple[Node, list[Run]] | None = None
         if not self._ending.any:
             return None
-        for node, ending in self._ending.nodes.items():
-            here = self._leases.here(node)
-            runs = self._leaving(node, task, self._ending.stoppable(run for run in ending if run in here))
-            cost = (sum(run.task.gpus for run in runs), node.index)
-            if runs and cost < best:
-                best, found = cost, (node, runs)
-        if found is None:
+        nodes, stale = self._ending.nodes, self._changed() | self._ending.scarce()
+        size = (task.cards, task.share) if self._pool.plain(task) else None
+        if size is None or size != self._size:
+            self._size, self._options, stale = size, {}, set(nodes)
+        for node in stale:
+            if node in nodes:
+                self._look_at(node, task)
+        if not self._options:
             return None
-        for run in found[1]:
+        _, index, runs = min(self._options.values(), key=itemgetter(0, 1))
+        for run in runs:
             self._stop(run)
-        return found[0]
+        return self._pool.nodes[index]
+
+    def _look_at(self, node: Node, task: Task) -> None:
+        """What would stop on a node for one more pod of the task."""
+        here = self._leases.here(node)
+        runs = self._leaving(node, task, self._ending.stoppable(run for run in self._ending.nodes[node] if run in here))
+        if runs:
+            self._options[node] = sum(run.task.gpus for run in runs), node.index, runs
+        else:
+            self._options.pop(node, None)
 
     def _move_away(self, task: Task, over_quota: Callable[[Task], float | None]) -> Node | None:
         """Move runs whose leases end now to other nodes, as few as possible."""

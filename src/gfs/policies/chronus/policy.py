@@ -66,6 +66,7 @@ class ChronusPolicy(Listener):
             round_length=self._round,
             seconds=solver_seconds,
         )
+        self._changed = state.pool.listeners.feed()
         self._resume_overhead = resume_overhead
         self._asked_here = -inf
         """The round that this object asked a wake-up for. Rebuilt it asks again: the asking may be forgotten."""
@@ -169,9 +170,8 @@ class ChronusPolicy(Listener):
         self._backfill(plan, now)
 
     def _placement(self, ending: Iterable[Run], stops: Mapping[TaskShape, int]) -> RoundPlacement:
-        return RoundPlacement(
-            self._trial, self._leases, self._chooser.choose, EndingLeases(ending, stops, self._leases.shape_of)
-        )
+        leases = EndingLeases(ending, stops, self._leases.shape_of)
+        return RoundPlacement(self._trial, self._leases, self._chooser.choose, leases, self._changed)
 
     def _serve_hp(
         self, plan: Plan, chosen: list[Waiting], stops: dict[TaskShape, int], number: int, now: float
