@@ -475,6 +475,31 @@ def test_a_state_is_data_and_no_program(tmp_path: Path, module: str, name: str) 
     assert not trace.exists()
 
 
+class ByName:
+    """Saved as Python before 3.11.4 saves the members of an enum."""
+
+    def __init__(self, kind: Any, name: str) -> None:
+        self.kind, self.name = kind, name
+
+    def __reduce__(self) -> Any:
+        return getattr, (self.kind, self.name)
+
+
+def test_members_of_enums_may_be_saved_by_name(saved: Path) -> None:
+    scheduler = busy()
+    scheduler.pools["A100"].state.memory["mine"] = ByName(Priority, "SPOT")
+    save_state(scheduler, saved, now=1.0, name="gfs")
+    again = busy()
+    load_state(again, saved, name="gfs")
+    assert again.pools["A100"].state.memory["mine"] is Priority.SPOT
+    scheduler.pools["A100"].state.memory["mine"] = ByName(Path, "unlink")
+    save_state(scheduler, saved, now=1.0, name="gfs")
+    refused(saved)
+    scheduler.pools["A100"].state.memory["mine"] = ByName(Run, "waste")
+    save_state(scheduler, saved, now=1.0, name="gfs")
+    assert "has no place in a state" in refused(saved)
+
+
 def test_packages_of_plug_ins_are_trusted_by_name(saved: Path) -> None:
     class Reduced:
         def __reduce__(self) -> Any:
