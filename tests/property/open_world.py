@@ -612,21 +612,22 @@ class World:
         save_state(self.scheduler, self._file, now=self.now, name=self.name)
         fresh = self.build()
         assert load_state(fresh, self._file, name=self.name) == self.now
-        runs, leaving, vacating = {}, {}, []
+        runs, leaving = {}, {}
+        vacating: dict[tuple[int, int], list[Run]] = {}
         for pool in fresh.pools.values():
             runs.update(pool.state.runs)
             leaving.update({(run.task.index, run.number): run for run in pool.state.leaving})
-            vacating += pool.state.vacating
+            for run in pool.state.vacating:
+                vacating.setdefault((run.task.index, run.number), []).append(run)
         for hold in self.holds:
             if hold.leaving:
                 hold.run = leaving[hold.job.task.index, hold.number]
             elif not hold.over:
                 hold.run = runs[hold.job.task.index]
             else:
-                key = (hold.job.task.index, hold.places)
-                hold.run = next(run for run in vacating if (run.task.index, where(run.places)) == key)
-                vacating.remove(hold.run)
-        assert not vacating
+                # In order of time, both; not by their cards, which may have other numbers when a node has got smaller.
+                hold.run = vacating[hold.job.task.index, hold.number].pop(0)
+        assert not any(vacating.values())
         self.scheduler = fresh
         self.counts["restarted"] += 1
         self.look()
