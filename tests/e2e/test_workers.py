@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from gfs.batch.executors import ProcessPool
+
 pytestmark = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks at processes in /proc")
 
 SWEEP = """
@@ -36,6 +38,13 @@ class Wait:
 
 list(ProcessPool(2).run([Wait(), Wait()]))
 """
+
+
+class Seven:
+    """A job."""
+
+    def run(self) -> int:
+        return 7
 
 
 def pids(process: subprocess.Popen[str], count: int) -> list[int]:
@@ -79,6 +88,12 @@ def test_workers_end_when_their_parent_is_killed(number: signal.Signals) -> None
         wait_until_gone(process)
         assert process.wait() != 0
     assert not any(map(alive, workers))
+
+
+def test_an_exit_that_was_passed_over_comes_with_the_next_result(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gfs.batch.executors.TOLD_TO_END", [signal.SIGTERM])
+    with pytest.raises(SystemExit, match="143"):
+        list(ProcessPool(2).run([Seven(), Seven()]))
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGHUP, signal.SIGTERM, signal.SIGINT])

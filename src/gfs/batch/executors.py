@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import threading
 import time
 import warnings
@@ -23,6 +24,10 @@ J = TypeVar("J", bound=Runnable[Any])
 
 PARENT_CHECK_SECONDS = 0.5
 """How often a worker looks whether its parent still runs."""
+
+
+TOLD_TO_END: list[int] = []
+"""Signals that told this process to end. Its exit may have been raised where Python passes over exceptions."""
 
 
 class Executor(Protocol):
@@ -85,6 +90,8 @@ class ProcessPool:
             seconds = 0.1 if self._while_waiting else None
             while running:
                 done = wait(running, timeout=seconds, return_when=FIRST_COMPLETED).done
+                if TOLD_TO_END:
+                    sys.exit(128 + TOLD_TO_END[0])
                 if self._while_waiting:
                     self._while_waiting()
                 for future in done:

@@ -80,10 +80,16 @@ def busy(text: str) -> Iterator[None]:
 
 def end_with_workers() -> None:
     """A command that is told to end (SIGTERM, or SIGHUP when its terminal closes) takes its workers with it."""
+    from gfs.batch.executors import TOLD_TO_END
+
+    def end(number: int, frame: object) -> None:
+        TOLD_TO_END.append(number)
+        sys.exit(128 + number)
+
     for name in ("SIGTERM", "SIGHUP"):
         number = getattr(signal, name, None)  # Windows has no SIGHUP
         if number is not None and signal.getsignal(number) == signal.SIG_DFL:  # nohup ignores SIGHUP
-            signal.signal(number, lambda number, frame: sys.exit(128 + number))
+            signal.signal(number, end)
 
 
 @contextmanager
