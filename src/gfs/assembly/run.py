@@ -77,7 +77,8 @@ def run_simulation(
             pool = built.pools[task.gpu_model]
             quota_log.follow(now, pool.state, pool.policy)
 
-    noted = record if record_quota else log.record
+    moves = record_quota and quota_in_force(definition, parameters) == "adaptive"  # others only at ticks
+    noted = record if moves else log.record
     engine = Engine(workload, built, noted, rules=rules, tick=parameters.tick, progress=progress)
     before = time.process_time()
     try:

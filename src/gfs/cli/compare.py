@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from gfs.cli import options
 from gfs.cli.console import note, show
 from gfs.cli.options import examples, file_option, option
 from gfs.cli.outputs import JSON, PAGES, STDOUT, Outputs, check_folder
 from gfs.domain.errors import InputError
-
-if TYPE_CHECKING:
-    pass
 
 FRONT = "Fronts"
 EPILOG = examples(
