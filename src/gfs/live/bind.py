@@ -97,6 +97,7 @@ class Binder:
         task = live.run.task
         notes = {TASK: task.name, RUN: str(live.run.number), SUBMITTED: rfc3339(live.of.submitted)}
         problem: ApiError | None = None
+        await self._speaker.hush(pod.uid)
         for attempt in range(TRIES):
             try:
                 await self._api.bind(pod.namespace, pod.name, pod.uid, node, notes)

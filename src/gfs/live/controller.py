@@ -362,7 +362,6 @@ class Controller:
         for pod in spare:
             self.book.by_pod.pop(pod.uid, None)
             self.cluster.pod_changes.append((pod, pod))
-        for task in self.book.by_key.values():
-            if task.extra and task.gang == gang.gang:
-                self.intake.look_again(task)
+        for task in self.book.extras.get(gang.gang, ()):
+            self.intake.look_again(task)
         self.changed.set()

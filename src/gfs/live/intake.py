@@ -83,6 +83,7 @@ class Intake:
                 self._gone(pod)
             elif pod.node:
                 del task.free[pod.uid]
+                self._book.vacate(task)
                 if self.shadow is not None:
                     self.shadow.bound(pod, None, self._now, self._speaker.why(pod.uid))
                 self.found.setdefault(task.name, []).append(pod)
@@ -155,8 +156,8 @@ class Intake:
 
     def hold_extras(self, gang: tuple[str, str]) -> None:
         """Pods beyond the minimum of a gang that was stopped wait until it runs again."""
-        for task in self._book.by_key.values():
-            if task.extra and task.gang == gang and task.told and task.run is None and not self._gang_runs(task):
+        for task in self._book.extras.get(gang, ()):
+            if task.told and task.run is None and not self._gang_runs(task):
                 self.withdraw(task)
 
     def _gang_runs(self, extra: LiveTask) -> bool:
@@ -175,6 +176,7 @@ class Intake:
         live = self._book.run_of_pod.pop(pod.uid, None)
         if task is None:
             return
+        self._book.vacate(task)
         if live is None:
             task.free.pop(pod.uid, None)
             rest = [each for each in self.found.pop(task.name, ()) if each.uid != pod.uid]

@@ -17,6 +17,8 @@ from gfs.live.translate.pods import PodView, class_of
 from gfs.live.translate.pools import Refusal, pool_of
 
 Key = tuple[str, ...]
+OWNED = "owned"
+"""Begins the key of a task that is one of a controller's pods."""
 LEFT = "left"
 """Begins the key of a task that a saved state knows and that has no pod yet."""
 
@@ -96,6 +98,10 @@ class TaskBook:
         """Pod uid -> why it is not taken."""
         self.unsaid: dict[str, None] = {}
         """Uids of pods that are new here and have not been told why they wait."""
+        self.extras: dict[tuple[str, str], dict[LiveTask, None]] = {}
+        """Gang -> the tasks that are its pods beyond the minimum."""
+        self._numbers: dict[str, int] = {}
+        """Controller's uid -> a number below which each of its tasks has a pod."""
         self.next_index = 0
         self.known: dict[str, Task] = {}
         """Tasks of a saved state by name, until a pod of theirs is found."""
@@ -144,20 +150,29 @@ class TaskBook:
         key = ("extra", pod.uid)
         extra = self.by_key.get(key) or self._add(key, f"{gang.name}/{pod.name}", 1, submitted, pod)
         extra.gang, extra.extra = gang.gang, True
+        self.extras.setdefault((group.namespace, group.name), {})[extra] = None
         return extra
 
     def _of_owner(self, pod: PodView, submitted: float) -> LiveTask:
         assert pod.owner is not None
-        prefix: Key = ("owned", pod.owner.uid)
+        prefix: Key = (OWNED, pod.owner.uid)
         name = f"{pod.namespace}/{pod.owner.name}"
         if pod.slot:
             found = self.by_key.get((*prefix, pod.slot))
             return found or self._add((*prefix, pod.slot), f"{name}/{pod.slot}", 1, submitted, pod)
-        number = 0
+        number, below = self._numbers.get(pod.owner.uid, 0), True
+        if pod.bound_as is not None:  # it says itself which one it is
+            known, which = self.by_name.get(pod.bound_as.task), pod.bound_as.task.removeprefix(f"{name}/")
+            if known is not None and known.key[:2] == prefix and not known.pod_count:
+                return known
+            number, below = int(which) if which.isascii() and which.isdigit() else 0, False
         while (task := self.by_key.get((*prefix, str(number)))) is not None:
             if not task.pod_count and (pod.bound_as is None or pod.bound_as.task == task.name):
                 return task
+            below = below and task.pod_count > 0
             number += 1
+            if below:
+                self._numbers[pod.owner.uid] = number
         full = f"{name}/{number}" if number else name
         if pod.bound_as is not None:
             full = pod.bound_as.task
@@ -191,8 +206,18 @@ class TaskBook:
             self.by_key[task.key] = self.by_name[core.name] = task
         return self.by_name[core.name]
 
+    def vacate(self, task: LiveTask) -> None:
+        """A pod of a task has gone: if it was the last one, the next of its controller takes its place."""
+        if task.key[0] == OWNED:
+            self._numbers.pop(task.key[1], None)
+
     def drop(self, task: LiveTask) -> None:
         """A task is over: nothing is known of it any more."""
+        self.vacate(task)
+        if task.gang is not None and task.extra:
+            self.extras.get(task.gang, {}).pop(task, None)
+            if not self.extras.get(task.gang):
+                self.extras.pop(task.gang, None)
         self.by_key.pop(task.key, None)
         self.by_name.pop(task.name, None)
         for uid in task.free:
@@ -200,6 +225,7 @@ class TaskBook:
 
     def release(self, live: LiveRun, *, keep_waiting: bool) -> None:
         """A run is over for the core. Pods that were not bound wait again, if so wished; others are on their own."""
+        self.vacate(live.of)
         self.of_run.pop(live.run, None)
         if live.of.run is live:
             live.of.run = None
