@@ -10,7 +10,7 @@ from gfs.live.translate.asks import NOTHING, Asks
 from gfs.live.translate.budgets import BudgetView, read_budget
 from gfs.live.translate.gangs import GroupView, read_group
 from gfs.live.translate.nodes import NodeView, read_node
-from gfs.live.translate.pods import PodView, read_pod
+from gfs.live.translate.pods import PodView, read_pod, with_status
 from gfs.live.translate.shape import table, text
 from gfs.live.watch import uid_of
 
@@ -26,6 +26,7 @@ class Cluster:
         self.settings = settings
         self._wake = wake
         self.nodes: dict[str, NodeView] = {}
+        self._models: set[str] | None = None
         self.pods: dict[str, PodView] = {}
         """By uid, those that are over too as long as they are there."""
         self.groups: dict[tuple[str, str], GroupView] = {}
@@ -57,13 +58,19 @@ class Cluster:
         self.changed_nodes.add(name)
         if view is None or known is None or view.model != known.model:
             self.rules_changed = True
+            self._models = None
         self._wake()
 
     def pod_changed(self, before: Json | None, after: Json | None) -> None:
         """A pod came, went or changed."""
-        view = read_pod(after, self.settings) if after is not None else None
-        uid = view.uid if view is not None else uid_of(before or {})
+        uid = uid_of(after or before or {})
         known = self.pods.get(uid)
+        if after is None:
+            view = None
+        elif known is not None and before is not None and _only_status_differs(before, after):
+            view = with_status(known, after)  # most changes are of this kind
+        else:
+            view = read_pod(after, self.settings)
         if view == known:
             return
         for place in (known, view):
@@ -118,7 +125,9 @@ class Cluster:
 
     def models(self) -> set[str]:
         """The GPU models of the cluster."""
-        return {node.model for node in self.nodes.values()}
+        if self._models is None:
+            self._models = {node.model for node in self.nodes.values()}
+        return self._models
 
     def held(self, node: str, besides: Callable[[PodView], bool] = lambda pod: False) -> tuple[Asks, int]:
         """What pods hold on a node, and how many there are, without some."""
@@ -141,3 +150,10 @@ class Cluster:
             and total.memory <= view.memory + SLACK
             and count + pods <= view.pods
         )
+
+
+def _only_status_differs(before: Json, after: Json) -> bool:
+    """Whether all that is read of a pod besides its status is as before; such comparisons are quick."""
+    was, now = table(before, "metadata"), table(after, "metadata")
+    read = ("uid", "name", "namespace", "annotations", "labels", "ownerReferences", "creationTimestamp")
+    return before.get("spec") == after.get("spec") and all(was.get(each) == now.get(each) for each in read)

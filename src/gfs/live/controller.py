@@ -154,6 +154,8 @@ class Controller:
             self.binder.start_ready(self._waits_for_victims)
             self._note_begun()
         self.explainer.look(self.scheduler, self._waits_for_victims)
+        if self.intake.is_behind:
+            self.changed.set()
         return plan
 
     def _decide(self, now: float, events: list[Event]) -> Plan:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from gfs.core.actions import CANCEL, FINISH, LOST, SUBMIT, LostRun, Record
 from gfs.core.events import Cancelled, CheckpointsSaved, Event, EvictionDone, Finished, Lost, StartFailed, Submitted
 from gfs.core.run import Run
+from gfs.domain.task import Priority
 from gfs.live.census import Census
 from gfs.live.clock import Clock
 from gfs.live.cluster import Cluster
@@ -19,6 +20,9 @@ from gfs.live.translate.pools import Refusal
 GONE = "its pods are gone"
 FORGET = 3600.0
 """Seconds after which a task without pods is over, though it has a controller."""
+MOST = 500
+"""Tasks that are submitted in one instant. Of a flood, which may cost the core milliseconds each, the rest comes in the
+next ones: meanwhile pods are bound, watches read and the lease is renewed."""
 
 
 class Intake:
@@ -136,17 +140,28 @@ class Intake:
         self._ready[task] = None
 
     def _submit(self) -> None:
-        ready, self._ready = self._ready, {}
-        for task in sorted(ready, key=lambda each: (each.submitted, each.name)):
-            if task.told or task.run is not None or len(task.free) < task.needs:
-                continue
-            if task.extra and not self._gang_runs(task):
-                continue
+        able = [task for task in self._ready if self._is_able(task)]
+        able.sort(key=lambda each: (each.submitted, each.name))
+        if len(able) > MOST:
+            able.sort(key=lambda each: self._book.priority(each) is not Priority.HP)
+        self._ready = dict.fromkeys(able[MOST:])
+        for task in able[:MOST]:
             core = self._book.core_task(task)
             if not task.logged:
                 self._record((self._now, SUBMIT, core, None, None))
             task.told = task.logged = True
             self._events.append(Submitted(core))
+
+    def _is_able(self, task: LiveTask) -> bool:
+        """Whether a task is there whole, and the core does not know it."""
+        if task.told or task.run is not None or len(task.free) < task.needs:
+            return False
+        return not task.extra or self._gang_runs(task)
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether tasks are left for the next instant."""
+        return bool(self._ready)
 
     def withdraw(self, task: LiveTask) -> None:
         """The core is not to wait for a task any more."""

@@ -242,20 +242,28 @@ class TaskBook:
 
     # -- the core's words --------------------------------------------------------------------------
 
+    def priority(self, task: LiveTask) -> Priority:
+        """The class of a task that waits."""
+        return task.task.priority if task.task is not None else self._class(task, next(iter(task.free.values())))
+
+    def _class(self, task: LiveTask, pod: PodView) -> Priority:
+        group = self._cluster.groups.get(task.gang) if task.gang else None
+        found = class_of(pod, group.priority_class if group else "", self._cluster.settings)
+        return found if found is not None else Priority.SPOT
+
     def core_task(self, task: LiveTask, pods: Iterable[PodView] = ()) -> Task:
         """The task as the core knows it, made from its first pod."""
         if task.task is not None:
             return task.task
         pod = min(pods or task.free.values(), key=lambda each: (each.created, each.path))
-        group = self._cluster.groups.get(task.gang) if task.gang else None
-        priority = class_of(pod, group.priority_class if group else "", self._cluster.settings)
+        priority = self._class(task, pod)
         model = pool_of(pod.rule, self._cluster.settings.model_label, self._cluster.models())
         task.task = Task(
             index=self.next_index,
             name=task.name,
             organization=self._cluster.organization(pod),
             gpu_model=model if isinstance(model, str) else "",
-            priority=priority if priority is not None else Priority.SPOT,
+            priority=priority,
             pods=task.needs,
             gpus_per_pod=float(pod.asks.gpus),
             submit_time=task.submitted,

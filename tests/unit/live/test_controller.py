@@ -292,3 +292,48 @@ def test_a_victim_whose_binding_was_not_answered_yet_comes_back_as_the_same_task
         assert controller.book.by_pod["uid-train-2"] is task
 
     drive(test)
+
+
+def test_of_a_flood_500_tasks_are_decided_in_an_instant_and_hp_comes_first() -> None:
+    """1,200 pods at once for four GPUs, four of them HP and the last to come: all are known after three instants."""
+
+    async def test(controller: Controller, api: WillingApi) -> None:
+        for number in range(1196):
+            controller.cluster.pod_changed(None, pod(f"spot-{number:04}"))
+        for number in range(4):
+            controller.cluster.pod_changed(None, pod(f"urgent-{number}", cls="gfs-hp", created="2026-01-01T01:00:00Z"))
+        for known in (500, 1000, 1200):
+            controller.step()
+            await controller.settle()
+            assert sum(task.told for task in controller.book.by_key.values()) == known
+            assert controller.changed.is_set() or known == 1200, "the rest is not forgotten"
+        assert {name for name, _ in api.bound} == {f"urgent-{number}" for number in range(4)}, "nobody was evicted"
+
+    drive(test)
+
+
+def test_pods_of_one_job_are_told_apart_without_looking_at_each() -> None:
+    """Each of its pods is a task; one that comes back takes the place of the one that went, whichever that was."""
+
+    async def test(controller: Controller, api: WillingApi) -> None:
+        pods = {number: owned(f"train-{number}") for number in range(6)}
+        for each in pods.values():
+            controller.cluster.pod_changed(None, each)
+        controller.step()
+        await controller.settle()
+        assert len(api.bound) == 4
+        for name, place in api.bound:
+            number = int(name.removeprefix("train-"))
+            controller.cluster.pod_changed(pods[number], owned(name, nodeName=place, phase="Running"))
+        controller.step()
+        gone, _ = api.bound[2]
+        task = controller.book.by_pod[f"uid-{gone}"]
+        controller.cluster.pod_changed(owned(gone, nodeName="n1", phase="Failed"), None)
+        controller.step()
+        controller.cluster.pod_changed(None, owned("train-again"))
+        controller.step()
+        assert controller.book.by_pod["uid-train-again"] is task
+        names = {each.name for each in controller.book.by_key.values()}
+        assert names == {"lab/train", *(f"lab/train/{number}" for number in range(1, 6))}
+
+    drive(test)
