@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import webbrowser
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from gfs.cli.console import say
 from gfs.cli.options import RESULTS, TRACE, examples, file_option, option
 from gfs.cli.outputs import PAGES, Outputs
+from gfs.domain.address import parse_address
 from gfs.domain.errors import InputError
 
 if TYPE_CHECKING:
     from gfs.dashboard.files import RunFiles
+    from gfs.dashboard.site import Source
 
+DEFAULT_HTTP = "127.0.0.1:8090"
 EPILOG = examples(
     "gfs view events.csv --nodes nodes.csv --quota quota.csv",
     "gfs view events.csv --nodes nodes.csv --jobs jobs.csv --export page.html",
@@ -56,22 +62,44 @@ def view(
         Path | None,
         file_option("--export", "Write the page as one file that works offline; nothing is served.", RESULTS),
     ] = None,
+    http: Annotated[
+        str, option("--http", "Where the page is served; port 0: any that is free.", RESULTS, metavar="ADDR")
+    ] = DEFAULT_HTTP,
+    browse: Annotated[bool, option("--open/--no-open", "Open the page in a browser.", RESULTS)] = True,
 ) -> None:
     """Look at a run in a web browser: GPUs, nodes, queue and organizations at any moment of it.
 
-    The event log is what gfs simulate --events FILE or gfs live run --record DIR wrote. With --export the page is one
-    file that works offline and can be sent to others.
+    The event log is what gfs simulate --events FILE or gfs live run --record DIR wrote. The page is served on this
+    machine until Ctrl-C; with --export it is one file that works offline and can be sent to others.
     """
     from gfs.dashboard.files import RunFiles, read_run
     from gfs.dashboard.page import write_export
     from gfs.dashboard.recording import recording_of
+    from gfs.dashboard.replay import Replay
 
     files = RunFiles(events, nodes, jobs, quota, node_events, summary)
     files = _in_folder(events, files) if events.is_dir() else files
     with Outputs(files.events, files.nodes, files.jobs, files.quota, files.node_events, files.summary) as outputs:
         outputs.plan(export, PAGES)
-        recording = recording_of(read_run(files), title or events.name)
+        tables = read_run(files)
+        recording = recording_of(tables, title or events.name)
         outputs.save(export, lambda path: write_export(recording, path))
+    if export is None:
+        _serve(Replay(recording, tables.events), http, browse)
+
+
+def _serve(source: Source, http: str, browse: bool) -> None:
+    """Serve until Ctrl-C."""
+    from gfs.dashboard.server import PageServer
+    from gfs.dashboard.site import Site
+
+    host, port = parse_address(http)
+    with PageServer(Site(source), host, port) as server:
+        say(f"{server.address} shows the run until Ctrl-C")
+        if browse:
+            webbrowser.open(server.address)
+        with suppress(KeyboardInterrupt):
+            server.serve_forever()
 
 
 def _in_folder(folder: Path, given: RunFiles) -> RunFiles:
