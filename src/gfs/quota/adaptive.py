@@ -9,7 +9,7 @@ periods that were broken in the last week lies between half of 1 - p and all of 
     quota = S0 + Sa - floor(share * C)
 
 It begins with 6% of the pool, and with more the more is promised: as the eighth root of 0.1 / (1 - p), where that is
-above 1. A strict promise is broken in the days that a reserve takes to grow (docs/decisions/0044).
+above 1. A strict promise is broken in the days that a reserve takes to grow (docs/decisions/0045).
 
 The demand that is forecast for the coming hours does not count: with a reserve it gains nothing (docs/decisions/0043).
 """
