@@ -12,8 +12,8 @@ import threading
 import time
 import urllib.request
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -108,6 +108,11 @@ class Usage:
     """Bytes of the controller."""
     metrics: dict[str, float]
 
+    @property
+    def longest(self) -> float:
+        """The longest instant so far, in seconds."""
+        return self.metrics["gfs_longest_step_seconds"]
+
     def since(self, before: Usage) -> dict[str, float]:
         """CPU seconds used since then."""
         return {name: self.cpu[name] - before.cpu[name] for name in self.cpu}
@@ -171,7 +176,6 @@ class Loaded:
         with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/metrics", timeout=60) as answer:
             text = answer.read().decode()
         metrics = {name: float(value) for name, value in re.findall(r"^(gfs_\w+) (\S+)$", text, re.MULTILINE)}
-        metrics |= {name: float(value) for name, value in re.findall(r'^(gfs_\w+_bucket{le="\S+"}) (\S+)$', text, re.M)}
         return Usage(cpu, memory_of(self.process.pid), metrics)
 
     # -- many requests at once -------------------------------------------------------------------------
@@ -183,24 +187,22 @@ class Loaded:
             kind = "podgroups" if item["kind"] == "PodGroup" else f"{item['kind'].lower()}s"
             namespace = item["metadata"].get("namespace")
             where = f"/{GROUPS[kind]}" + (f"/namespaces/{namespace}" if namespace else "")
-            try:
+            with suppress(Conflict):  # the answer to the first try was lost
                 await api.create(f"{where}/{kind}", item)
-            except Conflict:  # the answer to the first try was lost
-                pass
 
         return self._all(post, objects)
 
-    def delete(self, pods: Iterable[Manifest]) -> float:
-        """Delete pods at once."""
+    def remove_done(self) -> None:
+        """Delete the pods that have succeeded, as whoever created them would."""
+        with self.watcher.changed:
+            done, self.watcher.done = self.watcher.done, []
 
         async def remove(api: Api, pod: Json) -> None:
             where = pod["metadata"]
-            try:
+            with suppress(NotFound):
                 await api.delete(f"/api/v1/namespaces/{where['namespace']}/pods/{where['name']}", grace=0)
-            except NotFound:
-                pass
 
-        return self._all(remove, list(pods))
+        self._all(remove, [pod for pod in done if not pod["metadata"].get("ownerReferences")])
 
     def _all(self, do: Callable[[Api, Json], object], objects: Sequence[Json]) -> float:
         async def main() -> None:

@@ -76,6 +76,8 @@ class Controller:
         self.now = -inf
         self.decisions = 0
         self.decision_seconds = 0.0
+        self.longest_step = 0.0
+        """Seconds of the longest instant: nothing else happens while it lasts."""
         self.restored = False
         self._first = True
         self._adopted: dict[str, list[PodView]] = {}
@@ -140,6 +142,7 @@ class Controller:
 
     def step(self) -> Plan:
         """Take in all that has changed, decide, and carry it out."""
+        began = time.perf_counter()
         self.changed.clear()
         self.now = now = max(self.clock.now(), self.now)
         events = self._events(now)
@@ -156,6 +159,7 @@ class Controller:
         self.explainer.look(self.scheduler, self._waits_for_victims)
         if self.intake.is_behind:
             self.changed.set()
+        self.longest_step = max(self.longest_step, time.perf_counter() - began)
         return plan
 
     def _decide(self, now: float, events: list[Event]) -> Plan:
