@@ -166,11 +166,11 @@ def _report(plan: CapacityPlan, files: tuple[Path, Path, Path], json: Path | Non
     from gfs.files import write_text
     from gfs.plans.page import plan_page
     from gfs.plans.summary_text import config_text, summary, summary_text
-    from gfs.plans.view import plan_tables, view_of
+    from gfs.plans.view import PlanView, plan_tables
     from gfs.sweeps.table import TableRow, results_table, write_results
 
     page, config, table = files
-    view = view_of(plan)
+    view = PlanView(plan)
     rows = [TableRow(r.run, r.run.varied, r.figures, r.error or None) for r in plan.runs()]
     outputs.save(page, lambda path: plan_page(view, path))
     outputs.save(config, lambda path: write_text(path, config_text(plan)))

@@ -10,7 +10,7 @@ from gfs.domain.errors import InputError
 from gfs.plans import search
 from gfs.plans.request import PlanRequest
 from gfs.plans.runs import PlanRun
-from gfs.plans.search import Recommendation, Setting, SettingResult
+from gfs.plans.search import Setting, SettingResult
 
 Compute = Callable[[Sequence[PlanRun]], tuple[Mapping[PlanRun, JobResult], Mapping[PlanRun, str]]]
 """Gives the results of runs, and why the others failed."""
@@ -23,7 +23,8 @@ class CapacityPlan:
     request: PlanRequest
     settings: list[SettingResult]
     """Every setting that was tried, in the order of the rounds."""
-    recommendation: Recommendation
+    chosen: SettingResult
+    """The run of the recommended setting."""
     fixed: SettingResult
     """What operators have today: a fixed quota."""
     free: SettingResult
@@ -32,13 +33,18 @@ class CapacityPlan:
     """The recommended setting with fewer, as many and more nodes."""
     demand: list[SettingResult]
     """The recommended setting with less, as much and more spot work."""
-    guarantees: list[Recommendation]
+    guarantees: list[SettingResult]
     """The best setting for each length of the guarantee."""
 
     @property
-    def chosen(self) -> SettingResult:
-        """The run of the recommended setting."""
-        return self.recommendation.result
+    def meets(self) -> bool:
+        """Whether the recommended setting keeps the target."""
+        return self.chosen.within(self.request.target)
+
+    @property
+    def alike(self) -> bool:
+        """Whether every setting came to the same waits and evictions."""
+        return len({(result.wait, result.evicted) for result in self.settings if not result.error}) == 1
 
     @property
     def largest(self) -> SettingResult | None:
@@ -64,11 +70,10 @@ def capacity_plan(request: PlanRequest, compute: Compute) -> CapacityPlan:
     settings, (fixed, free) = found[: len(first)], found[len(first) :]
     for next_round in (search.second_round,) if request.quick else (search.second_round, search.third_round):
         settings += _results(compute, _with_runs(request, next_round(request.space, settings, target)))
-    recommendation = search.choose(settings, target)
-    what_if, demand = _around(request, recommendation.result, compute)
-    return CapacityPlan(
-        request, settings, recommendation, fixed, free, what_if, demand, search.best_by_guarantee(settings, target)
-    )
+    chosen = search.choose(settings, target)
+    what_if, demand = _around(request, chosen, compute)
+    guarantees = search.best_by_guarantee(settings, target)
+    return CapacityPlan(request, settings, chosen, fixed, free, what_if, demand, guarantees)
 
 
 def _around(
