@@ -6,10 +6,10 @@ Every scheduler can trade waits for evictions with a quota, so two of them are c
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import inf
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -29,9 +29,6 @@ from gfs.batch.comparison import PackedScheduler, pack_scheduler, pack_workload,
 from gfs.batch.job import Job, JobResult
 from gfs.domain.errors import InputError, StuckError
 from gfs.domain.workload import Workload
-
-if TYPE_CHECKING:
-    from gfs.batch.executors import Executor
 
 SHARES: Final = (0.05, 0.10, 0.15, 0.20, 0.25, 0.30, 0.35)
 """Of the fixed quotas."""
@@ -285,11 +282,12 @@ def run_fronts(
             jobs.append(FrontRun(packed, chosen, label, digest, window, seed, check))
             own |= {jobs[-1]} if number == 0 else set()
 
-    def executor(count: int) -> Executor:
-        from gfs.batch.executors import ProcessPool, ThisProcess  # slow to load, and `gfs.api` does not need it
+    def executor(missing: list[Job]) -> Iterator[tuple[Any, Any]]:
+        from gfs.batch.executors import on_this_machine  # slow to load, and `gfs.api` does not need it
 
-        at_once = min(workers(count), count)
-        return ProcessPool(at_once, _receive, (digest, pack_workload(workload))) if at_once > 1 else ThisProcess()
+        count = workers(len(missing))
+        setup = (_receive, (digest, pack_workload(workload))) if min(count, len(missing)) > 1 else None
+        return on_this_machine(count, missing, setup)
 
     def failed(job: Job, error: Exception) -> None:
         if not isinstance(error, StuckError | InputError):
