@@ -226,12 +226,6 @@ def quotas_of(definition: SchedulerDefinition) -> list[dict[str, Any]]:
     return list({tuple(settings.items()): settings for settings in every}.values())
 
 
-def quota_label(definition: SchedulerDefinition, parameters: Parameters) -> str:
-    """Such as 'none', 'fixed 35%' or 'forecast p=0.9'."""
-    words = quota_in_force(definition, parameters)
-    return words if parameters.quota in ("none", "fixed") else f"{words} p={parameters.p:g}"
-
-
 def check_front_options(noise: float, named: frozenset[str]) -> None:
     """Raise InputError for a noise that is no share, and for parameters that vary themselves."""
     if not 0 <= noise < 1:
@@ -274,7 +268,7 @@ def run_fronts(
         packed = pack_scheduler(definition)
         for number, settings in enumerate(quotas_of(definition)):
             chosen = parameters.changed(settings)
-            label = quota_label(definition, chosen)
+            label = quota_in_force(definition, chosen) + (f" p={chosen.p:g}" if "p" in settings else "")
             if chosen.quota == "fixed" and chosen.quota_share < least:
                 reason = f"a spot task is larger than the whole quota, which must be {least:.0%} at least"
                 left_out.append(LeftOut(definition.name, label, reason))

@@ -98,7 +98,7 @@ def compare(
                 definitions,
                 given.parameters,
                 workers=at_once,
-                progress=running.update,
+                progress=running,
                 window=given.window,
                 seed=seed,
                 check=check,

@@ -103,7 +103,7 @@ def roll_models(
     origins = origins_of_test(history, horizon, split)
     with bars(list(estimators), len(origins), unit="hours") as running:
         for name, estimator in estimators.items():
-            progress = partial(running.update, name)
+            progress = partial(running, name)
             yield name, roll(estimator, history, horizon=horizon, split=split, progress=progress)
 
 
