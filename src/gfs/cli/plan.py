@@ -81,8 +81,7 @@ def plan(
     from gfs.assembly.schedulers import warn_of_idle_settings
     from gfs.batch.simulation import workload_of
     from gfs.cli.progress import busy
-    from gfs.plans.plan import capacity_plan
-    from gfs.plans.request import plan_request
+    from gfs.plans.plan import capacity_plan, plan_request
     from gfs.telemetry.prices import read_prices
 
     end_with_workers()

@@ -13,8 +13,7 @@ from gfs import Parameters
 from gfs.batch.job import JobResult
 from gfs.batch.simulation import GeneratedTrace
 from gfs.domain.errors import InputError
-from gfs.plans.plan import CapacityPlan, capacity_plan
-from gfs.plans.request import PlanRequest, plan_request
+from gfs.plans.plan import CapacityPlan, PlanRequest, capacity_plan, plan_request
 from gfs.plans.runs import PlanRun
 from gfs.plans.search import (
     BOUNDS,
