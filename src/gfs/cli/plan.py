@@ -60,7 +60,9 @@ def plan(
             "--max-wait", "Spot work counts as sold up to this mean wait of spot tasks.", TARGETS, metavar="SECONDS"
         ),
     ] = 3600.0,
-    scheduler: Annotated[str, option("--scheduler", "Whose quota is to be set.", options.RUN, metavar="NAME")] = "gfs",
+    scheduler: Annotated[
+        str, option("--scheduler", "Whose quota settings are searched.", options.RUN, metavar="NAME")
+    ] = "gfs",
     settings: options.Settings = None,
     config: options.Config = None,
     quick: Annotated[bool, option("--quick", "Fewer settings: under a minute on demo.", options.RUN)] = False,

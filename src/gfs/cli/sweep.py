@@ -100,9 +100,8 @@ def show_results(
 ) -> None:
     """Show the settings of a sweep that no other setting is better than.
 
-    Weighed against each other (the Pareto front) are spot evictions, spot wait and
-    goodput: useful GPU-hours as a share of the pool. Each scenario (spot_scale) has
-    a front of its own; seeds are averaged.
+    Weighed against each other (the Pareto front) are spot evictions, spot wait and goodput (useful GPU-hours as a
+    share of the pool). Each scenario (spot_scale) has a front of its own; seeds are averaged.
     """
     from gfs.sweeps.table import read_results, sweep_table
 

@@ -67,7 +67,7 @@ def _headline(scores: Mapping[str, Scores], best: str, horizon: int) -> list[Blo
             Tile("Error (nMAE)", f"{figures.nmae:.2f}%", "of mean demand"),
             Tile("Covered by the 0.95 bound", f"{figures.coverage_95:.1%}", "should be 95%", held),
             Tile("Peaks covered", f"{figures.peak_coverage_95:.1%}", "should be 95%", kept),
-            Tile("Kept free in vain", f"{figures.over_reserved_95:.1f}%", "of mean demand, above the peak"),
+            Tile("Kept free for nothing", f"{figures.over_reserved_95:.1f}%", "of mean demand, above the peak"),
         ),
     ]
 
@@ -212,7 +212,8 @@ def peak_chart(of: BacktestView) -> Chart:
     return Chart(
         f"The highest demand of the next {of.horizon} h",
         f"At every hour: the bound that was given for the highest demand of the {of.horizon} h that follow, and"
-        " what it was. Between the two lie GPUs kept free in vain; red: the bound was too low for a promise.",
+        " what it was. Between the two lie GPUs kept free that nobody asked for; red: the bound was too low for a"
+        " promise.",
         [actual, bound, _marks(misses, MODEL, SERIES)],
         _layout(of, lambda t: np.maximum(tops, t.drawn.peak)),
         height=340,
