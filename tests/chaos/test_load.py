@@ -61,9 +61,9 @@ def pods(name: str, count: int, **pod: object) -> list[Manifest]:
 def check_spent(before: Usage, after: Usage, requests: float) -> None:
     """What the controller spent on the pods that it bound.
 
-    CPU: kube-apiserver alone handles each of its requests and sends each change to three watchers, so the controller is
-    to need less than twice as much; it spends about as much. One instant decides at most 500 tasks; it must not take
-    so long that a lease of 15 s could not be renewed, which is to happen every 5 s.
+    CPU: measured is a quarter to a fifth of what kube-apiserver spends on the same pods, so half as much leaves room
+    for chance, and none for work that grows with the square of the pods. One instant decides at most 500 tasks; it must
+    not take so long that a lease of 15 s could not be renewed, which is to happen every 5 s.
     """
     cpu, bound = after.since(before), after.counted(before, "gfs_pods_bound_total")
     asked = after.counted(before, "gfs_api_requests_total") / bound
@@ -78,7 +78,7 @@ def check_spent(before: Usage, after: Usage, requests: float) -> None:
     )
     print(f"memory {after.memory / MIB:.0f} MiB")
     assert asked <= requests
-    assert cpu["gfs"] <= 2 * cpu["kube-apiserver"]
+    assert cpu["gfs"] <= 0.5 * cpu["kube-apiserver"]
     assert after.longest < 5.0
 
 
@@ -97,10 +97,14 @@ def test_a_flood(loaded: Loaded) -> None:
         flood += pods(f"flood-gang-{i}", 4, group=f"flood-gang-{i}", run_for=5)
     loaded.create([manifests.pod_group(f"flood-gang-{i}", SPACE, 4) for i in range(gangs)])
     before, began = loaded.usage(), time.monotonic()
-    loaded.create([manifests.job("flood-job", SPACE, pods=jobs, run_for=5, grace=1)])
+    loaded.create([manifests.job("flood-job", SPACE, pods=jobs, indexed=True, run_for=5, grace=1)])
     took = loaded.create(flood)
     print(f"\n{len(flood)} pods were created in {took:.0f} s, {len(flood) / took:.0f} a second;", end=" ")
     watcher.wait(lambda: len(watcher.named("flood-")) >= PODS and not watcher.alive(), PATIENCE)
+    done = loaded.bench.client.wait(
+        "jobs", lambda all: all["flood-job"]["status"].get("succeeded") == jobs, SPACE, PATIENCE
+    )
+    assert done, "those of its pods that were evicted came again"
     after, flooded = loaded.usage(), watcher.named("flood-")
     print(f"all {len(flooded)} had ended after {time.monotonic() - began:.0f} s")
     assert all(seen.node for seen in flooded), "each was bound"
