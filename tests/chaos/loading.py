@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-import signal
 import subprocess
 import sys
 import threading
@@ -130,33 +129,34 @@ class Loaded:
         self.process: subprocess.Popen[bytes]
 
     @contextmanager
-    def controller(self, *words: str) -> Iterator[None]:
+    def controller(self) -> Iterator[None]:
         """`gfs live run` until the block ends."""
-        config = self.folder / "gfs.toml"
-        config.write_text(CONFIG)
-        command = [
-            sys.executable,
-            *(os.environ.get("GFS_LOAD_PYTHON", "").split()),
-            "-m",
-            "gfs.cli.main",
-            "live",
-            "run",
-        ]
-        command += ["--kubeconfig", str(self.bench.kubeconfig), "--config", str(config), "--no-elect"]
-        command += ["--http", f"127.0.0.1:{self.port}", "--state", str(self.folder / "state")]
-        command += ["--record", str(self.folder / "record"), *words]
-        with (self.folder / "controller.log").open("ab") as log:
-            self.process = subprocess.Popen(command, stderr=log, stdout=log)
+        (self.folder / "gfs.toml").write_text(CONFIG)
+        self.start()
         try:
-            self._until_ready()
             yield
         finally:
-            self.process.send_signal(signal.SIGTERM)
+            self.process.terminate()
             try:
                 self.process.wait(60)
             finally:
                 self.process.kill()
                 self.process.wait()
+
+    def start(self) -> None:
+        """Start the controller, and wait until it decides."""
+        words = [sys.executable, "-m", "gfs.cli.main", "live", "run", "--kubeconfig", str(self.bench.kubeconfig)]
+        words += ["--config", str(self.folder / "gfs.toml"), "--no-elect", "--speed", "60"]
+        words += ["--http", f"127.0.0.1:{self.port}", "--state", str(self.folder / "state")]
+        words += ["--record", str(self.folder / "record")]
+        with (self.folder / "controller.log").open("ab") as log:
+            self.process = subprocess.Popen(words, stderr=log, stdout=log)
+        self._until_ready()
+
+    def kill(self) -> None:
+        """Kill the controller as a power failure would."""
+        self.process.kill()
+        self.process.wait()
 
     def _until_ready(self) -> None:
         deadline = time.monotonic() + 120
@@ -196,13 +196,17 @@ class Loaded:
         """Delete the pods that have succeeded, as whoever created them would."""
         with self.watcher.changed:
             done, self.watcher.done = self.watcher.done, []
+        self.delete([pod for pod in done if not pod["metadata"].get("ownerReferences")])
+
+    def delete(self, pods: Sequence[Manifest]) -> None:
+        """Delete pods at once."""
 
         async def remove(api: Api, pod: Json) -> None:
             where = pod["metadata"]
             with suppress(NotFound):
                 await api.delete(f"/api/v1/namespaces/{where['namespace']}/pods/{where['name']}", grace=0)
 
-        self._all(remove, [pod for pod in done if not pod["metadata"].get("ownerReferences")])
+        self._all(remove, pods)
 
     def _all(self, do: Callable[[Api, Json], object], objects: Sequence[Json]) -> float:
         async def main() -> None:
