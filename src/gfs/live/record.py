@@ -164,14 +164,18 @@ class Recorder:
         if self._folder is None:
             return
         now = self._last = max(now, self._last)
+        running = set()
         for run in runs:
             self.record((now, START, run.task, run, None))
+            running.add(run.task.index)
         for name, known in list(self._left.items()):
             if _base(name) not in waiting and name not in waiting:
                 del self._left[name]
                 what = FINISH if (name in done or _base(name) in done) and known.began is not None else CANCEL
                 self._stop(known, None, now, what, None)
-            elif known.began is not None:
+        still = [known for index, known in self._open.items() if index not in running]
+        for known in (*still, *self._left.values()):
+            if known.began is not None:
                 self._stop(known, None, now, LOST, None)
 
     def name_of(self, task: Task) -> str:

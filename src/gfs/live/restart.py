@@ -49,6 +49,9 @@ def reconcile(
             else:
                 book.keep(run.task)
                 book.attach(run, pods, leaving=True)
+                rest = [pod for pod in found.pop(run.task.name, ()) if pod not in pods]
+                if rest:
+                    found[run.task.name] = rest
         for run in list(state.runs.values()):
             events += _of_run(run, book, found, pending=run in state.pending)
         for waiting in list(state.waiting.values()):
