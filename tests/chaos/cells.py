@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from judge import mark_of
 from world import World, told, wait_for
 
 from gfs.live.bench import manifests
@@ -79,6 +80,10 @@ class Cell(NamedTuple):
             so, seconds, lambda: f"{self.case}, {self._named(name)} is not {phase}: {list(map(told, self.pods(name)))}"
         )
 
+    def wait_marked(self, name: str) -> None:
+        """Wait until a pod of a gang is marked as a victim."""
+        wait_for(lambda: any(mark_of(pod) for pod in self.pods(name)), 60, f"{name} is no victim")
+
     def withdraw(self, name: str) -> None:
         """Its owner does not want a gang any more."""
         self.world.deleted |= {pod["metadata"]["uid"] for pod in self.pods(name)}
@@ -94,5 +99,5 @@ def cells_of(world: World, cases: Sequence[tuple[Any, ...]]) -> list[Cell]:
     cluster = world.cluster("cells")
     cells = [Cell(world, cluster, number, *case) for number, case in enumerate(cases)]
     cluster.add_nodes([node for cell in cells for node in cell.nodes()])
-    world.homes |= {cell.name: cell.home for cell in cells}
+    world.homes = {cell.name: cell.home for cell in cells}
     return cells

@@ -64,7 +64,7 @@ def broken_rules(watch: Path, deleted: Collection[str] = (), namespaces: Collect
         if item["kind"] != "Pod" or not spec.get("schedulerName", "").startswith(OURS):
             continue
         name, node, uid = f"{metadata['namespace']}/{metadata['name']}", spec.get("nodeName"), metadata["uid"]
-        mark = _mark(item)
+        mark = mark_of(item)
         if mark.get("reason") == "PreemptionByScheduler" and spec.get("priorityClassName") == "gfs-hp":
             found.append(f"line {number}: HP pod {name} is a victim")
         if word == "DELETED" or item["status"].get("phase") in ("Succeeded", "Failed"):
@@ -79,7 +79,8 @@ def broken_rules(watch: Path, deleted: Collection[str] = (), namespaces: Collect
     return found
 
 
-def _mark(pod: dict[str, Any]) -> dict[str, Any]:
+def mark_of(pod: dict[str, Any]) -> dict[str, Any]:
+    """The condition that says why a pod is about to go, or nothing."""
     conditions = pod["status"].get("conditions") or ()
     return next((each for each in conditions if each["type"] == "DisruptionTarget"), {})
 
@@ -88,6 +89,6 @@ def victims(watch: Path) -> Counter[str]:
     """How many pods were deleted for which reason."""
     seen: dict[str, str] = {}
     for _, _, item in lines(watch):
-        if item["kind"] == "Pod" and (mark := _mark(item)):
+        if item["kind"] == "Pod" and (mark := mark_of(item)):
             seen[item["metadata"]["uid"]] = mark["reason"]
     return Counter(seen.values())

@@ -40,6 +40,7 @@ WATCHES = (
     "watch 410",
     "watch 429",
 )
+BINDING = "pod deleted before its binding"
 IN_ORDER = tuple(fault for fault in WATCHES if fault not in ("watch late", "watch drops"))
 STEADY = ("/api/v1/nodes",)
 """Watches whose lines are neither late nor lost."""
@@ -81,6 +82,7 @@ class Proxy:
         self.rates = {
             **{fault: requests / len(REQUESTS) for fault in REQUESTS},
             **{fault: lines / len(WATCHES) for fault in WATCHES},
+            BINDING: requests / 2,
         }
 
     def calm(self) -> None:
@@ -127,7 +129,8 @@ class Proxy:
         try:
             if "watch" in request.query:
                 return await self._watch(request)
-            return await self._pass(request, self._draw(REQUESTS, f"{request.method} {request.path}"))
+            faults = (*REQUESTS, BINDING) if request.path.endswith("/binding") else REQUESTS
+            return await self._pass(request, self._draw(faults, f"{request.method} {request.path}"))
         except (aiohttp.ClientError, OSError):  # the API server is away
             return self._cut(request)
 
@@ -137,6 +140,8 @@ class Proxy:
             return _refusal(STATUS[fault])
         if fault == "cut before":
             return self._cut(request)
+        if fault == BINDING:
+            await self._delete(request.path.removesuffix("/binding"), _headers(request.headers))
         async with self._session.request(
             request.method, request.path_qs, data=body or None, headers=_headers(request.headers)
         ) as answer:
@@ -184,6 +189,13 @@ class Proxy:
                         await passed.write(line)
                     before = line
             return passed
+
+    async def _delete(self, path: str, headers: Mapping[str, str]) -> None:
+        """Delete a pod that its controller creates again."""
+        async with self._session.get(path, headers=headers) as answer:
+            pod = await answer.json() if answer.headers.get("Content-Encoding") is None else {}
+        if pod.get("metadata", {}).get("ownerReferences"):
+            await self._session.delete(path, headers=headers, json={"gracePeriodSeconds": 0})
 
     def _cut(self, request: web.BaseRequest) -> web.StreamResponse:
         """Close the connection without another word."""

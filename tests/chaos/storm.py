@@ -32,9 +32,9 @@ class Storm:
             self.delete_node,
             self.shrink_node,
             self.delete_waiting_pod,
-            self.delete_waiting_pod,
             self.delete_running_pod,
         ]
+        self.deck: list[Callable[[], None]] = []
 
     # -- users ---------------------------------------------------------------------------------------
 
@@ -70,8 +70,10 @@ class Storm:
     # -- what strikes --------------------------------------------------------------------------------
 
     def strike(self) -> None:
-        """Something happens."""
-        self.random.choice(self.faults)()
+        """Something happens: all of it once, in some order, before anything happens again."""
+        if not self.deck:
+            self.deck = self.random.sample(self.faults, len(self.faults))
+        self.deck.pop()()
 
     def kill_api_server(self) -> None:
         seconds = self.random.uniform(0.1, 5.0)
@@ -97,7 +99,7 @@ class Storm:
 
     def pause_leader(self) -> None:
         if name := self.world.leader():
-            seconds = self.random.uniform(0.5, 1.5 * LEASE)
+            seconds = self.random.uniform(1.1, 1.5) * LEASE
             self.world.injections.note("leader paused", f"{name} for {seconds:.1f} s")
             self.world.replicas.pause(name)
             time.sleep(seconds)

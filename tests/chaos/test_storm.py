@@ -17,5 +17,5 @@ def test_a_storm(begin: Begin, seed: int) -> None:
         for name in ("one", "two"):
             world.run_replica(name)
         world.wait_leader("one", "two")
-        Storm(world, lab, doomed).rage(seconds=45.0, tasks=60, requests=0.1, lines=0.05)
+        Storm(world, lab, doomed).rage(seconds=50.0, tasks=60, requests=0.15, lines=0.08)
         world.drain(120.0)

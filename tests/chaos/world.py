@@ -57,8 +57,8 @@ class World:
         """Namespaces that we deleted."""
         self.clusters: list[Cluster] = []
         self.gang_seconds = 30.0
-        self.homes: dict[str, Path] = {}
-        """Scheduler -> where its log is, if there are several."""
+        self.homes = {OURS: folder}
+        """Scheduler -> where its log is."""
 
     # -- beginning and end ---------------------------------------------------------------------------
 
@@ -160,7 +160,7 @@ class World:
     def verdict(self) -> list[str]:
         """What is broken by the judges."""
         found = [f"watch (ours): {line}" for line in broken_rules(self.watch, self.deleted, self.removed)]
-        for scheduler, home in (self.homes or {OURS: self.folder}).items():
+        for scheduler, home in self.homes.items():
             found += [
                 f"watch of {scheduler}: {line}" for line in audit_cluster(self.watch, scheduler, self.gang_seconds)
             ]
