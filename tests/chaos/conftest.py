@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
 
@@ -14,15 +12,12 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 
 from judge import TOOLS
-from world import World, world
+from world import Begin, world
 
 from gfs.live.bench import binaries
 from gfs.live.bench.bench import Bench
 
 NUMBERS = count(1)
-SEED = int(os.environ.get("GFS_CHAOS_SEED", "0"))
-"""Another one gives other faults at other moments; a test that fails prints its own."""
-Begin = Callable[..., AbstractContextManager[World]]
 
 
 @pytest.fixture(scope="session")
@@ -39,4 +34,4 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
 @pytest.fixture
 def begin(bench: Bench, tmp_path: Path) -> Begin:
     """A world of its own: `with begin(seed) as world: ...`."""
-    return lambda seed=0: world(bench, tmp_path, f"chaos-{next(NUMBERS)}", SEED + seed)
+    return lambda seed=0: world(bench, tmp_path, f"chaos-{next(NUMBERS)}", seed)

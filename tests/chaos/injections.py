@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import threading
 import time
 from collections import Counter
 from pathlib import Path
 
+SEEDS = [int(seed) for seed in os.environ.get("GFS_CHAOS_SEED", "1,2,3").split(",")]
+"""One storm each; other seeds give other faults at other moments. A test that fails prints its own."""
 TOTAL: Counter[str] = Counter()
 """Injections of the whole session by fault."""
 

@@ -7,9 +7,9 @@ import signal
 from pathlib import Path
 
 from cells import cells_of
+from world import Begin
 
 import gfs.live
-from conftest import Begin
 from gfs.live.failpoint import VARIABLE
 
 BINDING = ("decided", "bind-begun", "bind-begun:2", "bind-answered", "bind-answered:2", "begun")

@@ -5,8 +5,7 @@ from __future__ import annotations
 import time
 
 from cells import cells_of
-
-from conftest import Begin
+from world import Begin
 
 AWAY = 75.0
 """Seconds: twelve leases, and longer than a start or a victim may take."""

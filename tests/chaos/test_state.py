@@ -12,9 +12,7 @@ from pathlib import Path
 
 import pytest
 from cells import Cell, cells_of
-from world import wait_for
-
-from conftest import Begin
+from world import Begin, wait_for
 
 HOUR = 3600
 

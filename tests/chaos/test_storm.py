@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import pytest
+from injections import SEEDS
 from storm import GPUS, NODES, Storm
+from world import Begin
 
-from conftest import Begin
 from gfs.live.bench import manifests
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("seed", SEEDS)
 def test_a_storm(begin: Begin, seed: int) -> None:
     with begin(seed) as world:
         lab, doomed = world.cluster("lab"), world.cluster("doomed")

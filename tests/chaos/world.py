@@ -7,7 +7,7 @@ import random
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +37,7 @@ close_record = true
 [parameters]
 quota = "none"
 """
+Begin = Callable[..., AbstractContextManager["World"]]
 INSIST = 60.0
 """Seconds for which users try again what the API server does not take."""
 

@@ -1,7 +1,7 @@
 """What the event log says so far: which tasks have not ended, where their runs are, which GPUs those hold.
 
 A log must make sense by itself, whatever happened to who wrote it. A process that was killed may not have written its
-last two seconds, and after a restart the core may count the GPUs of a node in another order.
+last decision, and after a restart the core may count the GPUs of a node in another order.
 """
 
 from __future__ import annotations

@@ -48,8 +48,8 @@ ASK_SERVER = 1.0
 """Seconds until an API server that did not answer is asked again what it offers."""
 LAST_REQUESTS = 1.0
 """Seconds that requests under way have to end when it is told to stop."""
-FLUSH = 2.0
-"""Seconds between two writings of the event log."""
+FLUSH, FLUSH_NODES = 0.1, 2.0
+"""Seconds between two writings of the event log, and of the nodes beside it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,7 +269,7 @@ class _Housekeeping:
 
     def __init__(self, service: Service, controller: Controller) -> None:
         self._service, self._controller, self._settled = service, controller, False
-        self._saved = self._flushed = time.monotonic()
+        self._saved = self._flushed = self._looked = time.monotonic()
         self._learning = Learning(
             controller.scheduler,
             service.options.parameters.history_hours,
@@ -284,6 +284,9 @@ class _Housekeeping:
             self._controller.settle_record(self._service.recorder.settle)
         if at - self._flushed >= FLUSH:
             self._flushed = at
+            self._service.recorder.flush()
+        if at - self._looked >= FLUSH_NODES:
+            self._looked = at
             self._service.flush()
             self._learning.look()
         if at - self._saved >= self._service.options.settings.snapshot_interval:

@@ -35,13 +35,24 @@ class WillingApi:
         return answer
 
 
-def drive(test: Callable[[Controller, WillingApi], Awaitable[None]], shadow: Shadow | None = None) -> None:
+def drive(
+    test: Callable[[Controller, WillingApi], Awaitable[None]],
+    shadow: Shadow | None = None,
+    api: WillingApi | None = None,
+    **options: Any,
+) -> None:
     """Let a controller with one node of four GPUs go through a test."""
+    api = api or WillingApi()
 
     async def main() -> None:
-        api = WillingApi()
         controller = Controller(
-            cast(Api, api), SETTINGS, tick=300.0, guarantee_hours=1.0, checkpoint_interval=3600.0, shadow=shadow
+            cast(Api, api),
+            SETTINGS,
+            tick=300.0,
+            guarantee_hours=1.0,
+            checkpoint_interval=3600.0,
+            shadow=shadow,
+            **options,
         )
         controller.cluster.node_changed(None, node("n1", gpus=4))
         controller.begin(new_scheduler(SETTINGS, Parameters(**{**LIVE_DEFAULTS, "quota": "none"})))
