@@ -191,6 +191,11 @@ class Recorder:
         self._left.clear()
         return len(left)
 
+    @property
+    def pending(self) -> bool:
+        """Whether there is something to write."""
+        return bool(self._entries or self._jobs)
+
     def drop(self) -> None:
         """Forget what is not written: another replica may write to the same files by now."""
         self._entries, self._jobs = [], []

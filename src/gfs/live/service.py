@@ -10,6 +10,7 @@ import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from math import inf
 from pathlib import Path
 
 import msgspec
@@ -269,7 +270,8 @@ class _Housekeeping:
 
     def __init__(self, service: Service, controller: Controller) -> None:
         self._service, self._controller, self._settled = service, controller, False
-        self._saved = self._flushed = self._looked = time.monotonic()
+        self._saved = self._looked = time.monotonic()
+        self._flushed = -inf
         self._learning = Learning(
             controller.scheduler,
             service.options.parameters.history_hours,
@@ -282,7 +284,7 @@ class _Housekeeping:
         if not self._settled:
             self._settled = True
             self._controller.settle_record(self._service.recorder.settle)
-        if at - self._flushed >= FLUSH:
+        if self._service.recorder.pending and at - self._flushed >= FLUSH:
             self._flushed = at
             self._service.recorder.flush()
         if at - self._looked >= FLUSH_NODES:
