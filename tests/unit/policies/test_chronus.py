@@ -377,8 +377,8 @@ def test_a_wake_up_is_asked_for_again_after_a_restart(tmp_path: Path) -> None:
 
 
 def test_what_would_make_room_is_looked_at_again_wherever_it_changed(monkeypatch: pytest.MonkeyPatch) -> None:
-    # Most of a busy day on 12 nodes. Each time room is sought, the options that were kept are those that a look at every
-    # node finds.
+    # Most of a busy day on 12 nodes. Each time room is sought, the options that were kept are those that a look at
+    # every node finds.
     looks, kept = 0, 0
     find = RoomOptions.find
 
