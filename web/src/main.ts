@@ -3,6 +3,7 @@ import { App } from "./app";
 import { el, fill, text } from "./dom";
 import { plural } from "./format";
 import { LifePanel } from "./life";
+import { follow } from "./live";
 import { NodesView } from "./nodes";
 import { NowView } from "./now";
 import { OrganizationsView } from "./organizations";
@@ -50,6 +51,7 @@ async function begin(): Promise<void> {
 
   function render(): void {
     app.seek();
+    if (recording.wire.live) describe(recording);
     const view = makers[app.state.view] ? app.state.view : "now";
     const shown = (made[view] ??= makers[view]!());
     for (const link of links) {
@@ -73,11 +75,12 @@ async function begin(): Promise<void> {
     app.go(changed(app.state, next));
     if (href.includes("task=")) life.root.scrollIntoView({ block: "nearest" });
   });
-  const follow = () => { app.state = fromHash(location.hash); app.go({}); };
-  addEventListener("hashchange", follow);
-  addEventListener("popstate", follow);
+  const readAddress = () => { app.state = fromHash(location.hash); app.go({}); };
+  addEventListener("hashchange", readAddress);
+  addEventListener("popstate", readAddress);
   document.addEventListener("keydown", (event) => { if (event.key === "Escape" && app.state.task) app.go({ task: "" }); });
   app.go({});
+  if (recording.wire.live) follow(app);
 }
 
 function changed(before: State, after: State): Partial<State> {

@@ -8,6 +8,7 @@ export interface Wire {
   promise_told: boolean;
   begin: number | null;
   live: boolean;
+  now: number | null;
   last_id: number;
   rules: Rules;
   models: string[];
@@ -52,6 +53,22 @@ export interface QuotaColumns {
   organization_demand: (number | null)[];
   forecaster: number[];
   forecasters: string[];
+}
+
+/** What a live recording gains: columns that continue those that are there. */
+export type Patch = Pick<Wire, "models" | "organizations" | "nodes" | "tasks" | "entries" | "reasons" | "pods" | "cards" | "node_events" | "quota"> & { now: number };
+
+/** Lengthen a recording by what came. */
+export function extend(wire: Wire, id: number, patch: Patch): void {
+  const { now, ...parts } = patch;
+  for (const [name, part] of Object.entries(parts)) lengthen(wire[name as keyof Wire], part);
+  wire.now = now;
+  wire.last_id = id;
+}
+
+function lengthen(target: unknown, part: unknown): void {
+  if (Array.isArray(target) && Array.isArray(part)) for (const value of part) target.push(value);
+  else for (const [name, column] of Object.entries(part as object)) lengthen((target as Record<string, unknown>)[name], column);
 }
 
 /** The recording of this page: inside it (an exported page), or asked of the server. */

@@ -85,7 +85,7 @@ def view(
         recording = recording_of(tables, title or events.name)
         outputs.save(export, lambda path: write_export(recording, path))
     if export is None:
-        _serve(Replay(recording, tables.events), http, browse)
+        _serve(Replay(recording), http, browse)
 
 
 def _serve(source: Source, http: str, browse: bool) -> None:

@@ -13,7 +13,7 @@ from urllib.parse import unquote
 import msgspec
 
 from gfs.dashboard import page
-from gfs.dashboard.api import ENDPOINTS, ROOT, Life, Problem, Queue, Status, openapi
+from gfs.dashboard.api import ENDPOINTS, LIVE_ENDPOINT, ROOT, Life, Problem, Queue, Status, openapi
 from gfs.dashboard.replay import moment_of
 from gfs.dashboard.wire import Recording
 from gfs.domain.errors import InputError
@@ -104,7 +104,7 @@ def schema_page() -> str:
     document = openapi()
     rows: list[tuple[str, ...]] = [
         (f"GET {ROOT}{endpoint.path}", endpoint.about, ", ".join(name for name, _, _ in endpoint.query))
-        for endpoint in ENDPOINTS
+        for endpoint in (*ENDPOINTS, LIVE_ENDPOINT)
     ]
     rows.append((f"GET {ROOT}/stream", document["paths"][f"{ROOT}/stream"]["get"]["summary"], ""))
     parts = [_table("Addresses", ("address", "answers", "may be asked"), rows)]
