@@ -8,6 +8,8 @@ export class App {
   readonly moment: Moment;
   readonly clock: Clock;
   closed = new Map<number, string>();
+  /** Live: why tasks wait now, by their names; the recording says it only when the wait is over. */
+  reasons = new Map<string, string>();
   private counted: Use[] | null = null;
 
   constructor(readonly recording: Recording, public state: State, private readonly render: () => void) {

@@ -11,6 +11,7 @@ import { QueueView } from "./queue";
 import { Recording } from "./recording";
 import { type State, VIEWS, type View, fromHash } from "./state";
 import { TimeBar } from "./timebar";
+import { WhatIfView } from "./whatif";
 import { load } from "./wire";
 import "./page.css";
 
@@ -41,6 +42,7 @@ async function begin(): Promise<void> {
   const makers: Partial<Record<View, () => ViewElement>> = {
     now: () => new NowView(app), nodes: () => new NodesView(app), queue: () => new QueueView(app), organizations: () => new OrganizationsView(app),
   };
+  if (recording.wire.schedulers?.length) makers.whatif = () => new WhatIfView(app);
   const made: Partial<Record<View, ViewElement>> = {};
   const place = el("div", { id: "view", tabindex: -1 });
   const links = VIEWS.filter((view) => makers[view]).map((view) => el("a", { href: `#view=${view}`, "data-view": view }, TITLES[view]));

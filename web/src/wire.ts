@@ -30,6 +30,8 @@ export interface Wire {
   cards: string[];
   node_events: { time: number[]; node: number[]; event: string[] };
   quota: QuotaColumns;
+  schedulers: string[];
+  quotas: string[];
 }
 
 export interface Rules {
@@ -74,10 +76,16 @@ function lengthen(target: unknown, part: unknown): void {
 /** The recording of this page: inside it (an exported page), or asked of the server. */
 export async function load(): Promise<Wire> {
   const inside = document.getElementById("recording");
-  const told = inside ? await unpacked(inside.textContent ?? "") : await asked("api/v1/recording");
+  const variant = new URLSearchParams(location.search).get("variant");
+  const told = inside ? await unpacked(inside.textContent ?? "") : await recordingText(variant ?? "");
   const wire = JSON.parse(told) as Wire;
   if (wire.version !== 1) throw new Error(`this page reads recordings of version 1, not ${wire.version}`);
   return wire;
+}
+
+/** The recording of a server as it comes; `variant`: of a what-if run. */
+export function recordingText(variant: string): Promise<string> {
+  return asked(variant ? `api/v1/recording?${new URLSearchParams({ variant })}` : "api/v1/recording");
 }
 
 async function asked(path: string): Promise<string> {

@@ -10,6 +10,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 import msgspec
 
+from gfs.dashboard.whatif import WhatIfRun
 from gfs.dashboard.wire import API_VERSION, Patch, Recording
 from gfs.version import __version__
 
@@ -132,7 +133,7 @@ class Life(msgspec.Struct, frozen=True):
     steps: list[LifeStep]
 
 
-class PodLife(msgspec.Struct, frozen=True, omit_defaults=True):
+class PodLife(msgspec.Struct, frozen=True):
     """A pod of a live cluster: how it stands, and the life of its task."""
 
     pod: str
@@ -187,10 +188,28 @@ ENDPOINTS: Final = (
             ("pool", "string", "only this GPU model"),
             ("organization", "string", "only of this organization"),
             ("kind", "string", "HP or Spot"),
+            ("limit", "integer", "no more than so many"),
         ),
     ),
     Endpoint("/tasks/{task}", "The life of one task.", Life),
-    Endpoint("/recording", "All that the page replays, as columns.", Recording),
+    Endpoint(
+        "/recording",
+        "All that the page replays, as columns.",
+        Recording,
+        (("variant", "string", "the key of a what-if run in place of the recorded one"),),
+    ),
+    Endpoint(
+        "/whatif",
+        "gfs view with jobs and nodes: the recorded day simulated with something else; ask again until it is done.",
+        WhatIfRun,
+        (
+            ("scheduler", "string", "another scheduler"),
+            ("quota", "string", "another spot quota"),
+            ("quota_share", "number", "share of the pool, of a fixed quota"),
+            ("p", "number", "another promise"),
+            ("nodes", "number", "share of the nodes, such as 0.9"),
+        ),
+    ),
 )
 
 

@@ -10,13 +10,14 @@ from typing import Any, Final
 import msgspec
 from aiohttp import web
 
-from gfs.dashboard.api import ROOT, Life, PodLife, Problem, Queue, Status
+from gfs.dashboard.api import ROOT, Life, PodLife, Problem, Queue, Status, WaitingTask
 from gfs.dashboard.live import LiveRecording
 from gfs.dashboard.page import SECURITY
-from gfs.dashboard.replay import Replay
+from gfs.dashboard.replay import KINDS, Replay
 from gfs.dashboard.site import Response, Site
 from gfs.dashboard.wire import Recording, Rules
 from gfs.live.controller import Controller
+from gfs.live.explain import why_waiting
 from gfs.live.figures import Figures
 from gfs.live.life import explain_pod
 from gfs.live.service import Service
@@ -50,6 +51,7 @@ class LiveDashboard:
             web.get("/static/{file}", self._answer),
             web.get(f"{ROOT}/stream", self._stream),
             web.get(f"{ROOT}/status", self._status),
+            web.get(f"{ROOT}/queue", self._queue),
             web.get(f"{ROOT}/recording", self._recording),
             web.get(f"{ROOT}/pods/{{namespace}}/{{pod}}", self._pod),
             web.get(ROOT + "/{rest:.*}", self._answer),
@@ -96,6 +98,30 @@ class LiveDashboard:
         for pool in told["pools"]:
             pool["gpus"]["hp"] -= pool["gpus"]["reserved"]  # there, what a run will hold counts as held
         return msgspec.convert({**about, **told}, Status)
+
+    async def _queue(self, request: web.Request) -> web.StreamResponse:
+        """Of now: with the reasons that the controller has, which the recording gets only when a wait ends."""
+        controller = self._service.controller
+        if request.query.get("t") or controller is None:
+            return await self._answer(request)
+        asked = [request.query.get(name, "") for name in ("pool", "organization", "kind")]
+        waiting = [
+            (each, controller.now - each.since)
+            for pool in controller.scheduler.pools.values()
+            for each in pool.state.waiting.values()
+        ]
+        waiting.sort(key=lambda pair: (-pair[1], pair[0].task.name))
+        limit = request.query.get("limit", "")
+        most = int(limit) if limit.isdecimal() else len(waiting)
+        found: list[WaitingTask] = []
+        for each, waited in waiting:
+            task = each.task
+            told = (task.gpu_model, task.organization, task.priority.label)
+            if len(found) < most and all(wish in ("", have) for wish, have in zip(asked, told, strict=True)):
+                why = why_waiting(controller.scheduler, task, self._service.options.parameters.history_hours)
+                name, kind = self._service.recorder.name_of(task), KINDS[task.is_spot]
+                found.append(WaitingTask(name, kind, task.organization, task.gpu_model, task.gpus, waited, why))
+        return _json(Queue(controller.now, found))
 
     async def _recording(self, _: web.Request) -> web.StreamResponse:
         """Encoded here, so that nothing changes meanwhile; packed beside the decisions, once for each patch."""

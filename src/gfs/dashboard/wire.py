@@ -149,3 +149,6 @@ class Recording(msgspec.Struct, frozen=True):
     cards: list[str]
     node_events: NodeEventColumns
     quota: QuotaColumns
+    schedulers: list[str] = []
+    quotas: list[str] = []
+    """What `/api/v1/whatif` can simulate this with; none: nothing."""
