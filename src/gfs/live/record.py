@@ -9,7 +9,7 @@ import csv
 import io
 import logging
 import os
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -42,6 +42,8 @@ class Recorder:
     def __init__(self, folder: Path | None, rules: ExecutionRules, first_day: str = "1970-01-01") -> None:
         self._folder, self._rules, self._first_day = folder, rules, first_day
         self.count = 0
+        self.heard: Callable[[Record], None] | None = None
+        """Who else is told what is recorded, by the names and numbers of the record."""
         if folder is not None:
             try:
                 folder.mkdir(parents=True, exist_ok=True)
@@ -85,7 +87,7 @@ class Recorder:
     def record(self, entry: Record) -> None:
         """Note what happened to a task."""
         self.count += 1
-        if self._folder is None:
+        if self._folder is None and self.heard is None:
             return
         time, what, task, run, reason = entry
         time = self._last = max(time, self._last)
@@ -96,6 +98,12 @@ class Recorder:
             self._start(known, run, time, reason)
         elif what != SUBMIT:
             self._stop(known, run, time, what, reason)
+
+    def _note(self, entry: Record) -> None:
+        if self._folder is not None:
+            self._entries.append(entry)
+        if self.heard is not None:
+            self.heard(entry)
 
     def _known(self, task: Task) -> RecordedTask | None:
         """A task that was recorded before, maybe by an earlier process."""
@@ -120,7 +128,7 @@ class Recorder:
         self._used.add(hash(name))
         named = task if name == task.name else replace(task, name=name)
         known = self._open[task.index] = RecordedTask(named, time)
-        self._entries.append((time, SUBMIT, named, None, None))
+        self._note((time, SUBMIT, named, None, None))
         return known
 
     def _start(self, known: RecordedTask, run: Run, time: float, reason: Any) -> None:
@@ -132,14 +140,14 @@ class Recorder:
         known.runs += 1
         known.task = replace(run.task, name=known.task.name)
         known.began, known.places = time, self._cards.take(run.places)
-        self._entries.append((time, START, known.task, known.run(time), reason))
+        self._note((time, START, known.task, known.run(time), reason))
 
     def _stop(self, known: RecordedTask, run: Run | None, time: float, what: int, reason: Any) -> None:
         """A run is over, or a task that waits is withdrawn."""
         if known.began is None and run is not None:  # its beginning was not written
             self._start(known, run, time, None)
         ran, placed = known.ran(time, self._rules), known.run(time) if known.began is not None else None
-        self._entries.append((time, what, known.task, placed, reason))
+        self._note((time, what, known.task, placed, reason))
         self._cards.give_back(known.places)
         known.began, known.places = None, []
         if what == FINISH:
@@ -157,11 +165,12 @@ class Recorder:
         row = (task.name, task.organization, task.gpu_model, *(_exact(number) for number in numbers))
         hours = f"{task.guarantee_hours:g}", f"{task.checkpoint_interval:g}"
         at = "" if cancelled is None else _exact(cancelled)
-        self._jobs.append(_line((*row, task.priority.label, *hours, at)))
+        if self._folder is not None:
+            self._jobs.append(_line((*row, task.priority.label, *hours, at)))
 
     def settle(self, now: float, runs: Iterable[Run], waiting: Collection[str], done: Collection[str]) -> None:
         """After a restart: these run, these wait, these were done meanwhile; of others nobody knows what became."""
-        if self._folder is None:
+        if self._folder is None and self.heard is None:
             return
         now = self._last = max(now, self._last)
         running = set()

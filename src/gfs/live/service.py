@@ -91,6 +91,8 @@ class Service:
         self.trainer: Trainer | None = None
         self.history = ""
         """What has become of the demand history of Prometheus."""
+        self.looked: Callable[[Controller], None] | None = None
+        """Who looks at the cluster every few seconds, beside the decisions."""
         self.ready = asyncio.Event()
         """Set while it decides."""
 
@@ -291,6 +293,8 @@ class _Housekeeping:
             self._looked = at
             self._service.flush()
             self._learning.look()
+            if self._service.looked is not None and self._service.controller is not None:
+                self._service.looked(self._service.controller)
         if at - self._saved >= self._service.options.settings.snapshot_interval:
             self._saved = at
             self._service.save()
