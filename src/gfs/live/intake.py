@@ -225,6 +225,9 @@ class Intake:
         self._events.append(EvictionDone(live.run))
         self._book.release(live, keep_waiting=True)
         task = live.of
+        if live.over and all(live.over.values()) and not task.free:  # it was done before it was stopped
+            self._abandon(task)
+            return
         self.wants_the_rest(task)
         if task.returns and task.run is None and not task.free:  # also one that had not quite begun
             self.expect(task)
@@ -283,14 +286,24 @@ class Intake:
         """Tasks whose pods did not come back in time: the core forgets them, and after an hour so do we."""
         now = self._monotonic()
         for task, since in list(self.missing.items()):
-            planned = task.run is not None and not task.run.pods and not task.run.began
-            if task.told and (task.run is None or planned) and now - since > patience and task.task is not None:
-                if task.run is not None:  # the core found room for it meanwhile
-                    self._events.append(StartFailed(task.run.run))
-                    self._book.release(task.run, keep_waiting=True)
-                self.withdraw(task)
+            if now - since > patience:
+                self._take_back(task)
             if not task.told and now - since > FORGET:
-                del self.missing[task]
-                if task.task is not None:
-                    self._record((self._now, CANCEL, task.task, None, None))
-                self._book.drop(task)
+                self._abandon(task)
+
+    def _take_back(self, task: LiveTask) -> None:
+        """The core is not to wait for a task without pods, nor to keep the room that it may have found for it."""
+        planned = task.run is not None and not task.run.pods and not task.run.began
+        if task.told and (task.run is None or planned) and task.task is not None:
+            if task.run is not None:
+                self._events.append(StartFailed(task.run.run))
+                self._book.release(task.run, keep_waiting=True)
+            self.withdraw(task)
+
+    def _abandon(self, task: LiveTask) -> None:
+        """No pod of this task will come any more."""
+        self._take_back(task)
+        self.missing.pop(task, None)
+        if task.task is not None:
+            self._record((self._now, CANCEL, task.task, None, None))
+        self._book.drop(task)

@@ -398,3 +398,33 @@ def test_the_rest_of_a_gang_of_bare_pods_joins_those_that_are_bound_and_they_are
         assert sorted(place.name for place in run.run.nodes) == ["n1", "n2"]
 
     drive(test)
+
+
+def test_a_victim_that_is_done_before_it_is_stopped_is_not_waited_for() -> None:
+    """Its Job does not create it again: the GPUs that come free are everybody's."""
+
+    async def test(controller: Controller, api: WillingApi) -> None:
+        cluster = controller.cluster
+        first, runs = owned("first", gpus=4), owned("first", gpus=4, nodeName="n1", phase="Running")
+        cluster.pod_changed(None, first)
+        controller.step()
+        await controller.settle()
+        cluster.pod_changed(first, runs)
+        cluster.pod_changed(None, pod("urgent", gpus=4, cls="gfs-hp"))
+        controller.step()
+        await controller.settle()
+        done = owned("first", gpus=4, nodeName="n1", phase="Succeeded")
+        cluster.pod_changed(runs, done)
+        controller.step()
+        await controller.settle()
+        urgent = pod("urgent", gpus=4, cls="gfs-hp", nodeName="n1", phase="Running")
+        cluster.pod_changed(None, urgent)
+        controller.step()
+        cluster.pod_changed(urgent, pod("urgent", gpus=4, cls="gfs-hp", nodeName="n1", phase="Succeeded"))
+        cluster.pod_changed(None, pod("next", gpus=4))
+        controller.step()
+        await controller.settle()
+        assert [name for name, _ in api.bound] == ["first", "urgent", "next"]
+        assert list(controller.book.by_name) == ["lab/next"]
+
+    drive(test)
