@@ -10,13 +10,17 @@ no node left can be cheaper than the best one found.
 
 from __future__ import annotations
 
+from collections.abc import Container, Sequence
+from typing import Any
+
 from gfs.core.node import Node
 from gfs.core.pool import Pool
 from gfs.core.ports import Victims
 from gfs.core.run import Run
 from gfs.core.state import PoolState
 from gfs.domain.task import Task
-from gfs.policies.gfs.profiles import Groups, NodeProfiles, PodSize
+from gfs.policies.gfs.fitting import Ask, FittingNodes
+from gfs.policies.gfs.profiles import NodeProfiles, PodSize
 from gfs.policies.gfs.victims import WasteOrder
 from gfs.policies.preemption import could_hold, victims_on
 
@@ -35,15 +39,18 @@ class GfsPreemptor:
         self._ledger = state.ledger
         self._waste_weight = beta / (max(state.pool.capacity, 1) * period)
         self._profiles = NodeProfiles(state.pool)
+        self._fitting = FittingNodes(state.pool)
+        """For tasks that ask for more than cards."""
 
     def choose(self, task: Task, now: float) -> Victims | None:
         """The cheapest node and its victims, or None if no eviction helps."""
         search = _Search(self._pool, task, now, *self._ledger.totals(now), self._waste_weight)
-        size = self._profiles.of_size(task.cards or 1)
+        plain = self._pool.plain(task)
+        size = self._profiles.of_size(task.cards or 1) if plain else self._fitting.of_ask(task)
         for victims in sorted(size.levels):
             if search.hopeless(victims, 0.0):
                 break
-            self._search_level(search, victims, size)
+            _search_level(search, victims, size)
         if search.best is None:
             return None
         node, runs = search.best
@@ -54,25 +61,34 @@ class GfsPreemptor:
             choice = "cheapest node"
         return Victims(node, runs, choice)
 
-    def _search_level(self, search: _Search, victims: int, size: PodSize) -> None:
-        """Look among the nodes where at least `victims` tasks must go."""
-        groups = size.levels[victims]
-        if _few(groups):
-            for group in groups:
-                for node in group.nodes:
-                    search.look_at(node)
-            return
-        seen = set[Node]()
-        if victims == 1:
-            # Nearly always the best is a lone victim: look at the tasks that would do as such first.
-            self._walk(search, 1, groups, seen, size.lone)
-            victims = 2
-        if not search.hopeless(victims, 0.0):
-            self._walk(search, victims, groups, seen, self._profiles.runs())
 
-    def _walk(self, search: _Search, victims: int, wanted: Groups, seen: set[Node], order: WasteOrder) -> None:
+def _search_level(search: _Search, victims: int, size: PodSize | Ask) -> None:
+    """Look among the nodes where at least `victims` tasks must go."""
+    nodes = size.few_nodes(victims, FEW_NODES)
+    if nodes is not None:
+        for node in nodes:
+            search.look_at(node)
+        return
+    met = _Met(size.group_of, size.wanted(victims))
+    if victims == 1:
+        # Nearly always the best is a lone victim: look at the tasks that would do as such first.
+        met.walk(search, 1, size.lone)
+        victims = 2
+    if not search.hopeless(victims, 0.0):
+        met.walk(search, victims, size.runs())
+
+
+class _Met:
+    """The nodes of one level, each looked at when it is met for the first time."""
+
+    def __init__(self, group_of: Sequence[Any], wanted: Container[Any]) -> None:
+        self._group_of = group_of
+        self._wanted = wanted
+        self._seen = set[Node]()
+
+    def walk(self, search: _Search, victims: int, order: WasteOrder) -> None:
         """Meet nodes by rising waste of a victim until those left, with `victims` or more, cannot be cheaper."""
-        group_of = self._profiles.group_of
+        group_of, wanted, seen = self._group_of, self._wanted, self._seen
         for bound, node in order.rising(search.now):
             # All victims on a node not yet seen waste at least `bound` each.
             if search.hopeless(victims, victims * bound):
@@ -80,15 +96,6 @@ class GfsPreemptor:
             if group_of[node.index] in wanted and node not in seen:
                 seen.add(node)
                 search.look_at(node)
-
-
-def _few(groups: Groups) -> bool:
-    nodes = 0
-    for group in groups:
-        nodes += len(group.nodes)
-        if nodes > FEW_NODES:
-            return False
-    return True
 
 
 class _Search:
