@@ -27,6 +27,7 @@ from gfs.cli import (
     trace_convert,
     trace_generate,
     trace_inspect,
+    view,
 )
 from gfs.cli.command import NOTHING_WRITTEN, WARNINGS, Command, CommandGroup
 from gfs.cli.console import INTERRUPTED, note, prepare_streams
@@ -57,7 +58,7 @@ forecast = _group(
     "Example: gfs forecast predict --jobs jobs.csv --nodes nodes.csv",
 )
 lives = _group(
-    "Run GFS on a Kubernetes cluster (needs gfs-scheduler[live]).",
+    r"Run GFS as a scheduler on a Kubernetes cluster (needs gfs-scheduler\[live]).",
     "Example: gfs live check --kubeconfig ~/.kube/config",
 )
 sweeps = _group(
@@ -73,6 +74,7 @@ _add(app, "demo", demo.demo, demo.EPILOG)
 _add(app, "simulate", simulate.simulate, simulate.EPILOG)
 _add(app, "compare", compare.compare, compare.EPILOG)
 _add(app, "explain", explain.explain, explain.EPILOG)
+_add(app, "view", view.view, view.EPILOG)
 _add(app, "reproduce", reproduce.reproduce, reproduce.EPILOG)
 app.add_typer(sweeps, name="sweep")
 _add(app, "plan", plan.plan, plan.EPILOG)
@@ -109,7 +111,7 @@ def root(
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
-    """Run guaranteed and preemptible GPU work on the same GPUs: simulate, compare, explain."""
+    """Run guaranteed and preemptible GPU work on the same GPUs: simulate, compare, plan, schedule on Kubernetes."""
     logging.getLogger("gfs").addHandler(WARNINGS)  # adding it again changes nothing
 
 
