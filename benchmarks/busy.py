@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
-from dataclasses import replace
 
 import numpy as np
 
@@ -27,12 +26,6 @@ FULL = 0.95
 SPOT = 0.25
 """Share of the cards that spot tasks hold."""
 FILLING = 4 * HOUR
-REFUSALS = 50
-"""A cluster is full when so many tasks in a row find no room."""
-CPUS_PER_GPU = (8, 8, 13, 14, 16, 48)
-"""What tasks ask for where CPUs count: as the calibrated traces do, and some that prepare data as they run."""
-TURNOVER = 4
-"""Tasks that leave such a cluster between two decisions."""
 PERIOD = 30 * DAY
 """T of the preemption cost."""
 
@@ -40,12 +33,9 @@ PERIOD = 30 * DAY
 class BusyCluster:
     """A scheduler and its cluster, driven from outside event by event."""
 
-    cpus, resources = 0.0, "off"
-
     def __init__(self, nodes: int, scheduler: str, seed: int) -> None:
-        specs = tuple(NodeSpec(i, f"n{i}", MODEL, CARDS, self.cpus) for i in range(nodes))
-        parameters = Parameters(quota="none", resources=self.resources)
-        self.scheduler = build_scheduler(scheduler, specs, parameters, period=PERIOD)
+        specs = tuple(NodeSpec(i, f"n{i}", MODEL, CARDS) for i in range(nodes))
+        self.scheduler = build_scheduler(scheduler, specs, Parameters(quota="none"), period=PERIOD)
         self.state = self.scheduler.pools[MODEL].state
         self.pool = self.state.pool
         self.now = 0.0
@@ -166,38 +156,3 @@ class BusyCluster:
     def _starts(self, task: Task) -> bool:
         """Submit it if there is room; whether it starts."""
         return self.has_room(task) and any(run.task is task for run in self.submit(task).starts)
-
-
-class CpuBoundCluster(BusyCluster):
-    """The same with `resources=on`, where CPUs run out before cards: nodes of 80, tasks ask 8 to 48 per GPU."""
-
-    cpus, resources = 80.0, "on"
-
-    def draw(self, priority: Priority) -> Task:
-        """A task with a request of the paper's mix, and CPUs."""
-        task = super().draw(priority)
-        cpus = min(task.gpus_per_pod * self._random.choice(CPUS_PER_GPU), self.cpus)
-        return replace(task, cpus_per_pod=cpus)
-
-    def has_room(self, task: Task) -> bool:
-        """Whether all pods find cards and CPUs."""
-        return self.pool.slots(task) >= task.pods
-
-    def could_have_room(self, task: Task) -> bool:
-        """Whether all pods of an HP task would find both if every spot task went."""
-        return self.pool.slots(task, without_spot=True) >= task.pods
-
-    def fill(self) -> None:
-        """Until one task after the other finds no room."""
-        refused, step = 0, FILLING * CARDS / self.pool.capacity
-        while refused < REFUSALS:
-            refused = 0 if self._starts(self.draw(self._lacking())) else refused + 1
-            self.now += step
-
-    def make_gaps(self) -> None:
-        """CPUs are short as it is: some leave, as chance has it, and others come until few find room."""
-        for _ in range(TURNOVER):
-            self.finish(self._random.choice(self.running))
-        refused = 0
-        while refused < TURNOVER:
-            refused = 0 if self._starts(self.draw(self._lacking())) else refused + 1

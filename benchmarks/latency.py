@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from busy import PERIOD, BusyCluster, CpuBoundCluster
+from busy import PERIOD, BusyCluster
 from gfs import Priority, Task
 from gfs.core.events import Submitted
 from gfs.core.run import Run
@@ -24,11 +24,8 @@ from naive import Decision, Holder, NaiveCluster
 
 SIZES = {287: 25, 2_870: 12, 28_700: 4}
 """Nodes -> decisions of each kind that the naive scheduler makes too."""
-CPU_BOUND = (1_000, 10_000)
-"""Nodes of the clusters where CPUs count and run out before cards: a decision must not cost more on the larger one."""
 SCHEDULERS = ("gfs", "gfs-plus")
 DECISIONS = 2_000
-CPU_BOUND_DECISIONS = 300
 WARM_UP = 50
 """Decisions before the timed ones: what is built once is built."""
 LIMITS = {"room": 1.0, "victims": 5.0}
@@ -52,18 +49,12 @@ def latency(step: Step, decisions: int = DECISIONS, seed: int = 0) -> dict[str, 
                 naive = compared if scheduler == "gfs" else 0
                 out["cells"].append(_cell(cluster, scheduler, kind, decisions, naive))
                 step()
-    for nodes in CPU_BOUND:
-        for scheduler in SCHEDULERS:
-            bound = CpuBoundCluster(nodes, scheduler, seed)
-            bound.fill()
-            out["cells"].append(_cell(bound, scheduler, "victims, CPUs short", min(decisions, CPU_BOUND_DECISIONS), 0))
-            step()
     return out
 
 
 def steps() -> int:
     """How often `latency` says that it is a step further."""
-    return (2 * len(SIZES) + len(CPU_BOUND)) * len(SCHEDULERS)
+    return 2 * len(SIZES) * len(SCHEDULERS)
 
 
 def _cell(cluster: BusyCluster, scheduler: str, kind: str, decisions: int, compared: int) -> dict[str, Any]:
@@ -107,7 +98,7 @@ def _cell(cluster: BusyCluster, scheduler: str, kind: str, decisions: int, compa
 def arriving(cluster: BusyCluster, kind: str) -> Iterator[Task]:
     """HP tasks of the paper's mix that find room, or that need victims, each when the cluster is at 95%."""
     while True:
-        if kind != "room":
+        if kind == "victims":
             cluster.make_gaps()
         task = cluster.draw(Priority.HP)
         if cluster.has_room(task) == (kind == "room") and cluster.could_have_room(task):

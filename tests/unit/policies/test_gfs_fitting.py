@@ -30,12 +30,14 @@ def cheapest(state: PoolState, task: Task, now: float) -> tuple[int, list[str]] 
     return min(options)[2:] if options else None
 
 
+@pytest.mark.parametrize("looks", [0, 3, 100])
 @pytest.mark.parametrize(("resources", "cpus_per_gpu"), [("on", 12.0), ("off", 0.0)])
 def test_the_remembered_nodes_give_the_cheapest_of_all(
-    monkeypatch: pytest.MonkeyPatch, resources: str, cpus_per_gpu: float
+    monkeypatch: pytest.MonkeyPatch, resources: str, cpus_per_gpu: float, looks: int
 ) -> None:
     monkeypatch.setattr(fitting, "MOST_ASKS", 3)  # asks come and go
-    monkeypatch.setattr(preemption, "FEW_NODES", 2)  # and nodes are walked by waste
+    monkeypatch.setattr(preemption, "FEW_NODES", 2)  # nodes are walked by waste
+    monkeypatch.setattr(preemption, "MOST_LOOKS", looks)  # by cards alone, or soon among the remembered ones
     specs = tuple(NodeSpec(i, f"n{i}", "A100", 8, cpus=64.0, group="ab"[i % 2]) for i in range(16))
     scheduler = build_scheduler("gfs", specs, Parameters(quota="none", resources=resources), period=DAY)
     state, pick = scheduler.pools["A100"].state, random.Random(1)

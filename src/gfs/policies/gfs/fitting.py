@@ -1,8 +1,8 @@
 """For HP tasks that ask for more than cards: the nodes where evictions help, by how few could do, remembered.
 
 Where CPUs are short, most nodes that have the cards cannot hold the pod, or only if several tasks go, and a search by
-cards alone would look at them all. So for each ask (cards, CPUs, memory, node filter) the nodes that could hold a pod
-are kept, and only those that have changed since the same ask came last are worked out again.
+cards alone would look at them all. So for an ask (cards, CPUs, memory, node filter) that has met with this once, the
+nodes that could hold a pod are kept, and only those that have changed since it came last are worked out again.
 """
 
 from __future__ import annotations
@@ -28,16 +28,22 @@ class FittingNodes:
         self._pool = pool
         self._asks: dict[Hashable, Ask] = {}
 
-    def of_ask(self, task: Task) -> Ask:
-        """All about pods that ask for the same, as it stands."""
-        key = (task.gpus_per_pod, task.cpus_per_pod, task.memory_per_pod, task.node_filter)
-        ask = self._asks.get(key)
-        if ask is None:
-            last = self._asks.pop(next(iter(self._asks))) if len(self._asks) >= MOST_ASKS else None
-            ask = self._asks[key] = Ask(self._pool, task, last)
-        else:
+    def known(self, task: Task) -> Ask | None:
+        """All about pods that ask for the same, as it stands; None if it is not remembered."""
+        ask = self._asks.get(_key(task))
+        if ask is not None:
             ask.catch_up()
         return ask
+
+    def remember(self, task: Task) -> Ask:
+        """From now on the nodes for such pods are remembered."""
+        last = self._asks.pop(next(iter(self._asks))) if len(self._asks) >= MOST_ASKS else None
+        ask = self._asks[_key(task)] = Ask(self._pool, task, last)
+        return ask
+
+
+def _key(task: Task) -> Hashable:
+    return task.gpus_per_pod, task.cpus_per_pod, task.memory_per_pod, task.node_filter
 
 
 class Ask:
