@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
@@ -144,9 +144,9 @@ class PastDemand:
 
 
 async def read_demand(
-    server: Prometheus, settings: LiveSettings, models: set[str], namespaces: Mapping[str, str], end: int
+    server: Prometheus, settings: LiveSettings, models: set[str], whose: Callable[[str, str], str], end: int
 ) -> PastDemand:
-    """The demand of the days before step `end`. `namespaces`: their organizations, '' for their own."""
+    """The demand of the days before step `end`. `whose`: organization by namespace and label."""
     first = end - round(settings.prometheus_days * A_DAY)
     size, only = end - first, next(iter(models)) if len(models) == 1 else ""
     query = demand_query(settings, by_model=not only)
@@ -159,7 +159,7 @@ async def read_demand(
             seen[[round(at / STEP) - first for at, _ in values]] = True
         for labels, values in await server.query_range(query, *span):
             namespace, pool = labels.get("namespace", ""), only or labels.get(model, "")
-            name = labels.get(organization) or namespaces.get(namespace) or namespace
+            name = whose(namespace, labels.get(organization, ""))
             row = gpus.setdefault(pool, {}).setdefault(name, np.zeros(size))
             for at, value in values:
                 row[round(at / STEP) - first] += float(value)

@@ -14,6 +14,9 @@ from gfs.live.cluster import Cluster
 from gfs.live.tasks import LiveTask, TaskBook
 from gfs.live.translate.pods import PodView
 
+MOST_RUNS = 11
+"""Runs that notes on pods are believed: whoever was stopped twelve times is spared, and users can write notes, too."""
+
 
 def remember(scheduler: Scheduler, book: TaskBook, census: Census) -> None:
     """Let the book and the census know what a saved state knows."""
@@ -52,6 +55,9 @@ def reconcile(
             events += _of_run(run, book, found, pending=run in state.pending)
         for waiting in list(state.waiting.values()):
             task = book.by_name.get(waiting.task.name)
+            if task is not None and task.task is not waiting.task:  # a pod of that name that asks for something else
+                events.append(Cancelled(waiting.task))
+                continue
             if task is None and waiting.number > 1:
                 expect(book.keep(waiting.task))
                 task = book.by_name[waiting.task.name]
@@ -67,6 +73,8 @@ def _of_run(run: Run, book: TaskBook, found: dict[str, list[PodView]], *, pendin
     name = run.task.name
     pods, task = found.get(name, []), book.by_name.get(name)
     where = Counter(node.name for node, _, held in run.places for _ in range(held // run.task.cards))
+    if task is not None and task.task is not run.task:  # as above
+        return [Lost(run), Cancelled(run.task)]
     if task is not None:
         task.logged = True
     if pods and Counter(pod.node for pod in pods) == where and not pending:
@@ -101,7 +109,7 @@ def adopt(
         core = book.core_task(task, mine)
         noted = [pod.bound_as for pod in mine if pod.bound_as is not None]
         start = min(clock.of_wall(pod.started or pod.created) for pod in mine)
-        number = max((note.run for note in noted), default=1)
+        number = min(max((note.run for note in noted), default=1), MOST_RUNS)
         runs.append(FoundRun(core, sorted(Counter(pod.node for pod in mine).items()), start, number))
         task.logged = task.logged or bool(noted)
         adopted[name] = mine

@@ -209,7 +209,7 @@ class Service:
         while True:
             try:
                 async with Prometheus(settings.prometheus, os.environ.get("GFS_PROMETHEUS_TOKEN", "")) as server:
-                    past = await read_demand(server, settings, models, controller.cluster.namespaces, end)
+                    past = await read_demand(server, settings, models, controller.cluster.organization, end)
                 break
             except PrometheusError as error:
                 self.history = f"{error}; it is asked again in {ASK_AGAIN:.0f} s"
