@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 from aiohttp import web
 
 from gfs.domain.errors import InputError
+from gfs.live.connection import is_loopback
 from gfs.live.figures import Figures
 from gfs.live.life import explain_pod
 from gfs.live.page import HEADERS, page
@@ -23,6 +24,11 @@ class HttpServer:
     def __init__(self, service: Service, address: str, token: str = "") -> None:
         self._service, self._figures, self._token = service, Figures(service), token
         self._host, self._port = parse_address(address)
+        if not token and not is_loopback(self._host):
+            raise InputError(
+                f"--http {address} can be reached from other machines: put a token that readers must show into"
+                " GFS_HTTP_TOKEN, or serve on loopback (127.0.0.1)"
+            )
         self._runner: web.AppRunner | None = None
         self.port = self._port
 
@@ -51,9 +57,10 @@ class HttpServer:
     async def _guard(
         self, request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
     ) -> web.StreamResponse:
-        given = request.headers.get("Authorization", "")
-        if self._token and request.path not in OPEN and not hmac.compare_digest(given, f"Bearer {self._token}"):
-            raise web.HTTPUnauthorized(text="a bearer token is needed\n")
+        given = request.headers.get("Authorization", "").encode(errors="surrogateescape")
+        wanted = f"Bearer {self._token}".encode(errors="surrogateescape")
+        if self._token and request.path not in OPEN and not hmac.compare_digest(given, wanted):
+            raise web.HTTPUnauthorized(text="a bearer token is needed\n", headers={"WWW-Authenticate": "Bearer"})
         return await handler(request)
 
     async def _health(self, _: web.Request) -> web.Response:

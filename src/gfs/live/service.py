@@ -9,6 +9,7 @@ import socket
 import time
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -59,6 +60,8 @@ class LiveOptions:
     record: Path | None = None
     speed: float = 1.0
     elect: bool = True
+    insecure: bool = False
+    """Talk to an API server that shows no certificate we trust."""
 
 
 def check_scheduler(name: str) -> None:
@@ -91,11 +94,14 @@ class Service:
         """Take part until cancelled: lead and decide, or stand by."""
         settings = self.options.settings
         third = settings.lease_seconds / 3
-        connect = self.options.kubeconfig
-        api = await Api.connect(
-            connect, context=self.options.context, in_flight=settings.in_flight, timeout=min(5.0, third)
+        connect = partial(
+            Api.connect,
+            self.options.kubeconfig,
+            context=self.options.context,
+            timeout=min(5.0, third),
+            insecure=self.options.insecure,
         )
-        lease_api = await Api.connect(connect, context=self.options.context, in_flight=2, timeout=min(5.0, third))
+        api, lease_api = await connect(in_flight=settings.in_flight), await connect(in_flight=2)
         try:
             async with api, lease_api:
                 await self._take_part(api, lease_api)
