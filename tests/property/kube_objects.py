@@ -18,7 +18,7 @@ QUANTITY = st.sampled_from(
     ["0", "1", "2", "3", "4", "8", "500m", "1500m", "1Gi", "2Gi", "64Gi", "1e3", "1E3", "2k", "0.5", ".5", "1Ki", "1n",
      "9223372036854775807", "8Ei", "7E", "1000000000000", "256", "257", "1P"]
 )  # fmt: skip
-USUAL = st.sampled_from(["1"] * 6 + ["500m", "2", "3", "1500m", "64", "1n", "8Ei", "9223372036854775807"])
+USUAL = st.sampled_from(["1"] * 6 + ["1", "500m", "2", "3", "1500m", "64", "1n", "8Ei"])
 KEYS = ["zone", "size", "nvidia.com/gpu.product", "metadata.name", "kubernetes.io/hostname", "team"]
 VALUES = ["a", "b", "A100", "H800", "4", "8", "1_0", "007", "n0", "n1", ""]
 TIMES = st.sampled_from(

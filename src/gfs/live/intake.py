@@ -106,14 +106,15 @@ class Intake:
                 live.bound.add(pod.uid)
                 live.pods[pod.uid] = pod.node
             if pod.last_checkpoint is not None and not live.leaving:
-                self._checkpointed(live.run, pod, self._clock.of_wall(pod.last_checkpoint))
+                self._checkpointed(live.run, pod, pod.last_checkpoint)
 
     def _checkpointed(self, run: Run, pod: PodView, at: float) -> None:
-        if at > self._now + SKEW:
-            told = f"{LAST_CHECKPOINT} = {rfc3339(pod.last_checkpoint or 0.0)}: is yet to come; it is ignored"
-            self._doubt(pod, Doubt("last-checkpoint", DOUBTED, told))
-        elif at > run.progress_from:
-            self._saved[run] = max(min(at, self._now), self._saved.get(run, at))
+        if self._clock.of_wall(at - SKEW) >= self._now:  # the clock knows no future
+            self._doubt(pod, Doubt("last-checkpoint", DOUBTED, f"{LAST_CHECKPOINT} = {rfc3339(at)}: is yet to come"))
+            return
+        saved = min(self._clock.of_wall(at), self._now)
+        if saved > run.progress_from:
+            self._saved[run] = max(saved, self._saved.get(run, saved))
 
     def _doubt(self, pod: PodView, doubt: Doubt) -> None:
         self.doubted[doubt.claim] += 1
