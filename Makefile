@@ -7,7 +7,7 @@ PIP    := -m pip install -q --disable-pip-version-check
 # Exact versions, of the build tools too: a fresh machine gets what passed here. `make constraints` renews them.
 EXACT  := $(PIP) -c constraints.txt --no-build-isolation
 
-.PHONY: help demo test lint test-only test-slow test-extras test-package test-versions live-binaries test-live live-demo reproduce-quick docs build constraints bench clean
+.PHONY: help demo test lint test-only test-slow test-extras test-package test-versions live-binaries test-live live-demo reproduce-quick docs web build constraints bench clean
 .DEFAULT_GOAL := help
 
 help:            ## what can be made here
@@ -82,6 +82,13 @@ docs: $(VENV)/.docs    ## the documentation as a site in build/site; a broken li
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 	@! grep -rlE '(src|<link[^>]*href)="?(https?:)?//' build/site --include=*.html || { echo "these pages fetch from elsewhere"; exit 1; }
 	@echo "The site: open build/site/index.html in a browser."
+
+web: web/node_modules/.package-lock.json  ## bundle the web page (web/) into the package; needs Node and npm
+	@cd web && npm run --silent check && npm run --silent build
+
+web/node_modules/.package-lock.json: web/package.json web/package-lock.json
+	@cd web && npm ci --silent
+	@touch $@
 
 build: $(VENV)/.dev    ## wheel and sdist, in dist/
 	@$(BIN)/python -m build --no-isolation

@@ -27,6 +27,7 @@ from gfs.cli import (
     trace_convert,
     trace_generate,
     trace_inspect,
+    view,
 )
 from gfs.cli.command import NOTHING_WRITTEN, WARNINGS, Command, CommandGroup
 from gfs.cli.console import INTERRUPTED, note, prepare_streams
@@ -73,6 +74,7 @@ _add(app, "demo", demo.demo, demo.EPILOG)
 _add(app, "simulate", simulate.simulate, simulate.EPILOG)
 _add(app, "compare", compare.compare, compare.EPILOG)
 _add(app, "explain", explain.explain, explain.EPILOG)
+_add(app, "view", view.view, view.EPILOG)
 _add(app, "reproduce", reproduce.reproduce, reproduce.EPILOG)
 app.add_typer(sweeps, name="sweep")
 _add(app, "plan", plan.plan, plan.EPILOG)

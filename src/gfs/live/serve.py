@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 
 from aiohttp import web
 
+from gfs.domain.address import parse_address
 from gfs.domain.errors import InputError
 from gfs.live.connection import is_loopback
 from gfs.live.figures import Figures
@@ -91,11 +92,3 @@ class HttpServer:
         if told is None:
             raise web.HTTPNotFound(text="no such pod is known\n")
         return web.json_response(told)
-
-
-def parse_address(address: str) -> tuple[str, int]:
-    """Host and port of '127.0.0.1:8080', ':8080' (loopback) or '[::1]:8080'."""
-    host, _, port = address.rpartition(":")
-    if not port.isascii() or not port.isdigit() or int(port) > 65535:
-        raise InputError(f"--http {address}: give host and port, such as 127.0.0.1:8080")
-    return host.strip("[]") or "127.0.0.1", int(port)

@@ -8,6 +8,9 @@ periods that were broken in the last week lies between half of 1 - p and all of 
     b < aim and someone waits   share shrinks by a fifth a day * (1 - b / aim)
     quota = S0 + Sa - floor(share * C)
 
+It begins with 6% of the pool, and with more the more is promised: as the eighth root of 0.1 / (1 - p), where that is
+above 1. A strict promise is broken in the days that a reserve takes to grow (docs/decisions/0045).
+
 The demand that is forecast for the coming hours does not count: with a reserve it gains nothing (docs/decisions/0043).
 """
 
@@ -15,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from math import sqrt
 
 from gfs.core.pool import Pool
 from gfs.core.ports import QuotaRow
@@ -29,7 +33,15 @@ AIM = 0.75
 PACE = 0.2
 """How much of itself the share moves by in a day, at most. What was broken counts for a week: faster, it overshoots."""
 FIRST, LEAST, MOST = 0.06, 0.03, 0.32
-"""Shares of the pool: at the start, when nothing is known, and the bounds. With less, HP tasks wait for victims."""
+"""Shares of the pool: at the start, for p up to 0.9, and the bounds. With less, HP tasks wait for victims."""
+
+
+def first_share(p: float) -> float:
+    """What is kept idle while nothing is known: 6% of the pool up to p = 0.9, 7.0% at 0.97, 8.0% at 0.99.
+
+    By square roots: a power may differ in its last bit between machines.
+    """
+    return min(FIRST * sqrt(sqrt(sqrt(max(0.1 / (1 - p), 1.0)))), MOST)
 
 
 @dataclass(slots=True)
@@ -61,7 +73,8 @@ class AdaptiveQuota:
         self._aim = AIM * (1 - p)
         self.horizons = tuple(sorted(guarantees))
         self._memory = memory = memory or ReserveMemory()
-        memory.shares = {hours: memory.shares.get(hours, FIRST) for hours in self.horizons}
+        first = first_share(p)
+        memory.shares = {hours: memory.shares.get(hours, first) for hours in self.horizons}
         memory.rows = {hours: row for hours, row in memory.rows.items() if hours in memory.shares}
 
     def tick(self, now: float) -> None:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from builders import Stage, hp, nodes, play, spot
 from gfs.core.ledger import GuaranteeCounts, GuaranteeLedger
-from gfs.quota.adaptive import FIRST, LEAST, MOST, AdaptiveQuota, ReserveMemory
+from gfs.quota.adaptive import FIRST, LEAST, MOST, AdaptiveQuota, ReserveMemory, first_share
 from gfs.quota.feedback import BrokenRates
 from gfs.quota.waits import SpotWaits
 
@@ -29,13 +29,13 @@ class Given(GuaranteeLedger):
 
 
 def made(
-    waits: bool = True, broken: int = 0, kept: int = 0, memory: ReserveMemory | None = None
+    waits: bool = True, broken: int = 0, kept: int = 0, memory: ReserveMemory | None = None, p: float = 0.9
 ) -> tuple[AdaptiveQuota, Given]:
     ledger, waiting = Given(), SpotWaits()
     ledger.broken, ledger.kept = broken, kept
     if waits:
         waiting.submitted(spot("s").task(0), -1.0)
-    quota = AdaptiveQuota(Stage(CARDS).pool, BrokenRates(ledger), waiting, p=0.9, guarantees=(2, 1), memory=memory)
+    quota = AdaptiveQuota(Stage(CARDS).pool, BrokenRates(ledger), waiting, p=p, guarantees=(2, 1), memory=memory)
     return quota, ledger
 
 
@@ -52,6 +52,27 @@ def test_it_begins_with_a_cautious_reserve() -> None:
     quota.tick(0.0)
     assert [row.quota for row in quota.rows()] == [CARDS - 48, CARDS - 48]
     assert quota.why(1) == "48 GPUs are kept for HP, 0% of guarantees broken in a week"
+
+
+@pytest.mark.parametrize(
+    ("p", "share"),
+    [
+        (0.5, 0.06),  # less is promised than 0.9: no less is kept
+        (0.9, 0.06),
+        (0.97, 0.0697),  # 0.06 * (10 / 3) ** 0.125
+        (0.99, 0.0800),  # 0.06 * 10 ** 0.125
+        (0.999, 0.1067),  # 0.06 * 100 ** 0.125
+    ],
+)
+def test_who_promises_more_begins_with_more(p: float, share: float) -> None:
+    assert first_share(p) == pytest.approx(share, abs=5e-5)
+    quota, _ = made(p=p)
+    assert quota.limit(1) == CARDS - int(share * CARDS)
+
+
+def test_what_was_learnt_stands_whatever_is_promised_then() -> None:
+    quota, _ = made(memory=ReserveMemory(shares={1: 0.05, 2: 0.05}), p=0.99)
+    assert quota.limit(1) == CARDS - 40
 
 
 def test_while_nobody_waits_it_does_not_shrink() -> None:

@@ -83,7 +83,7 @@ def read_trace(
         if not (math.isfinite(value) and 0 < value <= MOST_SECONDS):
             raise InputError(f"{name} must be above 0 and no more than {MOST_SECONDS:g}, not {value:g}.")
     node_table = read_table(nodes, NODE_COLUMNS)
-    specs, bad_nodes = _read_nodes(node_table)
+    specs, bad_nodes = read_node_specs(node_table)
     pools = node_sizes(specs)
     nodes_known = skip_bad_rows or not bad_nodes  # what fits cannot be said before the nodes are right
     job_table = read_table(jobs, JOB_COLUMNS, (*OPTIONAL_JOB_COLUMNS, CANCEL_COLUMN))
@@ -103,7 +103,7 @@ def read_trace(
     return TraceRead(workload, bad, first_day)
 
 
-def _read_nodes(table: Table) -> tuple[tuple[NodeSpec, ...], tuple[BadRow, ...]]:
+def read_node_specs(table: Table) -> tuple[tuple[NodeSpec, ...], tuple[BadRow, ...]]:
     """The usable nodes, and what is wrong with the others."""
     checks = Checks(table)
     names, models = checks.text("node_name"), checks.text("gpu_model")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +21,16 @@ WORDS = {"event": EVENTS, "kind": tuple(priority.label for priority in Priority)
 """Columns that hold one of a few words."""
 
 
-def read_events(path: Path, needed: Sequence[str], optional: Sequence[str] = ()) -> pa.Table:
-    """An Arrow table of these columns; a file that is no event log gives an error that says what is missing."""
+def read_events(
+    path: Path,
+    needed: Sequence[str],
+    optional: Sequence[str] = (),
+    check: Callable[[Checks, pa.Table], None] | None = None,
+) -> pa.Table:
+    """An Arrow table of these columns; a file that is no event log gives an error that says what is missing.
+
+    `check` may reject more rows, once every value is what its column holds.
+    """
     read = read_table(path, needed, optional)
     if read.bad:
         worst = read.bad[0]
@@ -41,7 +49,15 @@ def read_events(path: Path, needed: Sequence[str], optional: Sequence[str] = ())
         if any("\0" in text for text in set(texts)):
             checks.reject(name, np.array(["\0" in text for text in texts]), "holds a NUL character")
         columns[name] = pa.array(texts, pa.string())
+    _raise_first(checks)
+    table = pa.table(columns)
+    if check is not None:
+        check(checks, table)
+        _raise_first(checks)
+    return table
+
+
+def _raise_first(checks: Checks) -> None:
     for file, row, column, value, reason in checks.bad_rows()[:1]:
         place = f"{file}: row {row}, {column} = {value!r}"
         raise InputError(f"{place}: {reason}; was this file written by `gfs simulate --events`?")
-    return pa.table(columns)

@@ -1,0 +1,195 @@
+"""The JSON of `/api/v1`: what each address answers, as types; the OpenAPI document is made of them.
+
+Within a version fields may be added, never changed or removed.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, Literal, NamedTuple
+
+import msgspec
+
+from gfs.dashboard.wire import API_VERSION, Recording
+from gfs.version import __version__
+
+ROOT: Final = f"/api/v{API_VERSION}"
+
+
+class GpuCounts(msgspec.Struct, frozen=True):
+    """What the GPUs of a pool do."""
+
+    total: float
+    hp: float
+    spot: float
+    reserved: float
+    """Held for HP tasks while those that make room for them stop."""
+    idle: float
+    closed: float
+    """Idle GPUs of nodes that failed or are cordoned."""
+
+
+class TaskCounts(msgspec.Struct, frozen=True):
+    """Tasks of a class."""
+
+    running: int
+    waiting: int
+
+
+class QuotaRow(msgspec.Struct, frozen=True):
+    """The spot quota for one length of guarantee."""
+
+    guarantee_hours: float
+    quota: float | None
+    """GPUs that spot tasks of this guarantee may hold; null: no bound."""
+    why: str = ""
+    """What led to it, in a sentence, where that is known."""
+
+
+class PoolStatus(msgspec.Struct, frozen=True):
+    """One pool at one moment."""
+
+    pool: str
+    nodes: int
+    closed: int
+    """Nodes that take nothing."""
+    gpus: GpuCounts
+    tasks: dict[Literal["HP", "Spot"], TaskCounts]
+    quota: list[QuotaRow]
+
+
+class Status(msgspec.Struct, frozen=True):
+    """The cluster at one moment."""
+
+    title: str
+    live: bool
+    time: float
+    """Seconds; `begin` says when second 0 was."""
+    begin: float | None
+    first: float
+    last: float
+    """First and last second that are recorded."""
+    pools: list[PoolStatus]
+
+
+class WaitingTask(msgspec.Struct, frozen=True):
+    """A task that waits."""
+
+    task: str
+    kind: Literal["HP", "Spot"]
+    organization: str
+    gpu_model: str
+    gpus: float
+    waited: float
+    """Seconds."""
+    reason: str
+    """Why; of a recorded run what its log says when the wait ends."""
+
+
+class Queue(msgspec.Struct, frozen=True):
+    """Who waits at one moment, longest first."""
+
+    time: float
+    waiting: list[WaitingTask]
+
+
+class LifeStep(msgspec.Struct, frozen=True):
+    """One stretch or moment in the life of a task."""
+
+    time: float
+    what: Literal["submitted", "waited", "ran", "evicted", "suspended", "lost", "cancelled", "finished"]
+    length: float
+    run: int
+    nodes: list[str]
+    gpus: float
+    reason: str
+    ongoing: bool
+
+
+class Life(msgspec.Struct, frozen=True):
+    """The life of a task, in order."""
+
+    task: str
+    kind: Literal["HP", "Spot"]
+    organization: str
+    gpu_model: str
+    gpus: float
+    steps: list[LifeStep]
+
+
+class Problem(msgspec.Struct, frozen=True):
+    """Why there is no answer."""
+
+    error: str
+
+
+class Endpoint(NamedTuple):
+    """An address of the API."""
+
+    path: str
+    about: str
+    answer: type[msgspec.Struct]
+    query: tuple[tuple[str, str, str], ...] = ()
+    """Name, type and meaning of what may be asked in the address."""
+
+
+_AT = ("t", "number", "the moment, in seconds; without it the last one that is known")
+ENDPOINTS: Final = (
+    Endpoint("/status", "What GPUs do, who runs and waits, and the quota.", Status, (_AT,)),
+    Endpoint(
+        "/queue",
+        "Who waits, why and for how long.",
+        Queue,
+        (
+            _AT,
+            ("pool", "string", "only this GPU model"),
+            ("organization", "string", "only of this organization"),
+            ("kind", "string", "HP or Spot"),
+        ),
+    ),
+    Endpoint("/tasks/{task}", "The life of one task.", Life),
+    Endpoint("/recording", "All that the page replays, as columns.", Recording),
+)
+
+
+def openapi() -> dict[str, Any]:
+    """The OpenAPI document."""
+    types = (*(endpoint.answer for endpoint in ENDPOINTS), Problem)
+    _, schemas = msgspec.json.schema_components(types, ref_template="#/components/schemas/{name}")
+    problem = {"description": "It cannot be answered.", "content": _content(Problem)}
+    paths: dict[str, Any] = {}
+    for endpoint in ENDPOINTS:
+        parameters = [
+            {"name": name, "in": "query", "required": False, "description": about, "schema": {"type": kind}}
+            for name, kind, about in endpoint.query
+        ]
+        if "{task}" in endpoint.path:
+            named = {"name": "task", "in": "path", "required": True, "schema": {"type": "string"}}
+            parameters.append({**named, "description": "its name, percent-encoded"})
+        answers = {"200": {"description": endpoint.about, "content": _content(endpoint.answer)}, "default": problem}
+        paths[ROOT + endpoint.path] = {
+            "get": {"summary": endpoint.about, "parameters": parameters, "responses": answers}
+        }
+    stream = {
+        "summary": "Server-sent events: what happens from now on, each the columns that a recording gains.",
+        "parameters": [
+            {
+                "name": "Last-Event-ID",
+                "in": "header",
+                "required": False,
+                "description": "what was seen last: what came since is sent first",
+                "schema": {"type": "integer"},
+            }
+        ],
+        "responses": {"200": {"description": "The stream."}, "204": {"description": "A recorded run: nothing comes."}},
+    }
+    paths[f"{ROOT}/stream"] = {"get": stream}
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "GFS", "version": __version__, "description": "Read-only."},
+        "paths": paths,
+        "components": {"schemas": schemas},
+    }
+
+
+def _content(answer: type[msgspec.Struct]) -> dict[str, Any]:
+    return {"application/json": {"schema": {"$ref": f"#/components/schemas/{answer.__name__}"}}}

@@ -1,0 +1,199 @@
+"""Answers of the API about a recorded run."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator
+from typing import Literal
+
+import pyarrow as pa
+
+from gfs.dashboard.api import (
+    GpuCounts,
+    Life,
+    LifeStep,
+    PoolStatus,
+    Queue,
+    QuotaRow,
+    Status,
+    TaskCounts,
+    WaitingTask,
+)
+from gfs.dashboard.files import parse_cards
+from gfs.dashboard.wire import Recording
+from gfs.domain.errors import InputError
+from gfs.telemetry.event_log import EVENTS
+from gfs.telemetry.metrics_life import task_life
+
+SUBMIT, START, FINISH, EVICT, LOST, CANCEL = range(len(EVENTS))
+KINDS: tuple[Literal["HP"], Literal["Spot"]] = ("HP", "Spot")
+
+
+class Replay:
+    """A recording and the event log that it was made of."""
+
+    def __init__(self, recording: Recording, events: pa.Table) -> None:
+        self.recording, self._events = recording, events
+        times, ticks = recording.entries.time, recording.quota.time
+        self.first = float(min([*times[:1], *ticks[:1]], default=0))
+        self.last = float(max([*times[-1:], *ticks[-1:]], default=0))
+
+    def status(self, time: float | None) -> Status:
+        """The cluster at a moment."""
+        now, recording = self._at(time), self.recording
+        pools = [self._pool(model, now) for model in range(len(recording.models))]
+        title, begin = recording.title, None if recording.begin is None else float(recording.begin)
+        return Status(title, recording.live, now.time, begin, self.first, self.last, pools)
+
+    def queue(self, time: float | None, pool: str = "", organization: str = "", kind: str = "") -> Queue:
+        """Who waits at a moment, longest first."""
+        now, tasks, found = self._at(time), self.recording.tasks, []
+        for task, since in now.waiting.items():
+            row = WaitingTask(
+                tasks.name[task],
+                KINDS[tasks.spot[task]],
+                self.recording.organizations[tasks.organization[task]],
+                self.recording.models[tasks.model[task]],
+                float(tasks.gpus[task]),
+                now.time - since,
+                self._reason(task, now.applied),
+            )
+            asked = ((pool, row.gpu_model), (organization, row.organization), (kind, row.kind))
+            if all(wanted in ("", value) for wanted, value in asked):
+                found.append(row)
+        return Queue(now.time, sorted(found, key=lambda row: (-row.waited, row.task)))
+
+    def life(self, name: str) -> Life:
+        """The life of a task; raises InputError for one that the log does not know."""
+        steps = task_life(self._events, name)
+        tasks = self.recording.tasks
+        task = tasks.name.index(name)
+        told = [
+            LifeStep(s.time, s.what, s.length, s.run, list(s.nodes), float(s.gpus), s.reason, s.ongoing) for s in steps
+        ]
+        owner, model = self.recording.organizations[tasks.organization[task]], self.recording.models[tasks.model[task]]
+        return Life(name, KINDS[tasks.spot[task]], owner, model, float(tasks.gpus[task]), told)
+
+    def _at(self, time: float | None) -> _Moment:
+        return _Moment(self.recording, self.last if time is None else time)
+
+    def _pool(self, model: int, now: _Moment) -> PoolStatus:
+        recording, tasks = self.recording, self.recording.tasks
+        nodes = [n for n, of in enumerate(recording.nodes.model) if of == model]
+        total = float(sum(recording.nodes.gpus[n] for n in nodes))
+        held, counts = [0.0, 0.0], [[0, 0], [0, 0]]
+        for task in now.running:
+            if tasks.model[task] == model:
+                held[tasks.spot[task]] += tasks.gpus[task]
+                counts[tasks.spot[task]][0] += 1
+        for task in now.waiting:
+            if tasks.model[task] == model:
+                counts[tasks.spot[task]][1] += 1
+        reserved = float(sum(tasks.gpus[t] for t in now.reserved if tasks.model[t] == model))
+        closed = now.closed & set(nodes)
+        shut = sum(recording.nodes.gpus[n] - now.used(n) for n in closed)
+        idle = max(0.0, total - sum(held) - reserved - shut)
+        return PoolStatus(
+            recording.models[model],
+            len(nodes),
+            len(closed),
+            GpuCounts(total, held[0], held[1], reserved, idle, shut),
+            {"HP": TaskCounts(*counts[0]), "Spot": TaskCounts(*counts[1])},
+            list(self._quota(model, now.time)),
+        )
+
+    def _quota(self, model: int, time: float) -> Iterator[QuotaRow]:
+        quota, newest = self.recording.quota, dict[float, float | None]()
+        for row in range(bisect_right(quota.time, time)):
+            if quota.model[row] == model:
+                newest[float(quota.guarantee_hours[row])] = quota.quota[row]
+        for hours in sorted(newest):
+            yield QuotaRow(hours, newest[hours])
+
+    def _reason(self, task: int, applied: int) -> str:
+        """What the log says when the wait ends; '' if it does not end."""
+        entries = self.recording.entries
+        for entry in range(applied, len(entries.time)):
+            if entries.task[entry] == task:
+                return self.recording.reasons[entries.reason[entry]] if entries.event[entry] == START else ""
+        return ""
+
+
+class _Moment:
+    """Everything that had happened by a moment, that instant included."""
+
+    def __init__(self, recording: Recording, time: float) -> None:
+        self.time, self._recording = time, recording
+        self.running: dict[int, tuple[int, int]] = {}
+        """Task -> its first pod and how many it has."""
+        self.waiting: dict[int, float] = {}
+        """Task -> since when."""
+        self.reserved: set[int] = set()
+        """Waiting tasks that somebody made room for."""
+        self.closed = self._closed_nodes()
+        entries, names = recording.entries, {name: task for task, name in enumerate(recording.tasks.name)}
+        self.applied, pod = bisect_right(entries.time, time), 0
+        for entry in range(self.applied):
+            task, event = entries.task[entry], entries.event[entry]
+            if event == START:
+                self.waiting.pop(task, None)
+                self.reserved.discard(task)
+                self.running[task] = (pod, entries.pods[entry])
+                pod += entries.pods[entry]
+                continue
+            self.running.pop(task, None)
+            if event in (SUBMIT, EVICT, LOST):
+                self.waiting[task] = float(entries.time[entry])
+            else:
+                self.waiting.pop(task, None)
+                self.reserved.discard(task)
+            if event == EVICT:
+                taker = taker_in(recording.reasons[entries.reason[entry]], names)
+                if taker is not None and taker in self.waiting:
+                    self.reserved.add(taker)
+
+    def used(self, node: int) -> float:
+        """GPUs of a node that are held."""
+        pods, cards = self._recording.pods, self._recording.cards
+        return sum(
+            sum(parse_cards(cards[pods.cards[pod]]).values())
+            for first, count in self.running.values()
+            for pod in range(first, first + count)
+            if pods.node[pod] == node
+        )
+
+    def _closed_nodes(self) -> set[int]:
+        down: dict[str, set[int]] = {"fail": set(), "cordon": set()}
+        events = self._recording.node_events
+        for moment, node, event in zip(events.time, events.node, events.event, strict=True):
+            if moment > self.time:
+                break
+            if event in down:
+                down[event].add(node)
+            else:
+                down["fail" if event == "repair" else "cordon"].discard(node)
+        return down["fail"] | down["cordon"]
+
+
+def taker_in(reason: str, names: dict[str, int]) -> int | None:
+    """The task in 'evicted for NAME on NODE: ...'; a name may itself hold ' on '."""
+    words, begin = reason.removeprefix("evicted for "), reason.startswith("evicted for ")
+    at = words.find(" on ") if begin else -1
+    while at >= 0:
+        if words[:at] in names:
+            return names[words[:at]]
+        at = words.find(" on ", at + 1)
+    return None
+
+
+def moment_of(text: str | None) -> float | None:
+    """The t of an address; raises InputError for what is no number."""
+    if text is None or not text:
+        return None
+    try:
+        value = float(text)
+    except ValueError:
+        value = float("nan")
+    if not -1e12 < value < 1e12:
+        raise InputError(f"t = {text!r}: give a moment in seconds")
+    return value

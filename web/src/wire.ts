@@ -1,0 +1,76 @@
+// What the server tells: see src/gfs/dashboard/wire.py, which is the contract.
+
+export interface Wire {
+  version: number;
+  title: string;
+  scheduler: string;
+  promise: number;
+  promise_told: boolean;
+  begin: number | null;
+  live: boolean;
+  last_id: number;
+  rules: Rules;
+  models: string[];
+  organizations: string[];
+  nodes: { name: string[]; model: number[]; gpus: number[] };
+  nodes_told: boolean;
+  tasks: {
+    name: string[];
+    organization: number[];
+    model: number[];
+    spot: number[];
+    gpus: number[];
+    guarantee: number[];
+    checkpoint: number[];
+  };
+  entries: { time: number[]; event: number[]; task: number[]; run: number[]; reason: number[]; pods: number[] };
+  reasons: string[];
+  pods: { node: number[]; cards: number[] };
+  cards: string[];
+  node_events: { time: number[]; node: number[]; event: string[] };
+  quota: QuotaColumns;
+}
+
+export interface Rules {
+  restart_overhead: number;
+  restart_overhead_large: number;
+  small_task_gpus: number;
+  resume_overhead: number;
+  checkpoint_on_grace: boolean;
+}
+
+export interface QuotaColumns {
+  time: number[];
+  model: number[];
+  guarantee_hours: number[];
+  quota: (number | null)[];
+  spot_in_use: (number | null)[];
+  eta: (number | null)[];
+  demand: (number | null)[];
+  expected_demand: (number | null)[];
+  organization: number[];
+  organization_demand: (number | null)[];
+  forecaster: number[];
+  forecasters: string[];
+}
+
+/** The recording of this page: inside it (an exported page), or asked of the server. */
+export async function load(): Promise<Wire> {
+  const inside = document.getElementById("recording");
+  const told = inside ? await unpacked(inside.textContent ?? "") : await asked("api/v1/recording");
+  const wire = JSON.parse(told) as Wire;
+  if (wire.version !== 1) throw new Error(`this page reads recordings of version 1, not ${wire.version}`);
+  return wire;
+}
+
+async function asked(path: string): Promise<string> {
+  const answer = await fetch(path);
+  if (!answer.ok) throw new Error(`${path}: ${answer.status} ${answer.statusText}`);
+  return answer.text();
+}
+
+async function unpacked(base64: string): Promise<string> {
+  const bytes = Uint8Array.from(atob(base64.trim()), (character) => character.charCodeAt(0));
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
+  return new Response(stream).text();
+}
