@@ -1,4 +1,4 @@
-"""What `make audit` makes of a report: findings are never hidden; only where nobody knows advisories it passes without."""
+"""What `make audit` makes of a report: findings are never hidden; without a service that knows any, it says so."""
 
 from __future__ import annotations
 
