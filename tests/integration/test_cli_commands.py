@@ -449,6 +449,42 @@ class TestTrace:
         assert "spot tasks on" in result.stdout
         run("simulate", "--jobs", "m/jobs.csv", "--nodes", "m/nodes.csv")
 
+    @pytest.mark.parametrize(
+        ("words", "tasks", "guess"),
+        [
+            (("slurm", "sacct.txt", "--nodes", "scontrol.txt"), "3 HP and 2 spot tasks", "organization by Account"),
+            (("csv", "jobs.csv", "--nodes", "nodes.csv", "--map", "columns.toml"), "1 HP and 2 spot tasks", ""),
+        ],
+    )
+    def test_convert_reads_the_samples(self, words: tuple[str, ...], tasks: str, guess: str) -> None:
+        samples = Path(__file__).parents[2] / "examples" / "records"
+        given = [str(samples / word) if "." in word else word for word in words]
+        result = run("trace", "convert", "--from", *given, "--out", "m")
+        assert tasks in result.stdout
+        assert guess in result.stdout
+        assert "--set first_day=2026-05-04" in result.stdout
+        run("simulate", "--jobs", "m/jobs.csv", "--nodes", "m/nodes.csv", "--set", "first_day=2026-05-04")
+
+    @pytest.mark.parametrize(
+        ("words", "said"),
+        [
+            ((), "say which records these are: --from slurm, kubernetes, csv, msr"),
+            (("--from", "pbs", "x"), "--from pbs: unknown"),
+            (("--from", "slurm"), "name the file"),
+            (("--from", "slurm", "jobs.csv"), "give the nodes with --nodes"),
+            (("--from", "slurm", "jobs.csv", "--nodes", "nodes.csv"), "scontrol show nodes"),
+            (("--from", "csv", "jobs.csv", "--nodes", "nodes.csv"), "with --map FILE"),
+            (("--from", "kubernetes", "jobs.csv"), "line 1 is not JSON"),
+            (("--from", "slurm", "jobs.csv", "--nodes", "nodes.csv", "--timezone", "Mars"), "no such time zone"),
+            (("--msr", "a", "--from", "slurm"), "give one of them"),
+        ],
+    )
+    def test_convert_says_what_is_missing(self, words: tuple[str, ...], said: str) -> None:
+        result = CliRunner().invoke(app, ["trace", "convert", *words, "--out", "m"])
+        assert result.exit_code == 2, result.output
+        assert said in " ".join(result.stderr.split())
+        assert not Path("m").exists()
+
     def test_convert_lists_bad_rows(self) -> None:
         Path("cluster01.csv").write_text("job_id,submission_time,duration,num_gpu\na,0,-5,1\n")
         result = CliRunner().invoke(app, ["trace", "convert", "--msr", "cluster01.csv", "--out", "m"])

@@ -1,0 +1,59 @@
+"""`gfs trace convert --from slurm` on what a real Slurm writes of a few real jobs."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+from slurm import FIELDS, Slurm, slurm
+from typer.testing import CliRunner
+
+from gfs.cli.main import app
+from gfs.workloads import read_trace
+from gfs.workloads.records.slurm import read_slurm
+
+
+def test_preempted_array_failed_and_cancelled_jobs(tmp_path: Path) -> None:
+    with slurm(tmp_path / "slurm") as cluster:
+        victim = cluster.submit("--account=vision", "--qos=scavenger", "--gres=gpu:a100:4", "--requeue", seconds=4)
+        cluster.wait("a running victim", lambda: _state(cluster, victim) == "RUNNING")
+        late = cluster.submit("--account=vision", "--qos=normal", "--gres=gpu:a100:8", seconds=1)
+        cluster.answer("scancel", late)  # it could not start: only high preempts
+        time.sleep(1.1)  # sacct counts whole seconds: the first run is to have one
+        taker = cluster.submit("--account=language", "--qos=high", "--gres=gpu:a100:8", seconds=1)
+        array = cluster.submit("--account=language", "--qos=normal", "--gpus=2", "--array=0-1", seconds=1)
+        without = cluster.submit("--account=language", "--qos=normal", seconds=0)
+        cluster.wait("the victim to wait again", lambda: _state(cluster, victim) == "PENDING")
+        cluster.wait("an empty queue", lambda: _drained(cluster, victim))
+        wanted = "--format=" + ",".join(FIELDS)
+        cluster.wait("all records", lambda: "COMPLETED" in (cluster.answer("sacct", "-aXn", "-j", victim) or ""))
+        jobs = cluster.answer("sacct", "-a", "-X", "-D", "--parsable2", wanted)
+        nodes = cluster.answer("scontrol", "show", "nodes")
+    assert jobs is not None
+    assert nodes is not None
+    (tmp_path / "jobs.txt").write_text(jobs)
+    (tmp_path / "nodes.txt").write_text(nodes)
+
+    read = read_slurm(tmp_path / "jobs.txt", tmp_path / "nodes.txt")
+    tasks = {task.name: task for task in read.workload.tasks}
+    assert set(tasks) == {victim, taker, f"{array}_0", f"{array}_1"}, jobs
+    assert [name for name, task in tasks.items() if task.is_spot] == [victim]
+    assert {name: task.gpus for name, task in tasks.items()} == {victim: 4, taker: 8, f"{array}_0": 2, f"{array}_1": 2}
+    assert tasks[victim].submit_time <= tasks[taker].submit_time  # not the time at which it was requeued
+    assert 4 <= read.workload.durations[tasks[victim].index] <= 60
+    assert dict(read.left_out) == {"asks for no GPU": 1, "never ran": 1}, (without, late, jobs)
+    assert read.workload.capacity() == {"a100": 8}
+
+    out = tmp_path / "trace"
+    words = ["trace", "convert", "--from", "slurm", str(tmp_path / "jobs.txt"), "--nodes", str(tmp_path / "nodes.txt")]
+    assert CliRunner().invoke(app, [*words, "--out", str(out)]).exit_code == 0
+    assert len(read_trace(out / "jobs.csv", out / "nodes.csv").workload.tasks) == 4
+
+
+def _state(cluster: Slurm, job: str) -> str:
+    return (cluster.answer("squeue", "-h", "-j", job, "-o", "%T") or "").strip()
+
+
+def _drained(cluster: Slurm, victim: str) -> bool:
+    cluster.answer("scontrol", "update", f"jobid={victim}", "starttime=now")  # Slurm holds requeued jobs for minutes
+    return not (cluster.answer("squeue", "-h") or "").strip()
