@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from gfs.batch.executors import ProcessPool
+from gfs.batch.executors import on_this_machine
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks at processes in /proc")
 
@@ -29,14 +29,14 @@ seed = [0, 1, 2, 3, 4, 5, 6, 7]
 
 WAITING = """
 import os, signal
-from gfs.batch.executors import ProcessPool
+from gfs.batch.executors import on_this_machine
 
 class Wait:
     def run(self):
         os.write(2, f"{os.getpid()}\\n".encode())
         signal.pause()
 
-list(ProcessPool(2).run([Wait(), Wait()]))
+list(on_this_machine(2, [Wait(), Wait()]))
 """
 
 
@@ -93,7 +93,7 @@ def test_workers_end_when_their_parent_is_killed(number: signal.Signals) -> None
 def test_an_exit_that_was_passed_over_comes_with_the_next_result(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gfs.batch.executors.TOLD_TO_END", [signal.SIGTERM])
     with pytest.raises(SystemExit, match="143"):
-        list(ProcessPool(2).run([Seven(), Seven()]))
+        list(on_this_machine(2, [Seven(), Seven()]))
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGHUP, signal.SIGTERM, signal.SIGINT])

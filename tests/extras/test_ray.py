@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from gfs.batch.cache import ResultCache, run_jobs
-from gfs.batch.executors import Executor, ThisProcess
+from gfs.batch.cache import Executor, ResultCache, run_jobs
+from gfs.batch.executors import on_this_machine
 from gfs.batch.job import Job
-from gfs.batch.ray_cluster import LOCAL, RayCluster
+from gfs.batch.ray_cluster import LOCAL, on_ray
 from gfs.batch.simulation import GeneratedTrace
 from gfs.domain.errors import InputError
 from gfs.sweeps.spec import SweepRun
@@ -30,7 +31,7 @@ def test_ray_gives_what_one_process_gives(tmp_path: Path) -> None:
             run_jobs(
                 runs(0.5, 0.6, 0.7, 0.02),
                 ResultCache(tmp_path / name),
-                lambda count: executor,
+                executor,
                 lambda missing: lambda job: None,
                 lambda job, error: failed.update({job: f"{type(error).__name__}: {error}"}),
             )
@@ -38,9 +39,9 @@ def test_ray_gives_what_one_process_gives(tmp_path: Path) -> None:
         assert len(failed) == 1
         return {**found, **failed}
 
-    assert computed("ray", RayCluster(LOCAL, 2)) == computed("here", ThisProcess())
+    assert computed("ray", on_ray(LOCAL, 2)) == computed("here", partial(on_this_machine, 1))
 
 
 def test_an_address_where_nobody_answers() -> None:
     with pytest.raises(InputError, match="no Ray cluster answers at"):
-        list(RayCluster("127.0.0.1:1").run(runs(0.5)))
+        list(on_ray("127.0.0.1:1")(runs(0.5)))

@@ -35,10 +35,6 @@ def _best_fit(context: Context) -> Placer:
     return best_fit(context.pool)
 
 
-def _at_random(context: Context) -> Preemptor:
-    return RandomPreemptor(context.pool, context.state.remember("random", lambda: Random(context.seed)))
-
-
 GFS = Composition(
     "gfs",
     "the paper's scheduler: packs, keeps classes together, evicts where least work is lost",
@@ -53,24 +49,21 @@ GFS_E = replace(
 GFS_D = replace(GFS, name="gfs-d", summary="gfs without feedback: eta stays 1", quota="forecast-no-feedback")
 GFS_S = replace(GFS, name="gfs-s", summary="gfs without its scores: best fit", placer=_best_fit)
 GFS_P = replace(
-    GFS, name="gfs-p", summary="gfs without its preemption cost: random nodes and victims", preemptor=_at_random
+    GFS,
+    name="gfs-p",
+    summary="gfs without its preemption cost: random nodes and victims",
+    preemptor=lambda c: RandomPreemptor(c.pool, c.state.remember("random", lambda: Random(c.seed))),
 )
 GFS_SP = replace(GFS_P, name="gfs-sp", summary="gfs without scores and preemption cost", placer=_best_fit)
 
 # -- beyond the paper ----------------------------------------------------------------------------------------
-
-
-def _reserving_placer(context: Context, reservation: Reservation) -> Placer:
-    parameters = context.parameters
-    return ReservationPlacer(context.state, reservation, gamma=parameters.gamma, m=parameters.m)
-
 
 GFS_PLUS = LearningComposition(
     "gfs-plus",
     "gfs and more: classes apart, whole gangs as victims, a quota that keeps the promise, nobody starves",
     queue=SizedQueue,
     learner=lambda c: Reservation(c.state, c.parameters.starvation_timeout, c.reservation_cost),
-    placer=_reserving_placer,
+    placer=lambda c, reservation: ReservationPlacer(c.state, reservation, gamma=c.parameters.gamma, m=c.parameters.m),
     preemptor=lambda context, reservation: by_cost(context, GangPreemptor),
     quota="adaptive",
     spot_queue=lambda context, reservation: ReservationQueue(reservation, context.asks),

@@ -86,17 +86,14 @@ def load_state(scheduler: Scheduler, path: Path | str, *, name: str = "", truste
         facts = _Reader(io.BytesIO(zlib.decompress(payload)), trusted).load()
     except Exception as error:  # a pickle can fail in many ways
         raise InputError(f"{path}: the saved state cannot be read ({error}). {_KEPT}") from error
-    if not isinstance(facts, dict) or not all(_complete(some) for some in facts.values()):
+    whole = isinstance(facts, dict) and all(isinstance(f, dict) and f.keys() == set(FACTS) for f in facts.values())
+    if not whole:
         raise InputError(f"{path}: the saved state does not hold what it should. {_KEPT}")
     try:
         scheduler.restore(facts)
     except Exception as error:  # facts that passed the checksum and make no sense: of a scheduler that is not named
         raise InputError(f"{path}: the saved state does not fit this scheduler ({error!r}). {_KEPT}") from error
     return float(header["time"])
-
-
-def _complete(facts: Any) -> bool:
-    return isinstance(facts, dict) and facts.keys() == set(FACTS)
 
 
 _KEPT = "It was left as it is; name another file, or move it away to begin without a history."

@@ -6,18 +6,15 @@ import hashlib
 import json
 import re
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 from gfs.batch.job import Job, JobResult
 from gfs.domain.errors import InputError
 from gfs.files import write_text
 from gfs.version import __version__
-
-if TYPE_CHECKING:
-    from gfs.batch.executors import Executor
 
 PACKAGE = "gfs"
 ROOT = Path(__file__).parents[1]
@@ -119,6 +116,8 @@ class ResultCache:
         return self._folder / f"{hashlib.sha256(whole.encode()).hexdigest()[:32]}.json"
 
 
+Executor = Callable[[list[Job]], Iterator[tuple[Any, Any]]]
+"""Hands over every job, in any order, with its result or the exception by which it failed."""
 Progress = Callable[[Job], None]
 """Told of every job that is done."""
 Failed = Callable[[Job, Exception], None]
@@ -128,15 +127,15 @@ Failed = Callable[[Job, Exception], None]
 def run_jobs(
     jobs: Iterable[Job],
     cache: ResultCache | None,
-    executor: Callable[[int], Executor],
+    executor: Executor,
     started: Callable[[list[Job]], Progress],
     failed: Failed | None = None,
 ) -> dict[Job, JobResult]:
     """Every job with its result.
 
-    `executor` is asked for when it is known how many jobs are to be computed. `started` gets them, the longest
-    first, and returns what to call for each that is done. A job that fails is told to `failed`, and the others go
-    on; without it the first failure ends everything. Without a cache nothing is kept.
+    `started` gets those that are to be computed, the longest first, and returns what to call for each that is done. A
+    job that fails is told to `failed`, and the others go on; without it the first failure ends everything. Without a
+    cache nothing is kept.
     """
     results: dict[Job, JobResult] = {}
     missing: list[Job] = []
@@ -149,7 +148,7 @@ def run_jobs(
     missing.sort(key=lambda job: -job.weight)
     done = started(missing)
     try:
-        for job, result in executor(len(missing)).run(missing):
+        for job, result in executor(missing):
             if not isinstance(result, Exception):
                 results[job] = cache.keep(job, result) if cache else result
             elif failed is not None:

@@ -105,7 +105,7 @@ def _run_in_processes(
 ) -> dict[ComparisonRun, RunResult]:
     from loky.backend import get_context  # not needed, and not imported, where one process does it all
 
-    from gfs.batch.executors import ProcessPool, ignore_sigint
+    from gfs.batch.executors import ignore_sigint, on_this_machine
 
     with ignore_sigint():  # the first queue starts a process that tidies up after all others
         messages = get_context().Queue()
@@ -121,7 +121,7 @@ def _run_in_processes(
 
     results: dict[ComparisonRun, RunResult] = {}
     done: set[str] = set()
-    for job, result in ProcessPool(workers, _share, (messages, *shared), pass_on).run(jobs):
+    for job, result in on_this_machine(workers, jobs, (_share, (messages, *shared)), pass_on):
         if isinstance(result, Exception):
             raise result
         results[job] = result

@@ -1,4 +1,4 @@
-"""Executors of jobs: this process, or several processes of this machine. The results are the same."""
+"""Who runs jobs: this process, or several processes of this machine. The results are the same."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import contextmanager
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from loky import ProcessPoolExecutor
 from loky.process_executor import BrokenProcessPool
@@ -30,13 +30,6 @@ TOLD_TO_END: list[int] = []
 """Signals that told this process to end. Its exit may have been raised where Python passes over exceptions."""
 
 
-class Executor(Protocol):
-    """Runs jobs and hands over each result as it comes; an exception if the job failed."""
-
-    def run(self, jobs: Sequence[J]) -> Iterator[tuple[J, Any]]:
-        """Every job once, in any order."""
-
-
 def result_or_error(job: Runnable[T]) -> T | Exception:
     """Run a job; a failure is handed over as well."""
     try:
@@ -45,69 +38,43 @@ def result_or_error(job: Runnable[T]) -> T | Exception:
         return error
 
 
-class ThisProcess:
-    """One job after the other, in this process."""
+def on_this_machine(
+    count: int,
+    jobs: Sequence[J],
+    setup: tuple[Callable[..., None], tuple[Any, ...]] | None = None,
+    while_waiting: Callable[[], None] | None = None,
+) -> Iterator[tuple[J, Any]]:
+    """Every job with its result, an exception if it failed: one by one here, or `count` at a time in processes.
 
-    def run(self, jobs: Sequence[J]) -> Iterator[tuple[J, Any]]:
-        """In the order given."""
-        for job in jobs:
-            yield job, result_or_error(job)
-
-
-class ProcessPool:
-    """Several jobs at a time, each in a process of its own.
-
-    `setup` is called with `setup_arguments` once in every worker, before its first job. `while_waiting` is called
-    in this process a few times a second.
+    `setup` and its arguments are called once in every process, before its first job. `while_waiting` is called in this
+    one a few times a second. Leaving early, also by Ctrl-C, kills the processes.
     """
-
-    def __init__(
-        self,
-        count: int,
-        setup: Callable[..., None] | None = None,
-        setup_arguments: tuple[Any, ...] = (),
-        while_waiting: Callable[[], None] | None = None,
-    ) -> None:
-        self._count = count
-        self._setup = setup
-        self._setup_arguments = setup_arguments
-        self._while_waiting = while_waiting
-
-    def run(self, jobs: Sequence[J]) -> Iterator[tuple[J, Any]]:
-        """As they are done. Leaving early, also by Ctrl-C, kills the workers."""
-        if not jobs:
-            return
-        pool: ProcessPoolExecutor | None = None
-        try:
-            with ignore_sigint() as pressed:
-                pool = ProcessPoolExecutor(
-                    min(self._count, len(jobs)),
-                    timeout=None,
-                    initializer=_start_worker,
-                    initargs=(os.getpid(), self._setup, self._setup_arguments),
-                )
-                running: dict[Future[Any], J] = {pool.submit(result_or_error, job): job for job in jobs if not pressed}
-            seconds = 0.1 if self._while_waiting else None
-            while running:
-                done = wait(running, timeout=seconds, return_when=FIRST_COMPLETED).done
-                if TOLD_TO_END:
-                    sys.exit(128 + TOLD_TO_END[0])
-                if self._while_waiting:
-                    self._while_waiting()
-                for future in done:
-                    yield running.pop(future), _result_of(future)
-        except BaseException:
-            if pool is not None:
-                with warnings.catch_warnings():
-                    warnings.simplefilter("ignore")  # of a missing pgrep: loky kills the workers all the same
-                    pool.shutdown(kill_workers=True)
-            raise
-        pool.shutdown()
-
-
-def on_this_machine(count: int, jobs: int) -> Executor:
-    """An executor for so many jobs, `count` of them at a time."""
-    return ProcessPool(count) if min(count, jobs) > 1 else ThisProcess()
+    if min(count, len(jobs)) <= 1:
+        yield from ((job, result_or_error(job)) for job in jobs)
+        return
+    pool: ProcessPoolExecutor | None = None
+    try:
+        with ignore_sigint() as pressed:
+            pool = ProcessPoolExecutor(
+                min(count, len(jobs)), timeout=None, initializer=_start_worker, initargs=(os.getpid(), setup)
+            )
+            running: dict[Future[Any], J] = {pool.submit(result_or_error, job): job for job in jobs if not pressed}
+        seconds = 0.1 if while_waiting else None
+        while running:
+            done = wait(running, timeout=seconds, return_when=FIRST_COMPLETED).done
+            if TOLD_TO_END:
+                sys.exit(128 + TOLD_TO_END[0])
+            if while_waiting:
+                while_waiting()
+            for future in done:
+                yield running.pop(future), _result_of(future)
+    except BaseException:
+        if pool is not None:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # of a missing pgrep: loky kills the workers all the same
+                pool.shutdown(kill_workers=True)
+        raise
+    pool.shutdown()
 
 
 def _result_of(future: Future[Any]) -> Any:
@@ -141,11 +108,11 @@ def ignore_sigint() -> Iterator[list[int]]:
         handler(pressed[0], None)
 
 
-def _start_worker(parent: int, setup: Callable[..., None] | None, arguments: tuple[Any, ...]) -> None:
+def _start_worker(parent: int, setup: tuple[Callable[..., None], tuple[Any, ...]] | None) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, args=(parent,), daemon=True).start()
     if setup is not None:
-        setup(*arguments)
+        setup[0](*setup[1])
 
 
 def _end_with_parent(parent: int) -> None:

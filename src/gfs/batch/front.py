@@ -6,10 +6,10 @@ Every scheduler can trade waits for evictions with a quota, so two of them are c
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import inf
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -29,9 +29,6 @@ from gfs.batch.comparison import PackedScheduler, pack_scheduler, pack_workload,
 from gfs.batch.job import Job, JobResult
 from gfs.domain.errors import InputError, StuckError
 from gfs.domain.workload import Workload
-
-if TYPE_CHECKING:
-    from gfs.batch.executors import Executor
 
 SHARES: Final = (0.05, 0.10, 0.15, 0.20, 0.25, 0.30, 0.35)
 """Of the fixed quotas."""
@@ -229,12 +226,6 @@ def quotas_of(definition: SchedulerDefinition) -> list[dict[str, Any]]:
     return list({tuple(settings.items()): settings for settings in every}.values())
 
 
-def quota_label(definition: SchedulerDefinition, parameters: Parameters) -> str:
-    """Such as 'none', 'fixed 35%' or 'forecast p=0.9'."""
-    words = quota_in_force(definition, parameters)
-    return words if parameters.quota in ("none", "fixed") else f"{words} p={parameters.p:g}"
-
-
 def check_front_options(noise: float, named: frozenset[str]) -> None:
     """Raise InputError for a noise that is no share, and for parameters that vary themselves."""
     if not 0 <= noise < 1:
@@ -277,7 +268,7 @@ def run_fronts(
         packed = pack_scheduler(definition)
         for number, settings in enumerate(quotas_of(definition)):
             chosen = parameters.changed(settings)
-            label = quota_label(definition, chosen)
+            label = quota_in_force(definition, chosen) + (f" p={chosen.p:g}" if "p" in settings else "")
             if chosen.quota == "fixed" and chosen.quota_share < least:
                 reason = f"a spot task is larger than the whole quota, which must be {least:.0%} at least"
                 left_out.append(LeftOut(definition.name, label, reason))
@@ -285,11 +276,12 @@ def run_fronts(
             jobs.append(FrontRun(packed, chosen, label, digest, window, seed, check))
             own |= {jobs[-1]} if number == 0 else set()
 
-    def executor(count: int) -> Executor:
-        from gfs.batch.executors import ProcessPool, ThisProcess  # slow to load, and `gfs.api` does not need it
+    def executor(missing: list[Job]) -> Iterator[tuple[Any, Any]]:
+        from gfs.batch.executors import on_this_machine  # slow to load, and `gfs.api` does not need it
 
-        at_once = min(workers(count), count)
-        return ProcessPool(at_once, _receive, (digest, pack_workload(workload))) if at_once > 1 else ThisProcess()
+        count = workers(len(missing))
+        setup = (_receive, (digest, pack_workload(workload))) if min(count, len(missing)) > 1 else None
+        return on_this_machine(count, missing, setup)
 
     def failed(job: Job, error: Exception) -> None:
         if not isinstance(error, StuckError | InputError):

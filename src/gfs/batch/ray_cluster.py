@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from gfs.batch.executors import J, result_or_error
@@ -23,20 +23,14 @@ def load_ray() -> Any:
     return ray
 
 
-class RayCluster:
+def on_ray(address: str, count: int | None = None) -> Callable[[Sequence[J]], Iterator[tuple[J, Any]]]:
     """Runs each job as a task of Ray; its workers load a trace once and keep it."""
+    ray = load_ray()
 
-    def __init__(self, address: str, count: int | None = None) -> None:
-        self._ray = load_ray()
-        self._address = address
-        self._count = count
-
-    def run(self, jobs: Sequence[J]) -> Iterator[tuple[J, Any]]:
-        """As they are done."""
+    def run(jobs: Sequence[J]) -> Iterator[tuple[J, Any]]:
         if not jobs:
             return
-        ray = self._ray
-        self._connect()
+        _connect(ray, address, count)
         try:
             compute = ray.remote(result_or_error)
             running = {compute.remote(job): job for job in jobs}
@@ -47,16 +41,19 @@ class RayCluster:
         finally:
             ray.shutdown()
 
-    def _connect(self) -> None:
-        options = {"log_to_driver": False, "configure_logging": False}
-        try:
-            if self._address == LOCAL:
-                self._ray.init(num_cpus=self._count, include_dashboard=False, **options)
-            else:
-                check_reachable(self._address)
-                self._ray.init(address=self._address, **options)
-        except (OSError, RuntimeError, ValueError) as error:
-            raise InputError(f"no Ray cluster answers at {self._address}: {error}") from error
+    return run
+
+
+def _connect(ray: Any, address: str, count: int | None) -> None:
+    options = {"log_to_driver": False, "configure_logging": False}
+    try:
+        if address == LOCAL:
+            ray.init(num_cpus=count, include_dashboard=False, **options)
+        else:
+            check_reachable(address)
+            ray.init(address=address, **options)
+    except (OSError, RuntimeError, ValueError) as error:
+        raise InputError(f"no Ray cluster answers at {address}: {error}") from error
 
 
 def check_reachable(address: str) -> None:

@@ -44,7 +44,12 @@ def compare(
     prices: options.Prices = None,
     json: options.Json = None,
     front: Annotated[
-        bool, option("--front", "Run each scheduler with many quotas, and tell whose points no other beats.", FRONT)
+        bool,
+        option(
+            "--front",
+            "Run each scheduler with many quotas, and show the points that no other beats.",
+            FRONT,
+        ),
     ] = False,
     noise: Annotated[
         float | None,
@@ -98,7 +103,7 @@ def compare(
                 definitions,
                 given.parameters,
                 workers=at_once,
-                progress=running.update,
+                progress=running,
                 window=given.window,
                 seed=seed,
                 check=check,

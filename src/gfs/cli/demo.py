@@ -57,7 +57,7 @@ def demo(
         say()
         with bars(SCHEDULERS, len(workload.tasks)) as running:
             results = run_all(
-                workload, SCHEDULERS, Parameters(), workers=1, progress=running.update, record_quota=True, seed=seed
+                workload, SCHEDULERS, Parameters(), workers=1, progress=running, record_quota=True, seed=seed
             )
         make_folder(out)
         jobs_file, nodes_file = write_trace(workload, out)

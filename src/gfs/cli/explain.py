@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -80,17 +81,13 @@ def life_table(
         nodes = " ".join(step.nodes[:MOST_NODES])
         if len(step.nodes) > MOST_NODES:
             nodes += f" and {len(step.nodes) - MOST_NODES} more"
-        why = step.reason
-        if step.what == "submitted":
-            why = f"asks for {format_gpus(step.gpus)} GPU{'' if step.gpus == 1 else 's'}"
-        elif step.what == "suspended":
-            why = "its lease ended and was not renewed in this place; its progress is kept"
-        elif step.what == "cancelled":
-            why = why or "its owner withdrew it"
-        elif step.what == "lost":
-            why = why or "ended by no decision of the scheduler"
-        elif step.ongoing:
-            why = f"{why} ({ongoing})".strip()
+        words = {
+            "submitted": f"asks for {format_gpus(step.gpus)} GPU{'' if step.gpus == 1 else 's'}",
+            "suspended": "its lease ended and was not renewed in this place; its progress is kept",
+            "cancelled": step.reason or "its owner withdrew it",
+            "lost": step.reason or "ended by no decision of the scheduler",
+        }
+        why = words.get(step.what, f"{step.reason} ({ongoing})".strip() if step.ongoing else step.reason)
         when = [] if begin is None else [f"{begin + timedelta(seconds=step.time):%Y-%m-%d %H:%M}"]
         at = [f"{step.time:,.0f}"] if seconds else []
         rows.append([*at, *when, step.what, length, nodes if step.what == "ran" else "", why])
@@ -110,19 +107,16 @@ def life_in_short(steps: Sequence[TaskStep], unfinished: str = "had not finished
     from gfs.report.columns import short_seconds
 
     waited = sum(step.length for step in steps if step.what == "waited")
-    runs = sum(step.what == "ran" for step in steps)
-    evictions = sum(step.what == "evicted" for step in steps)
-    suspensions = sum(step.what == "suspended" for step in steps)
+    count = Counter(step.what for step in steps)
     words = [
         f"waited {short_seconds(waited)} in all",
-        f"ran {_times(runs)}" if runs else "never ran",
-        f"was evicted {_times(evictions)}" if evictions else "was never evicted",
+        f"ran {_times(count['ran'])}" if count["ran"] else "never ran",
+        f"was evicted {_times(count['evicted'])}" if count["evicted"] else "was never evicted",
     ]
-    if suspensions:
-        words[-1] = f"was suspended {_times(suspensions)}"
-    losses = sum(step.what == "lost" for step in steps)
-    if losses:
-        words.append(f"was lost {_times(losses)}")
+    if count["suspended"]:
+        words[-1] = f"was suspended {_times(count['suspended'])}"
+    if count["lost"]:
+        words.append(f"was lost {_times(count['lost'])}")
     if steps[-1].what in ("finished", "cancelled"):
         ended = "finished" if steps[-1].what == "finished" else "was cancelled"
         words.append(f"{ended} {short_seconds(steps[-1].time - steps[0].time)} after it was submitted")

@@ -37,8 +37,15 @@ def backtest(
     As gfs forecast evaluate does it, forecasters are fitted once and then asked at every hour of the test part. The
     page shows every one of these forecasts.
     """
-    from gfs.cli.forecast_input import DemandOptions, rolled_text
-    from gfs.cli.forecast_options import load_models, note_idle_options, parse_models, parse_split, roll_models
+    from gfs.cli.forecast_options import (
+        DemandOptions,
+        load_models,
+        note_idle_options,
+        parse_models,
+        parse_split,
+        roll_models,
+        rolled_text,
+    )
     from gfs.forecasting.evaluation import origins_of_test
     from gfs.report.backtest import BacktestResult, DrawnPart
     from gfs.report.backtest_page import BacktestView, backtest_page

@@ -34,8 +34,15 @@ def evaluate(
     Each is fitted once on what comes before the test part. Then every hour of the test part is taken as now: the next
     hours are forecast and compared with what was asked for.
     """
-    from gfs.cli.forecast_input import DemandOptions, rolled_text
-    from gfs.cli.forecast_options import load_models, note_idle_options, parse_models, parse_split, roll_models
+    from gfs.cli.forecast_options import (
+        DemandOptions,
+        load_models,
+        note_idle_options,
+        parse_models,
+        parse_split,
+        roll_models,
+        rolled_text,
+    )
     from gfs.forecasting.evaluation import origins_of_test
     from gfs.report.score_columns import score_tables
 

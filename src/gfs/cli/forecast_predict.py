@@ -66,8 +66,7 @@ def predict(
     The forecaster is fitted on all the demand known. Printed are what is expected of every hour, its bounds, and the
     bound of the highest demand of all hours.
     """
-    from gfs.cli.forecast_input import DemandOptions, history_text
-    from gfs.cli.forecast_options import load_models, note_idle_options, parse_bounds
+    from gfs.cli.forecast_options import DemandOptions, history_text, load_models, note_idle_options, parse_bounds
     from gfs.cli.progress import busy
     from gfs.forecasting.history import WEEK_HOURS
     from gfs.report.prediction import Prediction

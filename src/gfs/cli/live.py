@@ -73,7 +73,9 @@ def run(
     ] = False,
     state: Annotated[
         Path | None,
-        file_option("--state", "Folder for the snapshot: ledger, history and model survive.", OUTPUT, metavar="DIR"),
+        file_option(
+            "--state", "Folder for what a restart goes on from: evictions, demand, model.", OUTPUT, metavar="DIR"
+        ),
     ] = None,
     record: Annotated[
         Path | None, file_option("--record", "Folder for the event log and the trace.", OUTPUT, metavar="DIR")
@@ -81,7 +83,7 @@ def run(
     prometheus: Annotated[
         str | None,
         option(
-            "--prometheus", "Take demand of the last weeks from there (kube-state-metrics).", DECIDING, metavar="URL"
+            "--prometheus", "Read the demand of the last weeks there (kube-state-metrics).", DECIDING, metavar="URL"
         ),
     ] = None,
     http: Annotated[
@@ -156,7 +158,9 @@ def check(
     kubeconfig: Kubeconfig = None,
     context: Context = None,
     config: Config = None,
-    shadow: Annotated[bool, option("--shadow", "Only what a shadow needs.", DECIDING)] = False,
+    shadow: Annotated[
+        bool, option("--shadow", "Check only what --shadow needs: no rights to bind or evict.", DECIDING)
+    ] = False,
     insecure: Insecure = False,
     json: Json = None,
 ) -> None:

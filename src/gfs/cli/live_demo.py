@@ -25,7 +25,7 @@ def live_demo(
         float, option("--seconds", "How long work is submitted.", metavar="S", min=10, max=3600)
     ] = 120.0,
     hours: Annotated[
-        float, option("--hours", "The hours of the trace that they stand for.", metavar="H", min=1, max=72)
+        float, option("--hours", "The hours of the trace that are played in this time.", metavar="H", min=1, max=72)
     ] = 18.0,
     settings: Annotated[
         list[str] | None,
@@ -34,9 +34,9 @@ def live_demo(
     seed: Seed = 0,
     force: Force = False,
 ) -> None:
-    """Run GFS on a real Kubernetes control plane on this machine, with nodes that are only played.
+    """Run GFS on a real Kubernetes control plane on this machine, with simulated nodes.
 
-    Brings etcd, kube-apiserver, kube-controller-manager and KWOK (found, fetched or built: minutes, once), starts them
+    Gets etcd, kube-apiserver, kube-controller-manager and KWOK (found, fetched or built: minutes, once), starts them
     on loopback, submits Jobs, gangs and bare pods of several organizations, lets gfs live run decide, and stops
     everything it started. Writes the event log, the trace and a recorded watch.
     """

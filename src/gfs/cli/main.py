@@ -58,7 +58,7 @@ forecast = _group(
     "Example: gfs forecast predict --jobs jobs.csv --nodes nodes.csv",
 )
 lives = _group(
-    "Run GFS on a Kubernetes cluster (needs gfs-scheduler[live]).",
+    r"Run GFS as a scheduler on a Kubernetes cluster (needs gfs-scheduler\[live]).",
     "Example: gfs live check --kubeconfig ~/.kube/config",
 )
 sweeps = _group(
@@ -111,7 +111,7 @@ def root(
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
-    """Run guaranteed and preemptible GPU work on the same GPUs: simulate, compare, explain."""
+    """Run guaranteed and preemptible GPU work on the same GPUs: simulate, compare, plan, schedule on Kubernetes."""
     logging.getLogger("gfs").addHandler(WARNINGS)  # adding it again changes nothing
 
 

@@ -21,8 +21,8 @@ def examples(*commands: str) -> str:
 
 
 def option(name: str, help: str, panel: str | None = None, metavar: str | None = None, **limits: Any) -> Any:
-    """An option of a command."""
-    return typer.Option(name, help=help, metavar=metavar, rich_help_panel=panel, **limits)
+    """An option of a command. Brackets in its help are brackets, not styles of Rich."""
+    return typer.Option(name, help=help.replace("[", r"\["), metavar=metavar, rich_help_panel=panel, **limits)
 
 
 def file_option(name: str, help: str, panel: str | None = None, metavar: str = "FILE") -> Any:

@@ -60,7 +60,9 @@ def plan(
             "--max-wait", "Spot work counts as sold up to this mean wait of spot tasks.", TARGETS, metavar="SECONDS"
         ),
     ] = 3600.0,
-    scheduler: Annotated[str, option("--scheduler", "Whose quota is to be set.", options.RUN, metavar="NAME")] = "gfs",
+    scheduler: Annotated[
+        str, option("--scheduler", "Whose quota settings are searched.", options.RUN, metavar="NAME")
+    ] = "gfs",
     settings: options.Settings = None,
     config: options.Config = None,
     quick: Annotated[bool, option("--quick", "Fewer settings: under a minute on demo.", options.RUN)] = False,
@@ -81,8 +83,7 @@ def plan(
     from gfs.assembly.schedulers import warn_of_idle_settings
     from gfs.batch.simulation import workload_of
     from gfs.cli.progress import busy
-    from gfs.plans.plan import capacity_plan
-    from gfs.plans.request import plan_request
+    from gfs.plans.plan import capacity_plan, plan_request
     from gfs.telemetry.prices import read_prices
 
     end_with_workers()
@@ -166,11 +167,11 @@ def _report(plan: CapacityPlan, files: tuple[Path, Path, Path], json: Path | Non
     from gfs.files import write_text
     from gfs.plans.page import plan_page
     from gfs.plans.summary_text import config_text, summary, summary_text
-    from gfs.plans.view import plan_tables, view_of
+    from gfs.plans.view import PlanView, plan_tables
     from gfs.sweeps.table import TableRow, results_table, write_results
 
     page, config, table = files
-    view = view_of(plan)
+    view = PlanView(plan)
     rows = [TableRow(r.run, r.run.varied, r.figures, r.error or None) for r in plan.runs()]
     outputs.save(page, lambda path: plan_page(view, path))
     outputs.save(config, lambda path: write_text(path, config_text(plan)))

@@ -13,7 +13,7 @@ from gfs.cli.console import note
 from gfs.domain.text import printable
 
 if TYPE_CHECKING:
-    from rich.progress import Progress, ProgressColumn, TaskID
+    from rich.progress import Progress, ProgressColumn
 
     from gfs.batch.job import Job
 
@@ -22,39 +22,29 @@ REFRESHES = 5
 """Redraws per second: drawing takes CPU time from the simulation."""
 
 
-class Bars:
-    """Told how far each run has come."""
-
-    def __init__(self, names: Sequence[str], total: int, progress: Progress | None, in_turn: bool) -> None:
-        self._total = total
-        self._progress = progress
-        self._in_turn = in_turn
-        self._ids: dict[str, TaskID] = {}
-        if progress is not None:
-            self._ids = {name: progress.add_task(printable(name), total=total) for name in names}
-
-    def update(self, name: str, finished: int) -> None:
-        """A run has come this far."""
-        if self._progress is None:
-            return
-        if self._in_turn:  # then all runs before this one are over
-            for other, bar in self._ids.items():
-                if other == name:
-                    break
-                self._progress.update(bar, completed=self._total)
-        self._progress.update(self._ids[name], completed=finished)
-
-
 @contextmanager
-def bars(names: Sequence[str], total: int, *, in_turn: bool = True, unit: str = "tasks") -> Iterator[Bars]:
-    """A bar per run on standard error, gone when all is done; `in_turn`: one run after the other."""
+def bars(
+    names: Sequence[str], total: int, *, in_turn: bool = True, unit: str = "tasks"
+) -> Iterator[Callable[[str, int], None]]:
+    """A bar per run on standard error, gone when all is done; `in_turn`: one run after the other.
+
+    Yields what to tell how far a run has come.
+    """
     if not sys.stderr.isatty():
-        yield Bars(names, total, None, in_turn)
+        yield lambda name, finished: None
         return
     from rich.progress import MofNCompleteColumn, TextColumn
 
     with _progress(MofNCompleteColumn(), TextColumn(unit), refresh_per_second=REFRESHES) as progress:
-        yield Bars(names, total, progress, in_turn)
+        shown = {name: progress.add_task(printable(name), total=total) for name in names}
+
+        def update(name: str, finished: int) -> None:
+            before = list(shown)[: list(shown).index(name)] if in_turn else []  # they are over
+            for other in before:
+                progress.update(shown[other], completed=total)
+            progress.update(shown[name], completed=finished)
+
+        yield update
 
 
 def _progress(*columns: ProgressColumn, **options: Any) -> Progress:

@@ -17,7 +17,6 @@ from gfs.domain.errors import InputError
 
 if TYPE_CHECKING:
     from gfs.batch.job import Job
-    from gfs.experiments.experiment import Setup
 
 EPILOG = examples(
     "gfs reproduce --quick --out results",
@@ -57,16 +56,20 @@ def reproduce(
     """
     from gfs.batch.cache import ResultCache
     from gfs.cli.progress import busy
-    from gfs.experiments.experiment import FindingCounts
+    from gfs.cli.trace_input import own_trace
+    from gfs.experiments.experiment import FindingCounts, Setup
     from gfs.experiments.jobs import run_simulations
     from gfs.experiments.report import EXPERIMENTS, Provenance, markdown, page, sections
     from gfs.files import write_text
+    from gfs.telemetry.prices import read_prices
 
     end_with_workers()
     names = list(EXPERIMENTS) if only is None else parse_names(only, "part", _check_part, "no part is named")
     chosen = [EXPERIMENTS[name] for name in EXPERIMENTS if name in names]
     with busy("Reading the trace ..."):
-        setup = _setup(jobs, nodes, series, seeds, quick, prices)
+        given = own_trace(jobs, nodes)
+    money = () if prices is None else tuple(read_prices(prices).items())
+    setup = Setup(tuple(range(1 if quick else seeds)), quick, given, str(series) if series else "", money)
     report, tables = out / "report.html", out / "results.md"
     with (
         result_folder(out, [report.name, tables.name], force),
@@ -98,15 +101,3 @@ def _check_part(name: str) -> str:
     if name not in EXPERIMENTS:
         raise InputError(f"unknown part {name!r}; choose from {', '.join(EXPERIMENTS)}")
     return name
-
-
-def _setup(
-    jobs: Path | None, nodes: Path | None, series: Path | None, seeds: int, quick: bool, prices: Path | None
-) -> Setup:
-    from gfs.cli.trace_input import own_trace
-    from gfs.experiments.experiment import Setup
-    from gfs.telemetry.prices import read_prices
-
-    given = own_trace(jobs, nodes)
-    money = () if prices is None else tuple(read_prices(prices).items())
-    return Setup(tuple(range(1 if quick else seeds)), quick, given, str(series) if series else "", money)

@@ -71,7 +71,7 @@ def simulate(
                 seed=seed,
                 check=check,
                 record_quota=quota is not None,
-                progress=partial(running.update, scheduler),
+                progress=partial(running, scheduler),
             )
         outputs.save(events, lambda path: write_table(with_timestamps(result.events, given.parameters.first_day), path))
         if result.quota is not None:

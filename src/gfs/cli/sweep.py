@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -15,9 +15,6 @@ from gfs.cli.options import RUN, Force, Json, ResultFolder, RunsAtOnce, examples
 from gfs.cli.outputs import JSON, PAGES, STDOUT, Outputs
 from gfs.cli.progress import end_with_workers, job_progress, result_folder
 from gfs.domain.text import one_line
-
-if TYPE_CHECKING:
-    from gfs.batch.executors import Executor
 
 EPILOG = examples(
     "gfs sweep sweep.toml --out results",
@@ -88,15 +85,11 @@ def run(
 
 
 def _executor(address: str | None, count: int) -> Any:
-    """Takes the number of jobs and gives who runs them."""
+    """Who runs the jobs."""
     from gfs.batch.executors import on_this_machine
+    from gfs.batch.ray_cluster import on_ray
 
-    if address is None:
-        return partial(on_this_machine, count)
-    from gfs.batch.ray_cluster import RayCluster
-
-    cluster: Executor = RayCluster(address, count)
-    return lambda jobs: cluster
+    return partial(on_this_machine, count) if address is None else on_ray(address, count)
 
 
 def show_results(
@@ -107,9 +100,8 @@ def show_results(
 ) -> None:
     """Show the settings of a sweep that no other setting is better than.
 
-    Weighed against each other (the Pareto front) are spot evictions, spot wait and
-    goodput: useful GPU-hours as a share of the pool. Each scenario (spot_scale) has
-    a front of its own; seeds are averaged.
+    Weighed against each other (the Pareto front) are spot evictions, spot wait and goodput (useful GPU-hours as a
+    share of the pool). Each scenario (spot_scale) has a front of its own; seeds are averaged.
     """
     from gfs.sweeps.table import read_results, sweep_table
 

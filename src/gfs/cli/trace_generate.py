@@ -45,7 +45,7 @@ def generate(
 ) -> None:
     """Generate a synthetic trace with the statistics of published ones.
 
-    demo: a small, busy cluster for a week.
+    demo: a small, busy cluster, 64 nodes, 14 days.
     paper: the cluster the paper simulates, 287 nodes, 91 days.
     production: six pools, more than 10,000 GPUs, 28 days.
     fleet: four pools, 100,000 GPUs, 28 days, two million tasks.

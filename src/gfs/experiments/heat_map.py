@@ -49,8 +49,9 @@ def _picture(pool: dict[str, Any], first_hour: int) -> Chart:
     labels, hourly = pool["labels"], pool["hourly"]
     long = len(hourly) > 96
     x = (first_hour + 0.5 + np.arange(len(hourly))) / (24 if long else 1)
-    caption = f"Mean allocation {np.mean(hourly):.1f}%; {_idle_words(pool)}"
-    if _whole_days(hourly):
+    idle = f"{amount(pool['idle_nodes'])} of {_count(pool['nodes'], 'node')}" if pool["idle_nodes"] else "no node"
+    caption = f"Mean allocation {np.mean(hourly):.1f}%; {idle} idle all the time."
+    if len(hourly) >= 24:
         caption += f" Over the day it moves by {_swing(hourly, first_hour)[0]:.1f} points."
     if pool["nodes"] > len(labels):
         caption += f" A row is up to {-(-pool['nodes'] // len(labels))} neighbouring nodes."
@@ -67,23 +68,13 @@ def _picture(pool: dict[str, Any], first_hour: int) -> Chart:
     )
 
 
-def _idle_words(pool: dict[str, Any]) -> str:
-    if not pool["idle_nodes"]:
-        return "no node idle all the time."
-    return f"{amount(pool['idle_nodes'])} of {_count(pool['nodes'], 'node')} idle all the time."
-
-
 def _count(number: int, what: str) -> str:
     return f"{amount(number)} {what}{'s' * (number != 1)}"
 
 
-def _whole_days(hourly: list[float]) -> int:
-    return len(hourly) // 24
-
-
 def _swing(hourly: list[float], first_hour: int) -> tuple[float, int]:
     """By how many points the mean day moves, and the hour of day in which least is in use."""
-    whole = np.asarray(hourly[: 24 * _whole_days(hourly)])
+    whole = np.asarray(hourly[: len(hourly) // 24 * 24])
     day = np.roll(whole.reshape(-1, 24).mean(axis=0), first_hour % 24)
     return float(day.max() - day.min()), int(day.argmin())
 

@@ -54,7 +54,7 @@ class Provenance:
     """CPU seconds of all results in it, whenever they were computed."""
 
     def words(self) -> str:
-        """In a line, for whom wants to make it again."""
+        """In a line, for whoever wants to make it again."""
         seeds = ", ".join(str(seed) for seed in self.setup.runs())
         machine = f"{platform.machine()}, Python {platform.python_version()}"
         return f"Made by `{self.command}`, seeds {seeds}, GFS {__version__}, {machine}; {self.seconds:,.0f} CPU-s."

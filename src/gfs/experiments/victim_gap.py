@@ -115,7 +115,7 @@ class GapSample:
         sample: Sample = []
         preemptor = partial(SampledPreemptor, sample=sample)
         definition = replace(
-            GFS_PLUS, name="gfs-plus-sampled", preemptor=lambda context, keeper: by_cost(context, preemptor)
+            GFS_PLUS, name="gfs-plus-sampled", preemptor=lambda context, reservation: by_cost(context, preemptor)
         )
         run_simulation(load(self.trace), definition, Parameters(quota="none"))
         gaps = np.array([weight / best - 1 for weight, best in sample if best > 0])

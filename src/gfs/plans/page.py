@@ -53,7 +53,7 @@ def _figures(view: PlanView) -> tuple[Tile, ...]:
     fixed = view.today[1]
     waits = f"fixed quota: {short_seconds(fixed.result.wait)}" if fixed.figures else "of all waits of a task"
     return (
-        Tile("spot runs evicted", percent(best.evicted), target, view.plan.recommendation.meets),
+        Tile("spot runs evicted", percent(best.evicted), target, view.plan.meets),
         Tile("mean spot wait", short_seconds(best.wait), waits),
         Tile("spot GPU-hours a month", amount(best.figures["spot_gpu_hours"]), "useful work"),
         Tile("worth a month", money(best.figures["worth"]), "at the prices below"),

@@ -60,14 +60,9 @@ class Setting:
 
     def values(self) -> tuple[tuple[str, Value], ...]:
         """As parameters."""
-        found: list[tuple[str, Value]] = []
-        if self.p is not None:
-            found.append(("p", self.p))
-        if self.hours is not None:
-            found.append(("guarantee_hours", self.hours))
-        if self.eta is not None:
-            found += [("eta_min", self.eta.least), ("eta_max", self.eta.most)]
-        return tuple(found)
+        least, most = self.eta or (None, None)
+        every = (("p", self.p), ("guarantee_hours", self.hours), ("eta_min", least), ("eta_max", most))
+        return tuple((name, value) for name, value in every if value is not None)
 
     @property
     def label(self) -> str:
@@ -159,24 +154,16 @@ class SettingResult:
         """Whether its spot work can be sold: there is some, within the target and the limit of the mean wait."""
         return self.within(target) and self.has_spot and self.wait <= max_wait
 
-
-@dataclass(frozen=True, slots=True)
-class Recommendation:
-    """The setting to use, of those tried."""
-
-    result: SettingResult
-    missed_by: float
-    """By how much evictions exceed the target; 0 if they do not."""
-    alike: bool
-    """Every setting came to the same waits and evictions."""
-
-    @property
-    def meets(self) -> bool:
-        """Whether the target is kept."""
-        return self.missed_by == 0
+    def order(self, target: float) -> tuple[object, ...]:
+        """The best first: within the target by the wait, then by evictions; those that failed last."""
+        if self.error:
+            return (2, 0.0, 0.0, self.setting.rank)
+        if self.within(target):
+            return (0, self.wait, self.evicted, self.setting.rank)
+        return (1, self.evicted, self.wait, self.setting.rank)
 
 
-def choose(results: Sequence[SettingResult], target: float) -> Recommendation:
+def choose(results: Sequence[SettingResult], target: float) -> SettingResult:
     """Within the target the shortest mean spot wait; ties: fewer evictions, then the fixed order of settings.
 
     If none is within the target, the one with the fewest evictions; ties: the shorter wait, then the same order.
@@ -184,15 +171,10 @@ def choose(results: Sequence[SettingResult], target: float) -> Recommendation:
     done = [result for result in results if not result.error]
     if not done:
         raise InputError(f"no setting could be simulated: {results[0].error}")
-    alike = len({(result.wait, result.evicted) for result in done}) == 1
-    within = [result for result in done if result.within(target)]
-    if within:
-        return Recommendation(min(within, key=lambda o: (o.wait, o.evicted, o.setting.rank)), 0.0, alike)
-    nearest = min(done, key=lambda o: (o.evicted, o.wait, o.setting.rank))
-    return Recommendation(nearest, nearest.evicted - target, alike)
+    return min(done, key=lambda result: result.order(target))
 
 
-def best_by_guarantee(results: Sequence[SettingResult], target: float) -> list[Recommendation]:
+def best_by_guarantee(results: Sequence[SettingResult], target: float) -> list[SettingResult]:
     """The best setting for each length of the guarantee, the shortest first."""
     hours = sorted({result.setting.hours or 0.0 for result in results if not result.error})
     return [choose([o for o in results if (o.setting.hours or 0.0) == h], target) for h in hours]
@@ -214,14 +196,14 @@ def second_round(space: SearchSpace, found: Sequence[SettingResult], target: flo
             continue
         shortest = min(alike, key=lambda o: (o.wait, o.setting.rank)).setting
         tried += [Setting(shortest.p, hours, b) for b in space.bounds if b is not None and b.most < usual.most]
-    best = choose(found, target).result.setting
+    best = choose(found, target).setting
     tried += [Setting(best.p, best.hours, bounds) for bounds in space.bounds]
     return _new(tried, found)
 
 
 def third_round(space: SearchSpace, found: Sequence[SettingResult], target: float) -> list[Setting]:
     """The neighbours of the best."""
-    best = choose(found, target).result.setting
+    best = choose(found, target).setting
     place = space.ps.index(best.p)
     tried = [
         Setting(p, best.hours, best.eta)

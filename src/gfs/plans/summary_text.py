@@ -27,8 +27,8 @@ def _advice(plan: CapacityPlan) -> str:
     wait = short_seconds(chosen.wait)
     count = f"{chosen.figures['spot_evictions']:,} of {chosen.figures['spot_runs']:,}"
     evicted = f"{percent(chosen.evicted)} of spot runs ({count}) are evicted and spot tasks wait {wait} on average"
-    if not plan.recommendation.meets:
-        missed = f"which misses the target by {100 * plan.recommendation.missed_by:.2g} points."
+    if not plan.meets:
+        missed = f"which misses the target by {100 * (chosen.evicted - plan.request.target):.2g} points."
         if len(plan.settings) == 1:
             return (
                 f"The only setting tried, {chosen.setting.label}, does not keep evictions at or below {target} of"
@@ -40,7 +40,7 @@ def _advice(plan: CapacityPlan) -> str:
         )
     if len(plan.settings) == 1:
         return f"Only one setting was tried, {chosen.setting.label}: {evicted} (target: at most {target})."
-    if plan.recommendation.alike:
+    if plan.alike:
         return (
             f"All settings come to the same on this trace, so keep the usual ones, {chosen.setting.label}: {evicted}"
             f" (target: at most {target})."
@@ -59,7 +59,7 @@ def _today(plan: CapacityPlan) -> str:
 
 def _needless(plan: CapacityPlan) -> str:
     """Where today's ways are as good or better, no forecast is needed: say so."""
-    meets, chosen = plan.recommendation.meets, plan.chosen
+    meets, chosen = plan.meets, plan.chosen
     today = [(name, r) for name, r in (("the fixed quota", plan.fixed), ("no quota", plan.free)) if not r.error]
     kept = [(name, r) for name, r in today if r.within(plan.request.target)]
     better = [name for name, r in kept if r.wait < chosen.wait or not meets]
@@ -93,8 +93,8 @@ def _nodes(plan: CapacityPlan) -> str:
             parts.append(f"{change} no spot task would fit")
             continue
         words = f"{change} {_figures(result)}"
-        if result.within(plan.request.target) != plan.recommendation.meets:
-            words += ", within the target" if not plan.recommendation.meets else ", beyond the target"
+        if result.within(plan.request.target) != plan.meets:
+            words += ", beyond the target" if plan.meets else ", within the target"
         left_out = result.figures["left_out"]
         if left_out:
             words += f" ({left_out:,} task{'s' * (left_out > 1)} too large for such a cluster left out)"
@@ -137,7 +137,7 @@ def _caution(plan: CapacityPlan) -> str:
     beyond = [f"its {half} alone" for half, rate in zip(HALVES, rates, strict=True) if rate > target]
     evicted = f"{percent(rates[0])} were evicted in its first half, {percent(rates[1])} in its second"
     words = f"One trace is one sample: {evicted}"
-    words += f"; {beyond[0]} misses the target." if beyond and plan.recommendation.meets else "."
+    words += f"; {beyond[0]} misses the target." if beyond and plan.meets else "."
     runs, hours = figures["spot_runs"], figures["period_hours"]
     if runs * target < 1 and target:
         count = f"{runs:,} spot run{'s' * (runs != 1)}"
@@ -172,20 +172,16 @@ def summary(plan: CapacityPlan) -> dict[str, Any]:
         "seed": request.seed,
         "target_evictions": request.target,
         "max_wait": request.max_wait,
-        "meets_target": plan.recommendation.meets,
-        "missed_by": plan.recommendation.missed_by,
+        "meets_target": plan.meets,
+        "missed_by": 0.0 if plan.meets else plan.chosen.evicted - request.target,
         "recommended": _result(plan.chosen),
         "settings": [_result(result) for result in plan.settings],
         "today": [_result(plan.fixed), _result(plan.free)],
         "what_if": [_result(result) for result in plan.what_if],
         "demand": [{**_result(result), "sells": plan.sells(result)} for result in plan.demand],
         "guarantees": [
-            {
-                **_result(recommendation.result),
-                "meets_target": recommendation.meets,
-                "sells": plan.sells(recommendation.result),
-            }
-            for recommendation in plan.guarantees
+            {**_result(best), "meets_target": best.within(request.target), "sells": plan.sells(best)}
+            for best in plan.guarantees
         ],
         "largest_spot_scale": largest.run.spot_scale if largest else None,
         "prices": prices_text(request.prices),

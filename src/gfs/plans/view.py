@@ -35,53 +35,26 @@ class PlanRow:
         return self.result.figures
 
 
-@dataclass(frozen=True, slots=True)
 class PlanView:
-    """A plan, ready to be shown."""
+    """A plan, ready to be shown on the terminal and on a page."""
 
-    plan: CapacityPlan
-    settings: Sequence[PlanRow]
-    """The best first: those within the target by their wait, then the others by their evictions."""
-    today: Sequence[PlanRow]
-    """The recommended setting, then what operators have."""
-    nodes: Sequence[PlanRow]
-    demand: Sequence[PlanRow]
-    guarantees: Sequence[PlanRow]
+    def __init__(self, plan: CapacityPlan) -> None:
+        request, chosen = plan.request, plan.chosen
 
+        def row(result: SettingResult, name: str = "", *, sold: bool = False) -> PlanRow:
+            left_out = result.figures.get("left_out", 0)
+            remark = result.error or (f"left out, too large for it: {left_out:,}" if left_out else "")
+            keeps = plan.sells(result) if sold else result.within(request.target)
+            return PlanRow(name or result.setting.label, result, keeps, result is chosen, remark)
 
-def view_of(plan: CapacityPlan) -> PlanView:
-    """What the terminal and the page show."""
-    request, chosen = plan.request, plan.chosen
-
-    def row(result: SettingResult, name: str = "", *, sold: bool = False) -> PlanRow:
-        left_out = result.figures.get("left_out", 0)
-        remark = result.error or (f"left out, too large for it: {left_out:,}" if left_out else "")
-        keeps = plan.sells(result) if sold else result.within(request.target)
-        return PlanRow(name or result.setting.label, result, keeps, result is chosen, remark)
-
-    fixed = row(plan.fixed, f"static, fixed {request.fixed_share:.0%}")
-    return PlanView(
-        plan,
-        settings=[row(result) for result in _ordered(plan)],
-        today=[row(chosen, "recommended"), fixed, row(plan.free, f"{request.scheduler}, no quota")],
-        nodes=[row(result, f"{result.run.node_share:.0%} of nodes") for result in plan.what_if],
-        demand=[row(result, f"spot x{result.run.spot_scale:g}", sold=True) for result in plan.demand],
-        guarantees=[row(best.result, sold=True) for best in plan.guarantees],
-    )
-
-
-def _ordered(plan: CapacityPlan) -> list[SettingResult]:
-    """Those within the target by their wait, then the others by their evictions, then those that failed."""
-    target = plan.request.target
-
-    def key(result: SettingResult) -> tuple[object, ...]:
-        if result.error:
-            return (2, 0.0, 0.0, result.setting.rank)
-        if result.within(target):
-            return (0, result.wait, result.evicted, result.setting.rank)
-        return (1, result.evicted, result.wait, result.setting.rank)
-
-    return sorted(plan.settings, key=key)
+        self.plan = plan
+        best_first = sorted(plan.settings, key=lambda result: result.order(request.target))
+        self.settings = [row(result) for result in best_first]
+        fixed = row(plan.fixed, f"static, fixed {request.fixed_share:.0%}")
+        self.today = [row(chosen, "recommended"), fixed, row(plan.free, f"{request.scheduler}, no quota")]
+        self.nodes = [row(result, f"{result.run.node_share:.0%} of nodes") for result in plan.what_if]
+        self.demand = [row(result, f"spot x{result.run.spot_scale:g}", sold=True) for result in plan.demand]
+        self.guarantees = [row(best, sold=True) for best in plan.guarantees]
 
 
 def plan_tables(view: PlanView) -> list[DataTable]:

@@ -61,10 +61,10 @@ class BacktestResult:
     def of(cls, rolled: Rolled, part: DrawnPart) -> BacktestResult:
         """Keep what is shown and drop the rest, which may be large."""
         horizon = rolled.actual.shape[2]
-        held = held_up(rolled)
+        held, series = held_up(rolled), [_cut(rolled, [row], slice(None), slice(None)) for row in part.rows]
         return cls(
             rolled.scores(),
-            tuple(_scores_of(rolled, row) for row in part.rows),
+            tuple(one.scores() if one.counted.any() else None for one in series),
             tuple(_cut(rolled, slice(None), slice(None), slice(h, h + 1)).scores() for h in range(horizon)),
             tuple(share_over_time(held[:, :, h - 1], rolled.counted) for h in part.ahead),
             _cut(rolled, part.rows, slice(-len(part.origins), None), slice(None)),
@@ -99,11 +99,6 @@ def share_over_time(held: Bools, counted: Bools) -> Floats:
 
     cases = sums(counted)
     return np.where(cases > 0, sums(held & counted) / np.maximum(cases, 1.0), np.nan)
-
-
-def _scores_of(rolled: Rolled, row: int) -> Scores | None:
-    one = _cut(rolled, [row], slice(None), slice(None))
-    return one.scores() if one.counted.any() else None
 
 
 def _cut(rolled: Rolled, rows: Sequence[int] | slice, origins: slice, ahead: slice) -> Rolled:

@@ -67,7 +67,7 @@ def _headline(scores: Mapping[str, Scores], best: str, horizon: int) -> list[Blo
             Tile("Error (nMAE)", f"{figures.nmae:.2f}%", "of mean demand"),
             Tile("Covered by the 0.95 bound", f"{figures.coverage_95:.1%}", "should be 95%", held),
             Tile("Peaks covered", f"{figures.peak_coverage_95:.1%}", "should be 95%", kept),
-            Tile("Kept free in vain", f"{figures.over_reserved_95:.1f}%", "of mean demand, above the peak"),
+            Tile("Kept free for nothing", f"{figures.over_reserved_95:.1f}%", "of mean demand, above the peak"),
         ),
     ]
 
@@ -187,7 +187,7 @@ def band_chart(of: BacktestView) -> Chart:
         "For every hour what was expected of it so many hours before, the bands up to its 0.9 and 0.95 bounds, and"
         " actual demand. Red: demand was above the 0.95 bound, which should happen in 5 of 100 hours."
         " Drag to zoom, double-click to go back.",
-        [*bands, line("actual", actual, x0, clock.step, HP), _marks(misses, AHEAD)],
+        [*bands, line("actual", actual, x0, clock.step, HP), _marks(misses, MODEL, SERIES, AHEAD)],
         _layout(of, lambda t: np.maximum(t.drawn.actual, t.drawn.quantiles[BOUND]).max(axis=2)),
         height=440,
     )
@@ -212,8 +212,9 @@ def peak_chart(of: BacktestView) -> Chart:
     return Chart(
         f"The highest demand of the next {of.horizon} h",
         f"At every hour: the bound that was given for the highest demand of the {of.horizon} h that follow, and"
-        " what it was. Between the two lie GPUs kept free in vain; red: the bound was too low for a promise.",
-        [actual, bound, _marks(misses, None)],
+        " what it was. Between the two lie GPUs kept free that nobody asked for; red: the bound was too low for a"
+        " promise.",
+        [actual, bound, _marks(misses, MODEL, SERIES)],
         _layout(of, lambda t: np.maximum(tops, t.drawn.peak)),
         height=340,
     )
@@ -303,34 +304,21 @@ def _colour(of: BacktestView) -> Selected:
     return Selected((MODEL,), list(of.colours.values()))
 
 
-@dataclass(frozen=True, slots=True)
-class _Misses:
-    """Where demand was above a bound."""
-
-    x: Sequence[int | str]
-    y: Floats
-    cases: int
-
-
-def _misses(of: BacktestView, actual: Floats, known: Any, bound: Floats, shift: int) -> _Misses:
+def _misses(of: BacktestView, actual: Floats, known: Any, bound: Floats, shift: int) -> tuple[Any, ...]:
+    """Where demand was above a bound: how often in words, the hours, the demand."""
     at = np.flatnonzero(known & (actual > bound))
     clock = of.clock
     places = [clock.at(of.part.origins.start + shift + int(i)) for i in at]
-    return _Misses(places, actual[at], int(known.sum()))
+    return f"above: {len(at):,} of {int(known.sum()):,} h", places, actual[at]
 
 
-def _marks(misses: Sequence[Sequence[Any]], ahead: str | None) -> Any:
+def _marks(misses: Sequence[Any], *by: str) -> Any:
     """Red points; their number is told in the legend."""
-    by = (MODEL, SERIES) if ahead is None else (MODEL, SERIES, ahead)
 
-    def each(value: Callable[[_Misses], Any], inside: Any = misses) -> Any:
-        return value(inside) if isinstance(inside, _Misses) else [each(value, inner) for inner in inside]
+    def each(part: int, inside: Any = misses) -> Any:
+        return inside[part] if isinstance(inside, tuple) else [each(part, inner) for inner in inside]
 
-    return missed(
-        Selected(by, each(lambda m: f"above: {len(m.x):,} of {m.cases:,} h")),
-        Selected(by, each(lambda m: m.x)),
-        Selected(by, each(lambda m: m.y)),
-    )
+    return missed(*(Selected(by, each(part)) for part in range(3)))
 
 
 def _layout(of: BacktestView, top: Callable[[BacktestResult], Floats]) -> Any:

@@ -89,18 +89,10 @@ def _subtitle(results: Sequence[RunResult], workload: Workload) -> str:
     ]
     if results:
         words.append(f"Spot quota in force: {quota_text(names, [r.quota_in_force for r in results])}.")
-        words += _dates(results[0])
+        if (day := results[0].parameters.day) is not None:
+            first, last = (Clock(day).words(int(second // HOUR)) for second in results[0].metrics.span)
+            words.append(f"Time 0 is {day} 00:00; measured from {first} to {last}.")
     return " ".join(words)
-
-
-def _dates(result: RunResult) -> list[str]:
-    """When it was, where the first day is known."""
-    day = result.parameters.day
-    if day is None:
-        return []
-    clock = Clock(day)
-    first, last = (clock.words(int(second // HOUR)) for second in result.metrics.span)
-    return [f"Time 0 is {day} 00:00; measured from {first} to {last}."]
 
 
 def _headline(

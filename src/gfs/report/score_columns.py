@@ -36,7 +36,7 @@ BOUNDS: Final = (
         "over_reserved_95",
         Unit("%", digits=1),
         LOWEST,
-        "how far that bound lay above it, % of mean demand: GPUs kept free in vain",
+        "how far that bound lay above it, % of mean demand: GPUs kept free that nobody asked for",
     ),
 )
 LEGENDS: Final = {

@@ -9,7 +9,7 @@ from typing import Any
 from gfs.report.columns import percent, short_seconds
 from gfs.report.figures import colours_of, front_points, wait_against_evictions
 from gfs.report.page import Chart, PageSection, Paragraph, write_page
-from gfs.sweeps.table import SettingMeans, sweep_table
+from gfs.sweeps.table import GOALS, SettingMeans, sweep_table
 
 
 def sweep_page(varied: Sequence[str], groups: Sequence[SettingMeans], out: Path) -> None:
@@ -37,14 +37,7 @@ def _chart(varied: Sequence[str], groups: Sequence[SettingMeans]) -> Chart:
     data: list[Any] = []
     for kind in kinds:
         mine = [group for group in groups if str(group.settings.get(by, "runs")) == kind]
-        figures = [
-            (
-                g.means.get("spot_eviction_rate", 0.0),
-                g.means.get("spot_jqt_mean", 0.0),
-                g.means.get("goodput_rate", 0.0),
-            )
-            for g in mine
-        ]
+        figures = [[group.means.get(goal, 0.0) for goal in GOALS] for group in mine]
         data += front_points(
             kind,
             colours[kind],

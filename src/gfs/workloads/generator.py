@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -24,14 +24,11 @@ from gfs.domain.units import DAY, HOUR
 from gfs.domain.workload import Workload
 from gfs.gc_paused import gc_paused
 from gfs.workloads.calibration import figures
-from gfs.workloads.coupling import pair_durations, pick_long_tasks
-from gfs.workloads.durations import Floats
-from gfs.workloads.failures import check_failure_times, node_failures
-from gfs.workloads.longrunning import cut, long_durations, starts
+from gfs.workloads.durations import cut, long_durations, pair_durations, pick_long_tasks, starts
 from gfs.workloads.owners import owners
 from gfs.workloads.presets import ClassPlan, PoolPlan, preset_named
 from gfs.workloads.requests import Requests, apportion, draw_requests
-from gfs.workloads.rhythms import arrivals, until_closing_time, window_seconds
+from gfs.workloads.rhythms import Floats, arrivals, until_closing_time, window_seconds
 
 _LARGEST_LONG_SHARE = 1 / 128
 """Share of its pool that a task that runs for weeks may hold: the weeks-long tasks are mostly small."""
@@ -97,8 +94,10 @@ def generate(
     tasks are the same with failures and without.
     """
     _check(preset, nodes, days, {"spot": spot_scale, "HP": hp_scale}, largest_gang, seed)
-    if mtbf_days is not None:
-        check_failure_times(mtbf_days, mttr_hours)
+    if mtbf_days is not None and not (math.isfinite(mtbf_days) and mtbf_days * 24 >= 1):
+        raise InputError(f"The mean time between failures must be at least 1/24 days (one hour), not {mtbf_days:g}.")
+    if mtbf_days is not None and not (math.isfinite(mttr_hours) and mttr_hours > 0):
+        raise InputError(f"The mean time to repair must be above 0 hours, not {mttr_hours:g}.")
     plan = preset_named(preset)
     groups = _scaled_groups(plan.pools, nodes)
     length = window_seconds(plan.days if days is None else days)
@@ -117,7 +116,7 @@ def generate(
     machines = _nodes(plan.pools, groups)
     events: tuple[NodeEvent, ...] = ()
     if mtbf_days is not None:
-        events = node_failures(
+        events = _node_failures(
             machines, length, mtbf_days * DAY, mttr_hours * HOUR, _stream(seed, preset, "node events")
         )
     return Workload(tasks, machines, preset, durations, node_events=events)
@@ -267,3 +266,27 @@ def _tasks(drawn: list[tuple[str, Priority, _Drawn]]) -> tuple[tuple[Task, ...],
         for i, (submit, name, owner, model, priority, pods, gpus, _, cpus) in enumerate(rows)
     )
     return tasks, tuple(row[7] for row in rows)
+
+
+def _node_failures(
+    nodes: Sequence[NodeSpec], length: float, time_between: float, time_to_repair: float, rng: np.random.Generator
+) -> tuple[NodeEvent, ...]:
+    """Failures before second `length`, and the repair of each, be it after it: exponential, in whole seconds.
+
+    A node fails again only after its repair. What happens to it depends on its own place among the nodes alone, so
+    that more nodes leave it as it is.
+    """
+    drawn: list[tuple[float, int, NodeEvent]] = []
+    for node, chance in zip(nodes, rng.spawn(len(nodes)), strict=True):
+        time = _seconds(chance, time_between)
+        while time < length:
+            repaired = time + _seconds(chance, time_to_repair)
+            drawn.append((time, node.index, NodeEvent(time, node.name, "fail")))
+            drawn.append((repaired, node.index, NodeEvent(repaired, node.name, "repair")))
+            time = repaired + _seconds(chance, time_between)
+    drawn.sort(key=lambda each: each[:2])
+    return tuple(event for _, _, event in drawn)
+
+
+def _seconds(chance: np.random.Generator, mean: float) -> float:
+    return max(1.0, float(round(chance.exponential(mean))))

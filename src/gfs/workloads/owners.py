@@ -16,8 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gfs.domain.units import HOUR
-from gfs.workloads.durations import Floats
-from gfs.workloads.rhythms import HOURS_A_WEEK, activity, hour_of_week
+from gfs.workloads.rhythms import HOURS_A_WEEK, Floats, activity, hour_of_week
 
 _SIZE_WIDTH, _TIME_WIDTH = 1.5, 3.0
 """How far, in doublings, the sizes and running times of an organization usually lie from its means (a choice)."""

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 
 from gfs.workloads.calibration import figures
-from gfs.workloads.durations import Floats
+from gfs.workloads.rhythms import Floats
 
 _MOST_TILT = 6.0
 

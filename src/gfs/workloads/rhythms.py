@@ -8,7 +8,8 @@ from numpy.typing import NDArray
 from gfs.domain.task import Priority
 from gfs.domain.units import DAY, HOUR
 from gfs.workloads.calibration import figures
-from gfs.workloads.durations import Floats
+
+Floats = NDArray[np.float64]
 
 HOURS_A_WEEK = 168
 CLOSING = 24 * HOUR

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from functools import partial
 from math import inf
@@ -35,9 +35,10 @@ def write_trace(workload: Workload, out_dir: Path | str) -> tuple[Path, Path]:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise InputError(f"{folder}: cannot be made ({_reason(error)}). Choose another directory.") from error
-    for path, table in ((jobs, _jobs_table(workload)), (nodes, _nodes_table(workload))):
-        write_atomically(path, partial(_write, table))
+        raise InputError(f"{folder}: cannot be made ({error.strerror or error}). Choose another directory.") from error
+    _save(_job_columns(workload), jobs)
+    fields = ("name", "gpu_model", "gpus", "cpus")
+    _save({c: [getattr(n, f) for n in workload.nodes] for c, f in zip(NODE_COLUMNS, fields, strict=True)}, nodes)
     if workload.node_events:
         write_node_events(workload.node_events, folder / "node_events.csv")
     return jobs, nodes
@@ -45,58 +46,36 @@ def write_trace(workload: Workload, out_dir: Path | str) -> tuple[Path, Path]:
 
 def write_node_events(events: Sequence[NodeEvent], path: Path) -> None:
     """Write what happens to nodes; without events the file has its header alone."""
-    columns = [
-        _numbers([event.time for event in events]),
-        _texts([event.node for event in events]),
-        _texts([event.event for event in events]),
-    ]
-    write_atomically(path, partial(_write, pa.Table.from_arrays(columns, names=list(NODE_EVENT_COLUMNS))))
+    _save({name: [getattr(event, name) for event in events] for name in NODE_EVENT_COLUMNS}, path)
 
 
-def _jobs_table(workload: Workload) -> pa.Table:
+def _job_columns(workload: Workload) -> dict[str, Sequence[Any]]:
     """The job columns, in the order of `JOB_COLUMNS`; an optional one only if some task differs from the default.
 
     So a trace that says nothing of guarantees can be run with any (`--set guarantee_hours=4`).
     """
     tasks = workload.tasks
-    columns = [
-        _texts([t.name for t in tasks]),
-        _texts([t.organization for t in tasks]),
-        _texts([t.gpu_model for t in tasks]),
-        _numbers([t.cpus_per_pod for t in tasks]),
-        _numbers([t.gpus_per_pod for t in tasks]),
-        pa.array([t.pods for t in tasks], pa.int64()),
-        _numbers([t.submit_time for t in tasks]),
-        _numbers(workload.durations),
-        pa.array([t.priority.label for t in tasks], pa.string()),
-    ]
-    names = list(JOB_COLUMNS)
+    fields = ("name", "organization", "gpu_model", "cpus_per_pod", "gpus_per_pod", "pods", "submit_time")
+    columns: dict[str, Sequence[Any]] = {
+        column: [getattr(task, field) for task in tasks] for column, field in zip(JOB_COLUMNS, fields, strict=False)
+    }
+    columns |= {"duration": workload.durations, "job_type": [task.priority.label for task in tasks]}
     for name in OPTIONAL_JOB_COLUMNS:
         values = [getattr(task, name) for task in tasks]
         if any(value != TASK_DEFAULTS[name] for value in values):
-            columns.append(_numbers(values))
-            names.append(name)
+            columns[name] = values
     if any(time != inf for time in workload.cancel_times):
-        columns.append(pa.array(["" if t == inf else _number(t) for t in workload.cancel_times], pa.string()))
-        names.append(CANCEL_COLUMN)
-    return pa.Table.from_arrays(columns, names=names)
+        columns[CANCEL_COLUMN] = ["" if time == inf else _number(time) for time in workload.cancel_times]
+    return columns
 
 
-def _nodes_table(workload: Workload) -> pa.Table:
-    """The node columns, in the order of `NODE_COLUMNS`."""
-    nodes = workload.nodes
-    columns = [
-        _texts([n.name for n in nodes]),
-        _texts([n.gpu_model for n in nodes]),
-        pa.array([n.gpus for n in nodes], pa.int64()),
-        _numbers([n.cpus for n in nodes]),
+def _save(columns: Mapping[str, Sequence[Any]], path: Path) -> None:
+    """Text so that no spreadsheet takes it for a formula, and numbers."""
+    arrays = [
+        escaped_cells(pa.array(values, pa.string())) if values and isinstance(values[0], str) else _numbers(values)
+        for values in columns.values()
     ]
-    return pa.Table.from_arrays(columns, names=list(NODE_COLUMNS))
-
-
-def _texts(values: Sequence[str]) -> Any:
-    """Text that no spreadsheet takes for a formula."""
-    return escaped_cells(pa.array(values, pa.string()))
+    write_atomically(path, partial(_write, pa.Table.from_arrays(arrays, names=list(columns))))
 
 
 def _numbers(values: Sequence[float]) -> Any:
@@ -116,16 +95,8 @@ def _write(table: pa.Table, path: Path) -> None:
         file.write(",".join(table.column_names).encode() + b"\n")
         start = file.tell()
         try:
-            pacsv.write_csv(table, file, _options("none"))
+            pacsv.write_csv(table, file, pacsv.WriteOptions(include_header=False, quoting_style="none"))
         except pa.ArrowInvalid:  # some name holds a comma or a quote: quote all text
             file.seek(start)
             file.truncate()
-            pacsv.write_csv(table, file, _options("needed"))
-
-
-def _options(quoting: str) -> pacsv.WriteOptions:
-    return pacsv.WriteOptions(include_header=False, quoting_style=quoting)
-
-
-def _reason(error: OSError) -> str:
-    return error.strerror or str(error) or type(error).__name__
+            pacsv.write_csv(table, file, pacsv.WriteOptions(include_header=False, quoting_style="needed"))

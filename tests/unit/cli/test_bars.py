@@ -8,6 +8,7 @@ import sys
 from typing import Any
 
 import pytest
+from rich.progress import Progress
 
 from gfs import Parameters, generate
 from gfs.batch.comparison import run_all
@@ -35,11 +36,11 @@ class TestProgress:
         monkeypatch.setattr(sys, "stderr", screen)
         monkeypatch.setenv("TERM", "xterm")
         monkeypatch.setenv("COLUMNS", "80")
+        update = Progress.update
+        monkeypatch.setattr(Progress, "update", lambda *bar, **to: update(*bar, refresh=True, **to))
         with bars(["gfs", "static"], 90, in_turn=in_turn) as running:
-            assert running._progress is not None
             for name, finished in [("gfs", 10), ("static", 20), ("static", 30), ("gfs", 90), ("static", 90)]:
-                running.update(name, finished)
-                running._progress.refresh()
+                running(name, finished)
         seen = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", screen.getvalue())
         shown = {name: re.findall(rf"{name}\W+(\d+)/90 tasks", seen) for name in ("gfs", "static")}
         # by turns the first run is over when the second has begun
@@ -61,8 +62,7 @@ class TestProgress:
         monkeypatch.setattr(sys, "stderr", screen := Terminal())
         monkeypatch.setenv("TERM", "xterm")
         with bars([evil], 90) as running:
-            assert running._progress is not None
-            running._progress.refresh()
+            running(evil, 10)
         with job_progress() as started:
             started([odd])(odd)
         assert "\x1b[31mred" not in screen.getvalue()
@@ -71,5 +71,5 @@ class TestProgress:
     def test_nothing_where_nobody_watches(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(sys, "stderr", screen := io.StringIO())
         with bars(["gfs"], 90) as running:
-            running.update("gfs", 10)
+            running("gfs", 10)
         assert screen.getvalue() == ""

@@ -14,11 +14,10 @@ from gfs.batch.simulation import TraceFiles
 from gfs.domain.units import DAY, HOUR
 from gfs.domain.workload import Workload
 from gfs.experiments.deployment import DEPLOYMENT, PoolChange, _findings, of_model, static_words, whole_cluster
-from gfs.experiments.evictions import Evictions, eviction_findings
 from gfs.experiments.experiment import Experiment, Section, Setup
 from gfs.experiments.heat_map import HEAT_MAP, _swing
 from gfs.experiments.jobs import Simulation, run_simulations
-from gfs.experiments.statistics import STATISTICS, most_eight_card_pods
+from gfs.experiments.statistics import STATISTICS, Evictions, eviction_findings, most_eight_card_pods
 from gfs.experiments.trace_statistics import POINTS, TraceStatistics, thinned
 from gfs.experiments.views import heat, pools
 from gfs.report.page import Chart, PageSection, build_page

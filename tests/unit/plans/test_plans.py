@@ -13,8 +13,7 @@ from gfs import Parameters
 from gfs.batch.job import JobResult
 from gfs.batch.simulation import GeneratedTrace
 from gfs.domain.errors import InputError
-from gfs.plans.plan import CapacityPlan, capacity_plan
-from gfs.plans.request import PlanRequest, plan_request
+from gfs.plans.plan import CapacityPlan, PlanRequest, capacity_plan, plan_request
 from gfs.plans.runs import PlanRun
 from gfs.plans.search import (
     BOUNDS,
@@ -39,7 +38,7 @@ from gfs.plans.search import (
     third_round,
 )
 from gfs.plans.summary_text import config_text, summary_text
-from gfs.plans.view import plan_tables, view_of
+from gfs.plans.view import PlanView, plan_tables
 
 TRACE = GeneratedTrace("demo", nodes=4, days=1)
 
@@ -78,14 +77,13 @@ class TestChoose:
             tried(0.9, 1, PAPER, 0.05, 300),
             tried(0.95, 1, PAPER, 0.01, 400),
         ]
-        recommendation = choose(results, 0.05)
-        assert recommendation.result.setting.p == 0.9
-        assert recommendation.meets
-        assert not recommendation.alike
+        chosen = choose(results, 0.05)
+        assert chosen.setting.p == 0.9
+        assert chosen.within(0.05)
 
     def test_of_equal_waits_the_one_with_fewer_evictions(self) -> None:
         results = [tried(0.9, 1, PAPER, 0.03, 300), tried(0.8, 1, PAPER, 0.02, 300)]
-        assert choose(results, 0.05).result.setting.p == 0.8
+        assert choose(results, 0.05).setting.p == 0.8
 
     def test_of_equals_the_shortest_guarantee_and_the_nearest_to_the_paper(self) -> None:
         results = [
@@ -94,21 +92,19 @@ class TestChoose:
             tried(0.9, 1, TIGHT, 0.0, 0),
             tried(0.9, 1, PAPER, 0.0, 0),
         ]
-        recommendation = choose(results, 0.05)
-        assert recommendation.result.setting == Setting(0.9, 1, PAPER)
-        assert recommendation.alike
-        assert choose(results[::-1], 0.05).result.setting == Setting(0.9, 1, PAPER)
+        assert choose(results, 0.05).setting == Setting(0.9, 1, PAPER)
+        assert choose(results[::-1], 0.05).setting == Setting(0.9, 1, PAPER)
 
     def test_none_within_the_target_gives_the_nearest_and_by_how_much_it_misses(self) -> None:
         results = [tried(0.8, 1, PAPER, 0.12, 100), tried(0.99, 1, PAPER, 0.07, 900)]
-        recommendation = choose(results, 0.05)
-        assert recommendation.result.setting.p == 0.99
-        assert recommendation.missed_by == pytest.approx(0.02)
-        assert not recommendation.meets
+        chosen = choose(results, 0.05)
+        assert chosen.setting.p == 0.99
+        assert chosen.evicted - 0.05 == pytest.approx(0.02)
+        assert not chosen.within(0.05)
 
     def test_what_failed_is_never_recommended(self) -> None:
         stuck = replace(tried(0.9, 1, PAPER, 0, 0), figures={}, error="stuck")
-        assert choose([stuck, tried(0.8, 1, PAPER, 0.2, 1)], 0.05).result.setting.p == 0.8
+        assert choose([stuck, tried(0.8, 1, PAPER, 0.2, 1)], 0.05).setting.p == 0.8
         with pytest.raises(InputError, match="no setting could be simulated: stuck"):
             choose([stuck], 0.05)
 
@@ -119,7 +115,7 @@ class TestChoose:
             tried(0.9, 4, PAPER, 0.04, 80),
         ]
         best = best_by_guarantee(results, 0.05)
-        assert [(c.result.setting.hours, c.result.setting.p) for c in best] == [(1, 0.8), (4, 0.9)]
+        assert [(c.setting.hours, c.setting.p) for c in best] == [(1, 0.8), (4, 0.9)]
 
 
 class TestRounds:
@@ -301,7 +297,7 @@ class TestPlan:
     def test_why_a_setting_failed_stands_below_the_table(self) -> None:
         made = self.plan(Fake())
         broken = replace(made.settings[0], figures={}, error="no room")
-        table = plan_tables(view_of(replace(made, settings=[*made.settings[-3:], broken, made.chosen])))[0]
+        table = plan_tables(PlanView(replace(made, settings=[*made.settings[-3:], broken, made.chosen])))[0]
         assert table.note.startswith("* recommended, ! over 5.00% evicted")
         assert "no room" in table.note
 
@@ -377,7 +373,7 @@ class TestPlan:
         assert "# Use it: gfs simulate --scheduler gfs --config gfs.toml" in text
 
     def test_what_is_shown_begins_with_what_is_recommended(self) -> None:
-        view = view_of(self.plan(Fake()))
+        view = PlanView(self.plan(Fake()))
         assert view.settings[0].recommended
         keeps = [row.keeps for row in view.settings]
         assert keeps == sorted(keeps, reverse=True)

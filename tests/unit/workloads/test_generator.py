@@ -14,8 +14,7 @@ from gfs.domain.task import Priority, Task
 from gfs.domain.workload import Workload
 from gfs.workloads import PRESETS, generate, read_trace, write_trace
 from gfs.workloads.calibration import figures
-from gfs.workloads.durations import Quantiles, with_mean
-from gfs.workloads.longrunning import cut, long_durations, starts
+from gfs.workloads.durations import Quantiles, cut, long_durations, starts, with_mean
 from gfs.workloads.requests import apportion
 from gfs.workloads.rhythms import until_closing_time
 

@@ -70,7 +70,9 @@ class OrgLinearEstimator:
         lists = tuple(tuple(sorted({key[i] for key in history.keys})) for i in range(len(SeriesKey._fields)))
         shape = Shape(self.window, self.horizon, self.width, tuple(len(values) + 1 for values in lists))
         parameters, schedule = _single(initial(shape, generator)), self.schedule
-        series, origin = self._cases(history)
+        origins = history.origins(self.horizon)  # with some history before them and all hours ahead after them
+        series = np.repeat(np.arange(len(origins)), [len(columns) for columns in origins])
+        origin = np.concatenate([*origins, np.empty(0, np.int64)]).astype(np.int64)
         fitted_on = len(series)
         if start is not None and start.estimator == self and fitted_on < GROWN * start.fitted_on:
             parameters, schedule, fitted_on = _continued(parameters, lists, start), self.warm, start.fitted_on
@@ -105,12 +107,6 @@ class OrgLinearEstimator:
     def refit(self, history: DemandHistory, earlier: Predictor) -> OrgLinearPredictor:
         """Learn from the history, starting from earlier weights where they are good for that."""
         return self.fit(history, earlier if isinstance(earlier, OrgLinearPredictor) else None)
-
-    def _cases(self, history: DemandHistory) -> tuple[Ints, Ints]:
-        """Series and column of every origin that has some history before it and all hours ahead after it."""
-        found = history.origins(self.horizon)
-        series = np.repeat(np.arange(len(found)), [len(columns) for columns in found])
-        return series, np.concatenate([*found, np.empty(0, np.int64)]).astype(np.int64)
 
 
 class OrgLinearPredictor:

@@ -163,7 +163,7 @@ def fit_coefficients(
 ) -> list[Coefficients]:
     """One set of coefficients for each end, knowing nothing of demand from that hour (number) on.
 
-    With `start`, an earlier fit, one step from there is enough for each of them; with few rows they are fitted anew.
+    With `start`, an earlier fit, one step from there is enough for each of them; few rows are fitted from scratch.
     """
     start = start if rows.rows >= training.enough_rows else None
     fits = [_Fit(end, training, rows, start) for end in ends]

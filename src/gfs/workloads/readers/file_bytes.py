@@ -65,14 +65,10 @@ def unpacked(file: str, data: bytes) -> bytes:
         raise InputError(f"{file}: the file is empty.")
     if data[:4] != PARQUET:
         if file.lower().endswith((".parquet", ".pq")):
-            raise InputError(f"{file}: this is not a Parquet file{_what(data)}. Export it again, or give the CSV file.")
+            other = next((f" but {kind}" for magic, kind, _ in _KINDS if data.startswith(magic)), "")
+            raise InputError(f"{file}: this is not a Parquet file{other}. Export it again, or give the CSV file.")
         _refuse_other_kinds(file, data)
     return data
-
-
-def _what(data: bytes) -> str:
-    kind = next((kind for magic, kind, _ in _KINDS if data.startswith(magic)), None)
-    return f" but {kind}" if kind else ""
 
 
 def _refuse_other_kinds(file: str, data: bytes) -> None:
