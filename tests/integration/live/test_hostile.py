@@ -5,7 +5,15 @@
 
 from __future__ import annotations
 
+import asyncio
+import base64
+import json
+import os
+import subprocess
+import sys
 import time
+import urllib.error
+import urllib.request
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,10 +23,13 @@ import pytest
 from running import quick, running, until
 from test_placing import why
 
+from gfs.domain.errors import InputError
+from gfs.live.api import Api
 from gfs.live.bench import manifests
-from gfs.live.bench.bench import Bench
+from gfs.live.bench.bench import Bench, free_ports
 from gfs.live.bench.client import ApiError, path
 from gfs.live.bench.cluster import Cluster
+from gfs.live.problems import Unreachable
 
 DELAY = 5.0
 """Seconds that an ordinary pod may take to be bound while others misbehave. Alone it takes a tenth on an idle machine,
@@ -245,3 +256,84 @@ def test_priority_classes_that_change_and_vanish(bench: Bench, cluster: Cluster,
             assert cluster.get("second")["spec"]["priority"] == -500
     finally:
         bench.client.delete(path("priorityclasses", name="fleeting"))
+
+
+# -- whom we trust, and what we tell -------------------------------------------------------------------------
+
+
+def test_an_api_server_with_another_authority_is_not_spoken_to(bench: Bench, tmp_path: Path) -> None:
+    """Its certificate is not signed by whom the kubeconfig names: no request, and so no token, is sent."""
+    other = tmp_path / "other.crt"
+    words = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=127.0.0.1"]
+    try:
+        subprocess.run([*words, "-keyout", str(tmp_path / "key"), "-out", str(other)], check=True, capture_output=True)
+    except FileNotFoundError:
+        pytest.skip("needs openssl to make a certificate")
+
+    def reach(change: Any, **options: Any) -> str:
+        config = json.loads(bench.kubeconfig.read_text())
+        change(config["clusters"][0]["cluster"])
+        file = tmp_path / "kubeconfig"
+        file.write_text(json.dumps(config))
+
+        async def ask() -> str:
+            async with await Api.connect(file, **options) as api:
+                return str((await api.request("GET", "/version", again=False))["gitVersion"])
+
+        return asyncio.run(ask())
+
+    wrong = base64.b64encode(other.read_bytes()).decode()
+    with pytest.raises(Unreachable, match="CERTIFICATE_VERIFY_FAILED"):
+        reach(lambda cluster: cluster.update({"certificate-authority-data": wrong}))
+    with pytest.raises(Unreachable, match="CERTIFICATE_VERIFY_FAILED"):
+        reach(lambda cluster: cluster.pop("certificate-authority-data"))
+
+    def skip(cluster: dict[str, Any]) -> None:
+        del cluster["certificate-authority-data"]
+        cluster["insecure-skip-tls-verify"] = True
+
+    with pytest.raises(InputError, match="the server could be anybody"):
+        reach(skip)
+    assert reach(skip, insecure=True) == bench.version()
+
+
+def test_no_secret_is_told_anywhere(bench: Bench, cluster: Cluster, tmp_path: Path) -> None:
+    """The command itself, with tokens that are known, through a start, an eviction and a refusal; then everything that
+    it wrote or serves is looked through: log, pages, figures, snapshot, event log, and the objects of the cluster."""
+    cluster.add_node("n1", gpus=2)
+    reader, prometheus, password = "reader-7f3a91", "prometheus-5be2c4", "password-9d1e77"
+    service = bench.kubeconfig_for(bench._token, "leaky")
+    secrets = [bench._token, reader, prometheus, password]
+    address = f"127.0.0.1:{free_ports(1)[0]}"
+    log, state, record = tmp_path / "log", tmp_path / "state", tmp_path / "record"
+    words = [sys.executable, "-m", "gfs", "live", "run", "--kubeconfig", str(service), "--http", address, "--no-elect"]
+    words += ["--state", str(state), "--record", str(record), "--set", "quota=forecast"]
+    words += ["--prometheus", f"http://reader:{password}@127.0.0.1:1"]
+    told = {}
+    with log.open("wb") as out:
+        tokens = {"GFS_HTTP_TOKEN": reader, "GFS_PROMETHEUS_TOKEN": prometheus}
+        running = subprocess.Popen(words, stdout=out, stderr=out, env={**os.environ, **tokens})
+        try:
+            cluster.pod("urgent", gpus=2, priority_class="gfs-hp")
+            cluster.wait_bound("urgent")
+            cluster.pod("odd", gpus=0)
+            why(cluster, "odd", "refused")
+            headers = {"Authorization": f"Bearer {reader}"}
+            for page in ("", "metrics", "status", f"explain/{cluster.namespace}/urgent"):
+                request = urllib.request.Request(f"http://{address}/{page}", headers=headers)
+                with urllib.request.urlopen(request, timeout=10) as answer:
+                    told[page] = answer.read() + str(answer.headers).encode()
+            with pytest.raises(urllib.error.HTTPError, match="401"):
+                urllib.request.urlopen(f"http://{address}/status", timeout=10)
+        finally:
+            running.terminate()
+            running.wait(30)
+    told |= {str(file): file.read_bytes() for folder in (state, record) for file in folder.rglob("*") if file.is_file()}
+    told["log"] = log.read_bytes()
+    told["objects"] = json.dumps([bench.client.items(kind, cluster.namespace) for kind in ("pods", "events")]).encode()
+    assert b"127.0.0.1:1: no answer" in told["log"], "Prometheus was asked in vain, and that is said"
+    assert any(name.endswith("state.gfs") for name in told)
+    for name, content in told.items():
+        for secret in secrets:
+            assert secret.encode() not in content, f"{name} tells a secret"
+            assert base64.b64encode(secret.encode()) not in content, f"{name} tells a secret"
