@@ -29,7 +29,7 @@ export class NodesView {
   private readonly find = el("input", { id: "node-find", type: "search", autocomplete: "off", placeholder: "name" });
   private readonly legend = el("div", { class: "legend" });
   private readonly panel = el("section", { class: "panel", id: "node", "aria-label": "Node", "aria-live": "polite" });
-  private readonly cards: Cards;
+  private cards: Cards;
   private blocks: PoolBlock[] = [];
   private size = 0;
   private columns = 1;
@@ -58,6 +58,7 @@ export class NodesView {
 
   show(): void {
     const { app } = this;
+    if (this.cards.first.length !== app.recording.wire.nodes.name.length) this.cards = new Cards(app.moment);
     this.cards.fill();
     this.rank();
     this.colours.value = app.state.colour;

@@ -10,6 +10,7 @@ import signal
 import urllib.error
 import urllib.request
 from collections.abc import Coroutine
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -131,11 +132,15 @@ class _Plain(logging.Formatter):
 
 async def _serve(options: LiveOptions, http: str) -> None:
     """Run a replica until it is told to stop."""
+    from gfs.dashboard.live_site import LiveDashboard
     from gfs.live.serve import HttpServer
     from gfs.live.service import Service
 
     service = Service(options)
-    server = HttpServer(service, http, os.environ.get("GFS_HTTP_TOKEN", "")) if http != "off" else None
+    server = None
+    if http != "off":
+        page = LiveDashboard(service)
+        server = HttpServer(service, http, os.environ.get("GFS_HTTP_TOKEN", ""), page.routes())
     work = asyncio.create_task(service.run())
     loop = asyncio.get_running_loop()
     for stop in (signal.SIGTERM, signal.SIGINT):
@@ -208,7 +213,7 @@ def status(http: Http = DEFAULT_HTTP, json: Json = None) -> None:
 
     with Outputs() as outputs:
         outputs.plan(json, JSON)
-        told = _ask(http, "status")
+        told = _ask(http, "api/v1/status")
         if json != STDOUT:
             rows = []
             for pool in told["pools"]:
@@ -243,7 +248,7 @@ def explain(
         raise InputError(f"{pod}: give namespace and pod, such as research/train-7")
     with Outputs() as outputs:
         outputs.plan(json, JSON)
-        told = _ask(http, f"explain/{namespace}/{name}")
+        told = _ask(http, f"api/v1/pods/{namespace}/{name}")
         if json != STDOUT:
             for key, value in told.items():
                 if key != "life" and value not in ("", None, False):
@@ -279,7 +284,10 @@ def _ask(address: str, what: str) -> Any:
         with urllib.request.urlopen(urllib.request.Request(url, headers=headers), timeout=10) as answer:
             return json_text.loads(answer.read())
     except urllib.error.HTTPError as error:
-        raise InputError(f"{url}: {error.read().decode(errors='replace').strip() or error.reason}") from error
+        said = error.read().decode(errors="replace").strip()
+        with suppress(ValueError, TypeError, KeyError):
+            said = json_text.loads(said)["error"]
+        raise InputError(f"{url}: {said or error.reason}") from error
     except (OSError, ValueError) as error:
         raise InputError(f"{url}: no controller answers there ({error}); name it by --http") from error
 

@@ -71,6 +71,7 @@ def recording_of(tables: RunTables, title: str) -> Recording:
         promise_told=promise is not None,
         begin=_begin(events),
         live=False,
+        now=None,
         last_id=len(first),
         rules=tables.rules(),
         tasks=_tasks(tables, task, task_names, gpus, event, entry, models, organizations),
@@ -92,7 +93,7 @@ def recording_of(tables: RunTables, title: str) -> Recording:
         node_events=NodeEventColumns(
             plain(e.time for e in node_events), [position[e.node] for e in node_events], [e.event for e in node_events]
         ),
-        quota=_quota(tables.quota, models, organizations, forecasters),
+        quota=quota_columns(tables.quota, models, organizations, forecasters),
         models=list(models),
         organizations=list(organizations),
     )
@@ -177,7 +178,8 @@ def _begin(events: pa.Table) -> Number | None:
     return begin
 
 
-def _quota(table: pa.Table | None, models: Names, organizations: Names, forecasters: Names) -> QuotaColumns:
+def quota_columns(table: pa.Table | None, models: Names, organizations: Names, forecasters: Names) -> QuotaColumns:
+    """A quota log as columns; names that are new are added to those known."""
     rows = table.num_rows if table is not None else 0
 
     def values(name: str) -> list[Number | None]:

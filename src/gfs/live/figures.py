@@ -95,6 +95,11 @@ class Figures:
                 counts[run.task.priority.label]["running"] += 1
             for waiting in state.waiting.values():
                 counts[waiting.task.priority.label]["waiting"] += 1
+            now = controller.now if controller is not None else 0.0
+            starting = sum(run.task.micro for run in state.runs.values() if run.start > now) / MICRO
+            shut = sum(node.spec.gpus for node in state.nodes if node.closed) - sum(
+                cards for run in state.runs.values() for node, _, cards in run.places if node.closed
+            )
             rows = [
                 {"guarantee_hours": row.guarantee_hours, "quota": row.quota, "why": scheduler.policy.quota.why(row[0])}
                 for row in scheduler.policy.quota.rows()
@@ -105,6 +110,7 @@ class Figures:
                 "closed": sum(node.closed for node in state.nodes),
                 "gpus": {
                     "total": total, "idle": pool.idle, "hp": held[Priority.HP], "spot": held[Priority.SPOT],
+                    "reserved": starting, "closed": shut,
                 },
                 "tasks": counts,
                 "quota": rows,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from copy import copy
 from dataclasses import replace
 from pathlib import Path
@@ -38,6 +38,8 @@ class Recorder:
     def __init__(self, folder: Path | None, rules: ExecutionRules, first_day: str = "1970-01-01") -> None:
         self._folder, self._rules, self._first_day = folder, rules, first_day
         self.count = 0
+        self.heard: Callable[[Record], None] | None = None
+        """Who else is told what is recorded, by the names and numbers of the record."""
         if folder is not None:
             try:
                 folder.mkdir(parents=True, exist_ok=True)
@@ -87,14 +89,17 @@ class Recorder:
     def record(self, entry: Record) -> None:
         """Note what happened to a task."""
         self.count += 1
-        if self._folder is None:
+        if self._folder is None and self.heard is None:
             return
         time, what, task, run, reason = entry
         if what == SUBMIT and task.name in self._left:
             return  # it was submitted before a restart
         task = self._named(task, new=what == SUBMIT)
         run = self._numbered(task, run, new=what == START) if run is not None else None
-        self._entries.append((time, what, task, run, reason))
+        if self._folder is not None:
+            self._entries.append((time, what, task, run, reason))
+        if self.heard is not None:
+            self.heard((time, what, task, run, reason))
         self._open[task.index] = task, run if what == START else None
         if what == SUBMIT:
             self._runs[task.index] = 0
@@ -148,7 +153,8 @@ class Recorder:
         row = (task.name, task.organization, task.gpu_model, *(_exact(number) for number in numbers))
         hours = f"{task.guarantee_hours:g}", f"{task.checkpoint_interval:g}"
         at = "" if cancelled is None else _exact(cancelled)
-        self._jobs.append(_line((*row, task.priority.label, *hours, at)))
+        if self._folder is not None:
+            self._jobs.append(_line((*row, task.priority.label, *hours, at)))
 
     def close(self, now: float) -> int:
         """The cluster is taken down: what has not ended is withdrawn. How many tasks that are."""

@@ -1,9 +1,9 @@
-"""Read-only HTTP: a page, /healthz, /readyz, /metrics, /status, /explain/NAMESPACE/POD; a token if one is set."""
+"""Read-only HTTP: /healthz, /readyz, /metrics, /status, /explain/NAMESPACE/POD; a token if one is set."""
 
 from __future__ import annotations
 
 import hmac
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 
 from aiohttp import web
 
@@ -12,7 +12,6 @@ from gfs.domain.errors import InputError
 from gfs.live.connection import is_loopback
 from gfs.live.figures import Figures
 from gfs.live.life import explain_pod
-from gfs.live.page import HEADERS, page
 from gfs.live.service import Service
 
 OPEN = ("/healthz", "/readyz")
@@ -22,7 +21,9 @@ OPEN = ("/healthz", "/readyz")
 class HttpServer:
     """Serves what a service says of itself."""
 
-    def __init__(self, service: Service, address: str, token: str = "") -> None:
+    def __init__(self, service: Service, address: str, token: str = "", routes: Sequence[web.RouteDef] = ()) -> None:
+        """`routes`: what is served besides, such as a page."""
+        self._routes = routes
         self._service, self._figures, self._token = service, Figures(service), token
         self._host, self._port = parse_address(address)
         if not token and not is_loopback(self._host):
@@ -37,10 +38,10 @@ class HttpServer:
         """Listen."""
         app = web.Application(middlewares=[self._guard])
         routes = {"/healthz": self._health, "/readyz": self._ready, "/metrics": self._metrics, "/status": self._status}
-        routes["/"] = self._page
         for path, handler in routes.items():
             app.router.add_get(path, handler)
         app.router.add_get("/explain/{namespace}/{pod}", self._explain)
+        app.router.add_routes(self._routes)
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
         await self._runner.setup()
         try:
@@ -76,9 +77,6 @@ class HttpServer:
 
     async def _metrics(self, _: web.Request) -> web.Response:
         return web.Response(body=self._figures.text(), content_type="text/plain", charset="utf-8")
-
-    async def _page(self, _: web.Request) -> web.Response:
-        return web.Response(text=page(self._figures.status()), content_type="text/html", headers=HEADERS)
 
     async def _status(self, _: web.Request) -> web.Response:
         return web.json_response(self._figures.status())

@@ -7,6 +7,7 @@ import logging
 import os
 import socket
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -87,6 +88,8 @@ class Service:
         self.trainer: Trainer | None = None
         self.history = ""
         """What has become of the demand history of Prometheus."""
+        self.looked: Callable[[Controller], None] | None = None
+        """Who looks at the cluster every few seconds, beside the decisions."""
         self.ready = asyncio.Event()
         """Set while it decides."""
 
@@ -267,6 +270,8 @@ class _Housekeeping:
             self._flushed = at
             self._service.flush()
             self._learning.look()
+            if self._service.looked is not None and self._service.controller is not None:
+                self._service.looked(self._service.controller)
         if at - self._saved >= self._service.options.settings.snapshot_interval:
             self._saved = at
             self._service.save()
