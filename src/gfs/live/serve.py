@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hmac
+from base64 import b64decode
 from collections.abc import Awaitable, Callable, Sequence
 
 from aiohttp import web
@@ -16,6 +17,8 @@ from gfs.live.service import Service
 
 OPEN = ("/healthz", "/readyz")
 """What a kubelet asks without a token."""
+ASK = 'Basic realm="GFS: any name, and the token as password", charset="UTF-8"'
+"""Programs send a bearer token; a browser asks its user for a name and a password."""
 
 
 class HttpServer:
@@ -59,10 +62,12 @@ class HttpServer:
     async def _guard(
         self, request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
     ) -> web.StreamResponse:
-        given = request.headers.get("Authorization", "").encode(errors="surrogateescape")
-        wanted = f"Bearer {self._token}".encode(errors="surrogateescape")
-        if self._token and request.path not in OPEN and not hmac.compare_digest(given, wanted):
-            raise web.HTTPUnauthorized(text="a bearer token is needed\n", headers={"WWW-Authenticate": "Bearer"})
+        if (
+            self._token
+            and request.path not in OPEN
+            and not _shows(request.headers.get("Authorization", ""), self._token)
+        ):
+            raise web.HTTPUnauthorized(text="a bearer token is needed\n", headers={"WWW-Authenticate": ASK})
         return await handler(request)
 
     async def _health(self, _: web.Request) -> web.Response:
@@ -90,3 +95,15 @@ class HttpServer:
         if told is None:
             raise web.HTTPNotFound(text="no such pod is known\n")
         return web.json_response(told)
+
+
+def _shows(given: str, token: str) -> bool:
+    """Whether a request shows the token: as a bearer token, or as the password of any name. Takes as long for any."""
+    kind, _, shown = given.partition(" ")
+    content = shown.encode(errors="surrogateescape")
+    if kind == "Basic":
+        try:
+            content = b64decode(content, validate=True).partition(b":")[2]
+        except ValueError:
+            return False
+    return hmac.compare_digest(content, token.encode(errors="surrogateescape")) and kind in ("Basic", "Bearer")

@@ -17,6 +17,7 @@ import aiohttp
 from aiohttp import web
 
 from gfs.cli.live import _Plain
+from gfs.dashboard.live_site import LiveDashboard
 from gfs.domain.errors import InputError
 from gfs.live.api import Api
 from gfs.live.connection import is_loopback, read_connection
@@ -25,7 +26,7 @@ from gfs.live.serve import HttpServer
 from gfs.live.service import LiveOptions, Service
 
 TOKEN = "s3cret-t0ken-of-the-reader"
-PAGES = ("/", "/metrics", "/status", "/explain/lab/p")
+PAGES = ("/", "/metrics", "/status", "/api/v1/status", "/explain/lab/p")
 PROBES = ("/healthz", "/readyz")
 
 
@@ -38,7 +39,7 @@ def ask(service: Service, token: str, *requests: tuple[str, str, dict[str, str]]
     """Statuses and texts of a server with this token."""
 
     async def main() -> list[tuple[int, str]]:
-        server = HttpServer(service, "127.0.0.1:0", token)
+        server = HttpServer(service, "127.0.0.1:0", token, LiveDashboard(service).routes())
         await server.start()
         told = []
         try:
@@ -69,14 +70,14 @@ def test_nothing_can_be_changed_by_http(service: Service, method: str) -> None:
 def test_who_shows_no_token_or_another_reads_nothing_but_the_probes(service: Service, shown: str) -> None:
     headers = {"Authorization": shown} if shown else {}
     told = ask(service, TOKEN, *(("GET", path, headers) for path in (*PAGES, "/nowhere", *PROBES)))
-    assert [status for status, _ in told] == [401] * 5 + [200, 503], "a replica that does not decide is not ready"
+    assert [status for status, _ in told] == [401] * 6 + [200, 503], "a replica that does not decide is not ready"
     assert not any(TOKEN in text for _, text in told)
 
 
-def test_who_shows_the_token_reads(service: Service) -> None:
-    headers = {"Authorization": f"Bearer {TOKEN}"}
-    told = ask(service, TOKEN, *(("GET", path, headers) for path in PAGES))
-    assert [status for status, _ in told] == [200, 200, 200, 503], "only who decides can explain"
+@pytest.mark.parametrize("shown", [f"Bearer {TOKEN}", f"Basic {base64.b64encode(f'me:{TOKEN}'.encode()).decode()}"])
+def test_who_shows_the_token_reads(service: Service, shown: str) -> None:
+    told = ask(service, TOKEN, *(("GET", path, {"Authorization": shown}) for path in PAGES))
+    assert [status for status, _ in told] == [200, 200, 200, 200, 503], "only who decides can explain"
     assert not any(TOKEN in text for _, text in told)
 
 
