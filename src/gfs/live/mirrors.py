@@ -49,6 +49,11 @@ class Mirrors:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
+    def silence(self) -> float:
+        """Seconds since the watch that has been silent longest heard anything; bookmarks come every minute or so."""
+        now = asyncio.get_running_loop().time()
+        return max(now - mirror.heard for mirror in self._mirrors)
+
     @property
     def lists(self) -> int:
         """How often a list was read."""

@@ -83,6 +83,7 @@ class Service:
         self.api: Api | None = None
         self.shadow: Shadow | None = None
         self.trainer: Trainer | None = None
+        self.mirrors: Mirrors | None = None
         self.history = ""
         """What has become of the demand history of Prometheus."""
         self.looked: Callable[[Controller], None] | None = None
@@ -157,7 +158,7 @@ class Service:
             shadow=self.shadow,
         )
         reading: asyncio.Task[None] | None = None
-        mirrors = Mirrors(api, controller.cluster, await group_paths(api))
+        self.mirrors = mirrors = Mirrors(api, controller.cluster, await group_paths(api))
         self.trainer = trainer = Trainer(controller.trained)
         self.recorder.open()
         try:

@@ -50,6 +50,8 @@ class Reflector:
         self.synced = asyncio.Event()
         """Set when the whole list has been read once."""
         self.lists = 0
+        self.heard = 0.0
+        """When the API server last told anything, by the clock of the loop."""
 
     async def run(self) -> None:
         """Mirror until cancelled."""
@@ -76,15 +78,18 @@ class Reflector:
         for key, thing in found.items():
             self._put(key, thing)
         self._listed = True
+        self.heard = asyncio.get_running_loop().time()
         self.synced.set()
 
     async def _watch(self) -> None:
         async with aclosing(self._api.watch(self._path, self._version, **self._query)) as events:
             async for kind, thing in events:
+                self.heard = asyncio.get_running_loop().time()
                 version = (thing.get("metadata") or {}).get("resourceVersion")
                 if kind != "BOOKMARK":
                     self._put(key_of(thing), None if kind == "DELETED" else thing, last=thing)
                 self._version = version or self._version
+        self.heard = asyncio.get_running_loop().time()  # it ended as agreed
 
     def _put(self, key: Key, thing: Json | None, last: Json | None = None) -> None:
         before = self.objects.get(key)
