@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from math import inf
+from operator import mul
 
 from gfs.core.listeners import Listeners
 from gfs.core.node import NO_SHARES, Node, Place
@@ -143,7 +144,7 @@ class Pool:
     @property
     def idle(self) -> int:
         """Wholly idle cards."""
-        return sum(level * count for level, count in enumerate(self.idle_levels))
+        return sum(map(mul, self.idle_levels, range(len(self.idle_levels))))
 
     def slots(self, task: Task, *, without_spot: bool = False) -> int:
         """How many pods of the task find room now (if every spot task went)."""

@@ -113,13 +113,19 @@ class DemandHistory:
     def padded(self, since: int) -> Floats:
         """Demand from hour `since` on, even before the history; before its first record a series has that value."""
         column = since - self.start
-        first = np.minimum(self.first, max(self.hours - 1, 0))
-        known = self.gpus[:, max(column, 0) :]
-        if column < 0:
-            known = np.concatenate([np.zeros((len(first), -column)), known], axis=1)
-        if self.hours and (first > column).any():
-            early = np.arange(column, self.hours)[None, :] < first[:, None]
-            known = np.where(early, self.gpus[np.arange(len(first)), first][:, None], known)
+        before, begin = max(-column, 0), max(column, 0)
+        if not self.hours:
+            return np.zeros((len(self.first), before))
+        first = np.minimum(self.first, self.hours - 1)
+        late = np.flatnonzero(first > begin)
+        if not before and not len(late):
+            return self.gpus[:, begin:]
+        values = self.gpus[np.arange(len(first)), first]
+        known = np.empty((len(first), self.hours - column))
+        known[:, before:] = self.gpus[:, begin:]
+        known[:, :before] = values[:, None]
+        for row in late.tolist():
+            known[row, before : first[row] - column] = values[row]
         return known
 
     def origins(self, horizon: int, rows: Sequence[int] | None = None) -> list[Ints]:

@@ -36,6 +36,8 @@ class Cluster:
         """How often a budget or a group has changed."""
         self.on_node: dict[str, dict[str, PodView]] = {}
         """Node -> the pods that hold something there."""
+        self.succeeded: dict[str, set[str]] = {}
+        """Controller uid -> its pods of a gang that have succeeded: it does not create them again."""
         self.pod_changes: list[PodChange] = []
         self.changed_nodes: set[str] = set()
         self.rules_changed = False
@@ -70,6 +72,7 @@ class Cluster:
             if place is not None and place.node:
                 self.on_node.setdefault(place.node, {}).pop(uid, None)
                 self.changed_nodes.add(place.node)
+        self._note_success(uid, known, view)
         if view is None:
             del self.pods[uid]
             gone = read_pod(before, self.settings)  # as it was when it went: done or not
@@ -80,6 +83,18 @@ class Cluster:
                 self.on_node.setdefault(view.node, {})[uid] = view
         self.pod_changes.append((known, view))
         self._wake()
+
+    def _note_success(self, uid: str, known: PodView | None, view: PodView | None) -> None:
+        pod = view or known
+        if pod is None or pod.owner is None or not pod.gang or pod.phase != "Succeeded":
+            return
+        done = self.succeeded.setdefault(pod.owner.uid, set())
+        if view is not None:
+            done.add(uid)
+        else:
+            done.discard(uid)
+        if not done:
+            del self.succeeded[pod.owner.uid]
 
     def group_changed(self, before: Json | None, after: Json | None) -> None:
         """A PodGroup came, went or changed."""

@@ -106,7 +106,7 @@ class Intake:
         self.found.setdefault(live.of.name, []).append(pod)
 
     def _new(self, pod: PodView) -> None:
-        if pod.gated or pod.deleting:
+        if pod.gated or pod.deleting or pod.uid in self._book.taken_back:
             return  # one that goes holds what it holds until it is gone
         found = self._book.find(pod, self._clock.of_wall(pod.created))
         if isinstance(found, Refusal):
@@ -168,6 +168,7 @@ class Intake:
     def _gone(self, pod: PodView) -> None:
         """A pod is deleted or over."""
         self._book.refused.pop(pod.uid, None)
+        self._book.taken_back.discard(pod.uid)
         self._speaker.forget(pod.uid)
         if self.shadow is not None:
             self.shadow.forget(pod.uid)
@@ -177,6 +178,8 @@ class Intake:
             return
         if live is None:
             task.free.pop(pod.uid, None)
+            if task.held.pop(pod.uid, None) is not None and pod.phase != "Succeeded":
+                task.needs += 1
             rest = [each for each in self.found.pop(task.name, ()) if each.uid != pod.uid]
             if rest:  # to be adopted without it
                 self.found[task.name] = rest
@@ -205,6 +208,7 @@ class Intake:
         self._events.append(EvictionDone(live.run))
         self._book.release(live, keep_waiting=True)
         task = live.of
+        self.wants_the_rest(task)
         if task.returns and task.run is None and not task.free:  # also one that had not quite begun
             self.expect(task)
         else:
@@ -223,7 +227,16 @@ class Intake:
         self._events.append(Lost(live.run, GONE))
         self._book.release(live, keep_waiting=True)
         task.offset = live.run.number
+        self.wants_the_rest(task)
         self._short_of_pods(task)
+
+    def wants_the_rest(self, task: LiveTask) -> None:
+        """Of a gang that was stopped only those pods are to start again that have not succeeded."""
+        told = self._book.needs_fewer(task)
+        if told is not None:
+            self._events.append(Cancelled(told))
+        if not task.told:
+            self._ready[task] = None
 
     def _cannot_start(self, live: LiveRun) -> None:
         """A pod went before its run began, and nobody creates it again."""
@@ -253,7 +266,11 @@ class Intake:
         """Tasks whose pods did not come back in time: the core forgets them, and after an hour so do we."""
         now = self._monotonic()
         for task, since in list(self.missing.items()):
-            if task.told and task.run is None and now - since > patience and task.task is not None:
+            planned = task.run is not None and not task.run.pods and not task.run.began
+            if task.told and (task.run is None or planned) and now - since > patience and task.task is not None:
+                if task.run is not None:  # the core found room for it meanwhile
+                    self._events.append(StartFailed(task.run.run))
+                    self._book.release(task.run, keep_waiting=True)
                 self.withdraw(task)
             if not task.told and now - since > FORGET:
                 del self.missing[task]

@@ -39,6 +39,7 @@ def reconcile(
     Tasks that were evicted and have no pod are told to `expect`: their controllers will create them again.
     """
     events: list[Event] = []
+    done = tasks_done(cluster)
     for pool in scheduler.pools.values():
         state = pool.state
         for run in list(state.leaving):
@@ -48,11 +49,14 @@ def reconcile(
             else:
                 book.keep(run.task)
                 book.attach(run, pods, leaving=True)
+                rest = [pod for pod in found.pop(run.task.name, ()) if pod not in pods]
+                if rest:
+                    found[run.task.name] = rest
         for run in list(state.runs.values()):
             events += _of_run(run, book, found, pending=run in state.pending)
         for waiting in list(state.waiting.values()):
             task = book.by_name.get(waiting.task.name)
-            if task is None and waiting.number > 1:
+            if task is None and waiting.number > 1 and waiting.task.name not in done:
                 expect(book.keep(waiting.task))
                 task = book.by_name[waiting.task.name]
             elif task is None or (len(task.free) < task.needs and task.name not in found):
@@ -79,6 +83,15 @@ def _of_run(run: Run, book: TaskBook, found: dict[str, list[PodView]], *, pendin
     if task is not None and len(pods) >= task.needs:
         return [Lost(run)]  # and adopted where it is: who is cancelled in this instant could not be
     return [Lost(run), Cancelled(run.task)]
+
+
+def tasks_done(cluster: Cluster) -> set[str]:
+    """Tasks that have nothing left but pods that have succeeded."""
+    done: dict[str, bool] = {}
+    for pod in cluster.pods.values():
+        if pod.bound_as is not None:
+            done[pod.bound_as.task] = done.get(pod.bound_as.task, True) and pod.phase == "Succeeded"
+    return {name for name, all_of_it in done.items() if all_of_it}
 
 
 def adopt(

@@ -53,6 +53,8 @@ class LiveSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """Seconds between two updates of a waiting pod's message in which only numbers have changed; longer each time."""
     event_interval: Seconds = 600.0
     """Seconds between two events that say the same of the same pod."""
+    resync_interval: Annotated[float, Meta(ge=1, le=1e6)] = 600.0
+    """Seconds after which every list is read again and compared, in case that an event was lost on its way."""
     prometheus: str = ""
     """Where a Prometheus answers that has kube-state-metrics, for demand of the time before; '': nowhere."""
     prometheus_days: Annotated[float, Meta(ge=1, le=366)] = 42.0

@@ -6,7 +6,7 @@ A pod that its controller creates again after an eviction belongs to the task th
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from gfs.core.run import Run
 from gfs.domain.task import NodeFilter, Priority, Task
@@ -64,6 +64,12 @@ class LiveTask:
     free: dict[str, PodView] = field(default_factory=dict)
     """Pods that wait to be placed."""
     run: LiveRun | None = None
+    minimum: int = 1
+    """Pods of its gang that must run together."""
+    owner: str = ""
+    """The uid of the controller of its pods."""
+    held: dict[str, PodView] = field(default_factory=dict)
+    """Bare pods of a gang that were bound without the rest, which is to join them."""
     returns: bool = False
     """Whether a controller creates its pods again."""
     offset: int = 0
@@ -94,6 +100,10 @@ class TaskBook:
         """Runs whose pods we count as theirs, evicted ones until they have left."""
         self.refused: dict[str, str] = {}
         """Pod uid -> why it is not taken."""
+        self.refilled: dict[LiveRun, None] = {}
+        """Runs that had begun and got a pod in place of one that went: it is to be bound."""
+        self.taken_back: set[str] = set()
+        """Uids of pods that are being deleted to be created again: they are nobody's until they are gone."""
         self.unsaid: dict[str, None] = {}
         """Uids of pods that are new here and have not been told why they wait."""
         self.next_index = 0
@@ -134,7 +144,9 @@ class TaskBook:
         gang = self.by_key.get(key)
         if gang is None:
             gang = self._add(key, f"{group.namespace}/{group.name}", group.minimum, submitted, pod)
-            gang.gang = (group.namespace, group.name)
+            gang.gang, gang.minimum = (group.namespace, group.name), group.minimum
+            gang.owner = pod.owner.uid if pod.owner is not None else ""
+            self.needs_fewer(gang)
         first = next(iter(gang.free.values()), None) or gang.task
         if first is not None and not _alike(pod, first):
             return Refusal(f"it asks for something else than the other pods of its gang {group.name}")
@@ -263,6 +275,48 @@ class TaskBook:
             task.run, task.told = live, True
         return live
 
+    def hold(self, task: LiveTask, pods: Iterable[PodView]) -> None:
+        """Bound pods of a gang that nobody would create again: only the rest of it is to be started."""
+        for pod in pods:
+            task.held[pod.uid] = pod
+            self.by_pod[pod.uid] = task
+            task.needs -= 1
+        self._resize(task)
+
+    def join(self, live: LiveRun) -> None:
+        """The rest of a gang is bound: it can be adopted whole."""
+        task = live.of
+        together = [*task.held, *live.bound]
+        task.needs += len(task.held)
+        task.held = {}
+        self._resize(task)
+        self.release(live, keep_waiting=False)
+        for uid in together:
+            self.by_pod.pop(uid, None)
+            if (pod := self._cluster.pods.get(uid)) is not None:
+                self._cluster.pod_changes.append((pod, pod))
+
+    def needs_fewer(self, task: LiveTask) -> Task | None:
+        """Pods of a gang that have succeeded do not come back: only the others are to be started again.
+
+        Gives the task as the core was told it, if that is no longer true.
+        """
+        done = len(self._cluster.succeeded.get(task.owner, ())) if task.owner else 0
+        needs = max(1, task.minimum - done - len(task.held)) if task.gang and not task.extra else task.needs
+        if needs == task.needs or task.run is not None:
+            return None
+        told = task.task if task.told else None
+        task.needs = needs
+        self._resize(task)
+        return told
+
+    @staticmethod
+    def _resize(task: LiveTask) -> None:
+        """The core is to know it with as many pods as it needs now; it is told anew."""
+        if task.task is not None:
+            task.task = replace(task.task, pods=task.needs)
+        task.told = False
+
     def fill(self, live: LiveRun) -> None:
         """Give pods that wait to places of a run that have none."""
         task = live.of
@@ -272,6 +326,8 @@ class TaskBook:
             live.pods[pod.uid] = live.open.pop(0)
             self.run_of_pod[pod.uid] = live
             del task.free[pod.uid]
+            if live.began:
+                self.refilled[live] = None
             failed = next((uid for uid, succeeded in live.over.items() if not succeeded), None)
             if failed is not None:
                 del live.over[failed]  # this one takes its place

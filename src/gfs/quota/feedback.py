@@ -106,16 +106,18 @@ class EvictionRates:
     def __init__(self, ledger: GuaranteeLedger) -> None:
         self._ledger = ledger
         self._counts: dict[float, deque[tuple[float, GuaranteeCounts]]] = {}
-        """Guarantee hours -> time and counts, from the last one before the H hours on."""
+        """Guarantee hours -> times at which the counts were found changed, from the last before the H hours on."""
 
     def rate(self, guarantee_hours: float, now: float, back: float | None = None) -> float:
         """The share of evictions in the last `back` seconds, or H hours; 0 if nothing happened."""
         seconds = guarantee_hours * HOUR if back is None else back
         known = self._counts.setdefault(guarantee_hours, deque(((-inf, GuaranteeCounts(0, 0, 0)),)))
-        known.append((now, self._ledger.counts(guarantee_hours * HOUR, now)))
-        while known[1][0] <= now - seconds:
+        after = self._ledger.counts(guarantee_hours * HOUR, now)
+        if after != known[-1][1]:
+            known.append((now, after))
+        while len(known) > 1 and known[1][0] <= now - seconds:
             known.popleft()
-        before, after = known[0][1], known[-1][1]
+        before = known[0][1]
         evicted, went_well = after.evicted - before.evicted, self._went_well(after) - self._went_well(before)
         return evicted / (evicted + went_well) if evicted else 0.0
 

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
 from math import inf
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from builders import Story, hp, nodes, play, play_unchecked, spot
-from gfs import InputError, NodeSpec, Parameters, Priority, Task
+from gfs import InputError, NodeSpec, Parameters, Priority, Task, generate
+from gfs.assembly.run import run_simulation
 from gfs.assembly.schedulers import build_scheduler
 from gfs.assembly.snapshot import load_state, save_state
 from gfs.core.events import Cancelled, Finished, Submitted, Tick, Wake
+from gfs.core.node import Node
 from gfs.core.scheduler import Scheduler
 from gfs.domain.errors import StuckError
+from gfs.policies.chronus.placement import RoomOptions
 
 
 def chronus(sizes: list[int], *drafts: object, **parameters: object) -> Story:
@@ -369,3 +374,24 @@ def test_a_wake_up_is_asked_for_again_after_a_restart(tmp_path: Path) -> None:
     load_state(fresh, tmp_path / "state", name="chronus")
     assert fresh.handle(30.0, [Tick()]).wake == 300.0
     assert len(fresh.handle(300.01, [Wake()]).starts) == 2
+
+
+def test_what_would_make_room_is_looked_at_again_wherever_it_changed(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Most of a busy day on 12 nodes. Each time room is sought, the options that were kept are those that a look at
+    # every node finds.
+    looks, kept = 0, 0
+    find = RoomOptions.find
+
+    def checked(self: RoomOptions[Any], task: Task, also: Iterable[Node] = ()) -> Collection[Any]:
+        nonlocal looks, kept
+        same_size = self._size == (task.cards, task.share)
+        found = find(self, task, also)
+        fresh = {node.index: option for node in self._pool.nodes if (option := self._look(node, task)) is not None}
+        assert self._options == fresh
+        looks, kept = looks + 1, kept + same_size
+        return found
+
+    monkeypatch.setattr(RoomOptions, "find", checked)
+    run_simulation(generate("demo", nodes=12, days=0.7, spot_scale=6, seed=3), "chronus", Parameters())
+    assert looks > 100
+    assert kept > 30

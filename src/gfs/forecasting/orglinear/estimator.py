@@ -19,6 +19,7 @@ from gfs.forecasting.orglinear.model import (
     CALENDAR,
     LEAST_SIGMA,
     Batch,
+    Cases,
     Schedule,
     Shape,
     context_of,
@@ -35,6 +36,8 @@ GROWN = 4
 """Weights go on from an earlier fit until there are so many times the cases that they were first fitted on."""
 BLOCK = 4_096
 """Windows that are measured at once: more would take a lot of memory."""
+KEPT = 16_384
+"""So many cases are standardised once for all epochs: about 50 MB with the paper's window."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +104,10 @@ class OrgLinearEstimator:
             return Batch(window, calendar[t], attributes[s], target.astype(PRECISION))
 
         average = _average(self.window, self.kernel)
-        fitted = train(parameters, cases, len(series), average, schedule, generator)
+        again = schedule.epochs > 1 and 0 < len(series) <= KEPT
+        fitted = train(
+            parameters, _kept(cases, len(series)) if again else cases, len(series), average, schedule, generator
+        )
         return OrgLinearPredictor(self, fitted, lists, scales, fitted_on)
 
     def refit(self, history: DemandHistory, earlier: Predictor) -> OrgLinearPredictor:
@@ -188,6 +194,13 @@ class OrgLinearPredictor:
         if all(key in self._scales.of_key for key in history.keys):  # scales of new ones change by the hour
             self._keys, self._known = history.keys, (mean, spread, base)
         return mean, spread, base
+
+
+def _kept(cases: Cases, count: int) -> Cases:
+    """The same cases, worked out once."""
+    blocks = [cases(np.arange(begin, min(begin + BLOCK // 4, count))) for begin in range(0, count, BLOCK // 4)]
+    whole = Batch(*(np.concatenate(parts) for parts in zip(*blocks, strict=True)))
+    return lambda positions: Batch(*(part[positions] for part in whole))
 
 
 def _calendar(history: DemandHistory, hours: Ints, country: str) -> Ints:

@@ -69,9 +69,13 @@ class LeaseTable:
         self._resources = state.pool.counts_resources
         self.on: list[dict[Run, int]] = [{} for _ in state.pool.nodes]
         """Node -> runs with a lease there -> whole cards they hold there."""
+        self._sorted: list[list[Run] | None] = [None] * len(self.on)
+        """Node -> these runs, most cards first; None where they have changed since."""
         self._rounds = (hp_rounds, 1)
-        self._ending: tuple[dict[int, dict[Run, None]], ...] = ({}, {})
-        """Class -> round modulo the length of a lease -> runs whose leases end then."""
+        self._ending: tuple[dict[int, dict[Run, TaskShape]], ...] = ({}, {})
+        """Class -> round modulo the length of a lease -> runs whose leases end then, in the order of starting."""
+        self._latest = -inf
+        """When the run began that began last."""
         self._queues: tuple[dict[QueueKey, LeaseQueue], ...] = ({}, {})
         """Class -> shape and whether it has run before -> queue."""
         for run in state.runs.values():
@@ -101,7 +105,8 @@ class LeaseTable:
 
     def open(self, run: Run) -> None:
         """A run has a lease since its start; its cards are held already."""
-        self._ending[run.task.priority].setdefault(self._phase(run), {})[run] = None
+        self._ending[run.task.priority].setdefault(self._phase(run), {})[run] = self.shape_of(run.task)
+        self._latest = max(self._latest, run.start)
         self.enter(run)
 
     def close(self, run: Run) -> None:
@@ -122,21 +127,34 @@ class LeaseTable:
             if not node.closed:
                 here = self.on[node.index]
                 here[run] = here.get(run, 0) + cards
+                self._sorted[node.index] = None
 
     def leave(self, run: Run) -> None:
         """Undo `enter`."""
         for node, _, _ in run.places:
             if not node.closed:
                 self.on[node.index].pop(run, None)
+                self._sorted[node.index] = None
 
-    def ending(self, priority: Priority, number: int, now: float) -> list[Run]:
+    def ending(self, priority: Priority, number: int, now: float) -> dict[Run, TaskShape]:
         """Runs of a class whose leases end in round `number`, which begins now: none of those it has started."""
         runs = self._ending[priority].get(number % self._rounds[priority], {})
-        return [run for run in runs if run.start < now]
+        if self._latest < now:
+            return runs.copy()
+        return {run: shape for run, shape in runs.items() if run.start < now}
 
     def here(self, node: Node) -> dict[Run, int]:
-        """Runs with a lease on the node."""
+        """Runs with a lease on the node -> whole cards they hold there."""
         return self.on[node.index]
+
+    def most_cards_first(self, node: Node) -> list[Run]:
+        """The same runs in the order in which they make room: those with the most cards here, of these the smallest."""
+        runs = self._sorted[node.index]
+        if runs is None:
+            here = self.on[node.index]
+            runs = sorted(here, key=lambda run: (-here[run], run.task.gpus, run.task.index))
+            self._sorted[node.index] = runs
+        return runs
 
     def queue(self, waiting: Waiting) -> None:
         """A task waits. Tasks must be queued in order of time."""

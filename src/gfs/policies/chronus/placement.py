@@ -9,11 +9,14 @@ costs. All of it is undone if a gang cannot be placed whole, and a lease that is
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
-from functools import cached_property
+from collections.abc import Callable, Collection, Iterable, Mapping
+from heapq import nsmallest
+from math import inf
 from operator import itemgetter
+from typing import Generic, TypeVar
 
 from gfs.core.node import Node, Place
+from gfs.core.pool import Pool
 from gfs.core.run import Run
 from gfs.core.trial import Trial
 from gfs.domain.task import Task
@@ -23,34 +26,40 @@ from gfs.policies.chronus.program import TaskShape
 MOST_TRIES = 8
 """Nodes that are tried for moving tasks away before a task has to wait."""
 
+StopOption = tuple[float, int, list[Run]]
+"""GPUs that would stop for one more pod on a node, the node's position, and the runs."""
+MoveOption = tuple[int, float, int, list[Run]]
+"""Runs that would move, their GPUs, the node's position, and the runs."""
+Option = TypeVar("Option")
+
 
 class EndingLeases:
     """Runs whose leases end now: how many of each shape may stop; the others may be moved."""
 
-    def __init__(
-        self, ending: Iterable[Run], stops: Mapping[TaskShape, int], shape_of: Callable[[Task], TaskShape]
-    ) -> None:
-        self._shape = {run: shape_of(run.task) for run in ending}
+    def __init__(self, ending: Mapping[Run, TaskShape], stops: Mapping[TaskShape, int]) -> None:
+        self._shape = ending
         self._stops = {shape: count for shape, count in stops.items() if count}
-        self.nodes: dict[Node, list[Run]] = {}
-        """Nodes with such runs; those that hold the most cards there first."""
-        for run in self._shape:
-            for node in run.nodes:
-                if not node.closed:
-                    self.nodes.setdefault(node, []).append(run)
-        for node, runs in self.nodes.items():
-            held = {run: _cards_on(run, node) for run in runs}
-            runs.sort(key=lambda run: (-held[run], run.task.gpus, run.task.index))
+        self._spreads: dict[TaskShape, tuple[int, set[Node]]] = {}
         self._scarce: set[Node] = set()
+        self.hp = any(not shape.priority for shape in set(ending.values()))
+        """Whether HP leases are among them."""
+
+    def __contains__(self, run: Run) -> bool:
+        return run in self._shape
+
+    def __bool__(self) -> bool:
+        return bool(self._shape)
 
     def stoppable(self, runs: Iterable[Run]) -> list[Run]:
         """Of these runs, in order, those that may all stop now."""
         taken: dict[TaskShape, int] = {}
         found = []
         for run in runs:
-            shape = self._shape[run]
-            used = taken.get(shape, 0)
-            if used < self._stops.get(shape, 0):
+            shape = self._shape.get(run)
+            if shape is None:
+                continue
+            most = self._stops.get(shape, 0)
+            if most and (used := taken.get(shape, 0)) < most:
                 taken[shape] = used + 1
                 found.append(run)
         return found
@@ -65,7 +74,7 @@ class EndingLeases:
         return sorted(found, key=lambda run: (run.task.gpus, run.task.index))
 
     @property
-    def any(self) -> bool:
+    def any_stop(self) -> bool:
         """Whether a run may stop."""
         return bool(self._stops)
 
@@ -73,28 +82,53 @@ class EndingLeases:
         """A run was stopped (-1) or brought back (+1)."""
         shape = self._shape[run]
         self._stops[shape] = left = self._stops.get(shape, 0) + by
-        most, nodes = self._spread[shape]
+        most, nodes = self._spread(shape)
         if min(left, left - by) < most:
             self._scarce |= nodes
         if not left:
             del self._stops[shape]
 
-    @cached_property
-    def _spread(self) -> dict[TaskShape, tuple[int, set[Node]]]:
-        """Shape -> the most runs of it on one node, and the nodes that have any."""
-        most: Counter[TaskShape] = Counter()
-        nodes: dict[TaskShape, set[Node]] = {shape: set() for shape in self._shape.values()}
-        for node, runs in self.nodes.items():
-            counts = Counter(self._shape[run] for run in runs)
-            most |= counts
-            for shape in counts:
-                nodes[shape].add(node)
-        return {shape: (most[shape], where) for shape, where in nodes.items()}
+    def _spread(self, shape: TaskShape) -> tuple[int, set[Node]]:
+        """The most runs of a shape on one node, and the nodes that have any."""
+        known = self._spreads.get(shape)
+        if known is None:
+            counts = Counter(node for run, other in self._shape.items() if other == shape for node in run.nodes)
+            known = self._spreads[shape] = max(counts.values()), set(counts)
+        return known
 
     def scarce(self) -> set[Node]:
         """Nodes on which other runs may stop than when this was last asked, because the number of stops is limited."""
         scarce, self._scarce = self._scarce, set()
         return scarce
+
+
+class RoomOptions(Generic[Option]):
+    """What it would take to make room for one more pod, node by node; looked at again only where something changed."""
+
+    def __init__(
+        self, pool: Pool, changed: Callable[[], set[Node]], look: Callable[[Node, Task], Option | None]
+    ) -> None:
+        """`changed` gives the nodes that have changed since it was last asked."""
+        self._pool = pool
+        self._changed = changed
+        self._look = look
+        self._size: tuple[int, int] | None = None
+        """The cards, or micro-cards of one, of the pods that the options are for."""
+        self._options: dict[int, Option] = {}
+
+    def find(self, task: Task, also: Iterable[Node] = ()) -> Collection[Option]:
+        """The options for a pod of this task; `also` are nodes to look at again besides those that changed."""
+        stale: Iterable[Node] = {*self._changed(), *also}
+        size = (task.cards, task.share) if self._pool.plain(task) else None
+        if size is None or size != self._size:
+            self._size, self._options, stale = size, {}, self._pool.nodes
+        for node in stale:
+            option = self._look(node, task)
+            if option is not None:
+                self._options[node.index] = option
+            else:
+                self._options.pop(node.index, None)
+        return self._options.values()
 
 
 class RoundPlacement:
@@ -106,9 +140,9 @@ class RoundPlacement:
         leases: LeaseTable,
         choose: Callable[[Task], Node | None],
         ending: EndingLeases,
-        changed: Callable[[], set[Node]],
+        changed: tuple[Callable[[], set[Node]], Callable[[], set[Node]]],
     ) -> None:
-        """`changed` gives the nodes that have changed since it was last asked."""
+        """`changed`: two that give the nodes that have changed since they were last asked."""
         self.stopped: dict[Run, None] = {}
         """Runs suspended to make room."""
         self.moved: dict[Run, list[Place]] = {}
@@ -118,14 +152,13 @@ class RoundPlacement:
         self._leases = leases
         self._choose = choose
         self._ending = ending
-        self._changed = changed
-        self._size: tuple[int, int] | None = None
-        """The cards, or micro-cards of one, of the pods that the options are for."""
-        self._options: dict[Node, tuple[float, int, list[Run]]] = {}
-        """Node -> GPUs that would stop for one more pod, its position, and the runs."""
+        self._stops: RoomOptions[StopOption] = RoomOptions(trial.pool, changed[0], self._look_for_stops)
+        self._moves: RoomOptions[MoveOption] = RoomOptions(trial.pool, changed[1], self._look_for_moves)
 
     def place(self, task: Task, over_quota: Callable[[Task], float | None]) -> list[Place] | None:
         """Cards for all pods of the task within the quota, or None with everything as it was."""
+        if task.cards and self._most_pods(task.cards) < task.pods:
+            return None
         while (hours := over_quota(task)) is not None:
             run = next((run for run in self._ending.counted_for(hours) if run not in self.stopped), None)
             if run is None:
@@ -141,6 +174,12 @@ class RoundPlacement:
             self._trial.commit()
         return places
 
+    def _most_pods(self, cards: int) -> float:
+        """No more pods of so many cards find room than this, whatever stops or moves."""
+        if not self._ending:
+            return self._pool.idle_slots(cards)
+        return inf if self._ending.hp else self._pool.hp_slots(cards)
+
     def _fill(self, task: Task, find: Callable[[Task], Node | None]) -> list[Place] | None:
         """Cards for all pods where `find` says; None, with some perhaps placed, where it finds no node."""
         places: list[Place] = []
@@ -155,39 +194,43 @@ class RoundPlacement:
 
     def _make_room(self, task: Task) -> Node | None:
         """Stop leases that may stop, on the node where that costs the fewest GPUs."""
-        if not self._ending.any:
+        if not self._ending.any_stop:
             return None
-        nodes, stale = self._ending.nodes, self._changed() | self._ending.scarce()
-        size = (task.cards, task.share) if self._pool.plain(task) else None
-        if size is None or size != self._size:
-            self._size, self._options, stale = size, {}, set(nodes)
-        for node in stale:
-            if node in nodes:
-                self._look_at(node, task)
-        if not self._options:
+        options = self._stops.find(task, self._ending.scarce())
+        if not options:
             return None
-        _, index, runs = min(self._options.values(), key=itemgetter(0, 1))
+        _, index, runs = min(options, key=itemgetter(0, 1))
         for run in runs:
             self._stop(run)
         return self._pool.nodes[index]
 
-    def _look_at(self, node: Node, task: Task) -> None:
+    def _look_for_stops(self, node: Node, task: Task) -> StopOption | None:
         """What would stop on a node for one more pod of the task."""
-        here = self._leases.here(node)
-        runs = self._leaving(node, task, self._ending.stoppable(run for run in self._ending.nodes[node] if run in here))
-        if runs:
-            self._options[node] = sum(run.task.gpus for run in runs), node.index, runs
-        else:
-            self._options.pop(node, None)
+        if self._never_enough(node, task):
+            return None
+        runs = self._leaving(node, task, self._ending.stoppable(self._leases.most_cards_first(node)))
+        return (sum(run.task.gpus for run in runs), node.index, runs) if runs else None
+
+    def _look_for_moves(self, node: Node, task: Task) -> MoveOption | None:
+        """What would move away from a node for one more pod of the task."""
+        if self._never_enough(node, task):
+            return None
+        ending = self._ending
+        runs = self._leaving(node, task, [run for run in self._leases.most_cards_first(node) if run in ending])
+        return (len(runs), sum(run.task.gpus for run in runs), node.index, runs) if runs else None
+
+    def _never_enough(self, node: Node, task: Task) -> bool:
+        """Whether a pod would not fit even if all spot runs left the node, and they alone can: a quick look."""
+        if node.shares or self._ending.hp:
+            return False
+        return node.idle + node.spot_cards < (task.cards or 1)
 
     def _move_away(self, task: Task, over_quota: Callable[[Task], float | None]) -> Node | None:
         """Move runs whose leases end now to other nodes, as few as possible."""
-        options: list[tuple[int, float, int, list[Run]]] = []
-        for node, ending in self._ending.nodes.items():
-            here = self._leases.here(node)
-            if runs := self._leaving(node, task, [run for run in ending if run in here]):
-                options.append((len(runs), sum(run.task.gpus for run in runs), node.index, runs))
-        for _, _, index, runs in sorted(options, key=lambda option: option[:3])[:MOST_TRIES]:
+        if not self._ending:
+            return None
+        options = self._moves.find(task)
+        for _, _, index, runs in nsmallest(MOST_TRIES, options, key=itemgetter(0, 1, 2)):
             node, mark = self._pool.nodes[index], self._trial.mark()
             for run in runs:
                 self._take_off(run)
@@ -291,7 +334,3 @@ class RoundPlacement:
 
 def _pods(places: list[Place], task: Task) -> int:
     return sum(cards for _, _, cards in places) // task.cards if task.cards else len(places)
-
-
-def _cards_on(run: Run, node: Node) -> int:
-    return sum(cards for where, _, cards in run.places if where is node)

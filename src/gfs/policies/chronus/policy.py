@@ -9,7 +9,8 @@ renewed is suspended with its progress kept and pays `resume_overhead` when it r
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
 from heapq import heappop, heappush
 from math import inf
 
@@ -66,7 +67,7 @@ class ChronusPolicy(Listener):
             round_length=self._round,
             seconds=solver_seconds,
         )
-        self._changed = state.pool.listeners.feed()
+        self._changed = state.pool.listeners.feed(), state.pool.listeners.feed()
         self._resume_overhead = resume_overhead
         self._asked_here = -inf
         """The round that this object asked a wake-up for. Rebuilt it asks again: the asking may be forgotten."""
@@ -154,7 +155,7 @@ class ChronusPolicy(Listener):
         if not hp and not spot:
             return
         if self._selector.fit_on_idle_cards([*hp, *spot]):
-            everybody = self._placement((), {})
+            everybody = self._placement({}, {})
             queued = (*_largest_first(tasks_of(hp)), *_largest_first(tasks_of(spot)))
             if all(self._try(plan, everybody, waiting, now) for waiting in queued):
                 return
@@ -169,8 +170,8 @@ class ChronusPolicy(Listener):
         self._serve_spot(plan, chosen_spot, spot_stops, number, now)
         self._backfill(plan, now)
 
-    def _placement(self, ending: Iterable[Run], stops: Mapping[TaskShape, int]) -> RoundPlacement:
-        leases = EndingLeases(ending, stops, self._leases.shape_of)
+    def _placement(self, ending: Mapping[Run, TaskShape], stops: Mapping[TaskShape, int]) -> RoundPlacement:
+        leases = EndingLeases(ending, stops)
         return RoundPlacement(self._trial, self._leases, self._chooser.choose, leases, self._changed)
 
     def _serve_hp(
@@ -178,11 +179,13 @@ class ChronusPolicy(Listener):
     ) -> None:
         """Cards for the chosen HP tasks. Where the leases meant to end do not do, any spot lease may."""
         leases = self._leases
-        ending = [*leases.ending(Priority.SPOT, number, now), *leases.ending(Priority.HP, number, now)]
+        if not leases.queues(Priority.HP):
+            return
+        ending = {**leases.ending(Priority.SPOT, number, now), **leases.ending(Priority.HP, number, now)}
         self._try_all(plan, self._placement(ending, stops), chosen, now)
         if left := self._selector.candidate_queues(Priority.HP, number, now, beside_hp=True):
             spot = leases.ending(Priority.SPOT, number, now)
-            placement = self._placement(spot, Counter(leases.shape_of(run.task) for run in spot))
+            placement = self._placement(spot, Counter(spot.values()))
             self._try_all(plan, placement, tasks_of(left), now)
 
     def _serve_spot(
@@ -199,7 +202,7 @@ class ChronusPolicy(Listener):
     def _backfill(self, plan: Plan, now: float) -> None:
         """What is idle all the same goes to whoever fits, HP first, longest wait first."""
         stopped = {eviction.run.task.index for eviction in plan.evictions}
-        placement = self._placement((), {})
+        placement = self._placement({}, {})
         for priority in Priority:
             heads = [(*_next(queue, stopped), queue) for queue in self._leases.queues(priority)]
             heads = sorted((since, index, queue) for since, index, queue in heads if index >= 0)
@@ -271,21 +274,28 @@ class ChronusPolicy(Listener):
 
     def _explain(self, arrived: Sequence[Task], plan: Plan) -> None:
         """Note a reason for everything that this round has left without a lease."""
+        reason = cache(self._lost_out)  # nothing changes meanwhile
         for task in (*arrived, *(eviction.run.task for eviction in plan.evictions)):
             waiting = self.state.waiting.get(task.index)
             if waiting is not None:
-                waiting.reason = self.explain(task)
+                waiting.reason = self._reason(task, reason)
 
     def explain(self, task: Task) -> Reason:
         """Why a task that waits does so now."""
+        return self._reason(task, self._lost_out)
+
+    def _reason(self, task: Task, lost_out: Callable[[Priority], tuple[float, float]]) -> Reason:
         if not self._pool.capacity:
             return NoNode(self._pool.gpu_model, len(self._pool.nodes))
         if (hours := self._over_quota(task)) is not None:
             held, limit = self._pool.spot_held(hours) / MICRO, self.quota.limit(hours)
             return OverQuota(self._pool.gpu_model, limit, held, task.gpus, hours, self.quota.why(hours))
-        asked = sum(queue.gpus for queue in self._leases.queues(task.priority))
         short = self._chooser.short(task) if self._pool.slots(task) < task.pods else ""
-        return NoLease(task, self._pool.idle + self._selector.parts(), asked, short)
+        return NoLease(task, *lost_out(task.priority), short)
+
+    def _lost_out(self, priority: Priority) -> tuple[float, float]:
+        """GPUs that are idle after the round, and those that waiting tasks of a class ask for."""
+        return self._pool.idle + self._selector.parts(), sum(queue.gpus for queue in self._leases.queues(priority))
 
 
 def _largest_first(waiting: Iterable[Waiting]) -> list[Waiting]:

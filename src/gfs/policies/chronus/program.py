@@ -99,8 +99,9 @@ def select(groups: Sequence[TaskGroup], room: Capacity, seconds: float) -> Selec
     rows, limits = _constraints(groups, room)
     most = np.array([group.tasks for group in groups], dtype=float)
     values = np.array([group.value for group in groups])
-    simple = _by_density(values, most, rows, limits)
-    bound = _value_bound(values, most, rows, limits)
+    order = _densest_first(values, rows)
+    simple = _by_density(order, most, rows, limits)
+    bound = _value_bound(order, values, most, rows, limits)
     if values @ simple >= bound * (1 - EXACT):
         return Selection(_whole(simple), 0.0, Effort.NONE)
     outcome = maximise(values * _tie_breaker(len(groups)), most, rows, limits, seconds)
@@ -129,24 +130,28 @@ def _constraints(groups: Sequence[TaskGroup], room: Capacity) -> tuple[Floats, F
     return np.array(rows)[bounded], np.array(limits)[bounded]
 
 
-def _by_density(values: Floats, most: Floats, rows: Floats, limits: Floats) -> Floats:
+def _by_density(order: list[int], most: Floats, rows: Floats, limits: Floats) -> Floats:
     """As many as fit, most value for the room first."""
-    left, counts = limits.astype(float).copy(), np.zeros(len(values))
-    for g in _densest_first(values, rows):
-        uses = rows[:, g]
-        fit = min((int((left[r] + 1e-9) // uses[r]) for r in np.flatnonzero(uses)), default=int(most[g]))
-        counts[g] = min(most[g], fit)
-        left -= counts[g] * uses
-    return counts
+    left, uses, wanted = limits.tolist(), rows.T.tolist(), most.tolist()  # some dozen numbers: quicker one by one
+    counts = [0.0] * len(wanted)
+    for g in order:
+        fit = min((int((room + 1e-9) // each) for room, each in zip(left, uses[g], strict=True) if each), default=None)
+        count = counts[g] = wanted[g] if fit is None else min(wanted[g], fit)
+        if count:
+            left = [room - count * each for room, each in zip(left, uses[g], strict=True)]
+    return np.array(counts, dtype=np.float64)
 
 
-def _value_bound(values: Floats, most: Floats, rows: Floats, limits: Floats) -> float:
+def _value_bound(order: list[int], values: Floats, most: Floats, rows: Floats, limits: Floats) -> float:
     """What the room would be worth if tasks could be cut and only GPUs counted: no set is worth more."""
-    gpus, left, value = rows[GPU_ROW], float(limits[GPU_ROW]), 0.0
-    for g in _densest_first(values, rows):
-        count = min(float(most[g]), max(left, 0.0) / float(gpus[g]))
-        value += count * float(values[g])
-        left -= count * float(gpus[g])
+    gpus, left, value = rows[GPU_ROW].tolist(), float(limits[GPU_ROW]), 0.0
+    wanted, worth = most.tolist(), values.tolist()
+    for g in order:
+        if left <= 0:
+            break
+        count = min(wanted[g], left / gpus[g])
+        value += count * worth[g]
+        left -= count * gpus[g]
     return value
 
 

@@ -8,7 +8,7 @@ more after `lease_aging`. Waiting counts from when the task was last queued.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from itertools import groupby, islice
 from math import floor
@@ -56,9 +56,12 @@ class LeaseSelector:
         self, priority: Priority, number: int, now: float, *, beside_hp: bool = False
     ) -> list[LeaseQueue]:
         """Queues of a class whose tasks fit if all leases that could make way for them did, or all of spot."""
+        queues = self._leases.queues(priority)
+        if not queues:
+            return []
         slots = self._slots_for(Priority.SPOT if beside_hp else priority, number, now)
         found = []
-        for queue in self._leases.queues(priority):
+        for queue in queues:
             task = queue.task
             if priority and any(
                 task.gpus > self._quota.limit(h) for h in self._admission.counted(task.guarantee_hours)
@@ -71,7 +74,7 @@ class LeaseSelector:
     def _slots_for(self, priority: Priority, number: int, now: float) -> Callable[[int], int]:
         """Cards per pod -> pods that fit beside the leases that a class cannot end."""
         pool, leases = self._pool, self._leases
-        ending = leases.ending(Priority.HP, number, now) if priority is Priority.HP else []
+        ending = leases.ending(Priority.HP, number, now) if priority is Priority.HP else {}
         if not ending:
             return cache(pool.hp_slots)
         free = [node.hp_free for node in pool.nodes]
@@ -131,13 +134,17 @@ class LeaseSelector:
         return self._choose(Priority.SPOT, queues, running, Capacity(left, parts, quota), now)
 
     def _choose(
-        self, priority: Priority, queues: list[LeaseQueue], running: Iterable[Run], room: Capacity, now: float
+        self,
+        priority: Priority,
+        queues: list[LeaseQueue],
+        running: Mapping[Run, TaskShape],
+        room: Capacity,
+        now: float,
     ) -> tuple[list[Waiting], dict[TaskShape, int]]:
         resume = self._resume[priority]
-        holders: dict[TaskShape, list[Run]] = {}
-        for run in running:
-            holders.setdefault(self._leases.shape_of(run.task), []).append(run)
-        groups = [TaskGroup(runs[0].task, len(runs), runs[0].task.gpus * (1 + resume)) for runs in holders.values()]
+        holders = Counter(running.values())
+        one_of = {shape: run.task for run, shape in running.items()}
+        groups = [TaskGroup(one_of[shape], runs, one_of[shape].gpus * (1 + resume)) for shape, runs in holders.items()]
         waiting: list[list[Waiting]] = []
         gpus = max(0.0, room.slots(1) + room.parts)
         for queue in queues:
@@ -152,7 +159,7 @@ class LeaseSelector:
         selection = select(groups, room, self._seconds)
         self._note(selection)
         counts = iter(selection.counts)
-        stops = {key: len(runs) - next(counts) for key, runs in holders.items()}
+        stops = {shape: runs - next(counts) for shape, runs in holders.items()}
         return [w for tasks in waiting for w in tasks[: next(counts)]], stops
 
     def _rounds_waited(self, waiting: Waiting, now: float) -> int:
