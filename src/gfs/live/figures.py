@@ -13,6 +13,7 @@ from gfs.domain.task import Priority
 from gfs.domain.units import HOUR, MICRO
 from gfs.live.learning import caution, demand_hours, forecaster_of
 from gfs.live.service import Service
+from gfs.live.translate.pods import CLAIMS
 
 
 class Figures:
@@ -51,6 +52,10 @@ class Figures:
         yield GaugeMetricFamily(
             "gfs_last_decision_timestamp_seconds", "When something was last decided.", value=max(controller.now, 0.0)
         )
+        doubted = CounterMetricFamily("gfs_claims_not_believed", "Claims of pods not believed.", labels=["claim"])
+        for claim in CLAIMS:
+            doubted.add_metric([claim], controller.intake.doubted[claim])
+        yield doubted
         if service.trainer is not None:
             yield CounterMetricFamily("gfs_forecaster_fits", "Models that were trained.", service.trainer.fits)
             yield CounterMetricFamily("gfs_forecaster_failures", "Trainings that failed.", service.trainer.failures)
