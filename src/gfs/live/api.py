@@ -7,6 +7,7 @@ uid), or where it is certain that nothing was done. A binding that got no answer
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from pathlib import Path
 from types import TracebackType
@@ -15,9 +16,10 @@ from typing import Any, Self
 import aiohttp
 import msgspec
 
-from gfs.live.connection import read_connection, tls_of
+from gfs.live.connection import check_trusted, read_connection, tls_of
 from gfs.live.problems import ApiError, Gone, NotFound, NotLeading, ServerTrouble, TooMany, Unreachable, problem_of
 
+log = logging.getLogger("gfs.live")
 Json = dict[str, Any]
 
 MERGE, STRATEGIC = "application/merge-patch+json", "application/strategic-merge-patch+json"
@@ -51,10 +53,18 @@ class Api:
 
     @classmethod
     async def connect(
-        cls, kubeconfig: Path | None = None, *, context: str | None = None, in_flight: int = 32, timeout: float = 5.0
+        cls,
+        kubeconfig: Path | None = None,
+        *,
+        context: str | None = None,
+        in_flight: int = 32,
+        timeout: float = 5.0,
+        insecure: bool = False,
     ) -> Self:
-        """A client for the cluster that a kubeconfig names, or that we run in."""
+        """A client for the cluster that a kubeconfig names, or that we run in. `insecure`: whoever answers there."""
         configuration = await read_connection(kubeconfig, context)
+        if warning := check_trusted(configuration, insecure=insecure):
+            log.warning(warning)
         session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=in_flight + 16, ssl=tls_of(configuration)),
             timeout=aiohttp.ClientTimeout(total=timeout),
@@ -110,10 +120,10 @@ class Api:
         self.requests += 1
         try:
             async with self._session.request(
-                method, self._host + path, params=_texts(query), data=data, headers=headers
+                method, self._host + path, params=_texts(query), data=data, headers=headers, allow_redirects=False
             ) as answer:
                 content = await answer.read()
-                if answer.status >= 400:
+                if answer.status >= 300:  # nor is the token carried to wherever it is sent on to
                     self.problems += 1
                     raise problem_of(
                         answer.status,
@@ -200,9 +210,13 @@ class Api:
         silence = aiohttp.ClientTimeout(total=None, sock_connect=10.0, sock_read=SILENCE)
         try:
             async with self._session.get(
-                self._host + path, params=_texts(asked), headers=await self._headers(), timeout=silence
+                self._host + path,
+                params=_texts(asked),
+                headers=await self._headers(),
+                timeout=silence,
+                allow_redirects=False,
             ) as answer:
-                if answer.status >= 400:
+                if answer.status >= 300:
                     raise problem_of(answer.status, f"watch {path}: {_message(await answer.read(), answer.reason)}")
                 opened()
                 rest = b""

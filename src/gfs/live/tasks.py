@@ -5,7 +5,6 @@ A pod that its controller creates again after an eviction belongs to the task th
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
@@ -18,8 +17,6 @@ from gfs.live.translate.pods import PodView, class_of
 from gfs.live.translate.pools import Refusal, pool_of
 
 Key = tuple[str, ...]
-OWNED = "owned"
-"""Begins the key of a task that is one of a controller's pods."""
 LEFT = "left"
 """Begins the key of a task that a saved state knows and that has no pod yet."""
 
@@ -111,11 +108,13 @@ class TaskBook:
         """Uids of pods that are new here and have not been told why they wait."""
         self.extras: dict[tuple[str, str], dict[LiveTask, None]] = {}
         """Gang -> the tasks that are its pods beyond the minimum."""
-        self._numbers: dict[str, int] = {}
-        """Controller's uid -> a number below which each of its tasks has a pod."""
         self.next_index = 0
         self.known: dict[str, Task] = {}
         """Tasks of a saved state by name, until a pod of theirs is found."""
+        self._vacant_from: dict[Key, int] = {}
+        """Controller -> none of its tasks below this number is without a pod: they are not looked through again."""
+        self._copies: dict[str, int] = {}
+        """Name -> the last number that was given to another task of that name."""
 
     # -- which task a pod belongs to ---------------------------------------------------------------
 
@@ -126,11 +125,13 @@ class TaskBook:
         group = self._cluster.groups.get((pod.namespace, pod.gang)) if pod.gang else None
         if pod.gang and group is None:
             return Refusal(f"its PodGroup {pod.gang} is not there")
-        if class_of(pod, group.priority_class if group else "", self._cluster.settings) is None:
+        if self.priority(pod) is None:
             return Refusal(self._unknown_class(pod))
         model = pool_of(pod.rule, self._cluster.settings.model_label, self._cluster.models())
         if isinstance(model, Refusal):
             return model
+        if not self._cluster.knows_model(model):
+            return Refusal(f"no node has GPU model {model}")
         if group is not None and group.minimum > 1:
             return self._of_gang(pod, group, submitted)
         if pod.owner is not None:
@@ -139,6 +140,11 @@ class TaskBook:
         return self.by_key.get(key) or self._add(
             key, pod.bound_as.task if pod.bound_as else pod.path, 1, submitted, pod
         )
+
+    def priority(self, pod: PodView) -> Priority | None:
+        """HP or spot, by the class of its group or its own; None: neither."""
+        group = self._cluster.groups.get((pod.namespace, pod.gang)) if pod.gang else None
+        return class_of(pod, group.priority_class if group else "", self._cluster.settings)
 
     def _unknown_class(self, pod: PodView) -> str:
         settings = self._cluster.settings
@@ -154,8 +160,8 @@ class TaskBook:
             gang.gang, gang.minimum = (group.namespace, group.name), group.minimum
             gang.owner = pod.owner.uid if pod.owner is not None else ""
             self.needs_fewer(gang)
-        first = next(iter(gang.free.values()), None) or gang.task
-        if first is not None and not _alike(pod, first):
+        first = gang.task or next(iter(gang.free.values()), None)
+        if first is not None and not self._alike(pod, first):
             return Refusal(f"it asks for something else than the other pods of its gang {group.name}")
         whole = gang.run is not None and not gang.run.open and gang.pod_count >= gang.needs
         if not whole and (pod.bound_as is None or pod.bound_as.task == gang.name):
@@ -168,47 +174,80 @@ class TaskBook:
 
     def _of_owner(self, pod: PodView, submitted: float) -> LiveTask:
         assert pod.owner is not None
-        prefix: Key = (OWNED, pod.owner.uid)
+        prefix: Key = ("owned", pod.namespace, pod.owner.uid)  # anybody can name any uid as that of an owner
         name = f"{pod.namespace}/{pod.owner.name}"
         if pod.slot:
-            found = self.by_key.get((*prefix, pod.slot))
-            return found or self._add((*prefix, pod.slot), f"{name}/{pod.slot}", 1, submitted, pod)
-        number, below = self._numbers.get(pod.owner.uid, 0), True
-        if pod.bound_as is not None:  # it says itself which one it is
-            known, which = self.by_name.get(pod.bound_as.task), pod.bound_as.task.removeprefix(f"{name}/")
-            if known is not None and known.key[:2] == prefix and not known.pod_count:
-                return known
-            number, below = int(which) if re.fullmatch(r"[0-9]{1,6}", which) else 0, False
+            return self._of_slot(pod, (*prefix, pod.slot), f"{name}/{pod.slot}", submitted)
+        number, vacant = self._vacant_from.get(prefix, 0), None
         while (task := self.by_key.get((*prefix, str(number)))) is not None:
-            if not task.pod_count and (pod.bound_as is None or pod.bound_as.task == task.name):
-                return task
-            below = below and task.pod_count > 0
+            if not task.pod_count:
+                if self._continues(pod, task):
+                    return task
+                vacant = number if vacant is None else vacant
             number += 1
-            if below:
-                self._numbers[pod.owner.uid] = number
+        self._vacant_from[prefix] = number if vacant is None else vacant
         full = f"{name}/{number}" if number else name
         if pod.bound_as is not None:
             full = pod.bound_as.task
         return self._add((*prefix, str(number)), full, 1, submitted, pod)
 
+    def _of_slot(self, pod: PodView, key: Key, name: str, submitted: float) -> LiveTask:
+        """One of an indexed Job or a StatefulSet. It may ask for something else than the one before: another task."""
+        found = self.by_key.get(key)
+        if found is None:
+            return self._add(key, name, 1, submitted, pod)
+        first = found.task or next(iter(found.free.values()), None)
+        if pod.node or first is None or self._alike(pod, first):
+            return found
+        key = (*key, str(hash((pod.asks, pod.rule, self.priority(pod)))))
+        return self.by_key.get(key) or self._add(key, name, 1, submitted, pod)
+
+    def _continues(self, pod: PodView, task: LiveTask) -> bool:
+        """Whether a pod is the next of a task that has none."""
+        if pod.bound_as is not None:
+            return pod.bound_as.task == task.name
+        return task.task is None or self._alike(pod, task.task)
+
+    def vacated(self, task: LiveTask) -> None:
+        """A pod of a task has gone."""
+        if task.key[0] == "owned" and task.key[-1].isdigit():
+            prefix, number = task.key[:-1], int(task.key[-1])
+            if number < self._vacant_from.get(prefix, 0):
+                self._vacant_from[prefix] = number
+
+    def look_through(self) -> None:
+        """Forget which tasks have pods: runs may have ended since the last instant."""
+        self._vacant_from.clear()
+
     def _add(self, key: Key, name: str, needs: int, submitted: float, pod: PodView) -> LiveTask:
         left = self.by_name.get(name)
-        if left is not None and left.key[0] == LEFT:  # its pods are coming back
-            self.by_key[key] = self.by_key.pop(left.key)
+        if left is not None and left.key[0] == LEFT and left.task is not None and self._alike(pod, left.task):
+            self.by_key[key] = self.by_key.pop(left.key)  # its pods are coming back
             left.key = key
             return left
-        unique, number = name, 1
+        unique = name
         while unique in self.by_name:
-            number += 1
+            number = self._copies[name] = self._copies.get(name, 1) + 1
             unique = f"{name}~{number}"
         if pod.bound_as is not None and pod.bound_as.submitted:
             submitted = min(submitted, pod.bound_as.submitted)
         task = self.by_key[key] = self.by_name[unique] = LiveTask(key, unique, needs, submitted)
         task.returns = pod.owner is not None
-        if unique in self.known:
-            task.task = self.known.pop(unique)
-            task.submitted = task.task.submit_time
+        known = self.known.pop(unique, None)
+        if known is not None and self._alike(pod, known):
+            task.task, task.submitted = known, known.submit_time
         return task
+
+    def _alike(self, pod: PodView, other: PodView | Task) -> bool:
+        """Whether a pod asks for the same as another one, or as a task. One that is bound has what it has."""
+        same_class = self.priority(pod) == (other.priority if isinstance(other, Task) else self.priority(other))
+        if isinstance(other, PodView):
+            return same_class and pod.asks == other.asks and pod.rule == other.rule
+        if not same_class or pod.asks.gpus != other.gpus_per_pod:
+            return False
+        rule = other.node_filter.groups if other.node_filter is not None else None
+        rest = (other.cpus_per_pod, other.memory_per_pod, rule)
+        return bool(pod.node) or (pod.asks.cpus, pod.asks.memory, pod.rule) == rest
 
     def keep(self, core: Task) -> LiveTask:
         """A task of a saved state, whether or not it has a pod."""
@@ -219,14 +258,9 @@ class TaskBook:
             self.by_key[task.key] = self.by_name[core.name] = task
         return self.by_name[core.name]
 
-    def vacate(self, task: LiveTask) -> None:
-        """A pod of a task has gone: if it was the last one, the next of its controller takes its place."""
-        if task.key[0] == OWNED:
-            self._numbers.pop(task.key[1], None)
-
     def drop(self, task: LiveTask) -> None:
         """A task is over: nothing is known of it any more."""
-        self.vacate(task)
+        self.vacated(task)
         if task.gang is not None and task.extra:
             self.extras.get(task.gang, {}).pop(task, None)
             if not self.extras.get(task.gang):
@@ -238,7 +272,7 @@ class TaskBook:
 
     def release(self, live: LiveRun, *, keep_waiting: bool) -> None:
         """A run is over for the core. Pods that were not bound wait again, if so wished; others are on their own."""
-        self.vacate(live.of)
+        self.vacated(live.of)
         self.of_run.pop(live.run, None)
         if live.of.run is live:
             live.of.run = None
@@ -255,28 +289,25 @@ class TaskBook:
 
     # -- the core's words --------------------------------------------------------------------------
 
-    def priority(self, task: LiveTask) -> Priority:
-        """The class of a task that waits."""
-        return task.task.priority if task.task is not None else self._class(task, next(iter(task.free.values())))
-
-    def _class(self, task: LiveTask, pod: PodView) -> Priority:
-        group = self._cluster.groups.get(task.gang) if task.gang else None
-        found = class_of(pod, group.priority_class if group else "", self._cluster.settings)
-        return found if found is not None else Priority.SPOT
+    def is_urgent(self, task: LiveTask) -> bool:
+        """Whether a task that waits is HP."""
+        if task.task is not None:
+            return not task.task.is_spot
+        return self.priority(next(iter(task.free.values()))) is Priority.HP
 
     def core_task(self, task: LiveTask, pods: Iterable[PodView] = ()) -> Task:
         """The task as the core knows it, made from its first pod."""
         if task.task is not None:
             return task.task
         pod = min(pods or task.free.values(), key=lambda each: (each.created, each.path))
-        priority = self._class(task, pod)
+        priority = self.priority(pod)
         model = pool_of(pod.rule, self._cluster.settings.model_label, self._cluster.models())
         task.task = Task(
             index=self.next_index,
             name=task.name,
-            organization=self._cluster.organization(pod),
+            organization=self._cluster.organization(pod.namespace, pod.organization),
             gpu_model=model if isinstance(model, str) else "",
-            priority=priority,
+            priority=priority if priority is not None else Priority.SPOT,
             pods=task.needs,
             gpus_per_pod=float(pod.asks.gpus),
             submit_time=task.submitted,
@@ -376,13 +407,3 @@ class TaskBook:
                 asks, count = total.get(node, (Asks(0.0, 0.0, 0.0), 0))
                 total[node] = asks + pod.asks, count + 1
         return total
-
-
-def _alike(pod: PodView, other: PodView | Task) -> bool:
-    if isinstance(other, Task):
-        return (pod.asks.gpus, pod.asks.cpus, pod.asks.memory) == (
-            other.gpus_per_pod,
-            other.cpus_per_pod,
-            other.memory_per_pod,
-        )
-    return pod.asks == other.asks and pod.rule == other.rule
