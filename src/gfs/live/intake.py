@@ -9,6 +9,7 @@ from math import inf
 from gfs.core.actions import CANCEL, FINISH, LOST, SUBMIT, LostRun, Record
 from gfs.core.events import Cancelled, CheckpointsSaved, Event, EvictionDone, Finished, Lost, StartFailed, Submitted
 from gfs.core.run import Run
+from gfs.domain.task import Priority
 from gfs.live.census import Census
 from gfs.live.clock import Clock
 from gfs.live.cluster import Cluster
