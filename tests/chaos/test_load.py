@@ -107,7 +107,8 @@ def test_a_flood(loaded: Loaded) -> None:
     assert done, "those of its pods that were evicted came again"
     after, flooded = loaded.usage(), watcher.named("flood-")
     print(f"all {len(flooded)} had ended after {time.monotonic() - began:.0f} s")
-    assert all(seen.node for seen in flooded), "each was bound"
+    never = [name for name, uid in watcher.uids.items() if name.startswith("flood-") and not watcher.pods[uid].node]
+    assert not never, "each was bound"
     check_spent(before, after, 11)
     loaded.remove_done()
 
@@ -142,7 +143,7 @@ def test_an_hour_of_churn(loaded: Loaded) -> None:
     print(f"({grown / later:.0f} bytes for each of {later} pods)")
     assert quantile(waits[2], 0.5) <= 3 * quantile(waits[0], 0.5) + 1.0, "the watch does not lag behind"
     assert grown <= 4 * MIB + 1024 * later
-    check_spent(before, after, 5)
+    check_spent(before, after, 11)  # what was still to be said of the flood counts here
 
 
 def thirds(rounds: int) -> list[range]:
