@@ -59,7 +59,33 @@ class Figures:
         if service.trainer is not None:
             yield CounterMetricFamily("gfs_forecaster_fits", "Models that were trained.", service.trainer.fits)
             yield CounterMetricFamily("gfs_forecaster_failures", "Trainings that failed.", service.trainer.failures)
+            yield GaugeMetricFamily(
+                "gfs_forecaster_last_fit_timestamp_seconds",
+                "When the newest model was asked for; 0: there is none.",
+                value=service.trainer.last_fit,
+            )
+        if service.mirrors is not None:
+            yield GaugeMetricFamily(
+                "gfs_watch_silence_seconds",
+                "Since when the watch that is silent longest has heard nothing.",
+                value=service.mirrors.silence(),
+            )
+        yield GaugeMetricFamily(
+            "gfs_promise", "Share of guarantee periods that is promised to be kept.", value=service.options.parameters.p
+        )
+        yield self._guarantees()
         yield from self._pools()
+
+    def _guarantees(self) -> Metric:
+        periods = CounterMetricFamily(
+            "gfs_guarantee_periods", "Guarantee periods by outcome.", labels=["pool", "outcome"]
+        )
+        controller = self._service.controller
+        for model, scheduler in sorted(controller.scheduler.pools.items()) if controller is not None else ():
+            counts = scheduler.state.ledger.counts(0.0, controller.now if controller is not None else 0.0)
+            periods.add_metric([model, "kept"], counts.periods)
+            periods.add_metric([model, "broken"], counts.evicted)
+        return periods
 
     def _pools(self) -> Iterator[Metric]:
         gpus = GaugeMetricFamily("gfs_gpus", "GPUs by who holds them.", labels=["pool", "state"])

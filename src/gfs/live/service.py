@@ -92,6 +92,7 @@ class Service:
         self.api: Api | None = None
         self.shadow: Shadow | None = None
         self.trainer: Trainer | None = None
+        self.mirrors: Mirrors | None = None
         self.history = ""
         """What has become of the demand history of Prometheus."""
         self.looked: Callable[[Controller], None] | None = None
@@ -169,7 +170,9 @@ class Service:
             shadow=self.shadow,
         )
         reading: asyncio.Task[None] | None = None
-        mirrors = Mirrors(api, controller.cluster, await _insist(group_paths, api), controller.changed.set)
+        self.mirrors = mirrors = Mirrors(
+            api, controller.cluster, await _insist(group_paths, api), controller.changed.set
+        )
         controller.binder.current = mirrors.are_current
         self.trainer = trainer = Trainer(controller.trained)
         self.recorder.open()
