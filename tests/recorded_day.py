@@ -36,6 +36,7 @@ class Day:
     metrics: Metrics
     runs: Runs
     columns: TaskColumns
+    tables: RunTables
     page: Path
 
     def running(self, time: float) -> np.ndarray:
@@ -129,4 +130,4 @@ def recorded_day(folder: Path) -> Day:
     page.write_text(exported_page(recording_of(tables, "two days")), encoding="utf-8")
     runs = runs_table(result.events, workload)
     columns = TaskColumns.of(workload)
-    return Day(workload, result.events, result.quota, result.metrics, runs, columns, page)
+    return Day(workload, result.events, result.quota, result.metrics, runs, columns, tables, page)

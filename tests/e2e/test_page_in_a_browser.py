@@ -8,11 +8,14 @@ from __future__ import annotations
 import json
 import os
 import re
+import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -21,6 +24,10 @@ from browser import BROWSER, Browser
 from gfs.dashboard.files import RunTables
 from gfs.dashboard.page import exported_page
 from gfs.dashboard.recording import recording_of
+from gfs.dashboard.replay import Replay
+from gfs.dashboard.server import PageServer
+from gfs.dashboard.site import Site
+from gfs.dashboard.whatif import WhatIf
 from gfs.telemetry.metrics_life import task_life
 from gfs.telemetry.runs import Bins, time_average
 from gfs.telemetry.tables import with_timestamps
@@ -429,3 +436,35 @@ def test_pictures_of_the_docs(browser: Browser, day: Day, tmp_path: Path) -> Non
         at(browser, day.page, t=day.busy_moment, **state)
         browser.picture(folder / f"{name}.png")
         assert (folder / f"{name}.png").stat().st_size > 20_000
+
+
+def test_what_if_side_by_side(browser: Browser, day: Day) -> None:
+    """On a server: fewer nodes are asked for, and both runs are shown, the second as its own recording draws it."""
+    recording = msgspec.structs.replace(
+        recording_of(day.tables, "two days"), schedulers=["gfs", "static"], quotas=["none"]
+    )
+    whatif = WhatIf(day.tables, day.workload)
+    with PageServer(Site(Replay(recording), whatif), "127.0.0.1", 0) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        browser.open(f"{server.address}#view=whatif")
+        browser.run("document.getElementById('whatif-scheduler').value = 'static'")
+        browser.run("document.getElementById('whatif-quota').value = 'none'")
+        browser.run("document.getElementById('whatif-nodes').value = '0.8'")
+        browser.run("document.getElementById('whatif-run').click()")
+        browser.wait("document.querySelector('#whatif-outcome tbody tr') !== null")
+        browser.wait("document.getElementById('whatif-after').data !== undefined")
+        (run,) = whatif._runs.values()
+        assert rows(browser, "#whatif-outcome") == [
+            [heading, one + (" ★" if better < 0 else ""), other + (" ★" if better > 0 else "")]
+            for heading, one, other, better in zip(run.headings, run.recorded, run.variant, run.better, strict=True)
+        ]
+        assert any(run.better)
+        before, after = (chart(browser, f"whatif-{which}") for which in ("before", "after"))
+        assert before["time"] == after["time"]
+        assert before["lines"]["all GPUs"][0] == 96
+        assert after["lines"]["all GPUs"][0] == sum(whatif.recording(run.key).nodes.gpus) < 96
+        browser.open(f"{server.address}?variant={quote(run.key)}")
+        assert browser.run("document.querySelector('h1').textContent") == f"What if: {run.title}"
+        # A page of another site may neither read nor make it compute.
+        assert browser.run("fetch('api/v1/status').then((answer) => answer.status)") == 200
+        server.shutdown()

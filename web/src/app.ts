@@ -1,5 +1,5 @@
 // What all views share: the recording, the moment that is looked at, and how to look at another.
-import { Clock } from "./format";
+import { Clock, DAY } from "./format";
 import { Moment, type Use, closedNodes, useOf } from "./moment";
 import type { Recording } from "./recording";
 import { type State, toHash } from "./state";
@@ -8,6 +8,8 @@ export class App {
   readonly moment: Moment;
   readonly clock: Clock;
   closed = new Map<number, string>();
+  /** Live: why tasks wait now, by their names; the recording says it only when the wait is over. */
+  reasons = new Map<string, string>();
   private counted: Use[] | null = null;
 
   constructor(readonly recording: Recording, public state: State, private readonly render: () => void) {
@@ -27,7 +29,9 @@ export class App {
 
   /** The period that charts and slider cover. */
   range(): [number, number] {
-    const { first, last } = this.recording;
+    const { last, wire } = this.recording;
+    // Of a running cluster the last day, unless more is asked for.
+    const first = wire.live && Number.isNaN(this.state.from) ? Math.max(this.recording.first, last - DAY) : this.recording.first;
     const from = Number.isNaN(this.state.from) ? first : Math.max(first, Math.min(this.state.from, last));
     const to = Number.isNaN(this.state.to) ? last : Math.max(first, Math.min(this.state.to, last));
     return to > from ? [from, to] : [first, Math.max(last, first + 1)];

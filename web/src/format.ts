@@ -15,7 +15,7 @@ export function percent(share: number): string {
 
 export function length(seconds: number): string {
   if (seconds < 90) return `${Math.round(seconds)} s`;
-  if (seconds < 90 * 60) return `${Math.round(seconds / 60)} min`;
+  if (seconds < 3570) return `${Math.round(seconds / 60)} min`;
   if (seconds < 2 * DAY) {
     const minutes = Math.round(seconds / 60);
     return minutes % 60 ? `${Math.floor(minutes / 60)} h ${minutes % 60} min` : `${minutes / 60} h`;

@@ -62,7 +62,7 @@ export class LifePanel {
     }
     const over = recording.over[task]!;
     if (recording.cancelledWaiting[task]) wait(since, over, false, "", "cancelled");
-    else if (over === Infinity && !(steps.at(-1)?.open ?? false)) wait(since, last, true, "");
+    else if (over === Infinity && !(steps.at(-1)?.open ?? false)) wait(since, last, true, this.app.reasons.get(recording.tasks.name[task]!) ?? "");
     return steps;
   }
 
@@ -97,7 +97,7 @@ export class LifePanel {
 /** Why a task that waits does: what the log says when the wait ends. */
 export function waitReason(app: App, task: number): string {
   const run = nextRun(app.recording, task, app.time);
-  return run < 0 ? "" : app.recording.reason(app.recording.runs.whyWaited[run]!);
+  return run < 0 ? (app.reasons.get(app.recording.tasks.name[task]!) ?? "") : app.recording.reason(app.recording.runs.whyWaited[run]!);
 }
 
 export function waited(app: App, task: number): number {

@@ -3,6 +3,7 @@ import { App } from "./app";
 import { el, fill, text } from "./dom";
 import { plural } from "./format";
 import { LifePanel } from "./life";
+import { follow } from "./live";
 import { NodesView } from "./nodes";
 import { NowView } from "./now";
 import { OrganizationsView } from "./organizations";
@@ -10,6 +11,7 @@ import { QueueView } from "./queue";
 import { Recording } from "./recording";
 import { type State, VIEWS, type View, fromHash } from "./state";
 import { TimeBar } from "./timebar";
+import { WhatIfView } from "./whatif";
 import { load } from "./wire";
 import "./page.css";
 
@@ -40,6 +42,7 @@ async function begin(): Promise<void> {
   const makers: Partial<Record<View, () => ViewElement>> = {
     now: () => new NowView(app), nodes: () => new NodesView(app), queue: () => new QueueView(app), organizations: () => new OrganizationsView(app),
   };
+  if (recording.wire.schedulers?.length) makers.whatif = () => new WhatIfView(app);
   const made: Partial<Record<View, ViewElement>> = {};
   const place = el("div", { id: "view", tabindex: -1 });
   const links = VIEWS.filter((view) => makers[view]).map((view) => el("a", { href: `#view=${view}`, "data-view": view }, TITLES[view]));
@@ -50,6 +53,7 @@ async function begin(): Promise<void> {
 
   function render(): void {
     app.seek();
+    if (recording.wire.live) describe(recording);
     const view = makers[app.state.view] ? app.state.view : "now";
     const shown = (made[view] ??= makers[view]!());
     for (const link of links) {
@@ -73,11 +77,12 @@ async function begin(): Promise<void> {
     app.go(changed(app.state, next));
     if (href.includes("task=")) life.root.scrollIntoView({ block: "nearest" });
   });
-  const follow = () => { app.state = fromHash(location.hash); app.go({}); };
-  addEventListener("hashchange", follow);
-  addEventListener("popstate", follow);
+  const readAddress = () => { app.state = fromHash(location.hash); app.go({}); };
+  addEventListener("hashchange", readAddress);
+  addEventListener("popstate", readAddress);
   document.addEventListener("keydown", (event) => { if (event.key === "Escape" && app.state.task) app.go({ task: "" }); });
   app.go({});
+  if (recording.wire.live) follow(app);
 }
 
 function changed(before: State, after: State): Partial<State> {

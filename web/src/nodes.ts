@@ -29,7 +29,7 @@ export class NodesView {
   private readonly find = el("input", { id: "node-find", type: "search", autocomplete: "off", placeholder: "name" });
   private readonly legend = el("div", { class: "legend" });
   private readonly panel = el("section", { class: "panel", id: "node", "aria-label": "Node", "aria-live": "polite" });
-  private readonly cards: Cards;
+  private cards: Cards;
   private blocks: PoolBlock[] = [];
   private size = 0;
   private columns = 1;
@@ -58,6 +58,7 @@ export class NodesView {
 
   show(): void {
     const { app } = this;
+    if (this.cards.first.length !== app.recording.wire.nodes.name.length) this.cards = new Cards(app.moment);
     this.cards.fill();
     this.rank();
     this.colours.value = app.state.colour;
@@ -207,7 +208,8 @@ export class NodesView {
     if (chosen) {
       context.strokeStyle = colour("--ink");
       context.lineWidth = 2;
-      context.strokeRect(chosen.x, chosen.y, this.size - 1, this.size - 1);
+      const inner = this.size - gapOf(this.size);
+      context.strokeRect(chosen.x, chosen.y, inner, inner);
     }
     const uses = this.app.uses();
     const use = uses[this.app.pool < 0 ? uses.length - 1 : this.app.pool]!;
@@ -304,8 +306,7 @@ class Painter {
 
   node(node: number, x: number, y: number, size: number): void {
     const closed = this.app.closed.get(node);
-    const gap = size >= APART ? Math.max(2, size * 0.08) : size > 4 ? 1 : 0;
-    const inner = size - gap;
+    const inner = size - gapOf(size);
     if (size < APART) this.small(node, x, y, inner);
     else this.large(node, x, y, inner);
     if (closed) this.closed(closed, x, y, inner);
@@ -389,6 +390,11 @@ class Painter {
     }
     context.stroke();
   }
+}
+
+/** What is left free between nodes. */
+function gapOf(size: number): number {
+  return size >= APART ? Math.max(2, size * 0.08) : size > 4 ? 1 : 0;
 }
 
 function rgb(colour: string): number[] {

@@ -190,7 +190,7 @@ function average(series: PoolSeries, time: number): number | null {
 }
 
 /** Stacked: spot upon HP, reserved upon both. */
-function useLines(series: PoolSeries, gpus: number, count: number): Line[] {
+export function useLines(series: PoolSeries, gpus: number, count: number): Line[] {
   const both = series.hp.map((hp, at) => hp + series.spot[at]!);
   const held = both.map((sum, at) => sum + series.reserved[at]!);
   return [

@@ -29,6 +29,9 @@ export class OrganizationsView {
   private readonly rows = el("div", {});
   private readonly chart: Chart;
   private drawn = "";
+  private rankedFor = "";
+  private ranked: number[] = [];
+  private seen = new Set<number>();
 
   constructor(private readonly app: App) {
     this.chart = new Chart({ id: "demand", title: "HP demand", caption: "", height: 260, onPick: (t) => app.go({ t }), onZoom: (from, to) => app.go({ from, to }) }, app.clock);
@@ -37,6 +40,8 @@ export class OrganizationsView {
 
   show(): void {
     const { app } = this;
+    const [from, to] = app.range();
+    const largest = this.largest(from, to);
     const found = this.count();
     const uses = app.uses();
     const gpus = uses[app.pool < 0 ? uses.length - 1 : app.pool]!.gpus;
@@ -53,8 +58,7 @@ export class OrganizationsView {
       { head: "Evicted, 24 h", title: "its spot runs that were evicted", cell: (o) => number(o.taken) },
       { head: "Evicted others, 24 h", title: "runs evicted in favour of its HP tasks", cell: (o) => number(o.given) },
     ], found, (o) => ({ "data-organization": o.name, class: o.name === app.state.org ? "chosen" : null })));
-    const [from, to] = app.range();
-    const chosen = app.state.org ? found.filter((o) => o.name === app.state.org) : found.slice(0, DRAWN);
+    const chosen = app.state.org ? found.filter((o) => o.name === app.state.org) : largest.map((at) => found.find((o) => o.at === at)!).filter(Boolean);
     const key = `${app.pool} ${from} ${to} ${chosen.map((o) => o.at).join()} ${app.recording.wire.last_id}`;
     if (key !== this.drawn) {
       this.drawn = key;
@@ -64,9 +68,28 @@ export class OrganizationsView {
         time = bins.times();
         return { label: o.name, colour: `--series-${at}`, values: demandOf(app.recording, o.at, app.pool, bins) };
       });
-      this.chart.set(time, lines, `HP GPUs running or queued${app.state.org ? "" : `, the ${lines.length} organizations with the most at this moment`}. Averages of ${length((to - from) / BINS)}.`);
+      this.chart.set(time, lines, `HP GPUs running or queued${app.state.org ? "" : `, the ${lines.length} organizations with the most in this period`}. Averages of ${length((to - from) / BINS)}.`);
     }
     this.chart.mark(app.time);
+  }
+
+  /** The organizations whose HP tasks ran most between two moments. */
+  private largest(from: number, to: number): number[] {
+    const { pool, recording } = this.app;
+    const { runs, tasks, last } = recording;
+    const key = `${pool} ${from} ${to} ${recording.wire.last_id}`;
+    if (key !== this.rankedFor) {
+      const ran = new Map<number, number>();
+      this.seen = new Set(tasks.organization.filter((_, task) => pool < 0 || tasks.model[task] === pool));
+      runs.task.forEach((task, run) => {
+        if (tasks.spot[task] || (pool >= 0 && tasks.model[task] !== pool)) return;
+        const seconds = Math.min(runs.end[run]!, last, to) - Math.max(runs.start[run]!, from);
+        if (seconds > 0) ran.set(tasks.organization[task]!, (ran.get(tasks.organization[task]!) ?? 0) + seconds * tasks.gpus[task]!);
+      });
+      this.rankedFor = key;
+      this.ranked = [...ran].sort((a, b) => b[1] - a[1] || a[0] - b[0]).slice(0, DRAWN).map(([at]) => at);
+    }
+    return this.ranked;
   }
 
   /** One row an organization, those with the highest demand first. */
@@ -75,8 +98,6 @@ export class OrganizationsView {
     const { tasks, runs, wire } = recording;
     const named = this.bound();
     const all = wire.organizations.map((name, at): Organization => ({ at, name, hp: 0, queued: 0, spot: 0, waiting: 0, started: 0, waitSum: 0, taken: 0, given: 0, bound: at === named?.organization ? named.bound : null }));
-    const seen = new Set<number>();
-    tasks.organization.forEach((organization, task) => { if (pool < 0 || tasks.model[task] === pool) seen.add(organization); });
     const of = (task: number) => (pool < 0 || tasks.model[task] === pool ? all[tasks.organization[task]!]! : null);
     for (const run of moment.running.items) {
       const task = runs.task[run]!;
@@ -102,7 +123,7 @@ export class OrganizationsView {
       if (taker >= 0) all[tasks.organization[taker]!]!.given++;
     }
     const held = (o: Organization) => o.hp + o.queued;
-    return all.filter((o) => seen.has(o.at)).sort((a, b) => held(b) - held(a) || b.spot - a.spot || (a.name < b.name ? -1 : 1));
+    return all.filter((o) => this.seen.has(o.at)).sort((a, b) => held(b) - held(a) || b.spot - a.spot || (a.name < b.name ? -1 : 1));
   }
 
   /** The organization that the quota log names at this moment, and the bound of its demand. */

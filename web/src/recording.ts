@@ -62,9 +62,6 @@ export class Recording {
 
   constructor(readonly wire: Wire) {
     this.fold();
-    const { time } = wire.entries;
-    this.first = Math.min(time[0] ?? Infinity, wire.quota.time[0] ?? Infinity);
-    if (!Number.isFinite(this.first)) this.first = 0;
   }
 
   get tasks() {
@@ -92,8 +89,10 @@ export class Recording {
     this.poolGpus.length = 0;
     models.forEach(() => this.poolGpus.push(0));
     nodes.model.forEach((model, at) => (this.poolGpus[model]! += nodes.gpus[at]!));
+    const first = Math.min(entries.time[0] ?? Infinity, this.wire.quota.time[0] ?? Infinity, this.wire.now ?? Infinity);
+    this.first = Number.isFinite(first) ? first : 0;
     for (; this.entries < entries.time.length; this.entries++) this.take(this.entries);
-    this.last = Math.max(entries.time[this.entries - 1] ?? 0, this.wire.quota.time.at(-1) ?? 0);
+    this.last = Math.max(entries.time[this.entries - 1] ?? 0, this.wire.quota.time.at(-1) ?? 0, this.wire.now ?? 0);
   }
 
   private take(entry: number): void {

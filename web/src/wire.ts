@@ -8,6 +8,7 @@ export interface Wire {
   promise_told: boolean;
   begin: number | null;
   live: boolean;
+  now: number | null;
   last_id: number;
   rules: Rules;
   models: string[];
@@ -29,6 +30,8 @@ export interface Wire {
   cards: string[];
   node_events: { time: number[]; node: number[]; event: string[] };
   quota: QuotaColumns;
+  schedulers: string[];
+  quotas: string[];
 }
 
 export interface Rules {
@@ -54,13 +57,35 @@ export interface QuotaColumns {
   forecasters: string[];
 }
 
+/** What a live recording gains: columns that continue those that are there. */
+export type Patch = Pick<Wire, "models" | "organizations" | "nodes" | "tasks" | "entries" | "reasons" | "pods" | "cards" | "node_events" | "quota"> & { now: number };
+
+/** Lengthen a recording by what came. */
+export function extend(wire: Wire, id: number, patch: Patch): void {
+  const { now, ...parts } = patch;
+  for (const [name, part] of Object.entries(parts)) lengthen(wire[name as keyof Wire], part);
+  wire.now = now;
+  wire.last_id = id;
+}
+
+function lengthen(target: unknown, part: unknown): void {
+  if (Array.isArray(target) && Array.isArray(part)) for (const value of part) target.push(value);
+  else for (const [name, column] of Object.entries(part as object)) lengthen((target as Record<string, unknown>)[name], column);
+}
+
 /** The recording of this page: inside it (an exported page), or asked of the server. */
 export async function load(): Promise<Wire> {
   const inside = document.getElementById("recording");
-  const told = inside ? await unpacked(inside.textContent ?? "") : await asked("api/v1/recording");
+  const variant = new URLSearchParams(location.search).get("variant");
+  const told = inside ? await unpacked(inside.textContent ?? "") : await recordingText(variant ?? "");
   const wire = JSON.parse(told) as Wire;
   if (wire.version !== 1) throw new Error(`this page reads recordings of version 1, not ${wire.version}`);
   return wire;
+}
+
+/** The recording of a server as it comes; `variant`: of a what-if run. */
+export function recordingText(variant: string): Promise<string> {
+  return asked(variant ? `api/v1/recording?${new URLSearchParams({ variant })}` : "api/v1/recording");
 }
 
 async function asked(path: string): Promise<string> {

@@ -16,8 +16,9 @@ from gfs.domain.address import parse_address
 from gfs.domain.errors import InputError
 
 if TYPE_CHECKING:
-    from gfs.dashboard.files import RunFiles
-    from gfs.dashboard.site import Source
+    from gfs.dashboard.files import RunFiles, RunTables
+    from gfs.dashboard.site import Site
+    from gfs.dashboard.wire import Recording
 
 DEFAULT_HTTP = "127.0.0.1:8090"
 EPILOG = examples(
@@ -75,7 +76,6 @@ def view(
     from gfs.dashboard.files import RunFiles, read_run
     from gfs.dashboard.page import write_export
     from gfs.dashboard.recording import recording_of
-    from gfs.dashboard.replay import Replay
 
     files = RunFiles(events, nodes, jobs, quota, node_events, summary)
     files = _in_folder(events, files) if events.is_dir() else files
@@ -85,16 +85,34 @@ def view(
         recording = recording_of(tables, title or events.name)
         outputs.save(export, lambda path: write_export(recording, path))
     if export is None:
-        _serve(Replay(recording, tables.events), http, browse)
+        _serve(_site(recording, tables, files), http, browse)
 
 
-def _serve(source: Source, http: str, browse: bool) -> None:
+def _site(recording: Recording, tables: RunTables, files: RunFiles) -> Site:
+    """What is served; with jobs and nodes the day can be simulated again."""
+    import msgspec
+
+    from gfs.assembly.parameters import QUOTAS
+    from gfs.assembly.schedulers import SCHEDULERS
+    from gfs.dashboard.replay import Replay
+    from gfs.dashboard.site import Site
+    from gfs.dashboard.whatif import WhatIf
+    from gfs.workloads import read_trace
+
+    if files.jobs is None or files.nodes is None:
+        return Site(Replay(recording))
+    known = {name: tables.parameters[name] for name in ("guarantee_hours", "checkpoint_interval") if tables.parameters}
+    workload = read_trace(files.jobs, files.nodes, node_events=files.node_events, **known).workload
+    offered = msgspec.structs.replace(recording, schedulers=list(SCHEDULERS), quotas=list(QUOTAS))
+    return Site(Replay(offered), WhatIf(tables, workload))
+
+
+def _serve(site: Site, http: str, browse: bool) -> None:
     """Serve until Ctrl-C."""
     from gfs.dashboard.server import PageServer
-    from gfs.dashboard.site import Site
 
     host, port = parse_address(http)
-    with PageServer(Site(source), host, port) as server:
+    with PageServer(site, host, port) as server:
         say(f"{server.address} shows the run until Ctrl-C")
         if browse:
             webbrowser.open(server.address)

@@ -5,11 +5,13 @@ Within a version fields may be added, never changed or removed.
 
 from __future__ import annotations
 
+import re
 from typing import Any, Final, Literal, NamedTuple
 
 import msgspec
 
-from gfs.dashboard.wire import API_VERSION, Recording
+from gfs.dashboard.whatif import WhatIfRun
+from gfs.dashboard.wire import API_VERSION, Patch, Recording
 from gfs.version import __version__
 
 ROOT: Final = f"/api/v{API_VERSION}"
@@ -55,6 +57,12 @@ class PoolStatus(msgspec.Struct, frozen=True):
     gpus: GpuCounts
     tasks: dict[Literal["HP", "Spot"], TaskCounts]
     quota: list[QuotaRow]
+    forecaster: str = ""
+    """Live: whose forecast the quota follows."""
+    demand_hours: float = 0.0
+    """Live: how long demand is known."""
+    caution: str = ""
+    """Live: why the quota is cautious, if it is."""
 
 
 class Status(msgspec.Struct, frozen=True):
@@ -69,6 +77,15 @@ class Status(msgspec.Struct, frozen=True):
     last: float
     """First and last second that are recorded."""
     pools: list[PoolStatus]
+    identity: str = ""
+    """Live: the replica that answers."""
+    leads: bool = False
+    leader: str = ""
+    shadow: dict[str, Any] | None = None
+    refused: int = 0
+    """Live: pods that are refused."""
+    training: int = 0
+    history: str = ""
 
 
 class WaitingTask(msgspec.Struct, frozen=True):
@@ -116,6 +133,30 @@ class Life(msgspec.Struct, frozen=True):
     steps: list[LifeStep]
 
 
+class PodLife(msgspec.Struct, frozen=True):
+    """A pod of a live cluster: how it stands, and the life of its task."""
+
+    pod: str
+    phase: str
+    node: str = ""
+    refused: bool = False
+    why: str = ""
+    """Why it waits or is refused."""
+    task: str = ""
+    submitted: float | None = None
+    gang: str = ""
+    kind: str = msgspec.field(name="class", default="")
+    organization: str = ""
+    pool: str = ""
+    gpus: float | None = None
+    guarantee_hours: float | None = None
+    run: int | None = None
+    began: float | bool | None = None
+    evicted: bool = False
+    note: str = ""
+    life: list[LifeStep] = []
+
+
 class Problem(msgspec.Struct, frozen=True):
     """Why there is no answer."""
 
@@ -133,6 +174,9 @@ class Endpoint(NamedTuple):
 
 
 _AT = ("t", "number", "the moment, in seconds; without it the last one that is known")
+LIVE_ENDPOINT: Final = Endpoint(
+    "/pods/{namespace}/{pod}", "Live: a pod as kubectl names it, and the life of its task.", PodLife
+)
 ENDPOINTS: Final = (
     Endpoint("/status", "What GPUs do, who runs and waits, and the quota.", Status, (_AT,)),
     Endpoint(
@@ -144,26 +188,44 @@ ENDPOINTS: Final = (
             ("pool", "string", "only this GPU model"),
             ("organization", "string", "only of this organization"),
             ("kind", "string", "HP or Spot"),
+            ("limit", "integer", "no more than so many"),
         ),
     ),
     Endpoint("/tasks/{task}", "The life of one task.", Life),
-    Endpoint("/recording", "All that the page replays, as columns.", Recording),
+    Endpoint(
+        "/recording",
+        "All that the page replays, as columns.",
+        Recording,
+        (("variant", "string", "the key of a what-if run in place of the recorded one"),),
+    ),
+    Endpoint(
+        "/whatif",
+        "gfs view with jobs and nodes: the recorded day simulated with something else; ask again until it is done.",
+        WhatIfRun,
+        (
+            ("scheduler", "string", "another scheduler"),
+            ("quota", "string", "another spot quota"),
+            ("quota_share", "number", "share of the pool, of a fixed quota"),
+            ("p", "number", "another promise"),
+            ("nodes", "number", "share of the nodes, such as 0.9"),
+        ),
+    ),
 )
 
 
 def openapi() -> dict[str, Any]:
     """The OpenAPI document."""
-    types = (*(endpoint.answer for endpoint in ENDPOINTS), Problem)
+    types = (*(endpoint.answer for endpoint in (*ENDPOINTS, LIVE_ENDPOINT)), Patch, Problem)
     _, schemas = msgspec.json.schema_components(types, ref_template="#/components/schemas/{name}")
     problem = {"description": "It cannot be answered.", "content": _content(Problem)}
     paths: dict[str, Any] = {}
-    for endpoint in ENDPOINTS:
+    for endpoint in (*ENDPOINTS, LIVE_ENDPOINT):
         parameters = [
             {"name": name, "in": "query", "required": False, "description": about, "schema": {"type": kind}}
             for name, kind, about in endpoint.query
         ]
-        if "{task}" in endpoint.path:
-            named = {"name": "task", "in": "path", "required": True, "schema": {"type": "string"}}
+        for name in re.findall(r"{(\w+)}", endpoint.path):
+            named = {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
             parameters.append({**named, "description": "its name, percent-encoded"})
         answers = {"200": {"description": endpoint.about, "content": _content(endpoint.answer)}, "default": problem}
         paths[ROOT + endpoint.path] = {

@@ -55,7 +55,7 @@ def served_page(title: str) -> str:
 def exported_page(recording: Recording) -> str:
     """The page with its recording inside: one file that needs no server."""
     policy = f"{_NOTHING}; script-src '{_digest(script())}'; style-src '{_digest(style())}'; img-src data:"
-    packed = base64.b64encode(gzip.compress(msgspec.json.encode(recording), 9, mtime=0)).decode()
+    packed = base64.b64encode(gzip.compress(msgspec.json.encode(recording), 6, mtime=0)).decode()
     head = f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n<style>{style()}</style>'
     data = f'<script type="application/octet-stream" id="recording">{packed}</script>'
     return _page(recording.title, head, f"{data}\n<script>{script()}</script>")

@@ -24,7 +24,7 @@ from gfs.dashboard.wire import (
     Recording,
     TaskColumns,
 )
-from gfs.domain.node import NodeSpec
+from gfs.domain.node import NodeEvent, NodeSpec
 from gfs.domain.units import HOUR
 from gfs.telemetry.event_log import EVENTS
 from gfs.telemetry.runs import Floats, Ints, categories, numbers
@@ -53,11 +53,15 @@ def recording_of(tables: RunTables, title: str) -> Recording:
     started = started[np.argsort(entry[started], kind="stable")]  # pods of a gang side by side
 
     models, organizations, forecasters = Names(), Names(), Names()
-    specs = tables.nodes if tables.nodes is not None else _seen(events, started)
+    known = tables.nodes or ()
+    gone = [spec for spec in _seen(events, started) if spec.name not in {node.name for node in known}]
+    specs = (*known, *gone)
     for spec in specs:
         models[spec.gpu_model]
     position = {spec.name: i for i, spec in enumerate(specs)}
     node_events = [e for e in tables.node_events if e.node in position]
+    if tables.nodes is not None:
+        node_events = sorted([*node_events, *_ends(events, gone)], key=lambda event: event.time)
     node, node_names = categories(events["node"])
     cards, card_texts = _used(events["cards"])
     reason, reasons = _used(events["reason"]) if "reason" in events.column_names else (np.zeros_like(run), [""])
@@ -71,6 +75,7 @@ def recording_of(tables: RunTables, title: str) -> Recording:
         promise_told=promise is not None,
         begin=_begin(events),
         live=False,
+        now=None,
         last_id=len(first),
         rules=tables.rules(),
         tasks=_tasks(tables, task, task_names, gpus, event, entry, models, organizations),
@@ -92,7 +97,7 @@ def recording_of(tables: RunTables, title: str) -> Recording:
         node_events=NodeEventColumns(
             plain(e.time for e in node_events), [position[e.node] for e in node_events], [e.event for e in node_events]
         ),
-        quota=_quota(tables.quota, models, organizations, forecasters),
+        quota=quota_columns(tables.quota, models, organizations, forecasters),
         models=list(models),
         organizations=list(organizations),
     )
@@ -164,6 +169,14 @@ def _seen(events: pa.Table, started: Ints) -> list[NodeSpec]:
     return [NodeSpec(i, name, model, gpus) for i, (name, (model, gpus)) in enumerate(most.items())]
 
 
+def _ends(events: pa.Table, gone: list[NodeSpec]) -> list[NodeEvent]:
+    """Nodes that the cluster no longer has: after the last that the log says of them nothing is to be had there."""
+    names = {spec.name for spec in gone}
+    rows = zip(events["node"].to_pylist(), events["time"].to_pylist(), strict=True) if names else ()
+    last = {node: time for node, time in rows if node in names}
+    return [NodeEvent(time, node, "fail") for node, time in last.items()]
+
+
 def _begin(events: pa.Table) -> Number | None:
     """When second 0 was, if the log has timestamps; without a zone they are taken as UTC."""
     if "timestamp" not in events.column_names or not events.num_rows:
@@ -177,7 +190,8 @@ def _begin(events: pa.Table) -> Number | None:
     return begin
 
 
-def _quota(table: pa.Table | None, models: Names, organizations: Names, forecasters: Names) -> QuotaColumns:
+def quota_columns(table: pa.Table | None, models: Names, organizations: Names, forecasters: Names) -> QuotaColumns:
+    """A quota log as columns; names that are new are added to those known."""
     rows = table.num_rows if table is not None else 0
 
     def values(name: str) -> list[Number | None]:

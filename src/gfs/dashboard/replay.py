@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator
-from typing import Literal
+from typing import Any, Literal
 
 import pyarrow as pa
 
@@ -30,13 +30,14 @@ KINDS: tuple[Literal["HP"], Literal["Spot"]] = ("HP", "Spot")
 
 
 class Replay:
-    """A recording and the event log that it was made of."""
+    """A recording as the source of answers."""
 
-    def __init__(self, recording: Recording, events: pa.Table) -> None:
-        self.recording, self._events = recording, events
+    def __init__(self, recording: Recording) -> None:
+        self.recording = recording
         times, ticks = recording.entries.time, recording.quota.time
         self.first = float(min([*times[:1], *ticks[:1]], default=0))
-        self.last = float(max([*times[-1:], *ticks[-1:]], default=0))
+        now = [] if recording.now is None else [recording.now]
+        self.last = float(max([*times[-1:], *ticks[-1:], *now], default=0))
 
     def status(self, time: float | None) -> Status:
         """The cluster at a moment."""
@@ -65,14 +66,49 @@ class Replay:
 
     def life(self, name: str) -> Life:
         """The life of a task; raises InputError for one that the log does not know."""
-        steps = task_life(self._events, name)
         tasks = self.recording.tasks
+        if name not in tasks.name:
+            raise InputError(f"There is no task {name!r} among the {len(tasks.name):,} recorded ones.")
         task = tasks.name.index(name)
+        steps = task_life(pa.Table.from_pylist(list(self._rows(task))), name)
         told = [
-            LifeStep(s.time, s.what, s.length, s.run, list(s.nodes), float(s.gpus), s.reason, s.ongoing) for s in steps
+            LifeStep(
+                step.time,
+                step.what,
+                self.last - step.time if step.ongoing else step.length,
+                step.run,
+                list(step.nodes),
+                float(step.gpus),
+                step.reason,
+                step.ongoing,
+            )
+            for step in steps
         ]
         owner, model = self.recording.organizations[tasks.organization[task]], self.recording.models[tasks.model[task]]
         return Life(name, KINDS[tasks.spot[task]], owner, model, float(tasks.gpus[task]), told)
+
+    def _rows(self, task: int) -> Iterator[dict[str, Any]]:
+        """The rows of the event log that tell of a task."""
+        recording, entries = self.recording, self.recording.entries
+        share = {}
+        pod = 0
+        for entry, of in enumerate(entries.task):
+            count, run = entries.pods[entry], entries.run[entry]
+            if of == task:
+                if count:
+                    share[run] = [recording.nodes.name[n] for n in recording.pods.node[pod : pod + count]]
+                nodes = share.get(run, [""])
+                for node in nodes:
+                    yield {
+                        "time": float(entries.time[entry]),
+                        "event": EVENTS[entries.event[entry]],
+                        "task": recording.tasks.name[task],
+                        "run": run,
+                        "node": node,
+                        "gpus": float(recording.tasks.gpus[task]) / len(nodes),
+                        "reason": recording.reasons[entries.reason[entry]],
+                    }
+            pod += count
 
     def _at(self, time: float | None) -> _Moment:
         return _Moment(self.recording, self.last if time is None else time)

@@ -57,6 +57,9 @@ class _Handler(BaseHTTPRequestHandler):
         # A name that merely leads to this machine could be anybody's: a page of theirs would read ours.
         if self.server.local and not _is_local(urlsplit(f"//{self.headers.get('Host', '')}").hostname or ""):
             return self._send(403, {"Content-Type": "text/plain"}, b"ask by a name of this machine\n", body)
+        # Nor may a page of another site make this one compute.
+        if self.headers.get("Sec-Fetch-Site", "none") not in ("none", "same-origin"):
+            return self._send(403, {"Content-Type": "text/plain"}, b"this is not for other sites\n", body)
         asked = urlsplit(self.path)
         if asked.path == f"{ROOT}/stream":  # a recorded run: nothing comes, and a browser need not ask again
             return self._send(204, {}, b"", body)

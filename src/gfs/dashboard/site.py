@@ -13,8 +13,9 @@ from urllib.parse import unquote
 import msgspec
 
 from gfs.dashboard import page
-from gfs.dashboard.api import ENDPOINTS, ROOT, Life, Problem, Queue, Status, openapi
+from gfs.dashboard.api import ENDPOINTS, LIVE_ENDPOINT, ROOT, Life, Problem, Queue, Status, openapi
 from gfs.dashboard.replay import moment_of
+from gfs.dashboard.whatif import WhatIf
 from gfs.dashboard.wire import Recording
 from gfs.domain.errors import InputError
 
@@ -50,8 +51,8 @@ class Response(NamedTuple):
 class Site:
     """The page, its files and the API over a source."""
 
-    def __init__(self, source: Source) -> None:
-        self._source = source
+    def __init__(self, source: Source, whatif: WhatIf | None = None) -> None:
+        self._source, self._whatif = source, whatif
         self._packed: tuple[int, bytes] | None = None
         self._routes: dict[str, Callable[[Mapping[str, str]], Response]] = {
             "/": lambda _: _answer(page.served_page(source.recording.title).encode(), HTML),
@@ -61,8 +62,10 @@ class Site:
             f"{ROOT}/openapi.json": lambda _: _answer(json.dumps(openapi()).encode(), JSON),
             f"{ROOT}/status": lambda query: _json(source.status(moment_of(query.get("t")))),
             f"{ROOT}/queue": self._queue,
-            f"{ROOT}/recording": lambda _: self._recording(),
+            f"{ROOT}/recording": self._recording,
         }
+        if whatif is not None:
+            self._routes[f"{ROOT}/whatif"] = lambda query: _json(whatif.ask(query))
 
     def respond(self, path: str, query: Mapping[str, str]) -> Response:
         """The answer to a GET of this path, as it stands in the request, and of these parameters."""
@@ -79,14 +82,22 @@ class Site:
 
     def _queue(self, query: Mapping[str, str]) -> Response:
         asked = {name: query.get(name, "") for name in ("pool", "organization", "kind")}
-        return _json(self._source.queue(moment_of(query.get("t")), **asked))
+        return _json(first_of(self._source.queue(moment_of(query.get("t")), **asked), query.get("limit", "")))
 
-    def _recording(self) -> Response:
+    def _recording(self, query: Mapping[str, str]) -> Response:
         """Packed; once for as long as nothing is added."""
+        if self._whatif is not None and query.get("variant"):
+            variant = msgspec.json.encode(self._whatif.recording(query["variant"]))
+            return _answer(gzip.compress(variant, 5, mtime=0), JSON, packed=True)
         recording = self._source.recording
         if self._packed is None or self._packed[0] != recording.last_id:
             self._packed = (recording.last_id, gzip.compress(msgspec.json.encode(recording), 6, mtime=0))
         return _answer(self._packed[1], JSON, packed=True)
+
+
+def first_of(queue: Queue, limit: str) -> Queue:
+    """Those that have waited longest, no more than `limit` if that is a number."""
+    return msgspec.structs.replace(queue, waiting=queue.waiting[: int(limit)]) if limit.isdecimal() else queue
 
 
 def _json(value: msgspec.Struct, status: int = 200) -> Response:
@@ -104,7 +115,7 @@ def schema_page() -> str:
     document = openapi()
     rows: list[tuple[str, ...]] = [
         (f"GET {ROOT}{endpoint.path}", endpoint.about, ", ".join(name for name, _, _ in endpoint.query))
-        for endpoint in ENDPOINTS
+        for endpoint in (*ENDPOINTS, LIVE_ENDPOINT)
     ]
     rows.append((f"GET {ROOT}/stream", document["paths"][f"{ROOT}/stream"]["get"]["summary"], ""))
     parts = [_table("Addresses", ("address", "answers", "may be asked"), rows)]

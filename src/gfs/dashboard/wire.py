@@ -103,8 +103,24 @@ class Rules(msgspec.Struct, frozen=True):
     checkpoint_on_grace: bool = False
 
 
+class Patch(msgspec.Struct, frozen=True):
+    """What a live recording gains: columns that continue those that are there."""
+
+    now: Number
+    models: list[str]
+    organizations: list[str]
+    nodes: NodeColumns
+    tasks: TaskColumns
+    entries: EntryColumns
+    reasons: list[str]
+    pods: PodColumns
+    cards: list[str]
+    node_events: NodeEventColumns
+    quota: QuotaColumns
+
+
 class Recording(msgspec.Struct, frozen=True):
-    """All that is known of a run or of a cluster, up to the entry `last_id`."""
+    """All that is known of a run or of a cluster. `last_id`: the last patch in it, of a recorded run its entries."""
 
     version: int
     title: str
@@ -117,6 +133,8 @@ class Recording(msgspec.Struct, frozen=True):
     begin: Number | None
     """Seconds from 1970 to second 0, if dates are known."""
     live: bool
+    now: Number | None
+    """Live: up to when this is all that happened."""
     last_id: int
     rules: Rules
     models: list[str]
@@ -131,3 +149,6 @@ class Recording(msgspec.Struct, frozen=True):
     cards: list[str]
     node_events: NodeEventColumns
     quota: QuotaColumns
+    schedulers: list[str] = []
+    quotas: list[str] = []
+    """What `/api/v1/whatif` can simulate this with; none: nothing."""

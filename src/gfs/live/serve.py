@@ -1,29 +1,39 @@
-"""Read-only HTTP: a page, /healthz, /readyz, /metrics, /status, /explain/NAMESPACE/POD; a token if one is set."""
+"""Read-only HTTP: /healthz, /readyz, /metrics, /status, /explain/NAMESPACE/POD; a token if one is set."""
 
 from __future__ import annotations
 
 import hmac
-from collections.abc import Awaitable, Callable
+from base64 import b64decode
+from collections.abc import Awaitable, Callable, Sequence
 
 from aiohttp import web
 
 from gfs.domain.address import parse_address
 from gfs.domain.errors import InputError
+from gfs.live.connection import is_loopback
 from gfs.live.figures import Figures
 from gfs.live.life import explain_pod
-from gfs.live.page import HEADERS, page
 from gfs.live.service import Service
 
 OPEN = ("/healthz", "/readyz")
 """What a kubelet asks without a token."""
+ASK = 'Basic realm="GFS: any name, and the token as password", charset="UTF-8"'
+"""Programs send a bearer token; a browser asks its user for a name and a password."""
 
 
 class HttpServer:
     """Serves what a service says of itself."""
 
-    def __init__(self, service: Service, address: str, token: str = "") -> None:
+    def __init__(self, service: Service, address: str, token: str = "", routes: Sequence[web.RouteDef] = ()) -> None:
+        """`routes`: what is served besides, such as a page."""
+        self._routes = routes
         self._service, self._figures, self._token = service, Figures(service), token
         self._host, self._port = parse_address(address)
+        if not token and not is_loopback(self._host):
+            raise InputError(
+                f"--http {address} can be reached from other machines: put a token that readers must show into"
+                " GFS_HTTP_TOKEN, or serve on loopback (127.0.0.1)"
+            )
         self._runner: web.AppRunner | None = None
         self.port = self._port
 
@@ -31,10 +41,10 @@ class HttpServer:
         """Listen."""
         app = web.Application(middlewares=[self._guard])
         routes = {"/healthz": self._health, "/readyz": self._ready, "/metrics": self._metrics, "/status": self._status}
-        routes["/"] = self._page
         for path, handler in routes.items():
             app.router.add_get(path, handler)
         app.router.add_get("/explain/{namespace}/{pod}", self._explain)
+        app.router.add_routes(self._routes)
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
         await self._runner.setup()
         try:
@@ -52,9 +62,12 @@ class HttpServer:
     async def _guard(
         self, request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
     ) -> web.StreamResponse:
-        given = request.headers.get("Authorization", "")
-        if self._token and request.path not in OPEN and not hmac.compare_digest(given, f"Bearer {self._token}"):
-            raise web.HTTPUnauthorized(text="a bearer token is needed\n")
+        if (
+            self._token
+            and request.path not in OPEN
+            and not _shows(request.headers.get("Authorization", ""), self._token)
+        ):
+            raise web.HTTPUnauthorized(text="a bearer token is needed\n", headers={"WWW-Authenticate": ASK})
         return await handler(request)
 
     async def _health(self, _: web.Request) -> web.Response:
@@ -70,9 +83,6 @@ class HttpServer:
     async def _metrics(self, _: web.Request) -> web.Response:
         return web.Response(body=self._figures.text(), content_type="text/plain", charset="utf-8")
 
-    async def _page(self, _: web.Request) -> web.Response:
-        return web.Response(text=page(self._figures.status()), content_type="text/html", headers=HEADERS)
-
     async def _status(self, _: web.Request) -> web.Response:
         return web.json_response(self._figures.status())
 
@@ -85,3 +95,15 @@ class HttpServer:
         if told is None:
             raise web.HTTPNotFound(text="no such pod is known\n")
         return web.json_response(told)
+
+
+def _shows(given: str, token: str) -> bool:
+    """Whether a request shows the token: as a bearer token, or as the password of any name. Takes as long for any."""
+    kind, _, shown = given.partition(" ")
+    content = shown.encode(errors="surrogateescape")
+    if kind == "Basic":
+        try:
+            content = b64decode(content, validate=True).partition(b":")[2]
+        except ValueError:
+            return False
+    return hmac.compare_digest(content, token.encode(errors="surrogateescape")) and kind in ("Basic", "Bearer")

@@ -64,7 +64,7 @@ class EventLog:
                 nodes.append(node_words[node.name])
                 cards.append(card_words[mask, submitted.share])
             else:
-                for name, mask in _pods(run):
+                for name, mask in pods_of(run):
                     nodes.append(node_words[name])
                     cards.append(card_words[mask, submitted.share])
 
@@ -85,7 +85,7 @@ class EventLog:
             _by_task([t.gpu_model for t in tasks], task),
             pa.array(number),
             _encoded(np.array(nodes, dtype=np.int32), node_words),
-            _encoded(np.array(cards, dtype=np.int32), [_cards_text(*c) for c in card_words]),
+            _encoded(np.array(cards, dtype=np.int32), [cards_text(*c) for c in card_words]),
             pa.array(np.where(number == 0, whole, gpus)),
             _encoded(spread(reasons, np.int32), reason_words),
         ]
@@ -97,7 +97,7 @@ def write_events(events: pa.Table, path: Path | str) -> None:
     write_table(events, Path(path))
 
 
-def _pods(run: Run) -> Iterator[tuple[str, int]]:
+def pods_of(run: Run) -> Iterator[tuple[str, int]]:
     """The node and the cards of each pod: pods that share a place take its cards in turn, lowest first."""
     wanted = run.task.cards
     for node, mask, held in run.places:
@@ -119,7 +119,7 @@ class _Words(dict[Any, int]):
         return number
 
 
-def _cards_text(mask: int, share: int) -> str:
+def cards_text(mask: int, share: int) -> str:
     """'3+4' for whole cards, '3:0.5' for half of card 3, '' for none."""
     if share:
         return f"{mask.bit_length() - 1}:{share / MICRO:.6f}".rstrip("0").rstrip(".")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import re
 import subprocess
 import sys
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -63,6 +65,20 @@ def controller(bench: Bench, folder: Path, *words: str, leads: bool = True) -> I
             process.communicate()
 
 
+def recorded(address: str, task: str) -> bool:
+    """Whether the page has come to know that a task has started: it is told every two seconds."""
+    for _ in range(100):
+        request = urllib.request.Request(
+            f"http://{address}/api/v1/recording", headers={"Authorization": f"Bearer {TOKEN}"}
+        )
+        with urllib.request.urlopen(request) as answer:
+            told = json.loads(gzip.decompress(answer.read()))
+        if task in told["tasks"]["name"] and 1 in told["entries"]["event"]:
+            return told["nodes"]["name"] == ["n1"]
+        time.sleep(0.2)
+    return False
+
+
 def fetch(address: str, path: str, token: str = TOKEN) -> tuple[int, str]:
     headers = {"Authorization": f"Bearer {token}"} if token else {}
     try:
@@ -117,7 +133,7 @@ def test_the_whole_life_of_a_task(bench: Bench, cluster: Cluster, tmp_path: Path
         (second,) = [name for name in pods if name.startswith("train-") and name != first]
         status = json.loads(gfs("status", "--http", http, "--json", "-").stdout)
         (pool,) = status["pools"]
-        assert pool["gpus"] == {"total": 4, "idle": 0, "hp": 4, "spot": 0}
+        assert pool["gpus"] == {"total": 4, "idle": 0, "hp": 4, "spot": 0, "reserved": 0, "closed": 0}
         assert pool["tasks"] == {"HP": {"running": 1, "waiting": 0}, "Spot": {"running": 0, "waiting": 1}}
         table = gfs("status", "--http", http).stdout
         assert "A100" in table
@@ -179,6 +195,8 @@ FIGURES = {
     "gfs_api_problems": "counter", "gfs_api_requests": "counter", "gfs_bindings_refused": "counter",
     "gfs_decision_seconds": "counter", "gfs_decisions": "counter", "gfs_demand_history_seconds": "gauge",
     "gfs_forecaster_failures": "counter", "gfs_forecaster_fits": "counter", "gfs_gpus": "gauge",
+    "gfs_forecaster_last_fit_timestamp_seconds": "gauge", "gfs_guarantee_periods": "counter", "gfs_promise": "gauge",
+    "gfs_watch_silence_seconds": "gauge", "gfs_claims_not_believed": "counter",
     "gfs_hanging_victims": "gauge", "gfs_last_decision_timestamp_seconds": "gauge", "gfs_leader": "gauge",
     "gfs_messages_sent": "counter", "gfs_pods_bound": "counter", "gfs_pods_evicted": "counter",
     "gfs_quota_cautious": "gauge", "gfs_refused_pods": "gauge", "gfs_spot_quota_gpus": "gauge", "gfs_tasks": "gauge",
@@ -186,6 +204,8 @@ FIGURES = {
 """Families by name: renamed ones break dashboards and alerts."""
 BOUNDED = {
     "pool": r"A100", "state": r"total|idle|hp|spot|running|waiting", "class": r"HP|Spot", "guarantee_hours": r"[124]",
+    "outcome": r"kept|broken",
+    "claim": r"guarantee|checkpoint-interval|last-checkpoint|organization|grace|task|submitted",
 }  # fmt: skip
 
 
@@ -194,16 +214,25 @@ def test_probes_figures_and_the_token(bench: Bench, cluster: Cluster, tmp_path: 
     with controller(bench, tmp_path, "--set", "quota=fixed") as http:
         for i in range(6):
             cluster.pod(f"p{i}", gpus=1)
-        cluster.client.wait("pods", lambda pods: len(_bound(pods, "p")) == 1, cluster.namespace)
+        seen = cluster.client.wait("pods", lambda pods: len(_bound(pods, "p")) == 1 and pods, cluster.namespace)
         assert fetch(http, "/healthz", token="")[0] == 200, "a kubelet has no token"
         assert fetch(http, "/readyz", token="")[0] == 200
-        for path in ("/", "/metrics", "/status", f"/explain/{cluster.namespace}/p0"):
+        ours = f"/api/v1/pods/{cluster.namespace}/p0"
+        api = ("/api/v1/status", "/api/v1/queue", "/api/v1/openapi.json", ours)
+        for path in ("/", "/static/page.js", "/metrics", "/status", f"/explain/{cluster.namespace}/p0", *api):
             assert fetch(http, path, token="")[0] == 401
             assert fetch(http, path, token="wrong")[0] == 401
             assert fetch(http, path)[0] == 200
-        shown = fetch(http, "/")[1]
-        assert "A100: 1 nodes" in shown
-        assert "0 of 4 GPUs are held by HP, 1 by spot tasks, 3 are idle" in shown
+        (pool,) = json.loads(fetch(http, "/api/v1/status")[1])["pools"]
+        assert pool["gpus"] == {"total": 4, "idle": 3, "hp": 0, "spot": 1, "reserved": 0, "closed": 0}
+        queue = json.loads(fetch(http, "/api/v1/queue")[1])["waiting"]
+        assert len(queue) == 5
+        assert all("spot quota 1" in row["reason"] for row in queue)
+        assert len(json.loads(fetch(http, "/api/v1/queue?limit=2&kind=Spot")[1])["waiting"]) == 2
+        assert json.loads(fetch(http, "/api/v1/queue?kind=HP")[1])["waiting"] == []
+        (bound,) = _bound(seen, "p")
+        assert json.loads(fetch(http, f"/api/v1/pods/{cluster.namespace}/{bound}")[1])["node"] == "n1"
+        assert recorded(http, f"{cluster.namespace}/{bound}")
         assert gfs("status", "--http", http, token="").returncode == 2
         families = {family.name: family for family in text_string_to_metric_families(fetch(http, "/metrics")[1])}
         assert {name: family.type for name, family in families.items()} == FIGURES

@@ -19,8 +19,7 @@ from gfs.dashboard.wire import Recording
 
 
 def site() -> Site:
-    tables = story()[1]
-    return Site(Replay(recording_of(tables, "story"), tables.events))
+    return Site(Replay(recording_of(story()[1], "story")))
 
 
 def asked(path: str, status: int = 200, query: Mapping[str, str] | None = None) -> Any:
@@ -71,7 +70,7 @@ def test_the_life_of_a_task() -> None:
 @pytest.mark.parametrize(
     ("path", "query", "status", "said"),
     [
-        ("/tasks/nobody", {}, 404, "no task 'nobody'"),
+        ("/tasks/nobody", {}, 404, "no task 'nobody' among the 2 recorded"),
         ("/status", {"t": "soon"}, 400, "t = 'soon': give a moment"),
         ("/status", {"t": "nan"}, 400, "give a moment"),
         ("/nothing", {}, 404, "nothing at /api/v1/nothing"),

@@ -1,0 +1,191 @@
+"""The page of a running controller in a real browser: it follows what happens, also after a break."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from browser import BROWSER, Browser
+
+pytest.importorskip("aiohttp", reason="needs gfs-scheduler[live]")
+from gfs.assembly.schedulers import build_scheduler
+from gfs.core.actions import CANCEL, EVICT, FINISH, START, SUBMIT
+from gfs.core.run import Run
+from gfs.dashboard.live_site import LiveDashboard
+from gfs.domain.node import NodeSpec
+from gfs.domain.task import Priority, Task
+from gfs.live.serve import HttpServer
+from gfs.live.service import LiveOptions, Service
+
+pytestmark = pytest.mark.skipif(BROWSER is None, reason="no Chromium here")
+
+BEGIN = 1_700_000_000.0
+
+
+def a_task(index: int, name: str, priority: Priority, gpus: float) -> Task:
+    return Task(index, name, "lab", "A100", priority, 1, gpus, BEGIN)
+
+
+class Cluster:
+    """A replica that was never connected, its real HTTP server on a loop of its own, a story told to its recorder."""
+
+    def __init__(self) -> None:
+        self.loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self.loop.run_forever, daemon=True)
+        self._thread.start()
+        self.service, self.page = self.call(self._start)
+        parameters = self.service.options.parameters
+        machines = [NodeSpec(i, f"n{i}", "A100", 8) for i in range(2)]
+        self.scheduler = build_scheduler("static", machines, parameters, period=1000.0, guarantees={1.0})
+        self.nodes = self.scheduler.pools["A100"].state.nodes
+        self.server: HttpServer | None = None
+        self.port = 0
+
+    async def _start(self) -> tuple[Service, LiveDashboard]:
+        service = Service(LiveOptions())
+        return service, LiveDashboard(service)
+
+    def call(self, work: Callable[[], Any]) -> Any:
+        """Run something on the loop."""
+
+        async def run() -> Any:
+            done = work()
+            return await done if asyncio.iscoroutine(done) else done
+
+        return asyncio.run_coroutine_threadsafe(run(), self.loop).result(30)
+
+    def serve(self) -> None:
+        self.server = HttpServer(self.service, f"127.0.0.1:{self.port}", "", self.page.routes())
+        self.call(self.server.start)
+        self.port = self.server.port
+
+    def stop(self) -> None:
+        assert self.server is not None
+        self.call(self.server.stop)
+
+    def tell(self, now: float, *entries: tuple[int, Task, Run | None]) -> None:
+        def told() -> None:
+            for what, task, run in entries:
+                self.service.recorder.record((now, what, task, run, None))
+            self.page.live.look(now, self.scheduler)
+
+        self.call(told)
+
+    def run(self, task: Task, node: int, mask: int) -> Run:
+        return Run(task, 1, [(self.nodes[node], mask, mask.bit_count())], BEGIN, BEGIN)
+
+    def close(self) -> None:
+        self.loop.call_soon_threadsafe(self.loop.stop)
+        self._thread.join()
+        self.loop.close()
+
+
+@pytest.fixture
+def cluster() -> Iterator[Cluster]:
+    started = Cluster()
+    started.serve()
+    yield started
+    started.stop()
+    started.close()
+
+
+def fetch(cluster: Cluster, path: str) -> tuple[int, Any]:
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{cluster.port}{path}", timeout=30) as answer:
+            return answer.status, json.loads(answer.read())
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, json.loads(error.read())
+
+
+def held(browser: Browser) -> str:
+    return str(browser.run("document.querySelector('[data-key=held] .value').textContent"))
+
+
+def until(browser: Browser, gpus: int) -> None:
+    browser.wait(f"document.querySelector('[data-key=held] .value')?.textContent === '{gpus}'")
+
+
+def test_the_page_follows_and_catches_up(cluster: Cluster, tmp_path: Path) -> None:
+    big, small = a_task(0, "lab/big", Priority.SPOT, 8), a_task(1, "lab/small", Priority.HP, 2)
+    first = cluster.run(big, 0, 0xFF)
+    cluster.tell(BEGIN, (SUBMIT, big, None), (START, big, first))
+    with Browser(tmp_path / "profile") as browser:
+        browser.look()
+        browser.open(f"http://127.0.0.1:{cluster.port}/")
+        until(browser, 8)
+        browser.wait("document.querySelector('.connection')?.textContent === 'Live'")
+        assert browser.problems == []
+        second = cluster.run(small, 1, 0b11)
+        cluster.tell(BEGIN + 60, (SUBMIT, small, None), (START, small, second))
+        until(browser, 10)
+        assert "2023" in browser.run("document.querySelector('.moment').textContent")
+
+        cluster.stop()  # the connection breaks, and things happen meanwhile
+        browser.wait("document.querySelector('.connection').textContent.includes('lost')")
+        cluster.tell(BEGIN + 120, (EVICT, big, first))
+        cluster.tell(BEGIN + 180, (FINISH, small, second))
+        assert held(browser) == "10"
+        cluster.serve()
+        until(browser, 0)
+        browser.wait("document.querySelector('.connection').textContent === 'Live'")
+        assert browser.run("document.querySelector('[data-key=waiting] .value').textContent") == "1"
+        # A moment of the past stays where it is while the cluster goes on.
+        browser.run(f"location.hash = 't={BEGIN + 90}'")
+        until(browser, 10)
+        cluster.tell(BEGIN + 240)
+        browser.settle()
+        assert held(browser) == "10"
+
+
+def test_the_api_of_a_replica(cluster: Cluster) -> None:
+    task = a_task(0, "lab/big", Priority.SPOT, 8)
+    cluster.tell(BEGIN, (SUBMIT, task, None), (START, task, cluster.run(task, 0, 0xFF)))
+    status, told = fetch(cluster, "/api/v1/status")
+    assert (status, told["live"], told["pools"], told["leads"]) == (200, True, [], False)
+    status, told = fetch(cluster, f"/api/v1/status?t={BEGIN + 1}")
+    assert (status, told["pools"][0]["gpus"]["spot"], told["pools"][0]["gpus"]["total"]) == (200, 8, 16)
+    assert fetch(cluster, "/api/v1/tasks/lab%2Fbig")[1]["steps"][0]["what"] == "submitted"
+    status, told = fetch(cluster, "/api/v1/pods/lab/big-0")
+    assert (status, told["error"]) == (503, "this replica does not decide; nobody leads")
+    assert fetch(cluster, "/api/v1/nothing")[0] == 404
+    assert fetch(cluster, "/api/v1/openapi.json")[1]["openapi"] == "3.1.0"
+
+
+def lines(cluster: Cluster, count: int, headers: dict[str, str], query: str = "") -> list[str]:
+    """The first lines of the stream."""
+    request = urllib.request.Request(f"http://127.0.0.1:{cluster.port}/api/v1/stream{query}", headers=headers)
+    with urllib.request.urlopen(request, timeout=30) as answer:
+        assert answer.headers["Content-Type"] == "text/event-stream"
+        return [answer.readline().decode().strip() for _ in range(count)]
+
+
+def test_a_stream_goes_on_after_what_was_seen(cluster: Cluster) -> None:
+    for second in range(3):
+        cluster.tell(BEGIN + second)
+    assert [line for line in lines(cluster, 9, {}) if line.startswith("id")] == ["id: 1", "id: 2", "id: 3"]
+    assert lines(cluster, 2, {"Last-Event-ID": "2"})[0] == "id: 3"
+    assert lines(cluster, 2, {}, "?after=2")[0] == "id: 3"
+    assert lines(cluster, 1, {"Last-Event-ID": "77"}) == ["event: reset"]  # another controller's
+
+
+def test_a_page_that_fails_stops_no_decision(
+    cluster: Cluster, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(entry: object) -> None:
+        raise ZeroDivisionError(entry)
+
+    monkeypatch.setattr(cluster.page.live, "hear", fails)
+    task = a_task(0, "lab/big", Priority.SPOT, 8)
+    cluster.tell(BEGIN, (SUBMIT, task, None))
+    assert "decisions go on" in caplog.text
+    assert cluster.service.recorder.heard is None
+    cluster.tell(BEGIN + 1, (CANCEL, task, None))

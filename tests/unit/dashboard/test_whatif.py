@@ -1,0 +1,89 @@
+"""What if: a variant is what a simulation of the same workload gives, and the table says who is better."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+
+from gfs import generate
+from gfs.assembly.parameters import Parameters
+from gfs.assembly.run import run_simulation
+from gfs.dashboard.files import RunTables
+from gfs.dashboard.recording import recording_of
+from gfs.dashboard.replay import Replay
+from gfs.dashboard.site import Site
+from gfs.dashboard.whatif import WhatIf, WhatIfRun
+from gfs.domain.errors import InputError
+from gfs.domain.workload import Workload
+
+MOST_SECONDS = 120
+
+
+@pytest.fixture(scope="module")
+def recorded() -> tuple[Workload, WhatIf, RunTables]:
+    workload = generate("demo", nodes=4, days=1, spot_scale=3, seed=1)
+    result = run_simulation(workload, "yarn-cs", Parameters())
+    tables = RunTables(result.events, workload.nodes, {}, None, (), "yarn-cs", Parameters().to_dict())
+    return workload, WhatIf(tables, workload), tables
+
+
+def done(whatif: WhatIf, **query: str) -> WhatIfRun:
+    end = time.monotonic() + MOST_SECONDS
+    while (run := whatif.ask(query)).state == "running":
+        assert time.monotonic() < end
+        time.sleep(0.01)
+    return run
+
+
+def test_a_variant_is_a_simulation_of_the_same_jobs(recorded: tuple[Workload, WhatIf, RunTables]) -> None:
+    workload, whatif, _ = recorded
+    run = done(whatif, scheduler="static", quota="fixed", quota_share="0.3")
+    expected = run_simulation(workload, "static", Parameters(quota="fixed", quota_share=0.3), record_quota=True)
+    told = dict(zip(run.headings, run.variant, strict=True))
+    assert told["evicted of runs [%]"] == f"{100 * expected.metrics.spot.eviction_rate:.3g}"
+    before = dict(zip(run.headings, run.recorded, strict=True))
+    assert before["evicted of runs [%]"] != told["evicted of runs [%]"]
+    assert (run.title, run.left_out) == ("static, quota = fixed, quota_share = 0.3", 0)
+    recording = whatif.recording(run.key)
+    last = expected.events["time"].to_numpy().max()
+    assert recording.entries.time[-1] == last
+    assert recording.scheduler == "static"
+    assert set(recording.quota.guarantee_hours) == {1}
+
+
+def test_the_same_run_is_neither_better_nor_worse(recorded: tuple[Workload, WhatIf, RunTables]) -> None:
+    run = done(recorded[1])
+    assert run.variant == run.recorded
+    assert not any(run.better)
+
+
+def test_fewer_nodes(recorded: tuple[Workload, WhatIf, RunTables]) -> None:
+    run = done(recorded[1], nodes="0.5")
+    assert len(recorded[1].recording(run.key).nodes.name) == 2
+    waits = run.headings.index(next(heading for heading in run.headings if heading.startswith("HP wait mean")))
+    assert run.better[waits] == -1, (run.headings, run.recorded, run.variant)
+
+
+@pytest.mark.parametrize(
+    ("query", "said"),
+    [
+        ({"scheduler": "gsf"}, "gsf"),
+        ({"quota_share": "2"}, "quota_share"),
+        ({"quota": "much"}, "quota"),
+        ({"nodes": "0"}, "give a share of the nodes"),
+        ({"nodes": "many"}, "give a share of the nodes"),
+    ],
+)
+def test_what_cannot_be_asked(recorded: tuple[Workload, WhatIf, RunTables], query: dict[str, Any], said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        recorded[1].ask(query)
+    site = Site(Replay(recording_of(recorded[2], "t")), recorded[1])
+    assert site.respond("/api/v1/whatif", query).status == 400
+
+
+def test_a_variant_that_was_not_asked_for(recorded: tuple[Workload, WhatIf, RunTables]) -> None:
+    site = Site(Replay(recording_of(recorded[2], "t")), recorded[1])
+    assert site.respond("/api/v1/recording", {"variant": "scheduler=lyra"}).status == 400
+    assert Site(Replay(recording_of(recorded[2], "t"))).respond("/api/v1/whatif", {}).status == 404
