@@ -7,7 +7,7 @@ PIP    := -m pip install -q --disable-pip-version-check
 # Exact versions, of the build tools too: a fresh machine gets what passed here. `make constraints` renews them.
 EXACT  := $(PIP) -c constraints.txt --no-build-isolation
 
-.PHONY: help demo test lint test-only test-slow test-extras test-package test-versions live-binaries test-live test-records live-demo reproduce-quick docs web build constraints bench clean
+.PHONY: help demo test lint test-only test-slow test-extras test-package test-versions live-binaries test-live test-chaos test-records live-demo reproduce-quick audit docs web build constraints bench clean
 .DEFAULT_GOAL := help
 
 help:            ## what can be made here
@@ -77,6 +77,9 @@ test-live: live-binaries  ## the tests that need the bench: a real API server on
 test-records: $(VENV)/.dev  ## records of other systems, made by the real ones: Slurm (installed from Debian's packages where root may)
 	@$(BIN)/python -m pytest -rs tests/integration/records
 
+test-chaos: live-binaries  ## servers, replicas, nodes and answers that fail at random moments, on the bench (GFS_CHAOS_SEED=N: others)
+	@$(BIN)/python -m pytest tests/chaos
+
 reproduce-quick: $(VENV)/.dev  ## the paper's tables and figures on small clusters, opened in a browser if there is one
 	@$(BIN)/gfs reproduce --quick --out build/reproduce-quick
 	@GFS_REPORT=build/reproduce-quick/report.html $(BIN)/python -m pytest -q tests/e2e/test_report_in_a_browser.py
@@ -92,6 +95,9 @@ web: web/node_modules/.package-lock.json  ## bundle the web page (web/) into the
 web/node_modules/.package-lock.json: web/package.json web/package-lock.json
 	@cd web && npm ci --silent
 	@touch $@
+
+audit:                 ## whether a version in constraints.txt has a known vulnerability (pip-audit; asks PyPI's advisories)
+	@$(PYTHON) tests/package/audit.py
 
 build: $(VENV)/.dev    ## wheel and sdist, in dist/
 	@$(BIN)/python -m build --no-isolation

@@ -7,6 +7,7 @@ uid), or where it is certain that nothing was done. A binding that got no answer
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from pathlib import Path
 from types import TracebackType
@@ -15,15 +16,16 @@ from typing import Any, Self
 import aiohttp
 import msgspec
 
-from gfs.live.connection import read_connection, tls_of
+from gfs.live.connection import check_trusted, read_connection, tls_of
 from gfs.live.problems import ApiError, Gone, NotFound, NotLeading, ServerTrouble, TooMany, Unreachable, problem_of
 
+log = logging.getLogger("gfs.live")
 Json = dict[str, Any]
 
 MERGE, STRATEGIC = "application/merge-patch+json", "application/strategic-merge-patch+json"
 PAGE = 500
 """Objects of a list per request."""
-WATCH_SECONDS = 290
+WATCH_SECONDS = 290.0
 """After so long the server ends a watch by itself."""
 SILENCE = 100.0
 """A watch without a line for so long is dead: the server sends a bookmark every minute."""
@@ -51,10 +53,18 @@ class Api:
 
     @classmethod
     async def connect(
-        cls, kubeconfig: Path | None = None, *, context: str | None = None, in_flight: int = 32, timeout: float = 5.0
+        cls,
+        kubeconfig: Path | None = None,
+        *,
+        context: str | None = None,
+        in_flight: int = 32,
+        timeout: float = 5.0,
+        insecure: bool = False,
     ) -> Self:
-        """A client for the cluster that a kubeconfig names, or that we run in."""
+        """A client for the cluster that a kubeconfig names, or that we run in. `insecure`: whoever answers there."""
         configuration = await read_connection(kubeconfig, context)
+        if warning := check_trusted(configuration, insecure=insecure):
+            log.warning(warning)
         session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=in_flight + 16, ssl=tls_of(configuration)),
             timeout=aiohttp.ClientTimeout(total=timeout),
@@ -83,17 +93,18 @@ class Api:
         query: Mapping[str, Any] | None = None,
         kind: str = "application/json",
         again: bool | None = None,
+        tries: int = TRIES,
     ) -> Json:
         """One request and its answer; an `ApiError` if it was refused. `again`: may it be sent twice?"""
         again = method in ("GET", "PATCH", "DELETE") if again is None else again
         wait = FIRST_WAIT
-        for attempt in range(1, TRIES + 1):
+        for attempt in range(1, tries + 1):
             try:
                 async with self._free:
                     return await self._send(method, path, body, query, kind)
             except ApiError as error:
                 safe = isinstance(error, TooMany) or (again and isinstance(error, ServerTrouble | Unreachable))
-                if not safe or attempt == TRIES:
+                if not safe or attempt == tries:
                     raise
                 await self.sleep(error.retry_after if isinstance(error, TooMany) else wait)
                 wait = min(4 * wait, LONGEST_WAIT)
@@ -109,17 +120,17 @@ class Api:
         self.requests += 1
         try:
             async with self._session.request(
-                method, self._host + path, params=_texts(query), data=data, headers=headers
+                method, self._host + path, params=_texts(query), data=data, headers=headers, allow_redirects=False
             ) as answer:
                 content = await answer.read()
-                if answer.status >= 400:
+                if answer.status >= 300:  # nor is the token carried to wherever it is sent on to
                     self.problems += 1
                     raise problem_of(
                         answer.status,
                         f"{method} {path}: {_message(content, answer.reason)}",
                         answer.headers.get("Retry-After"),
                     )
-                return _decoded(content)
+                return _answer(content)
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             self.problems += 1
             raise Unreachable(f"{method} {path}: no answer ({type(error).__name__}: {error})") from error
@@ -172,26 +183,42 @@ class Api:
         following = ""
         while True:
             page = await self.request("GET", path, query={**query, "limit": PAGE, "continue": following})
-            objects += page.get("items") or ()
+            if "items" not in page:  # nothing at all is known then, least of all that there are none
+                raise ServerTrouble(f"GET {path}: an answer that is no list")
+            objects += page["items"] or ()
             metadata = page.get("metadata") or {}
             following = metadata.get("continue") or ""
             if not following:
                 return objects, str(metadata.get("resourceVersion") or "")
 
-    async def watch(self, path: str, version: str, **query: Any) -> AsyncGenerator[tuple[str, Json], None]:
+    async def watch(
+        self,
+        path: str,
+        version: str,
+        *,
+        seconds: float = WATCH_SECONDS,
+        opened: Callable[[], None] = lambda: None,
+        **query: Any,
+    ) -> AsyncGenerator[tuple[str, Json], None]:
         """(ADDED, MODIFIED, DELETED or BOOKMARK, object) from a resource version on, until the server ends it.
 
+        It ends it after so many seconds at the latest. `opened` is told as soon as the server has agreed to tell.
         `Gone`: the version is too old. `Unreachable`: the connection broke or fell silent.
         """
         asked = {**query, "watch": "1", "allowWatchBookmarks": "true", "resourceVersion": version}
-        asked["timeoutSeconds"] = WATCH_SECONDS
+        asked["timeoutSeconds"] = str(round(seconds))
         silence = aiohttp.ClientTimeout(total=None, sock_connect=10.0, sock_read=SILENCE)
         try:
             async with self._session.get(
-                self._host + path, params=_texts(asked), headers=await self._headers(), timeout=silence
+                self._host + path,
+                params=_texts(asked),
+                headers=await self._headers(),
+                timeout=silence,
+                allow_redirects=False,
             ) as answer:
-                if answer.status >= 400:
+                if answer.status >= 300:
                     raise problem_of(answer.status, f"watch {path}: {_message(await answer.read(), answer.reason)}")
+                opened()
                 rest = b""
                 async for chunk in answer.content.iter_any():
                     *lines, rest = (rest + chunk).split(b"\n") if b"\n" in chunk else ((rest + chunk),)
@@ -204,11 +231,14 @@ class Api:
     # -- what a scheduler does ---------------------------------------------------------------------
 
     async def bind(self, namespace: str, pod: str, uid: str, node: str, annotations: Mapping[str, str]) -> None:
-        """Give a pod its node. The server copies the annotations to the pod."""
+        """Give a pod its node. The server copies the annotations to the pod.
+
+        Sent once: whether the node is still the right one after a while is for the caller to say.
+        """
         metadata = {"name": pod, "namespace": namespace, "uid": uid, "annotations": dict(annotations)}
         target = {"apiVersion": "v1", "kind": "Node", "name": node}
         body = {"apiVersion": "v1", "kind": "Binding", "metadata": metadata, "target": target}
-        await self.request("POST", f"{pod_path(namespace, pod)}/binding", body)
+        await self.request("POST", f"{pod_path(namespace, pod)}/binding", body, tries=1)
 
     async def groups(self) -> dict[str, list[str]]:
         """API group -> the versions that the server offers, the preferred one first."""
@@ -250,16 +280,20 @@ def _texts(query: Mapping[str, Any] | None) -> dict[str, str]:
     return {name: str(value) for name, value in (query or {}).items() if value not in (None, "")}
 
 
-def _decoded(content: bytes) -> Json:
+def _answer(content: bytes) -> Json:
+    """What the server says; it says nothing to a binding. Half an answer is none."""
     try:
         answer = msgspec.json.decode(content) if content.strip() else {}
-    except msgspec.DecodeError:
-        return {}
+    except msgspec.DecodeError as error:
+        raise ServerTrouble(f"an answer that cannot be read ({error})") from error
     return answer if isinstance(answer, dict) else {}
 
 
 def _message(content: bytes, reason: str | None) -> str:
-    said = _decoded(content).get("message")
+    try:
+        said = _answer(content).get("message")
+    except ServerTrouble:
+        said = None
     return str(said or content[:200].decode(errors="replace") or reason)
 
 

@@ -14,8 +14,10 @@ from typing import Any
 from gfs.core.run import Run
 from gfs.live.api import Api, pod_path
 from gfs.live.cluster import Cluster
-from gfs.live.problems import ApiError, Conflict, NotFound, NotLeading
+from gfs.live.failpoint import reach
+from gfs.live.problems import ApiError, Conflict, NotFound, NotLeading, TooMany
 from gfs.live.say import Spawn, Speaker
+from gfs.live.stop import stop_pod
 from gfs.live.tasks import LiveRun, TaskBook
 from gfs.live.translate.asks import NOTHING, Asks
 from gfs.live.translate.pods import RUN, SUBMITTED, TASK, PodView
@@ -24,6 +26,8 @@ from gfs.live.translate.quantities import rfc3339
 log = logging.getLogger("gfs.live")
 TRIES = 3
 LONGEST_WAIT = 60.0
+LOOK_AGAIN = 0.5
+"""Seconds until it is looked again whether a pod is bound, if the API server did not say."""
 TAKEN_BACK = "GangTakenBack"
 
 
@@ -50,7 +54,11 @@ class Binder:
         """Runs whose last pod has just been bound."""
         self.failed: list[LiveRun] = []
         """Runs that cannot be started as planned, after their pause."""
+        self.broken: list[LiveRun] = []
+        """Runs that had begun, lost a pod, and have no room for the one that came in its place."""
         self.bound = self.refused = 0
+        self.current: Callable[[], bool] = lambda: True
+        """Whether the mirrors follow what happens: otherwise nothing is bound by them."""
 
     def plan(self, live: LiveRun) -> None:
         """A run is to be started."""
@@ -68,8 +76,12 @@ class Binder:
                 self._reserved[node] = left
             else:
                 del self._reserved[node]
+        refilled, self._book.refilled = self._book.refilled, {}
+        for live in refilled:
+            if not live.leaving and self._book.of_run.get(live.run) is live:
+                self.starting[live.run], live.since = live, self._monotonic()
         for live in list(self.starting.values()):
-            if live.failed or live.open or live.binding or in_the_way(live.run):
+            if live.failed or (live.open and not live.began) or live.binding or in_the_way(live.run):
                 continue
             unbound = [uid for uid in live.pods if uid not in live.bound]
             if not unbound:
@@ -95,24 +107,8 @@ class Binder:
 
     async def _bind(self, live: LiveRun, pod: PodView, node: str) -> None:
         task = live.run.task
-        notes = {TASK: task.name, RUN: str(live.run.number), SUBMITTED: rfc3339(live.of.submitted)}
-        problem: ApiError | None = None
-        for attempt in range(TRIES):
-            try:
-                await self._api.bind(pod.namespace, pod.name, pod.uid, node, notes)
-                problem = None
-                break
-            except ApiError as error:
-                problem = error
-                if isinstance(error, NotFound | NotLeading):
-                    break
-                there = await self._look(pod)
-                if there == node:
-                    problem = None
-                    break
-                if there or not (error.uncertain or isinstance(error, Conflict)):
-                    break
-                await asyncio.sleep(0.2 * 4**attempt)
+        problem = await self._insist(live, pod, node)
+        reach("bind-answered")
         live.binding.discard(pod.uid)
         if problem is None:
             self.bound += 1
@@ -125,16 +121,49 @@ class Binder:
             self.refused += 1
             if not isinstance(problem, NotFound | NotLeading):  # a pod that is gone is told by the mirror
                 log.warning(f"{pod.path} was not bound to {node}: {problem}")
-                self._fail(live, pod, str(problem))
+                self._speaker.event(pod, "Warning", "FailedBinding", str(problem))
+                self._fail(live)
         self._wake()
 
+    async def _insist(self, live: LiveRun, pod: PodView, node: str) -> ApiError | None:
+        """Bind a pod, in several attempts if need be; None: it is bound, else why it is certainly not."""
+        notes = {TASK: live.run.task.name, RUN: str(live.run.number), SUBMITTED: rfc3339(live.of.submitted)}
+        problem: ApiError
+        pause: float
+        for attempt in range(TRIES):
+            reach("bind-begun")
+            try:
+                await self._api.bind(pod.namespace, pod.name, pod.uid, node, notes)
+                return None
+            except (NotFound, NotLeading) as error:
+                return error
+            except TooMany as error:
+                problem, pause = error, error.retry_after
+            except ApiError as error:
+                there = await self._look(pod)
+                if there == node:
+                    return None
+                problem, pause = error, 0.2 * 4**attempt
+                if there or not (error.uncertain or isinstance(error, Conflict)):
+                    break
+            await asyncio.sleep(pause)
+            if not self._is_wanted(live, node):
+                break
+        return problem
+
+    def _is_wanted(self, live: LiveRun, node: str) -> bool:
+        """Whether a run is still to be started and its node takes pods, by all that is known by now."""
+        view = self._cluster.nodes.get(node)
+        return self.starting.get(live.run) is live and self.current() and view is not None and not view.closed
+
     async def _look(self, pod: PodView) -> str:
-        """Where the pod is by now; empty: nowhere, or nobody knows."""
-        try:
-            found: dict[str, Any] = await self._api.find(pod_path(pod.namespace, pod.name)) or {}
-        except ApiError:
-            return ""
-        return str((found.get("spec") or {}).get("nodeName") or "")
+        """Where the pod is by now; empty: nowhere. Nobody else gets the room before it is known."""
+        while True:
+            try:
+                found: dict[str, Any] = await self._api.find(pod_path(pod.namespace, pod.name)) or {}
+                return str((found.get("spec") or {}).get("nodeName") or "")
+            except ApiError:
+                await asyncio.sleep(LOOK_AGAIN)
 
     def _all_bound(self, live: LiveRun) -> None:
         if self.starting.pop(live.run, None) is not None and not live.began:
@@ -143,18 +172,17 @@ class Binder:
 
     # -- starts that fail --------------------------------------------------------------------------
 
-    def _fail(self, live: LiveRun, pod: PodView, why: str) -> None:
+    def _fail(self, live: LiveRun) -> None:
         """After a pause, longer each time, the run is taken back; meanwhile it keeps its GPUs and nobody tries."""
         if live.failed:
             return
         live.failed = True
         live.of.failures += 1
-        self._speaker.event(pod, "Warning", "FailedBinding", why)
         self._spawn(self._give_back(live, min(2.0 ** (live.of.failures - 1), LONGEST_WAIT)))
 
     async def _give_back(self, live: LiveRun, pause: float) -> None:
         await asyncio.sleep(pause)
-        while live.binding:
+        while live.binding or not self.current():
             await asyncio.sleep(0.1)
         bound = [pod for uid in live.bound if (pod := self._cluster.pods.get(uid)) and not pod.over]
         held = [pod for pod in bound if pod.owner is None]
@@ -163,8 +191,7 @@ class Binder:
                 self._speaker.warn(pod, "GangIncomplete", "held: the other pods of its gang are still to be bound")
             live.failed = False
         else:
-            for pod in bound:
-                await take_back(self._api, self._speaker, pod, "its gang could not start whole")
+            await asyncio.gather(*(self.take_back(pod, "its gang could not start whole") for pod in bound))
             self.starting.pop(live.run, None)
             self.failed.append(live)
         self._wake()
@@ -173,20 +200,20 @@ class Binder:
         """Runs for which room or pods should be there by now and are not: they are taken back."""
         now = self._monotonic()
         for live in list(self.starting.values()):
-            if live.failed or live.binding or live.bound or in_the_way(live.run):
+            if live.failed or live.binding or in_the_way(live.run) or now - live.since <= patience:
                 continue
-            if now - live.since > patience:
+            if live.began:  # it has lost a pod, and there is no room for another
+                self.starting.pop(live.run, None)
+                self.broken.append(live)
+            elif live.bound:  # a pod went before it was bound, and none came in its place
+                self._fail(live)
+            else:
                 self.starting.pop(live.run, None)
                 self.failed.append(live)
 
-
-async def take_back(api: Api, speaker: Speaker, pod: PodView, why: str) -> None:
-    """Delete a pod that its controller creates again."""
-    message = f"deleted to be created again: {why}"
-    speaker.warn(pod, TAKEN_BACK, message)
-    try:
-        await speaker.mark_disrupted(pod, TAKEN_BACK, message)
-        await api.delete(pod_path(pod.namespace, pod.name), uid=pod.uid)
-    except ApiError as error:
-        if not isinstance(error, NotFound | Conflict):
-            log.warning(f"{pod.path} was not deleted: {error}")
+    async def take_back(self, pod: PodView, why: str) -> None:
+        """Delete a pod that its controller creates again."""
+        self._book.taken_back.add(pod.uid)
+        message = f"deleted to be created again: {why}"
+        self._speaker.warn(pod, TAKEN_BACK, message)
+        await stop_pod(self._api, self._cluster, self._speaker, pod, TAKEN_BACK, message)

@@ -20,12 +20,16 @@ class Clock(Protocol):
 
 
 class WallClock:
-    """The wall clock, `speed` times as fast from its making on."""
+    """The wall clock as it was at its making, `speed` times as fast from then on, whoever sets that one."""
 
     def __init__(self, speed: float = 1.0) -> None:
         self._speed = speed
-        self._began = time.time()
+        self._wall = self._began = time.time()
         self._ticks = time.monotonic()
+
+    def not_before(self, moment: float) -> None:
+        """A saved state is of this moment: no time is before it, though the wall clock was set back."""
+        self._began += max(0.0, moment - self.now())
 
     def now(self) -> float:
         """The present."""
@@ -33,7 +37,7 @@ class WallClock:
 
     def of_wall(self, moment: float) -> float:
         """The time of a moment that the API server wrote down; nothing has happened in the future."""
-        return min(self._began + (moment - self._began) * self._speed, self.now())
+        return min(self._began + (moment - self._wall) * self._speed, self.now())
 
     def until(self, moment: float) -> float:
         """Seconds to wait until then."""

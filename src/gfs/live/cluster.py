@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 
 from gfs.live.api import Json
@@ -15,6 +16,8 @@ from gfs.live.translate.shape import table, text
 from gfs.live.watch import uid_of
 
 SLACK = 1e-6
+ORGANIZATIONS = "gfs.dev/organizations"
+"""Annotation of a namespace: the organizations that its pods may name by their own label, separated by commas."""
 PodChange = tuple[PodView | None, PodView | None]
 """A pod before and after; None: not there."""
 
@@ -31,11 +34,16 @@ class Cluster:
         self.groups: dict[tuple[str, str], GroupView] = {}
         self.namespaces: dict[str, str] = {}
         """Namespace -> its organization by label, or ''."""
+        self._may_name: dict[str, frozenset[str]] = {}
+        """Namespace -> further organizations that its pods may name."""
+        self._models: Counter[str] = Counter()
         self.budgets: dict[tuple[str, str], BudgetView] = {}
         self.disruption_changes = 0
         """How often a budget or a group has changed."""
         self.on_node: dict[str, dict[str, PodView]] = {}
         """Node -> the pods that hold something there."""
+        self.succeeded: dict[str, set[str]] = {}
+        """Controller uid -> its pods of a gang that have succeeded: it does not create them again."""
         self.pod_changes: list[PodChange] = []
         self.changed_nodes: set[str] = set()
         self.rules_changed = False
@@ -50,10 +58,13 @@ class Cluster:
         known = self.nodes.get(name)
         if view == known:
             return  # kubelets report every few seconds, and nearly always the same
+        if known is not None:
+            self._models[known.model] -= 1
         if view is None:
             del self.nodes[name]
         else:
             self.nodes[name] = view
+            self._models[view.model] += 1
         self.changed_nodes.add(name)
         if view is None or known is None or view.model != known.model:
             self.rules_changed = True
@@ -70,6 +81,7 @@ class Cluster:
             if place is not None and place.node:
                 self.on_node.setdefault(place.node, {}).pop(uid, None)
                 self.changed_nodes.add(place.node)
+        self._note_success(uid, known, view)
         if view is None:
             del self.pods[uid]
             gone = read_pod(before, self.settings)  # as it was when it went: done or not
@@ -81,11 +93,25 @@ class Cluster:
         self.pod_changes.append((known, view))
         self._wake()
 
+    def _note_success(self, uid: str, known: PodView | None, view: PodView | None) -> None:
+        pod = view or known
+        if pod is None or pod.owner is None or not pod.gang or pod.phase != "Succeeded":
+            return
+        done = self.succeeded.setdefault(pod.owner.uid, set())
+        if view is not None:
+            done.add(uid)
+        else:
+            done.discard(uid)
+        if not done:
+            del self.succeeded[pod.owner.uid]
+
     def group_changed(self, before: Json | None, after: Json | None) -> None:
         """A PodGroup came, went or changed."""
         view = read_group(after or before)
         if after is None:
             self.groups.pop((view.namespace, view.name), None)
+        elif self.groups.get((view.namespace, view.name)) == view:
+            return  # its status tells nothing new
         else:
             self.groups[view.namespace, view.name] = view
         self.rules_changed = True
@@ -98,8 +124,11 @@ class Cluster:
         name = text(metadata, "name")
         if after is None:
             self.namespaces.pop(name, None)
+            self._may_name.pop(name, None)
         else:
             self.namespaces[name] = text(table(metadata, "labels"), self.settings.organization_label)
+            listed = text(table(metadata, "annotations"), ORGANIZATIONS).split(",")
+            self._may_name[name] = frozenset(each.strip() for each in listed if each.strip())
 
     def budget_changed(self, before: Json | None, after: Json | None) -> None:
         """A PodDisruptionBudget came, went or changed."""
@@ -112,13 +141,23 @@ class Cluster:
 
     # -- what can be asked -------------------------------------------------------------------------
 
-    def organization(self, pod: PodView) -> str:
-        """Whose pod it is."""
-        return pod.organization or self.namespaces.get(pod.namespace) or pod.namespace
+    def organization(self, namespace: str, claimed: str) -> str:
+        """Whose pod it is: what its label claims, if pods of its namespace may say so, else what the namespace says."""
+        own, listed = self.namespaces.get(namespace, ""), self._may_name.get(namespace, frozenset())
+        free = not own and not listed and self.settings.organization_claims
+        return claimed if claimed and (free or claimed in listed) else own or namespace
 
     def models(self) -> set[str]:
         """The GPU models of the cluster."""
-        return {node.model for node in self.nodes.values()}
+        return {model for model, nodes in self._models.items() if nodes}
+
+    def remember_model(self, model: str) -> None:
+        """A saved state knows nodes of this GPU model."""
+        self._models[model] += 0
+
+    def knows_model(self, model: str) -> bool:
+        """Whether it has, or once had, nodes of this GPU model: pools are for those, not for whatever pods name."""
+        return model in self._models
 
     def held(self, node: str, besides: Callable[[PodView], bool] = lambda pod: False) -> tuple[Asks, int]:
         """What pods hold on a node, and how many there are, without some."""

@@ -8,26 +8,27 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Collection, Coroutine, Iterable
 from math import floor, inf
 from typing import Any
 
-from gfs.core.actions import EVICT, LOST, NOTHING, START, SUBMIT, Plan, Record
-from gfs.core.events import Cancelled, Event, NodesChanged, StartFailed, Submitted, Tick, Trained, Wake
+from gfs.core.actions import EVICT, LOST, NOTHING, START, LostRun, Plan, Record
+from gfs.core.events import Cancelled, Event, Lost, NodesChanged, StartFailed, Submitted, Tick, Trained, Wake
 from gfs.core.reasons import EvictReason
 from gfs.core.run import Run
 from gfs.core.scheduler import Scheduler
 from gfs.live.api import Api
-from gfs.live.bind import Binder, take_back
+from gfs.live.bind import Binder
 from gfs.live.census import Census
 from gfs.live.clock import Clock, WallClock
 from gfs.live.cluster import Cluster
 from gfs.live.disruption import Disruption
 from gfs.live.evict import Evictor
 from gfs.live.explain import Explainer
+from gfs.live.failpoint import reach
 from gfs.live.intake import Intake
 from gfs.live.learning import is_cautious
-from gfs.live.restart import adopt, attach_adopted, reconcile, remember
+from gfs.live.restart import adopt, attach_adopted, reconcile, remember, tasks_done
 from gfs.live.say import Speaker
 from gfs.live.settings import LiveSettings
 from gfs.live.shadow import Shadow
@@ -35,6 +36,10 @@ from gfs.live.tasks import LiveRun, LiveTask, TaskBook
 from gfs.live.translate.pods import PodView
 
 log = logging.getLogger("gfs.live")
+NO_PLACE = "a pod of it went, and there is no room for the one that came in its place"
+Settle = Callable[[float, Iterable[Run], Collection[str], Collection[str]], None]
+BLIND = 0.05
+"""Seconds until it is looked again whether the mirrors follow what happens."""
 
 
 class Controller:
@@ -78,6 +83,8 @@ class Controller:
         self.decision_seconds = 0.0
         self.restored = False
         self._first = True
+        self._joining: list[LiveRun] = []
+        """Rests of gangs of bare pods that are bound: the gangs are to be adopted whole."""
         self._adopted: dict[str, list[PodView]] = {}
         """Task -> the pods of its run that is being adopted."""
         self.scheduler: Scheduler
@@ -128,8 +135,25 @@ class Controller:
                 pass
             if not may_decide():  # it was paused, and another may have decided since
                 return
+            if not self.binder.current():  # what has happened meanwhile comes first
+                self.changed.clear()
+                await asyncio.sleep(BLIND)
+                continue
             self.step()
             after_step(self.now)
+
+    def settle_record(self, settle: Settle) -> None:
+        """After a restart: tell the event log what runs, what waits, and what was done meanwhile."""
+        runs = [live.run for live in self.book.of_run.values() if live.began and not live.leaving]
+        settle(self.now, runs, self.book.by_name.keys(), tasks_done(self.cluster))
+
+    async def close(self, seconds: float) -> None:
+        """Let requests under way end, at most so long, and stop the others: whoever leads next decides anew."""
+        if self._jobs:
+            await asyncio.wait(self._jobs, timeout=seconds)
+        for job in list(self._jobs):
+            job.cancel()
+        await asyncio.gather(*self._jobs, return_exceptions=True)
 
     async def settle(self) -> None:
         """Wait until all requests under way are done."""
@@ -162,6 +186,8 @@ class Controller:
         self.decision_seconds += time.perf_counter() - began
         self.decisions += 1
         self._attach()
+        if plan.starts:
+            reach("decided")
         self._carry_out(plan, now)
         return plan
 
@@ -176,9 +202,13 @@ class Controller:
             self.binder.overdue(self.settings.start_timeout, self._waits_for_victims)
         events += [failed for live in self.binder.failed if (failed := self._failed(live))]
         self.binder.failed.clear()
+        events += [self._broken(live) for live in self.binder.broken if self.book.of_run.get(live.run) is live]
+        self.binder.broken.clear()
         events += self._hanging()
+        events += self._join()
         if self._first and self.restored:
             events += reconcile(self.scheduler, self.book, self.cluster, self.intake.found, self.intake.expect)
+            self._go_on_evicting()
         self._first = False
         adopted, self._adopted = adopt(self.book, self.intake.found, self.clock)
         events += adopted
@@ -195,6 +225,13 @@ class Controller:
             self.evictor.gone(run)
         return events
 
+    def _go_on_evicting(self) -> None:
+        """Runs that a saved state knows as evicted may have pods that nobody has deleted yet."""
+        for pool in self.scheduler.pools.values():
+            for run, taker in pool.state.leaving.items():
+                if (live := self.book.of_run.get(run)) is not None and self.shadow is None:
+                    self.evictor.resume(live, taker.task.name)
+
     def _changes(self) -> list[Event]:
         """What has changed of nodes, and of who may be stopped."""
         nodes = self.census.changes()
@@ -207,9 +244,7 @@ class Controller:
             assert task.task is not None
             assert task.run is not None
             self._give_extras(task.run)
-            if not task.logged:
-                self._record((self.now, SUBMIT, task.task, None, None))
-                self._record((self.now, START, task.task, task.run.run, None))
+            self._record((self.now, START, task.task, task.run.run, None))  # and SUBMIT, unless that was told
             task.logged = True
 
     def _not_adopted(self, task: LiveTask) -> list[Event]:
@@ -219,16 +254,39 @@ class Controller:
                 return []
             task.told = False  # the other scheduler binds one after the other: it is adopted with the last
             return [Cancelled(task.task)] if task.task is not None else []
+        held = []
         for pod in self.intake.found.pop(task.name):
             self.book.by_pod.pop(pod.uid, None)
             if task.run is not None or task.name in self._adopted:
                 self.cluster.pod_changes.append((pod, pod))  # looked at again when its gang runs
                 self.changed.set()
             elif pod.owner is not None:
-                self.spawn(take_back(self.api, self.speaker, pod, "it was bound without the rest of its gang"))
+                self.spawn(self.binder.take_back(pod, "it was bound without the rest of its gang"))
             else:
-                self.speaker.warn(pod, "GangIncomplete", "bound without the rest of its gang; it is left alone")
-        return []
+                self.speaker.warn(pod, "GangIncomplete", "held: the other pods of its gang are still to be bound")
+                held.append(pod)
+        if not held:
+            return []
+        known: list[Event] = [Cancelled(task.task)] if task.told and task.task is not None else []
+        self.book.hold(task, held)
+        self.intake.look_again(task)
+        self.changed.set()
+        return known
+
+    def _join(self) -> list[Event]:
+        """Gangs of bare pods whose rest is bound, and seen to be: they are adopted whole in the next instant."""
+        events: list[Event] = []
+        for live in self._joining:
+            if self.book.of_run.get(live.run) is not live:
+                continue
+            pods = [self.cluster.pods.get(uid) for uid in live.bound]
+            if not all(pod is None or pod.node for pod in pods):
+                continue
+            events.append(Cancelled(live.run.task))
+            self.book.join(live)
+            self.changed.set()
+        self._joining = [live for live in self._joining if self.book.of_run.get(live.run) is live]
+        return events
 
     def _failed(self, live: LiveRun) -> Event | None:
         """A start did not come about: its pods wait again."""
@@ -239,6 +297,11 @@ class Controller:
         if len(task.free) < task.needs:
             self.intake.expect(task)
         return StartFailed(live.run)
+
+    def _broken(self, live: LiveRun) -> Event:
+        """A run lost a pod that has no place any more: the rest of it is taken back."""
+        self._lost(live.run, self.now, LostRun(live.run, NO_PLACE))
+        return Lost(live.run, NO_PLACE)
 
     def _hanging(self) -> list[Event]:
         """Victims that do not go away: whoever was to take their place looks for another."""
@@ -338,7 +401,8 @@ class Controller:
         self.book.release(live, keep_waiting=True)
         for pod in rest:
             if pod.owner is not None and self.shadow is None:
-                self.spawn(take_back(self.api, self.speaker, pod, why.text()))
+                self.spawn(self.binder.take_back(pod, why.text()))
+        self.intake.wants_the_rest(live.of)
         if len(live.of.free) < live.of.needs:
             self.intake.expect(live.of)
 
@@ -349,6 +413,10 @@ class Controller:
             if live.leaving or live.began:
                 continue
             live.began = True
+            reach("begun")
+            if live.of.held:
+                self._joining.append(live)
+                continue
             waited = live.run.waited
             self._record((self.now, START, live.run.task, live.run, waited.reason if waited else None))
             self._give_extras(live)

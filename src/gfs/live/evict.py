@@ -8,16 +8,16 @@ from collections.abc import Callable, Sequence
 
 from gfs.core.reasons import EvictReason
 from gfs.core.run import Run
-from gfs.live.api import Api, pod_path
+from gfs.live.api import Api
 from gfs.live.cluster import Cluster
-from gfs.live.problems import ApiError, Conflict, NotFound
+from gfs.live.failpoint import reach
+from gfs.live.problems import ApiError
 from gfs.live.say import Spawn, Speaker
+from gfs.live.stop import stop_pod
 from gfs.live.tasks import LiveRun
 from gfs.live.translate.pods import PodView
 
 log = logging.getLogger("gfs.live")
-PAUSE = 2.0
-"""Seconds until a deletion that failed is tried again."""
 
 
 class Evictor:
@@ -34,6 +34,7 @@ class Evictor:
     ) -> None:
         self._api, self._cluster, self._speaker = api, cluster, speaker
         self._spawn, self._wake, self._monotonic = spawn, wake, monotonic
+        self._longest = cluster.settings.longest_grace
         self.leaving: dict[Run, tuple[LiveRun, float]] = {}
         """Evicted runs -> when they should have gone, by the monotonic clock."""
         self.evicted = 0
@@ -42,9 +43,10 @@ class Evictor:
         """Stop a run's pods; those that were never bound, by uid: they can wait again at once."""
         pods = [pod for uid in live.pods if (pod := self._cluster.pods.get(uid))]
         placed = [pod for pod in pods if pod.uid in live.bound or pod.uid in live.binding]
-        grace = max((pod.grace for pod in placed), default=0.0)
+        grace = max((min(pod.grace, self._longest) for pod in placed), default=0.0)
         self.leaving[live.run] = live, self._monotonic() + grace
         message = f"Preempted by {reason.by.name}: {reason.text()}"
+        reach("evict-decided")
         for pod in placed:
             self._spawn(self._stop(live, pod, message))
         for taker in takers:
@@ -52,24 +54,20 @@ class Evictor:
             self._speaker.event(taker, "Normal", "Preempted", f"takes the place of {victims}: {reason.text()}")
         return [pod.uid for pod in pods if pod not in placed]
 
+    def resume(self, live: LiveRun, by: str) -> None:
+        """Stop what is left of a run that was evicted before a restart."""
+        pods = [pod for uid in live.pods if (pod := self._cluster.pods.get(uid))]
+        self.leaving[live.run] = live, self._monotonic() + max((pod.grace for pod in pods), default=0.0)
+        for pod in pods:
+            if not pod.deleting:
+                self._spawn(self._stop(live, pod, f"Preempted by {by}: evicted before a restart"))
+
     async def _stop(self, live: LiveRun, pod: PodView, message: str) -> None:
         while pod.uid in live.binding:  # it must be known whether it is bound
             await asyncio.sleep(0.05)
         self._speaker.event(pod, "Warning", "Preempted", message)
-        marked = False
-        while True:
-            try:
-                if not marked:
-                    await self._speaker.mark_disrupted(pod, "PreemptionByScheduler", message)
-                    marked = True
-                await self._api.delete(pod_path(pod.namespace, pod.name), uid=pod.uid)
-                self.evicted += 1
-                return
-            except (NotFound, Conflict):
-                return  # gone already, or another pod of that name
-            except ApiError as error:
-                log.warning(f"victim {pod.path} was not stopped, it is tried again: {error}")
-                await asyncio.sleep(PAUSE)
+        if await stop_pod(self._api, self._cluster, self._speaker, pod, "PreemptionByScheduler", message):
+            self.evicted += 1
 
     def nominate(self, pod: PodView, node: str) -> None:
         """Say on a pod that waits for victims which node will be its."""
@@ -78,6 +76,7 @@ class Evictor:
     async def _nominate(self, pod: PodView, node: str) -> None:
         try:
             await self._speaker.patch_status(pod, {"nominatedNodeName": node})
+            reach("nominated")
         except ApiError as error:
             log.debug(f"{pod.path} was not nominated: {error}")
 

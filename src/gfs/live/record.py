@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable, Iterable
-from copy import copy
+import logging
+import os
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pyarrow.csv
 
-from gfs.core.actions import CANCEL, FINISH, START, SUBMIT, Record
+from gfs.core.actions import CANCEL, FINISH, LOST, START, SUBMIT, Record
 from gfs.core.run import Run
 from gfs.domain.errors import InputError
 from gfs.domain.execution import ExecutionRules
@@ -22,6 +24,7 @@ from gfs.domain.node import NodeSpec
 from gfs.domain.task import Task
 from gfs.domain.workload import Workload
 from gfs.files import write_text
+from gfs.live.recorded import RecordedCards, RecordedTask, read_log
 from gfs.telemetry.event_log import SCHEMA, EventLog
 from gfs.telemetry.tables import csv_table, with_timestamps
 
@@ -30,6 +33,7 @@ JOBS = (
     "guarantee_hours,checkpoint_interval,cancel_time"
 )
 NODES = "node_name,gpu_model,gpu_capacity_num,cpu_num"
+log = logging.getLogger("gfs.live")
 
 
 class Recorder:
@@ -38,8 +42,8 @@ class Recorder:
     def __init__(self, folder: Path | None, rules: ExecutionRules, first_day: str = "1970-01-01") -> None:
         self._folder, self._rules, self._first_day = folder, rules, first_day
         self.count = 0
-        self.heard: Callable[[Record], None] | None = None
-        """Who else is told what is recorded, by the names and numbers of the record."""
+        self.heard: Callable[[Record | None], None] | None = None
+        """Who else is told what is recorded, by the names and numbers of the record; None: all begins anew."""
         if folder is not None:
             try:
                 folder.mkdir(parents=True, exist_ok=True)
@@ -50,41 +54,37 @@ class Recorder:
     def _begin(self) -> None:
         self._entries: list[Record] = []
         self._jobs: list[str] = []
-        self._work: dict[int, float] = {}
-        """Task index -> seconds of useful work in runs that are over."""
-        self._at: dict[tuple[int, int], float] = {}
-        """Task index and SUBMIT or START -> when it was submitted, when its run began: as the event log says."""
-        self._open: dict[int, tuple[Task, Run | None]] = {}
-        """Task index -> a task that has not ended, by the name it is recorded by, and its run if it has one."""
+        self._open: dict[int, RecordedTask] = {}
+        """Task index -> a task that has not ended."""
+        self._left: dict[str, RecordedTask] = {}
+        """Name -> a task that had not ended when an earlier process stopped, until it is heard of again."""
         self._used: set[int] = set()
         """Hashes of the names of all tasks recorded: a Job that was deleted may be created again by the same name."""
-        self._runs: dict[int, int] = {}
-        """Task index -> runs that have begun. The core also counts those that were given up before."""
-        self._left: dict[str, tuple[float, int]] = {}
-        """Tasks that had not ended when an earlier process stopped -> when they were submitted, their runs."""
+        self._cards = RecordedCards()
+        self._nodes: dict[str, NodeSpec] = {}
+        """Every node there was, as large as it ever was."""
+        self._last = 0.0
+        """The time of the last row: no other is before it, whatever the clock says."""
+        self._full = False
+        """Whether the disk did not take what was to be written last."""
 
     def open(self) -> None:
         """Go on where the files end, or begin them. Only who decides may: replicas may share a folder."""
         self._begin()
+        if self.heard is not None:
+            self.heard(None)
         if self._folder is None:
             return
         header = ",".join(SCHEMA.names) + (",timestamp" if self._first_day else "")
         for name, first in (("events.csv", header), ("jobs.csv", JOBS)):
             _open(self._folder / name, first)
-        self._read_names(self._folder / "events.csv")
+        self._left, names, self._last = read_log(self._folder / "events.csv", self._rules)
+        self._used = {hash(name) for name in names}
+        for left in self._left.values():
+            self._cards.take(left.places)
+        self._nodes = _read_nodes(self._folder / "nodes.csv")
 
-    def _read_names(self, path: Path) -> None:
-        """Which tasks an earlier process has recorded, and which of them had not ended."""
-        options = pyarrow.csv.ConvertOptions(include_columns=["time", "event", "task", "run"])
-        for batch in pyarrow.csv.open_csv(path, convert_options=options):
-            for time, event, name, run in zip(*(column.to_pylist() for column in batch.columns), strict=True):
-                if event == "submit":
-                    self._used.add(hash(name))
-                    self._left[name] = time, 0
-                elif event == "start" and name in self._left:
-                    self._left[name] = self._left[name][0], int(run)
-                elif event in ("finish", "cancel"):
-                    self._left.pop(name, None)
+    # -- what happens ------------------------------------------------------------------------------
 
     def record(self, entry: Record) -> None:
         """Note what happened to a task."""
@@ -92,104 +92,191 @@ class Recorder:
         if self._folder is None and self.heard is None:
             return
         time, what, task, run, reason = entry
-        if what == SUBMIT and task.name in self._left:
-            return  # it was submitted before a restart
-        task = self._named(task, new=what == SUBMIT)
-        run = self._numbered(task, run, new=what == START) if run is not None else None
-        if self._folder is not None:
-            self._entries.append((time, what, task, run, reason))
-        if self.heard is not None:
-            self.heard((time, what, task, run, reason))
-        self._open[task.index] = task, run if what == START else None
-        if what == SUBMIT:
-            self._runs[task.index] = 0
-        if what in (SUBMIT, START):
-            self._at[task.index, what] = time
-        elif run is not None:
-            began = self._at.pop((task.index, START), run.start)
-            ran = max(0.0, time - began - self._rules.overhead(task, run.number))
-            done = self._work.get(task.index, 0.0)
-            if what == FINISH:
-                self._end(task, done + ran)
-            else:
-                self._work[task.index] = done + self._rules.saved_at_loss(task, ran)
-        if what == CANCEL:
-            self._end(task, cancelled=time)
+        time = self._last = max(time, self._last)
+        known = self._known(task)
+        if known is None:
+            known = self._submitted(task, time)
+        if what == START and run is not None:
+            self._start(known, run, time, reason)
+        elif what != SUBMIT:
+            self._stop(known, run, time, what, reason)
 
-    def _named(self, task: Task, *, new: bool) -> Task:
-        """The task by a name that no other task of the record has."""
-        if task.index in self._open:
-            return self._open[task.index][0]
+    def _note(self, entry: Record) -> None:
+        if self._folder is not None:
+            self._entries.append(entry)
+        if self.heard is not None:
+            self.heard(entry)
+
+    def _known(self, task: Task) -> RecordedTask | None:
+        """A task that was recorded before, maybe by an earlier process."""
+        known = self._open.get(task.index)
+        if known is None and (name := self._left_name(task.name)):
+            known = self._open[task.index] = self._left.pop(name)
+            known.task = replace(task, name=name)
+        return known
+
+    def _left_name(self, name: str) -> str:
+        """The name by which an earlier process recorded a task of this name that has not ended; '': none."""
+        if name in self._left:
+            return name
+        return max((each for each in self._left if _base(each) == name), key=len, default="")
+
+    def _submitted(self, task: Task, time: float) -> RecordedTask:
+        """A task that is new here, by a name that no other task of the record has."""
         name, number = task.name, 1
-        while new and hash(name) in self._used:
+        while hash(name) in self._used:
             number += 1
             name = f"{task.name}~{number}"
         self._used.add(hash(name))
-        return task if name == task.name else replace(task, name=name)
+        named = task if name == task.name else replace(task, name=name)
+        known = self._open[task.index] = RecordedTask(named, time)
+        self._note((time, SUBMIT, named, None, None))
+        return known
 
-    def _numbered(self, task: Task, run: Run, *, new: bool) -> Run:
-        """The run with its number in the record."""
-        _, before = self._left.get(task.name, (0.0, run.number - 1 if new else run.number))
-        number = self._runs[task.index] = self._runs.get(task.index, before) + new
-        if number != run.number:
-            run = copy(run)
-            run.number = number
-        return run
+    def _start(self, known: RecordedTask, run: Run, time: float, reason: Any) -> None:
+        """A run has begun, unless it is the one that an earlier process recorded."""
+        if known.is_on(run):
+            return
+        if known.began is not None:  # its end was not written
+            self._stop(known, run, time, LOST, None)
+        known.runs += 1
+        known.task = replace(run.task, name=known.task.name)
+        known.began, known.places = time, self._cards.take(run.places)
+        self._note((time, START, known.task, known.run(time), reason))
 
-    def name_of(self, task: Task) -> str:
-        """The name that a task which has not ended is recorded by."""
-        return self._open[task.index][0].name if task.index in self._open else task.name
+    def _stop(self, known: RecordedTask, run: Run | None, time: float, what: int, reason: Any) -> None:
+        """A run is over, or a task that waits is withdrawn."""
+        if known.began is None and run is not None:  # its beginning was not written
+            self._start(known, run, time, None)
+        ran, placed = known.ran(time, self._rules), known.run(time) if known.began is not None else None
+        self._note((time, what, known.task, placed, reason))
+        self._cards.give_back(known.places)
+        known.began, known.places = None, []
+        if what == FINISH:
+            self._end(known, known.work + ran)
+        elif what == CANCEL:
+            self._end(known, max(time - known.submitted, 0.0), cancelled=time)
+        else:
+            known.work += self._rules.saved_at_loss(known.task, ran)
 
-    def _end(self, task: Task, duration: float = 0.0, cancelled: float | None = None) -> None:
+    def _end(self, known: RecordedTask, duration: float, cancelled: float | None = None) -> None:
         """Nothing more will come of a task: it gets its row. One that was withdrawn would have run on."""
-        index = task.index
-        for what in (self._open, self._work, self._runs):
-            what.pop(index, None)
-        self._at.pop((index, START), None)
-        submitted, _ = self._left.pop(task.name, (task.submit_time, 0))
-        submitted = self._at.pop((index, SUBMIT), submitted)
-        duration = duration if cancelled is None else max(cancelled - submitted, 0.0)
-        numbers = (task.cpus_per_pod, task.gpus_per_pod, task.pods, submitted, duration)
+        task = known.task
+        self._open.pop(task.index, None)
+        numbers = (task.cpus_per_pod, task.gpus_per_pod, task.pods, known.submitted, duration)
         row = (task.name, task.organization, task.gpu_model, *(_exact(number) for number in numbers))
         hours = f"{task.guarantee_hours:g}", f"{task.checkpoint_interval:g}"
         at = "" if cancelled is None else _exact(cancelled)
         if self._folder is not None:
             self._jobs.append(_line((*row, task.priority.label, *hours, at)))
 
+    def settle(self, now: float, runs: Iterable[Run], waiting: Collection[str], done: Collection[str]) -> None:
+        """After a restart: these run, these wait, these were done meanwhile; of others nobody knows what became."""
+        if self._folder is None and self.heard is None:
+            return
+        now = self._last = max(now, self._last)
+        running = set()
+        for run in runs:
+            self.record((now, START, run.task, run, None))
+            running.add(run.task.index)
+        for name, known in list(self._left.items()):
+            if _base(name) not in waiting and name not in waiting:
+                del self._left[name]
+                what = FINISH if (name in done or _base(name) in done) and known.began is not None else CANCEL
+                self._stop(known, None, now, what, None)
+        still = [known for index, known in self._open.items() if index not in running]
+        for known in (*still, *self._left.values()):
+            if known.began is not None:
+                self._stop(known, None, now, LOST, None)
+
+    def name_of(self, task: Task) -> str:
+        """The name that a task which has not ended is recorded by."""
+        return self._open[task.index].task.name if task.index in self._open else task.name
+
     def close(self, now: float) -> int:
         """The cluster is taken down: what has not ended is withdrawn. How many tasks that are."""
-        left = list(self._open.values())
-        for task, run in left:
-            self.record((now, CANCEL, task, run, None))
+        left = [*self._open.values(), *self._left.values()]
+        for known in left:
+            self._last = max(now, self._last)
+            self._stop(known, None, self._last, CANCEL, None)
+        self._left.clear()
         return len(left)
 
-    def flush(self, nodes: Iterable[NodeSpec] | None = None) -> None:
-        """Write what is not written yet."""
+    @property
+    def pending(self) -> bool:
+        """Whether there is something to write."""
+        return bool(self._entries or self._jobs)
+
+    def drop(self) -> None:
+        """Forget what is not written: another replica may write to the same files by now."""
+        self._entries, self._jobs = [], []
+
+    # -- files -------------------------------------------------------------------------------------
+
+    def flush(self, nodes: Iterable[NodeSpec] = ()) -> None:
+        """Write what is not written yet; what the disk does not take is kept for the next time."""
         if self._folder is None:
             return
-        if self._entries:
-            entries, self._entries = self._entries, []
-            _append(self._folder / "events.csv", _rows(entries, self._first_day))
-        if self._jobs:
-            rows, self._jobs = self._jobs, []
-            _append(self._folder / "jobs.csv", "".join(rows))
-        if nodes is not None:
-            lines = [_line((node.name, node.gpu_model, str(node.gpus), f"{node.cpus:g}")) for node in nodes]
+        try:
+            if self._entries:
+                _append(self._folder / "events.csv", _rows(self._entries, self._first_day))
+                self._entries = []
+            if self._jobs:
+                _append(self._folder / "jobs.csv", "".join(self._jobs))
+                self._jobs = []
+            self._write_nodes(nodes)
+        except (OSError, InputError) as error:
+            if not self._full:
+                log.warning(f"the event log was not written, it is tried again: {error}")
+            self._full = True
+            return
+        self._full = False
+
+    def _write_nodes(self, nodes: Iterable[NodeSpec]) -> None:
+        """Keep `nodes.csv`: a node that is gone, or has shrunk, is in the log as it was."""
+        assert self._folder is not None
+        changed = False
+        for node in nodes:
+            known = self._nodes.get(node.name)
+            if known is None or known.gpus < node.gpus or known.cpus < node.cpus:
+                self._nodes[node.name] = node
+                changed = True
+        if changed or not (self._folder / "nodes.csv").exists():
+            specs = self._nodes.values()
+            lines = [_line((node.name, node.gpu_model, str(node.gpus), f"{node.cpus:g}")) for node in specs]
             write_text(self._folder / "nodes.csv", f"{NODES}\n{''.join(lines)}")
+
+
+def _read_nodes(path: Path) -> dict[str, NodeSpec]:
+    """The nodes that an earlier process has recorded."""
+    if not path.exists():
+        return {}
+    with path.open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    return {
+        row["node_name"]: NodeSpec(
+            0, row["node_name"], row["gpu_model"], int(row["gpu_capacity_num"]), float(row["cpu_num"])
+        )
+        for row in rows
+    }
+
+
+def _base(name: str) -> str:
+    """The name of a task without the number that the record gave it."""
+    base, _, number = name.rpartition("~")
+    return base if number.isdigit() else name
 
 
 def _rows(entries: list[Record], first_day: str) -> str:
     """Entries as lines of the event log."""
-    tasks = {entry[2].index: entry[2] for entry in entries}
-    place = {index: position for position, index in enumerate(sorted(tasks))}
-    numbered = {index: replace(task, index=place[index]) for index, task in tasks.items()}
-    ordered = tuple(numbered[index] for index in sorted(tasks))
-    log = EventLog(Workload(ordered, (), durations=(0.0,) * len(ordered)))
+    tasks = {entry[2].name: entry[2] for entry in entries}
+    numbered = {name: replace(task, index=place) for place, (name, task) in enumerate(tasks.items())}
+    told = EventLog(Workload(tuple(numbered.values()), (), durations=(0.0,) * len(numbered)))
     for time, what, task, run, reason in entries:
-        log.record((time, what, numbered[task.index], run, reason))
+        told.record((time, what, numbered[task.name], run, reason))
     out = io.BytesIO()
     options = pyarrow.csv.WriteOptions(include_header=False, quoting_style="needed")
-    pyarrow.csv.write_csv(csv_table(with_timestamps(log.table(), first_day)), out, options)
+    pyarrow.csv.write_csv(csv_table(with_timestamps(told.table(), first_day)), out, options)
     return out.getvalue().decode()
 
 
@@ -220,5 +307,11 @@ def _open(path: Path, header: str) -> None:
 
 
 def _append(path: Path, text: str) -> None:
-    with path.open("a", encoding="utf-8") as file:
-        file.write(text)
+    """Add whole lines to a file, or nothing."""
+    size = path.stat().st_size
+    try:
+        with path.open("a", encoding="utf-8") as file:
+            file.write(text)
+    except OSError:
+        os.truncate(path, size)
+        raise

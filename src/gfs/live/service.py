@@ -7,9 +7,11 @@ import logging
 import os
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
+from math import inf
 from pathlib import Path
 
 import msgspec
@@ -30,6 +32,7 @@ from gfs.live.history import Prometheus, PrometheusError, learn, read_demand
 from gfs.live.lead import Leader
 from gfs.live.learning import Learning, demand_hours
 from gfs.live.mirrors import Mirrors, group_paths
+from gfs.live.problems import ApiError
 from gfs.live.record import Recorder
 from gfs.live.settings import LiveSettings
 from gfs.live.shadow import Shadow
@@ -43,8 +46,12 @@ NO_HISTORY = (
     "Prometheus knows no HP pods with GPUs: are hp_classes and resource as they were, does it have kube-state-metrics,"
     " and, if there are several GPU models, their label (--metric-labels-allowlist=nodes=[...])?"
 )
-FLUSH = 2.0
-"""Seconds between two writings of the event log."""
+ASK_SERVER = 1.0
+"""Seconds until an API server that did not answer is asked again what it offers."""
+LAST_REQUESTS = 1.0
+"""Seconds that requests under way have to end when it is told to stop."""
+FLUSH, FLUSH_NODES = 0.1, 2.0
+"""Seconds between two writings of the event log, and of the nodes beside it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +67,8 @@ class LiveOptions:
     record: Path | None = None
     speed: float = 1.0
     elect: bool = True
+    insecure: bool = False
+    """Talk to an API server that shows no certificate we trust."""
 
 
 def check_scheduler(name: str) -> None:
@@ -83,6 +92,7 @@ class Service:
         self.api: Api | None = None
         self.shadow: Shadow | None = None
         self.trainer: Trainer | None = None
+        self.mirrors: Mirrors | None = None
         self.history = ""
         """What has become of the demand history of Prometheus."""
         self.looked: Callable[[Controller], None] | None = None
@@ -94,11 +104,14 @@ class Service:
         """Take part until cancelled: lead and decide, or stand by."""
         settings = self.options.settings
         third = settings.lease_seconds / 3
-        connect = self.options.kubeconfig
-        api = await Api.connect(
-            connect, context=self.options.context, in_flight=settings.in_flight, timeout=min(5.0, third)
+        connect = partial(
+            Api.connect,
+            self.options.kubeconfig,
+            context=self.options.context,
+            timeout=min(5.0, third),
+            insecure=self.options.insecure,
         )
-        lease_api = await Api.connect(connect, context=self.options.context, in_flight=2, timeout=min(5.0, third))
+        api, lease_api = await connect(in_flight=settings.in_flight), await connect(in_flight=2)
         try:
             async with api, lease_api:
                 await self._take_part(api, lease_api)
@@ -157,13 +170,18 @@ class Service:
             shadow=self.shadow,
         )
         reading: asyncio.Task[None] | None = None
-        mirrors = Mirrors(api, controller.cluster, await group_paths(api))
+        self.mirrors = mirrors = Mirrors(
+            api, controller.cluster, await _insist(group_paths, api), controller.changed.set
+        )
+        controller.binder.current = mirrors.are_current
         self.trainer = trainer = Trainer(controller.trained)
         self.recorder.open()
         try:
             await mirrors.start()
             scheduler = new_scheduler(options.settings, parameters, trainer, self.watch)
-            controller.begin(scheduler, restored=self._load(scheduler))
+            saved = self._load(scheduler)
+            clock.not_before(saved or 0.0)
+            controller.begin(scheduler, restored=saved is not None)
             self.controller = controller
             self.ready.set()
             if settings.prometheus:
@@ -177,26 +195,29 @@ class Service:
             if reading is not None:
                 reading.cancel()
                 await asyncio.gather(reading, return_exceptions=True)
+            await controller.close(LAST_REQUESTS if self.leader is None or self.leader.leads() else 0.0)
             await mirrors.stop()
             if self.controller is controller:
                 self.save()
+                if self.leader is not None and not self.leader.leads():
+                    self.recorder.drop()
                 self.flush()
                 if self.shadow is not None:
                     log.info(self.shadow.text())
 
-    def _load(self, scheduler: Scheduler) -> bool:
-        """Take over the saved state, if there is one that can be used."""
+    def _load(self, scheduler: Scheduler) -> float | None:
+        """Take over the saved state, if there is one that can be used; the time it is of."""
         path = self.options.state / STATE if self.options.state else None
         if path is None or not path.exists():
             log.info("no saved state: the spot quota is cautious until there is something to learn from")
-            return False
+            return None
         try:
             saved = load_state(scheduler, path, name=self.options.settings.scheduler)
         except InputError as error:
             log.warning(f"{error} It begins without: the spot quota is cautious until there is something to learn from")
-            return False
+            return None
         log.info(f"took over the state saved {max(0.0, time.time() - saved):.0f} s ago")
-        return True
+        return saved
 
     async def _read_history(self, controller: Controller, clock: WallClock) -> None:
         """Take demand of the last weeks from Prometheus, beside the decisions, unless the saved state has it."""
@@ -212,7 +233,7 @@ class Service:
         while True:
             try:
                 async with Prometheus(settings.prometheus, os.environ.get("GFS_PROMETHEUS_TOKEN", "")) as server:
-                    past = await read_demand(server, settings, models, controller.cluster.namespaces, end)
+                    past = await read_demand(server, settings, models, controller.cluster.organization, end)
                 break
             except PrometheusError as error:
                 self.history = f"{error}; it is asked again in {ASK_AGAIN:.0f} s"
@@ -245,12 +266,23 @@ class Service:
             self.recorder.flush(nodes)
 
 
+async def _insist(ask: Callable[[Api], Awaitable[list[str]]], api: Api) -> list[str]:
+    """Ask until there is an answer: an API server that is just starting is no reason to give up."""
+    while True:
+        try:
+            return await ask(api)
+        except ApiError as error:
+            log.warning(f"{error}; it is asked again in {ASK_SERVER:g} s")
+            await asyncio.sleep(ASK_SERVER)
+
+
 class _Housekeeping:
     """What is to be done now and then after a decision."""
 
     def __init__(self, service: Service, controller: Controller) -> None:
-        self._service = service
-        self._saved = self._flushed = time.monotonic()
+        self._service, self._controller, self._settled = service, controller, False
+        self._saved = self._looked = time.monotonic()
+        self._flushed = -inf
         self._learning = Learning(
             controller.scheduler,
             service.options.parameters.history_hours,
@@ -260,8 +292,14 @@ class _Housekeeping:
     def after_step(self, now: float) -> None:
         """Save and write what is due."""
         at = time.monotonic()
-        if at - self._flushed >= FLUSH:
+        if not self._settled:
+            self._settled = True
+            self._controller.settle_record(self._service.recorder.settle)
+        if self._service.recorder.pending and at - self._flushed >= FLUSH:
             self._flushed = at
+            self._service.recorder.flush()
+        if at - self._looked >= FLUSH_NODES:
+            self._looked = at
             self._service.flush()
             self._learning.look()
             if self._service.looked is not None and self._service.controller is not None:

@@ -27,6 +27,13 @@ def json_answer(value, **options):
     return answer
 
 
+def text_answer(text):
+    async def answer(request):
+        return web.Response(text=text, content_type="application/json")
+
+    return answer
+
+
 class Server:
     """Gives the answers it was told to, in order, the last one for ever, and keeps what it was asked."""
 
@@ -84,13 +91,15 @@ def test_reads_are_tried_again():
 
 def test_too_many_requests_wait_as_long_as_the_server_says():
     server = Server(status(429, **{"Retry-After": "3"}), json_answer({}))
-    _, waits = talk(server, lambda api: api.bind("a", "p", "u", "n1", {}))
+    _, waits = talk(server, lambda api: api.create("/api/v1/namespaces/a/events", {"reason": "Scheduled"}))
     assert waits == [3.0]
-    assert json.loads(server.asked[1][3])["target"]["name"] == "n1"
+    assert json.loads(server.asked[1][3])["reason"] == "Scheduled"
 
 
 @pytest.mark.parametrize(
-    ("code", "kind"), [(404, NotFound), (409, Conflict), (410, Gone), (500, ServerTrouble)], ids=str
+    ("code", "kind"),
+    [(404, NotFound), (409, Conflict), (410, Gone), (429, TooMany), (500, ServerTrouble)],
+    ids=str,
 )
 def test_a_binding_is_not_tried_again(code, kind):
     server = Server(status(code))
@@ -171,3 +180,13 @@ def test_no_cluster_at_all(tmp_path, monkeypatch):
     monkeypatch.delenv("KUBECONFIG", raising=False)
     with pytest.raises(InputError, match="--kubeconfig FILE"):
         asyncio.run(read_connection())
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [json_answer({"kind": "Status"}), json_answer("half"), text_answer('{"items": [{"a"')],
+    ids=["status", "text", "half"],
+)
+def test_an_answer_that_is_no_list_does_not_mean_that_there_is_nothing(answer):
+    with pytest.raises(ServerTrouble):
+        talk(Server(answer), lambda api: api.list_all("/api/v1/pods"))

@@ -35,13 +35,24 @@ class WillingApi:
         return answer
 
 
-def drive(test: Callable[[Controller, WillingApi], Awaitable[None]], shadow: Shadow | None = None) -> None:
+def drive(
+    test: Callable[[Controller, WillingApi], Awaitable[None]],
+    shadow: Shadow | None = None,
+    api: WillingApi | None = None,
+    **options: Any,
+) -> None:
     """Let a controller with one node of four GPUs go through a test."""
+    api = api or WillingApi()
 
     async def main() -> None:
-        api = WillingApi()
         controller = Controller(
-            cast(Api, api), SETTINGS, tick=300.0, guarantee_hours=1.0, checkpoint_interval=3600.0, shadow=shadow
+            cast(Api, api),
+            SETTINGS,
+            tick=300.0,
+            guarantee_hours=1.0,
+            checkpoint_interval=3600.0,
+            shadow=shadow,
+            **options,
         )
         controller.cluster.node_changed(None, node("n1", gpus=4))
         controller.begin(new_scheduler(SETTINGS, Parameters(**{**LIVE_DEFAULTS, "quota": "none"})))
@@ -290,5 +301,55 @@ def test_a_victim_whose_binding_was_not_answered_yet_comes_back_as_the_same_task
         controller.step()
         await controller.settle()
         assert controller.book.by_pod["uid-train-2"] is task
+
+    drive(test)
+
+
+def member(name: str, bare: bool = False, **more: Any) -> dict[str, Any]:
+    made = pod if bare else owned
+    return made(name, gpus=4, schedulingGroup={"podGroupName": "team"}, **more)
+
+
+def test_a_pod_that_is_created_again_in_a_running_gang_is_bound_where_the_old_one_was() -> None:
+    async def test(controller: Controller, api: WillingApi) -> None:
+        cluster = controller.cluster
+        cluster.node_changed(None, node("n2", gpus=4))
+        cluster.group_changed(None, group("team", 2))
+        for name in "ab":
+            cluster.pod_changed(None, member(name))
+        controller.step()
+        await controller.settle()
+        where = dict(api.bound)
+        for name in "ab":
+            cluster.pod_changed(None, member(name, nodeName=where[name], phase="Running"))
+        controller.step()
+        cluster.pod_changed(None, member("a", nodeName=where["a"], phase="Failed"))
+        controller.step()
+        cluster.pod_changed(None, member("c"))
+        controller.step()
+        await controller.settle()
+        assert api.bound[2:] == [("c", where["a"])]
+
+    drive(test)
+
+
+def test_the_rest_of_a_gang_of_bare_pods_joins_those_that_are_bound_and_they_are_one_run() -> None:
+    async def test(controller: Controller, api: WillingApi) -> None:
+        cluster = controller.cluster
+        cluster.node_changed(None, node("n2", gpus=4))
+        cluster.group_changed(None, group("team", 2))
+        cluster.pod_changed(None, member("a", bare=True, nodeName="n1", phase="Running"))
+        cluster.pod_changed(None, member("b", bare=True))
+        for _ in range(2):
+            controller.step()
+            await controller.settle()
+        assert api.bound == [("b", "n2")]
+        cluster.pod_changed(None, member("b", bare=True, nodeName="n2", phase="Running"))
+        for _ in range(3):
+            controller.step()
+            await controller.settle()
+        (run,) = controller.book.of_run.values()
+        assert (run.run.task.pods, sorted(run.pods.values())) == (2, ["n1", "n2"])
+        assert sorted(place.name for place in run.run.nodes) == ["n1", "n2"]
 
     drive(test)

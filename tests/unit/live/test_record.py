@@ -112,3 +112,83 @@ def test_runs_are_counted_when_they_begin_also_after_a_restart(tmp_path: Path) -
     told = [f"{row['event']} {row['run']}" for row in rows(tmp_path, "events.csv")]
     assert told == ["submit 0", "start 1", "evict 1", "start 2", "evict 2", "start 3", "finish 3"]
     assert [run.number for run in runs] == [1, 3, 5]
+
+
+def began(number: int = 1, index: int = 0, cards: int = 1, time: float = 10.0) -> Run:
+    spec = NodeSpec(index=0, name="n1", gpu_model="A100", gpus=4)
+    return Run(spot(index), number, [(Node(spec), cards, 1)], time, time)
+
+
+def told(folder: Path) -> list[str]:
+    return [f"{row['event']} {row['task']} {row['cards']}".strip() for row in rows(folder, "events.csv")]
+
+
+def killed(folder: Path) -> Recorder:
+    """A recorder that goes on after one that had written that a task began, and nothing more."""
+    before = opened(folder)
+    before.record((0.0, SUBMIT, spot(), None, None))
+    before.record((10.0, START, spot(), began(), None))
+    before.flush()
+    return opened(folder)
+
+
+def test_a_run_that_goes_on_after_a_restart_ends_as_it_began(tmp_path: Path) -> None:
+    """The core may count the GPUs of the node in another order by then: GPU 2 was GPU 0."""
+    after = killed(tmp_path)
+    after.settle(100.0, [began(index=7, cards=0b100)], ["lab/train"], ())
+    after.record((110.0, FINISH, spot(7), began(index=7, cards=0b100), None))
+    after.flush()
+    assert told(tmp_path) == ["submit lab/train", "start lab/train 0", "finish lab/train 0"]
+    assert rows(tmp_path)[0]["duration"] == "100", "since second 10, as the log says"
+
+
+def test_a_run_that_was_not_seen_to_end_is_lost_done_or_withdrawn(tmp_path: Path) -> None:
+    for name, waiting, done, ended in (
+        ("waits", ["lab/train"], (), "lost"),
+        ("done", (), ["lab/train"], "finish"),
+        ("gone", (), (), "cancel"),
+    ):
+        folder = tmp_path / name
+        after = killed(folder)
+        after.settle(100.0, (), waiting, done)
+        after.flush()
+        assert told(folder)[2:] == [f"{ended} lab/train 0"], name
+
+
+def test_a_task_that_waits_again_has_lost_its_run_though_it_was_heard_of_before_that_was_settled(
+    tmp_path: Path,
+) -> None:
+    after = killed(tmp_path)
+    after.record((100.0, SUBMIT, spot(7), None, None))
+    after.settle(100.0, (), ["lab/train"], ())
+    after.flush()
+    assert told(tmp_path)[2:] == ["lost lab/train 0"]
+
+
+def test_a_run_of_which_only_the_end_is_seen_has_a_beginning_and_gpus_that_are_free(tmp_path: Path) -> None:
+    after = killed(tmp_path)
+    after.settle(100.0, [began(index=7)], ["lab/train"], ())
+    other = Task(
+        index=8, name="lab/other", organization="lab", gpu_model="A100", priority=Priority.SPOT, pods=1,
+        gpus_per_pod=1.0, submit_time=0.0,
+    )  # fmt: skip
+    after.record((120.0, FINISH, other, began(index=8), None))  # by the core on GPU 0, too
+    after.flush()
+    assert told(tmp_path)[2:] == ["submit lab/other", "start lab/other 1", "finish lab/other 1"]
+
+
+def test_time_does_not_go_back_though_the_clock_was_set_back(tmp_path: Path) -> None:
+    after = killed(tmp_path)
+    after.record((-3600.0, EVICT, spot(), began(), None))
+    after.flush()
+    assert [row["time"] for row in rows(tmp_path, "events.csv")] == ["0", "10", "10"]
+
+
+def test_a_node_that_has_shrunk_or_gone_is_recorded_as_large_as_it_was(tmp_path: Path) -> None:
+    recorder = opened(tmp_path)
+    large, small = (NodeSpec(index=0, name="n1", gpu_model="A100", gpus=gpus, cpus=64.0) for gpus in (8, 2))
+    for nodes in ([large], [small], []):
+        recorder.flush(nodes)
+    again = opened(tmp_path)
+    again.flush([small])
+    assert [row["gpu_capacity_num"] for row in rows(tmp_path, "nodes.csv")] == ["8"]

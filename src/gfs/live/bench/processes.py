@@ -25,9 +25,11 @@ class Processes:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._running: dict[str, subprocess.Popen[bytes]] = {}
+        self._started: dict[str, tuple[Sequence[str | Path], Mapping[str, str]]] = {}
 
     def start(self, name: str, words: Sequence[str | Path], environment: Mapping[str, str] | None = None) -> None:
         """Start a program; what it prints goes to NAME.log."""
+        self._started[name] = words, environment or {}
         with (self.folder / f"{name}.log").open("ab") as log:
             self._running[name] = subprocess.Popen(
                 [str(word) for word in words],
@@ -39,9 +41,25 @@ class Processes:
                 preexec_fn=_die_with_parent if sys.platform == "linux" else None,
             )
 
+    def start_again(self, name: str) -> None:
+        """Start a program that was stopped, as it was."""
+        self.start(name, *self._started[name])
+
+    def names(self) -> tuple[str, ...]:
+        """The programs that were started and not stopped."""
+        return tuple(self._running)
+
     def pid(self, name: str) -> int:
         """The process number of a program."""
         return self._running[name].pid
+
+    def pause(self, name: str) -> None:
+        """Let a program stand still (SIGSTOP) until it is resumed."""
+        self._running[name].send_signal(signal.SIGSTOP)
+
+    def resume(self, name: str) -> None:
+        """Let a program that was paused go on."""
+        self._running[name].send_signal(signal.SIGCONT)
 
     def check(self) -> None:
         """Raise InputError if a program has ended by itself, with the last line of its log."""
@@ -53,6 +71,12 @@ class Processes:
         """The last line that a program printed."""
         lines = (self.folder / f"{name}.log").read_text(encoding="utf-8", errors="replace").strip().splitlines()
         return lines[-1] if lines else "it printed nothing"
+
+    def wait(self, name: str, seconds: float) -> int:
+        """Wait until a program ends by itself, at most so long; its exit status."""
+        status = self._running[name].wait(seconds)
+        del self._running[name]
+        return status
 
     def end(self, name: str, seconds: float) -> int:
         """Tell a program to end (SIGTERM) and wait for it, at most so long; its exit status."""

@@ -105,16 +105,20 @@ class Recorder:
                     version = event["object"]["metadata"]["resourceVersion"]
                     self._take(kind, event["type"], event["object"], int(version))
             except ApiError as error:
-                if error.code != 410:
-                    raise
-                version = self._compare(kind)
+                if error.code == 410:
+                    version = self._compare(kind) or version
+                else:  # it is just starting, or ending
+                    time.sleep(0.1)
             except (OSError, ValueError, http.client.HTTPException):  # it cut the line, or is gone
                 time.sleep(0.1)
 
     def _compare(self, kind: str) -> str:
-        """After 410 Gone: what has changed since, as far as a list can tell."""
+        """After 410 Gone: what has changed since, as far as a list can tell; the version of it, '': none was had."""
         known = self._known[kind]
-        items, version = self._client.list_with_version(kind)
+        try:
+            items, version = self._client.list_with_version(kind)
+        except (ApiError, OSError, ValueError, http.client.HTTPException):
+            return ""
         present = {item["metadata"]["uid"]: item for item in items}
         for uid in [uid for uid in known if uid not in present]:
             self._take(kind, "DELETED", known[uid], int(version))

@@ -1,0 +1,22 @@
+"""Everything at once, at random moments: nothing is over-committed, nobody is forgotten, and the queue drains."""
+
+from __future__ import annotations
+
+import pytest
+from injections import SEEDS
+from storm import GPUS, NODES, Storm
+from world import Begin
+
+from gfs.live.bench import manifests
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_storm(begin: Begin, seed: int) -> None:
+    with begin(seed) as world:
+        lab, doomed = world.cluster("lab"), world.cluster("doomed")
+        lab.add_nodes([manifests.node(f"{world.name}-n{i}", gpus=GPUS) for i in range(NODES)])
+        for name in ("one", "two"):
+            world.run_replica(name)
+        world.wait_leader("one", "two")
+        Storm(world, lab, doomed).rage(seconds=50.0, tasks=60, requests=0.15, lines=0.08)
+        world.drain(120.0)

@@ -1,0 +1,279 @@
+"""Requests that fail while the controller decides: nothing is given away twice, forgotten, or done against its will."""
+
+from __future__ import annotations
+
+import asyncio
+import resource
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from objects import group, node, owned, pod
+from test_controller import SETTINGS, WillingApi, drive, member
+from test_record import began, opened, spot, told
+
+from gfs.assembly.parameters import Parameters
+from gfs.core.actions import START, SUBMIT
+from gfs.live import bind, stop
+from gfs.live.api import Api
+from gfs.live.clock import WallClock
+from gfs.live.controller import Controller
+from gfs.live.problems import Conflict, TooMany, Unreachable
+from gfs.live.service import new_scheduler
+from gfs.live.settings import LIVE_DEFAULTS
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody waits long before it is tried again."""
+    monkeypatch.setattr(stop, "PAUSE", 0.0)
+    monkeypatch.setattr(bind, "LOOK_AGAIN", 0.0)
+
+
+class FaultyApi(WillingApi):
+    """Answers of some requests are given beforehand; an error is raised."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.answers: dict[str, list[Any]] = {}
+        self.asked: list[str] = []
+
+    async def bind(self, namespace: str, name: str, uid: str, node: str, notes: dict[str, str]) -> None:
+        self._next("bind")
+        await super().bind(namespace, name, uid, node, notes)
+
+    def _next(self, what: str) -> Any:
+        self.asked.append(what)
+        answers = self.answers.get(what)
+        answer = answers.pop(0) if answers else {}
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    def __getattr__(self, name: str) -> Callable[..., Awaitable[dict[str, Any]]]:
+        async def answer(*_: Any, **__: Any) -> Any:
+            return self._next(name)
+
+        return answer
+
+
+def faulty(test: Callable[[Controller, FaultyApi], Awaitable[None]]) -> None:
+    drive(cast(Callable[[Controller, WillingApi], Awaitable[None]], test), api=FaultyApi())
+
+
+def test_a_victim_is_deleted_though_its_mark_or_its_deletion_met_a_conflict() -> None:
+    """A conflict means that the pod has changed, or that another has its name: only the second is the end of it."""
+
+    async def test(controller: Controller, api: FaultyApi) -> None:
+        controller.cluster.pod_changed(None, pod("victim", gpus=4, nodeName="n1", phase="Running"))
+        controller.step()
+        api.answers = {
+            "patch": [Conflict("changed"), {}],
+            "delete": [Conflict("changed"), {}],
+            "find": [{"metadata": {"uid": "uid-victim"}}] * 2,
+        }
+        controller.cluster.pod_changed(None, pod("urgent", gpus=4, cls="gfs-hp"))
+        controller.step()
+        await controller.settle()
+        assert api.asked.count("delete") == 2
+        assert controller.evictor.evicted == 1
+
+    faulty(test)
+
+
+def test_a_pod_of_the_same_name_is_left_alone() -> None:
+    async def test(controller: Controller, api: FaultyApi) -> None:
+        controller.cluster.pod_changed(None, pod("victim", gpus=4, nodeName="n1", phase="Running"))
+        controller.step()
+        api.answers = {"delete": [Conflict("another")], "find": [{"metadata": {"uid": "uid-of-another"}}]}
+        controller.cluster.pod_changed(None, pod("urgent", gpus=4, cls="gfs-hp"))
+        controller.step()
+        await controller.settle()
+        assert api.asked.count("delete") == 1
+
+    faulty(test)
+
+
+def test_nobody_gets_the_room_of_a_binding_of_which_nothing_is_known() -> None:
+    """Neither the binding nor the first three looks are answered; then it turns out to be bound."""
+
+    async def test(controller: Controller, api: FaultyApi) -> None:
+        silence = Unreachable("no answer")
+        api.answers = {"bind": [silence], "find": [silence, silence, silence, {"spec": {"nodeName": "n1"}}]}
+        controller.cluster.pod_changed(None, pod("first", gpus=4))
+        controller.step()
+        await controller.settle()
+        assert api.asked.count("find") == 4
+        (run,) = controller.book.of_run.values()
+        assert run.bound == {"uid-first"}
+        assert api.asked.count("bind") == 1, "it is not bound twice"
+
+    faulty(test)
+
+
+@pytest.mark.parametrize("closed", [True, False], ids=["closed", "open"])
+def test_a_binding_is_repeated_only_where_its_node_still_takes_pods(closed: bool) -> None:
+    async def test(controller: Controller, api: FaultyApi) -> None:
+        api.answers = {"bind": [TooMany("later", retry_after=0.01)]}
+        controller.cluster.pod_changed(None, pod("first", gpus=4))
+        controller.step()
+        if closed:
+            controller.cluster.node_changed(None, node("n1", gpus=4, unschedulable=True))
+        for job in list(controller._jobs):
+            if "_bind" in repr(job):
+                await job
+        assert api.bound == ([] if closed else [("first", "n1")])
+        await controller.close(0.0)
+
+    faulty(test)
+
+
+def test_what_was_under_way_ends_with_the_controller() -> None:
+    """Whoever leads next decides anew: a victim of an old decision is not to be deleted."""
+
+    async def test(controller: Controller, api: FaultyApi) -> None:
+        controller.cluster.pod_changed(None, pod("victim", gpus=4, nodeName="n1", phase="Running"))
+        controller.step()
+        api.answers = {"delete": [Unreachable("no answer")] * 10**6}
+        controller.cluster.pod_changed(None, pod("urgent", gpus=4, cls="gfs-hp"))
+        controller.step()
+        while "delete" not in api.asked:
+            await asyncio.sleep(0)
+        await controller.close(0.0)
+        api.asked.clear()
+        await asyncio.sleep(0.01)
+        assert not api.asked
+
+    faulty(test)
+
+
+def test_nothing_is_decided_while_a_watch_is_broken() -> None:
+    async def test(controller: Controller, api: FaultyApi) -> None:
+        current, steps = [False], []
+        controller.binder.current = lambda: current[0]
+        controller.cluster.pod_changed(None, pod("first", gpus=4))
+        running = asyncio.create_task(controller.run(steps.append))
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert not steps
+        current[0] = True
+        while not api.bound:
+            await asyncio.sleep(0.01)
+        running.cancel()
+
+    faulty(test)
+
+
+def test_a_task_whose_pods_never_come_back_holds_no_gpus() -> None:
+    """Its Job was deleted after the eviction. The core has room for it again and again; 31 s later it is withdrawn."""
+    now = [0.0]
+
+    async def test(controller: Controller, api: FaultyApi) -> None:
+        cluster = controller.cluster
+        cluster.pod_changed(None, owned("gone", gpus=4, nodeName="n1", phase="Running"))
+        controller.step()
+        cluster.pod_changed(None, pod("urgent", gpus=4, cls="gfs-hp"))
+        controller.step()
+        await controller.settle()
+        cluster.pod_changed(owned("gone", gpus=4, nodeName="n1", phase="Failed"), None)
+        controller.step()
+        await controller.settle()
+        cluster.pod_changed(None, pod("urgent", gpus=4, cls="gfs-hp", nodeName="n1", phase="Succeeded"))
+        for _ in range(8):
+            controller.step()
+            await controller.settle()
+            now[0] += 10.0
+        (pool,) = controller.scheduler.pools.values()
+        assert not pool.state.runs
+        assert pool.state.pool.idle == 4
+
+    drive(cast(Any, test), api=FaultyApi(), monotonic=lambda: now[0])
+
+
+def test_of_a_gang_that_was_stopped_only_those_start_again_that_have_not_succeeded() -> None:
+    async def test(controller: Controller, api: FaultyApi) -> None:
+        cluster = controller.cluster
+        cluster.node_changed(None, node("n2", gpus=4))
+        cluster.group_changed(None, group("team", 2))
+        for name, where in (("a", "n1"), ("b", "n2")):
+            cluster.pod_changed(None, member(name, nodeName=where, phase="Running"))
+        controller.step()
+        cluster.pod_changed(None, member("a", nodeName="n1", phase="Succeeded"))
+        controller.step()
+        cluster.pod_changed(None, member("b", nodeName="n2", phase="Failed"))
+        controller.step()
+        cluster.pod_changed(None, member("c"))
+        for _ in range(2):
+            controller.step()
+            await controller.settle()
+        assert [name for name, _ in api.bound] == ["c"]
+
+    faulty(test)
+
+
+def test_an_eviction_that_a_saved_state_knows_is_brought_to_its_end() -> None:
+    """Killed between the decision and the deletion: the victim still runs."""
+    notes = {"gfs.dev/task": "lab/victim", "gfs.dev/run": "1", "gfs.dev/submitted": "2026-01-01T00:00:00Z"}
+    victim = pod("victim", gpus=4, nodeName="n1", phase="Running", annotations=notes)
+    urgent = pod("urgent", gpus=4, cls="gfs-hp")
+    saved: list[Any] = []
+
+    async def before(controller: Controller, api: FaultyApi) -> None:
+        controller.cluster.pod_changed(None, victim)
+        controller.step()
+        controller.cluster.pod_changed(None, urgent)
+        controller.step()
+        saved.append(controller.scheduler.facts())
+        await controller.close(0.0)
+
+    faulty(before)
+
+    async def after() -> None:
+        api = FaultyApi()
+        controller = Controller(cast(Api, api), SETTINGS, tick=300.0, guarantee_hours=1.0, checkpoint_interval=3600.0)
+        controller.cluster.node_changed(None, node("n1", gpus=4))
+        scheduler = new_scheduler(SETTINGS, Parameters(**{**LIVE_DEFAULTS, "quota": "none"}))
+        scheduler.restore(saved[0])
+        controller.cluster.pod_changed(None, victim)
+        controller.cluster.pod_changed(None, urgent)
+        controller.begin(scheduler, restored=True)
+        controller.step()
+        await controller.settle()
+        assert "delete" in api.asked
+        controller.cluster.pod_changed(victim, None)
+        for _ in range(2):
+            controller.step()
+            await controller.settle()
+        assert api.bound == [("urgent", "n1")]
+
+    asyncio.run(after())
+
+
+def test_time_is_not_before_that_of_a_saved_state(monkeypatch: pytest.MonkeyPatch) -> None:
+    wall = [10_000.0]
+    monkeypatch.setattr("time.time", lambda: wall[0])
+    monkeypatch.setattr("time.monotonic", lambda: 50.0)
+    clock = WallClock()
+    clock.not_before(13_600.0)  # the clock was set back by an hour before the restart
+    assert clock.now() == 13_600.0
+    assert clock.of_wall(9_940.0) == 13_540.0, "a minute ago"
+    wall[0] += 3_600.0  # and is set again
+    assert clock.now() == 13_600.0
+
+
+def test_what_the_disk_does_not_take_is_written_later(tmp_path: Path) -> None:
+    recorder = opened(tmp_path)
+    recorder.record((0.0, SUBMIT, spot(), None, None))
+    recorder.flush()
+    recorder.record((10.0, START, spot(), began(), None))
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    size = (tmp_path / "events.csv").stat().st_size
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size + 10, limits[1]))  # ten bytes more and not one line
+    try:
+        recorder.flush()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert (tmp_path / "events.csv").stat().st_size == size, "no half line"
+    recorder.flush()
+    assert told(tmp_path) == ["submit lab/train", "start lab/train 0"]

@@ -1,0 +1,106 @@
+"""A mirror against a server of our own on loopback: what is repeated, lost or broken off is made up for."""
+
+import asyncio
+import json
+
+import pytest
+
+web = pytest.importorskip("aiohttp.web", reason="needs gfs-scheduler[live]")
+
+import aiohttp  # noqa: E402
+
+from gfs.live.api import Api  # noqa: E402
+from gfs.live.watch import Reflector  # noqa: E402
+
+
+def thing(name, version, **more):
+    return {"metadata": {"name": name, "uid": f"uid-{name}", "resourceVersion": str(version), **more}}
+
+
+class Cluster:
+    """Objects, and what each watch tells of them: a list of lines, or a status."""
+
+    def __init__(self, *lists, watches):
+        self.lists, self.watches, self.asked = list(lists), list(watches), []
+
+    async def handle(self, request):
+        if "watch" not in request.query:
+            version, objects = self.lists.pop(0) if len(self.lists) > 1 else self.lists[0]
+            return web.json_response({"metadata": {"resourceVersion": str(version)}, "items": objects})
+        self.asked.append(request.query["resourceVersion"])
+        told = self.watches.pop(0) if self.watches else None
+        if isinstance(told, int):
+            return web.json_response({"message": "no"}, status=told)
+        answer = web.StreamResponse()
+        await answer.prepare(request)
+        for kind, item in told or ():
+            await answer.write(json.dumps({"type": kind, "object": item}).encode() + b"\n")
+        if told is None:
+            await asyncio.sleep(60)
+        return answer
+
+
+def mirror(cluster, until, **options):
+    """Mirror until it is so; the names it has then, and what it told."""
+    told = []
+
+    async def whole():
+        runner = web.ServerRunner(web.Server(cluster.handle), shutdown_timeout=0.01)
+        await runner.setup()
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        async with Api(f"http://127.0.0.1:{runner.addresses[0][1]}", aiohttp.ClientSession()) as api:
+
+            def changed(before, after):
+                name, version = ((after or before)["metadata"][key] for key in ("name", "resourceVersion"))
+                told.append((name, version if after else "gone"))
+
+            reflector = Reflector(api, "/api/v1/pods", changed, **options)
+            following = asyncio.create_task(reflector.run())
+            async with asyncio.timeout(20):
+                while not until(reflector):
+                    await asyncio.sleep(0.01)
+            following.cancel()
+            await asyncio.gather(following, return_exceptions=True)
+            await runner.cleanup()
+            return sorted(name for _, name in reflector.objects)
+
+    return asyncio.run(whole()), told
+
+
+def test_events_of_the_past_are_passed_over():
+    past, present = thing("a", 11), thing("a", 12)
+    cluster = Cluster(
+        (10, []),
+        watches=[
+            [("ADDED", past), ("MODIFIED", present), ("ADDED", past), ("MODIFIED", present)],
+            [("DELETED", thing("a", 13)), ("MODIFIED", present), ("ADDED", thing("b", 14))],
+        ],
+    )
+    names, told = mirror(cluster, lambda reflector: ("", "b") in reflector.objects)
+    assert told == [("a", "11"), ("a", "12"), ("a", "gone"), ("b", "14")]
+    assert names == ["b"]
+    assert cluster.asked[:2] == ["10", "12"], "it is taken up where it ended"
+
+
+def test_what_was_lost_on_the_way_is_made_up_for_when_the_list_is_read_again():
+    """Nobody told that a has gone and b has come: after the resync it is known."""
+    clock = iter(range(1000))
+    cluster = Cluster((10, [thing("a", 5)]), (20, [thing("b", 15)]), watches=[[], None])
+    names, told = mirror(
+        cluster, lambda reflector: reflector.lists == 2, resync=3.0, monotonic=lambda: float(next(clock))
+    )
+    assert told == [("a", "5"), ("a", "gone"), ("b", "15")]
+    assert names == ["b"]
+
+
+def test_it_is_current_only_while_a_watch_is_open():
+    woken, seen = [], []
+
+    def until(reflector):
+        seen.append((len(woken), reflector.current))
+        return len(woken) == 2
+
+    cluster = Cluster((10, []), watches=[[("ADDED", thing("a", 11))], 500, 503, None])
+    mirror(cluster, until, woken=lambda: woken.append(len(cluster.asked)))
+    assert woken == [1, 4], "told when it follows, and when it follows again after two refusals"
+    assert (1, False) in seen
