@@ -37,12 +37,20 @@ class Api:
     """One connection to one API server."""
 
     def __init__(
-        self, host: str, session: aiohttp.ClientSession, *, in_flight: int = 32, credentials: Any = None
+        self,
+        host: str,
+        session: aiohttp.ClientSession,
+        *,
+        in_flight: int = 32,
+        credentials: Any = None,
+        tries: int = TRIES,
     ) -> None:
+        """`tries`: how often a request is sent at most; whoever asks again by himself wants it sent once."""
         self._host = host.rstrip("/")
         self._session = session
         self._credentials = credentials
         self._free = asyncio.Semaphore(in_flight)
+        self._tries = tries
         self.may_write: Callable[[], bool] = lambda: True
         """Asked right before every write: a replica that no longer leads sends nothing."""
         self.sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
@@ -51,7 +59,13 @@ class Api:
 
     @classmethod
     async def connect(
-        cls, kubeconfig: Path | None = None, *, context: str | None = None, in_flight: int = 32, timeout: float = 5.0
+        cls,
+        kubeconfig: Path | None = None,
+        *,
+        context: str | None = None,
+        in_flight: int = 32,
+        timeout: float = 5.0,
+        tries: int = TRIES,
     ) -> Self:
         """A client for the cluster that a kubeconfig names, or that we run in."""
         configuration = await read_connection(kubeconfig, context)
@@ -59,7 +73,7 @@ class Api:
             connector=aiohttp.TCPConnector(limit=in_flight + 16, ssl=tls_of(configuration)),
             timeout=aiohttp.ClientTimeout(total=timeout),
         )
-        return cls(configuration.host, session, in_flight=in_flight, credentials=configuration)
+        return cls(configuration.host, session, in_flight=in_flight, credentials=configuration, tries=tries)
 
     async def __aenter__(self) -> Self:
         return self
@@ -83,11 +97,11 @@ class Api:
         query: Mapping[str, Any] | None = None,
         kind: str = "application/json",
         again: bool | None = None,
-        tries: int = TRIES,
+        tries: int | None = None,
     ) -> Json:
         """One request and its answer; an `ApiError` if it was refused. `again`: may it be sent twice?"""
         again = method in ("GET", "PATCH", "DELETE") if again is None else again
-        wait = FIRST_WAIT
+        wait, tries = FIRST_WAIT, self._tries if tries is None else tries
         for attempt in range(1, tries + 1):
             try:
                 async with self._free:

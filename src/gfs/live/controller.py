@@ -292,9 +292,13 @@ class Controller:
         """A start did not come about: its pods wait again."""
         if self.book.of_run.get(live.run) is not live or live.leaving:
             return None
+        bound = [pod for uid in live.bound if (pod := self.cluster.pods.get(uid)) and pod.owner is None]
         self.book.release(live, keep_waiting=True)
         task = live.of
-        if len(task.free) < task.needs:
+        if bound:  # nobody would create them again: they are held, and the rest is to join them
+            self.cluster.pod_changes += [(pod, pod) for pod in bound]
+            self.changed.set()
+        elif len(task.free) < task.needs:
             self.intake.expect(task)
         return StartFailed(live.run)
 

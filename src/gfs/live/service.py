@@ -104,7 +104,9 @@ class Service:
         api = await Api.connect(
             connect, context=self.options.context, in_flight=settings.in_flight, timeout=min(5.0, third)
         )
-        lease_api = await Api.connect(connect, context=self.options.context, in_flight=2, timeout=min(5.0, third))
+        lease_api = await Api.connect(
+            connect, context=self.options.context, in_flight=2, timeout=min(5.0, third), tries=1
+        )
         try:
             async with api, lease_api:
                 await self._take_part(api, lease_api)

@@ -188,3 +188,21 @@ def test_no_cluster_at_all(tmp_path, monkeypatch):
 def test_an_answer_that_is_no_list_does_not_mean_that_there_is_nothing(answer):
     with pytest.raises(ServerTrouble):
         talk(Server(answer), lambda api: api.list_all("/api/v1/pods"))
+
+
+def test_whoever_asks_again_by_himself_hears_at_once_that_it_was_too_much():
+    """The lease: whoever waited for half a minute, as it is told here, would have lost it."""
+    waits = []
+
+    async def conversation(api):
+        async def no_wait(seconds):
+            waits.append(seconds)
+
+        lease = Api(api._host, api._session, tries=1)
+        lease.sleep = no_wait
+        with pytest.raises(TooMany):
+            await lease.get("/lease")
+
+    server = Server(status(429, **{"Retry-After": "30"}))
+    talk(server, conversation)
+    assert (waits, len(server.asked)) == ([], 1)

@@ -19,7 +19,7 @@ from gfs.live import bind, stop
 from gfs.live.api import Api
 from gfs.live.clock import WallClock
 from gfs.live.controller import Controller
-from gfs.live.problems import Conflict, TooMany, Unreachable
+from gfs.live.problems import Conflict, Invalid, TooMany, Unreachable
 from gfs.live.service import new_scheduler
 from gfs.live.settings import LIVE_DEFAULTS
 
@@ -277,3 +277,31 @@ def test_what_the_disk_does_not_take_is_written_later(tmp_path: Path) -> None:
     assert (tmp_path / "events.csv").stat().st_size == size, "no half line"
     recorder.flush()
     assert told(tmp_path) == ["submit lab/train", "start lab/train 0"]
+
+
+def test_the_rest_of_a_gang_of_bare_pods_goes_where_it_can_be_bound() -> None:
+    """b was to go to n2 beside a on n1 and was refused; n2 is closed by then, and n3 has room."""
+
+    async def test(controller: Controller, api: FaultyApi) -> None:
+        cluster = controller.cluster
+        cluster.node_changed(None, node("n2", gpus=4))
+        cluster.group_changed(None, group("team", 2))
+        for name in "ab":
+            cluster.pod_changed(None, member(name, bare=True))
+        api.answers = {"bind": [{}, Invalid("refused")]}
+        controller.step()
+        for job in list(controller._jobs):
+            if "Binder._bind" in repr(job):
+                await job
+        ((first, place),) = api.bound
+        cluster.pod_changed(None, member(first, bare=True, nodeName=place, phase="Running"))
+        (other,) = {"n1", "n2"} - {place}
+        cluster.node_changed(None, node(other, gpus=4, unschedulable=True))
+        cluster.node_changed(None, node("n3", gpus=4))
+        while len(api.bound) < 2:
+            controller.step()
+            await asyncio.sleep(0.01)
+        assert {where for _, where in api.bound} == {place, "n3"}
+        await controller.close(0.0)
+
+    faulty(test)
