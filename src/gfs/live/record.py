@@ -206,8 +206,8 @@ class Recorder:
         return bool(self._entries or self._jobs)
 
     def drop(self) -> None:
-        """Forget what is not written: another replica may write to the same files by now."""
-        self._entries, self._jobs = [], []
+        """Forget everything: another replica may write to the same files by now."""
+        self._begin()
 
     # -- files -------------------------------------------------------------------------------------
 

@@ -191,12 +191,18 @@ class Service:
             await controller.close(LAST_REQUESTS if self.leader is None or self.leader.leads() else 0.0)
             await mirrors.stop()
             if self.controller is controller:
-                self.save()
-                if self.leader is not None and not self.leader.leads():
-                    self.recorder.drop()
-                self.flush()
-                if self.shadow is not None:
-                    log.info(self.shadow.text())
+                self._end_deciding()
+
+    def _end_deciding(self) -> None:
+        """Write what is known, if that is still ours to do: another replica may decide, and write, by now."""
+        if self.leader is not None and not self.leader.leads():
+            self.recorder.drop()
+            self.controller = None
+            return
+        self.save()
+        self.flush()
+        if self.shadow is not None:
+            log.info(self.shadow.text())
 
     def _load(self, scheduler: Scheduler) -> float | None:
         """Take over the saved state, if there is one that can be used; the time it is of."""
