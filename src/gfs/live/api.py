@@ -7,7 +7,10 @@ uid), or where it is certain that nothing was done. A binding that got no answer
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import suppress
+from email.utils import parsedate_to_datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -56,6 +59,7 @@ class Api:
         self.sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
         self.requests = 0
         self.problems = 0
+        self._date, self._ahead = "", 0.0
 
     @classmethod
     async def connect(
@@ -127,6 +131,7 @@ class Api:
                 method, self._host + path, params=_texts(query), data=data, headers=headers
             ) as answer:
                 content = await answer.read()
+                self._note_date(answer.headers.get("Date", ""))
                 if answer.status >= 400:
                     self.problems += 1
                     raise problem_of(
@@ -138,6 +143,17 @@ class Api:
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             self.problems += 1
             raise Unreachable(f"{method} {path}: no answer ({type(error).__name__}: {error})") from error
+
+    def wall(self) -> float:
+        """The time of day by the clock of the API server, as far as it has told: ours may have been set to anything."""
+        return time.time() if not self._date else time.monotonic() + self._ahead
+
+    def _note_date(self, date: str) -> None:
+        """What an answer says of the time; it changes once a second."""
+        if date and date != self._date:
+            with suppress(ValueError):
+                self._ahead = parsedate_to_datetime(date).timestamp() - time.monotonic()
+                self._date = date
 
     async def _headers(self) -> dict[str, str]:
         headers = {"Accept": "application/json", "User-Agent": "gfs-scheduler"}

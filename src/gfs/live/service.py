@@ -162,6 +162,7 @@ class Service:
             least_hours=parameters.history_hours,
             clock=clock,
             record=self.recorder.record,
+            wall=api.wall,
             shadow=self.shadow,
         )
         reading: asyncio.Task[None] | None = None

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from types import SimpleNamespace
 
 import pytest
 
@@ -206,3 +207,19 @@ def test_whoever_asks_again_by_himself_hears_at_once_that_it_was_too_much():
     server = Server(status(429, **{"Retry-After": "30"}))
     talk(server, conversation)
     assert (waits, len(server.asked)) == ([], 1)
+
+
+def test_the_time_of_day_is_that_of_the_api_server(monkeypatch):
+    """Ours was set back by an hour: a mark of that time would count as stale at once."""
+    ours = SimpleNamespace(time=lambda: 1_000_000_000.0, monotonic=lambda: 500.0)
+    monkeypatch.setattr(api_module, "time", ours)
+    seen = []
+
+    async def conversation(api):
+        seen.append(api.wall())
+        await api.get("/x")
+        ours.monotonic = lambda: 507.0
+        seen.append(api.wall())
+
+    talk(Server(json_answer({}, headers={"Date": "Sun, 09 Sep 2001 02:46:40 GMT"})), conversation)
+    assert seen == [1_000_000_000.0, 1_000_003_607.0]
