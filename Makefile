@@ -7,7 +7,7 @@ PIP    := -m pip install -q --disable-pip-version-check
 # Exact versions, of the build tools too: a fresh machine gets what passed here. `make constraints` renews them.
 EXACT  := $(PIP) -c constraints.txt --no-build-isolation
 
-.PHONY: help demo test lint test-only test-slow test-extras test-package test-versions live-binaries test-live test-chaos test-records live-demo reproduce-quick docs web build constraints bench clean
+.PHONY: help demo test lint test-only test-slow test-extras test-package test-versions live-binaries test-live test-chaos test-records live-demo reproduce-quick audit docs web build constraints bench clean
 .DEFAULT_GOAL := help
 
 help:            ## what can be made here
@@ -95,6 +95,9 @@ web: web/node_modules/.package-lock.json  ## bundle the web page (web/) into the
 web/node_modules/.package-lock.json: web/package.json web/package-lock.json
 	@cd web && npm ci --silent
 	@touch $@
+
+audit:                 ## whether a version in constraints.txt has a known vulnerability (pip-audit; asks PyPI's advisories)
+	@$(PYTHON) tests/package/audit.py
 
 build: $(VENV)/.dev    ## wheel and sdist, in dist/
 	@$(BIN)/python -m build --no-isolation

@@ -23,6 +23,7 @@ import latency
 from before import before, show_before
 from loop import loop, show_loop
 from machine import console, machine
+from page import page, show_page
 from picture import draw_curve
 from rebuild import rebuild, show_rebuild
 from replay import replay, show_replay
@@ -40,9 +41,10 @@ SHOW: dict[str, Callable[[Any], None]] = {
     "scale": show_scale,
     "latency": latency.show_latency,
     "curve": curve.show_curve,
+    "page": show_page,
     "schedulers": show_schedulers,
 }
-QUICK = ("replay", "loop", "before", "rebuild", "year", "scale", "latency", "curve")
+QUICK = ("replay", "loop", "before", "rebuild", "year", "scale", "latency", "curve", "page")
 
 
 def measure(name: str, repeat: int, full: bool, step: Step) -> Any:
@@ -62,6 +64,8 @@ def measure(name: str, repeat: int, full: bool, step: Step) -> Any:
             return scale(repeat)
         case "latency":
             return latency.latency(step)
+        case "page":
+            return page(repeat)
         case "curve":
             return curve.curve(step, curve.FULL if full else curve.QUICK)
         case _:

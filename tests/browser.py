@@ -41,10 +41,10 @@ class Browser:
         self._rest, self._number, self._session = b"", 0, ""
         self.problems: list[str] = []
         """Errors that the page reported: exceptions, refusals by its policy, failed requests."""
-        target = self._call("Target.createTarget", url="about:blank")["targetId"]
-        self._session = self._call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+        target = self.call("Target.createTarget", url="about:blank")["targetId"]
+        self._session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
         for domain in ("Page", "Runtime", "Log", "Network"):
-            self._call(f"{domain}.enable")
+            self.call(f"{domain}.enable")
 
     def __enter__(self) -> Self:
         return self
@@ -57,7 +57,8 @@ class Browser:
         self._process.terminate()
         self._process.wait(10)
 
-    def _call(self, method: str, **params: Any) -> dict[str, Any]:
+    def call(self, method: str, **params: Any) -> dict[str, Any]:
+        """A command of the browser's protocol and what it gives."""
         self._number += 1
         message: dict[str, Any] = {"id": self._number, "method": method, "params": params}
         if self._session:
@@ -87,22 +88,22 @@ class Browser:
 
     def look(self, width: int = 1280, height: int = 900, *, dark: bool = False, zone: str = "UTC") -> None:
         """The size of the window and what its owner prefers."""
-        self._call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
-        self._call(
+        self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
+        self.call(
             "Emulation.setEmulatedMedia",
             features=[{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}],
         )
-        self._call("Emulation.setTimezoneOverride", timezoneId=zone)
+        self.call("Emulation.setTimezoneOverride", timezoneId=zone)
 
     def open(self, address: str, until: str = "document.documentElement?.dataset.ready !== undefined") -> None:
         """Go to an address and wait for what a script says."""
-        self._call("Page.navigate", url="about:blank")
-        self._call("Page.navigate", url=address)
+        self.call("Page.navigate", url="about:blank")
+        self.call("Page.navigate", url=address)
         self.wait(until)
 
     def run(self, script: str) -> Any:
         """What an expression gives; a promise is awaited."""
-        told = self._call("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)
+        told = self.call("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)
         assert "exceptionDetails" not in told, told["exceptionDetails"]
         return told["result"].get("value")
 
@@ -121,7 +122,7 @@ class Browser:
         """A key of the keyboard."""
         code = {"ArrowLeft": 37, "ArrowUp": 38, "ArrowRight": 39, "ArrowDown": 40, "Escape": 27, "Tab": 9}.get(key, 0)
         for kind in ("keyDown", "keyUp"):
-            self._call(
+            self.call(
                 "Input.dispatchKeyEvent", type=kind, key=key, code=key, windowsVirtualKeyCode=code,
                 modifiers=8 if shift else 0,
             )  # fmt: skip
@@ -130,16 +131,16 @@ class Browser:
     def click(self, x: float, y: float) -> None:
         """The left button of the mouse at a place of the window."""
         for kind in ("mousePressed", "mouseReleased"):
-            self._call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
+            self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
         self.settle()
 
     def picture(self, path: Path, *, whole: bool = False) -> None:
         """What is seen, as PNG; `whole`: the page down to its end."""
-        taken = self._call("Page.captureScreenshot", format="png", captureBeyondViewport=whole, **self._clip(whole))
+        taken = self.call("Page.captureScreenshot", format="png", captureBeyondViewport=whole, **self._clip(whole))
         path.write_bytes(base64.b64decode(taken["data"]))
 
     def _clip(self, whole: bool) -> dict[str, Any]:
         if not whole:
             return {}
-        size = self._call("Page.getLayoutMetrics")["cssContentSize"]
+        size = self.call("Page.getLayoutMetrics")["cssContentSize"]
         return {"clip": {"x": 0, "y": 0, "width": size["width"], "height": size["height"], "scale": 1}}

@@ -17,7 +17,7 @@ from browser import BROWSER, Browser
 
 pytest.importorskip("aiohttp", reason="needs gfs-scheduler[live]")
 from gfs.assembly.schedulers import build_scheduler
-from gfs.core.actions import EVICT, FINISH, START, SUBMIT
+from gfs.core.actions import CANCEL, EVICT, FINISH, START, SUBMIT
 from gfs.core.run import Run
 from gfs.dashboard.live_site import LiveDashboard
 from gfs.domain.node import NodeSpec
@@ -175,3 +175,17 @@ def test_a_stream_goes_on_after_what_was_seen(cluster: Cluster) -> None:
     assert lines(cluster, 2, {"Last-Event-ID": "2"})[0] == "id: 3"
     assert lines(cluster, 2, {}, "?after=2")[0] == "id: 3"
     assert lines(cluster, 1, {"Last-Event-ID": "77"}) == ["event: reset"]  # another controller's
+
+
+def test_a_page_that_fails_stops_no_decision(
+    cluster: Cluster, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(entry: object) -> None:
+        raise ZeroDivisionError(entry)
+
+    monkeypatch.setattr(cluster.page.live, "hear", fails)
+    task = a_task(0, "lab/big", Priority.SPOT, 8)
+    cluster.tell(BEGIN, (SUBMIT, task, None))
+    assert "decisions go on" in caplog.text
+    assert cluster.service.recorder.heard is None
+    cluster.tell(BEGIN + 1, (CANCEL, task, None))

@@ -208,7 +208,8 @@ export class NodesView {
     if (chosen) {
       context.strokeStyle = colour("--ink");
       context.lineWidth = 2;
-      context.strokeRect(chosen.x, chosen.y, this.size - 1, this.size - 1);
+      const inner = this.size - gapOf(this.size);
+      context.strokeRect(chosen.x, chosen.y, inner, inner);
     }
     const uses = this.app.uses();
     const use = uses[this.app.pool < 0 ? uses.length - 1 : this.app.pool]!;
@@ -305,8 +306,7 @@ class Painter {
 
   node(node: number, x: number, y: number, size: number): void {
     const closed = this.app.closed.get(node);
-    const gap = size >= APART ? Math.max(2, size * 0.08) : size > 4 ? 1 : 0;
-    const inner = size - gap;
+    const inner = size - gapOf(size);
     if (size < APART) this.small(node, x, y, inner);
     else this.large(node, x, y, inner);
     if (closed) this.closed(closed, x, y, inner);
@@ -390,6 +390,11 @@ class Painter {
     }
     context.stroke();
   }
+}
+
+/** What is left free between nodes. */
+function gapOf(size: number): number {
+  return size >= APART ? Math.max(2, size * 0.08) : size > 4 ? 1 : 0;
 }
 
 function rgb(colour: string): number[] {

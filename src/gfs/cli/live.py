@@ -22,6 +22,7 @@ from gfs.cli.console import note, say, show
 from gfs.cli.options import Json, examples, file_option, option
 from gfs.cli.outputs import JSON, STDOUT, Outputs
 from gfs.domain.errors import GfsError, InputError
+from gfs.domain.text import printable
 
 if TYPE_CHECKING:
     from gfs.live.service import LiveOptions
@@ -32,6 +33,10 @@ DEFAULT_HTTP = "127.0.0.1:8080"
 Kubeconfig = Annotated[
     Path | None,
     file_option("--kubeconfig", "How to reach the cluster; by default as kubectl does, or from inside it.", CLUSTER),
+]
+Insecure = Annotated[
+    bool,
+    option("--insecure-skip-tls-verify", "Trust whoever answers as API server, as a kubeconfig asks for.", CLUSTER),
 ]
 Context = Annotated[str | None, option("--context", "Context of the kubeconfig.", CLUSTER, metavar="NAME")]
 Config = Annotated[Path | None, file_option("--config", "TOML file with the tables [live] and [parameters].", DECIDING)]
@@ -90,6 +95,7 @@ def run(
     speed: Annotated[
         float, option("--speed", "Let time run faster, for demonstrations.", DECIDING, metavar="N", min=1.0, max=1e5)
     ] = 1.0,
+    insecure: Insecure = False,
 ) -> None:
     """Schedule the pods of a cluster that name gfs-scheduler, until Ctrl-C or SIGTERM.
 
@@ -107,9 +113,21 @@ def run(
         live = msgspec.structs.replace(live, prometheus=prometheus)
     if live.prometheus:
         check_url(live.prometheus)
-    options = LiveOptions(live, parameters, kubeconfig, context, shadow, state, record, speed, elect)
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    options = LiveOptions(live, parameters, kubeconfig, context, shadow, state, record, speed, elect, insecure)
+    _log()
     _run(_serve(options, http))
+
+
+def _log() -> None:
+    """Tell on standard error what is done; control characters in names and answers are written out."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(_Plain("%(asctime)s %(levelname)s %(message)s"))
+    logging.basicConfig(level=logging.INFO, handlers=[handler])
+
+
+class _Plain(logging.Formatter):
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 (its name)
+        return printable(super().formatMessage(record), keep="")
 
 
 async def _serve(options: LiveOptions, http: str) -> None:
@@ -148,6 +166,7 @@ def check(
     shadow: Annotated[
         bool, option("--shadow", "Check only what --shadow needs: no rights to bind or evict.", DECIDING)
     ] = False,
+    insecure: Insecure = False,
     json: Json = None,
 ) -> None:
     """Say whether a cluster is ready: rights, nodes and GPU models, priority classes, what would be taken over.
@@ -160,7 +179,7 @@ def check(
     live, _ = read_config(config)
     with Outputs(config) as outputs:
         outputs.plan(json, JSON)
-        findings, refused = _run(_check(kubeconfig, context, live, shadow))
+        findings, refused = _run(_check(kubeconfig, context, live, shadow, insecure))
         ready = all(finding.fine for finding in findings)
         if json != STDOUT:
             _show_findings(findings, refused)
@@ -170,11 +189,11 @@ def check(
         raise typer.Exit(1)
 
 
-async def _check(kubeconfig: Path | None, context: str | None, settings: Any, shadow: bool) -> Any:
+async def _check(kubeconfig: Path | None, context: str | None, settings: Any, shadow: bool, insecure: bool) -> Any:
     from gfs.live.api import Api
     from gfs.live.check import check_cluster
 
-    async with await Api.connect(kubeconfig, context=context) as api:
+    async with await Api.connect(kubeconfig, context=context, insecure=insecure) as api:
         namespace = os.environ.get("POD_NAMESPACE") or settings.lease_namespace
         return await check_cluster(api, settings, namespace, shadow=shadow)
 

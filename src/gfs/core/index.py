@@ -81,6 +81,11 @@ class _Level:
 class NodeIndex:
     """The best node with at least so many idle cards, or with room for a fraction on a divided card."""
 
+    __slots__ = (
+        "_bucket_of", "_buckets", "_fullest_first", "_keys", "_largest", "_levels", "_marked", "_most", "_nodes",
+        "_nodes_from", "_nowhere", "_pool", "_serial", "_special", "_table", "_views",
+    )  # fmt: skip
+
     def __init__(self, pool: Pool, *, views: int = 1, fullest_first: bool = True) -> None:
         """`fullest_first`: a bucket with fewer idle cards ranks before every one with more, in all views."""
         nodes = pool.nodes

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 class Listener:
     """Base of all parts that hear what happens. The first three are told on a trial too, and told back."""
 
+    __slots__ = ()
+
     def node_changed(self, node: Node) -> None:
         """What is held on a node has changed."""
 

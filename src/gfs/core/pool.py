@@ -30,6 +30,11 @@ def admits(node: Node, task: Task) -> bool:
 class Pool:
     """Who holds which cards. All of it follows from the nodes and the runs on them: `rebuild` works it out again."""
 
+    __slots__ = (
+        "_changed", "_counted", "_observers", "capacity", "divided", "gpu_model", "hp_free_levels", "idle_levels",
+        "listeners", "nodes", "protected", "sizes", "spot_in_use", "together",
+    )  # fmt: skip
+
     def __init__(self, gpu_model: str, listeners: Listeners | None = None) -> None:
         self.gpu_model = gpu_model
         self.listeners = listeners or Listeners()

@@ -18,6 +18,8 @@ from gfs.domain.task import Task
 class ResourcePool(Pool):
     """Keeps count of what pods take of their nodes besides cards."""
 
+    __slots__ = ()
+
     counts_resources = True
 
     def plain(self, task: Task) -> bool:

@@ -89,6 +89,8 @@ class PoolScheduler:
 class Scheduler:
     """One policy per pool. Pure: the only clock is the `now` it is given, no I/O, no global randomness."""
 
+    __slots__ = ("_build", "_in_turn", "_lost", "_make_state", "_on_tick", "_over", "pools")
+
     def __init__(
         self,
         nodes: Iterable[NodeSpec],
@@ -122,7 +124,8 @@ class Scheduler:
                 pool = self.pools.get(run.task.gpu_model)
                 if pool is not None:
                     state = pool.state
-                    if state.runs.get(run.task.index) is run and not state.overfull and not state.pending:
+                    known = state.runs.get(run.task.index) is run and run not in state.pending
+                    if known and not state.overfull:
                         state.finish(run, now)
                         return pool.policy.decide((), True, now) if state.waiting else NOTHING
             elif kind is Submitted:
@@ -148,15 +151,15 @@ class Scheduler:
 
     def _take_in(self, event: Event, now: float) -> None:
         """Note what an event says, in the state of its pool."""
-        match event:
-            case Finished(run) | Lost(run) | StartFailed(run):
-                self._end(event, run, now)
-            case EvictionDone(run):
-                self._leave(run, now)
+        match event:  # the most frequent ones first
             case Submitted(task):
                 self._submit(task, now)
+            case Finished(run) | Lost(run) | StartFailed(run):
+                self._end(event, run, now)
             case Tick():
                 self._tick(now)
+            case EvictionDone(run):
+                self._leave(run, now)
             case Cancelled(task):
                 self._cancel(task, now)
             case NodesChanged(changes):
@@ -349,6 +352,8 @@ class Scheduler:
 
 class CheckedScheduler(Scheduler):
     """Looks through every pool when an instant is over: an account that does not add up raises at once."""
+
+    __slots__ = ()
 
     def handle(self, now: float, events: Sequence[Event]) -> Plan:
         """Take in what happened at one instant, decide, and check."""

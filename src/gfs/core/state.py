@@ -33,6 +33,11 @@ FACTS = ("nodes", "runs", "waiting", "leaving", "pending", "vacating", "ledger",
 class PoolState:
     """The facts of one pool, and the cards that they add up to."""
 
+    __slots__ = (
+        "_by_name", "_finished", "_left_overfull", "_started", "evictions", "gpu_model", "leaving", "ledger",
+        "listeners", "memory", "nodes", "overfull", "pending", "pool", "rules", "runs", "vacating", "waiting",
+    )  # fmt: skip
+
     def __init__(
         self,
         gpu_model: str,

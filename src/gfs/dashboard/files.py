@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,6 +16,7 @@ import pyarrow as pa
 from gfs.assembly.parameters import Parameters
 from gfs.dashboard.wire import Rules
 from gfs.domain.errors import BadRows, InputError
+from gfs.domain.limits import MOST_GPUS_A_NODE
 from gfs.domain.node import NodeEvent, NodeSpec
 from gfs.telemetry.event_log import EVENTS, SCHEMA
 from gfs.telemetry.runs import Ints, categories, numbers
@@ -24,6 +26,8 @@ from gfs.workloads.readers.event_log import read_events
 from gfs.workloads.readers.node_events import read_node_events
 from gfs.workloads.readers.quota_log import read_quota
 from gfs.workloads.readers.tables import read_table
+
+log = logging.getLogger("gfs.dashboard")
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,10 +146,15 @@ def _check(checks: Checks, events: pa.Table, nodes: tuple[NodeSpec, ...] | None)
     checks.reject("cards", placed & wrong, "must be GPUs of the node, such as 3+4 or 3:0.5")
     if nodes is not None:
         has = {spec.name: spec.gpus for spec in nodes}
-        gpus = np.array([has.get(name, 0) for name in node_names])[node]
-        checks.reject("node", placed & (gpus == 0), "the nodes file has no such node")
+        gpus = np.array([has.get(name, MOST_GPUS_A_NODE) for name in node_names])[node]
         highest = np.array([max(cards, default=-1) for cards in parsed])[card]
         checks.reject("cards", placed & (highest >= gpus), lambda row: f"{node_names[node[row]]} has {gpus[row]} GPUs")
+        gone = sorted({name for name in node_names if name} - has.keys())
+        if gone and placed.any():
+            log.warning(
+                f"the log names {len(gone):,} node{'s' * (len(gone) > 1)} that the nodes file lacks, such as {gone[0]}:"
+                " shown as far as the log knows, and as failed after their last run"
+            )
     _check_lives(checks, events, run)
 
 

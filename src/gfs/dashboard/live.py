@@ -88,8 +88,12 @@ class LiveRecording:
         self._sampled = -1.0
         self.patches.clear()
 
-    def hear(self, entry: Record) -> None:
-        """Something was recorded."""
+    def hear(self, entry: Record | None) -> None:
+        """Something was recorded; None: this replica begins to decide, and what it knew before may no longer be so."""
+        if entry is None:
+            self._heard.clear()
+            self._anew()
+            return
         time, what, task, run, reason = entry
         time = max(time, self._heard[-1].time if self._heard else time)
         pods: tuple[tuple[str, str], ...] = ()
@@ -189,13 +193,17 @@ class LiveRecording:
             NodeSpec(i, name, list(self._columns.models)[model], gpus)
             for i, (name, model, gpus) in enumerate(zip(nodes.name, nodes.model, nodes.gpus, strict=True))
         ]
-        self._begin()
-        self.last_id += 1  # a patch that nobody gets: who asks for what follows it has to begin anew
-        self._down.clear()
+        self._anew()
         for spec in specs:
             self._node(spec)
         for heard in self._heard:
             self._add(heard)
+
+    def _anew(self) -> None:
+        """Empty columns. A patch that nobody gets: who asks for what follows it has to begin anew, too."""
+        self._begin()
+        self.last_id += 1
+        self._down.clear()
 
     def after(self, seen: int) -> list[tuple[int, bytes]] | None:
         """The patches after this one; None if some are no longer there, so that a page must begin anew."""

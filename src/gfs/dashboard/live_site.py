@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import gzip
-from contextlib import suppress
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import Any, Final
 
 import msgspec
 from aiohttp import web
 
+from gfs.core.actions import Record
 from gfs.dashboard.api import ROOT, Life, PodLife, Problem, Queue, Status, WaitingTask
 from gfs.dashboard.live import LiveRecording
 from gfs.dashboard.page import SECURITY
@@ -22,6 +25,7 @@ from gfs.live.figures import Figures
 from gfs.live.life import explain_pod
 from gfs.live.service import Service
 
+log = logging.getLogger("gfs.live")
 KEEP_ALIVE: Final = 15.0
 """Seconds of silence after which a stream says that it is there: proxies close what is silent."""
 TITLE: Final = "GFS on this cluster"
@@ -38,11 +42,25 @@ class LiveDashboard:
         self._service, self._figures = service, Figures(service)
         self._site = Site(self)
         self._packed: tuple[int, bytes] | None = None
-        service.recorder.heard = self.live.hear
+        service.recorder.heard = self._hear
         service.looked = self._look
 
+    def _hear(self, entry: Record | None) -> None:
+        with self._apart():
+            self.live.hear(entry)
+
     def _look(self, controller: Controller) -> None:
-        self.live.look(controller.now, controller.scheduler)
+        with self._apart():
+            self.live.look(controller.now, controller.scheduler)
+
+    @contextmanager
+    def _apart(self) -> Iterator[None]:
+        """Whatever goes wrong with a page, the cluster is scheduled."""
+        try:
+            yield
+        except Exception:
+            log.exception("the page follows the cluster no longer; decisions go on")
+            self._service.recorder.heard = self._service.looked = None
 
     def routes(self) -> list[web.RouteDef]:
         """What is added to the routes of the server."""

@@ -24,7 +24,7 @@ from gfs.dashboard.wire import (
     Recording,
     TaskColumns,
 )
-from gfs.domain.node import NodeSpec
+from gfs.domain.node import NodeEvent, NodeSpec
 from gfs.domain.units import HOUR
 from gfs.telemetry.event_log import EVENTS
 from gfs.telemetry.runs import Floats, Ints, categories, numbers
@@ -53,11 +53,15 @@ def recording_of(tables: RunTables, title: str) -> Recording:
     started = started[np.argsort(entry[started], kind="stable")]  # pods of a gang side by side
 
     models, organizations, forecasters = Names(), Names(), Names()
-    specs = tables.nodes if tables.nodes is not None else _seen(events, started)
+    known = tables.nodes or ()
+    gone = [spec for spec in _seen(events, started) if spec.name not in {node.name for node in known}]
+    specs = (*known, *gone)
     for spec in specs:
         models[spec.gpu_model]
     position = {spec.name: i for i, spec in enumerate(specs)}
     node_events = [e for e in tables.node_events if e.node in position]
+    if tables.nodes is not None:
+        node_events = sorted([*node_events, *_ends(events, gone)], key=lambda event: event.time)
     node, node_names = categories(events["node"])
     cards, card_texts = _used(events["cards"])
     reason, reasons = _used(events["reason"]) if "reason" in events.column_names else (np.zeros_like(run), [""])
@@ -163,6 +167,14 @@ def _seen(events: pa.Table, started: Ints) -> list[NodeSpec]:
     for name, model, cards in sorted(set(zip(*(column.to_pylist() for column in rows.columns), strict=True))):
         most[name] = (model, max(most.get(name, (model, 0))[1], 1 + max(parse_cards(cards))))
     return [NodeSpec(i, name, model, gpus) for i, (name, (model, gpus)) in enumerate(most.items())]
+
+
+def _ends(events: pa.Table, gone: list[NodeSpec]) -> list[NodeEvent]:
+    """Nodes that the cluster no longer has: after the last that the log says of them nothing is to be had there."""
+    names = {spec.name for spec in gone}
+    rows = zip(events["node"].to_pylist(), events["time"].to_pylist(), strict=True) if names else ()
+    last = {node: time for node, time in rows if node in names}
+    return [NodeEvent(time, node, "fail") for node, time in last.items()]
 
 
 def _begin(events: pa.Table) -> Number | None:

@@ -37,8 +37,14 @@ class NodeFilter(NamedTuple):
     """What was asked for, in words: 'zone=a'."""
 
 
+class _Placed:
+    """What every placement reads, side by side in memory: a trace has many tasks, and none is in a cache."""
+
+    __slots__ = ("cards", "gpu_model", "index", "is_spot", "node_filter", "pods", "priority", "submit_time")
+
+
 @dataclass(frozen=True, slots=True, eq=False)
-class Task:
+class Task(_Placed):
     """`pods` equal pods, each wanting `gpus_per_pod` GPUs of one model on one node."""
 
     index: int

@@ -7,6 +7,7 @@ uid), or where it is certain that nothing was done. A binding that got no answer
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import suppress
@@ -18,9 +19,10 @@ from typing import Any, Self
 import aiohttp
 import msgspec
 
-from gfs.live.connection import read_connection, tls_of
+from gfs.live.connection import check_trusted, read_connection, tls_of
 from gfs.live.problems import ApiError, Gone, NotFound, NotLeading, ServerTrouble, TooMany, Unreachable, problem_of
 
+log = logging.getLogger("gfs.live")
 Json = dict[str, Any]
 
 MERGE, STRATEGIC = "application/merge-patch+json", "application/strategic-merge-patch+json"
@@ -70,9 +72,12 @@ class Api:
         in_flight: int = 32,
         timeout: float = 5.0,
         tries: int = TRIES,
+        insecure: bool = False,
     ) -> Self:
-        """A client for the cluster that a kubeconfig names, or that we run in."""
+        """A client for the cluster that a kubeconfig names, or that we run in. `insecure`: whoever answers there."""
         configuration = await read_connection(kubeconfig, context)
+        if warning := check_trusted(configuration, insecure=insecure):
+            log.warning(warning)
         session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=in_flight + 16, ssl=tls_of(configuration)),
             timeout=aiohttp.ClientTimeout(total=timeout),
@@ -128,11 +133,11 @@ class Api:
         self.requests += 1
         try:
             async with self._session.request(
-                method, self._host + path, params=_texts(query), data=data, headers=headers
+                method, self._host + path, params=_texts(query), data=data, headers=headers, allow_redirects=False
             ) as answer:
                 content = await answer.read()
                 self._note_date(answer.headers.get("Date", ""))
-                if answer.status >= 400:
+                if answer.status >= 300:  # nor is the token carried to wherever it is sent on to
                     self.problems += 1
                     raise problem_of(
                         answer.status,
@@ -230,9 +235,13 @@ class Api:
         silence = aiohttp.ClientTimeout(total=None, sock_connect=10.0, sock_read=SILENCE)
         try:
             async with self._session.get(
-                self._host + path, params=_texts(asked), headers=await self._headers(), timeout=silence
+                self._host + path,
+                params=_texts(asked),
+                headers=await self._headers(),
+                timeout=silence,
+                allow_redirects=False,
             ) as answer:
-                if answer.status >= 400:
+                if answer.status >= 300:
                     raise problem_of(answer.status, f"watch {path}: {_message(await answer.read(), answer.reason)}")
                 opened()
                 rest = b""

@@ -28,13 +28,16 @@ class Census:
         """A saved state knows this node."""
         self._told[spec.name] = spec, closed
         self._index[spec.name] = spec.index
+        self._cluster.remember_model(spec.gpu_model)
         self._cluster.changed_nodes.add(spec.name)
 
     def ask(self, keys: frozenset[str]) -> None:
         """A pod asks for these labels: nodes are told apart by them from now on."""
-        if not keys <= self._asked:
-            self._asked |= keys
-            self._cluster.changed_nodes |= self._cluster.nodes.keys()
+        new = keys - self._asked
+        if new:  # a label that no node has tells no nodes apart, however many pods ask for it
+            self._asked |= new
+            nodes = self._cluster.nodes.items()
+            self._cluster.changed_nodes |= {name for name, view in nodes if not new.isdisjoint(view.labels)}
 
     def changes(self) -> list[NodeChange]:
         """What has changed since it was last asked."""

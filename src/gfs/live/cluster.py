@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 
 from gfs.live.api import Json
@@ -15,6 +16,8 @@ from gfs.live.translate.shape import table, text
 from gfs.live.watch import uid_of
 
 SLACK = 1e-6
+ORGANIZATIONS = "gfs.dev/organizations"
+"""Annotation of a namespace: the organizations that its pods may name by their own label, separated by commas."""
 PodChange = tuple[PodView | None, PodView | None]
 """A pod before and after; None: not there."""
 
@@ -31,6 +34,9 @@ class Cluster:
         self.groups: dict[tuple[str, str], GroupView] = {}
         self.namespaces: dict[str, str] = {}
         """Namespace -> its organization by label, or ''."""
+        self._may_name: dict[str, frozenset[str]] = {}
+        """Namespace -> further organizations that its pods may name."""
+        self._models: Counter[str] = Counter()
         self.budgets: dict[tuple[str, str], BudgetView] = {}
         self.disruption_changes = 0
         """How often a budget or a group has changed."""
@@ -52,10 +58,13 @@ class Cluster:
         known = self.nodes.get(name)
         if view == known:
             return  # kubelets report every few seconds, and nearly always the same
+        if known is not None:
+            self._models[known.model] -= 1
         if view is None:
             del self.nodes[name]
         else:
             self.nodes[name] = view
+            self._models[view.model] += 1
         self.changed_nodes.add(name)
         if view is None or known is None or view.model != known.model:
             self.rules_changed = True
@@ -101,6 +110,8 @@ class Cluster:
         view = read_group(after or before)
         if after is None:
             self.groups.pop((view.namespace, view.name), None)
+        elif self.groups.get((view.namespace, view.name)) == view:
+            return  # its status tells nothing new
         else:
             self.groups[view.namespace, view.name] = view
         self.rules_changed = True
@@ -113,8 +124,11 @@ class Cluster:
         name = text(metadata, "name")
         if after is None:
             self.namespaces.pop(name, None)
+            self._may_name.pop(name, None)
         else:
             self.namespaces[name] = text(table(metadata, "labels"), self.settings.organization_label)
+            listed = text(table(metadata, "annotations"), ORGANIZATIONS).split(",")
+            self._may_name[name] = frozenset(each.strip() for each in listed if each.strip())
 
     def budget_changed(self, before: Json | None, after: Json | None) -> None:
         """A PodDisruptionBudget came, went or changed."""
@@ -127,13 +141,23 @@ class Cluster:
 
     # -- what can be asked -------------------------------------------------------------------------
 
-    def organization(self, pod: PodView) -> str:
-        """Whose pod it is."""
-        return pod.organization or self.namespaces.get(pod.namespace) or pod.namespace
+    def organization(self, namespace: str, claimed: str) -> str:
+        """Whose pod it is: what its label claims, if pods of its namespace may say so, else what the namespace says."""
+        own, listed = self.namespaces.get(namespace, ""), self._may_name.get(namespace, frozenset())
+        free = not own and not listed and self.settings.organization_claims
+        return claimed if claimed and (free or claimed in listed) else own or namespace
 
     def models(self) -> set[str]:
         """The GPU models of the cluster."""
-        return {node.model for node in self.nodes.values()}
+        return {model for model, nodes in self._models.items() if nodes}
+
+    def remember_model(self, model: str) -> None:
+        """A saved state knows nodes of this GPU model."""
+        self._models[model] += 0
+
+    def knows_model(self, model: str) -> bool:
+        """Whether it has, or once had, nodes of this GPU model: pools are for those, not for whatever pods name."""
+        return model in self._models
 
     def held(self, node: str, besides: Callable[[PodView], bool] = lambda pod: False) -> tuple[Asks, int]:
         """What pods hold on a node, and how many there are, without some."""

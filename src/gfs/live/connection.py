@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import os
 import ssl
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
+import yaml
 from kubernetes_asyncio import config as kube_config
 from kubernetes_asyncio.client import Configuration
 
@@ -36,9 +39,39 @@ async def read_connection(kubeconfig: Path | None = None, context: str | None = 
         raise InputError(f"{path}: no such kubeconfig file")
     try:
         await kube_config.load_kube_config(config_file=str(path), context=context, client_configuration=configuration)
-    except Exception as error:  # a file of anything fails in many ways
+    except yaml.YAMLError as error:  # its own words quote the file, which holds secrets
+        mark = getattr(error, "problem_mark", None)
+        where = f", line {mark.line + 1}" if mark is not None else ""
+        raise InputError(f"{path}{where}: cannot be used as a kubeconfig: it is not YAML") from None
+    except kube_config.ConfigException as error:
         raise InputError(f"{path}: cannot be used as a kubeconfig: {' '.join(str(error).split())}") from error
+    except Exception as error:  # a file of anything fails in many ways
+        raise InputError(f"{path}: cannot be used as a kubeconfig ({type(error).__name__})") from None
     return configuration
+
+
+def check_trusted(configuration: Any, *, insecure: bool) -> str:
+    """`InputError` where the server could be anybody, unless that is wanted: then what to warn of; '': nothing."""
+    address = urlsplit(configuration.host)
+    if address.scheme == "https" and configuration.verify_ssl:
+        return ""
+    if address.scheme == "http":
+        if is_loopback(address.hostname or ""):
+            return ""
+        what = "the kubeconfig names a server without TLS: credentials would be sent in the open"
+    else:
+        what = "the kubeconfig says insecure-skip-tls-verify: the server could be anybody"
+    if not insecure:
+        raise InputError(f"{what}; give it the certificate-authority of the server, or --insecure-skip-tls-verify")
+    return what
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host is this machine, by its own address."""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 def tls_of(configuration: Any) -> ssl.SSLContext | bool:
@@ -52,7 +85,7 @@ def tls_of(configuration: Any) -> ssl.SSLContext | bool:
     except OSError as error:  # also ssl.SSLError
         raise InputError(f"the certificates of the kubeconfig cannot be used: {error}") from error
     tls.verify_flags &= ~ssl.VERIFY_X509_STRICT  # many clusters sign their own
-    if not configuration.verify_ssl:
+    if not configuration.verify_ssl:  # `check_trusted` has let it pass
         tls.check_hostname = False
         tls.verify_mode = ssl.CERT_NONE
     return tls

@@ -39,7 +39,7 @@ class Disruption:
 
     def _protected(self) -> frozenset[Run]:
         pods, homes = self._cluster.pods, {budget.namespace for budget in self._cluster.budgets.values()}
-        if not homes:
+        if not homes or not self._cluster.settings.honour_budgets:
             return frozenset()
         found = set()
         for live in self._spot():

@@ -34,6 +34,7 @@ class Evictor:
     ) -> None:
         self._api, self._cluster, self._speaker = api, cluster, speaker
         self._spawn, self._wake, self._monotonic = spawn, wake, monotonic
+        self._longest = cluster.settings.longest_grace
         self.leaving: dict[Run, tuple[LiveRun, float]] = {}
         """Evicted runs -> when they should have gone, by the monotonic clock."""
         self.evicted = 0
@@ -42,7 +43,7 @@ class Evictor:
         """Stop a run's pods; those that were never bound, by uid: they can wait again at once."""
         pods = [pod for uid in live.pods if (pod := self._cluster.pods.get(uid))]
         placed = [pod for pod in pods if pod.uid in live.bound or pod.uid in live.binding]
-        grace = max((pod.grace for pod in placed), default=0.0)
+        grace = max((min(pod.grace, self._longest) for pod in placed), default=0.0)
         self.leaving[live.run] = live, self._monotonic() + grace
         message = f"Preempted by {reason.by.name}: {reason.text()}"
         reach("evict-decided")

@@ -6,6 +6,7 @@ Pods that wait for quota are also told when the forecast expects room, or that t
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import islice, zip_longest
 from math import inf
 
 from gfs.core.ports import Foresees
@@ -23,6 +24,8 @@ EVERY = 1.0
 """Seconds between two looks."""
 IN_TURN = 100
 """Pods that are looked at again each time."""
+NEWCOMERS = 1000
+"""Pods that are told for the first time each time; namespaces take turns, so that nobody waits for one with more."""
 
 
 class Explainer:
@@ -53,7 +56,7 @@ class Explainer:
         if not self._turn:
             free = [uid for task in self._book.by_key.values() for uid in task.free]
             self._turn = [*self._book.refused, *free][::-1]
-        fresh, self._book.unsaid = self._book.unsaid, {}
+        fresh = self._newcomers()
         due = dict.fromkeys((*fresh, *(self._turn.pop() for _ in range(min(IN_TURN, len(self._turn))))))
         explained: dict[str, str] = {}
         for uid in due:
@@ -62,6 +65,22 @@ class Explainer:
             if waits_for_victims(run):
                 for uid, node in starting.pods.items():
                     self._tell(uid, f"is placed on {node} and waits for preempted pods to leave it")
+
+    def _newcomers(self) -> list[str]:
+        """Who is to be told first, the first of every namespace before the second of any."""
+        unsaid = self._book.unsaid
+        if len(unsaid) <= NEWCOMERS:
+            self._book.unsaid = {}
+            return list(unsaid)
+        queues: dict[str, list[str]] = {}
+        for uid in unsaid:
+            pod = self._cluster.pods.get(uid)
+            queues.setdefault(pod.namespace if pod is not None else "", []).append(uid)
+        turns = (uid for turn in zip_longest(*queues.values()) for uid in turn if uid is not None)
+        chosen = list(islice(turns, NEWCOMERS))
+        for uid in chosen:
+            del unsaid[uid]
+        return chosen
 
     def _tell(self, uid: str, why: str) -> None:
         pod = self._cluster.pods.get(uid)

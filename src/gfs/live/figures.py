@@ -13,6 +13,7 @@ from gfs.domain.task import Priority
 from gfs.domain.units import HOUR, MICRO
 from gfs.live.learning import caution, demand_hours, forecaster_of
 from gfs.live.service import Service
+from gfs.live.translate.pods import CLAIMS
 
 
 class Figures:
@@ -51,10 +52,40 @@ class Figures:
         yield GaugeMetricFamily(
             "gfs_last_decision_timestamp_seconds", "When something was last decided.", value=max(controller.now, 0.0)
         )
+        doubted = CounterMetricFamily("gfs_claims_not_believed", "Claims of pods not believed.", labels=["claim"])
+        for claim in CLAIMS:
+            doubted.add_metric([claim], controller.intake.doubted[claim])
+        yield doubted
         if service.trainer is not None:
             yield CounterMetricFamily("gfs_forecaster_fits", "Models that were trained.", service.trainer.fits)
             yield CounterMetricFamily("gfs_forecaster_failures", "Trainings that failed.", service.trainer.failures)
+            yield GaugeMetricFamily(
+                "gfs_forecaster_last_fit_timestamp_seconds",
+                "When the newest model was asked for; 0: there is none.",
+                value=service.trainer.last_fit,
+            )
+        if service.mirrors is not None:
+            yield GaugeMetricFamily(
+                "gfs_watch_silence_seconds",
+                "Since when the watch that is silent longest has heard nothing.",
+                value=service.mirrors.silence(),
+            )
+        yield GaugeMetricFamily(
+            "gfs_promise", "Share of guarantee periods that is promised to be kept.", value=service.options.parameters.p
+        )
+        yield self._guarantees()
         yield from self._pools()
+
+    def _guarantees(self) -> Metric:
+        periods = CounterMetricFamily(
+            "gfs_guarantee_periods", "Guarantee periods by outcome.", labels=["pool", "outcome"]
+        )
+        controller = self._service.controller
+        for model, scheduler in sorted(controller.scheduler.pools.items()) if controller is not None else ():
+            counts = scheduler.state.ledger.counts(0.0, controller.now if controller is not None else 0.0)
+            periods.add_metric([model, "kept"], counts.periods)
+            periods.add_metric([model, "broken"], counts.evicted)
+        return periods
 
     def _pools(self) -> Iterator[Metric]:
         gpus = GaugeMetricFamily("gfs_gpus", "GPUs by who holds them.", labels=["pool", "state"])

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
@@ -62,7 +62,9 @@ class Prometheus:
     def __init__(self, url: str, token: str = "") -> None:
         check_url(url)
         self._url = url.rstrip("/")
-        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        self._shown = without_password(self._url)
+        own = urlsplit(url).username is not None  # a name in the address goes before the token: both cannot be sent
+        headers = {"Authorization": f"Bearer {token}"} if token and not own else {}
         self._session = aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=TIMEOUT), headers=headers)
 
     async def __aenter__(self) -> Self:
@@ -79,11 +81,11 @@ class Prometheus:
                 content = await response.read()
             answer = msgspec.json.decode(content, type=_Answer)
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise PrometheusError(f"{self._url}: no answer ({type(error).__name__}: {error})") from error
+            raise PrometheusError(f"{self._shown}: no answer ({type(error).__name__}: {error})") from error
         except msgspec.MsgspecError as error:
-            raise PrometheusError(f"{self._url}: HTTP {response.status}, not an answer of Prometheus") from error
+            raise PrometheusError(f"{self._shown}: HTTP {response.status}, not an answer of Prometheus") from error
         if answer.status != "success":
-            raise PrometheusError(f"{self._url}: {answer.error}")
+            raise PrometheusError(f"{self._shown}: {answer.error}")
         return [(each.metric, each.values) for each in answer.data.result]
 
 
@@ -91,7 +93,14 @@ def check_url(url: str) -> None:
     """`InputError` if it is not the address of a server."""
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.netloc:
-        raise InputError(f"prometheus = {url!r}: give its address, such as http://prometheus.monitoring:9090")
+        raise InputError(
+            f"prometheus = {without_password(url)!r}: give its address, such as http://prometheus.monitoring:9090"
+        )
+
+
+def without_password(url: str) -> str:
+    """A URL as it may be shown."""
+    return re.sub(r"//[^/@]*@", "//", url)
 
 
 def _label(name: str) -> str:
@@ -144,9 +153,9 @@ class PastDemand:
 
 
 async def read_demand(
-    server: Prometheus, settings: LiveSettings, models: set[str], namespaces: Mapping[str, str], end: int
+    server: Prometheus, settings: LiveSettings, models: set[str], whose: Callable[[str, str], str], end: int
 ) -> PastDemand:
-    """The demand of the days before step `end`. `namespaces`: their organizations, '' for their own."""
+    """The demand of the days before step `end`. `whose`: organization by namespace and label."""
     first = end - round(settings.prometheus_days * A_DAY)
     size, only = end - first, next(iter(models)) if len(models) == 1 else ""
     query = demand_query(settings, by_model=not only)
@@ -159,7 +168,7 @@ async def read_demand(
             seen[[round(at / STEP) - first for at, _ in values]] = True
         for labels, values in await server.query_range(query, *span):
             namespace, pool = labels.get("namespace", ""), only or labels.get(model, "")
-            name = labels.get(organization) or namespaces.get(namespace) or namespace
+            name = whose(namespace, labels.get(organization, ""))
             row = gpus.setdefault(pool, {}).setdefault(name, np.zeros(size))
             for at, value in values:
                 row[round(at / STEP) - first] += float(value)

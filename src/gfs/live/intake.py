@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
+from math import inf
 
 from gfs.core.actions import CANCEL, FINISH, LOST, SUBMIT, LostRun, Record
 from gfs.core.events import Cancelled, CheckpointsSaved, Event, EvictionDone, Finished, Lost, StartFailed, Submitted
 from gfs.core.run import Run
+from gfs.domain.task import Priority
 from gfs.live.census import Census
 from gfs.live.clock import Clock
 from gfs.live.cluster import Cluster
 from gfs.live.say import Speaker
 from gfs.live.shadow import Shadow
 from gfs.live.tasks import LiveRun, LiveTask, TaskBook
-from gfs.live.translate.pods import PodView
+from gfs.live.translate.pods import DOUBTED, LAST_CHECKPOINT, Doubt, PodView
 from gfs.live.translate.pools import Refusal
+from gfs.live.translate.quantities import rfc3339
 
 GONE = "its pods are gone"
 FORGET = 3600.0
 """Seconds after which a task without pods is over, though it has a controller."""
+SAVED_EVERY = 1.0
+"""Seconds between two tellings of checkpoints: the core puts its victims in order again after each."""
+SKEW = 60.0
+"""Seconds that the clock of a user's program may be ahead of ours."""
 
 
 class Intake:
@@ -38,7 +46,10 @@ class Intake:
         self._speaker, self._record, self._clock, self._monotonic = speaker, record, clock, monotonic
         self._events: list[Event] = []
         self._ready: dict[LiveTask, None] = {}
-        self._saved: list[tuple[Run, float]] = []
+        self._saved: dict[Run, float] = {}
+        self._told_saved = -inf
+        self.doubted: Counter[str] = Counter()
+        """Claims of pods that were not believed -> how many."""
         self.found: dict[str, list[PodView]] = {}
         """Task name -> its pods that somebody else bound, or we before a restart: to be adopted."""
         self.missing: dict[LiveTask, float] = {}
@@ -49,6 +60,7 @@ class Intake:
     def take(self, now: float) -> list[Event]:
         """The events of all that changed since the last time."""
         self._now = now
+        self._book.look_through()
         changes, self._cluster.pod_changes = self._cluster.pod_changes, []
         for before, after in changes:
             if after is None or after.over:
@@ -65,9 +77,10 @@ class Intake:
                     self._seen(pod)
         self.expect_no_longer(self._cluster.settings.return_timeout)
         self._submit()
-        if self._saved:
-            self._events.append(CheckpointsSaved(self._saved))
-            self._saved = []
+        if self._saved and self._monotonic() - self._told_saved >= SAVED_EVERY:
+            self._told_saved = self._monotonic()
+            self._events.append(CheckpointsSaved(list(self._saved.items())))
+            self._saved = {}
         events, self._events = self._events, []
         return events
 
@@ -93,7 +106,32 @@ class Intake:
                 live.bound.add(pod.uid)
                 live.pods[pod.uid] = pod.node
             if pod.last_checkpoint is not None and not live.leaving:
-                self._saved.append((live.run, self._clock.of_wall(pod.last_checkpoint)))
+                self._checkpointed(live.run, pod, pod.last_checkpoint)
+
+    def _checkpointed(self, run: Run, pod: PodView, at: float) -> None:
+        if self._clock.of_wall(at - SKEW) >= self._now:  # the clock knows no future
+            self._doubt(pod, Doubt("last-checkpoint", DOUBTED, f"{LAST_CHECKPOINT} = {rfc3339(at)}: is yet to come"))
+            return
+        saved = min(self._clock.of_wall(at), self._now)
+        if saved > run.progress_from:
+            self._saved[run] = max(saved, self._saved.get(run, saved))
+
+    def _doubt(self, pod: PodView, doubt: Doubt) -> None:
+        self.doubted[doubt.claim] += 1
+        self._speaker.warn(pod, doubt.reason, doubt.text)
+
+    def _look_at_claims(self, pod: PodView) -> None:
+        """Tell and count what a new pod claims and is not believed."""
+        for doubt in pod.doubts:
+            self._doubt(pod, doubt)
+        settings = self._cluster.settings
+        whose = self._cluster.organization(pod.namespace, pod.organization)
+        if pod.organization and whose != pod.organization:
+            told = f"{settings.organization_label} = {pod.organization}: pods of its namespace belong to {whose}"
+            self._doubt(pod, Doubt("organization", DOUBTED, told))
+        if pod.grace > settings.longest_grace and self._book.priority(pod) is Priority.SPOT:
+            told = f"terminationGracePeriodSeconds = {pod.grace:.0f}: an eviction gives it {settings.longest_grace:g} s"
+            self._doubt(pod, Doubt("grace", DOUBTED, told))
 
     def _taken_over(self, live: LiveRun, pod: PodView, shadow: Shadow) -> None:
         """The other scheduler bound a pod of a run that was only planned: the truth counts."""
@@ -115,8 +153,7 @@ class Intake:
             return
         self._book.refused.pop(pod.uid, None)
         self._census.ask(pod.rule.keys)
-        for warning in pod.warnings:
-            self._speaker.warn(pod, "InvalidAnnotation", warning)
+        self._look_at_claims(pod)
         self._book.by_pod[pod.uid] = found
         if pod.node:
             self.found.setdefault(found.name, []).append(pod)
@@ -176,6 +213,7 @@ class Intake:
         live = self._book.run_of_pod.pop(pod.uid, None)
         if task is None:
             return
+        self._book.vacated(task)
         if live is None:
             task.free.pop(pod.uid, None)
             if task.held.pop(pod.uid, None) is not None and pod.phase != "Succeeded":

@@ -53,6 +53,10 @@ class Mirrors:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
+    def silence(self) -> float:
+        """Seconds since the one that has been silent longest heard anything."""
+        return max(mirror.silence() for mirror in self._mirrors)
+
     def are_current(self) -> bool:
         """Whether all of them follow what happens; otherwise a node may have been closed that looks open here."""
         return all(mirror.current for mirror in self._mirrors)

@@ -42,8 +42,8 @@ class Recorder:
     def __init__(self, folder: Path | None, rules: ExecutionRules, first_day: str = "1970-01-01") -> None:
         self._folder, self._rules, self._first_day = folder, rules, first_day
         self.count = 0
-        self.heard: Callable[[Record], None] | None = None
-        """Who else is told what is recorded, by the names and numbers of the record."""
+        self.heard: Callable[[Record | None], None] | None = None
+        """Who else is told what is recorded, by the names and numbers of the record; None: all begins anew."""
         if folder is not None:
             try:
                 folder.mkdir(parents=True, exist_ok=True)
@@ -73,6 +73,8 @@ class Recorder:
     def open(self) -> None:
         """Go on where the files end, or begin them. Only who decides may: replicas may share a folder."""
         self._begin()
+        if self.heard is not None:
+            self.heard(None)
         if self._folder is None:
             return
         header = ",".join(SCHEMA.names) + (",timestamp" if self._first_day else "")

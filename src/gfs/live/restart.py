@@ -8,11 +8,15 @@ from collections.abc import Callable, Iterable
 from gfs.core.events import Adopted, Cancelled, Event, EvictionDone, FoundRun, Lost, StartFailed
 from gfs.core.run import Run
 from gfs.core.scheduler import Scheduler
+from gfs.domain.task import Task
 from gfs.live.census import Census
 from gfs.live.clock import Clock
 from gfs.live.cluster import Cluster
 from gfs.live.tasks import LiveTask, TaskBook
 from gfs.live.translate.pods import PodView
+
+MOST_RUNS = 11
+"""Runs that notes on pods are believed: whoever was stopped twelve times is spared, and users can write notes, too."""
 
 
 def remember(scheduler: Scheduler, book: TaskBook, census: Census) -> None:
@@ -56,6 +60,9 @@ def reconcile(
             events += _of_run(run, book, found, pending=run in state.pending)
         for waiting in list(state.waiting.values()):
             task = book.by_name.get(waiting.task.name)
+            if task is not None and not _is_known(task, waiting.task):
+                events.append(Cancelled(waiting.task))
+                continue
             if task is None and waiting.number > 1 and waiting.task.name not in done:
                 expect(book.keep(waiting.task))
                 task = book.by_name[waiting.task.name]
@@ -71,6 +78,8 @@ def _of_run(run: Run, book: TaskBook, found: dict[str, list[PodView]], *, pendin
     name = run.task.name
     pods, task = found.get(name, []), book.by_name.get(name)
     where = Counter(node.name for node, _, held in run.places for _ in range(held // run.task.cards))
+    if task is not None and not _is_known(task, run.task):
+        return [Lost(run), Cancelled(run.task)]
     if task is not None:
         task.logged = True
     if pods and Counter(pod.node for pod in pods) == where and not pending:
@@ -83,6 +92,11 @@ def _of_run(run: Run, book: TaskBook, found: dict[str, list[PodView]], *, pendin
     if task is not None and len(pods) >= task.needs:
         return [Lost(run)]  # and adopted where it is: who is cancelled in this instant could not be
     return [Lost(run), Cancelled(run.task)]
+
+
+def _is_known(task: LiveTask, saved: Task) -> bool:
+    """Whether it is the saved task, not another of its name that asks for something else."""
+    return task.task is not None and task.task.index == saved.index
 
 
 def tasks_done(cluster: Cluster) -> set[str]:
@@ -114,7 +128,7 @@ def adopt(
         core = book.core_task(task, mine)
         noted = [pod.bound_as for pod in mine if pod.bound_as is not None]
         start = min(clock.of_wall(pod.started or pod.created) for pod in mine)
-        number = max((note.run for note in noted), default=1)
+        number = min(max((note.run for note in noted), default=1), MOST_RUNS)
         runs.append(FoundRun(core, sorted(Counter(pod.node for pod in mine).items()), start, number))
         task.logged = task.logged or bool(noted)
         adopted[name] = mine

@@ -6,6 +6,7 @@ at once, from the fifth on once a minute. An event that says the same is sent ev
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import logging
 import re
@@ -22,6 +23,8 @@ from gfs.live.translate.quantities import rfc3339
 log = logging.getLogger("gfs.live")
 LONGEST = 1000
 """Characters of a message; the API server takes 1,024 in an event."""
+SHARE = 4
+"""What is said takes one in so many of the requests in flight: thousands of messages delay no binding."""
 AT_ONCE = 5
 """Changes of a sentence that are told without a pause."""
 
@@ -46,6 +49,7 @@ class Speaker:
     ) -> None:
         self._api, self._settings, self._spawn = api, settings, spawn
         self._monotonic, self._wall = monotonic, wall
+        self._free = asyncio.Semaphore(max(1, settings.in_flight // SHARE))
         self._said: dict[str, _Said] = {}
         """Pod uid -> why it waits, as last told."""
         self._events: dict[str, dict[tuple[str, str], tuple[float, int]]] = {}
@@ -156,7 +160,8 @@ class Speaker:
         }
         if count == 1:
             try:
-                await self._api.create(path, body)
+                async with self._free:
+                    await self._api.create(path, body)
                 self.sent += 1
                 return
             except Conflict:  # said by ourselves before a restart
@@ -170,7 +175,8 @@ class Speaker:
     async def _try(self, request: Coroutine[Any, Any, Any]) -> bool:
         """What is said matters less than what is done: nothing fails because it cannot be said. False: try again."""
         try:
-            await request
+            async with self._free:
+                await request
             self.sent += 1
         except NotFound:
             pass

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import hmac
+from base64 import b64decode
 from collections.abc import Awaitable, Callable, Sequence
 
 from aiohttp import web
 
 from gfs.domain.address import parse_address
 from gfs.domain.errors import InputError
+from gfs.live.connection import is_loopback
 from gfs.live.figures import Figures
 from gfs.live.life import explain_pod
 from gfs.live.service import Service
 
 OPEN = ("/healthz", "/readyz")
 """What a kubelet asks without a token."""
+ASK = 'Basic realm="GFS: any name, and the token as password", charset="UTF-8"'
+"""Programs send a bearer token; a browser asks its user for a name and a password."""
 
 
 class HttpServer:
@@ -25,6 +29,11 @@ class HttpServer:
         self._routes = routes
         self._service, self._figures, self._token = service, Figures(service), token
         self._host, self._port = parse_address(address)
+        if not token and not is_loopback(self._host):
+            raise InputError(
+                f"--http {address} can be reached from other machines: put a token that readers must show into"
+                " GFS_HTTP_TOKEN, or serve on loopback (127.0.0.1)"
+            )
         self._runner: web.AppRunner | None = None
         self.port = self._port
 
@@ -53,9 +62,12 @@ class HttpServer:
     async def _guard(
         self, request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
     ) -> web.StreamResponse:
-        given = request.headers.get("Authorization", "")
-        if self._token and request.path not in OPEN and not hmac.compare_digest(given, f"Bearer {self._token}"):
-            raise web.HTTPUnauthorized(text="a bearer token is needed\n")
+        if (
+            self._token
+            and request.path not in OPEN
+            and not _shows(request.headers.get("Authorization", ""), self._token)
+        ):
+            raise web.HTTPUnauthorized(text="a bearer token is needed\n", headers={"WWW-Authenticate": ASK})
         return await handler(request)
 
     async def _health(self, _: web.Request) -> web.Response:
@@ -83,3 +95,15 @@ class HttpServer:
         if told is None:
             raise web.HTTPNotFound(text="no such pod is known\n")
         return web.json_response(told)
+
+
+def _shows(given: str, token: str) -> bool:
+    """Whether a request shows the token: as a bearer token, or as the password of any name. Takes as long for any."""
+    kind, _, shown = given.partition(" ")
+    content = shown.encode(errors="surrogateescape")
+    if kind == "Basic":
+        try:
+            content = b64decode(content, validate=True).partition(b":")[2]
+        except ValueError:
+            return False
+    return hmac.compare_digest(content, token.encode(errors="surrogateescape")) and kind in ("Basic", "Bearer")

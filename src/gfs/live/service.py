@@ -10,6 +10,7 @@ import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from math import inf
 from pathlib import Path
 
@@ -66,6 +67,8 @@ class LiveOptions:
     record: Path | None = None
     speed: float = 1.0
     elect: bool = True
+    insecure: bool = False
+    """Talk to an API server that shows no certificate we trust."""
 
 
 def check_scheduler(name: str) -> None:
@@ -89,6 +92,7 @@ class Service:
         self.api: Api | None = None
         self.shadow: Shadow | None = None
         self.trainer: Trainer | None = None
+        self.mirrors: Mirrors | None = None
         self.history = ""
         """What has become of the demand history of Prometheus."""
         self.looked: Callable[[Controller], None] | None = None
@@ -100,13 +104,14 @@ class Service:
         """Take part until cancelled: lead and decide, or stand by."""
         settings = self.options.settings
         third = settings.lease_seconds / 3
-        connect = self.options.kubeconfig
-        api = await Api.connect(
-            connect, context=self.options.context, in_flight=settings.in_flight, timeout=min(5.0, third)
+        connect = partial(
+            Api.connect,
+            self.options.kubeconfig,
+            context=self.options.context,
+            timeout=min(5.0, third),
+            insecure=self.options.insecure,
         )
-        lease_api = await Api.connect(
-            connect, context=self.options.context, in_flight=2, timeout=min(5.0, third), tries=1
-        )
+        api, lease_api = await connect(in_flight=settings.in_flight), await connect(in_flight=2, tries=1)
         try:
             async with api, lease_api:
                 await self._take_part(api, lease_api)
@@ -166,7 +171,9 @@ class Service:
             shadow=self.shadow,
         )
         reading: asyncio.Task[None] | None = None
-        mirrors = Mirrors(api, controller.cluster, await _insist(group_paths, api), controller.changed.set)
+        self.mirrors = mirrors = Mirrors(
+            api, controller.cluster, await _insist(group_paths, api), controller.changed.set
+        )
         controller.binder.current = mirrors.are_current
         self.trainer = trainer = Trainer(controller.trained)
         self.recorder.open()
@@ -233,7 +240,7 @@ class Service:
         while True:
             try:
                 async with Prometheus(settings.prometheus, os.environ.get("GFS_PROMETHEUS_TOKEN", "")) as server:
-                    past = await read_demand(server, settings, models, controller.cluster.namespaces, end)
+                    past = await read_demand(server, settings, models, controller.cluster.organization, end)
                 break
             except PrometheusError as error:
                 self.history = f"{error}; it is asked again in {ASK_AGAIN:.0f} s"

@@ -37,6 +37,18 @@ class LiveSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     spot_to_priority: int | None = None
     """Pods of other classes with at most this priority are spot."""
     organization_label: Text = "gfs.dev/organization"
+    organization_claims: bool = True
+    """Whether pods of a namespace that names no organization may name one by their own label."""
+    ignored_resources: tuple[Text, ...] = ("ephemeral-storage",)
+    """Resources that pods may ask for and that are not counted; pods that ask for any other are refused."""
+    longest_checkpoint_interval: Annotated[float, Meta(gt=0, le=1e6)] = 14400.0
+    """Seconds: a longer `gfs.dev/checkpoint-interval` counts as this, for who saves rarely is evicted last."""
+    longest_grace: Seconds = 600.0
+    """Seconds that a victim gets to stop at most, whatever its own grace period says: HP waits for it."""
+    honour_budgets: bool = True
+    """Whether victims that break no PodDisruptionBudget are preferred; users can write budgets for themselves."""
+    earlier_submission: Annotated[float, Meta(ge=0, le=1e8)] = 30 * 86400.0
+    """Seconds before its own creation that a bound pod's `gfs.dev/submitted` may lie; it is cut to that."""
     guarantees: tuple[Annotated[float, Meta(gt=0, le=168)], ...] = (1.0, 2.0, 4.0)
     """Guarantees on offer, in hours."""
     burst: Seconds = 0.05

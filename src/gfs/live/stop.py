@@ -19,15 +19,16 @@ PAUSE = 2.0
 
 
 async def stop_pod(api: Api, cluster: Cluster, speaker: Speaker, pod: PodView, reason: str, message: str) -> bool:
-    """Mark a pod and delete it with its own grace period; False: it had gone or ended by itself."""
-    marked = False
+    """Mark a pod and delete it with its own grace period, as far as it is given; False: it had gone by itself."""
+    longest, marked = cluster.settings.longest_grace, False
+    capped = round(longest) if pod.grace > longest else None
     while True:
         try:
             if not marked:
                 await speaker.mark_disrupted(pod, reason, message)
                 marked = True
                 reach("stop-marked")
-            await api.delete(pod_path(pod.namespace, pod.name), uid=pod.uid)
+            await api.delete(pod_path(pod.namespace, pod.name), uid=pod.uid, grace=capped)
             reach("stop-deleted")
             return True
         except NotFound:

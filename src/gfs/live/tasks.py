@@ -109,6 +109,10 @@ class TaskBook:
         self.next_index = 0
         self.known: dict[str, Task] = {}
         """Tasks of a saved state by name, until a pod of theirs is found."""
+        self._vacant_from: dict[Key, int] = {}
+        """Controller -> none of its tasks below this number is without a pod: they are not looked through again."""
+        self._copies: dict[str, int] = {}
+        """Name -> the last number that was given to another task of that name."""
 
     # -- which task a pod belongs to ---------------------------------------------------------------
 
@@ -119,11 +123,13 @@ class TaskBook:
         group = self._cluster.groups.get((pod.namespace, pod.gang)) if pod.gang else None
         if pod.gang and group is None:
             return Refusal(f"its PodGroup {pod.gang} is not there")
-        if class_of(pod, group.priority_class if group else "", self._cluster.settings) is None:
+        if self.priority(pod) is None:
             return Refusal(self._unknown_class(pod))
         model = pool_of(pod.rule, self._cluster.settings.model_label, self._cluster.models())
         if isinstance(model, Refusal):
             return model
+        if not self._cluster.knows_model(model):
+            return Refusal(f"no node has GPU model {model}")
         if group is not None and group.minimum > 1:
             return self._of_gang(pod, group, submitted)
         if pod.owner is not None:
@@ -132,6 +138,11 @@ class TaskBook:
         return self.by_key.get(key) or self._add(
             key, pod.bound_as.task if pod.bound_as else pod.path, 1, submitted, pod
         )
+
+    def priority(self, pod: PodView) -> Priority | None:
+        """HP or spot, by the class of its group or its own; None: neither."""
+        group = self._cluster.groups.get((pod.namespace, pod.gang)) if pod.gang else None
+        return class_of(pod, group.priority_class if group else "", self._cluster.settings)
 
     def _unknown_class(self, pod: PodView) -> str:
         settings = self._cluster.settings
@@ -147,8 +158,8 @@ class TaskBook:
             gang.gang, gang.minimum = (group.namespace, group.name), group.minimum
             gang.owner = pod.owner.uid if pod.owner is not None else ""
             self.needs_fewer(gang)
-        first = next(iter(gang.free.values()), None) or gang.task
-        if first is not None and not _alike(pod, first):
+        first = gang.task or next(iter(gang.free.values()), None)
+        if first is not None and not self._alike(pod, first):
             return Refusal(f"it asks for something else than the other pods of its gang {group.name}")
         whole = gang.run is not None and not gang.run.open and gang.pod_count >= gang.needs
         if not whole and (pod.bound_as is None or pod.bound_as.task == gang.name):
@@ -160,39 +171,80 @@ class TaskBook:
 
     def _of_owner(self, pod: PodView, submitted: float) -> LiveTask:
         assert pod.owner is not None
-        prefix: Key = ("owned", pod.owner.uid)
+        prefix: Key = ("owned", pod.namespace, pod.owner.uid)  # anybody can name any uid as that of an owner
         name = f"{pod.namespace}/{pod.owner.name}"
         if pod.slot:
-            found = self.by_key.get((*prefix, pod.slot))
-            return found or self._add((*prefix, pod.slot), f"{name}/{pod.slot}", 1, submitted, pod)
-        number = 0
+            return self._of_slot(pod, (*prefix, pod.slot), f"{name}/{pod.slot}", submitted)
+        number, vacant = self._vacant_from.get(prefix, 0), None
         while (task := self.by_key.get((*prefix, str(number)))) is not None:
-            if not task.pod_count and (pod.bound_as is None or pod.bound_as.task == task.name):
-                return task
+            if not task.pod_count:
+                if self._continues(pod, task):
+                    return task
+                vacant = number if vacant is None else vacant
             number += 1
+        self._vacant_from[prefix] = number if vacant is None else vacant
         full = f"{name}/{number}" if number else name
         if pod.bound_as is not None:
             full = pod.bound_as.task
         return self._add((*prefix, str(number)), full, 1, submitted, pod)
 
+    def _of_slot(self, pod: PodView, key: Key, name: str, submitted: float) -> LiveTask:
+        """One of an indexed Job or a StatefulSet. It may ask for something else than the one before: another task."""
+        found = self.by_key.get(key)
+        if found is None:
+            return self._add(key, name, 1, submitted, pod)
+        first = found.task or next(iter(found.free.values()), None)
+        if pod.node or first is None or self._alike(pod, first):
+            return found
+        key = (*key, str(hash((pod.asks, pod.rule, self.priority(pod)))))
+        return self.by_key.get(key) or self._add(key, name, 1, submitted, pod)
+
+    def _continues(self, pod: PodView, task: LiveTask) -> bool:
+        """Whether a pod is the next of a task that has none."""
+        if pod.bound_as is not None:
+            return pod.bound_as.task == task.name
+        return task.task is None or self._alike(pod, task.task)
+
+    def vacated(self, task: LiveTask) -> None:
+        """A pod of a task has gone."""
+        if task.key[0] == "owned" and task.key[-1].isdigit():
+            prefix, number = task.key[:-1], int(task.key[-1])
+            if number < self._vacant_from.get(prefix, 0):
+                self._vacant_from[prefix] = number
+
+    def look_through(self) -> None:
+        """Forget which tasks have pods: runs may have ended since the last instant."""
+        self._vacant_from.clear()
+
     def _add(self, key: Key, name: str, needs: int, submitted: float, pod: PodView) -> LiveTask:
         left = self.by_name.get(name)
-        if left is not None and left.key[0] == LEFT:  # its pods are coming back
-            self.by_key[key] = self.by_key.pop(left.key)
+        if left is not None and left.key[0] == LEFT and left.task is not None and self._alike(pod, left.task):
+            self.by_key[key] = self.by_key.pop(left.key)  # its pods are coming back
             left.key = key
             return left
-        unique, number = name, 1
+        unique = name
         while unique in self.by_name:
-            number += 1
+            number = self._copies[name] = self._copies.get(name, 1) + 1
             unique = f"{name}~{number}"
         if pod.bound_as is not None and pod.bound_as.submitted:
             submitted = min(submitted, pod.bound_as.submitted)
         task = self.by_key[key] = self.by_name[unique] = LiveTask(key, unique, needs, submitted)
         task.returns = pod.owner is not None
-        if unique in self.known:
-            task.task = self.known.pop(unique)
-            task.submitted = task.task.submit_time
+        known = self.known.pop(unique, None)
+        if known is not None and self._alike(pod, known):
+            task.task, task.submitted = known, known.submit_time
         return task
+
+    def _alike(self, pod: PodView, other: PodView | Task) -> bool:
+        """Whether a pod asks for the same as another one, or as a task. One that is bound has what it has."""
+        same_class = self.priority(pod) == (other.priority if isinstance(other, Task) else self.priority(other))
+        if isinstance(other, PodView):
+            return same_class and pod.asks == other.asks and pod.rule == other.rule
+        if not same_class or pod.asks.gpus != other.gpus_per_pod:
+            return False
+        rule = other.node_filter.groups if other.node_filter is not None else None
+        rest = (other.cpus_per_pod, other.memory_per_pod, rule)
+        return bool(pod.node) or (pod.asks.cpus, pod.asks.memory, pod.rule) == rest
 
     def keep(self, core: Task) -> LiveTask:
         """A task of a saved state, whether or not it has a pod."""
@@ -205,6 +257,7 @@ class TaskBook:
 
     def drop(self, task: LiveTask) -> None:
         """A task is over: nothing is known of it any more."""
+        self.vacated(task)
         self.by_key.pop(task.key, None)
         self.by_name.pop(task.name, None)
         for uid in task.free:
@@ -233,13 +286,12 @@ class TaskBook:
         if task.task is not None:
             return task.task
         pod = min(pods or task.free.values(), key=lambda each: (each.created, each.path))
-        group = self._cluster.groups.get(task.gang) if task.gang else None
-        priority = class_of(pod, group.priority_class if group else "", self._cluster.settings)
+        priority = self.priority(pod)
         model = pool_of(pod.rule, self._cluster.settings.model_label, self._cluster.models())
         task.task = Task(
             index=self.next_index,
             name=task.name,
-            organization=self._cluster.organization(pod),
+            organization=self._cluster.organization(pod.namespace, pod.organization),
             gpu_model=model if isinstance(model, str) else "",
             priority=priority if priority is not None else Priority.SPOT,
             pods=task.needs,
@@ -341,13 +393,3 @@ class TaskBook:
                 asks, count = total.get(node, (Asks(0.0, 0.0, 0.0), 0))
                 total[node] = asks + pod.asks, count + 1
         return total
-
-
-def _alike(pod: PodView, other: PodView | Task) -> bool:
-    if isinstance(other, Task):
-        return (pod.asks.gpus, pod.asks.cpus, pod.asks.memory) == (
-            other.gpus_per_pod,
-            other.cpus_per_pod,
-            other.memory_per_pod,
-        )
-    return pod.asks == other.asks and pod.rule == other.rule

@@ -22,6 +22,8 @@ class Trainer:
         self._done = done
         self._pool: ProcessPoolExecutor | None = None
         self.asked = self.fits = self.failures = 0
+        self.last_fit = 0.0
+        """When the newest model was asked for; 0: there is none."""
 
     def train(self, request: FitRequest) -> None:
         """Begin a fit; the model comes later."""
@@ -38,6 +40,7 @@ class Trainer:
                 log.warning(f"a fit for pool {request.gpu_model} failed, the earlier model stays: {error}")
                 return
             self.fits += 1
+            self.last_fit = max(self.last_fit, request.asked_at)
             self._done(Trained(request.gpu_model, future.result(), request.asked_at))
 
         self._pool.submit(request.fit).add_done_callback(hand_back)

@@ -68,6 +68,8 @@ class Reflector:
         self.current = False
         """Whether a watch is open: without one, what is known may be of long ago."""
         self.lists = 0
+        self._heard = monotonic()
+        """When the API server last told anything."""
 
     async def run(self) -> None:
         """Mirror until cancelled."""
@@ -101,6 +103,7 @@ class Reflector:
         for key, thing in found.items():
             self._put(key, thing)
         self._due = self._monotonic() + self._resync
+        self._heard = self._monotonic()
         self.synced.set()
 
     async def _watch(self) -> None:
@@ -109,6 +112,7 @@ class Reflector:
         watched = self._api.watch(self._path, self._version, seconds=seconds, opened=self._opened, **self._query)
         async with aclosing(watched) as events:
             async for kind, thing in events:
+                self._heard = self._monotonic()
                 version = str((thing.get("metadata") or {}).get("resourceVersion") or "")
                 if not _is_after(version, self._version):
                     continue
@@ -116,7 +120,12 @@ class Reflector:
                     self._put(key_of(thing), None if kind == "DELETED" else thing, last=thing)
                 self._version = version
 
+    def silence(self) -> float:
+        """Seconds since the API server last told anything; while a watch is open bookmarks come every minute or so."""
+        return self._monotonic() - self._heard
+
     def _opened(self) -> None:
+        self._heard = self._monotonic()
         if not self.current:
             self.current = True
             self._woken()

@@ -50,6 +50,12 @@ def _unlimited(guarantee_hours: float) -> float:
 class GreedyPolicy(Listener):
     """A queue per class, a placer, a preemptor and a quota, put together."""
 
+    __slots__ = (
+        "_admission", "_cards_only", "_chooser", "_evictions", "_fills_up", "_gangs", "_now", "_passed_heard",
+        "_placer", "_plan", "_pool", "_preemptor", "_queues", "_refuses", "_reopens", "_returned", "_stale", "_strict",
+        "_trial", "_waiting", "_whole_nodes", "quota", "state",
+    )  # fmt: skip
+
     def __init__(
         self,
         state: PoolState,

@@ -65,6 +65,11 @@ TICK, WAKE = Tick(), Wake()
 class Engine:
     """Runs a workload through a scheduler until every task has finished or was cancelled."""
 
+    __slots__ = (
+        "_cancelled", "_durations", "_heap", "_nodes", "_progress", "_record", "_remaining", "_rules", "_sequence",
+        "_tick", "_workload", "after_instant", "scheduler",
+    )  # fmt: skip
+
     def __init__(
         self,
         workload: Workload,
@@ -106,8 +111,11 @@ class Engine:
         arrived, finished, last_moved = 0, 0, inf
         next_arrival = tasks[0].submit_time if tasks else inf
         next_tick = _first_tick(next_arrival, self._tick)
+        stuck_after = max(STUCK_AFTER, 2 * self._tick)
         self._expect_node_events()
-        while finished + self._cancelled < total:
+        while True:  # with a condition here Python 3.11 may never specialize the loop: it does so at plain jumps back
+            if finished + self._cancelled >= total:
+                return
             now = next_arrival if next_arrival < next_tick else next_tick
             events: list[Event] = []
             if heap and heap[0][0] <= now:
@@ -131,7 +139,7 @@ class Engine:
                     arrived += 1
                     next_arrival = tasks[arrived].submit_time if arrived < total else inf
                 last_moved = now
-            elif next_arrival == inf and self._is_stuck(now - last_moved):
+            elif next_arrival == inf and now - last_moved > stuck_after and self._is_stuck():
                 raise self._stuck(total - finished - self._cancelled)
             if now == next_tick:
                 events.append(TICK)
@@ -199,11 +207,8 @@ class Engine:
     # -- carrying out a plan -----------------------------------------------------------------------
 
     def _carry_out(self, plan: Plan, now: float) -> None:
-        for lost in plan.lost:
-            if lost.began:
-                self._lose(lost, now)
-        for eviction in plan.evictions:
-            self._stop(now, eviction)
+        if plan.lost or plan.evictions:
+            self._end_runs(plan, now)
         for run in plan.starts:
             if run.start > now:
                 heappush(self._heap, (run.start, next(self._sequence), BEGINS, run))
@@ -214,6 +219,13 @@ class Engine:
             heappush(self._heap, (run.progress_from + left, next(self._sequence), FINISHES, run))
         if plan.wake != inf:
             heappush(self._heap, (plan.wake, next(self._sequence), WOKEN, None))
+
+    def _end_runs(self, plan: Plan, now: float) -> None:
+        for lost in plan.lost:
+            if lost.began:
+                self._lose(lost, now)
+        for eviction in plan.evictions:
+            self._stop(now, eviction)
 
     def _begin(self, run: Run) -> None:
         """A run's pods start; it will finish when what is left of its work is done."""
@@ -247,10 +259,8 @@ class Engine:
 
     # -- stuck -------------------------------------------------------------------------------------
 
-    def _is_stuck(self, still: float) -> bool:
-        """Whether nothing has moved for so long that it is too long, and nothing that is due will change that."""
-        if still <= max(STUCK_AFTER, 2 * self._tick):
-            return False
+    def _is_stuck(self) -> bool:
+        """Whether nothing that is due will change that nothing moves."""
         return not any(what in (WITHDRAWN, NODES) or (who and who.alive) for _, _, what, who in self._heap)
 
     def _stuck(self, tasks: int) -> StuckError:

@@ -174,7 +174,9 @@ def _draw_class(
     largest = max(2 * plan.mix.mean_gpus, window.cards * _LARGEST_LONG_SHARE)
     chosen = pick_long_tasks(gpus, lasting, largest, long_target, for_pairing)
     lasting = lasting[: len(chosen)]
-    level = 1.0 + (np.asarray(pool.weeks) - 1.0) * _swing(float(gpus[chosen] @ lasting), target, window)
+    long_work = float(gpus[chosen] @ lasting)  # rises and falls for all work, since the others do not
+    swing = target * window.shown / long_work if target and long_work else 1.0
+    level = 1.0 + (np.asarray(pool.weeks) - 1.0) * swing
     begun = starts(gpus[chosen], lasting, np.maximum(level, 0.0).tolist(), window.horizon, for_time)
     rest = np.setdiff1d(np.arange(len(gpus)), chosen)
     submit, duration = np.empty(len(gpus)), np.empty(len(gpus))
@@ -191,11 +193,6 @@ def _draw_class(
     whose = owners(gpus, submit, came, duration, pool.organizations, for_owner)
     per_gpu = for_owner.choice(np.asarray(figures()["cpus_per_gpu"]["common"], np.float64), len(gpus))
     return _Drawn(submit, duration, requests, whose, requests.gpus_per_pod * per_gpu)
-
-
-def _swing(long_work: float, target: float | None, window: _Window) -> float:
-    """How much more than all work the long tasks must rise and fall, since the others do not."""
-    return target * window.shown / long_work if target and long_work else 1.0
 
 
 def _long_durations(

@@ -77,8 +77,8 @@ class Past:
 
 
 @contextmanager
-def serving(past: Past, folder: Path) -> Iterator[str]:
-    """The address of a Prometheus that knows this past. It stops at the end."""
+def serving(past: Past, folder: Path, rule_file: Path | None = None) -> Iterator[str]:
+    """The address of a Prometheus that knows this past, and these rules. It stops at the end."""
     try:
         found = binaries.bring(binaries.WELCOME)
     except GfsError as error:
@@ -86,7 +86,8 @@ def serving(past: Past, folder: Path) -> Iterator[str]:
     past.write(folder / "past.txt")
     blocks = ["tsdb", "create-blocks-from", "openmetrics", "--quiet", str(folder / "past.txt"), str(folder / "data")]
     subprocess.run([found["promtool"], *blocks], check=True, capture_output=True)
-    (folder / "prometheus.yml").write_text("scrape_configs: []\n")
+    rules = f"rule_files: ['{rule_file}']\n" if rule_file is not None else ""
+    (folder / "prometheus.yml").write_text(f"scrape_configs: []\n{rules}")
     address = f"127.0.0.1:{free_ports(1)[0]}"
     words = [f"--config.file={folder}/prometheus.yml", f"--storage.tsdb.path={folder}/data"]
     words += ["--storage.tsdb.retention.time=1y", f"--web.listen-address={address}"]

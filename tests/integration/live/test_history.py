@@ -31,7 +31,9 @@ DAY = 288
 def read(url: str, models: set[str], end: int, settings: LiveSettings, **namespaces: str) -> PastDemand:
     async def ask() -> PastDemand:
         async with Prometheus(url) as server:
-            return await read_demand(server, settings, models, namespaces, end)
+            return await read_demand(
+                server, settings, models, lambda home, label: label or namespaces.get(home) or home, end
+            )
 
     return asyncio.run(ask())
 

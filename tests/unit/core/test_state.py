@@ -360,7 +360,6 @@ def test_a_node_that_got_smaller_opens_when_what_it_holds_fits_again() -> None:
 
 def test_where_a_node_holds_too_much_the_others_go_on() -> None:
     live = Live(4, 4)
-    live.scheduler._quick = True
     live.submit(0, hp("h1", gpus=4), hp("h2", gpus=4), hp("h3", gpus=4))
     on = live.run("h1").places[0][0].spec
     live.tell(1, NodesChanged([NodeChange(NodeChangeKind.RESIZED, NodeSpec(on.index, on.name, on.gpu_model, 2))]))

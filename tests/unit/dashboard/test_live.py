@@ -160,3 +160,18 @@ def test_listeners_hear_of_news() -> None:
         return grown.after(0) != []
 
     assert asyncio.run(wait())
+
+
+def test_who_begins_to_decide_again_begins_anew(story: tuple[Workload, Any, list[Record]]) -> None:
+    """Another replica decided meanwhile: what ended under it would run here for ever."""
+    grown, scheduler = begun(), a_scheduler()
+    for entry in story[2][:4]:
+        grown.hear(entry)
+    grown.look(100.0, scheduler)
+    seen = grown.last_id
+    grown.hear(None)
+    grown.hear(story[2][0])
+    grown.look(200.0, scheduler)
+    assert len(grown.recording.entries.time) == 1
+    assert grown.recording.nodes.name == ["n0", "n1"]
+    assert grown.after(seen) is None

@@ -11,6 +11,7 @@ import pytest
 from builders import hp, nodes, spot, workload
 from gfs.dashboard.files import RunFiles, RunTables, parse_cards, read_run
 from gfs.dashboard.recording import recording_of
+from gfs.dashboard.replay import Replay
 from gfs.dashboard.wire import Recording
 from gfs.domain.errors import GfsError, InputError
 from gfs.domain.workload import Workload
@@ -108,7 +109,6 @@ def test_files_are_read(tmp_path: Path) -> None:
     ("changed", "said"),
     [
         ({7: (70, "finish", "h", 1, "n0", "0:0.5")}, "row 9, time = '70': is before the row above it"),
-        ({6: (80, "start", "h", 1, "n7", "0:0.5")}, "row 8, node = 'n7': the nodes file has no such node"),
         ({6: (80, "start", "h", 1, "", "0:0.5")}, "row 8, node = '': missing"),
         ({6: (80, "start", "h", 1, "n0", "9")}, "row 8, cards = '9': n0 has 8 GPUs"),
         ({6: (80, "start", "h", 1, "n0", "many")}, "row 8, cards = 'many': must be GPUs of the node"),
@@ -121,6 +121,22 @@ def test_bad_rows_are_named(tmp_path: Path, changed: dict[int, Row | None], said
         read_run(written(tmp_path, changed))
     assert str(tmp_path / "events.csv") in str(error.value)
     assert said in str(error.value)
+
+
+def test_a_node_that_is_gone_is_shown_and_failed_after_its_last_run(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As a recorded cluster has it, whose nodes file tells of those that are left."""
+    changed: dict[int, Row | None] = {
+        6: (80, "start", "h", 1, "n7", "3"),
+        7: (90, "finish", "h", 1, "n7", "3"),
+    }
+    recording = recording_of(read_run(written(tmp_path, changed)), "t")
+    assert (recording.nodes.name, recording.nodes.gpus) == (["n0", "n1", "n7"], [8, 8, 4])
+    events = recording.node_events
+    assert (events.time, events.node, events.event) == ([90], [2], ["fail"])
+    assert "names 1 node that the nodes file lacks, such as n7" in caplog.text
+    assert Replay(recording).status(95).pools[0].gpus.closed == 4
 
 
 QUOTA = "time,gpu_model,guarantee_hours,inventory,eta,quota,spot_in_use,idle,demand\n"

@@ -184,7 +184,9 @@ def test_no_cluster_at_all(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "answer", [json_answer({"kind": "Status"}), json_answer("half"), text_answer('{"items": [{"a"')], ids=str
+    "answer",
+    [json_answer({"kind": "Status"}), json_answer("half"), text_answer('{"items": [{"a"')],
+    ids=["status", "text", "half"],
 )
 def test_an_answer_that_is_no_list_does_not_mean_that_there_is_nothing(answer):
     with pytest.raises(ServerTrouble):

@@ -17,3 +17,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- define "gfs.serviceAccount" -}}
 {{- if .Values.serviceAccount.create }}{{ default (include "gfs.name" .) .Values.serviceAccount.name }}{{ else }}{{ default "default" .Values.serviceAccount.name }}{{ end }}
 {{- end }}
+
+{{- define "gfs.tokenSecret" -}}
+{{- default (printf "%s-token" (include "gfs.name" .)) .Values.bearerTokenSecret }}
+{{- end }}

@@ -30,7 +30,7 @@ API_GATES = f"{GATES},GangScheduling=true,WorkloadAwarePreemption=true"
 CONTROLLERS = (
     "deployment-controller,disruption-controller,garbage-collector-controller,job-controller,namespace-controller,"
     "node-lifecycle-controller,pod-garbage-collector-controller,podgroup-protection-controller,replicaset-controller,"
-    "taint-eviction-controller"
+    "taint-eviction-controller,validatingadmissionpolicy-status-controller"
 )
 CLASSES = {"gfs-hp": 1000, "gfs-spot": 100}
 

@@ -69,7 +69,7 @@ class Client:
     host: str
     port: int
     ca_file: Path
-    token: str
+    token: str = field(repr=False)
     user: str = ""
     """Whom to act as (impersonation); empty: the owner of the token."""
     _local: threading.local = field(default_factory=threading.local, repr=False, compare=False)

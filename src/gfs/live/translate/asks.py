@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from gfs.domain.limits import MOST_CPUS, MOST_GPUS_A_NODE
 from gfs.live.settings import LiveSettings
-from gfs.live.translate.quantities import GIB, quantity
+from gfs.live.translate.quantities import GIB, MOST, quantity
 from gfs.live.translate.shape import entries, table
 
 SHARED = ("nvidia.com/mig-", "nvidia.com/gpu.shared", "nvidia.com/gpumem", "nvidia.com/gpucores")
 """Beginnings of resource names that stand for a part of a GPU."""
+MOST_MEMORY = 1e8
+"""GiB: 100 petabytes. No node has a hundredth of it."""
 FRACTION_ANNOTATIONS = ("gfs.dev/gpu-fraction", "gpu-fraction", "gpu-memory")
 
 
@@ -49,8 +52,32 @@ def read_asks(spec: dict[str, Any], settings: LiveSettings) -> Asks:
     for i, name in enumerate(names):
         if i and name in {**table(pod_level, "limits"), **table(pod_level, "requests")}:
             total[i] = _of({"resources": pod_level}, name)
-        total[i] += quantity(overhead.get(name, 0)) or 0.0
+        total[i] += _number(overhead.get(name, 0))
     return Asks(total[0], total[1], total[2] / GIB)
+
+
+def beyond_all_nodes(asks: Asks) -> str:
+    """Which of its asks no node could ever meet; empty: none."""
+    for much, most, what in (
+        (asks.gpus, MOST_GPUS_A_NODE, "GPUs"),
+        (asks.cpus, MOST_CPUS, "CPUs"),
+        (asks.memory, MOST_MEMORY, "GiB of memory"),
+    ):
+        if much > most:
+            return f"{much:g} {what}"
+    return ""
+
+
+def uncounted(spec: dict[str, Any], settings: LiveSettings) -> str:
+    """A resource that it asks for and that we do not count; empty: there is none."""
+    counted = {settings.resource, "cpu", "memory", *settings.ignored_resources}
+    parts = [*entries(spec, "containers"), *entries(spec, "initContainers"), spec]
+    asked = [table(table(part, "resources"), kind) for part in parts for kind in ("requests", "limits")]
+    for resources in (*asked, table(spec, "overhead")):
+        for name, much in resources.items():
+            if name not in counted and _number(much) > 0:
+                return str(name)
+    return ""
 
 
 def part_of_a_gpu(pod: Any, gpus: float) -> str:
@@ -73,4 +100,10 @@ def _sum(containers: list[dict[str, Any]], name: str) -> float:
 def _of(container: dict[str, Any], name: str) -> float:
     resources = table(container, "resources")
     requests, limits = table(resources, "requests"), table(resources, "limits")
-    return quantity(requests.get(name, limits.get(name, 0))) or 0.0
+    return _number(requests.get(name, limits.get(name, 0)))
+
+
+def _number(asked: Any) -> float:
+    """What is asked for; what cannot be counted is more than anybody has, never nothing."""
+    number = quantity(asked)
+    return MOST if number is None else number

@@ -15,8 +15,8 @@ class BudgetView(NamedTuple):
 
     namespace: str
     name: str
-    needs: tuple[Need, ...]
-    """Its selector; an empty one covers every pod of the namespace."""
+    needs: tuple[Need, ...] | None
+    """Its selector; an empty one covers every pod of the namespace, None covers nobody."""
     allowed: int
 
     def breaks(self, pods: Iterable[PodView]) -> bool:
@@ -25,12 +25,13 @@ class BudgetView(NamedTuple):
 
     def _covers(self, pod: PodView) -> bool:
         labels = dict(pod.labels)
-        return all(need.met(labels) for need in self.needs)
+        return self.needs is not None and all(need.met(labels) for need in self.needs)
 
 
 def read_budget(budget: Any) -> BudgetView:
     """A budget as we see it; as long as nobody has counted its pods, it allows nothing."""
-    metadata, selector = table(budget, "metadata"), table(table(budget, "spec"), "selector")
+    metadata, spec = table(budget, "metadata"), table(budget, "spec")
+    selector = table(spec, "selector")
     allowed = table(budget, "status").get("disruptionsAllowed")
     needs = [Need(str(key), "In", (str(value),)) for key, value in table(selector, "matchLabels").items()]
     for each in entries(selector, "matchExpressions"):
@@ -38,4 +39,5 @@ def read_budget(budget: Any) -> BudgetView:
         listed = tuple(map(str, values)) if isinstance(values, list) else ()
         needs.append(Need(text(each, "key"), text(each, "operator"), listed))
     count = allowed if isinstance(allowed, int) else 0
-    return BudgetView(text(metadata, "namespace"), text(metadata, "name"), tuple(needs), count)
+    chosen = tuple(needs) if isinstance(spec.get("selector"), dict) else None
+    return BudgetView(text(metadata, "namespace"), text(metadata, "name"), chosen, count)

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from gfs.domain.limits import MOST_GPUS_A_NODE
 from gfs.live.settings import LiveSettings
 from gfs.live.translate.quantities import GIB, quantity
-from gfs.live.translate.rules import BLOCKING, CLOSED, NAME_FIELD, Taint
+from gfs.live.translate.rules import BLOCKING, BY_NAME, CLOSED, Taint
 from gfs.live.translate.shape import entries, table, text
 
 
@@ -44,7 +44,7 @@ def read_node(node: Any, settings: LiveSettings) -> NodeView | None:
         cpus=quantity(allocatable.get("cpu", 0)) or 0.0,
         memory=(quantity(allocatable.get("memory", 0)) or 0.0) / GIB,
         pods=int(quantity(allocatable.get("pods", 0)) or 0),
-        labels={**labels, NAME_FIELD: name},
+        labels={**labels, BY_NAME: name},
         taints=tuple(taint for taint in taints if taint.key not in CLOSED),
         closed=_why_closed(spec, status, taints),
     )

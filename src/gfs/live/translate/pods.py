@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from gfs.domain.task import Priority
 from gfs.live.settings import LiveSettings
-from gfs.live.translate.asks import Asks, part_of_a_gpu, read_asks
+from gfs.live.translate.asks import Asks, beyond_all_nodes, part_of_a_gpu, read_asks, uncounted
 from gfs.live.translate.gangs import group_of
-from gfs.live.translate.quantities import duration, moment
+from gfs.live.translate.quantities import duration, moment, rfc3339
 from gfs.live.translate.rules import NodeRule
 from gfs.live.translate.shape import entries, table, text
-from gfs.live.translate.unsupported import read_rule, unsupported
+from gfs.live.translate.unsupported import read_rule, too_long, unsupported
 
 GUARANTEE, INTERVAL, LAST_CHECKPOINT = (
     "gfs.dev/guaranteed-duration",
@@ -23,6 +24,21 @@ TASK, RUN, SUBMITTED = "gfs.dev/task", "gfs.dev/run", "gfs.dev/submitted"
 """What we write on a pod when we bind it: whose run it is, so that a restart finds it there."""
 INDEX = "batch.kubernetes.io/job-completion-index"
 TERMINAL = ("Succeeded", "Failed")
+MALFORMED, DOUBTED = "InvalidAnnotation", "ClaimNotBelieved"
+CLAIMS = ("guarantee", "checkpoint-interval", "last-checkpoint", "organization", "grace", "task", "submitted")
+"""What pods may claim and not be believed, each with a counter of its own."""
+_TASK_NAME = re.compile(r"[a-z0-9.~/-]{1,600}")
+_SLOT = re.compile(r"[0-9]{1,9}")
+
+
+class Doubt(NamedTuple):
+    """A claim of a pod that is not believed, or not as far as it goes."""
+
+    claim: str
+    """Which one: a word of few, for it is counted by it."""
+    reason: str
+    """Of the event: malformed, or not believed."""
+    text: str
 
 
 class Owner(NamedTuple):
@@ -73,8 +89,8 @@ class PodView:
     gated: bool
     refusal: str
     """Why it cannot be placed at all, whatever the cluster is like; empty: it can."""
-    warnings: tuple[str, ...]
-    """Annotations that cannot be read, in words."""
+    doubts: tuple[Doubt, ...]
+    """What it claims and is not believed."""
     bound_as: Binding | None
     labels: tuple[tuple[str, str], ...]
     grace: float
@@ -111,21 +127,26 @@ def read_pod(pod: Any, settings: LiveSettings) -> PodView:
         ),
         None,
     )
-    warnings: list[str] = []
-    guarantee = _guarantee(annotations, settings, warnings)
-    interval = _seconds(annotations, INTERVAL, warnings)
+    namespace, node = text(metadata, "namespace"), text(spec, "nodeName")
+    created = moment(metadata.get("creationTimestamp")) or 0.0
+    doubts: list[Doubt] = []
+    guarantee = _guarantee(annotations, settings, doubts)
+    interval = _interval(annotations, settings, doubts)
     last = annotations.get(LAST_CHECKPOINT)
     checkpoint = moment(last) if last is not None else None
     if last is not None and checkpoint is None:
-        warnings.append(f"{LAST_CHECKPOINT} = {_cut(last)}: not a time such as 2026-04-01T12:00:00Z; it is ignored")
-    priority, grace = spec.get("priority"), spec.get("terminationGracePeriodSeconds")
+        told = f"{LAST_CHECKPOINT} = {_cut(last)}: not a time such as 2026-04-01T12:00:00Z; it is ignored"
+        doubts.append(Doubt("last-checkpoint", MALFORMED, told))
+    bound_as = _binding(annotations, namespace, created, settings, doubts, bound=bool(node))
+    rule = read_rule(spec) if ours else NodeRule()
+    priority = spec.get("priority")
     return PodView(
         uid=text(metadata, "uid"),
-        namespace=text(metadata, "namespace"),
+        namespace=namespace,
         name=text(metadata, "name"),
-        created=moment(metadata.get("creationTimestamp")) or 0.0,
+        created=created,
         ours=ours,
-        node=text(spec, "nodeName"),
+        node=node,
         phase=text(status, "phase"),
         deleting="deletionTimestamp" in metadata,
         asks=asks,
@@ -134,17 +155,17 @@ def read_pod(pod: Any, settings: LiveSettings) -> PodView:
         gang=group_of(pod),
         priority_class=text(spec, "priorityClassName"),
         priority=priority if isinstance(priority, int) else 0,
-        rule=read_rule(spec) if ours else NodeRule(),
+        rule=rule,
         organization=text(labels, settings.organization_label),
         guarantee=guarantee,
         interval=interval,
         last_checkpoint=checkpoint,
         gated=bool(entries(spec, "schedulingGates")),
-        refusal=_refusal(pod, spec, asks) if ours else "",
-        warnings=tuple(warnings) if ours else (),
-        bound_as=_binding(annotations),
+        refusal=_refusal(pod, spec, asks, rule, settings) if ours else "",
+        doubts=tuple(doubts) if ours else (),
+        bound_as=bound_as if ours else None,
         labels=tuple(sorted((str(key), str(value)) for key, value in labels.items())),
-        grace=float(grace) if isinstance(grace, int) and 0 <= grace < 1e7 else 30.0,
+        grace=_grace(spec),
         started=moment(status.get("startTime")) or 0.0,
     )
 
@@ -163,15 +184,19 @@ def class_of(pod: PodView, group_class: str, settings: LiveSettings) -> Priority
     return None
 
 
-def _refusal(pod: Any, spec: dict[str, Any], asks: Asks) -> str:
+def _refusal(pod: Any, spec: dict[str, Any], asks: Asks, rule: NodeRule, settings: LiveSettings) -> str:
+    if absurd := beyond_all_nodes(asks):
+        return f"it asks for {absurd}, which no node can have"
     if part := part_of_a_gpu(pod, asks.gpus):
         return f"it asks for a part of a GPU ({part}); live, only whole GPUs can be given"
     if asks.gpus < 1:
         return "it asks for no GPU; leave it to another scheduler"
-    return unsupported(spec)
+    if other := uncounted(spec, settings):
+        return f"it asks for {_cut(other)}, which is not counted here (the setting ignored_resources names exceptions)"
+    return unsupported(spec) or too_long(rule)
 
 
-def _guarantee(annotations: dict[str, Any], settings: LiveSettings, warnings: list[str]) -> float | None:
+def _guarantee(annotations: dict[str, Any], settings: LiveSettings, doubts: list[Doubt]) -> float | None:
     given = annotations.get(GUARANTEE)
     if given is None:
         return None
@@ -179,15 +204,24 @@ def _guarantee(annotations: dict[str, Any], settings: LiveSettings, warnings: li
     if seconds is not None and seconds / 3600 in settings.guarantees:
         return seconds / 3600
     offered = ", ".join(f"{hours:g}h" for hours in settings.guarantees)
-    warnings.append(f"{GUARANTEE} = {_cut(given)}: there are {offered}; the default is used")
+    told = f"{GUARANTEE} = {_cut(given)}: there are {offered}; the default is used"
+    doubts.append(Doubt("guarantee", MALFORMED, told))
     return None
 
 
-def _seconds(annotations: dict[str, Any], name: str, warnings: list[str]) -> float | None:
-    given = annotations.get(name)
-    seconds = duration(given) if given is not None else None
-    if given is not None and seconds is None:
-        warnings.append(f"{name} = {_cut(given)}: not a length of time such as 30m; the default is used")
+def _interval(annotations: dict[str, Any], settings: LiveSettings, doubts: list[Doubt]) -> float | None:
+    """Who saves rarely would lose much and is evicted last: so the claim has a limit."""
+    given = annotations.get(INTERVAL)
+    if given is None:
+        return None
+    seconds, longest = duration(given), settings.longest_checkpoint_interval
+    if seconds is None:
+        told = f"{INTERVAL} = {_cut(given)}: not a length of time such as 30m; the default is used"
+        doubts.append(Doubt("checkpoint-interval", MALFORMED, told))
+    elif seconds > longest:
+        told = f"{INTERVAL} = {_cut(given)}: counts as {longest:g} s, the longest that is believed"
+        doubts.append(Doubt("checkpoint-interval", DOUBTED, told))
+        return longest
     return seconds
 
 
@@ -195,16 +229,40 @@ def _slot(owner: Owner | None, name: str, annotations: dict[str, Any]) -> str:
     """Indexed Jobs and StatefulSets give their pods a place each; other controllers' pods are interchangeable."""
     if owner is None:
         return ""
-    if INDEX in annotations:
-        return str(annotations[INDEX])
+    index = annotations.get(INDEX)
+    if isinstance(index, str) and _SLOT.fullmatch(index):
+        return index
     return name if owner.kind == "StatefulSet" else ""
 
 
-def _binding(annotations: dict[str, Any]) -> Binding | None:
+def _binding(
+    annotations: dict[str, Any],
+    namespace: str,
+    created: float,
+    settings: LiveSettings,
+    doubts: list[Doubt],
+    *,
+    bound: bool,
+) -> Binding | None:
+    """What was noted at the binding. Only a bound pod can have it, of its own namespace; users can write it, too."""
     name, run, submitted = (annotations.get(key) for key in (TASK, RUN, SUBMITTED))
-    if not isinstance(name, str) or not str(run).isascii() or not str(run).isdigit() or len(str(run)) > 9:
+    if name is None and run is None and submitted is None:
         return None
-    return Binding(name, max(int(str(run)), 1), moment(submitted) or 0.0)
+    mine = isinstance(name, str) and name.startswith(f"{namespace}/") and _TASK_NAME.fullmatch(name)
+    if not bound or not mine or not isinstance(run, str) or not _SLOT.fullmatch(run):
+        told = f"{TASK}, {RUN} and {SUBMITTED} are written by the scheduler only; what stands there is ignored"
+        doubts.append(Doubt("task", DOUBTED, told))
+        return None
+    at, earliest = moment(submitted) or 0.0, created - settings.earlier_submission
+    if 0.0 < at < earliest:
+        told = f"{SUBMITTED} = {_cut(submitted)}: counts as {rfc3339(earliest)}, the earliest that is believed"
+        doubts.append(Doubt("submitted", DOUBTED, told))
+    return Binding(str(name), max(int(run), 1), max(at, earliest) if at > 0.0 else 0.0)
+
+
+def _grace(spec: dict[str, Any]) -> float:
+    grace = spec.get("terminationGracePeriodSeconds")
+    return float(grace) if isinstance(grace, int) and 0 <= grace < 2**63 else 30.0
 
 
 def _cut(value: Any) -> str:

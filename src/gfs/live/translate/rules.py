@@ -8,17 +8,25 @@ needs no new rule, and the core asks nothing but `group in rule`.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 NAME_FIELD = "metadata.name"
-"""The only field that node affinity can match besides labels; it is treated like a label of this name."""
+"""The only field that node affinity can match besides labels."""
+BY_NAME = f"field {NAME_FIELD}"
+"""The field is treated like a label of this name, which no label can have."""
+MOST_EXPRESSIONS = 1000
+"""Labels, values and tolerations of one pod: each is looked at for every kind of node."""
 OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
 BLOCKING = ("NoSchedule", "NoExecute")
 CLOSED = ("node.kubernetes.io/unschedulable", "node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 """Taints of nodes that take no pods at all: such nodes are closed to everybody."""
+
+
+_WHOLE = re.compile(r"[+-]?[0-9]{1,63}")
 
 
 class Taint(NamedTuple):
@@ -30,7 +38,7 @@ class Taint(NamedTuple):
 
 
 class Toleration(NamedTuple):
-    """What a pod puts up with; an empty key or effect stands for any."""
+    """What a pod puts up with; an empty key or effect stands for any key or effect."""
 
     key: str
     exists: bool
@@ -63,15 +71,22 @@ class Need(NamedTuple):
                 return have is not None
             case "DoesNotExist":
                 return have is None
-        try:
-            number, bound = int(have or ""), int(self.values[0])
-        except (ValueError, IndexError):
+        number, bound = _whole(have), _whole(self.values[0] if len(self.values) == 1 else None)
+        if number is None or bound is None:
             return False
-        return number > bound if self.operator == "Gt" else number < bound
+        return (self.operator == "Gt" and number > bound) or (self.operator == "Lt" and number < bound)
 
     def text(self) -> str:
         """As an operator would write it."""
         return f"{self.key} {self.operator} {','.join(self.values)}".strip()
+
+
+def _whole(text: str | None) -> int | None:
+    """A number as the API server reads one: of 64 bits, without blanks and underscores."""
+    if text is None or not _WHOLE.fullmatch(text):
+        return None
+    number = int(text)
+    return number if -(2**63) <= number < 2**63 else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +116,12 @@ class NodeRule:
         """The labels it looks at."""
         return frozenset([key for key, _ in self.selector] + [need.key for term in self.terms for need in term])
 
+    @property
+    def size(self) -> int:
+        """Labels, values and tolerations in it."""
+        needs = sum(1 + len(need.values) for term in self.terms for need in term)
+        return len(self.selector) + needs + len(self.tolerations)
+
     def matches(self, labels: Mapping[str, str]) -> bool:
         """Whether selector and affinity are met."""
         if any(labels.get(key) != value for key, value in self.selector):
@@ -121,9 +142,9 @@ def _admits(rule: NodeRule, group: str) -> bool:
     return rule.matches(labels) and all(any(each.covers(taint) for each in rule.tolerations) for taint in taints)
 
 
-def group_name(labels: Mapping[str, str], taints: Iterable[Taint], asked: Iterable[str]) -> str:
+def group_name(labels: Mapping[str, str], taints: Iterable[Taint], asked: Container[str]) -> str:
     """The name of the group of nodes with these labels, as far as they are `asked` for, and these taints."""
-    shown = {key: labels[key] for key in sorted(asked) if key in labels}
+    shown = {key: labels[key] for key in sorted(labels) if key in asked}
     return json.dumps([shown, sorted(taints)], separators=(",", ":")) if shown or taints else ""
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from gfs.live.translate.rules import NAME_FIELD, OPERATORS, Need, NodeRule, Toleration
+from gfs.live.translate.rules import BY_NAME, MOST_EXPRESSIONS, NAME_FIELD, OPERATORS, Need, NodeRule, Toleration
 from gfs.live.translate.shape import entries, table, text
 
+EQUAL, EXISTS = ("", "Equal"), "Exists"
+"""What a toleration may say of the value of a taint. One that says something else tolerates nothing."""
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
@@ -47,17 +49,26 @@ def _strange_affinity(affinity: dict[str, Any]) -> str:
     return "" if terms else "its required node affinity has no terms and so no node will do"
 
 
+def too_long(rule: NodeRule) -> str:
+    """Whether a rule is so long that to look at it would delay others; empty: it is not."""
+    if rule.size <= MOST_EXPRESSIONS:
+        return ""
+    return f"its node selector, affinity and tolerations have {rule.size} parts; {MOST_EXPRESSIONS} are allowed"
+
+
 def read_rule(spec: dict[str, Any]) -> NodeRule:
     """Selector, required affinity and tolerations of a pod."""
     selector = {str(key): str(value) for key, value in table(spec, "nodeSelector").items()}
     required = table(table(table(spec, "affinity"), "nodeAffinity"), REQUIRED)
     terms = []
     for term in entries(required, "nodeSelectorTerms"):
-        needs = (*entries(term, "matchExpressions"), *entries(term, "matchFields"))
-        terms.append(tuple(Need(text(n, "key"), text(n, "operator"), _values(n)) for n in needs))
+        needs = [Need(text(n, "key"), text(n, "operator"), _values(n)) for n in entries(term, "matchExpressions")]
+        needs += [Need(BY_NAME, text(n, "operator"), _values(n)) for n in entries(term, "matchFields")]
+        terms.append(tuple(needs))
     tolerations = [
-        Toleration(text(each, "key"), text(each, "operator") == "Exists", text(each, "value"), text(each, "effect"))
+        Toleration(text(each, "key"), text(each, "operator") == EXISTS, text(each, "value"), text(each, "effect"))
         for each in entries(spec, "tolerations")
+        if text(each, "operator") in (*EQUAL, EXISTS)
     ]
     return NodeRule(tuple(sorted(selector.items())), tuple(terms), tuple(sorted(set(tolerations))))
 

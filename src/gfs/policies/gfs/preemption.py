@@ -10,18 +10,27 @@ no node left can be cheaper than the best one found.
 
 from __future__ import annotations
 
+from collections.abc import Container, Sequence
+from math import inf
+from typing import Any
+
 from gfs.core.node import Node
 from gfs.core.pool import Pool
 from gfs.core.ports import Victims
 from gfs.core.run import Run
 from gfs.core.state import PoolState
 from gfs.domain.task import Task
-from gfs.policies.gfs.profiles import Groups, NodeProfiles, PodSize
+from gfs.policies.gfs.fitting import Ask, FittingNodes
+from gfs.policies.gfs.profiles import NodeProfiles, PodSize
 from gfs.policies.gfs.victims import WasteOrder
 from gfs.policies.preemption import could_hold, victims_on
 
 COST_DIGITS = 12
 """Costs are compared to so many digits: rounding must not decide between costs that are equal on paper."""
+
+MOST_LOOKS = 256
+"""For a task that asks for more than cards so many nodes are looked at by cards alone. Mostly few are enough: then to
+remember the nodes that could hold such a pod would only cost time."""
 
 FEW_NODES = 24
 """Up to so many nodes it is cheaper to look at each than to walk the spot runs by waste."""
@@ -35,18 +44,15 @@ class GfsPreemptor:
         self._ledger = state.ledger
         self._waste_weight = beta / (max(state.pool.capacity, 1) * period)
         self._profiles = NodeProfiles(state.pool)
+        self._fitting = FittingNodes(state.pool)
+        """For tasks that ask for more than cards."""
 
     def choose(self, task: Task, now: float) -> Victims | None:
         """The cheapest node and its victims, or None if no eviction helps."""
-        search = _Search(self._pool, task, now, *self._ledger.totals(now), self._waste_weight)
-        size = self._profiles.of_size(task.cards or 1)
-        for victims in sorted(size.levels):
-            if search.hopeless(victims, 0.0):
-                break
-            self._search_level(search, victims, size)
-        if search.best is None:
+        best = self._cheapest(task, now)
+        if best is None:
             return None
-        node, runs = search.best
+        node, runs = best
         if task.cards:
             count = self._pool.hp_candidates(task.cards)
             choice = f"cheapest of {count} nodes" if count > 1 else "only node that suffices"
@@ -54,25 +60,54 @@ class GfsPreemptor:
             choice = "cheapest node"
         return Victims(node, runs, choice)
 
-    def _search_level(self, search: _Search, victims: int, size: PodSize) -> None:
-        """Look among the nodes where at least `victims` tasks must go."""
-        groups = size.levels[victims]
-        if _few(groups):
-            for group in groups:
-                for node in group.nodes:
-                    search.look_at(node)
-            return
-        seen = set[Node]()
-        if victims == 1:
-            # Nearly always the best is a lone victim: look at the tasks that would do as such first.
-            self._walk(search, 1, groups, seen, size.lone)
-            victims = 2
-        if not search.hopeless(victims, 0.0):
-            self._walk(search, victims, groups, seen, self._profiles.runs())
+    def _cheapest(self, task: Task, now: float) -> tuple[Node, list[Run]] | None:
+        """By cards alone, or, where that means to look at many nodes in vain, among those that could hold the pod."""
+        ask = None if self._pool.plain(task) else self._fitting.known(task)
+        if ask is None:
+            most = inf if self._pool.plain(task) else MOST_LOOKS
+            search = self._search(task, now, self._profiles.of_size(task.cards or 1), most)
+            if search.looks <= most:
+                return search.best
+            ask = self._fitting.remember(task)
+        return self._search(task, now, ask, inf).best
 
-    def _walk(self, search: _Search, victims: int, wanted: Groups, seen: set[Node], order: WasteOrder) -> None:
+    def _search(self, task: Task, now: float, size: PodSize | Ask, most: float) -> _Search:
+        search = _Search(self._pool, task, now, *self._ledger.totals(now), self._waste_weight)
+        for victims in sorted(size.levels):
+            if search.hopeless(victims, 0.0) or search.looks > most:
+                break
+            _search_level(search, victims, size, most)
+        return search
+
+
+def _search_level(search: _Search, victims: int, size: PodSize | Ask, most: float) -> None:
+    """Look among the nodes where at least `victims` tasks must go, at `most` nodes in all."""
+    nodes = size.few_nodes(victims, FEW_NODES)
+    if nodes is not None:
+        for node in nodes:
+            search.look_at(node)
+        return
+    met = _Met(size.group_of, size.wanted(victims), most)
+    if victims == 1:
+        # Nearly always the best is a lone victim: look at the tasks that would do as such first.
+        met.walk(search, 1, size.lone)
+        victims = 2
+    if not search.hopeless(victims, 0.0):
+        met.walk(search, victims, size.runs())
+
+
+class _Met:
+    """The nodes of one level, each looked at when it is met for the first time."""
+
+    def __init__(self, group_of: Sequence[Any], wanted: Container[Any], most: float) -> None:
+        self._group_of = group_of
+        self._wanted = wanted
+        self._most = most
+        self._seen = set[Node]()
+
+    def walk(self, search: _Search, victims: int, order: WasteOrder) -> None:
         """Meet nodes by rising waste of a victim until those left, with `victims` or more, cannot be cheaper."""
-        group_of = self._profiles.group_of
+        group_of, wanted, seen = self._group_of, self._wanted, self._seen
         for bound, node in order.rising(search.now):
             # All victims on a node not yet seen waste at least `bound` each.
             if search.hopeless(victims, victims * bound):
@@ -80,24 +115,19 @@ class GfsPreemptor:
             if group_of[node.index] in wanted and node not in seen:
                 seen.add(node)
                 search.look_at(node)
-
-
-def _few(groups: Groups) -> bool:
-    nodes = 0
-    for group in groups:
-        nodes += len(group.nodes)
-        if nodes > FEW_NODES:
-            return False
-    return True
+                if search.looks > self._most:
+                    return
 
 
 class _Search:
     """The best node found so far, and when to stop."""
 
-    __slots__ = ("_cost", "_evicted", "_periods", "_pool", "_task", "_weight", "best", "now")
+    __slots__ = ("_cost", "_evicted", "_periods", "_pool", "_task", "_weight", "best", "looks", "now")
 
     def __init__(self, pool: Pool, task: Task, now: float, evicted: int, completed: int, weight: float) -> None:
         self.now = now
+        self.looks = 0
+        """Nodes looked at so far."""
         self.best: tuple[Node, list[Run]] | None = None
         self._pool = pool
         self._task = task
@@ -118,6 +148,7 @@ class _Search:
     def look_at(self, node: Node) -> None:
         """Work out the victims on the node and keep it if it is the cheapest so far."""
         task, now = self._task, self.now
+        self.looks += 1
         if not could_hold(self._pool, node, task):
             return
         if len(node.spot) == 1:

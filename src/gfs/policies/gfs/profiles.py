@@ -36,12 +36,31 @@ class Group:
 class PodSize:
     """What is known about pods of one size that need victims."""
 
-    def __init__(self, cards: int) -> None:
+    def __init__(self, cards: int, profiles: NodeProfiles) -> None:
         self.cards = cards
+        self._profiles = profiles
+        self.group_of = profiles.group_of
         self.levels: dict[int, dict[Group, None]] = {}
         """The fewest victims that could do -> the groups of nodes where it is so."""
         self.lone = WasteOrder()
         """The runs that make room for a pod by themselves; on nodes with divided cards, those that might."""
+
+    def few_nodes(self, victims: int, most: int) -> list[Node] | None:
+        """The nodes where at least so many must go; None if they are more than `most`."""
+        nodes: list[Node] = []
+        for group in self.levels[victims]:
+            if len(nodes) + len(group.nodes) > most:
+                return None
+            nodes += group.nodes
+        return nodes
+
+    def wanted(self, victims: int) -> Mapping[Group, None]:
+        """Which of `group_of` these nodes have."""
+        return self.levels[victims]
+
+    def runs(self) -> WasteOrder:
+        """All spot runs."""
+        return self._profiles.runs()
 
     def enter(self, group: Group) -> None:
         """A group has its first node."""
@@ -98,7 +117,7 @@ class NodeProfiles(Listener):
         self._catch_up()
         size = self._sizes.get(cards)
         if size is None:
-            size = self._sizes[cards] = PodSize(cards)
+            size = self._sizes[cards] = PodSize(cards, self)
             for group in self._groups.values():
                 size.enter(group)
                 for node in group.nodes:
@@ -133,7 +152,7 @@ class NodeProfiles(Listener):
             group = group_of[node.index]
             if group is None and not node.spot:
                 continue
-            profile = _profile(node)
+            profile = profile_of(node)
             if (group.profile if group else None) != profile:
                 if group:
                     self._leave(node, group)
@@ -160,10 +179,8 @@ class NodeProfiles(Listener):
                 size.leave(group)
 
 
-Groups = Mapping[Group, None]
-
-
-def _profile(node: Node) -> Profile | None:
+def profile_of(node: Node) -> Profile | None:
+    """The profile of a node; None: it has no spot task."""
     if not node.spot:
         return None
     if node.shares:

@@ -42,6 +42,11 @@ def score3(priority: Priority, pressure: float, m: float) -> float:
 class GfsPlacer(Listener):
     """An index of buckets with equal scores, with a view per class, updated change by change."""
 
+    __slots__ = (
+        "_bits", "_buckets", "_closed", "_evictions", "_gamma", "_index", "_m", "_marks", "_nodes", "_parts", "_ratios",
+        "_reopened",
+    )  # fmt: skip
+
     fills_up = True  # a pod raises its node's score1 and score2
     packing_first = True
     """Whether a fuller node comes before every emptier one."""

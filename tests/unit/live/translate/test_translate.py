@@ -222,7 +222,7 @@ def test_wishes_are_no_rules() -> None:
 
 
 @pytest.mark.parametrize(
-    ("notes", "guarantee", "interval", "warnings"),
+    ("notes", "guarantee", "interval", "doubts"),
     [
         ({"gfs.dev/guaranteed-duration": "2h", "gfs.dev/checkpoint-interval": "10m"}, 2.0, 600.0, 0),
         ({"gfs.dev/guaranteed-duration": "3h"}, None, None, 1),
@@ -231,9 +231,9 @@ def test_wishes_are_no_rules() -> None:
         ({}, None, None, 0),
     ],
 )
-def test_annotations(notes: Any, guarantee: float | None, interval: float | None, warnings: int) -> None:
+def test_annotations(notes: Any, guarantee: float | None, interval: float | None, doubts: int) -> None:
     view = read_pod(pod(annotations=notes), SETTINGS)
-    assert (view.guarantee, view.interval, len(view.warnings)) == (guarantee, interval, warnings)
+    assert (view.guarantee, view.interval, len(view.doubts)) == (guarantee, interval, doubts)
 
 
 @pytest.mark.parametrize(

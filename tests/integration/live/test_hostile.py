@@ -1,0 +1,348 @@
+"""Hostile input on a real API server: each is refused with a reason or handled right, and nobody else is delayed.
+
+`delay` measures how long an ordinary pod waits for its binding, from its creation to the watch that shows it bound.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import os
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from running import quick, running, until
+from test_placing import why
+
+from gfs.domain.errors import InputError
+from gfs.live.api import Api
+from gfs.live.bench import manifests
+from gfs.live.bench.bench import Bench, free_ports
+from gfs.live.bench.client import ApiError, path
+from gfs.live.bench.cluster import Cluster
+from gfs.live.problems import Unreachable
+
+DELAY = 5.0
+"""Seconds that an ordinary pod may take to be bound while others misbehave. Alone it takes a tenth on an idle machine,
+the rest is room for busy cores; behind 10,000 messages to the gang's pods it would take half a minute."""
+MOST_ANNOTATIONS = 256 * 1024
+"""Bytes of all annotations of an object together, as the API server counts them."""
+REVERSED, ESCAPE = "\u202e", "\x1b[2J\x1b]0;owned\x07"
+GANG = 10_000
+
+
+def delay(cluster: Cluster, name: str, **pod: Any) -> float:
+    """Seconds until an ordinary pod is bound."""
+    began = time.monotonic()
+    cluster.pod(name, **{"priority_class": "gfs-hp", **pod})
+    cluster.wait_bound(name, seconds=30)
+    return time.monotonic() - began
+
+
+def doubts(events: Mapping[str, Any]) -> list[Any]:
+    return [each for each in events.values() if each["reason"] in ("InvalidAnnotation", "ClaimNotBelieved")]
+
+
+@contextmanager
+def neighbour(bench: Bench, name: str) -> Iterator[Cluster]:
+    """Somebody else, in a namespace of their own."""
+    other = Cluster(bench.client, name)
+    try:
+        yield other
+    finally:
+        other.remove()
+
+
+# -- single pods ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("asks", "said"),
+    [
+        ({"gpus": 1000}, "1000 GPUs, which no node can have"),
+        ({"cpus": "9E"}, "CPUs, which no node can have"),
+        ({"memory": "7Ei"}, "GiB of memory, which no node can have"),
+        ({"cpus": "1n", "memory": "8191Pi"}, "GiB of memory, which no node can have"),
+    ],
+    ids=["gpus", "cpus", "memory", "sum"],
+)
+def test_absurd_requests_are_refused(bench: Bench, cluster: Cluster, record: Path, asks: Any, said: str) -> None:
+    cluster.add_node("n1")
+    with running(bench):
+        cluster.pod("absurd", **asks)
+        assert said in why(cluster, "absurd", "refused")
+        assert delay(cluster, "plain") < DELAY
+
+
+def test_resources_that_are_not_counted_are_refused(bench: Bench, cluster: Cluster) -> None:
+    """The kubelet would turn the pod away, again and again: nobody counts how many of them are left."""
+    cluster.add_node("n1")
+    container = {"name": "main", "image": "example.com/none"}
+    asked = {"nvidia.com/gpu": "1", "rdma/hca": "1", "ephemeral-storage": "1Gi"}
+    with running(bench):
+        cluster.pod("fabric", containers=[{**container, "resources": {"requests": asked, "limits": asked}}])
+        assert "'rdma/hca', which is not counted" in why(cluster, "fabric", "refused")
+    with running(bench, settings=quick(ignored_resources=("rdma/hca", "ephemeral-storage"))):
+        cluster.wait_bound("fabric")
+
+
+def test_labels_and_annotations_of_the_largest_size(bench: Bench, cluster: Cluster, record: Path) -> None:
+    """256 KiB of annotations, our own among them, 2,000 labels: read once, cut in messages, nobody waits for it."""
+    cluster.add_node("n1")
+    ours = {"gfs.dev/guaranteed-duration": "x" * 60_000, "gfs.dev/checkpoint-interval": "9" * 60_000}
+    ours |= {"gfs.dev/last-checkpoint-time": "-" * 60_000, "gfs.dev/task": "y" * 30_000, "gfs.dev/run": "1" * 30_000}
+    rest = MOST_ANNOTATIONS - sum(len(key) + len(value) for key, value in ours.items())
+    ours["z"] = "z" * (rest - 1)
+    labels = {f"label-{number}": "v" * 63 for number in range(2000)}
+    with running(bench) as service:
+        for number in range(10):
+            cluster.pod(f"large-{number}", gpus=9, annotations=ours, labels=labels)
+        assert delay(cluster, "plain") < DELAY
+        assert "no node has 9" in why(cluster, "large-9")
+        events = cluster.client.wait("events", lambda seen: len(doubts(seen)) >= 40, cluster.namespace)
+        assert max(len(event["message"]) for event in events.values()) < 400
+        assert service.controller is not None
+        assert service.controller.intake.doubted["guarantee"] == 10
+    with pytest.raises(ApiError, match="262144"):
+        cluster.pod("larger", annotations={**ours, "more": "x"})
+
+
+def test_selectors_of_thousands_of_labels_are_refused(bench: Bench, cluster: Cluster) -> None:
+    cluster.add_node("n1")
+    with running(bench):
+        for number in range(5):
+            selector = {f"key-{number}-{each}": "v" for each in range(5000)}
+            cluster.pod(f"choosy-{number}", nodeSelector=selector)
+        assert delay(cluster, "plain") < DELAY
+        assert "have 5002 parts; 1000 are allowed" in why(cluster, "choosy-4", "refused")
+
+
+def test_unicode_and_escape_codes_are_shown_not_sent(bench: Bench, cluster: Cluster, tmp_path: Path) -> None:
+    cluster.add_node("n1")
+    odd = f"1h{REVERSED}{ESCAPE}\u0000é\U0001f600".replace("\u0000", "")
+    notes = {"gfs.dev/guaranteed-duration": odd, "batch.kubernetes.io/job-completion-index": odd, "gfs.dev/task": odd}
+    with running(bench, record=tmp_path / "log"):
+        cluster.pod("odd", annotations={**notes, "gfs.dev/run": "\u0663"})
+        cluster.wait_bound("odd")
+        told = cluster.client.wait(
+            "events", lambda seen: any(e["reason"] == "ClaimNotBelieved" for e in seen.values()), cluster.namespace
+        )
+    for event in told.values():
+        assert event["message"].isprintable()
+    log = (tmp_path / "log" / "events.csv").read_text()
+    assert f"{cluster.namespace}/odd" in log
+    assert ESCAPE not in log
+
+
+# -- gangs ---------------------------------------------------------------------------------------------------
+
+
+def test_a_gang_of_ten_thousand_pods_delays_nobody(bench: Bench, cluster: Cluster, capsys: Any) -> None:
+    """It can never start: 10,000 GPUs of 16. Its pods are told so in turns; a neighbour's pod goes first."""
+    cluster.add_node("n1", gpus=8)
+    cluster.add_node("n2", gpus=8)
+    with neighbour(bench, f"{cluster.namespace}-other") as other, running(bench) as service:
+        controller = service.controller
+        assert controller is not None
+        alone = delay(other, "alone")
+        cluster.create(manifests.pod_group("horde", cluster.namespace, minimum=GANG))
+        template = manifests.pod("horde", cluster.namespace, group="horde")
+        began, cpu = time.monotonic(), time.process_time()
+        amid: list[float] = []
+        for first in range(0, GANG, 2500):
+            names = [f"horde-{number}" for number in range(first, first + 2500)]
+            cluster.create(*({**template, "metadata": {**template["metadata"], "name": name}} for name in names))
+            amid.append(delay(other, f"amid-{first}", gpus=1))
+        until(service, lambda: len(controller.book.by_key["gang", cluster.namespace, "horde"].free) == GANG)
+        amid.append(delay(other, "after"))
+        until(service, lambda: controller.book.by_name[f"{cluster.namespace}/horde"].told)
+        amid.append(delay(other, "last"))
+        figures = f"{time.monotonic() - began:.0f} s, {time.process_time() - cpu:.0f} CPU-s with the test itself"
+        decided = f"{controller.decision_seconds:.2f} s deciding, {controller.decisions} decisions"
+        with capsys.disabled():
+            print(f"\n10,000 pods: {figures}; {decided}; delay alone {alone:.2f} s, amid {max(amid):.2f} s at most")
+        assert max(amid) < DELAY
+        assert "10000" in why(cluster, "horde-0")
+
+
+def test_groups_of_both_kinds_that_claim_the_same_pods(bench: Bench, cluster: Cluster, record: Path) -> None:
+    """A pod that names two groups belongs to that of Kubernetes; groups of other namespaces are not there for it."""
+    bench.install_plugin_pod_groups()
+    cluster.add_node("n1", gpus=8)
+    label = "scheduling.x-k8s.io/pod-group"
+    with neighbour(bench, f"{cluster.namespace}-other") as other, running(bench):
+        cluster.create(
+            manifests.pod_group("a", cluster.namespace, minimum=2),
+            manifests.plugin_pod_group("b", cluster.namespace, minimum=3),
+        )
+        other.create(manifests.pod_group("theirs", other.namespace, minimum=2))
+        for name in ("x", "y"):
+            cluster.pod(name, group="a", labels={label: "b"})
+        cluster.pod("z", labels={label: "b"})
+        cluster.pod("thief", labels={label: "theirs"})
+        cluster.wait_bound("x", "y")
+        assert "1 of the 3 pods" in why(cluster, "z")
+        assert "PodGroup theirs is not there" in why(cluster, "thief", "refused")
+        assert delay(other, "plain") < DELAY
+
+
+def test_pods_of_a_gang_that_ask_for_different_things(bench: Bench, cluster: Cluster, record: Path) -> None:
+    cluster.add_node("n1", gpus=8)
+    with running(bench):
+        cluster.create(manifests.pod_group("mixed", cluster.namespace, minimum=2))
+        cluster.pod("first", group="mixed", gpus=1)
+        cluster.pod("large", group="mixed", gpus=4)
+        cluster.pod("urgent", group="mixed", gpus=1, priority_class="gfs-hp")
+        for name in ("large", "urgent"):
+            assert "something else than the other pods of its gang" in why(cluster, name, "refused")
+        cluster.pod("second", group="mixed", gpus=1)
+        cluster.wait_bound("first", "second")
+
+
+# -- owners and classes --------------------------------------------------------------------------------------
+
+
+def owner(pod: Any, kind: str = "Pod", **more: Any) -> dict[str, Any]:
+    metadata = pod["metadata"]
+    return {
+        "apiVersion": "v1",
+        "kind": kind,
+        "name": metadata["name"],
+        "uid": metadata["uid"],
+        "controller": True,
+        **more,
+    }
+
+
+def test_owners_that_own_each_other(bench: Bench, cluster: Cluster, record: Path) -> None:
+    cluster.add_node("n1", gpus=4)
+    made = {}
+    for name in ("egg", "hen"):
+        made[name] = cluster.create(manifests.pod(name, cluster.namespace))[0]
+    for name, by in (("egg", "hen"), ("hen", "egg")):
+        change = {"metadata": {"ownerReferences": [owner(made[by])]}}
+        bench.client.patch(path("pods", cluster.namespace, name), change)
+    with running(bench):
+        cluster.wait_bound("egg", "hen")
+        assert delay(cluster, "plain") < DELAY
+
+
+def test_priority_classes_that_change_and_vanish(bench: Bench, cluster: Cluster, record: Path) -> None:
+    """A class counts by its name, and a pod is what it was created as."""
+    cluster.add_node("n1", gpus=2)
+    bench.client.create("priorityclasses", manifests.priority_class("fleeting", 500))
+    try:
+        with running(bench, settings=quick(hp_classes=("gfs-hp", "fleeting"))):
+            cluster.pod("first", priority_class="fleeting")
+            cluster.wait_bound("first")
+            bench.client.delete(path("priorityclasses", name="fleeting"))
+            with pytest.raises(ApiError, match="fleeting"):
+                cluster.pod("none", priority_class="fleeting")
+            bench.client.create("priorityclasses", manifests.priority_class("fleeting", -500))
+            cluster.pod("second", priority_class="fleeting")
+            cluster.wait_bound("second")
+            cluster.pod("urgent", priority_class="gfs-hp")
+            why(cluster, "urgent")  # both are HP still: nobody is evicted
+            assert cluster.get("first")["spec"]["priority"] == 500
+            assert cluster.get("second")["spec"]["priority"] == -500
+    finally:
+        bench.client.delete(path("priorityclasses", name="fleeting"))
+
+
+# -- whom we trust, and what we tell -------------------------------------------------------------------------
+
+
+def test_an_api_server_with_another_authority_is_not_spoken_to(bench: Bench, tmp_path: Path) -> None:
+    """Its certificate is not signed by whom the kubeconfig names: no request, and so no token, is sent."""
+    other = tmp_path / "other.crt"
+    words = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=127.0.0.1"]
+    try:
+        subprocess.run([*words, "-keyout", str(tmp_path / "key"), "-out", str(other)], check=True, capture_output=True)
+    except FileNotFoundError:
+        pytest.skip("needs openssl to make a certificate")
+
+    def reach(change: Any, **options: Any) -> str:
+        config = json.loads(bench.kubeconfig.read_text())
+        change(config["clusters"][0]["cluster"])
+        file = tmp_path / "kubeconfig"
+        file.write_text(json.dumps(config))
+
+        async def ask() -> str:
+            async with await Api.connect(file, **options) as api:
+                return str((await api.request("GET", "/version", again=False))["gitVersion"])
+
+        return asyncio.run(ask())
+
+    wrong = base64.b64encode(other.read_bytes()).decode()
+    with pytest.raises(Unreachable, match="CERTIFICATE_VERIFY_FAILED"):
+        reach(lambda cluster: cluster.update({"certificate-authority-data": wrong}))
+    with pytest.raises(Unreachable, match="CERTIFICATE_VERIFY_FAILED"):
+        reach(lambda cluster: cluster.pop("certificate-authority-data"))
+
+    def skip(cluster: dict[str, Any]) -> None:
+        del cluster["certificate-authority-data"]
+        cluster["insecure-skip-tls-verify"] = True
+
+    with pytest.raises(InputError, match="the server could be anybody"):
+        reach(skip)
+    assert reach(skip, insecure=True) == bench.version()
+
+
+def test_no_secret_is_told_anywhere(bench: Bench, cluster: Cluster, tmp_path: Path) -> None:
+    """The command itself, with tokens that are known, through a start, an eviction and a refusal; then everything that
+    it wrote or serves is looked through: log, pages, figures, snapshot, event log, and the objects of the cluster."""
+    cluster.add_node("n1", gpus=2)
+    reader, prometheus, password = "reader-7f3a91", "prometheus-5be2c4", "password-9d1e77"
+    service = bench.kubeconfig_for(bench._token, "leaky")
+    secrets = [bench._token, reader, prometheus, password]
+    address = f"127.0.0.1:{free_ports(1)[0]}"
+    log, state, record = tmp_path / "log", tmp_path / "state", tmp_path / "record"
+    words = [
+        str(Path(sys.executable).parent / "gfs"),
+        "live",
+        "run",
+        "--kubeconfig",
+        str(service),
+        "--http",
+        address,
+        "--no-elect",
+    ]
+    words += ["--state", str(state), "--record", str(record), "--set", "quota=forecast"]
+    words += ["--prometheus", f"http://reader:{password}@127.0.0.1:1"]
+    told = {}
+    with log.open("wb") as out:
+        tokens = {"GFS_HTTP_TOKEN": reader, "GFS_PROMETHEUS_TOKEN": prometheus}
+        running = subprocess.Popen(words, stdout=out, stderr=out, env={**os.environ, **tokens})
+        try:
+            cluster.pod("urgent", gpus=2, priority_class="gfs-hp")
+            cluster.wait_bound("urgent")
+            cluster.pod("odd", gpus=0)
+            why(cluster, "odd", "refused")
+            headers = {"Authorization": f"Bearer {reader}"}
+            for page in ("", "metrics", "status", f"explain/{cluster.namespace}/urgent"):
+                request = urllib.request.Request(f"http://{address}/{page}", headers=headers)
+                with urllib.request.urlopen(request, timeout=10) as answer:
+                    told[page] = answer.read() + str(answer.headers).encode()
+            with pytest.raises(urllib.error.HTTPError, match="401"):
+                urllib.request.urlopen(f"http://{address}/status", timeout=10)
+        finally:
+            running.terminate()
+            running.wait(30)
+    told |= {str(file): file.read_bytes() for folder in (state, record) for file in folder.rglob("*") if file.is_file()}
+    told["log"] = log.read_bytes()
+    told["objects"] = json.dumps([bench.client.items(kind, cluster.namespace) for kind in ("pods", "events")]).encode()
+    assert b"127.0.0.1:1: no answer" in told["log"], "Prometheus was asked in vain, and that is said"
+    assert any(name.endswith("state.gfs") for name in told)
+    for name, content in told.items():
+        for secret in secrets:
+            assert secret.encode() not in content, f"{name} tells a secret"
+            assert base64.b64encode(secret.encode()) not in content, f"{name} tells a secret"

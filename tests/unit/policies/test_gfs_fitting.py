@@ -1,0 +1,59 @@
+"""Where more than cards is asked for, GFS remembers nodes by ask and still chooses the cheapest of all."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from gfs import NodeSpec, Parameters, Priority, Task
+from gfs.assembly.schedulers import build_scheduler
+from gfs.core.events import Finished, Submitted
+from gfs.core.state import PoolState
+from gfs.domain.task import NodeFilter
+from gfs.domain.units import DAY
+from gfs.policies.gfs import fitting, preemption
+from gfs.policies.gfs.preemption import GfsPreemptor
+from gfs.policies.preemption import could_hold, victims_on
+
+
+def cheapest(state: PoolState, task: Task, now: float) -> tuple[int, list[str]] | None:
+    """The node and victims of least cost, by a look at every node: (F+V)/(G+F+V) + 0.5 waste / (cards x T)."""
+    pool, options = state.pool, []
+    evicted, kept = state.ledger.totals(now)
+    for node in pool.nodes:
+        if node.spot and could_hold(pool, node, task):
+            runs = victims_on(pool, node, task, sorted(node.spot, key=lambda run: (-run.waste(now), run.task.index)))
+            waste = sum(run.waste(now) for run in runs) / (pool.capacity * DAY)
+            cost = (evicted + len(runs)) / (evicted + kept + len(runs)) + 0.5 * waste
+            options.append((round(cost, 12), len(runs), node.index, [run.task.name for run in runs]))
+    return min(options)[2:] if options else None
+
+
+@pytest.mark.parametrize("looks", [0, 3, 100])
+@pytest.mark.parametrize(("resources", "cpus_per_gpu"), [("on", 12.0), ("off", 0.0)])
+def test_the_remembered_nodes_give_the_cheapest_of_all(
+    monkeypatch: pytest.MonkeyPatch, resources: str, cpus_per_gpu: float, looks: int
+) -> None:
+    monkeypatch.setattr(fitting, "MOST_ASKS", 3)  # asks come and go
+    monkeypatch.setattr(preemption, "FEW_NODES", 2)  # nodes are walked by waste
+    monkeypatch.setattr(preemption, "MOST_LOOKS", looks)  # by cards alone, or soon among the remembered ones
+    specs = tuple(NodeSpec(i, f"n{i}", "A100", 8, cpus=64.0, group="ab"[i % 2]) for i in range(16))
+    scheduler = build_scheduler("gfs", specs, Parameters(quota="none", resources=resources), period=DAY)
+    state, pick = scheduler.pools["A100"].state, random.Random(1)
+    preemptor, victims = GfsPreemptor(state, period=DAY), []
+    for index in range(400):
+        gpus, priority = pick.choice((0.5, 1.0, 2.0, 4.0)), pick.choice((Priority.HP, Priority.SPOT, Priority.SPOT))
+        only = NodeFilter(frozenset("a")) if pick.random() < 0.3 else None
+        cpus, now = gpus * pick.choice((4.0, cpus_per_gpu)), 60.0 * index
+        task = Task(index, f"t{index}", "lab", "A100", priority, 1, gpus, now, cpus_per_pod=cpus, node_filter=only)
+        if priority is Priority.HP and not state.pool.slots(task):
+            chosen = preemptor.choose(task, now)
+            found = chosen and (chosen.node.index, [run.task.name for run in chosen.runs])
+            assert found == cheapest(state, task, now)
+            victims += [len(chosen.runs)] if chosen else []
+        scheduler.handle(now, [Submitted(task)])
+        if index % 3 == 0 and state.runs:
+            scheduler.handle(now + 1, [Finished(pick.choice(list(state.runs.values())))])
+    assert len(victims) > 30
+    assert max(victims) > 1
