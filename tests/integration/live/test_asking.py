@@ -205,6 +205,7 @@ FIGURES = {
 BOUNDED = {
     "pool": r"A100", "state": r"total|idle|hp|spot|running|waiting", "class": r"HP|Spot", "guarantee_hours": r"[124]",
     "outcome": r"kept|broken",
+    "claim": r"guarantee|checkpoint-interval|last-checkpoint|organization|grace|task|submitted",
 }  # fmt: skip
 
 
