@@ -112,8 +112,8 @@ def test_a_long_queue_is_looked_at_in_turns_and_newcomers_at_once(monkeypatch: p
         controller.step()
         policy = controller.scheduler.pools["A100"].policy
         asked: list[str] = []
-        explain = type(policy).explain
-        monkeypatch.setattr(type(policy), "explain", lambda self, task: asked.append(task.name) or explain(self, task))
+        explain = policy.explain
+        monkeypatch.setattr(type(policy), "explain", lambda _, task: asked.append(task.name) or explain(task))
         controller.cluster.pod_changed(None, pod("new", gpus=8))
         hand.at = 1.0
         controller.step()
