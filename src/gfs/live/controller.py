@@ -57,8 +57,10 @@ class Controller:
         clock: Clock | None = None,
         record: Callable[[Record], None] = lambda entry: None,
         monotonic: Callable[[], float] = time.monotonic,
+        wall: Callable[[], float] = time.time,
         shadow: Shadow | None = None,
     ) -> None:
+        """`wall`: the time of day that is written on objects."""
         self.api, self.settings = api, settings
         self.clock: Clock = clock or WallClock()
         self.changed = asyncio.Event()
@@ -68,7 +70,7 @@ class Controller:
         self.book = TaskBook(self.cluster, guarantee_hours, checkpoint_interval)
         self.census = Census(self.cluster, self.book)
         self._disruption = Disruption(self.cluster, self.book)
-        self.speaker = Speaker(api, settings, self.spawn, monotonic, time.time)
+        self.speaker = Speaker(api, settings, self.spawn, monotonic, wall)
         self.shadow = shadow
         self.speaker.silent = shadow is not None
         self.binder = Binder(api, self.cluster, self.book, self.speaker, self.spawn, self.changed.set, monotonic)
@@ -298,9 +300,13 @@ class Controller:
         """A start did not come about: its pods wait again."""
         if self.book.of_run.get(live.run) is not live or live.leaving:
             return None
+        bound = [pod for uid in live.bound if (pod := self.cluster.pods.get(uid)) and pod.owner is None]
         self.book.release(live, keep_waiting=True)
         task = live.of
-        if len(task.free) < task.needs:
+        if bound:  # nobody would create them again: they are held, and the rest is to join them
+            self.cluster.pod_changes += [(pod, pod) for pod in bound]
+            self.changed.set()
+        elif len(task.free) < task.needs:
             self.intake.expect(task)
         return StartFailed(live.run)
 

@@ -63,7 +63,8 @@ class Prometheus:
         check_url(url)
         self._url = url.rstrip("/")
         self._shown = without_password(self._url)
-        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        own = urlsplit(url).username is not None  # a name in the address goes before the token: both cannot be sent
+        headers = {"Authorization": f"Bearer {token}"} if token and not own else {}
         self._session = aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=TIMEOUT), headers=headers)
 
     async def __aenter__(self) -> Self:

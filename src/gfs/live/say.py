@@ -225,6 +225,8 @@ class Speaker:
         except ApiError as error:
             log.debug(f"not said: {error}")
             return False
+        finally:
+            request.close()  # told to stop before its turn came
         return True
 
 

@@ -196,7 +196,7 @@ FIGURES = {
     "gfs_decision_seconds": "counter", "gfs_decisions": "counter", "gfs_demand_history_seconds": "gauge",
     "gfs_forecaster_failures": "counter", "gfs_forecaster_fits": "counter", "gfs_gpus": "gauge",
     "gfs_forecaster_last_fit_timestamp_seconds": "gauge", "gfs_guarantee_periods": "counter", "gfs_promise": "gauge",
-    "gfs_watch_silence_seconds": "gauge",
+    "gfs_watch_silence_seconds": "gauge", "gfs_claims_not_believed": "counter",
     "gfs_hanging_victims": "gauge", "gfs_last_decision_timestamp_seconds": "gauge", "gfs_leader": "gauge",
     "gfs_messages_sent": "counter", "gfs_pods_bound": "counter", "gfs_pods_evicted": "counter",
     "gfs_quota_cautious": "gauge", "gfs_refused_pods": "gauge", "gfs_spot_quota_gpus": "gauge", "gfs_tasks": "gauge",
@@ -205,6 +205,7 @@ FIGURES = {
 BOUNDED = {
     "pool": r"A100", "state": r"total|idle|hp|spot|running|waiting", "class": r"HP|Spot", "guarantee_hours": r"[124]",
     "outcome": r"kept|broken",
+    "claim": r"guarantee|checkpoint-interval|last-checkpoint|organization|grace|task|submitted",
 }  # fmt: skip
 
 

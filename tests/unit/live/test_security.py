@@ -206,7 +206,7 @@ def test_what_is_wrong_with_a_kubeconfig_is_said_without_its_secrets(tmp_path: P
 
 def test_a_password_in_the_address_of_prometheus_is_not_told() -> None:
     async def main() -> str:
-        async with Prometheus(f"http://reader:{TOKEN}@127.0.0.1:1") as server:
+        async with Prometheus(f"http://reader:{TOKEN}@127.0.0.1:1", "and a token") as server:
             with pytest.raises(PrometheusError) as told:
                 await server.query_range("up", 0, 1, 1)
         return str(told.value)
