@@ -178,6 +178,17 @@ class Loaded:
         metrics = {name: float(value) for name, value in re.findall(r"^(gfs_\w+) (\S+)$", text, re.MULTILINE)}
         return Usage(cpu, memory_of(self.process.pid), metrics)
 
+    def until_quiet(self, seconds: float) -> Usage:
+        """Wait until the controller asks nothing of the API server for ten seconds; what was used by then."""
+        deadline, before = time.monotonic() + seconds, self.usage()
+        while time.monotonic() < deadline:
+            time.sleep(10)
+            after = self.usage()
+            if after.counted(before, "gfs_api_requests_total") <= 5:
+                return after
+            before = after
+        raise AssertionError("the controller does not come to rest")
+
     # -- many requests at once -------------------------------------------------------------------------
 
     def create(self, objects: Sequence[Manifest]) -> float:
