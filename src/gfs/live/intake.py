@@ -211,6 +211,11 @@ class Intake:
             self.shadow.forget(pod.uid)
         task = self._book.by_pod.pop(pod.uid, None)
         live = self._book.run_of_pod.pop(pod.uid, None)
+        if pod.gang and pod.phase == "Succeeded":
+            gang = self._book.by_key.get(("gang", pod.namespace, pod.gang))
+            if gang is not None and gang.run is None:  # it ran without the others, and will not come again
+                gang.free.pop(pod.uid, None)
+                self.wants_the_rest(gang)
         if task is None:
             return
         self._book.vacated(task)
