@@ -46,6 +46,8 @@ class Intake:
         self._speaker, self._record, self._clock, self._monotonic = speaker, record, clock, monotonic
         self._events: list[Event] = []
         self._ready: dict[LiveTask, None] = {}
+        self._resized: dict[LiveTask, None] = {}
+        """Tasks that were withdrawn in this instant, to be submitted with fewer pods in the next."""
         self._saved: dict[Run, float] = {}
         self._told_saved = -inf
         self.doubted: Counter[str] = Counter()
@@ -172,8 +174,8 @@ class Intake:
         self._ready[task] = None
 
     def _submit(self) -> None:
-        ready, self._ready = self._ready, {}
-        for task in sorted(ready, key=lambda each: (each.submitted, each.name)):
+        ready, self._ready, self._resized = self._ready, self._resized, {}
+        for task in sorted(ready.keys() - self._ready.keys(), key=lambda each: (each.submitted, each.name)):
             if task.told or task.run is not None or len(task.free) < task.needs:
                 continue
             if task.extra and not self._gang_runs(task):
@@ -278,6 +280,7 @@ class Intake:
         told = self._book.needs_fewer(task)
         if told is not None:
             self._events.append(Cancelled(told))
+            self._resized[task] = None
         if not task.told:
             self._ready[task] = None
 
