@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import suppress
+from email.utils import parsedate_to_datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -39,17 +42,26 @@ class Api:
     """One connection to one API server."""
 
     def __init__(
-        self, host: str, session: aiohttp.ClientSession, *, in_flight: int = 32, credentials: Any = None
+        self,
+        host: str,
+        session: aiohttp.ClientSession,
+        *,
+        in_flight: int = 32,
+        credentials: Any = None,
+        tries: int = TRIES,
     ) -> None:
+        """`tries`: how often a request is sent at most; whoever asks again by himself wants it sent once."""
         self._host = host.rstrip("/")
         self._session = session
         self._credentials = credentials
         self._free = asyncio.Semaphore(in_flight)
+        self._tries = tries
         self.may_write: Callable[[], bool] = lambda: True
         """Asked right before every write: a replica that no longer leads sends nothing."""
         self.sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
         self.requests = 0
         self.problems = 0
+        self._date, self._ahead = "", 0.0
 
     @classmethod
     async def connect(
@@ -59,6 +71,7 @@ class Api:
         context: str | None = None,
         in_flight: int = 32,
         timeout: float = 5.0,
+        tries: int = TRIES,
         insecure: bool = False,
     ) -> Self:
         """A client for the cluster that a kubeconfig names, or that we run in. `insecure`: whoever answers there."""
@@ -69,7 +82,7 @@ class Api:
             connector=aiohttp.TCPConnector(limit=in_flight + 16, ssl=tls_of(configuration)),
             timeout=aiohttp.ClientTimeout(total=timeout),
         )
-        return cls(configuration.host, session, in_flight=in_flight, credentials=configuration)
+        return cls(configuration.host, session, in_flight=in_flight, credentials=configuration, tries=tries)
 
     async def __aenter__(self) -> Self:
         return self
@@ -93,11 +106,11 @@ class Api:
         query: Mapping[str, Any] | None = None,
         kind: str = "application/json",
         again: bool | None = None,
-        tries: int = TRIES,
+        tries: int | None = None,
     ) -> Json:
         """One request and its answer; an `ApiError` if it was refused. `again`: may it be sent twice?"""
         again = method in ("GET", "PATCH", "DELETE") if again is None else again
-        wait = FIRST_WAIT
+        wait, tries = FIRST_WAIT, self._tries if tries is None else tries
         for attempt in range(1, tries + 1):
             try:
                 async with self._free:
@@ -123,6 +136,7 @@ class Api:
                 method, self._host + path, params=_texts(query), data=data, headers=headers, allow_redirects=False
             ) as answer:
                 content = await answer.read()
+                self._note_date(answer.headers.get("Date", ""))
                 if answer.status >= 300:  # nor is the token carried to wherever it is sent on to
                     self.problems += 1
                     raise problem_of(
@@ -134,6 +148,17 @@ class Api:
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             self.problems += 1
             raise Unreachable(f"{method} {path}: no answer ({type(error).__name__}: {error})") from error
+
+    def wall(self) -> float:
+        """The time of day by the clock of the API server, as far as it has told: ours may have been set to anything."""
+        return time.time() if not self._date else time.monotonic() + self._ahead
+
+    def _note_date(self, date: str) -> None:
+        """What an answer says of the time; it changes once a second."""
+        if date and date != self._date:
+            with suppress(ValueError):
+                self._ahead = parsedate_to_datetime(date).timestamp() - time.monotonic()
+                self._date = date
 
     async def _headers(self) -> dict[str, str]:
         headers = {"Accept": "application/json", "User-Agent": "gfs-scheduler"}

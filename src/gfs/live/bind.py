@@ -26,6 +26,8 @@ from gfs.live.translate.quantities import rfc3339
 log = logging.getLogger("gfs.live")
 TRIES = 3
 LONGEST_WAIT = 60.0
+LONGEST_HALF = 10.0
+"""Seconds at most until it is tried again to bind the rest of a gang of bare pods."""
 LOOK_AGAIN = 0.5
 """Seconds until it is looked again whether a pod is bound, if the API server did not say."""
 TAKEN_BACK = "GangTakenBack"
@@ -107,6 +109,7 @@ class Binder:
 
     async def _bind(self, live: LiveRun, pod: PodView, node: str) -> None:
         task = live.run.task
+        await self._speaker.hush(pod.uid)
         problem = await self._insist(live, pod, node)
         reach("bind-answered")
         live.binding.discard(pod.uid)
@@ -173,7 +176,7 @@ class Binder:
     # -- starts that fail --------------------------------------------------------------------------
 
     def _fail(self, live: LiveRun) -> None:
-        """After a pause, longer each time, the run is taken back; meanwhile it keeps its GPUs and nobody tries."""
+        """The run is taken back, and after a pause, longer each time, decided anew; meanwhile it keeps its GPUs."""
         if live.failed:
             return
         live.failed = True
@@ -181,19 +184,16 @@ class Binder:
         self._spawn(self._give_back(live, min(2.0 ** (live.of.failures - 1), LONGEST_WAIT)))
 
     async def _give_back(self, live: LiveRun, pause: float) -> None:
-        await asyncio.sleep(pause)
         while live.binding or not self.current():
             await asyncio.sleep(0.1)
         bound = [pod for uid in live.bound if (pod := self._cluster.pods.get(uid)) and not pod.over]
-        held = [pod for pod in bound if pod.owner is None]
-        if held:  # nobody would create them again: the rest is tried again in the same place
-            for pod in held:
-                self._speaker.warn(pod, "GangIncomplete", "held: the other pods of its gang are still to be bound")
-            live.failed = False
-        else:
-            await asyncio.gather(*(self.take_back(pod, "its gang could not start whole") for pod in bound))
-            self.starting.pop(live.run, None)
-            self.failed.append(live)
+        owned = [pod for pod in bound if pod.owner is not None]
+        await asyncio.gather(*(self.take_back(pod, "its gang could not start whole") for pod in owned))
+        await asyncio.sleep(pause if len(owned) == len(bound) else min(pause, LONGEST_HALF))
+        while any(self._is_unbound(pod.uid) for pod in bound if pod not in owned):  # not seen yet
+            await asyncio.sleep(0.1)
+        self.starting.pop(live.run, None)
+        self.failed.append(live)
         self._wake()
 
     def overdue(self, patience: float, in_the_way: Callable[[Run], bool]) -> None:

@@ -57,8 +57,10 @@ class Controller:
         clock: Clock | None = None,
         record: Callable[[Record], None] = lambda entry: None,
         monotonic: Callable[[], float] = time.monotonic,
+        wall: Callable[[], float] = time.time,
         shadow: Shadow | None = None,
     ) -> None:
+        """`wall`: the time of day that is written on objects."""
         self.api, self.settings = api, settings
         self.clock: Clock = clock or WallClock()
         self.changed = asyncio.Event()
@@ -68,7 +70,7 @@ class Controller:
         self.book = TaskBook(self.cluster, guarantee_hours, checkpoint_interval)
         self.census = Census(self.cluster, self.book)
         self._disruption = Disruption(self.cluster, self.book)
-        self.speaker = Speaker(api, settings, self.spawn, monotonic, time.time)
+        self.speaker = Speaker(api, settings, self.spawn, monotonic, wall)
         self.shadow = shadow
         self.speaker.silent = shadow is not None
         self.binder = Binder(api, self.cluster, self.book, self.speaker, self.spawn, self.changed.set, monotonic)
@@ -81,6 +83,8 @@ class Controller:
         self.now = -inf
         self.decisions = 0
         self.decision_seconds = 0.0
+        self.longest_step = 0.0
+        """Seconds of the longest instant: nothing else happens while it lasts."""
         self.restored = False
         self._first = True
         self._joining: list[LiveRun] = []
@@ -164,6 +168,7 @@ class Controller:
 
     def step(self) -> Plan:
         """Take in all that has changed, decide, and carry it out."""
+        began = time.perf_counter()
         self.changed.clear()
         self.now = now = max(self.clock.now(), self.now)
         events = self._events(now)
@@ -178,6 +183,9 @@ class Controller:
             self.binder.start_ready(self._waits_for_victims)
             self._note_begun()
         self.explainer.look(self.scheduler, self._waits_for_victims)
+        if self.intake.is_behind:
+            self.changed.set()
+        self.longest_step = max(self.longest_step, time.perf_counter() - began)
         return plan
 
     def _decide(self, now: float, events: list[Event]) -> Plan:
@@ -292,9 +300,13 @@ class Controller:
         """A start did not come about: its pods wait again."""
         if self.book.of_run.get(live.run) is not live or live.leaving:
             return None
+        bound = [pod for uid in live.bound if (pod := self.cluster.pods.get(uid)) and pod.owner is None]
         self.book.release(live, keep_waiting=True)
         task = live.of
-        if len(task.free) < task.needs:
+        if bound:  # nobody would create them again: they are held, and the rest is to join them
+            self.cluster.pod_changes += [(pod, pod) for pod in bound]
+            self.changed.set()
+        elif len(task.free) < task.needs:
             self.intake.expect(task)
         return StartFailed(live.run)
 
@@ -430,7 +442,6 @@ class Controller:
         for pod in spare:
             self.book.by_pod.pop(pod.uid, None)
             self.cluster.pod_changes.append((pod, pod))
-        for task in self.book.by_key.values():
-            if task.extra and task.gang == gang.gang:
-                self.intake.look_again(task)
+        for task in self.book.extras.get(gang.gang, ()):
+            self.intake.look_again(task)
         self.changed.set()

@@ -63,6 +63,8 @@ class Recorder:
         self._cards = RecordedCards()
         self._nodes: dict[str, NodeSpec] = {}
         """Every node there was, as large as it ever was."""
+        self._nodes_changed = True
+        """Whether they are not all written."""
         self._last = 0.0
         """The time of the last row: no other is before it, whatever the clock says."""
         self._full = False
@@ -208,8 +210,8 @@ class Recorder:
         return bool(self._entries or self._jobs)
 
     def drop(self) -> None:
-        """Forget what is not written: another replica may write to the same files by now."""
-        self._entries, self._jobs = [], []
+        """Forget everything: another replica may write to the same files by now."""
+        self._begin()
 
     # -- files -------------------------------------------------------------------------------------
 
@@ -217,6 +219,7 @@ class Recorder:
         """Write what is not written yet; what the disk does not take is kept for the next time."""
         if self._folder is None:
             return
+        self._note_nodes(nodes)
         try:
             if self._entries:
                 _append(self._folder / "events.csv", _rows(self._entries, self._first_day))
@@ -224,7 +227,8 @@ class Recorder:
             if self._jobs:
                 _append(self._folder / "jobs.csv", "".join(self._jobs))
                 self._jobs = []
-            self._write_nodes(nodes)
+            if self._nodes_changed:
+                self._write_nodes()
         except (OSError, InputError) as error:
             if not self._full:
                 log.warning(f"the event log was not written, it is tried again: {error}")
@@ -232,19 +236,20 @@ class Recorder:
             return
         self._full = False
 
-    def _write_nodes(self, nodes: Iterable[NodeSpec]) -> None:
-        """Keep `nodes.csv`: a node that is gone, or has shrunk, is in the log as it was."""
-        assert self._folder is not None
-        changed = False
+    def _note_nodes(self, nodes: Iterable[NodeSpec]) -> None:
+        """A node that is gone, or has shrunk, is in the log as it was."""
         for node in nodes:
             known = self._nodes.get(node.name)
             if known is None or known.gpus < node.gpus or known.cpus < node.cpus:
                 self._nodes[node.name] = node
-                changed = True
-        if changed or not (self._folder / "nodes.csv").exists():
-            specs = self._nodes.values()
-            lines = [_line((node.name, node.gpu_model, str(node.gpus), f"{node.cpus:g}")) for node in specs]
-            write_text(self._folder / "nodes.csv", f"{NODES}\n{''.join(lines)}")
+                self._nodes_changed = True
+
+    def _write_nodes(self) -> None:
+        assert self._folder is not None
+        specs = self._nodes.values()
+        lines = [_line((node.name, node.gpu_model, str(node.gpus), f"{node.cpus:g}")) for node in specs]
+        write_text(self._folder / "nodes.csv", f"{NODES}\n{''.join(lines)}")
+        self._nodes_changed = False
 
 
 def _read_nodes(path: Path) -> dict[str, NodeSpec]:

@@ -111,7 +111,7 @@ class Service:
             timeout=min(5.0, third),
             insecure=self.options.insecure,
         )
-        api, lease_api = await connect(in_flight=settings.in_flight), await connect(in_flight=2)
+        api, lease_api = await connect(in_flight=settings.in_flight), await connect(in_flight=2, tries=1)
         try:
             async with api, lease_api:
                 await self._take_part(api, lease_api)
@@ -167,6 +167,7 @@ class Service:
             least_hours=parameters.history_hours,
             clock=clock,
             record=self.recorder.record,
+            wall=api.wall,
             shadow=self.shadow,
         )
         reading: asyncio.Task[None] | None = None
@@ -198,12 +199,18 @@ class Service:
             await controller.close(LAST_REQUESTS if self.leader is None or self.leader.leads() else 0.0)
             await mirrors.stop()
             if self.controller is controller:
-                self.save()
-                if self.leader is not None and not self.leader.leads():
-                    self.recorder.drop()
-                self.flush()
-                if self.shadow is not None:
-                    log.info(self.shadow.text())
+                self._end_deciding()
+
+    def _end_deciding(self) -> None:
+        """Write what is known, if that is still ours to do: another replica may decide, and write, by now."""
+        if self.leader is not None and not self.leader.leads():
+            self.recorder.drop()
+            self.controller = None
+            return
+        self.save()
+        self.flush()
+        if self.shadow is not None:
+            log.info(self.shadow.text())
 
     def _load(self, scheduler: Scheduler) -> float | None:
         """Take over the saved state, if there is one that can be used; the time it is of."""

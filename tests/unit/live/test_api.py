@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from types import SimpleNamespace
 
 import pytest
 
@@ -190,3 +191,37 @@ def test_no_cluster_at_all(tmp_path, monkeypatch):
 def test_an_answer_that_is_no_list_does_not_mean_that_there_is_nothing(answer):
     with pytest.raises(ServerTrouble):
         talk(Server(answer), lambda api: api.list_all("/api/v1/pods"))
+
+
+def test_whoever_asks_again_by_himself_hears_at_once_that_it_was_too_much():
+    """The lease: whoever waited for half a minute, as it is told here, would have lost it."""
+    waits = []
+
+    async def conversation(api):
+        async def no_wait(seconds):
+            waits.append(seconds)
+
+        lease = Api(api._host, api._session, tries=1)
+        lease.sleep = no_wait
+        with pytest.raises(TooMany):
+            await lease.get("/lease")
+
+    server = Server(status(429, **{"Retry-After": "30"}))
+    talk(server, conversation)
+    assert (waits, len(server.asked)) == ([], 1)
+
+
+def test_the_time_of_day_is_that_of_the_api_server(monkeypatch):
+    """Ours was set back by an hour: a mark of that time would count as stale at once."""
+    ours = SimpleNamespace(time=lambda: 1_000_000_000.0, monotonic=lambda: 500.0)
+    monkeypatch.setattr(api_module, "time", ours)
+    seen = []
+
+    async def conversation(api):
+        seen.append(api.wall())
+        await api.get("/x")
+        ours.monotonic = lambda: 507.0
+        seen.append(api.wall())
+
+    talk(Server(json_answer({}, headers={"Date": "Sun, 09 Sep 2001 02:46:40 GMT"})), conversation)
+    assert seen == [1_000_000_000.0, 1_000_003_607.0]

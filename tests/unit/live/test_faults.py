@@ -11,15 +11,16 @@ from typing import Any, cast
 import pytest
 from objects import group, node, owned, pod
 from test_controller import SETTINGS, WillingApi, drive, member
-from test_record import began, opened, spot, told
+from test_record import began, opened, rows, spot, told
 
 from gfs.assembly.parameters import Parameters
 from gfs.core.actions import START, SUBMIT
+from gfs.domain.node import NodeSpec
 from gfs.live import bind, stop
 from gfs.live.api import Api
 from gfs.live.clock import WallClock
 from gfs.live.controller import Controller
-from gfs.live.problems import Conflict, TooMany, Unreachable
+from gfs.live.problems import Conflict, Invalid, TooMany, Unreachable
 from gfs.live.service import new_scheduler
 from gfs.live.settings import LIVE_DEFAULTS
 
@@ -267,13 +268,43 @@ def test_what_the_disk_does_not_take_is_written_later(tmp_path: Path) -> None:
     recorder.record((0.0, SUBMIT, spot(), None, None))
     recorder.flush()
     recorder.record((10.0, START, spot(), began(), None))
+    spec = NodeSpec(index=0, name="n1", gpu_model="A100", gpus=4)
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     size = (tmp_path / "events.csv").stat().st_size
     resource.setrlimit(resource.RLIMIT_FSIZE, (size + 10, limits[1]))  # ten bytes more and not one line
     try:
-        recorder.flush()
+        recorder.flush([spec])
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert (tmp_path / "events.csv").stat().st_size == size, "no half line"
     recorder.flush()
     assert told(tmp_path) == ["submit lab/train", "start lab/train 0"]
+    assert [row["node_name"] for row in rows(tmp_path, "nodes.csv")] == ["n1"]
+
+
+def test_the_rest_of_a_gang_of_bare_pods_goes_where_it_can_be_bound() -> None:
+    """b was to go to n2 beside a on n1 and was refused; n2 is closed by then, and n3 has room."""
+
+    async def test(controller: Controller, api: FaultyApi) -> None:
+        cluster = controller.cluster
+        cluster.node_changed(None, node("n2", gpus=4))
+        cluster.group_changed(None, group("team", 2))
+        for name in "ab":
+            cluster.pod_changed(None, member(name, bare=True))
+        api.answers = {"bind": [{}, Invalid("refused")]}
+        controller.step()
+        for job in list(controller._jobs):
+            if "Binder._bind" in repr(job):
+                await job
+        ((first, place),) = api.bound
+        cluster.pod_changed(None, member(first, bare=True, nodeName=place, phase="Running"))
+        (other,) = {"n1", "n2"} - {place}
+        cluster.node_changed(None, node(other, gpus=4, unschedulable=True))
+        cluster.node_changed(None, node("n3", gpus=4))
+        while len(api.bound) < 2:
+            controller.step()
+            await asyncio.sleep(0.01)
+        assert {where for _, where in api.bound} == {place, "n3"}
+        await controller.close(0.0)
+
+    faulty(test)
