@@ -77,7 +77,7 @@ test-live: live-binaries  ## the tests that need the bench: a real API server on
 test-records: $(VENV)/.dev  ## records of other systems, made by the real ones: Slurm (installed from Debian's packages where root may)
 	@$(BIN)/python -m pytest -rs tests/integration/records
 
-test-chaos: live-binaries  ## servers, replicas, nodes and answers that fail at random moments, on the bench (GFS_CHAOS_SEED=N: others)
+test-chaos: live-binaries  ## faults at random moments (GFS_CHAOS_SEED=N: others) and load on the bench (GFS_LOAD=full: 20,000 pods)
 	@$(BIN)/python -m pytest tests/chaos
 
 reproduce-quick: $(VENV)/.dev  ## the paper's tables and figures on small clusters, opened in a browser if there is one

@@ -1,20 +1,33 @@
-"""Files, all or nothing: written beside the target under another name, then renamed."""
+"""Files, all or nothing: written beside the target under another name, then renamed.
+
+A process that is killed may leave such a file behind. Whoever writes one holds a lock on it, so a leftover is known by
+its lock being free, and the next writer of the same target removes it.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import os
+import re
 import tempfile
 import tomllib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from gfs.domain.errors import InputError
 
+try:
+    import fcntl
+except ImportError:  # Windows: leftovers stay, and two processes that list files in one folder may forget some
+    fcntl = None  # type: ignore[assignment]
+
 OURS = ".gfs-files.json"
 """In a folder of results: the names and digests of the files that GFS wrote there."""
+PART = ".part"
+"""How the name of a file ends that is being written."""
 
 
 def check_writable(path: Path, formats: tuple[str, ...] = ()) -> None:
@@ -30,29 +43,75 @@ def check_writable(path: Path, formats: tuple[str, ...] = ()) -> None:
 
 
 def check_ours(folder: Path, names: Sequence[str]) -> None:
-    """Raise if a file that is to be written into `folder` is there and is not as GFS wrote it (`record_ours`)."""
+    """Raise if a file that is to be written into `folder` is there and is not as GFS wrote it (`list_ours`)."""
     ours = _ours(folder)
     for name in names:
         path = folder / name
-        if path.is_file() and ours.get(name) != _digest(path):
+        if path.is_file() and _digest(path) not in ours.get(name, ()):
             raise InputError(
                 f"{path}: is there already and was not written by gfs, or was changed since. Name another folder,"
                 " or overwrite it with --force."
             )
 
 
+def list_ours(folder: Path) -> None:
+    """From now on it is noted which files of a folder GFS writes: these it may overwrite while nobody changes them."""
+    if not (folder / OURS).exists():
+        write_text(folder / OURS, "{}\n")
+
+
+def unlist_ours(folder: Path) -> None:
+    """Take the list away again if nothing was written."""
+    with suppress(OSError):
+        if not _ours(folder):
+            (folder / OURS).unlink()
+
+
 def record_ours(folder: Path, names: Sequence[str]) -> None:
-    """Note which files of a folder GFS wrote, so that it may overwrite them as long as nobody changes them."""
-    written = {name: _digest(folder / name) for name in names if (folder / name).is_file()}
-    write_text(folder / OURS, json.dumps(_ours(folder) | written, indent=1) + "\n")
+    """Note files of a folder that grew line by line."""
+    written = {name: [_digest(folder / name)] for name in names if (folder / name).is_file()}
+    with _locked(folder):
+        _write_ours(folder, _ours(folder) | written)
 
 
-def _ours(folder: Path) -> dict[str, str]:
+def _ours(folder: Path) -> dict[str, list[str]]:
+    """The digests that the file of a name may have."""
     try:
         told = json.loads((folder / OURS).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
-    return told if isinstance(told, dict) else {}
+    if not isinstance(told, dict):
+        return {}
+    return {name: [some] if isinstance(some, str) else list(some) for name, some in told.items()}
+
+
+def _write_ours(folder: Path, ours: dict[str, list[str]]) -> None:
+    write_text(folder / OURS, json.dumps(ours, indent=1) + "\n")
+
+
+def _rename_listed(temporary: Path, path: Path) -> None:
+    """Note the file before it gets its name: if killed in between, the old one and the new one are both known."""
+    folder, name = path.parent, path.name
+    with _locked(folder):
+        ours = _ours(folder)
+        there = [digest for digest in ours.get(name, ()) if path.is_file() and digest == _digest(path)]
+        _write_ours(folder, ours | {name: [*there, _digest(temporary)]})
+        temporary.replace(path)
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """One process at a time changes the list of a folder."""
+    if fcntl is None:
+        yield
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        with suppress(OSError):  # some file systems of networks cannot
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
 
 
 def _digest(path: Path) -> str:
@@ -70,27 +129,78 @@ def read_toml(path: Path) -> dict[str, Any]:
         raise InputError(f"{path}: not a TOML file: {error}") from error
 
 
-def write_atomically(path: Path, write: Callable[[Path], None]) -> None:
-    """Let `write` fill a temporary file in the same folder, then rename it to `path`."""
+def write_atomically(path: Path, write: Callable[[Path], None], *, tidy: bool = True) -> None:
+    """Let `write` fill a temporary file in the same folder, see that it is on the disk, then rename it to `path`.
+
+    `tidy`: remove what killed writers of the same file left.
+    """
     try:
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
-        os.close(handle)
+        if tidy:
+            remove_leftovers(path.parent, path.name)
+        handle, temporary = _temporary(path)
     except OSError as error:
-        raise InputError(f"{path}: cannot be written: {error.strerror or error}") from error
-    temporary = Path(name)
+        raise InputError(f"{path}: cannot be written: {_why(error)}") from error
     try:
         write(temporary)
+        os.fsync(handle)
         temporary.chmod(0o644)
-        temporary.replace(path)
+        if path.name != OURS and (path.parent / OURS).exists():
+            _rename_listed(temporary, path)
+        else:
+            temporary.replace(path)
     except OSError as error:
-        raise InputError(f"{path}: cannot be written: {error.strerror or error}; nothing was left behind") from error
+        raise InputError(f"{path}: cannot be written: {_why(error)}; nothing was left behind") from error
     finally:
         temporary.unlink(missing_ok=True)
+        os.close(handle)
 
 
-def write_text(path: Path, text: str) -> None:
+def _why(error: OSError) -> str:
+    """In a few words; Arrow has the number of the error in its text alone."""
+    told = re.search(r"\[errno (\d+)\]", str(error))
+    return os.strerror(int(told[1])) if told else error.strerror or str(error)
+
+
+def _temporary(path: Path) -> tuple[int, Path]:
+    """A new file, locked by the handle that comes with it."""
+    while True:
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=PART)
+        if _lock(handle) and not os.fstat(handle).st_nlink:  # taken for a leftover before it was locked
+            os.close(handle)
+            continue
+        return handle, Path(name)
+
+
+def remove_leftovers(folder: Path, name: str = "") -> None:
+    """Remove what killed processes left of a file, or of any, and nobody writes any more."""
+    if fcntl is None:
+        return
+    with os.scandir(folder) as entries:
+        left = [Path(each) for each in entries if each.name.startswith(f".{name}") and each.name.endswith(PART)]
+    for path in left:
+        with suppress(OSError):
+            handle = os.open(path, os.O_RDWR)
+            try:
+                if _lock(handle, wait=False):
+                    path.unlink(missing_ok=True)
+            finally:
+                os.close(handle)
+
+
+def _lock(handle: int, *, wait: bool = True) -> bool:
+    """Whether the file is ours alone; not if somebody has it, or if this file system knows no locks."""
+    if fcntl is None:
+        return False
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
+
+
+def write_text(path: Path, text: str, *, tidy: bool = True) -> None:
     """Write a text file atomically."""
-    write_atomically(path, lambda temporary: _write_text(temporary, text))
+    write_atomically(path, lambda temporary: _write_text(temporary, text), tidy=tidy)
 
 
 def _write_text(path: Path, text: str) -> None:
@@ -98,12 +208,9 @@ def _write_text(path: Path, text: str) -> None:
 
 
 def write_bytes(path: Path, data: bytes) -> None:
-    """Write a file atomically, and see that it is on the disk before it takes the place of the old one."""
+    """Write a file atomically."""
+    write_atomically(path, lambda temporary: _write_bytes(temporary, data))
 
-    def write(temporary: Path) -> None:
-        with temporary.open("wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
 
-    write_atomically(path, write)
+def _write_bytes(path: Path, data: bytes) -> None:
+    path.write_bytes(data)

@@ -13,7 +13,7 @@ from typing import Any
 
 from gfs.batch.job import Job, JobResult
 from gfs.domain.errors import InputError
-from gfs.files import write_text
+from gfs.files import remove_leftovers, write_text
 from gfs.version import __version__
 
 PACKAGE = "gfs"
@@ -83,6 +83,7 @@ class ResultCache:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
+        self._tidy = False
 
     def find(self, job: Job) -> JobResult | None:
         """The result if it is known; a file that cannot be read counts as none."""
@@ -97,9 +98,12 @@ class ResultCache:
         text = json.dumps({"label": job.label, "identity": job.identity(), "result": result}, allow_nan=False)
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
+            if not self._tidy:
+                remove_leftovers(self._folder)
         except OSError as error:
             raise InputError(f"{self._folder}: cannot be made: {error.strerror or error}") from error
-        write_text(self._path(job), text)
+        self._tidy = True
+        write_text(self._path(job), text, tidy=False)
         kept: JobResult = json.loads(text)["result"]
         return kept
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+import sys
 from typing import Any
 
 import typer
@@ -45,7 +46,9 @@ class CommandGroup(_ShowsFlags, TyperGroup):
     def invoke(self, ctx: Any) -> Any:
         """Run the command; exit code 2 for what the user can correct, 130 after Ctrl-C."""
         try:
-            return super().invoke(ctx)
+            result = super().invoke(ctx)
+            sys.stdout.flush()  # a disk that is full is told here, not by Python on its way out
+            return result
         except GfsError as error:
             fail(str(error))
         except KeyboardInterrupt as stop:

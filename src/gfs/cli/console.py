@@ -27,6 +27,8 @@ FAILED = 2
 """Exit code for everything the user can correct."""
 INTERRUPTED = 130
 """Exit code after Ctrl-C, as shells have it: 128 + SIGINT."""
+STDERR = 2
+"""The file descriptor of standard error."""
 
 
 def out() -> Console:
@@ -87,15 +89,20 @@ def _safe(stream: TextIO) -> TextIO:
 
 
 class _PipeSafeFile(io.FileIO):
-    """A stream whose reader may leave early (`| head`): the rest is dropped, the command goes on."""
+    """A stream whose reader may leave early (`| head`): the rest is dropped, the command goes on.
+
+    What else goes wrong (a full disk) is told once. Errors that cannot be written cannot be told either.
+    """
 
     def write(self, data: ReadableBuffer, /) -> int:
         try:
             return super().write(data)
-        except BrokenPipeError:
+        except OSError as error:
             nowhere = os.open(os.devnull, os.O_WRONLY)
             os.dup2(nowhere, self.fileno())
             os.close(nowhere)
+            if not isinstance(error, BrokenPipeError) and self.fileno() != STDERR:
+                raise OSError(error.errno, error.strerror, "standard output") from None
             return super().write(data)
 
 

@@ -38,7 +38,7 @@ def demo(
     from gfs.cli.outputs import Outputs
     from gfs.cli.progress import bars
     from gfs.cli.trace_input import workload_text
-    from gfs.files import record_ours, write_text
+    from gfs.files import write_text
     from gfs.report.columns import comparison_table
     from gfs.report.comparison import comparison_page
     from gfs.telemetry.tables import write_table
@@ -68,7 +68,6 @@ def demo(
         outputs.written(summary)
         comparison_page(results, workload, report)
         outputs.written(report)
-        record_ours(out, files)
     rows = [(result.scheduler, result.metrics) for result in results]
     show(comparison_table(rows, quotas=[result.quota_in_force for result in results]))
     _print_next_steps(results[0], report, events, jobs_file, nodes_file)

@@ -28,9 +28,8 @@ JSON = (".json",)
 class Outputs:
     """Keeps count of what was written, so that Ctrl-C can be answered truthfully."""
 
-    def __init__(self, *inputs: Path | None, folder: Path | None = None) -> None:
-        """`inputs` are not to be overwritten; in `folder` what is written is noted as ours."""
-        self._folder = folder
+    def __init__(self, *inputs: Path | None) -> None:
+        """`inputs` are not to be overwritten."""
         self._taken = {path.resolve(): "is one of the inputs" for path in inputs if path is not None}
         self._written: list[Path] = []
 
@@ -58,12 +57,8 @@ class Outputs:
 
     def save(self, path: Path | None, write: Callable[[Path], object]) -> None:
         """Let `write` make the file, if it was asked for."""
-        from gfs.files import record_ours
-
         if path is not None:
             write(path)
-            if path.parent == self._folder:
-                record_ours(path.parent, [path.name])
             self.written(path)
             note(f"wrote {path}")
 
@@ -98,24 +93,25 @@ def check_folder(folder: Path, files: Sequence[str] = (), force: bool = False) -
 
 
 def make_folder(folder: Path, files: Sequence[str] = (), force: bool = False) -> None:
-    """Create a folder for results, if it does not exist: when the first of them is to be written."""
+    """Create a folder for results, if it does not exist, in which GFS notes what it writes."""
+    from gfs.files import list_ours
+
     check_folder(folder, files, force)
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except (OSError, ValueError) as error:
         raise InputError(f"{folder}: cannot be created: {getattr(error, 'strerror', None) or error}") from error
+    list_ours(folder)
 
 
 def save_trace(workload: Workload, folder: Path, files: Sequence[str], force: bool) -> None:
     """Write a trace into a folder, made if need be; `files` are those that it consists of."""
-    from gfs.files import record_ours
     from gfs.workloads import write_node_events, write_trace
 
     make_folder(folder, files, force)
     write_trace(workload, folder)
     if "node_events.csv" in files and not workload.node_events:  # chance spared all nodes: a file that says so
         write_node_events((), folder / "node_events.csv")
-    record_ours(folder, files)
 
 
 def json_text(value: Any) -> str:

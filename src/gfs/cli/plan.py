@@ -92,7 +92,7 @@ def plan(
     files = out / "plan.html", out / "gfs.toml", out / "settings.parquet"
     with (
         result_folder(out, [path.name for path in files], force),
-        Outputs(jobs, nodes, config, prices, folder=out) as outputs,
+        Outputs(jobs, nodes, config, prices) as outputs,
     ):
         for path in files:
             outputs.plan(path)

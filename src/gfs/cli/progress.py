@@ -86,12 +86,14 @@ def end_with_workers() -> None:
 def result_folder(folder: Path, files: Sequence[str], force: bool) -> Iterator[None]:
     """Make the folder for results, in which these files will be written; one made in vain goes again."""
     from gfs.cli.outputs import make_folder
+    from gfs.files import unlist_ours
 
     made = [place for place in (folder, *folder.parents) if not place.exists()]
     make_folder(folder, files, force)
     try:
         yield
     except BaseException:
+        unlist_ours(folder)
         for place in made:
             with suppress(OSError):  # not empty: something was computed
                 place.rmdir()

@@ -73,7 +73,7 @@ def reproduce(
     report, tables = out / "report.html", out / "results.md"
     with (
         result_folder(out, [report.name, tables.name], force),
-        Outputs(jobs, nodes, series, prices, folder=out) as outputs,
+        Outputs(jobs, nodes, series, prices) as outputs,
     ):
         outputs.plan(report)
         outputs.plan(tables)

@@ -69,7 +69,7 @@ def run(
     executor = _executor(ray, count)
     results = out / "results.parquet"
     errors: dict[Any, str] = {}
-    with result_folder(out, [results.name], force), Outputs(file, folder=out) as outputs:
+    with result_folder(out, [results.name], force), Outputs(file) as outputs:
         outputs.plan(results)
         say(f"{len(runs):,} runs")
         with job_progress() as started:

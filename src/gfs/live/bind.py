@@ -109,6 +109,7 @@ class Binder:
 
     async def _bind(self, live: LiveRun, pod: PodView, node: str) -> None:
         task = live.run.task
+        await self._speaker.hush(pod.uid)
         problem = await self._insist(live, pod, node)
         reach("bind-answered")
         live.binding.discard(pod.uid)

@@ -11,9 +11,8 @@ from gfs.live.translate.asks import NOTHING, Asks
 from gfs.live.translate.budgets import BudgetView, read_budget
 from gfs.live.translate.gangs import GroupView, read_group
 from gfs.live.translate.nodes import NodeView, read_node
-from gfs.live.translate.pods import PodView, read_pod
+from gfs.live.translate.pods import PodView, read_pod, with_status
 from gfs.live.translate.shape import table, text
-from gfs.live.watch import uid_of
 
 SLACK = 1e-6
 ORGANIZATIONS = "gfs.dev/organizations"
@@ -72,9 +71,14 @@ class Cluster:
 
     def pod_changed(self, before: Json | None, after: Json | None) -> None:
         """A pod came, went or changed."""
-        view = read_pod(after, self.settings) if after is not None else None
-        uid = view.uid if view is not None else uid_of(before or {})
+        uid = text(table(after or before, "metadata"), "uid")
         known = self.pods.get(uid)
+        if after is None:
+            view = None
+        elif known is not None and before is not None and _only_status_differs(before, after):
+            view = with_status(known, after)  # most changes are of this kind
+        else:
+            view = read_pod(after, self.settings)
         if view == known:
             return
         for place in (known, view):
@@ -180,3 +184,10 @@ class Cluster:
             and total.memory <= view.memory + SLACK
             and count + pods <= view.pods
         )
+
+
+def _only_status_differs(before: Json, after: Json) -> bool:
+    """Whether all that is read of a pod besides its status is as before; such comparisons are quick."""
+    was, now = table(before, "metadata"), table(after, "metadata")
+    read = ("uid", "name", "namespace", "annotations", "labels", "ownerReferences", "creationTimestamp")
+    return before.get("spec") == after.get("spec") and all(was.get(each) == now.get(each) for each in read)

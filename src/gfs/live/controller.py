@@ -83,6 +83,8 @@ class Controller:
         self.now = -inf
         self.decisions = 0
         self.decision_seconds = 0.0
+        self.longest_step = 0.0
+        """Seconds of the longest instant: nothing else happens while it lasts."""
         self.restored = False
         self._first = True
         self._joining: list[LiveRun] = []
@@ -166,6 +168,7 @@ class Controller:
 
     def step(self) -> Plan:
         """Take in all that has changed, decide, and carry it out."""
+        began = time.perf_counter()
         self.changed.clear()
         self.now = now = max(self.clock.now(), self.now)
         events = self._events(now)
@@ -180,6 +183,9 @@ class Controller:
             self.binder.start_ready(self._waits_for_victims)
             self._note_begun()
         self.explainer.look(self.scheduler, self._waits_for_victims)
+        if self.intake.is_behind:
+            self.changed.set()
+        self.longest_step = max(self.longest_step, time.perf_counter() - began)
         return plan
 
     def _decide(self, now: float, events: list[Event]) -> Plan:
@@ -437,7 +443,6 @@ class Controller:
         for pod in spare:
             self.book.by_pod.pop(pod.uid, None)
             self.cluster.pod_changes.append((pod, pod))
-        for task in self.book.by_key.values():
-            if task.extra and task.gang == gang.gang:
-                self.intake.look_again(task)
+        for task in self.book.extras.get(gang.gang, ()):
+            self.intake.look_again(task)
         self.changed.set()

@@ -42,6 +42,11 @@ class Figures:
         binder, evictor = controller.binder, controller.evictor
         yield CounterMetricFamily("gfs_decisions", "Instants that were decided.", controller.decisions)
         yield CounterMetricFamily("gfs_decision_seconds", "Seconds spent deciding.", controller.decision_seconds)
+        yield GaugeMetricFamily(
+            "gfs_longest_step_seconds",
+            "The longest instant: nothing else is done while it lasts.",
+            controller.longest_step,
+        )
         yield CounterMetricFamily("gfs_pods_bound", "Pods bound.", binder.bound)
         yield CounterMetricFamily("gfs_bindings_refused", "Bindings that did not come about.", binder.refused)
         yield CounterMetricFamily("gfs_pods_evicted", "Spot pods evicted.", evictor.evicted)

@@ -23,6 +23,9 @@ from gfs.live.translate.quantities import rfc3339
 GONE = "its pods are gone"
 FORGET = 3600.0
 """Seconds after which a task without pods is over, though it has a controller."""
+MOST = 500
+"""Tasks that are submitted in one instant. Of a flood, which may cost the core milliseconds each, the rest comes in the
+next ones: meanwhile pods are bound, watches read and the lease is renewed."""
 SAVED_EVERY = 1.0
 """Seconds between two tellings of checkpoints: the core puts its victims in order again after each."""
 SKEW = 60.0
@@ -98,6 +101,7 @@ class Intake:
                 self._gone(pod)
             elif pod.node:
                 del task.free[pod.uid]
+                self._book.vacated(task)
                 if self.shadow is not None:
                     self.shadow.bound(pod, None, self._now, self._speaker.why(pod.uid))
                 self.found.setdefault(task.name, []).append(pod)
@@ -174,17 +178,29 @@ class Intake:
         self._ready[task] = None
 
     def _submit(self) -> None:
-        ready, self._ready, self._resized = self._ready, self._resized, {}
-        for task in sorted(ready.keys() - self._ready.keys(), key=lambda each: (each.submitted, each.name)):
-            if task.told or task.run is not None or len(task.free) < task.needs:
-                continue
-            if task.extra and not self._gang_runs(task):
-                continue
+        resized, self._resized = self._resized, {}
+        able = [task for task in self._ready if task not in resized and self._is_able(task)]
+        able.sort(key=lambda each: (each.submitted, each.name))
+        if len(able) > MOST:
+            able.sort(key=lambda each: not self._book.is_urgent(each))
+        self._ready = dict.fromkeys((*able[MOST:], *resized))
+        for task in able[:MOST]:
             core = self._book.core_task(task)
             if not task.logged:
                 self._record((self._now, SUBMIT, core, None, None))
             task.told = task.logged = True
             self._events.append(Submitted(core))
+
+    def _is_able(self, task: LiveTask) -> bool:
+        """Whether a task is there whole, and the core does not know it."""
+        if task.told or task.run is not None or len(task.free) < task.needs:
+            return False
+        return not task.extra or self._gang_runs(task)
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether tasks are left for the next instant."""
+        return bool(self._ready)
 
     def withdraw(self, task: LiveTask) -> None:
         """The core is not to wait for a task any more."""
@@ -194,8 +210,8 @@ class Intake:
 
     def hold_extras(self, gang: tuple[str, str]) -> None:
         """Pods beyond the minimum of a gang that was stopped wait until it runs again."""
-        for task in self._book.by_key.values():
-            if task.extra and task.gang == gang and task.told and task.run is None and not self._gang_runs(task):
+        for task in self._book.extras.get(gang, ()):
+            if task.told and task.run is None and not self._gang_runs(task):
                 self.withdraw(task)
 
     def _gang_runs(self, extra: LiveTask) -> bool:
@@ -253,6 +269,9 @@ class Intake:
         self._events.append(EvictionDone(live.run))
         self._book.release(live, keep_waiting=True)
         task = live.of
+        if live.over and all(live.over.values()) and not task.free:  # it was done before it was stopped
+            self._abandon(task)
+            return
         self.wants_the_rest(task)
         if task.returns and task.run is None and not task.free:  # also one that had not quite begun
             self.expect(task)
@@ -312,14 +331,24 @@ class Intake:
         """Tasks whose pods did not come back in time: the core forgets them, and after an hour so do we."""
         now = self._monotonic()
         for task, since in list(self.missing.items()):
-            planned = task.run is not None and not task.run.pods and not task.run.began
-            if task.told and (task.run is None or planned) and now - since > patience and task.task is not None:
-                if task.run is not None:  # the core found room for it meanwhile
-                    self._events.append(StartFailed(task.run.run))
-                    self._book.release(task.run, keep_waiting=True)
-                self.withdraw(task)
+            if now - since > patience:
+                self._take_back(task)
             if not task.told and now - since > FORGET:
-                del self.missing[task]
-                if task.task is not None:
-                    self._record((self._now, CANCEL, task.task, None, None))
-                self._book.drop(task)
+                self._abandon(task)
+
+    def _take_back(self, task: LiveTask) -> None:
+        """The core is not to wait for a task without pods, nor to keep the room that it may have found for it."""
+        planned = task.run is not None and not task.run.pods and not task.run.began
+        if task.told and (task.run is None or planned) and task.task is not None:
+            if task.run is not None:
+                self._events.append(StartFailed(task.run.run))
+                self._book.release(task.run, keep_waiting=True)
+            self.withdraw(task)
+
+    def _abandon(self, task: LiveTask) -> None:
+        """No pod of this task will come any more."""
+        self._take_back(task)
+        self.missing.pop(task, None)
+        if task.task is not None:
+            self._record((self._now, CANCEL, task.task, None, None))
+        self._book.drop(task)

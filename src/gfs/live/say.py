@@ -2,6 +2,9 @@
 
 A sentence in which only numbers have changed is told again after a minute, then two, and so on up to ten; another one
 at once, from the fifth on once a minute. An event that says the same is sent every ten minutes, with a count.
+
+What is said waits in a line of its own, of which a few requests at a time are sent: under load it never delays what is
+done. In that line a pod has one sentence, the last one, and none when it is about to be bound.
 """
 
 from __future__ import annotations
@@ -10,7 +13,9 @@ import asyncio
 import hashlib
 import logging
 import re
-from collections.abc import Callable, Coroutine
+from collections import OrderedDict
+from collections.abc import Callable, Coroutine, Hashable
+from functools import partial
 from math import inf
 from typing import Any, NamedTuple
 
@@ -27,6 +32,8 @@ SHARE = 4
 """What is said takes one in so many of the requests in flight: thousands of messages delay no binding."""
 AT_ONCE = 5
 """Changes of a sentence that are told without a pause."""
+IN_FLIGHT = 8
+"""Requests that only say something, at a time: a quarter of those that a controller has in flight by default."""
 
 Spawn = Callable[[Coroutine[Any, Any, None]], None]
 
@@ -57,13 +64,19 @@ class Speaker:
         self.silent = False
         """A shadow says nothing."""
         self.sent = 0
+        self._line: OrderedDict[Hashable, Callable[[], Coroutine[Any, Any, None]]] = OrderedDict()
+        """What is to be said: a pod's uid (why it waits) or an event's name -> how."""
+        self._speaking = 0
+        self._under_way: dict[str, asyncio.Event] = {}
+        """Pod uid -> set when the request is over that says why it waits."""
 
     def waits(self, pod: PodView, message: str) -> None:
         """A pod is not placed, for this reason."""
-        message = message[:LONGEST]
+        message, known = message[:LONGEST], self._said.get(pod.uid)
+        if known is not None and known.message == message:
+            return
         shape, now = _shape(message), self._monotonic()
-        known = self._said.get(pod.uid)
-        if known is not None and (known.message == message or now - known.at < self._pause(known, shape)):
+        if known is not None and now - known.at < self._pause(known, shape):
             return
         if known is None:
             self._said[pod.uid] = _Said(shape, message, now)
@@ -73,7 +86,7 @@ class Speaker:
             self._said[pod.uid] = _Said(shape, message, now, 0, known.changes + 1)
         if self.silent:
             return
-        self._spawn(self._condition(pod, message, first=known is None))
+        self._say(pod.uid, partial(self._condition, pod, message, first=known is None))
         if known is None or known.shape != shape:
             self.event(pod, "Warning", "FailedScheduling", message)
 
@@ -106,27 +119,56 @@ class Speaker:
             return
         sent[key] = now, count + 1
         involved = {"apiVersion": "v1", "kind": "Pod", "namespace": pod.namespace, "name": pod.name, "uid": pod.uid}
-        self._spawn(self._send(involved, kind, reason, message, count + 1))
+        self._say((pod.uid, *key), partial(self._send, involved, kind, reason, message, count + 1))
 
     def announce(self, namespace: str, reason: str, message: str) -> None:
         """Something concerns no pod in particular: an event of the lease."""
         if not self.silent:
             involved = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "namespace": namespace}
             involved |= {"name": self._settings.lease_name, "uid": ""}
-            self._spawn(self._send(involved, "Normal", reason, message, 1))
+            self._say(("", reason, message), partial(self._send, involved, "Normal", reason, message, 1))
 
     def forget(self, uid: str) -> None:
         """A pod is gone."""
         self._said.pop(uid, None)
         self._events.pop(uid, None)
+        self._line.pop(uid, None)
+
+    async def hush(self, uid: str) -> None:
+        """A pod is about to be bound: that it waits must not be written on it any more."""
+        self._line.pop(uid, None)
+        while (writing := self._under_way.get(uid)) is not None:
+            await writing.wait()
+
+    def _say(self, what: Hashable, how: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        self._line[what] = how
+        if self._speaking < IN_FLIGHT:
+            self._speaking += 1
+            self._spawn(self._speak())
+
+    async def _speak(self) -> None:
+        """Say what is to be said, one after the other, until there is nothing more."""
+        try:
+            while self._line:
+                _, how = self._line.popitem(last=False)
+                await how()
+        finally:
+            self._speaking -= 1
 
     async def _condition(self, pod: PodView, message: str, *, first: bool) -> None:
         condition: dict[str, Any] = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
         condition["message"] = message
         if first:
             condition["lastTransitionTime"] = rfc3339(self._wall())
+        while (writing := self._under_way.get(pod.uid)) is not None:  # one after the other
+            await writing.wait()
         said = self._said.get(pod.uid)
-        done = await self._try(self.patch_status(pod, {"conditions": [condition]}))
+        over = self._under_way[pod.uid] = asyncio.Event()
+        try:
+            done = await self._try(self.patch_status(pod, {"conditions": [condition]}))
+        finally:
+            over.set()
+            del self._under_way[pod.uid]
         if not done and said is not None and self._said.get(pod.uid) is said:
             self._said[pod.uid] = said._replace(message="")  # it is told again after the pause
 

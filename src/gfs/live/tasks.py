@@ -106,6 +106,8 @@ class TaskBook:
         """Uids of pods that are being deleted to be created again: they are nobody's until they are gone."""
         self.unsaid: dict[str, None] = {}
         """Uids of pods that are new here and have not been told why they wait."""
+        self.extras: dict[tuple[str, str], dict[LiveTask, None]] = {}
+        """Gang -> the tasks that are its pods beyond the minimum."""
         self.next_index = 0
         self.known: dict[str, Task] = {}
         """Tasks of a saved state by name, until a pod of theirs is found."""
@@ -167,6 +169,7 @@ class TaskBook:
         key = ("extra", pod.uid)
         extra = self.by_key.get(key) or self._add(key, f"{gang.name}/{pod.name}", 1, submitted, pod)
         extra.gang, extra.extra = gang.gang, True
+        self.extras.setdefault((group.namespace, group.name), {})[extra] = None
         return extra
 
     def _of_owner(self, pod: PodView, submitted: float) -> LiveTask:
@@ -258,6 +261,10 @@ class TaskBook:
     def drop(self, task: LiveTask) -> None:
         """A task is over: nothing is known of it any more."""
         self.vacated(task)
+        if task.gang is not None and task.extra:
+            self.extras.get(task.gang, {}).pop(task, None)
+            if not self.extras.get(task.gang):
+                self.extras.pop(task.gang, None)
         self.by_key.pop(task.key, None)
         self.by_name.pop(task.name, None)
         for uid in task.free:
@@ -265,6 +272,7 @@ class TaskBook:
 
     def release(self, live: LiveRun, *, keep_waiting: bool) -> None:
         """A run is over for the core. Pods that were not bound wait again, if so wished; others are on their own."""
+        self.vacated(live.of)
         self.of_run.pop(live.run, None)
         if live.of.run is live:
             live.of.run = None
@@ -280,6 +288,12 @@ class TaskBook:
         live.pods.clear()
 
     # -- the core's words --------------------------------------------------------------------------
+
+    def is_urgent(self, task: LiveTask) -> bool:
+        """Whether a task that waits is HP."""
+        if task.task is not None:
+            return not task.task.is_spot
+        return self.priority(next(iter(task.free.values()))) is Priority.HP
 
     def core_task(self, task: LiveTask, pods: Iterable[PodView] = ()) -> Task:
         """The task as the core knows it, made from its first pod."""

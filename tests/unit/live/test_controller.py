@@ -305,6 +305,51 @@ def test_a_victim_whose_binding_was_not_answered_yet_comes_back_as_the_same_task
     drive(test)
 
 
+def test_of_a_flood_500_tasks_are_decided_in_an_instant_and_hp_comes_first() -> None:
+    """1,200 pods at once for four GPUs, four of them HP and the last to come: all are known after three instants."""
+
+    async def test(controller: Controller, api: WillingApi) -> None:
+        for number in range(1196):
+            controller.cluster.pod_changed(None, pod(f"spot-{number:04}"))
+        for number in range(4):
+            controller.cluster.pod_changed(None, pod(f"urgent-{number}", cls="gfs-hp", created="2026-01-01T01:00:00Z"))
+        for known in (500, 1000, 1200):
+            controller.step()
+            await controller.settle()
+            assert sum(task.told for task in controller.book.by_key.values()) == known
+            assert controller.changed.is_set() or known == 1200, "the rest is not forgotten"
+        assert {name for name, _ in api.bound} == {f"urgent-{number}" for number in range(4)}, "nobody was evicted"
+
+    drive(test)
+
+
+def test_pods_of_one_job_are_told_apart_without_looking_at_each() -> None:
+    """Each of its pods is a task; one that comes back takes the place of the one that went, whichever that was."""
+
+    async def test(controller: Controller, api: WillingApi) -> None:
+        pods = {number: owned(f"train-{number}") for number in range(6)}
+        for each in pods.values():
+            controller.cluster.pod_changed(None, each)
+        controller.step()
+        await controller.settle()
+        assert len(api.bound) == 4
+        for name, place in api.bound:
+            number = int(name.removeprefix("train-"))
+            controller.cluster.pod_changed(pods[number], owned(name, nodeName=place, phase="Running"))
+        controller.step()
+        gone, _ = api.bound[2]
+        task = controller.book.by_pod[f"uid-{gone}"]
+        controller.cluster.pod_changed(owned(gone, nodeName="n1", phase="Failed"), None)
+        controller.step()
+        controller.cluster.pod_changed(None, owned("train-again"))
+        controller.step()
+        assert controller.book.by_pod["uid-train-again"] is task
+        names = {each.name for each in controller.book.by_key.values()}
+        assert names == {"lab/train", *(f"lab/train/{number}" for number in range(1, 6))}
+
+    drive(test)
+
+
 def member(name: str, bare: bool = False, **more: Any) -> dict[str, Any]:
     made = pod if bare else owned
     return made(name, gpus=4, schedulingGroup={"podGroupName": "team"}, **more)
@@ -351,5 +396,35 @@ def test_the_rest_of_a_gang_of_bare_pods_joins_those_that_are_bound_and_they_are
         (run,) = controller.book.of_run.values()
         assert (run.run.task.pods, sorted(run.pods.values())) == (2, ["n1", "n2"])
         assert sorted(place.name for place in run.run.nodes) == ["n1", "n2"]
+
+    drive(test)
+
+
+def test_a_victim_that_is_done_before_it_is_stopped_is_not_waited_for() -> None:
+    """Its Job does not create it again: the GPUs that come free are everybody's."""
+
+    async def test(controller: Controller, api: WillingApi) -> None:
+        cluster = controller.cluster
+        first, runs = owned("first", gpus=4), owned("first", gpus=4, nodeName="n1", phase="Running")
+        cluster.pod_changed(None, first)
+        controller.step()
+        await controller.settle()
+        cluster.pod_changed(first, runs)
+        cluster.pod_changed(None, pod("urgent", gpus=4, cls="gfs-hp"))
+        controller.step()
+        await controller.settle()
+        done = owned("first", gpus=4, nodeName="n1", phase="Succeeded")
+        cluster.pod_changed(runs, done)
+        controller.step()
+        await controller.settle()
+        urgent = pod("urgent", gpus=4, cls="gfs-hp", nodeName="n1", phase="Running")
+        cluster.pod_changed(None, urgent)
+        controller.step()
+        cluster.pod_changed(urgent, pod("urgent", gpus=4, cls="gfs-hp", nodeName="n1", phase="Succeeded"))
+        cluster.pod_changed(None, pod("next", gpus=4))
+        controller.step()
+        await controller.settle()
+        assert [name for name, _ in api.bound] == ["first", "urgent", "next"]
+        assert list(controller.book.by_name) == ["lab/next"]
 
     drive(test)

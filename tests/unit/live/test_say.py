@@ -96,3 +96,52 @@ def test_a_shadow_says_nothing() -> None:
     teller.speaker.warn(read_pod(pod(), SETTINGS), "Why", "because")
     assert not teller.paper.events
     assert not teller.paper.patches
+
+
+class Slow(Paper):
+    """An API server that answers when it is told to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.answer = asyncio.Event()
+
+    async def create(self, path: str, body: Any) -> Any:
+        await super().create(path, body)
+        await self.answer.wait()
+
+    async def patch(self, path: str, body: Any, kind: str = "") -> Any:
+        await super().patch(path, body, kind)
+        await self.answer.wait()
+
+
+def test_a_slow_server_has_few_words_in_flight_and_hears_the_last_one_of_each_pod() -> None:
+    """Each of 20 pods waits for one reason, then for another, before anything is answered."""
+
+    async def story() -> None:
+        paper, tasks = Slow(), list[Any]()
+        loop = asyncio.get_running_loop()
+        speaker = Speaker(paper, SETTINGS, lambda job: tasks.append(loop.create_task(job)), lambda: 0.0, lambda: 1e9)  # type: ignore[arg-type]
+        views = [read_pod(pod(f"p{i}"), SETTINGS) for i in range(20)]
+        for view in views:
+            speaker.waits(view, "no idle GPU")
+        await asyncio.sleep(0)
+        assert (len(paper.patches), len(paper.events)) == (4, 4), "8 in flight: conditions and events of four pods"
+        for view in views:
+            speaker.waits(view, "spot quota")
+        await speaker.hush(views[19].uid)
+        binding = asyncio.create_task(speaker.hush(views[0].uid))
+        await asyncio.sleep(0)
+        assert not binding.done(), "its first sentence is on the way"
+        paper.answer.set()
+        await binding
+        await asyncio.gather(*tasks)
+        told = [(each["metadata"]["uid"], each["status"]["conditions"][0]["message"]) for each in paper.patches]
+        first, last = (
+            [uid for uid, why in told if why == "no idle GPU"],
+            [uid for uid, why in told if why != "no idle GPU"],
+        )
+        assert first == [f"uid-p{i}" for i in range(4)], "the others are told the last one alone"
+        assert sorted(last) == sorted(f"uid-p{i}" for i in range(1, 19)), "and those that are bound nothing more"
+        assert len(paper.events) == 2 * 20
+
+    asyncio.run(story())

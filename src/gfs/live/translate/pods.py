@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from gfs.domain.task import Priority
@@ -168,6 +168,13 @@ def read_pod(pod: Any, settings: LiveSettings) -> PodView:
         grace=_grace(spec),
         started=moment(status.get("startTime")) or 0.0,
     )
+
+
+def with_status(view: PodView, pod: Any) -> PodView:
+    """What we read of a pod of which nothing but the status has changed, or that is being deleted."""
+    status = table(pod, "status")
+    deleting, started = "deletionTimestamp" in table(pod, "metadata"), moment(status.get("startTime")) or 0.0
+    return replace(view, phase=text(status, "phase"), deleting=deleting, started=started)
 
 
 def class_of(pod: PodView, group_class: str, settings: LiveSettings) -> Priority | None:
