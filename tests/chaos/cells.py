@@ -95,7 +95,8 @@ class Cell(NamedTuple):
 
 
 def cells_of(world: World, cases: Sequence[tuple[Any, ...]]) -> list[Cell]:
-    """A cell for each case."""
+    """A cell for each case. Many processes start at once: their requests may take a while."""
+    world.lease = 15.0
     cluster = world.cluster("cells")
     cells = [Cell(world, cluster, number, *case) for number, case in enumerate(cases)]
     cluster.add_nodes([node for cell in cells for node in cell.nodes()])

@@ -58,6 +58,8 @@ class World:
         """Namespaces that we deleted."""
         self.clusters: list[Cluster] = []
         self.gang_seconds = 30.0
+        self.lease = LEASE
+        """Seconds; no request of a replica takes longer than a third of it."""
         self.homes = {OURS: folder}
         """Scheduler -> where its log is."""
 
@@ -76,7 +78,7 @@ class World:
         home = home or self.folder
         home.mkdir(exist_ok=True)
         config = home / "gfs.toml"
-        config.write_text(CONFIG.format(scheduler=scheduler, lease_name=self.name, lease=LEASE))
+        config.write_text(CONFIG.format(scheduler=scheduler, lease_name=self.name, lease=self.lease))
         words: list[str | Path] = [sys.executable, Path(__file__).with_name("replica.py"), "live", "run"]
         words += ["--kubeconfig", self.proxy.kubeconfig, "--config", config, "--http", "off"]
         words += ["--record", home / "log", "--state", home / "state", *options]

@@ -303,6 +303,7 @@ class Controller:
         bound = [pod for uid in live.bound if (pod := self.cluster.pods.get(uid)) and pod.owner is None]
         self.book.release(live, keep_waiting=True)
         task = live.of
+        self.intake.wants_the_rest(task)
         if bound:  # nobody would create them again: they are held, and the rest is to join them
             self.cluster.pod_changes += [(pod, pod) for pod in bound]
             self.changed.set()

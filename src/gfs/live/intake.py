@@ -49,6 +49,8 @@ class Intake:
         self._speaker, self._record, self._clock, self._monotonic = speaker, record, clock, monotonic
         self._events: list[Event] = []
         self._ready: dict[LiveTask, None] = {}
+        self._resized: dict[LiveTask, None] = {}
+        """Tasks that were withdrawn in this instant, to be submitted with fewer pods in the next."""
         self._saved: dict[Run, float] = {}
         self._told_saved = -inf
         self.doubted: Counter[str] = Counter()
@@ -176,11 +178,12 @@ class Intake:
         self._ready[task] = None
 
     def _submit(self) -> None:
-        able = [task for task in self._ready if self._is_able(task)]
+        resized, self._resized = self._resized, {}
+        able = [task for task in self._ready if task not in resized and self._is_able(task)]
         able.sort(key=lambda each: (each.submitted, each.name))
         if len(able) > MOST:
             able.sort(key=lambda each: not self._book.is_urgent(each))
-        self._ready = dict.fromkeys(able[MOST:])
+        self._ready = dict.fromkeys((*able[MOST:], *resized))
         for task in able[:MOST]:
             core = self._book.core_task(task)
             if not task.logged:
@@ -226,6 +229,11 @@ class Intake:
             self.shadow.forget(pod.uid)
         task = self._book.by_pod.pop(pod.uid, None)
         live = self._book.run_of_pod.pop(pod.uid, None)
+        if pod.gang and pod.phase == "Succeeded":
+            gang = self._book.by_key.get(("gang", pod.namespace, pod.gang))
+            if gang is not None and gang.run is None:  # it ran without the others, and will not come again
+                gang.free.pop(pod.uid, None)
+                self.wants_the_rest(gang)
         if task is None:
             return
         self._book.vacated(task)
@@ -291,6 +299,7 @@ class Intake:
         told = self._book.needs_fewer(task)
         if told is not None:
             self._events.append(Cancelled(told))
+            self._resized[task] = None
         if not task.told:
             self._ready[task] = None
 

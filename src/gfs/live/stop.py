@@ -20,6 +20,12 @@ PAUSE = 2.0
 
 async def stop_pod(api: Api, cluster: Cluster, speaker: Speaker, pod: PodView, reason: str, message: str) -> bool:
     """Mark a pod and delete it with its own grace period, as far as it is given; False: it had gone by itself."""
+    stopped = await _insist(api, cluster, speaker, pod, reason, message)
+    reach("stop-deleted")
+    return stopped
+
+
+async def _insist(api: Api, cluster: Cluster, speaker: Speaker, pod: PodView, reason: str, message: str) -> bool:
     longest, marked = cluster.settings.longest_grace, False
     capped = round(longest) if pod.grace > longest else None
     while True:
@@ -29,7 +35,6 @@ async def stop_pod(api: Api, cluster: Cluster, speaker: Speaker, pod: PodView, r
                 marked = True
                 reach("stop-marked")
             await api.delete(pod_path(pod.namespace, pod.name), uid=pod.uid, grace=capped)
-            reach("stop-deleted")
             return True
         except NotFound:
             return False
