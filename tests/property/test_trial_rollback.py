@@ -24,9 +24,8 @@ LOOKED_AT = [Draft("x", priority, gpus) for priority in Priority for gpus in (0.
 def snapshot(pool: Pool) -> dict[str, Any]:
     """Every count of a pool and its nodes, by value."""
     nodes = [{name: _copied(getattr(node, name)) for name in SLOTS - {"spec"}} for node in pool.nodes]
-    counts = {
-        name: _copied(value) for name, value in vars(pool).items() if name not in ("nodes", "listeners", "_changed")
-    }
+    fields = set(Pool.__slots__) - {"nodes", "listeners", "_changed"}
+    counts = {name: _copied(getattr(pool, name)) for name in fields}
     counts["spot_in_use"] = {hours: micro for hours, micro in pool.spot_in_use.items() if micro}
     return {"nodes": nodes, **counts}
 

@@ -106,12 +106,17 @@ def make_folder(folder: Path, files: Sequence[str] = (), force: bool = False) ->
 
 def save_trace(workload: Workload, folder: Path, files: Sequence[str], force: bool) -> None:
     """Write a trace into a folder, made if need be; `files` are those that it consists of."""
+    from gfs.files import unlist_ours
     from gfs.workloads import write_node_events, write_trace
 
     make_folder(folder, files, force)
-    write_trace(workload, folder)
-    if "node_events.csv" in files and not workload.node_events:  # chance spared all nodes: a file that says so
-        write_node_events((), folder / "node_events.csv")
+    try:
+        write_trace(workload, folder)
+        if "node_events.csv" in files and not workload.node_events:  # chance spared all nodes: a file that says so
+            write_node_events((), folder / "node_events.csv")
+    except BaseException:
+        unlist_ours(folder)
+        raise
 
 
 def json_text(value: Any) -> str:
