@@ -215,7 +215,8 @@ class Controller:
         events += self._hanging()
         events += self._join()
         if self._first and self.restored:
-            events += reconcile(self.scheduler, self.book, self.cluster, self.intake.found, self.intake.expect)
+            told = self.intake.expect, self.intake.look_again
+            events += reconcile(self.scheduler, self.book, self.cluster, self.intake.found, *told)
             self._go_on_evicting()
         self._first = False
         adopted, self._adopted = adopt(self.book, self.intake.found, self.clock)

@@ -161,6 +161,8 @@ class Intake:
         self._census.ask(pod.rule.keys)
         self._look_at_claims(pod)
         self._book.by_pod[pod.uid] = found
+        if found.gang is not None and found.run is None:
+            self.wants_the_rest(found)
         if pod.node:
             self.found.setdefault(found.name, []).append(pod)
             return

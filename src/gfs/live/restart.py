@@ -37,10 +37,12 @@ def reconcile(
     cluster: Cluster,
     found: dict[str, list[PodView]],
     expect: Callable[[LiveTask], object],
+    again: Callable[[LiveTask], object],
 ) -> list[Event]:
     """What has become of the runs and tasks of a saved state; pods of runs that go on are taken out of `found`.
 
-    Tasks that were evicted and have no pod are told to `expect`: their controllers will create them again.
+    Tasks that were evicted and have no pod are told to `expect`: their controllers will create them again. Those that
+    need fewer pods than the state knows are told to `again`: they are to be submitted anew.
     """
     events: list[Event] = []
     done = tasks_done(cluster)
@@ -69,8 +71,11 @@ def reconcile(
             elif task is None or (len(task.free) < task.needs and task.name not in found):
                 events.append(Cancelled(waiting.task))
                 continue
-            task.told = task.logged = True
-            task.offset = waiting.number - 1
+            task.logged, task.offset = True, waiting.number - 1
+            task.told = task.task is None or task.task.pods == waiting.task.pods
+            if not task.told:  # some of its pods have succeeded meanwhile
+                events.append(Cancelled(waiting.task))
+                again(task)
     return events
 
 

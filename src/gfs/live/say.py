@@ -19,7 +19,7 @@ from functools import partial
 from math import inf
 from typing import Any, NamedTuple
 
-from gfs.live.api import MERGE, STRATEGIC, Api, pod_path
+from gfs.live.api import MERGE, STRATEGIC, Api, Json, pod_path
 from gfs.live.problems import ApiError, Conflict, NotFound
 from gfs.live.settings import LiveSettings
 from gfs.live.translate.pods import PodView
@@ -172,15 +172,20 @@ class Speaker:
         if not done and said is not None and self._said.get(pod.uid) is said:
             self._said[pod.uid] = said._replace(message="")  # it is told again after the pause
 
-    async def patch_status(self, pod: PodView, status: dict[str, Any]) -> None:
-        """Change a pod's status, if it is still the same pod."""
+    async def patch_status(self, pod: PodView, status: dict[str, Any]) -> Json:
+        """Change a pod's status, if it is still the same pod; the pod as it is then."""
         body = {"metadata": {"uid": pod.uid}, "status": status}
-        await self._api.patch(f"{pod_path(pod.namespace, pod.name)}/status", body, STRATEGIC)
+        return await self._api.patch(f"{pod_path(pod.namespace, pod.name)}/status", body, STRATEGIC)
 
-    async def mark_disrupted(self, pod: PodView, reason: str, message: str) -> None:
-        """Say on a pod that it is about to be deleted by us: its controller need not count that as its failure."""
+    async def mark_disrupted(self, pod: PodView, reason: str, message: str) -> str:
+        """Say on a pod that it is about to be deleted by us: its controller need not count that as its failure.
+
+        Gives the phase that it is in by then.
+        """
         condition = {"type": "DisruptionTarget", "status": "True", "reason": reason, "message": message[:LONGEST]}
-        await self.patch_status(pod, {"conditions": [{**condition, "lastTransitionTime": rfc3339(self._wall())}]})
+        when = rfc3339(self._wall())
+        marked = await self.patch_status(pod, {"conditions": [{**condition, "lastTransitionTime": when}]})
+        return str((marked.get("status") or {}).get("phase") or "")
 
     async def _send(self, involved: dict[str, str], kind: str, reason: str, message: str, count: int) -> None:
         namespace, when = involved["namespace"], rfc3339(self._wall())

@@ -10,7 +10,7 @@ from gfs.live.cluster import Cluster
 from gfs.live.failpoint import reach
 from gfs.live.problems import ApiError, Conflict, NotFound
 from gfs.live.say import Speaker
-from gfs.live.translate.pods import PodView
+from gfs.live.translate.pods import TERMINAL, PodView
 from gfs.live.watch import uid_of
 
 log = logging.getLogger("gfs.live")
@@ -31,9 +31,11 @@ async def _insist(api: Api, cluster: Cluster, speaker: Speaker, pod: PodView, re
     while True:
         try:
             if not marked:
-                await speaker.mark_disrupted(pod, reason, message)
+                phase = await speaker.mark_disrupted(pod, reason, message)
                 marked = True
                 reach("stop-marked")
+                if phase in TERMINAL:  # its controller counts what it has done, and so do we
+                    return False
             await api.delete(pod_path(pod.namespace, pod.name), uid=pod.uid, grace=capped)
             return True
         except NotFound:

@@ -159,7 +159,6 @@ class TaskBook:
             gang = self._add(key, f"{group.namespace}/{group.name}", group.minimum, submitted, pod)
             gang.gang, gang.minimum = (group.namespace, group.name), group.minimum
             gang.owner = pod.owner.uid if pod.owner is not None else ""
-            self.needs_fewer(gang)
         first = gang.task or next(iter(gang.free.values()), None)
         if first is not None and not self._alike(pod, first):
             return Refusal(f"it asks for something else than the other pods of its gang {group.name}")

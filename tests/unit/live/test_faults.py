@@ -327,3 +327,49 @@ def test_a_pod_that_ran_without_the_rest_of_its_gang_and_succeeded_is_not_waited
         assert api.bound == [("b", "n1")]
 
     faulty(test)
+
+
+def test_a_pod_that_has_succeeded_by_now_is_not_deleted() -> None:
+    """The mirror is behind: what the mark's answer says counts. A success that is deleted could not be counted."""
+
+    async def test(controller: Controller, api: FaultyApi) -> None:
+        controller.cluster.pod_changed(None, pod("victim", gpus=4, nodeName="n1", phase="Running"))
+        controller.step()
+        api.answers = {"patch": [{"status": {"phase": "Succeeded"}}]}
+        controller.cluster.pod_changed(None, pod("urgent", gpus=4, cls="gfs-hp"))
+        controller.step()
+        await controller.settle()
+        assert "delete" not in api.asked
+
+    faulty(test)
+
+
+def test_a_gang_that_a_saved_state_knows_whole_starts_with_what_is_left_of_it() -> None:
+    """a and b waited for room when the state was saved; a has run and succeeded since."""
+    saved: list[Any] = []
+
+    async def before(controller: Controller, api: FaultyApi) -> None:
+        controller.cluster.group_changed(None, group("team", 2))
+        for name in "ab":
+            controller.cluster.pod_changed(None, member(name))
+        controller.step()
+        saved.append(controller.scheduler.facts())
+
+    faulty(before)
+
+    async def after() -> None:
+        api = FaultyApi()
+        controller = Controller(cast(Api, api), SETTINGS, tick=300.0, guarantee_hours=1.0, checkpoint_interval=3600.0)
+        controller.cluster.node_changed(None, node("n1", gpus=4))
+        scheduler = new_scheduler(SETTINGS, Parameters(**{**LIVE_DEFAULTS, "quota": "none"}))
+        scheduler.restore(saved[0])
+        controller.cluster.group_changed(None, group("team", 2))
+        controller.cluster.pod_changed(None, member("a", nodeName="n1", phase="Succeeded"))
+        controller.cluster.pod_changed(None, member("b"))
+        controller.begin(scheduler, restored=True)
+        for _ in range(3):
+            controller.step()
+            await controller.settle()
+        assert api.bound == [("b", "n1")]
+
+    asyncio.run(after())
