@@ -21,6 +21,11 @@ PodChange = tuple[PodView | None, PodView | None]
 """A pod before and after; None: not there."""
 
 
+def members_of(pod: PodView) -> str:
+    """Whose pods the pods of a gang are: one controller's, or bare ones of one group."""
+    return pod.owner.uid if pod.owner is not None else f"{pod.namespace}/{pod.gang}"
+
+
 class Cluster:
     """What was read last. The mirrors call `*_changed`; whoever decides takes `pod_changes` and `changed_nodes`."""
 
@@ -42,7 +47,7 @@ class Cluster:
         self.on_node: dict[str, dict[str, PodView]] = {}
         """Node -> the pods that hold something there."""
         self.succeeded: dict[str, set[str]] = {}
-        """Controller uid -> its pods of a gang that have succeeded: it does not create them again."""
+        """Whose pods they are -> those of a gang that have succeeded: nobody creates them again."""
         self.pod_changes: list[PodChange] = []
         self.changed_nodes: set[str] = set()
         self.rules_changed = False
@@ -99,15 +104,16 @@ class Cluster:
 
     def _note_success(self, uid: str, known: PodView | None, view: PodView | None) -> None:
         pod = view or known
-        if pod is None or pod.owner is None or not pod.gang or pod.phase != "Succeeded":
+        if pod is None or not pod.gang or pod.phase != "Succeeded":
             return
-        done = self.succeeded.setdefault(pod.owner.uid, set())
+        key = members_of(pod)
+        done = self.succeeded.setdefault(key, set())
         if view is not None:
             done.add(uid)
         else:
             done.discard(uid)
         if not done:
-            del self.succeeded[pod.owner.uid]
+            del self.succeeded[key]
 
     def group_changed(self, before: Json | None, after: Json | None) -> None:
         """A PodGroup came, went or changed."""

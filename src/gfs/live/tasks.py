@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from gfs.core.run import Run
 from gfs.domain.task import NodeFilter, Priority, Task
-from gfs.live.cluster import Cluster
+from gfs.live.cluster import Cluster, members_of
 from gfs.live.translate.asks import Asks
 from gfs.live.translate.gangs import GroupView
 from gfs.live.translate.pods import PodView, class_of
@@ -66,8 +66,8 @@ class LiveTask:
     run: LiveRun | None = None
     minimum: int = 1
     """Pods of its gang that must run together."""
-    owner: str = ""
-    """The uid of the controller of its pods."""
+    members: str = ""
+    """Whose pods the pods of its gang are."""
     held: dict[str, PodView] = field(default_factory=dict)
     """Bare pods of a gang that were bound without the rest, which is to join them."""
     returns: bool = False
@@ -158,7 +158,7 @@ class TaskBook:
         if gang is None:
             gang = self._add(key, f"{group.namespace}/{group.name}", group.minimum, submitted, pod)
             gang.gang, gang.minimum = (group.namespace, group.name), group.minimum
-            gang.owner = pod.owner.uid if pod.owner is not None else ""
+            gang.members = members_of(pod)
         first = gang.task or next(iter(gang.free.values()), None)
         if first is not None and not self._alike(pod, first):
             return Refusal(f"it asks for something else than the other pods of its gang {group.name}")
@@ -366,7 +366,7 @@ class TaskBook:
 
         Gives the task as the core was told it, if that is no longer true.
         """
-        done = len(self._cluster.succeeded.get(task.owner, ())) if task.owner else 0
+        done = len(self._cluster.succeeded.get(task.members, ()))
         needs = max(1, task.minimum - done - len(task.held)) if task.gang and not task.extra else task.needs
         if needs == task.needs or task.run is not None:
             return None

@@ -310,17 +310,18 @@ def test_the_rest_of_a_gang_of_bare_pods_goes_where_it_can_be_bound() -> None:
     faulty(test)
 
 
-def test_a_pod_that_ran_without_the_rest_of_its_gang_and_succeeded_is_not_waited_for() -> None:
+@pytest.mark.parametrize("bare", [False, True], ids=["of a controller", "bare"])
+def test_a_pod_that_ran_without_the_rest_of_its_gang_and_succeeded_is_not_waited_for(bare: bool) -> None:
     """There is room for one of two pods. a was bound all the same, and is done: b is all that is left to start."""
 
     async def test(controller: Controller, api: FaultyApi) -> None:
         cluster = controller.cluster
         cluster.group_changed(None, group("team", 2))
         for name in "ab":
-            cluster.pod_changed(None, member(name))
+            cluster.pod_changed(None, member(name, bare))
         controller.step()
         assert not api.bound
-        cluster.pod_changed(None, member("a", nodeName="n1", phase="Succeeded"))
+        cluster.pod_changed(None, member("a", bare, nodeName="n1", phase="Succeeded"))
         for _ in range(3):
             controller.step()
             await controller.settle()
