@@ -149,15 +149,12 @@ class World:
 
     def drain(self, seconds: float) -> None:
         """Wait until nothing is left; as without faults."""
-        try:
-            wait_for(self._is_drained, seconds, "not drained")
-        except TimeoutError:
-            left = self.drained(patient=False)
-            assert not left, f"after {seconds:g} s: {left}"
+        until = time.monotonic() + seconds / 2
+        wait_for(lambda: self._is_drained(time.monotonic() < until), seconds, lambda: self.drained(patient=False))
 
-    def _is_drained(self) -> bool:
+    def _is_drained(self, patient: bool) -> bool:
         self.check()
-        return not self.drained()
+        return not self.drained(patient=patient)
 
     def check(self) -> None:
         """No replica ends by itself."""
