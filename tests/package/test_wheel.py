@@ -17,7 +17,10 @@ from zipfile import ZipFile
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-GENERATED = shutil.ignore_patterns(".*", "build", "dist", "demo-output", "__pycache__", "*.egg-info", "latest.json")
+GENERATED = shutil.ignore_patterns(
+    *(".[!n]*", "build", "dist", "demo-output", "__pycache__", "node_modules", "*.egg-info", "latest.json")
+)
+"""Hidden files are environments and caches, but for web/.npmrc."""
 
 
 def run(*words: str | Path, cwd: Path) -> str:

@@ -198,6 +198,7 @@ FIGURES = {
     "gfs_forecaster_last_fit_timestamp_seconds": "gauge", "gfs_guarantee_periods": "counter", "gfs_promise": "gauge",
     "gfs_watch_silence_seconds": "gauge", "gfs_claims_not_believed": "counter",
     "gfs_hanging_victims": "gauge", "gfs_last_decision_timestamp_seconds": "gauge", "gfs_leader": "gauge",
+    "gfs_longest_step_seconds": "gauge",
     "gfs_messages_sent": "counter", "gfs_pods_bound": "counter", "gfs_pods_evicted": "counter",
     "gfs_quota_cautious": "gauge", "gfs_refused_pods": "gauge", "gfs_spot_quota_gpus": "gauge", "gfs_tasks": "gauge",
 }  # fmt: skip

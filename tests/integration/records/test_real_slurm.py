@@ -25,8 +25,9 @@ def test_preempted_array_failed_and_cancelled_jobs(tmp_path: Path) -> None:
         without = cluster.submit("--account=language", "--qos=normal", seconds=0)
         cluster.wait("the victim to wait again", lambda: _state(cluster, victim) == "PENDING")
         cluster.wait("an empty queue", lambda: _drained(cluster, victim))
+        done = {victim, taker, f"{array}_0", f"{array}_1", without}
+        cluster.wait("all records", lambda: _completed(cluster) >= done)  # the accounting is a moment behind
         wanted = "--format=" + ",".join(FIELDS)
-        cluster.wait("all records", lambda: "COMPLETED" in (cluster.answer("sacct", "-aXn", "-j", victim) or ""))
         jobs = cluster.answer("sacct", "-a", "-X", "-D", "--parsable2", wanted)
         nodes = cluster.answer("scontrol", "show", "nodes")
     assert jobs is not None
@@ -52,6 +53,12 @@ def test_preempted_array_failed_and_cancelled_jobs(tmp_path: Path) -> None:
 
 def _state(cluster: Slurm, job: str) -> str:
     return (cluster.answer("squeue", "-h", "-j", job, "-o", "%T") or "").strip()
+
+
+def _completed(cluster: Slurm) -> set[str]:
+    """Jobs whose last run the accounting knows to have ended well."""
+    rows = (cluster.answer("sacct", "-aXn", "--parsable2", "--format=JobID,State") or "").split()
+    return {row.split("|")[0] for row in rows if row.endswith("|COMPLETED")}
 
 
 def _drained(cluster: Slurm, victim: str) -> bool:
