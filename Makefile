@@ -78,7 +78,7 @@ test-records: $(VENV)/.dev  ## records of other systems, made by the real ones: 
 	@$(BIN)/python -m pytest -rs tests/integration/records
 
 test-chaos: live-binaries  ## faults at random moments (GFS_CHAOS_SEED=N: others) and load on the bench (GFS_LOAD=full: 20,000 pods)
-	@$(BIN)/python -m pytest tests/chaos || { echo "What failed, once more:"; $(BIN)/python -m pytest --last-failed tests/chaos; }
+	@$(BIN)/python -m pytest tests/chaos $(CHAOS) || { echo "What failed, once more:"; $(BIN)/python -m pytest --last-failed tests/chaos $(CHAOS); }
 
 reproduce-quick: $(VENV)/.dev  ## the paper's tables and figures on small clusters, opened in a browser if there is one
 	@$(BIN)/gfs reproduce --quick --out build/reproduce-quick
