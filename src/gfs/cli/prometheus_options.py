@@ -38,7 +38,12 @@ Header = Annotated[
 ]
 Start = Annotated[
     str | None,
-    option("--start", "Beginning, such as 2026-05-01 or 2026-05-01T12:00Z.", PROMETHEUS, metavar="TIME"),
+    option(
+        "--start",
+        "Beginning, such as 2026-05-01 or 2026-05-01T12:00Z; by default 28 days before the end.",
+        PROMETHEUS,
+        metavar="TIME",
+    ),
 ]
 End = Annotated[str | None, option("--end", "End; by default now.", PROMETHEUS, metavar="TIME")]
 Days = Annotated[float | None, option("--days", "Or: so many days before the end.", PROMETHEUS, metavar="N")]

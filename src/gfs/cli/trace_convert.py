@@ -120,6 +120,8 @@ def convert(
             f"--demand: only --from prometheus knows more demand than its trace; from {format},"
             " give gfs forecast the trace: --jobs and --nodes"
         )
+    if nodes is not None and format == "prometheus":
+        raise InputError("--from prometheus: it knows the nodes, too; leave --nodes out")
     patterns, history = tuple(spot or ()), None
     outputs = Outputs(config)
     outputs.plan(demand, (".csv",))
