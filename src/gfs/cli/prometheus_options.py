@@ -14,8 +14,8 @@ from gfs.cli.options import file_option, option
 from gfs.domain.errors import GfsError, InputError
 
 if TYPE_CHECKING:
-    from gfs.live.pod_series import Range
     from gfs.live.prometheus import Prometheus
+    from gfs.live.series import Range
 
 PROMETHEUS = "Prometheus"
 TOKEN, HEADERS = "GFS_PROMETHEUS_TOKEN", "GFS_PROMETHEUS_HEADERS"
@@ -96,7 +96,7 @@ def _header(line: str) -> tuple[str, str]:
 
 def parse_range(start: str | None, end: str | None, days: float | None, step: float, usual_days: float = 28) -> Range:
     """The time that is asked for; the end is the last full step."""
-    from gfs.live.pod_series import Range, parse_moment
+    from gfs.live.series import Range, parse_moment
 
     if start is not None and days is not None:
         raise InputError("give --start or --days, not both")

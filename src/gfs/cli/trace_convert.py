@@ -15,7 +15,7 @@ from gfs.domain.errors import BadRows, InputError
 
 if TYPE_CHECKING:
     from gfs.forecasting.history import DemandHistory
-    from gfs.live.pod_series import Range
+    from gfs.live.series import Range
     from gfs.live.settings import LiveSettings
     from gfs.workloads.records import Conversion
 
@@ -178,34 +178,23 @@ def _ask(
     """The trace that a Prometheus remembers, and the demand of the same time if it is wanted."""
     from gfs.cli.progress import bars
     from gfs.cli.prometheus_options import ask
-    from gfs.forecasting.meter import STEP
 
     names = ["pods and nodes", *(["HP demand"] if demand else [])]
 
     async def read() -> tuple[Conversion, DemandHistory | None]:
-        from gfs.live.history import read_demand
-        from gfs.live.pod_series import read_series
+        from gfs.live.pod_series import cluster_demand, read_series
 
         with bars(names, asked.days, unit="days") as running:
             async with server.connect() as prometheus:
-                found = await read_series(
+                conversion, cluster = await read_series(
                     prometheus, asked, spot=spot, settings=settings, progress=lambda days: running(names[0], days)
                 )
                 if not demand:
-                    return found.conversion, None
-                past = await read_demand(
-                    prometheus,
-                    settings,
-                    {node.gpu_model for node in found.conversion.workload.nodes},
-                    found.organization,
-                    int(asked.end // STEP),
-                    first=int(max(asked.start, found.first) // STEP),
-                    hp_classes=found.hp_classes,
-                    progress=lambda days: running(names[1], days),
-                )
+                    return conversion, None
+                past = await cluster_demand(prometheus, settings, cluster, asked, lambda days: running(names[1], days))
         if not past.pools:
             raise InputError("--demand: no HP pod asked for GPUs in this time; leave --demand out, or say --spot")
-        return found.conversion, past.history()
+        return conversion, past.history()
 
     return ask(read)
 
