@@ -18,7 +18,7 @@ from gfs.cli.options import RESULTS, Json, SkipBadRows, examples, file_option, o
 from gfs.cli.outputs import JSON, STDOUT, Outputs
 from gfs.cli.prometheus_options import PROMETHEUS, Days, Header, Server, TokenFile
 from gfs.cli.quota_sources import DemandFiles, DemandServer, DemandSource
-from gfs.domain.errors import BadRows, GfsError, InputError
+from gfs.domain.errors import GfsError, InputError
 
 if TYPE_CHECKING:
     from gfs.assembly.outside import OutsideQuota, QuotaForecaster
@@ -121,6 +121,7 @@ def export(
     """
     from gfs.assembly.outside import QuotaForecaster
     from gfs.assembly.parameters import Parameters
+    from gfs.forecasting.history import check_country
     from gfs.forecasting.registry import find_model
     from gfs.live.settings import read_config
     from gfs.report.quota_export import FORMATS, ExportNames
@@ -134,6 +135,7 @@ def export(
     if days is not None and prometheus is None:
         raise InputError("--days: only with --prometheus")
     find_model(model)
+    check_country(country)
     settings = read_config(config)[0]
     names = ExportNames(name, namespace, priority_class, settings.resource, _flavors(flavor))
     names.check(format)
@@ -158,7 +160,7 @@ def export(
             work.once(outputs)
             _apply(apply, out)
             return
-        _watch(work, outputs, interval, apply)
+    _watch(work, interval, apply)
 
 
 def _flavors(given: Sequence[str] | None) -> dict[str, str]:
@@ -247,7 +249,7 @@ class _Export:
         }
 
 
-def _watch(work: _Export, outputs: Outputs, interval: float, apply: str | None) -> None:
+def _watch(work: _Export, interval: float, apply: str | None) -> None:
     """Again and again; what fails is told, the file keeps the last quota, and the next time may do."""
     pending = False
     _say_when(f"works the quota out every {interval:g} s; Ctrl-C ends it")
@@ -255,16 +257,12 @@ def _watch(work: _Export, outputs: Outputs, interval: float, apply: str | None) 
         while True:
             began = time.monotonic()
             try:
-                pending = work.once(outputs) or pending
+                pending = work.once(Outputs()) or pending
                 if pending:
                     _apply(apply, work.out)
                     pending = False
-            except BadRows as error:
-                _say_when(
-                    f"no new quota: {len(error.rows)} rows of demand or nodes cannot be read; the last one stands"
-                )
             except GfsError as error:
-                _say_when(f"no new quota: {error}; the last one stands")
+                _say_when(f"no new quota: {str(error).splitlines()[0]}; the last one stands")
             time.sleep(max(0.0, interval - (time.monotonic() - began)))
     except KeyboardInterrupt:
         raise KeyboardInterrupt("stopped; the last quota stands") from None

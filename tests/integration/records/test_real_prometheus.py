@@ -221,6 +221,26 @@ def test_labels_that_the_scrape_renamed_are_recognised(tmp_path: Path, midnight:
     assert "scraped without honor_labels: true" in told.output
 
 
+def test_the_quota_follows_the_demand_that_prometheus_knows(tmp_path: Path) -> None:
+    """Of 16 GPUs two organizations want 6 and, by day, 3 more, for eight days: 16 - 9 = 7 are left."""
+    now = int(time.time() // STEP)
+    past, first = Past(), now - 8 * DAY
+    past.add(node_series("a", "A100", gpus=16), first, now + 1)
+    past.add(pod_series("lab", "p", gpus=6, node="a", cls="prod"), first, now + 1)
+    past.add(pod_series("lab", "s", gpus=7, node="a", cls="batch-low"), first, now + 1)
+    for day in range(8):
+        begin = first + day * DAY
+        past.add(pod_series("shop", f"day-{day}", gpus=3, node="a", cls="prod"), begin, begin + DAY // 2)
+    with serving(past, tmp_path) as url:
+        words = ["quota", "export", "--as", "slurm", "--prometheus", url, "--days", "8", "--model", "weekly-peak"]
+        told = CliRunner().invoke(app, words)
+        nothing = CliRunner().invoke(app, [*words, "--nodes", str(tmp_path / "nodes.csv")])
+    assert told.exit_code == 0, told.output
+    assert "A100: forecast peak 9 of 16 GPUs at " in told.output
+    assert told.stdout.splitlines()[-1].endswith("GrpTRES=gres/gpu=7")
+    assert (nothing.exit_code, "nodes.csv" in nothing.output) == (2, True)
+
+
 def test_a_password_is_asked_for_and_never_told(tmp_path: Path, midnight: int, monkeypatch: pytest.MonkeyPatch) -> None:
     when = ("--start", clock(midnight), "--end", clock(midnight + 2 * DAY))
     (tmp_path / "web.yml").write_text(f"basic_auth_users:\n  reader: {BCRYPT}\n")
