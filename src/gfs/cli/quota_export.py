@@ -19,6 +19,7 @@ from gfs.cli.outputs import JSON, STDOUT, Outputs
 from gfs.cli.prometheus_options import PROMETHEUS, Days, Header, Server, TokenFile
 from gfs.cli.quota_sources import DemandFiles, DemandServer, DemandSource
 from gfs.domain.errors import GfsError, InputError
+from gfs.domain.units import format_seconds
 
 if TYPE_CHECKING:
     from gfs.assembly.outside import OutsideQuota, QuotaForecaster
@@ -201,10 +202,8 @@ class _Export:
             tell(quota.text())
         if self.format == "resourcequota" and len(quotas) > 1:
             tell(f"a ResourceQuota knows no GPU models: it has the sum of {len(quotas)}; --gpu-model chooses one")
-        if dated and time.time() - quotas[0].now > OLD:
-            note(
-                f"demand ends {_clock(quotas[0].now)}, {(time.time() - quotas[0].now) / 3600:,.1f} h ago: it is of then"
-            )
+        if dated and (age := time.time() - quotas[0].now) > OLD:
+            note(f"demand ends {_clock(quotas[0].now)}, {format_seconds(age)} ago: the quota is of then")
         if self.out == STDOUT:
             say(text.rstrip("\n"))
         else:
