@@ -20,7 +20,8 @@ from gfs.report.page import Chart, PageSection, Paragraph, write_page
 from gfs.report.series import MOST_POINTS, TimeAxis
 from gfs.report.trace_tables import classes_table, pools_table
 from gfs.telemetry.runs import Floats
-from gfs.workloads.inspection import OTHERS, SIZES, Cdf, Inspection, PoolLoad
+from gfs.telemetry.runs import SIZES
+from gfs.workloads.inspection import OTHERS, Cdf, Inspection, PoolLoad
 
 COLOURS = {Priority.HP: HP, Priority.SPOT: SPOT}
 NAMES = {Priority.HP: "HP", Priority.SPOT: "spot"}
