@@ -16,6 +16,7 @@ from gfs.domain.workload import Workload
 from gfs.telemetry.breakdown import KINDS, Breakdown, Kind, break_down
 from gfs.telemetry.metrics import Metrics
 from gfs.telemetry.metrics_life import TaskStep, task_life
+from gfs.telemetry.organization import OrganizationStory, organization_story
 from gfs.version import __version__
 
 Window = tuple[float | None, float | None]
@@ -67,7 +68,7 @@ class RunResult:
     """Where demand was forecast: what it took, as a part of `seconds`."""
     reservations: ReservationFigures | None = None
     """Where nodes were reserved for spot tasks that had waited too long: for how many, and what it cost."""
-    _breakdowns: list[Breakdown] = field(default_factory=list, repr=False)
+    _breakdowns: list[Breakdown] = field(init=False, default_factory=list, repr=False)
     """The breakdown, once somebody has asked for it."""
 
     def breakdown(self) -> Breakdown:
@@ -98,6 +99,10 @@ class RunResult:
     def explain(self, task: str) -> list[TaskStep]:
         """The life of one task: waits, runs, evictions, and why."""
         return task_life(self.events, task)
+
+    def explain_organization(self, name: str) -> OrganizationStory:
+        """What happened to one organization: what it asked for and got, whom it evicted, who evicted it."""
+        return organization_story(self.events, self.workload, self.breakdown(), name)
 
     def __repr__(self) -> str:
         spot, hp = self.metrics.spot, self.metrics.hp

@@ -20,9 +20,7 @@ if TYPE_CHECKING:
 MOST_OTHERS = 6
 
 
-def explain_organization(
-    name: str, events: Path, jobs: Path | None, summary: Path | None, json: Path | None
-) -> None:
+def explain_organization(name: str, events: Path, jobs: Path | None, summary: Path | None, json: Path | None) -> None:
     """Print or write the story of an organization."""
     from gfs.assembly.parameters import Parameters
     from gfs.dashboard.files import read_promises, read_summary
@@ -40,17 +38,14 @@ def explain_organization(
         promises = {} if jobs is None else read_promises(jobs, told)
         guarantee = parameters.guarantee_hours * HOUR
         workload = tasks_of_log(log, promises, guarantee, parameters.checkpoint_interval)
-        parts = break_down(log, workload, rules=parameters.rules)
-        story = organization_story(log, workload, parts, name)
+        story = organization_story(log, workload, break_down(log, workload, rules=parameters.rules), name)
         if json != STDOUT:
-            begin = begin_of(log)
-            say(_demand_text(story, begin))
-            say()
-            tables = [_beside_table(story), *_evictions_tables(story)]
-            show(*tables)
-            if (worst := story.longest_wait) is not None:
-                say()
-                say(f"Its longest wait: {worst.task}. {life_in_short(task_life(log, worst.task))}")
+            parts: list[Any] = [_demand_text(story, begin_of(log)), _beside_table(story), *_evictions_tables(story)]
+            worst = story.longest_wait
+            if worst is not None:
+                parts.append(f"Its longest wait: {worst.task}. {life_in_short(task_life(log, worst.task))}")
+            show(*parts)
+            if worst is not None:
                 say(f"gfs explain --events {shlex.quote(str(events))} {shlex.quote(worst.task)} tells why.")
         outputs.save_json(json, story.to_dict())
     if jobs is None:
@@ -135,5 +130,5 @@ def _pairs_table(title: str, pairs: Sequence[EvictionsBetween], other: str, own:
     if rest := pairs[MOST_OTHERS:]:
         lost = sum(p.wasted_gpu_hours for p in rest)
         rows.append([f"{len(rest)} others", sum(p.evictions for p in rest), lost])
-    columns = ["organization", Column("evicted runs", unit=COUNT), Column("wasted", unit=GPU_HOURS)]
+    columns: list[Column | str] = ["organization", Column("evicted runs", unit=COUNT), Column("wasted", unit=GPU_HOURS)]
     return DataTable(columns, rows, title=title)

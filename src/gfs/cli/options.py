@@ -108,7 +108,9 @@ def parse_by(by: str | None) -> tuple[Kind, ...]:
 
     def find(name: str) -> None:
         if name not in KINDS:
-            raise InputError(f"--by {name}: give {', '.join(KINDS[:-1])} or {KINDS[-1]}, or several with commas between")
+            raise InputError(
+                f"--by {name}: give {', '.join(KINDS[:-1])} or {KINDS[-1]}, or several with commas between"
+            )
 
     if by is None:
         return ()

@@ -70,7 +70,7 @@ def group_table(results: Sequence[RunResult], kind: Kind, *, titled: bool = True
             breaks.add(begin)
         for result, part in zip(results, parts, strict=True):
             record = part.whole if name == ALL else next((g for g in part.by(kind) if g.name == name), None)
-            label: list[Cell] = [name if len(rows) == begin else ""] + [result.scheduler] * (len(results) > 1)
+            label = [name if len(rows) == begin else "", *[result.scheduler] * (len(results) > 1)]
             rows.append([*label, *(None if record is None else column.value(record) for column in columns)])
         first = len(rows[0]) - len(columns)
         for j, column in enumerate(GROUPED, first):
@@ -156,5 +156,7 @@ def worst_treated_text(result: RunResult) -> str:
             own = "by its own HP tasks" if by.evictor == worst.name else f"by {by.evictor}"
             evicted += f", {amount(by.evictions)} of {amount(worst.spot_evictions)} {own}"
         words.append(evicted)
-    words.append(f"{amount(worst.spot_wasted_gpu_hours)} of {amount(spot.wasted_gpu_hours)} wasted GPU-hours are its own")
+    words.append(
+        f"{amount(worst.spot_wasted_gpu_hours)} of {amount(spot.wasted_gpu_hours)} wasted GPU-hours are its own"
+    )
     return f"Worst treated under {result.scheduler} is {worst.name}: {'; '.join(words)}."

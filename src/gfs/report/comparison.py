@@ -56,6 +56,7 @@ def comparison_page(
             PageSection(
                 "How long tasks waited", [charts.wait_chart(prepared, colours, spot=spot) for spot in (False, True)]
             ),
+            PageSection("Whose jobs", _whose_jobs(results, after)),
             PageSection("GPU allocation over time", [charts.allocation_chart(prepared, workload)]),
             PageSection("When spot runs are evicted", [charts.eviction_chart(prepared, colours)]),
         ]
@@ -64,7 +65,6 @@ def comparison_page(
         sections.append(
             PageSection("Node by node", [charts.heat_chart(mine, after.events, workload, mine.axis(most=168))])
         )
-        sections.append(PageSection("Whose jobs", _whose_jobs(results, after)))
         sections.append(PageSection("Parameters", [_parameters(r) for r in results]))
     write_page(out, f"GFS comparison: {workload.name}", _subtitle(results, workload), sections)
 

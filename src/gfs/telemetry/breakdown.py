@@ -24,7 +24,18 @@ from gfs.telemetry.metrics import (
     task_times,
     useful_and_wasted,
 )
-from gfs.telemetry.runs import SIZES, Bools, Floats, Ints, Runs, TaskColumns, categories, numbers, runs_table, size_classes
+from gfs.telemetry.runs import (
+    SIZES,
+    Bools,
+    Floats,
+    Ints,
+    Runs,
+    TaskColumns,
+    categories,
+    numbers,
+    runs_table,
+    size_classes,
+)
 
 Kind = Literal["organization", "model", "size"]
 KINDS: Final[tuple[Kind, ...]] = ("organization", "model", "size")
@@ -125,7 +136,9 @@ def break_down(
 ) -> Breakdown:
     """Work out the figures of every group; arguments as of `compute_metrics`."""
     tasks, runs = TaskColumns.of(workload), runs_table(events, workload)
-    of = _Counts(runs, tasks, counted_tasks(runs, window), rules or ExecutionRules(), _preemptors(events, workload, runs))
+    of = _Counts(
+        runs, tasks, counted_tasks(runs, window), rules or ExecutionRules(), _preemptors(events, workload, runs)
+    )
     sizes = tuple(label for label, _ in SIZES)
     organizations = of.figures(tasks.organization, tasks.organizations, leases)
     organizations.sort(key=lambda group: (-group.useful_gpu_hours, group.name))
@@ -171,17 +184,17 @@ class _Counts:
         self.done = done & counted
         self.outcomes = guarantee_outcomes(runs, tasks)
         gpus = np.maximum(tasks.gpus[runs.task], 1e-12)
-        self.needed: Floats = np.bincount(runs.task, self.useful / gpus, len(counted))
+        self.needed: Floats = np.bincount(runs.task, self.useful / gpus, len(counted)).astype(np.float64)
 
     def figures(self, code: Ints, names: Sequence[str], leases: bool, every: bool = False) -> list[GroupFigures]:
         """One entry for each group that has counted tasks, or that evicted some; or for every one."""
         n, runs, spot = len(names), self.runs, self.tasks.spot
         of_run = code[runs.task]
 
-        def count(which: Bools) -> list[int]:
-            return np.bincount(of_run[which], minlength=n).tolist()
+        def count(which: Bools) -> Any:
+            return np.bincount(of_run[which], minlength=n)
 
-        def hours(value: Floats) -> list[float]:
+        def hours(value: Floats) -> Any:
             return (np.bincount(of_run[self.over], value[self.over], n) / HOUR).tolist()
 
         outcomes, evicted, told = self.outcomes, self.evicted, self.evicted & (self.preemptor >= 0)
@@ -192,8 +205,8 @@ class _Counts:
             "judged": count(self.spot_over & outcomes.judged),
             "lost": count(runs.lost & self.counted[runs.task]),
             "spot_guarantee_periods": np.bincount(of_run[self.spot_over], outcomes.periods[self.spot_over], n),
-            "evictions_caused": np.bincount(code[self.preemptor[told]], minlength=n).tolist(),
-            "cancelled": np.bincount(code[self.counted & np.isfinite(runs.withdrawn)], minlength=n).tolist(),
+            "evictions_caused": np.bincount(code[self.preemptor[told]], minlength=n),
+            "cancelled": np.bincount(code[self.counted & np.isfinite(runs.withdrawn)], minlength=n),
         }
         useful, wasted = hours(self.useful), hours(self.wasted)
         waits = {"hp": self._waits(code, n, ~spot), "spot": self._waits(code, n, spot)}

@@ -287,7 +287,7 @@ class GuaranteeOutcomes(NamedTuple):
     """Per run: what became of the hours that were promised to it."""
 
     periods: Floats
-    """Guarantee periods completed: one for every H hours; a run that finishes inside a period completes that one too."""
+    """Completed: one for every H hours; a run that finishes inside a period completes that one too."""
     broken: Bools
     """Stopped before its first H hours."""
     judged: Bools

@@ -1,4 +1,4 @@
-"""The story of one organization, from an event log: what it asked for, what it got, whom it evicted and who evicted it."""
+"""The story of one organization, from an event log: what it asked for and got, whom it evicted, who evicted it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import numpy as np
 import pyarrow as pa
 
 from gfs.domain.errors import InputError
-from gfs.domain.execution import ExecutionRules
 from gfs.domain.task import Priority, Task
 from gfs.domain.text import suggestion
 from gfs.domain.units import HOUR
