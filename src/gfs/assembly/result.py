@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -12,6 +13,7 @@ from gfs.assembly.parameters import Parameters
 from gfs.core.ports import SolverFigures
 from gfs.domain.text import printable
 from gfs.domain.workload import Workload
+from gfs.telemetry.decisions import AnyNote
 from gfs.telemetry.metrics import Metrics
 from gfs.telemetry.metrics_life import TaskStep, task_life
 from gfs.version import __version__
@@ -65,6 +67,8 @@ class RunResult:
     """Where demand was forecast: what it took, as a part of `seconds`."""
     reservations: ReservationFigures | None = None
     """Where nodes were reserved for spot tasks that had waited too long: for how many, and what it cost."""
+    decisions: Sequence[AnyNote] | None = None
+    """What was expected, kept from spot tasks and weighed, if that was recorded."""
 
     def summary(self) -> dict[str, Any]:
         """One entry of the summary file (docs/reference/files.md#summary)."""

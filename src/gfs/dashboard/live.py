@@ -15,27 +15,36 @@ import msgspec
 
 from gfs.core.actions import CANCEL, FINISH, START, Record
 from gfs.core.scheduler import Scheduler
-from gfs.dashboard.recording import Names, quota_columns
+from gfs.dashboard.decisions import DecisionColumns
+from gfs.dashboard.names import Names
+from gfs.dashboard.recording import quota_columns
 from gfs.dashboard.wire import (
     API_VERSION,
     EntryColumns,
+    ExpectedColumns,
+    ForecastColumns,
     NodeColumns,
     NodeEventColumns,
+    OptionColumns,
     Patch,
     PodColumns,
     QuotaColumns,
     Recording,
     Rules,
+    SpotNodeColumns,
     TaskColumns,
 )
 from gfs.domain.node import NodeSpec
 from gfs.domain.task import Task
 from gfs.domain.units import DAY
+from gfs.telemetry.decisions import AnyNote
 from gfs.telemetry.event_log import QuotaLog, cards_text, pods_of
 
 MOST_ENTRIES: Final = 400_000
 KEPT: Final = 2 * DAY
 """Of tasks that ended longer ago nothing is kept once there are too many entries."""
+MOST_NOTES: Final = 50_000
+"""Of what decisions went by, no more is kept."""
 PATCHES: Final = 2_000
 """So many patches are kept for those who lost the connection; who missed more begins anew."""
 
@@ -64,6 +73,9 @@ class _Columns:
         self.pods = PodColumns([], [])
         self.node_events = NodeEventColumns([], [], [])
         self.quota = QuotaColumns([], [], [], [], [], [], [], [], [], [], [], [])
+        self.decided = DecisionColumns(self.models, self.organizations, self.task_names, self.node_names)
+        self.forecasts, self.spot_nodes = self.decided.forecasts, self.decided.spot_nodes
+        self.expected, self.options = self.decided.expected, self.decided.options
 
 
 class LiveRecording:
@@ -73,6 +85,7 @@ class LiveRecording:
         self._about = (title, scheduler, promise)
         self._rules, self._tick = rules, tick
         self._heard: list[_Heard] = []
+        self._notes: list[AnyNote] = []
         self._down: dict[str, str] = {}
         """Node -> what keeps it from taking anything: 'fail' (it is gone) or 'cordon'."""
         self.last_id = 0
@@ -92,6 +105,7 @@ class LiveRecording:
         """Something was recorded; None: this replica begins to decide, and what it knew before may no longer be so."""
         if entry is None:
             self._heard.clear()
+            self._notes.clear()
             self._anew()
             return
         time, what, task, run, reason = entry
@@ -105,6 +119,11 @@ class LiveRecording:
         heard = _Heard(time, what, task, run.number if run is not None else 0, pods, words)
         self._heard.append(heard)
         self._add(heard)
+
+    def note(self, note: AnyNote) -> None:
+        """Something that decisions go by has changed."""
+        self._notes.append(note)
+        self._columns.decided.add(note)
 
     def _add(self, heard: _Heard) -> None:
         """The time goes last: who counts entries by it finds all of each."""
@@ -142,7 +161,7 @@ class LiveRecording:
     def look(self, now: float, scheduler: Scheduler) -> None:
         """Note nodes that came, went or were closed, and the quota of each tick; tell what is new."""
         self.now = max(now, self.now)
-        if len(self._heard) > MOST_ENTRIES:
+        if len(self._heard) > MOST_ENTRIES or len(self._notes) > 2 * MOST_NOTES:
             self._forget()
         there: dict[str, str] = {}
         for pool in scheduler.pools.values():
@@ -198,6 +217,9 @@ class LiveRecording:
             self._node(spec)
         for heard in self._heard:
             self._add(heard)
+        self._notes = self._notes[-MOST_NOTES:]
+        for note in self._notes:
+            self._columns.decided.add(note)
 
     def _anew(self) -> None:
         """Empty columns. A patch that nobody gets: who asks for what follows it has to begin anew, too."""
@@ -238,6 +260,10 @@ PARTS: Final[dict[str, type[msgspec.Struct]]] = {
     "pods": PodColumns,
     "node_events": NodeEventColumns,
     "quota": QuotaColumns,
+    "forecasts": ForecastColumns,
+    "spot_nodes": SpotNodeColumns,
+    "expected": ExpectedColumns,
+    "options": OptionColumns,
 }
 NAMES: Final = ("models", "organizations", "reasons", "cards")
 """What a recording consists of: tables, and lists of names."""

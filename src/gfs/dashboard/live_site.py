@@ -24,6 +24,7 @@ from gfs.live.explain import why_waiting
 from gfs.live.figures import Figures
 from gfs.live.life import explain_pod
 from gfs.live.service import Service
+from gfs.telemetry.decisions import AnyNote
 
 log = logging.getLogger("gfs.live")
 KEEP_ALIVE: Final = 15.0
@@ -44,10 +45,15 @@ class LiveDashboard:
         self._packed: tuple[int, bytes] | None = None
         service.recorder.heard = self._hear
         service.looked = self._look
+        service.noted = self._note
 
     def _hear(self, entry: Record | None) -> None:
         with self._apart():
             self.live.hear(entry)
+
+    def _note(self, note: AnyNote) -> None:
+        with self._apart():
+            self.live.note(note)
 
     def _look(self, controller: Controller) -> None:
         with self._apart():
@@ -60,7 +66,7 @@ class LiveDashboard:
             yield
         except Exception:
             log.exception("the page follows the cluster no longer; decisions go on")
-            self._service.recorder.heard = self._service.looked = None
+            self._service.recorder.heard = self._service.looked = self._service.noted = None
 
     def routes(self) -> list[web.RouteDef]:
         """What is added to the routes of the server."""

@@ -105,7 +105,9 @@ class WhatIf:
             self._note(key, share=min(done / count, 0.99))
 
         before = self._recorded()
-        result = run_simulation(changed, scheduler, parameters, record_quota=True, progress=progress)
+        result = run_simulation(
+            changed, scheduler, parameters, record_quota=True, record_decisions=True, progress=progress
+        )
         tables = self._tables
         run = RunTables(
             result.events,
@@ -115,6 +117,7 @@ class WhatIf:
             changed.node_events,
             scheduler,
             parameters.to_dict(),
+            result.decisions or (),
         )
         title = self._runs[key].title
         self._recordings[key] = recording_of(run, f"What if: {title}")
