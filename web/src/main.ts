@@ -42,7 +42,7 @@ async function begin(): Promise<void> {
   const makers: Partial<Record<View, () => ViewElement>> = {
     now: () => new NowView(app), nodes: () => new NodesView(app), queue: () => new QueueView(app), organizations: () => new OrganizationsView(app),
   };
-  if (recording.wire.schedulers?.length) makers.whatif = () => new WhatIfView(app);
+  makers.whatif = () => new WhatIfView(app);
   const made: Partial<Record<View, ViewElement>> = {};
   const place = el("div", { id: "view", tabindex: -1 });
   const links = VIEWS.filter((view) => makers[view]).map((view) => el("a", { href: `#view=${view}`, "data-view": view }, TITLES[view]));
