@@ -18,9 +18,10 @@ class Index {
 
 const INDEXES = new WeakMap<object, Index>();
 
-function rowsOf(table: { time: number[] }, keyAt: (row: number) => number, key: number): number[] {
-  let index = INDEXES.get(table);
-  if (!index) INDEXES.set(table, (index = new Index()));
+/** Rows of a table by a key; `known` is what the index is remembered by. */
+function rowsOf(table: { time: number[] }, keyAt: (row: number) => number, key: number, known: object = table): number[] {
+  let index = INDEXES.get(known);
+  if (!index) INDEXES.set(known, (index = new Index()));
   return index.of(table.time.length, keyAt, key);
 }
 
@@ -64,8 +65,19 @@ export function optionsOf(recording: Recording, taker: number, victim: number, t
   return found.slice(hit, end < 0 ? undefined : end);
 }
 
-/** Rows of the forecast of one organization in one pool. */
-function forecastRows(recording: Recording, pool: number, organization: number): number[] {
+/** The row of an organization in the newest forecast of a pool, for any time; none where that does not name it. */
+function forecastRow(recording: Recording, pool: number, organization: number): (time: number) => number | undefined {
+  const { forecasts } = recording.wire;
+  const at = (row: number) => forecasts.time[row]!;
+  const own = organizationRows(recording, pool, organization);
+  const all = rowsOf(forecasts, (row) => forecasts.model[row]!, pool, forecasts.model);
+  return (time) => {
+    const row = own[countUpTo(own, time, at) - 1];
+    return row !== undefined && at(row) === at(all[countUpTo(all, time, at) - 1]!) ? row : undefined;
+  };
+}
+
+function organizationRows(recording: Recording, pool: number, organization: number): number[] {
   const { forecasts } = recording.wire;
   // Models may come while a cluster runs, so that they cannot be the smaller part of the key.
   return rowsOf(forecasts, (row) => forecasts.model[row]! * 1e6 + forecasts.organization[row]!, pool * 1e6 + organization);
@@ -81,10 +93,9 @@ export function forecastAt(recording: Recording, organization: number, pool: num
   const { forecasts, models } = recording.wire;
   const found: Forecast = { expected: times.map(() => null), bound: times.map(() => null) };
   for (const model of pool < 0 ? models.keys() : [pool]) {
-    const rows = forecastRows(recording, model, organization);
-    if (!rows.length) continue;
+    const rowAt = forecastRow(recording, model, organization);
     times.forEach((time, at) => {
-      const row = rows[countUpTo(rows, time, (each) => forecasts.time[each]!) - 1];
+      const row = rowAt(time);
       if (row === undefined) return;
       found.expected[at] = (found.expected[at] ?? 0) + forecasts.expected[row]!;
       found.bound[at] = (found.bound[at] ?? 0) + forecasts.bound[row]!;

@@ -166,13 +166,16 @@ class Replay:
             yield QuotaRow(hours, newest[hours])
 
     def _forecast(self, model: int, time: float) -> list[OrganizationForecast]:
-        """The newest forecast of each organization."""
-        forecasts, newest = self.recording.forecasts, dict[int, OrganizationForecast]()
-        for row in range(bisect_right(forecasts.time, time)):
-            if forecasts.model[row] == model:
-                owner, numbers = forecasts.organization[row], (forecasts.expected[row], forecasts.bound[row])
-                newest[owner] = OrganizationForecast(self.recording.organizations[owner], *map(float, numbers))
-        return list(newest.values())
+        """The organizations of the newest forecast."""
+        forecasts, names = self.recording.forecasts, self.recording.organizations
+        rows = [row for row in range(bisect_right(forecasts.time, time)) if forecasts.model[row] == model]
+        return [
+            OrganizationForecast(
+                names[forecasts.organization[row]], float(forecasts.expected[row]), float(forecasts.bound[row])
+            )
+            for row in rows
+            if forecasts.time[row] == forecasts.time[rows[-1]]
+        ]
 
     def _expected(self, task: int, time: float) -> tuple[float | None, bool]:
         """When room is expected for a task that waits for quota, and whether that is known."""
