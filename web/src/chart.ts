@@ -162,6 +162,7 @@ export class Chart {
       [this.time, ...this.lines.map((line) => line.values)] as uPlot.AlignedData,
       this.place,
     );
+    this.plot.ctx.canvas.setAttribute("aria-hidden", "true"); // the figure around it has the words
     this.plot.over.append(this.marker);
     this.plot.over.addEventListener("click", (event) => {
       const left = event.clientX - this.plot!.over.getBoundingClientRect().left;

@@ -25,7 +25,7 @@ const ENDED: Record<number, string> = { [FINISH]: "finished", [EVICT]: "evicted"
 const MOST_NODES = 4;
 
 export class LifePanel {
-  readonly root = el("section", { id: "life", class: "panel", "aria-label": "Task", hidden: true });
+  readonly root = el("section", { id: "life", class: "panel", "aria-label": "Task", tabindex: -1, hidden: true });
 
   constructor(private readonly app: App) {}
 
@@ -93,7 +93,7 @@ export class LifePanel {
       { head: "Would be evicted", left: true, cell: (row) => el("span", {}, ...names(row)) },
       { head: "Work lost", title: "GPU-hours since the last checkpoints", cell: (row) => `${number(options.waste[row]! / 3600)} GPU-h` },
       { head: "Cost", title: "by the rule of the scheduler: the lowest is taken", cell: (row) => precise(options.cost[row]!) },
-      { head: "", left: true, cell: (row) => (options.chosen[row] ? "★ taken" : "") },
+      { head: "Taken", left: true, cell: (row) => (options.chosen[row] ? "★ taken" : "") },
     ], rows, (row) => ({ class: options.chosen[row] ? "recommended" : null }));
     return el("details", { class: "weighed" }, el("summary", {}, `${plural(rows.length, "way")} to make room ${rows.length === 1 ? "was" : "were"} weighed`), shown);
   }

@@ -22,7 +22,7 @@ interface PoolBlock {
 export class NodesView {
   readonly root: HTMLElement;
   private readonly numbers = el("div", { class: "tiles" });
-  private readonly canvas = el("canvas", { tabindex: 0, role: "img", id: "map" });
+  private readonly canvas = el("canvas", { tabindex: 0, role: "application", "aria-roledescription": "map", id: "map" });
   private readonly spacer = el("div", { class: "spacer" });
   private readonly scroller: HTMLElement;
   private readonly colours = el("select", { id: "node-colour" }, el("option", { value: "" }, "class"), el("option", { value: "organization" }, "organization"));
@@ -43,7 +43,7 @@ export class NodesView {
     const button = (id: string, words: string, label: string, act: () => void) => el("button", { type: "button", id, "aria-label": label, onclick: act }, words);
     this.root = el("div", { class: "view" }, this.numbers,
       el("div", { class: "selectors" }, el("label", {}, el("span", {}, "Coloured by"), this.colours), el("label", {}, el("span", {}, "Find a node"), this.find),
-        el("div", { class: "buttons" }, button("zoom-out", "−", "Smaller", () => this.zoom(1 / 1.5)), button("zoom-in", "+", "Larger", () => this.zoom(1.5)), button("zoom-fit", "Fit", "All nodes", () => this.zoom(0)))),
+        el("div", { class: "buttons" }, button("zoom-out", "−", "Smaller", () => this.zoom(1 / 1.5)), button("zoom-in", "+", "Larger", () => this.zoom(1.5)), button("zoom-fit", "Fit", "Fit all nodes", () => this.zoom(0)))),
       this.legend, this.panel, this.scroller);
     this.colours.addEventListener("change", () => app.go({ colour: this.colours.value }));
     this.find.addEventListener("change", () => this.search());

@@ -131,12 +131,12 @@ def schema_page() -> str:
     parts = [_table("Addresses", ("address", "answers", "may be asked"), rows)]
     for name, schema in document["components"]["schemas"].items():
         fields: list[tuple[str, ...]] = [
-            (field, _type(told), "" if field in schema.get("required", ()) else "optional")
+            (field, _type(told), "" if field in schema.get("required", ()) else "yes")
             for field, told in schema.get("properties", {}).items()
         ]
         about = schema.get("description", "")
         parts.append(f"<section><h2>{html.escape(name)}</h2><p>{html.escape(about)}</p>")
-        parts.append(_table("Fields", ("field", "type", ""), fields) + "</section>")
+        parts.append(_table("Fields", ("field", "type", "may be missing"), fields) + "</section>")
     return (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>API - GFS</title>'
         '<meta name="viewport" content="width=device-width, initial-scale=1"><link rel="icon" href="data:,">'

@@ -13,7 +13,19 @@ import pyarrow as pa
 from gfs.domain.units import HOUR
 from gfs.domain.workload import Workload
 from gfs.report.columns import percent, short_seconds
-from gfs.report.figures import HP, SPOT, area, bars, curve, day_axis, node_heat_map, seconds_axis, up_to, zero_based
+from gfs.report.figures import (
+    CAPACITY,
+    HP,
+    SPOT,
+    area,
+    bars,
+    curve,
+    day_axis,
+    node_heat_map,
+    seconds_axis,
+    up_to,
+    zero_based,
+)
 from gfs.report.page import Chart
 from gfs.report.series import Prepared, TimeAxis, allocation, evictions_by_hour, node_heat, quota_over_time, waits
 
@@ -174,7 +186,7 @@ def quota_chart(name: str, quota: pa.Table, axis: TimeAxis) -> Chart:
         "A quota below what is in use stops new runs; it ends none.",
         [
             area("in use by spot", used, SPOT, "spot", **axis.steps),
-            curve("quota", limit, "#7b8494", width=2, shape="hvh", **axis.steps),
+            curve("quota", limit, CAPACITY, width=2, shape="hvh", **axis.steps),
         ],
         go.Layout(hovermode="x unified", xaxis=axis.layout, yaxis=zero_based("GPUs")),
     )

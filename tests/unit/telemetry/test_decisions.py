@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -129,7 +130,7 @@ def test_the_bounds_of_the_organizations_add_up_to_that_of_the_pool(forecast: Ru
         assert sum(note.expected) == pytest.approx(pool[note.time]["expected_demand"], abs=0.01)  # one hour: no peaks
         highest = max(note.bound, default=0.0)
         assert highest == pytest.approx(pool[note.time]["organization_demand"], abs=0.001)
-    known = [(one, two) for one, two in zip(noted, noted[1:], strict=False) if one.organizations == two.organizations]
+    known = [(one, two) for one, two in pairwise(noted) if one.organizations == two.organizations]
     assert min(two.time - one.time for one, two in known) >= AT_LEAST
 
 
