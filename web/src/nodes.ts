@@ -130,7 +130,7 @@ export class NodesView {
     const item = (colour: string, words: string, kind = "") => el("span", { class: "item" }, el("span", { class: `key ${kind}`, style: `--key:var(${colour})` }), words);
     const owners = [...this.ranked].map(([owner, at]) => item(`--series-${at}`, organizations[owner]!));
     const used = this.app.state.colour ? [...owners, item("--rest", "others")] : [item("--hp", "HP"), item("--spot", "spot")];
-    fill(this.legend, ...used, item("--reserved", "reserved"), item("--idle", "idle"), item("--closed", "cordoned", "cordoned"), item("--bad", "failed", "failed"),
+    fill(this.legend, ...used, item("--reserved", "reserved"), item("--idle", "idle"), item("--ink", "cordoned", "cordoned"), item("--bad", "failed", "failed"),
       ...(this.anyKept ? [item("--ink", "closed to spot tasks after evictions", "breaker"), item("--reserved", "reserved for a spot task", "kept")] : []));
   }
 
@@ -398,31 +398,37 @@ class Painter {
   /** Failed: a cross; cordoned: a bar. Shapes, not only colours. */
   private closed(kind: string, x: number, y: number, size: number): void {
     const { context } = this;
-    context.strokeStyle = this.colour(kind === "failed" ? "--bad" : "--closed");
-    context.lineWidth = Math.max(1.5, size / 14);
-    context.strokeRect(x + 1, y + 1, size - 2, size - 2);
     context.beginPath();
+    context.rect(x + 1, y + 1, size - 2, size - 2);
     context.moveTo(x + 1, y + size - 1);
     context.lineTo(x + size - 1, y + 1);
     if (kind === "failed") {
       context.moveTo(x + 1, y + 1);
       context.lineTo(x + size - 1, y + size - 1);
     }
-    context.stroke();
+    this.outlined(kind === "failed" ? "--bad" : "--ink", Math.max(1.5, size / 16));
+  }
+
+  /** Stroke what was drawn, in a colour that is seen on any other: with a thin edge of the page's own. */
+  private outlined(colour: string, width: number): void {
+    const { context } = this;
+    for (const [name, wide] of [["--paper", width + Math.min(3, width)], [colour, width]] as const) {
+      context.strokeStyle = this.colour(name);
+      context.lineWidth = wide;
+      context.stroke();
+    }
   }
 
   /** Closed to spot tasks: a bar across the middle; reserved for one of them: a dashed frame. */
   private kept(breaker: boolean, x: number, y: number, size: number): void {
     const { context } = this;
-    context.strokeStyle = this.colour(breaker ? "--ink" : "--reserved");
-    context.lineWidth = Math.max(1.5, size / 16);
     if (!breaker) context.setLineDash([Math.max(2, size / 8), Math.max(1.5, size / 14)]);
     context.beginPath();
     if (breaker) {
       context.moveTo(x, y + size / 2);
       context.lineTo(x + size, y + size / 2);
     } else context.rect(x + 1, y + 1, size - 2, size - 2);
-    context.stroke();
+    this.outlined(breaker ? "--ink" : "--reserved", Math.max(1.5, size / 16));
     context.setLineDash([]);
   }
 }
