@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import pyarrow as pa
 
+from gfs.core.reasons import preemptor_in
 from gfs.dashboard.api import (
     GpuCounts,
     KeptNode,
@@ -190,7 +191,7 @@ class Replay:
         """Who took a task's place, and what was weighed before."""
         recording, options = self.recording, self.recording.options
         names = recording.tasks.name
-        taker = taker_in(reason, {name: task for task, name in enumerate(names)})
+        taker = preemptor_in(reason, {name: task for task, name in enumerate(names)})
         if taker is None:
             return "", []
         found, ours = list[WeighedOption](), False
@@ -253,7 +254,7 @@ class _Moment:
                 self.waiting.pop(task, None)
                 self.reserved.discard(task)
             if event == EVICT:
-                taker = taker_in(recording.reasons[entries.reason[entry]], names)
+                taker = preemptor_in(recording.reasons[entries.reason[entry]], names)
                 if taker is not None and taker in self.waiting:
                     self.reserved.add(taker)
 
@@ -290,17 +291,6 @@ class _Moment:
             else:
                 kept.pop(node, None)
         return kept
-
-
-def taker_in(reason: str, names: dict[str, int]) -> int | None:
-    """The task in 'evicted for NAME on NODE: ...'; a name may itself hold ' on '."""
-    words, begin = reason.removeprefix("evicted for "), reason.startswith("evicted for ")
-    at = words.find(" on ") if begin else -1
-    while at >= 0:
-        if words[:at] in names:
-            return names[words[:at]]
-        at = words.find(" on ", at + 1)
-    return None
 
 
 def moment_of(text: str | None) -> float | None:
