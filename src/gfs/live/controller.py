@@ -205,6 +205,8 @@ class Controller:
             self._next_tick = now  # the first model is not kept waiting
         self._trained.clear()
         self._note_begun()
+        self.intake.wait_again(self.evictor.unbound)
+        self.evictor.unbound.clear()
         events += self.intake.take(now)
         if self.shadow is None:
             self.binder.overdue(self.settings.start_timeout, self._waits_for_victims)

@@ -345,6 +345,31 @@ def test_a_pod_that_has_succeeded_by_now_is_not_deleted() -> None:
     faulty(test)
 
 
+@pytest.mark.parametrize("bare", [True, False], ids=["bare", "of a controller"])
+def test_who_is_evicted_before_it_is_bound_and_then_is_not_bound_waits_on(bare: bool) -> None:
+    """Its binding gets no answer, HP wants its place meanwhile, and it turns out that nothing was bound."""
+    victim = pod("victim", gpus=4) if bare else owned("victim", gpus=4)
+
+    async def test(controller: Controller, api: FaultyApi) -> None:
+        api.answers = {"bind": [Unreachable("no answer")]}
+        controller.cluster.pod_changed(None, victim)
+        controller.step()  # the binding is under way
+        urgent = pod("urgent", gpus=4, cls="gfs-hp")
+        controller.cluster.pod_changed(None, urgent)
+        for _ in range(3):
+            controller.step()
+            await controller.settle()
+        assert api.bound == [("urgent", "n1")]
+        assert "delete" not in api.asked
+        controller.cluster.pod_changed(urgent, pod("urgent", gpus=4, cls="gfs-hp", nodeName="n1", phase="Succeeded"))
+        for _ in range(3):
+            controller.step()
+            await controller.settle()
+        assert api.bound == [("urgent", "n1"), ("victim", "n1")]
+
+    faulty(test)
+
+
 def test_a_gang_that_a_saved_state_knows_whole_starts_with_what_is_left_of_it() -> None:
     """a and b waited for room when the state was saved; a has run and succeeded since."""
     saved: list[Any] = []
