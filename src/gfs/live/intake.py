@@ -12,7 +12,7 @@ from gfs.core.run import Run
 from gfs.domain.task import Priority
 from gfs.live.census import Census
 from gfs.live.clock import Clock
-from gfs.live.cluster import Cluster
+from gfs.live.cluster import Cluster, members_of
 from gfs.live.say import Speaker
 from gfs.live.shadow import Shadow
 from gfs.live.tasks import LiveRun, LiveTask, TaskBook
@@ -234,6 +234,8 @@ class Intake:
         live = self._book.run_of_pod.pop(pod.uid, None)
         if pod.gang and pod.phase == "Succeeded":
             gang = self._book.by_key.get(("gang", pod.namespace, pod.gang))
+            if gang is not None and gang.members == members_of(pod):
+                gang.succeeded |= {pod.uid}
             if gang is not None and gang.run is None:  # it ran without the others, and will not come again
                 gang.free.pop(pod.uid, None)
                 self.wants_the_rest(gang)
