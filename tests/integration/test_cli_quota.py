@@ -73,6 +73,15 @@ def test_the_demand_of_a_trace(tmp_path: Path) -> None:
     assert told.stdout.splitlines()[-1].endswith("GrpTRES=gres/gpu=40"), told.output
 
 
+def test_columns_of_a_wide_file_are_organizations_on_the_one_model_there_is(tmp_path: Path) -> None:
+    (tmp_path / "nodes.csv").write_text(NODES)
+    (tmp_path / "wide.csv").write_text("hour,vision,language\n" + "".join(f"{hour},30,20\n" for hour in range(192)))
+    words = ("--series", tmp_path / "wide.csv", "--nodes", tmp_path / "nodes.csv", "--model", "weekly-peak")
+    told = export("--as", "slurm", *words)
+    assert "columns of wide.csv are taken for organizations that want A100" in told.stderr
+    assert told.stdout.splitlines()[-1].endswith("GrpTRES=gres/gpu=14"), told.output
+
+
 @pytest.mark.parametrize(
     ("words", "told"),
     [

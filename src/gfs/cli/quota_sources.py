@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gfs.cli.console import note
 from gfs.cli.forecast_options import DemandOptions
 from gfs.cli.prometheus_options import Server, ask, parse_range
 from gfs.domain.errors import BadRows, InputError
@@ -37,14 +38,21 @@ class DemandFiles:
 
     def read(self) -> tuple[Sequence[NodeSpec], PastDemand, bool]:
         """Nodes, demand, and whether it has dates."""
+        from gfs.forecasting.history import SeriesKey
         from gfs.forecasting.past import PastDemand
 
         demand = DemandOptions(
             self.series, self.jobs, self.nodes if self.jobs else None, None, None, self.first_day, self.skip_bad_rows
         )
         assert self.nodes is not None
-        history = demand.read()
-        return _read_nodes(self.nodes), PastDemand.of_history(history), history.first_day is not None
+        nodes, history = _read_nodes(self.nodes), demand.read()
+        models = {node.gpu_model for node in nodes}
+        unnamed = all(not key.organization and key.gpu_model not in models for key in history.keys)
+        if unnamed and len(models) == 1:  # a wide file: each column is a series, of whatever it is called
+            model = models.pop()
+            note(f"columns of {demand.name} are taken for organizations that want {model}")
+            history = replace(history, keys=tuple(SeriesKey(key.gpu_model, model) for key in history.keys))
+        return nodes, PastDemand.of_history(history), history.first_day is not None
 
 
 @dataclass(frozen=True, slots=True)

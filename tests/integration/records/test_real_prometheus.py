@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import shutil
 import time
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,6 +17,7 @@ from gfs.workloads import read_trace
 from gfs.workloads.readers.demand import read_demand
 from prometheus import STEP, Past, node_series, pod_series, serving
 
+SAMPLE = Path(__file__).parents[3] / "examples" / "records" / "prometheus.txt"
 HOUR = 3600 // STEP
 DAY = 24 * HOUR
 PASSWORD = "s3cret-of-the-reader"
@@ -142,6 +144,24 @@ def test_pods_become_tasks_and_their_demand_a_series(tmp_path: Path, midnight: i
     assert hourly["lab on A100"][:6] == [0, 4, 4, 4, 0, 0]
     assert hourly["Deep Lab on H800"][9:13] == [0, 6, 0, 0]
     assert hourly["web on H800"] == [1.0] * 48
+
+
+class Recorded(Past):
+    """The past that a file holds."""
+
+    def write(self, file: Path) -> None:
+        shutil.copy(SAMPLE, file)
+
+
+def test_the_sample_of_the_guide(tmp_path: Path) -> None:
+    with serving(Recorded(), tmp_path) as url:
+        told = convert(url, tmp_path / "trace", "--start", "2026-05-04T08:00Z", "--end", "2026-05-04T10:00Z")
+    assert told.exit_code == 0, told.output
+    found = {
+        row["job_name"]: (row["job_type"], float(row["duration"])) for row in rows(tmp_path / "trace" / "jobs.csv")
+    }
+    # 15 steps of four minutes, and 14 for the second run: each began after 20 seconds and ended seven before the next
+    assert found == {"vision/train": ("HP", 15 * 240 - 27), "language/scan": ("Spot", 14 * 240 - 27)}
 
 
 def test_a_server_that_takes_only_small_questions_is_asked_in_smaller_pieces(tmp_path: Path, midnight: int) -> None:
