@@ -110,6 +110,17 @@ def test_where_demand_comes_from_must_be_said(files: tuple[str | Path, ...]) -> 
     assert (nothing.exit_code, "http://127.0.0.1:9: no answer" in nothing.output) == (2, True)
 
 
+def test_without_the_packages_of_live_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "aiohttp", None)
+    for words in (
+        ("quota", "export", "--as", "kueue", "--prometheus", "http://127.0.0.1:9"),
+        ("trace", "convert", "--from", "prometheus", "http://127.0.0.1:9", "--out", "never"),
+    ):
+        told = CliRunner().invoke(app, words)
+        assert told.exit_code == 2
+        assert "pip install 'gfs-scheduler[live]'" in told.output
+
+
 def test_it_is_kept_current_while_the_file_grows(files: tuple[str | Path, ...], tmp_path: Path) -> None:
     """A new hour of higher demand, then rows that cannot be read: the last quota stands; then lower demand again."""
     demand, out, applied = tmp_path / "demand.csv", tmp_path / "queue.yaml", tmp_path / "applied"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -63,6 +63,9 @@ class DemandServer:
     days: float | None
     settings: LiveSettings
     nodes: Path | None
+    spot: tuple[str, ...] = ()
+    told: set[str] = field(default_factory=set)
+    """Guesses that were told already."""
 
     def check(self) -> None:
         """Say at once if it is no address."""
@@ -82,12 +85,16 @@ class DemandServer:
 
             with bars(["HP demand"], asked.days, unit="days") as running:
                 async with self.server.connect() as prometheus:
-                    cluster = await read_cluster(prometheus, self.settings, asked.start, asked.end)
+                    cluster = await read_cluster(prometheus, self.settings, asked.start, asked.end, self.spot)
                     if self.nodes is not None:
                         cluster = replace(cluster, nodes=_read_nodes(self.nodes))
                     past = await cluster_demand(
                         prometheus, self.settings, cluster, asked, lambda days: running("HP demand", days)
                     )
+            for guess in cluster.guesses:
+                if guess not in self.told:
+                    note(f"guessed: {guess}")
+                    self.told.add(guess)
             return cluster.nodes, past
 
         return *ask(read), True

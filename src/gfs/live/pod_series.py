@@ -49,6 +49,8 @@ class ClusterFacts:
     """Priority classes whose pods are HP; '' for pods without any."""
     organizations: dict[str, str]
     """Namespace -> organization, where its label names one."""
+    guesses: tuple[str, ...] = ()
+    """What was decided that nobody says, a sentence each."""
 
     def organization(self, namespace: str, label: str) -> str:
         """Whose pod it is."""
@@ -98,10 +100,14 @@ async def read_cluster(
     while begin < at:
         for labels, _ in await server.query_range(query, begin, min(begin + DAY, at), HOUR):
             name = labels.get("priority_class", "")
-            if name not in settings.spot_classes and not is_spot(name):
+            if name in settings.hp_classes or name in settings.spot_classes:
+                continue
+            if not is_spot(name or NO_CLASS):
                 classes[name] = None
         begin += DAY
-    return ClusterFacts(specs, tuple(classes), found.namespaces)
+    if is_spot.seen:
+        is_spot.note(notes)
+    return ClusterFacts(specs, tuple(classes), found.namespaces, tuple(notes.guesses))
 
 
 async def cluster_demand(
@@ -151,7 +157,7 @@ def _objects(asked: Range, settings: LiveSettings, found: SeriesFound, notes: No
             "metadata": {"name": node, "labels": {settings.model_label: model}},
             "status": {"allocatable": {settings.resource: has.get(gpus, 0.0), "cpu": has.get("cpu", 0.0)}},
         }
-    if not any(pod.labels for pod in found.pods.values()):
+    if found.pods and not any(pod.labels for pod in found.pods.values()):
         notes.guess(
             f"no labels of pods are recorded, so no pod is of a gang (label {GANG_LABEL}; kube-state-metrics"
             f" --metric-labels-allowlist=pods=[{GANG_LABEL},{settings.organization_label}])"

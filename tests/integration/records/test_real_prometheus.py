@@ -254,10 +254,13 @@ def test_the_quota_follows_the_demand_that_prometheus_knows(tmp_path: Path) -> N
     with serving(past, tmp_path) as url:
         words = ["quota", "export", "--as", "slurm", "--prometheus", url, "--days", "8", "--model", "weekly-peak"]
         told = CliRunner().invoke(app, words)
+        all_hp = CliRunner().invoke(app, [*words, "--spot", "nobody"])
         nothing = CliRunner().invoke(app, [*words, "--nodes", str(tmp_path / "nodes.csv")])
     assert told.exit_code == 0, told.output
     assert "A100: forecast peak 9 of 16 GPUs at " in told.output
+    assert "guessed: class by priority class: spot: batch-low; HP: prod. Say it yourself with --spot" in told.stderr
     assert told.stdout.splitlines()[-1].endswith("GrpTRES=gres/gpu=7")
+    assert all_hp.stdout.splitlines()[-1].endswith("GrpTRES=gres/gpu=0"), "16 - 9 - 7"
     assert (nothing.exit_code, "nodes.csv" in nothing.output) == (2, True)
 
 
