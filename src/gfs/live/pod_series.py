@@ -49,6 +49,8 @@ class ClusterFacts:
     """Priority classes whose pods are HP; '' for pods without any."""
     organizations: dict[str, str]
     """Namespace -> organization, where its label names one."""
+    last: float
+    """When anything was last seen."""
     guesses: tuple[str, ...] = ()
     """What was decided that nobody says, a sentence each."""
 
@@ -77,7 +79,7 @@ async def read_series(
     conversion = convert(_objects(asked, settings, found, notes), server.shown, is_spot, settings, notes)
     guessed = [name.replace(NO_CLASS, "") for name, is_spot_class in is_spot.seen if not is_spot_class]
     hp_classes = tuple(dict.fromkeys([*settings.hp_classes, *guessed]))
-    return conversion, ClusterFacts(conversion.workload.nodes, hp_classes, found.namespaces)
+    return conversion, ClusterFacts(conversion.workload.nodes, hp_classes, found.namespaces, found.last)
 
 
 async def read_cluster(
@@ -107,7 +109,7 @@ async def read_cluster(
         begin += DAY
     if is_spot.seen:
         is_spot.note(notes)
-    return ClusterFacts(specs, tuple(classes), found.namespaces, tuple(notes.guesses))
+    return ClusterFacts(specs, tuple(classes), found.namespaces, found.last, tuple(notes.guesses))
 
 
 async def cluster_demand(
@@ -117,13 +119,14 @@ async def cluster_demand(
     asked: Range,
     progress: Callable[[int], None] = lambda days: None,
 ) -> PastDemand:
-    """HP demand of a range, by the classes, models and organizations of a cluster."""
+    """HP demand of a range, as far as anything was seen, by the classes, models and organizations of a cluster."""
+    end = min(asked.end, cluster.last + LOOK_BACK)
     return await read_demand(
         server,
         settings,
         {node.gpu_model for node in cluster.nodes},
         cluster.organization,
-        int(asked.end // STEP),
+        int(end // STEP),
         first=int(asked.start // STEP),
         hp_classes=cluster.hp_classes,
         progress=progress,

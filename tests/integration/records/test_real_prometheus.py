@@ -184,8 +184,10 @@ def test_without_labels_all_gpus_are_of_one_model(tmp_path: Path, midnight: int)
     past.add(node_series("a", gpus=8), midnight, midnight + HOUR)
     life(past, "lab", "p", midnight, midnight, midnight + HOUR // 2, gpus=1, cls="", after="Succeeded")
     with serving(past, tmp_path) as url:
-        told = convert(url, tmp_path / "trace", "--start", clock(midnight), "--end", clock(midnight + DAY))
+        words = ("--start", clock(midnight), "--end", clock(midnight + DAY), "--demand", str(tmp_path / "demand.csv"))
+        told = convert(url, tmp_path / "trace", *words)
     assert told.exit_code == 0, told.output
+    assert len(rows(tmp_path / "demand.csv")) == 1, "what came after the records is not known"
     assert [row["gpu_model"] for row in rows(tmp_path / "trace" / "nodes.csv")] == ["gpu"]
     assert "guessed: all GPUs are of one model, called gpu: label nvidia.com/gpu.product" in told.output
     assert "of the 24.0 h asked for, 1.0 h are recorded" in told.output
