@@ -194,7 +194,7 @@ def _block(block: Block, charts: list[Chart]) -> str:
         case SelectorBar():
             return f'<div class="selectors">{"".join(_selector(c) for c in block.selectors)}</div>\n'
         case DataTable():
-            return _table(block)
+            return table_html(block)
         case Paragraph():
             return f'<p class="{"lead" if block.lead else "words"}">{_text(block.text)}</p>\n'
         case Details():
@@ -222,7 +222,7 @@ def _tile(tile: Tile) -> str:
     )
 
 
-def _table(table: DataTable) -> str:
+def table_html(table: DataTable) -> str:
     """All columns; where the page is narrow the table scrolls under its first column."""
     columns, best = table.every_column, table.marked()
     head = "".join(
