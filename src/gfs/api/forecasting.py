@@ -84,8 +84,8 @@ def forecast(
     """Forecast the HP demand of the next hours, per organization and GPU model.
 
     `demand` is a table of hourly demand (docs/reference/files.md#demand: a path, an Arrow table, a frame); or a
-    workload, or a table of jobs together with `nodes`; or a result, of which the event log counts. `model` is the name of a
-    forecaster, or an estimator of your own. Demand should stay at or below each of `bounds` with this probability.
+    workload, or a table of jobs together with `nodes`; or a result, of which the event log counts. `model` is the name
+    of a forecaster, or an estimator of your own. Demand should stay at or below each of `bounds` with this probability.
     """
     from gfs.report.prediction import Prediction
 

@@ -139,7 +139,7 @@ def arrow_table(source: ArrowFrame, name: str) -> pa.Table:
 
 def _from_frame(name: str, source: ArrowFrame, needed: Sequence[str], optional: Sequence[str]) -> Table:
     file, table = source_name(source, name), arrow_table(source, name)
-    require_columns(file, table.column_names, needed)
+    require_columns(file, table.column_names, needed, in_file=False)
     try:
         columns = _columns(table, [column for column in (*needed, *optional) if column in table.column_names])
     except (pa.ArrowException, ValueError, OverflowError) as error:
@@ -167,16 +167,14 @@ def column_names(file: str, data: bytes) -> list[str]:
         return []
 
 
-def require_columns(file: str, have: Sequence[str], needed: Sequence[str]) -> None:
+def require_columns(file: str, have: Sequence[str], needed: Sequence[str], *, in_file: bool = True) -> None:
     """Raise unless every needed column is there, once."""
     missing = [name for name in needed if name not in have]
     if missing:
         found = ", ".join(have[:20]) or "none"
         hint = " Values must be separated by commas." if len(have) == 1 and any(c in have[0] for c in ";\t|") else ""
-        raise InputError(
-            f"{file}: column {', '.join(missing)} missing (found: {found}). "
-            f"The first line must name the columns {', '.join(needed)}.{hint}"
-        )
+        must = f" The first line must name the columns {', '.join(needed)}.{hint}" if in_file else ""
+        raise InputError(f"{file}: column {', '.join(missing)} missing (found: {found}).{must}")
     twice = sorted({name for name in needed if list(have).count(name) > 1})
     if twice:
         raise InputError(f"{file}: column {', '.join(twice)} appears twice. Keep one of them.")
