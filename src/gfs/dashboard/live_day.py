@@ -1,7 +1,7 @@
 """The day of a running controller as a trace and its event log, so that it can be simulated with something else.
 
-Work that goes on is cut off: what has not ended by now counts as withdrawn now, as when a cluster is taken down. Only
-GPUs count there, no CPUs, memory or node selectors.
+The day ends now: what runs counts as done, with the work that it has done so far, what waits as withdrawn. Only GPUs
+count there, no CPUs, memory or node selectors.
 """
 
 from __future__ import annotations
@@ -65,8 +65,8 @@ def day_of(
         _live_on(life, place, entry, rules)
     for place, life in enumerate(lives.values(), len(heard)):
         if life.duration is None:
-            run = life.run if life.began is not None else 0
-            _live_on(life, place, Heard(now, CANCEL, life.task, run, (), ""), rules)
+            what, run = (FINISH, life.run) if life.began is not None else (CANCEL, 0)
+            _live_on(life, place, Heard(now, what, life.task, run, (), ""), rules)
     ordered = sorted(lives.values(), key=lambda life: (life.submitted, life.task.name))
     tasks = tuple(
         replace(life.task, index=i, submit_time=life.submitted, node_filter=None) for i, life in enumerate(ordered)
