@@ -27,14 +27,16 @@ from gfs.core.state import PoolState
 from gfs.domain.errors import InputError
 from gfs.forecasting.meter import STEP
 from gfs.forecasting.online import Stopwatch
+from gfs.forecasting.past import learn
 from gfs.live.api import Api
 from gfs.live.clock import WallClock
 from gfs.live.controller import Controller
-from gfs.live.history import Prometheus, PrometheusError, learn, read_demand
+from gfs.live.history import read_demand
 from gfs.live.lead import Leader
 from gfs.live.learning import Learning, demand_hours
 from gfs.live.mirrors import Mirrors, group_paths
 from gfs.live.problems import ApiError
+from gfs.live.prometheus import Prometheus, PrometheusError
 from gfs.live.record import Recorder
 from gfs.live.settings import LiveSettings
 from gfs.live.shadow import Shadow
