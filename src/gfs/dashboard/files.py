@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from gfs.dashboard.wire import Rules
 from gfs.domain.errors import BadRows, InputError
 from gfs.domain.limits import MOST_GPUS_A_NODE
 from gfs.domain.node import NodeEvent, NodeSpec
+from gfs.telemetry.decisions import AnyNote, read_decisions
 from gfs.telemetry.event_log import EVENTS, SCHEMA
 from gfs.telemetry.runs import Ints, categories, numbers
 from gfs.workloads.readers.alibaba import NODE_COLUMNS, read_node_specs
@@ -42,6 +43,8 @@ class RunFiles:
     node_events: Path | None = None
     summary: Path | None = None
     """`gfs simulate --json`: scheduler, promise, what restarts cost."""
+    decisions: Path | None = None
+    """`gfs simulate --decisions`: forecasts by organization, nodes kept from spot tasks, alternatives."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -56,6 +59,7 @@ class RunTables:
     node_events: tuple[NodeEvent, ...]
     scheduler: str = ""
     parameters: Mapping[str, Any] = field(default_factory=dict)
+    decisions: Sequence[AnyNote] = ()
 
     def rules(self) -> Rules:
         """What a restart costs in this run."""
@@ -65,7 +69,7 @@ class RunTables:
 
 def read_run(files: RunFiles) -> RunTables:
     """Read all files of a run; raises InputError for the first that cannot be used."""
-    scheduler, parameters = _summary(files.summary) if files.summary is not None else ("", {})
+    scheduler, parameters = read_summary(files.summary) if files.summary is not None else ("", {})
     nodes = _nodes(files.nodes) if files.nodes is not None else None
     events = read_events(
         files.events,
@@ -81,11 +85,12 @@ def read_run(files: RunFiles) -> RunTables:
     return RunTables(
         events=events,
         nodes=nodes,
-        promises=_promises(files.jobs, parameters) if files.jobs is not None else {},
+        promises=read_promises(files.jobs, parameters) if files.jobs is not None else {},
         quota=read_quota(files.quota) if files.quota is not None else None,
         node_events=node_events,
         scheduler=scheduler,
         parameters=parameters,
+        decisions=read_decisions(files.decisions) if files.decisions is not None else (),
     )
 
 
@@ -96,7 +101,8 @@ def _nodes(path: Path) -> tuple[NodeSpec, ...]:
     return specs
 
 
-def _promises(path: Path, parameters: Mapping[str, Any]) -> dict[str, tuple[float, float]]:
+def read_promises(path: Path, parameters: Mapping[str, Any]) -> dict[str, tuple[float, float]]:
+    """Guarantee and checkpoint interval of each task of a jobs file, in seconds; the parameters' where it has none."""
     usual = Parameters()
     table = read_table(path, ("job_name",), ("guarantee_hours", "checkpoint_interval"))
     checks = Checks(table)
@@ -114,7 +120,7 @@ def _promises(path: Path, parameters: Mapping[str, Any]) -> dict[str, tuple[floa
     return dict(zip(names, zip((3600.0 * hours).tolist(), interval.tolist(), strict=True), strict=True))
 
 
-def _summary(path: Path) -> tuple[str, dict[str, Any]]:
+def read_summary(path: Path) -> tuple[str, dict[str, Any]]:
     """Scheduler and parameters of the one run that a summary tells of."""
     try:
         told = json.loads(path.read_text(encoding="utf-8"))
