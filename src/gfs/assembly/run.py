@@ -16,6 +16,7 @@ from gfs.assembly.schedulers import (
     check_fits_resources,
     find_scheduler,
     has_leases,
+    has_quota,
     quota_in_force,
 )
 from gfs.core.actions import START, Record
@@ -77,7 +78,7 @@ def run_simulation(
             pool = built.pools[task.gpu_model]
             quota_log.follow(now, pool.state, pool.policy)
 
-    moves = record_quota and quota_in_force(definition, parameters) == "adaptive"  # others only at ticks
+    moves = record_quota and has_quota("adaptive", definition, parameters)  # others only at ticks
     noted = record if moves else log.record
     engine = Engine(workload, built, noted, rules=rules, tick=parameters.tick, progress=progress)
     before = time.process_time()
