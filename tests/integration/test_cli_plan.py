@@ -139,7 +139,7 @@ class TestAnswer:
         assert result.stdout.split("\n\n")[0].split()[:4] == page.partition('class="lead">')[2].split()[:4]
 
 
-ONE_SETTING = ("--scheduler", "gfs", "--set", "quota=forecast", "--set", "p=0.8", "--set", "eta_max=1.5")
+ONE_SETTING = ("--schedulers", "gfs", "--set", "quota=forecast", "--set", "p=0.8", "--set", "eta_max=1.5")
 """What is set stays as it is, so that one setting is left to try: five runs."""
 
 
@@ -195,7 +195,7 @@ class TestAgain:
         config.write_text("p = 0.9\n[parameters]\nguarantee_hours = 2\n", encoding="utf-8")
         work = workload(nodes(8, 8), [*steady(spot, 10, gpus=4), *steady(hp, 10, gpus=8)])
         options = (*written(work, tmp_path), "--quick", "--workers", "1", "--out", tmp_path / "out")
-        result = plan(*options, "--config", config, "--json", "-", "--scheduler", "gfs-plus,gfs")
+        result = plan(*options, "--config", config, "--json", "-", "--schedulers", "gfs-plus,gfs")
         assert result.exit_code == 0, result.output
         document = json.loads(result.stdout)
         tried = [setting["parameters"] for setting in document["settings"]]
@@ -208,7 +208,7 @@ class TestTargets:
     def test_several_and_which_cannot_be_met_together(self, small: Workload, tmp_path: Path) -> None:
         targets = ("--target", "evictions=0.01", "--target", "spot-wait-p95=1s", "--target", "hp-wait-p99=1000h")
         options = (*written(small, tmp_path), "--quick", "--workers", "1", "--out", tmp_path / "out")
-        result = plan(*options, *targets, "--json", "-", "--scheduler", "gfs-plus")
+        result = plan(*options, *targets, "--json", "-", "--schedulers", "gfs-plus")
         assert result.exit_code == 0, result.output
         document = json.loads(result.stdout)
         assert document["targets"] == {"evictions": 0.01, "spot-wait-p95": 1.0, "hp-wait-p99": 3.6e6}
@@ -220,9 +220,10 @@ class TestTargets:
     def test_the_old_option_works_with_a_line_of_warning(self, tmp_path: Path) -> None:
         work = workload(nodes(8, 8), [*steady(spot, 10, gpus=4), *steady(hp, 10, gpus=8)])
         options = (*written(work, tmp_path), "--quick", "--workers", "1", "--out", tmp_path / "out", *ONE_SETTING)
-        result = plan(*options, "--target-evictions", "0.07", "--json", "-")
+        result = plan(*options, "--target-evictions", "0.07", "--json", "-", "--scheduler", "gfs")
         assert result.exit_code == 0, result.output
         assert json.loads(result.stdout)["targets"] == {"evictions": 0.07}
+        assert "warning: option --scheduler is now called --schedulers" in result.stderr
         assert "warning: option --target-evictions 0.07 is now written --target evictions=0.07" in result.stderr
 
 
@@ -266,9 +267,9 @@ class TestErrors:
             (("--preset", "huge"), "unknown preset 'huge': there are demo"),
             (("--jobs", "jobs.csv"), "takes both --jobs and --nodes"),
             (("--jobs", "a.csv", "--nodes", "b.csv", "--preset", "demo"), "leave out one of them"),
-            (("--scheduler", "gfs,chronus"), "chronus runs tasks by leases and evicts none"),
-            (("--scheduler", "nobody"), "unknown scheduler 'nobody'"),
-            (("--scheduler", "gfs,gfs"), "scheduler gfs is named twice"),
+            (("--schedulers", "gfs,chronus"), "chronus runs tasks by leases and evicts none"),
+            (("--schedulers", "nobody"), "unknown scheduler 'nobody'"),
+            (("--schedulers", "gfs,gfs"), "scheduler gfs is named twice"),
             (("--set", "q=1"), "unknown parameter 'q'"),
             (("--jobs", "a.csv", "--nodes", "b.csv"), "b.csv"),
         ],
@@ -375,7 +376,7 @@ class TestOddTraces:
     def test_no_share_is_tried_in_which_the_largest_spot_task_could_never_start(self, tmp_path: Path) -> None:
         """12 of 16 cards are 75%."""
         work = workload(nodes(8, 8), [*steady(spot, 10, gpus=4, pods=3), *steady(hp, 10)])
-        result = self.made(tmp_path, work, "--json", "-", "--scheduler", "static")
+        result = self.made(tmp_path, work, "--json", "-", "--schedulers", "static")
         assert result.exit_code == 0, result.output
         shares = {run["parameters"]["quota_share"] for run in json.loads(result.stdout)["settings"]}
         assert min(shares) == 0.75

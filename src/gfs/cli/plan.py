@@ -75,8 +75,8 @@ def plan(
             "--max-wait", "Spot work counts as sold up to this mean wait of spot tasks.", TARGETS, metavar="SECONDS"
         ),
     ] = 3600.0,
-    scheduler: Annotated[
-        str, option("--scheduler", "What is searched, with commas between.", options.RUN, metavar="NAMES")
+    schedulers: Annotated[
+        str, option("--schedulers", "Those to choose from, with commas between.", options.RUN, metavar="NAMES")
     ] = "gfs-plus,gfs,static",
     settings: options.Settings = None,
     config: options.Config = None,
@@ -104,7 +104,7 @@ def plan(
     from gfs.telemetry.prices import read_prices
 
     targets = parse_target_options(target, target_evictions)
-    names = parse_names(scheduler, "scheduler", find_scheduler, "--scheduler names nobody: name at least one")
+    names = parse_names(schedulers, "scheduler", find_scheduler, "--schedulers is empty: name at least one")
     end_with_workers()
     with busy("Reading the trace ..."):
         trace = _trace(preset, seed, jobs, nodes)

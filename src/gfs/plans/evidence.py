@@ -19,8 +19,8 @@ import pyarrow as pa
 from gfs.domain.execution import ExecutionRules
 from gfs.domain.units import DAY, HOUR
 from gfs.domain.workload import Workload
-from gfs.telemetry.metrics import EPS, useful_and_wasted
-from gfs.telemetry.runs import Bools, Floats, Runs, TaskColumns, runs_table
+from gfs.telemetry.metrics import guarantee_outcomes, task_times, useful_and_wasted
+from gfs.telemetry.runs import Bools, Floats, TaskColumns, runs_table
 
 WEEK: Final = 7 * DAY
 LEAST_BLOCKS: Final = 4
@@ -128,10 +128,8 @@ def sums_by_pool(
     tasks, runs = TaskColumns.of(workload), runs_table(events, workload)
     block = np.clip(np.searchsorted(np.asarray(edges), tasks.submit, side="right") - 1, 0, len(edges) - 1)
     wasted = useful_and_wasted(runs, tasks, rules)[1] / HOUR
-    periods = _completed_periods(runs, tasks)
-    waited: Floats = np.bincount(runs.task, runs.wait, len(tasks.submit)).astype(np.float64)
-    done = np.zeros(len(tasks.submit), np.bool_)
-    done[runs.task[runs.finished]] = True
+    periods = guarantee_outcomes(runs, tasks).periods
+    _, waited, done = task_times(runs, len(workload.tasks))
 
     def sums(of_tasks: Bools) -> Sums:
         of_runs = of_tasks[runs.task] & runs.ended
@@ -153,13 +151,6 @@ def sums_by_pool(
         for code, model in enumerate(tasks.models)
         if model in workload.capacity()
     }
-
-
-def _completed_periods(runs: Runs, tasks: TaskColumns) -> Floats:
-    """One per H hours that a run lasts; one that finishes inside a period completes that one too."""
-    promised = np.maximum(tasks.guarantee[runs.task], EPS)
-    whole: Floats = np.floor((runs.length + EPS) / promised)
-    return np.where(runs.finished, np.maximum(1.0, np.ceil((runs.length - EPS) / promised)), whole)
 
 
 def _counted(waits: Floats) -> Waits:
