@@ -15,7 +15,8 @@ from gfs.experiments.jobs import Simulation
 from gfs.experiments.quantities import BROKEN, EVICTED, HP_JQT, OF_SPOT, SPOT_JQT, Mean, Quantity, mean_of, metric_table
 from gfs.experiments.victim_gap import GapSample
 from gfs.report.columns import NOTHING, amount
-from gfs.report.figures import CAPACITY, HP, SPOT, faded, zero_based
+from gfs.report.design import LIGHT
+from gfs.report.figures import CAPACITY, HP, SERIES, SPOT, faded, zero_based
 from gfs.report.page import Block, Chart, Paragraph
 from gfs.report.table import DataTable
 
@@ -37,8 +38,8 @@ QUOTA_LINES: tuple[tuple[str, str, dict[str, Any]], ...] = (
         "demand",
         {"line": {"color": HP, "width": 0.6}, "fill": "tonexty", "fillcolor": faded(HP, 0.25)},
     ),
-    ("actual HP demand", "actual", {"line": {"color": "#1d2433", "width": 1.2}}),
-    ("spot quota", "quota", {"line": {"color": "#0f9d76", "width": 1.5}}),
+    ("actual HP demand", "actual", {"line": {"color": LIGHT["ink"], "width": 1.2}}),
+    ("spot quota", "quota", {"line": {"color": SERIES[2], "width": 1.5}}),
     ("held by spot tasks", "spot_in_use", {"line": {"color": SPOT, "width": 1.5}}),
     ("idle", "idle", {"line": {"color": CAPACITY, "width": 1, "dash": "dot"}}),
 )

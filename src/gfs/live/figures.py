@@ -9,6 +9,7 @@ from typing import Any
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
+from gfs.core.ports import ForecastsOrganizations, KeepsFromSpot
 from gfs.domain.task import Priority
 from gfs.domain.units import HOUR, MICRO
 from gfs.live.learning import caution, demand_hours, forecaster_of
@@ -135,6 +136,9 @@ class Figures:
                 {"guarantee_hours": row.guarantee_hours, "quota": row.quota, "why": scheduler.policy.quota.why(row[0])}
                 for row in scheduler.policy.quota.rows()
             ]
+            policy, quota = scheduler.policy, scheduler.policy.quota
+            kept = policy.kept_from_spot() if isinstance(policy, KeepsFromSpot) else {}
+            forecast = quota.organization_demand() if isinstance(quota, ForecastsOrganizations) else ()
             pools.append({
                 "pool": model,
                 "nodes": len(state.nodes),
@@ -142,12 +146,18 @@ class Figures:
                 "gpus": {
                     "total": total, "idle": pool.idle, "hp": held[Priority.HP], "spot": held[Priority.SPOT],
                     "reserved": starting, "closed": shut,
+                    "kept_from_spot": sum(node.idle for node in kept if not node.closed),
                 },
                 "tasks": counts,
                 "quota": rows,
                 "forecaster": forecaster_of(scheduler),
                 "demand_hours": demand_hours(scheduler) or 0.0,
                 "caution": caution(scheduler, service.options.parameters.history_hours),
+                "kept_from_spot": [
+                    {"node": node.name, "reserved_for": service.recorder.name_of(task) if task is not None else ""}
+                    for node, task in kept.items()
+                ],
+                "organizations": [row._asdict() for row in forecast],
             })  # fmt: skip
         leads = service.leader.leads() if service.leader is not None else service.ready.is_set()
         return {

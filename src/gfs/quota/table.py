@@ -12,7 +12,7 @@ from math import ceil, nan
 from typing import Any, Protocol
 
 from gfs.core.pool import Pool
-from gfs.core.ports import ExpectedRoom, QuotaRow
+from gfs.core.ports import ExpectedRoom, OrganizationDemand, QuotaRow
 from gfs.domain.task import Task
 from gfs.domain.units import HOUR, MICRO
 from gfs.quota.inventory import DemandForecast
@@ -78,6 +78,15 @@ class QuotaTable(ABC):
         """All quotas, with the columns of the forecast if one was made."""
         forecast, rows = self._memory.forecast, self._rows.values()
         return list(rows) if forecast is None else [_with_forecast(row, forecast) for row in rows]
+
+    def organization_demand(self) -> Sequence[OrganizationDemand]:
+        """The forecast by organization over the shortest horizon, hour by hour the highest."""
+        forecast, hours = self._memory.forecast, ceil(self.horizons[0])
+        if forecast is None or not forecast.organizations:
+            return []
+        expected, bound = forecast.mean[:, :hours].max(axis=1), forecast.upper[:, :hours].max(axis=1)
+        rows = zip(forecast.organizations, expected.tolist(), bound.tolist(), strict=True)
+        return [OrganizationDemand(*row) for row in rows]
 
     def expected_room(self, task: Task) -> ExpectedRoom | None:
         """When the forecast expects room for a task, if what other spot tasks hold stays as it is; None: unknown.

@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 
 import pytest
 import yaml
-from prometheus import Past, serving
 from test_chart import EVERYTHING, of_kind, render
 
 from gfs.domain.errors import GfsError
 from gfs.live.bench import binaries
+from prometheus import Past, serving
 
 HOUR, DAY = 60, 24 * 60
 

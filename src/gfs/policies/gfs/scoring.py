@@ -114,6 +114,10 @@ class GfsPlacer(Listener):
     def _marked(self, node: Node) -> bool:
         return node.name in self._evictions
 
+    def kept_from_spot(self) -> dict[Node, Task | None]:
+        """The nodes that the circuit breaker keeps closed."""
+        return {self._nodes[i]: None for i in sorted(self._closed)}
+
     def closed(self, task: Task) -> tuple[int, str]:
         """Nodes with idle cards for a pod of this spot task that the circuit breaker keeps closed."""
         if not task.is_spot:
