@@ -121,7 +121,7 @@ def run_simulation(
         workload=workload,
         solver=built.solver,
         forecasting=ForecastFigures(watch.fits, watch.training, watch.forecasts, watch.forecasting, watch.failures)
-        if watch.forecasts
+        if watch.forecasts or watch.fits or watch.failures
         else None,
         reservations=ReservationFigures(reserved.tasks, reserved.gpu_seconds / HOUR) if reserved.tasks else None,
     )
