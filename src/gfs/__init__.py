@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         Comparison,
         DemandPrediction,
         FrontComparison,
+        PlanOutcome,
         RunResult,
         SimulationResult,
         SweepOutcome,
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
         compare_fronts,
         forecast,
         generate,
+        plan,
         read_trace,
         simulate,
         sweep,
@@ -41,17 +43,18 @@ if TYPE_CHECKING:
 
 __all__ = [
     "SCHEDULERS", "BadRow", "BadRows", "Comparison", "Composition", "Context", "DemandPrediction", "FrontComparison",
-    "GfsError", "InputError", "InvariantError", "NodeEvent", "NodeFilter", "NodeSpec", "Parameters", "Priority",
-    "QuotaDefinition", "RunResult", "SchedulerDefinition", "SimulationResult", "StuckError", "SweepOutcome", "Task",
-    "Workload", "__version__", "compare", "compare_fronts", "forecast", "generate", "read_trace", "schedulers",
-    "simulate", "sweep",
+    "GfsError", "InputError", "InvariantError", "NodeEvent", "NodeFilter", "NodeSpec", "Parameters", "PlanOutcome",
+    "Priority", "QuotaDefinition", "RunResult", "SchedulerDefinition", "SimulationResult", "StuckError", "SweepOutcome",
+    "Task", "Workload", "__version__", "compare", "compare_fronts", "forecast", "generate", "plan", "read_trace",
+    "schedulers", "simulate", "sweep",
 ]  # fmt: skip
 
 if not TYPE_CHECKING:  # a type checker should complain about unknown names, so it must not see this
     _HOMES = {
         "gfs.api": (
-            *("Comparison", "DemandPrediction", "FrontComparison", "RunResult", "SimulationResult", "SweepOutcome"),
-            *("compare", "compare_fronts", "forecast", "generate", "read_trace", "simulate", "sweep"),
+            *("Comparison", "DemandPrediction", "FrontComparison", "PlanOutcome"),
+            *("RunResult", "SimulationResult", "SweepOutcome"),
+            *("compare", "compare_fronts", "forecast", "generate", "plan", "read_trace", "simulate", "sweep"),
         ),
         "gfs.assembly.context": ("Context", "QuotaDefinition"),
         "gfs.assembly.parameters": ("Parameters",),

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from gfs.assembly.context import QuotaDefinition
 from gfs.assembly.definitions import SchedulerDefinition, WithOwnParts
-from gfs.assembly.parameters import Parameters
+from gfs.assembly.parameters import Parameters, read_config_file
 from gfs.assembly.quotas import as_quota
 from gfs.assembly.result import Window
 from gfs.assembly.run import with_task_defaults
@@ -66,6 +66,11 @@ def parse_window(window: Window | str | None) -> Window:
     if start is not None and end is not None and not start < end:
         raise InputError(f"window {start:g}:{end:g}: its end must come after its start")
     return (start, end)
+
+
+def config_scheduler(config: Path | str | None) -> str:
+    """The scheduler that a config file names, as those of `gfs plan` do; gfs if there is none."""
+    return (read_config_file(config)[1] if config is not None else "") or "gfs"
 
 
 class RunInput(NamedTuple):
@@ -154,6 +159,13 @@ class OwnParts(NamedTuple):
         if self.quota is None and self.forecaster is None:
             return definition
         return find_scheduler(WithOwnParts(definition, self.quota, self.forecaster))
+
+    def check(self, parameters: Parameters) -> None:
+        """Parts given as objects are for all pools: raise InputError where pools have something of their own."""
+        if parameters.pools and self != OwnParts():
+            raise InputError(
+                "[pools]: with a quota or a forecaster given as an object all pools are alike; leave them out"
+            )
 
 
 def _dated(parameters: Parameters, day: date | None) -> Parameters:

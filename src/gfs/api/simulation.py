@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from gfs.api.frames import Frames
-from gfs.api.inputs import NodeEvents, OwnParts, Schedulers, Source, find_schedulers, read_input
+from gfs.api.inputs import NodeEvents, OwnParts, Schedulers, Source, config_scheduler, find_schedulers, read_input
 from gfs.assembly.definitions import SchedulerDefinition
 from gfs.assembly.result import RunResult, Window
 from gfs.assembly.run import Progress, run_simulation
@@ -102,7 +102,7 @@ def simulate(
     nodes: TableSource | None = None,
     *,
     node_events: NodeEvents | None = None,
-    scheduler: str | SchedulerDefinition = "gfs",
+    scheduler: str | SchedulerDefinition | None = None,
     config: Path | str | None = None,
     window: Window | str | None = None,
     seed: int = 0,
@@ -119,12 +119,14 @@ def simulate(
     `nodes`. `node_events` (a table or a sequence) are failures, repairs and cordons of nodes, in place of those of the
     workload. `window` limits what is counted: (start, end) in seconds or "START:END". `check` verifies all invariants
     at every decision.
-    `scheduler` is one of `gfs.schedulers()`, by name, or a definition of your own, such as a `gfs.Composition`.
+    `scheduler` is one of `gfs.schedulers()`, by name, or a definition of your own, such as a `gfs.Composition`; without
+    one it is that of the `config`, or else gfs.
     `quota` and `forecaster` may be objects, too (docs/guides/write-a-part.md).
     """
     own, settings = OwnParts.taken_from(parameters)
-    definition = own.given_to(find_scheduler(scheduler))
+    definition = own.given_to(find_scheduler(scheduler or config_scheduler(config)))
     given = read_input(jobs, nodes, node_events, config, settings, window, skip_bad_rows)
+    own.check(given.parameters)
     warn_of_idle_settings([definition], given.workload.nodes, given.parameters, given.named)
     options: dict[str, Any] = {"seed": seed, "check": check, "record_quota": record_quota, "progress": progress}
     options["record_decisions"] = record_decisions
@@ -214,6 +216,7 @@ def compare(
     own, settings = OwnParts.taken_from(parameters)
     definitions = [own.given_to(definition) for definition in find_schedulers(schedulers)]
     given = read_input(jobs, nodes, node_events, config, settings, window, skip_bad_rows)
+    own.check(given.parameters)
     warn_of_idle_settings(definitions, given.workload.nodes, given.parameters, given.named)
     options: dict[str, Any] = {"seed": seed, "check": check, "record_quota": record_quota, "progress": progress}
     at_once = min(workers, len(definitions))

@@ -183,12 +183,13 @@ def _short(value: float) -> float | int | None:
 
 
 def _section(section: PageSection, charts: list[Chart]) -> str:
-    parts = [_block(b, charts) for b in section.blocks]
+    parts = [block_html(b, charts) for b in section.blocks]
     title = _text(section.title)
     return f'<section>\n<h2>{title}</h2>\n<div class="grid">\n{"".join(parts)}</div>\n</section>'
 
 
-def _block(block: Block, charts: list[Chart]) -> str:
+def block_html(block: Block, charts: list[Chart]) -> str:
+    """A block as HTML; a chart is added to `charts`, from which the page draws it."""
     match block:
         case Chart():
             charts.append(block)
