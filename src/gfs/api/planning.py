@@ -81,9 +81,9 @@ class PlanOutcome(Frames):
     def _repr_html_(self) -> str:
         """The answer, and the tables below it."""
         from gfs.plans.view import PlanView, plan_tables
-        from gfs.report.page import Paragraph, block_html
+        from gfs.report.page import Block, Paragraph, block_html
 
-        blocks = [Paragraph(self.answer), *plan_tables(PlanView(self.plan))]
+        blocks: list[Block] = [Paragraph(self.answer), *plan_tables(PlanView(self.plan))]
         return "".join(block_html(block, []) for block in blocks)
 
 

@@ -168,6 +168,24 @@ def test_sweep_takes_frames_and_says_what_is_best(trace: Path) -> None:
     assert "could never start" in failed[0]["error"]
 
 
+def test_a_plan_of_frames_is_that_of_the_files(trace: Path, tmp_path: Path) -> None:
+    jobs, nodes = tables(trace)
+    wanted: dict[str, Any] = {"schedulers": ["gfs-plus"], "quick": True, "cache": tmp_path / "runs"}
+    made = gfs.plan(jobs, nodes, targets={"evictions": 0.4, "spot-wait-p95": "20h"}, **wanted)
+    same = gfs.plan(trace / "jobs.csv", trace / "nodes.csv", targets=["evictions=0.4", "spot-wait-p95=20h"], **wanted)
+    assert made.answer == same.answer
+    assert made.to_arrow().num_rows == len(made.plan.runs())
+    (tmp_path / "gfs.toml").write_text(made.config)
+    again = gfs.simulate(jobs, nodes, config=tmp_path / "gfs.toml")
+    assert again.metrics.spot.jqt_mean == pytest.approx(made.plan.chosen.figures["spot_jqt_mean"])
+    assert made.plot().data
+    assert made.answer[:20] in made._repr_html_()
+    made.write_page(tmp_path / "plan.html")
+    assert made.answer[:20] in (tmp_path / "plan.html").read_text(encoding="utf-8")
+    with pytest.raises(gfs.InputError, match="no pool 'T4' was planned: there are A100"):
+        made.plot("T4")
+
+
 def test_forecasts_of_everything_that_tells_demand(trace: Path) -> None:
     jobs, nodes = tables(trace)
     by_file = gfs.forecast(trace / "jobs.csv", trace / "nodes.csv", model="seasonal-24")
