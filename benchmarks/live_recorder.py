@@ -1,0 +1,55 @@
+"""Records the watch of a race: lines as the API server sends them, with the second at which they were received.
+
+    python benchmarks/live_recorder.py HOST PORT CA_FILE TOKEN_FILE OUT
+
+A process of its own that reads no JSON, so that the times are those of the wire. It prints `ready` when it follows,
+and ends when it is told to (SIGTERM).
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import BinaryIO
+
+from gfs.live.bench.client import ApiError, Client
+
+KINDS = ("nodes", "podgroups", "pods")
+
+
+def follow(client: Client, kind: str, version: str, file: BinaryIO, lock: threading.Lock) -> None:
+    """Write down what a watch tells, until the process ends."""
+    while True:
+        try:
+            for line in client.watch_lines(kind, version, seconds=280.0):
+                if line.startswith(b'{"type":"BOOKMARK"'):
+                    version = json.loads(line)["object"]["metadata"]["resourceVersion"]
+                    continue
+                stamped = b'{"received":%.4f,%s\n' % (time.time(), line.strip()[1:])
+                with lock:
+                    file.write(stamped)
+        except (OSError, ApiError, http.client.HTTPException):
+            time.sleep(0.05)
+
+
+def main() -> None:
+    host, port, authority, token, out = sys.argv[1:]
+    client = Client(host, int(port), Path(authority), Path(token).read_text(encoding="utf-8").strip())
+    lock = threading.Lock()
+    with Path(out).open("wb", buffering=0) as file:
+        for kind in KINDS:
+            items, version = client.list_with_version(kind)
+            for item in items:
+                file.write(json.dumps({"type": "ADDED", "received": time.time(), "object": item}).encode() + b"\n")
+            threading.Thread(target=follow, args=(client, kind, version, file, lock), daemon=True).start()
+        time.sleep(0.5)  # the watches are being opened
+        print("ready", flush=True)
+        threading.Event().wait()
+
+
+if __name__ == "__main__":
+    main()
