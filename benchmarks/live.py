@@ -22,11 +22,12 @@ from typing import Any
 
 import live_races as races
 from gfs.live.bench import source
+from live_day import day, workload
 from live_report import show
 from live_track import CONTENDERS, Contender, Track, track
 from machine import console, machine
 
-RACES = ("burst", "steady", "full", "gangs", "limit", "scale")
+RACES = ("burst", "steady", "full", "gangs", "limit", "scale", "day")
 KUBE = ("kube-default", "kube-unthrottled", "kube-gang")
 
 
@@ -37,6 +38,7 @@ class Sizes:
         self.nodes, self.pods, self.throttled = (100, 500, 200) if small else (1000, 5000, 1500)
         self.steady_seconds = 10.0 if small else 30.0
         self.full_nodes = self.gang_nodes = 20 if small else 100
+        self.day_nodes, self.day_hours, self.day_seconds = (8, 6.0, 30.0) if small else (24, 24.0, 150.0)
         self.scale: Sequence[int] = (20, 100) if small else (100, 1000, 2500)
 
 
@@ -87,6 +89,11 @@ def measure(chosen: argparse.Namespace, folder: Path, keep: Callable[[dict[str, 
                     with track(folder, say) as on:
                         races.set_nodes(on, count, gpus=16)
                         keep(races.scale(on, CONTENDERS[name], count))
+    if "day" in wanted:
+        trace = workload(sizes.day_nodes, sizes.day_hours)
+        for name in chosen.scheduler or ("kube-gang", "gfs"):
+            with track(folder, say) as on:
+                keep(day(on, CONTENDERS[name], trace, sizes.day_hours, sizes.day_seconds))
 
 
 def say(line: str) -> None:

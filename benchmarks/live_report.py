@@ -17,6 +17,10 @@ COLUMNS: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "gangs": (("gangs_whole", "whole"), ("gangs_half_placed", "half"), ("half_placed_gpu_seconds", "GPU-s held")),
     "scale": (("bound_per_second", "pods/s"), ("probe_wait_p50", "lag s"), ("probe_wait_max", "max")),
+    "day": (
+        ("eviction_rate", "evicted %"), ("allocation", "allocated %"), ("useful_gpu_hours", "useful GPU-h"),
+        ("lost_gpu_hours", "lost GPU-h"), ("hp_wait_mean", "HP wait s"), ("tasks_finished", "finished"),
+    ),
     "limit": (("created_per_second", "created/s"), ("bound_per_second", "bound/s")),
 }  # fmt: skip
 COST = (("requests_per_pod", "requests/pod"), ("cpu_ms_per_pod", "CPU ms/pod"), ("peak_mib", "MiB"))
