@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import pytest
+
 from live_judge import judged, quantile, seconds
 
 MARK = [{"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}]

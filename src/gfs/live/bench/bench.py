@@ -97,8 +97,9 @@ class Bench:
         """A kubeconfig of a service account of its own that may do everything."""
         account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name, "namespace": "default"}}
         self.client.create("serviceaccounts", account)
-        rights = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": {"name": name}}
-        role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"}
+        rbac = "rbac.authorization.k8s.io"
+        rights = {"apiVersion": f"{rbac}/v1", "kind": "ClusterRoleBinding", "metadata": {"name": name}}
+        role = {"apiGroup": rbac, "kind": "ClusterRole", "name": "cluster-admin"}
         subject = {"kind": "ServiceAccount", "name": name, "namespace": "default"}
         self.client.create("clusterrolebindings", {**rights, "roleRef": role, "subjects": [subject]})
         asked = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
