@@ -15,7 +15,7 @@ from contextlib import suppress
 from email.utils import parsedate_to_datetime
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypedDict, cast
 
 import aiohttp
 import msgspec
@@ -30,6 +30,8 @@ Json = dict[str, Any]
 MERGE, STRATEGIC = "application/merge-patch+json", "application/strategic-merge-patch+json"
 PAGE = 500
 """Objects of a list per request."""
+UNREAD = "managedFields"
+"""Half of an object, and nobody here reads it."""
 WATCH_SECONDS = 290.0
 """After so long the server ends a watch by itself."""
 SILENCE = 100.0
@@ -215,7 +217,9 @@ class Api:
             page = await self.request("GET", path, query={**query, "limit": PAGE, "continue": following})
             if "items" not in page:  # nothing at all is known then, least of all that there are none
                 raise ServerTrouble(f"GET {path}: an answer that is no list")
-            objects += page["items"] or ()
+            for thing in page["items"] or ():
+                (thing.get("metadata") or {}).pop(UNREAD, None)
+                objects.append(thing)
             metadata = page.get("metadata") or {}
             following = metadata.get("continue") or ""
             if not following:
@@ -306,6 +310,44 @@ def pod_path(namespace: str, name: str) -> str:
     return f"/api/v1/namespaces/{namespace}/pods/{name}"
 
 
+class _Metadata(TypedDict, total=False):
+    """All that objects say of themselves but for `UNREAD`."""
+
+    name: Any
+    namespace: Any
+    uid: Any
+    resourceVersion: Any
+    generation: Any
+    creationTimestamp: Any
+    deletionTimestamp: Any
+    deletionGracePeriodSeconds: Any
+    labels: Any
+    annotations: Any
+    ownerReferences: Any
+    finalizers: Any
+
+
+class _Thing(TypedDict, total=False):
+    """An object of a watch, or the status that ends one."""
+
+    apiVersion: Any
+    kind: Any
+    metadata: _Metadata
+    spec: Any
+    status: Any
+    code: Any
+    reason: Any
+    message: Any
+
+
+class _Event(TypedDict):
+    type: str
+    object: _Thing
+
+
+_EVENT = msgspec.json.Decoder(_Event)
+
+
 def _texts(query: Mapping[str, Any] | None) -> dict[str, str]:
     return {name: str(value) for name, value in (query or {}).items() if value not in (None, "")}
 
@@ -329,7 +371,7 @@ def _message(content: bytes, reason: str | None) -> str:
 
 def _watch_line(path: str, line: bytes) -> tuple[str, Json]:
     try:
-        event = msgspec.json.decode(line)
+        event = _EVENT.decode(line)
         kind, thing = event["type"], event["object"]
     except (msgspec.DecodeError, KeyError, TypeError) as error:
         raise Unreachable(f"watch {path}: a line that is no event ({error})") from error
@@ -337,4 +379,4 @@ def _watch_line(path: str, line: bytes) -> tuple[str, Json]:
         code = int(thing.get("code") or 500)
         problem = problem_of(code, f"watch {path}: {thing.get('message')}")
         raise problem if not isinstance(problem, Gone) else Gone(str(problem), 410)
-    return kind, thing
+    return kind, cast(Json, thing)

@@ -4,7 +4,8 @@ A sentence in which only numbers have changed is told again after a minute, then
 at once, from the fifth on once a minute. An event that says the same is sent every ten minutes, with a count.
 
 What is said waits in a line of its own, of which a few requests at a time are sent, one while pods are being bound:
-under load it never delays what is done. In that line a pod has one sentence, the last one, and none when it is about to be bound.
+under load it never delays what is done. In that line a pod has one sentence, the last one, and none when it is about to
+be bound.
 """
 
 from __future__ import annotations
