@@ -161,11 +161,13 @@ def spot_work(contender: Contender, nodes: int, seed: int) -> tuple[list[Manifes
     return groups, work
 
 
-def full(track: Track, contender: Contender, nodes: int, share: float = 0.25, seed: int = 0) -> dict[str, Any]:
-    """Every GPU has a spot pod; HP pods then ask for a part of them, within 20 s. Who goes, and how long do they wait?
+def full(
+    track: Track, contender: Contender, nodes: int, seconds: float = 20.0, share: float = 0.25, seed: int = 0
+) -> dict[str, Any]:
+    """Every GPU has a spot pod; HP pods then ask for a part of them. Who goes, and how long do they wait?
 
-    The spot pods are bound by their creator, over 30 s (half an hour of their time), so that all schedulers find the
-    same cluster, and none comes back after an eviction.
+    The spot pods are bound by their creator, one after the other in so many seconds, each a minute of their time, so
+    that all schedulers find the same cluster; none comes back after an eviction. The HP pods come in as long again.
     """
     groups, spots = spot_work(contender, nodes, seed)
     rng = random.Random(seed + 1)
@@ -177,11 +179,11 @@ def full(track: Track, contender: Contender, nodes: int, share: float = 0.25, se
 
     def fill() -> None:
         track.create(groups)
-        track.create(spots, rate=len(spots) / 30)
-        time.sleep(2.0)
+        track.create(spots, rate=len(spots) / seconds)
+        time.sleep(1.0)
 
     with raced(track, contender, "full", pods="hp-", speed=SPEED, quota="none", before=fill) as (follower, result):
-        track.create(hp, rate=len(hp) / 20)
+        track.create(hp, rate=len(hp) / seconds)
         follower.until(all_bound("hp-", len(hp)), 60.0)
     track.clear()
     return {**result.figures, "spot_pods": len(spots)}
@@ -190,7 +192,7 @@ def full(track: Track, contender: Contender, nodes: int, share: float = 0.25, se
 # -- gangs that do not all fit ---------------------------------------------------------------------------------
 
 
-def gangs(track: Track, contender: Contender, nodes: int, seconds: float = 15.0, seed: int = 0) -> dict[str, Any]:
+def gangs(track: Track, contender: Contender, nodes: int, seconds: float = 12.0, seed: int = 0) -> dict[str, Any]:
     """Gangs that together want one and a half times the cluster; their pods come in any order and stay."""
     rng = random.Random(seed)
     groups, work, wanted = [], [], round(1.5 * 8 * nodes)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import re
 import sys
 import threading
 import time
@@ -18,6 +19,7 @@ from typing import BinaryIO
 
 from gfs.live.bench.client import ApiError, Client
 
+VERSION = re.compile(rb'"resourceVersion":"(\d+)"')
 KINDS = ("nodes", "podgroups", "pods")
 
 
@@ -26,8 +28,11 @@ def follow(client: Client, kind: str, version: str, file: BinaryIO, lock: thread
     while True:
         try:
             for line in client.watch_lines(kind, version, seconds=280.0):
+                if line.startswith(b'{"type":"ERROR"'):
+                    sys.exit(f"the watch of {kind} cannot be followed: {line.decode()}")
+                if (found := VERSION.search(line)) is not None:  # if the server cuts it off, it goes on from here
+                    version = found[1].decode()
                 if line.startswith(b'{"type":"BOOKMARK"'):
-                    version = json.loads(line)["object"]["metadata"]["resourceVersion"]
                     continue
                 stamped = b'{"received":%.4f,%s\n' % (time.time(), line.strip()[1:])
                 with lock:

@@ -278,7 +278,7 @@ def track(folder: Path, say: Callable[[str], None] = lambda line: None) -> Itera
         f"--audit-policy-file={policy}", f"--audit-log-path={audit}", "--audit-log-mode=batch",
         "--audit-log-batch-buffer-size=100000", "--audit-log-batch-max-wait=1s", "--audit-log-maxsize=10000",
     )  # fmt: skip
-    with Bench(say, api_options=options) as bench:
+    with Bench(say, keep_logs=folder, api_options=options) as bench:
         yield Track(bench, folder, audit)
 
 

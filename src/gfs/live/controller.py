@@ -38,7 +38,7 @@ from gfs.live.translate.pods import PodView
 log = logging.getLogger("gfs.live")
 NO_PLACE = "a pod of it went, and there is no room for the one that came in its place"
 Settle = Callable[[float, Iterable[Run], Collection[str], Collection[str]], None]
-SETTLE = 0.01
+SETTLE = 0.005
 """Seconds to wait for what comes together with the first change after a while: of a gang, its other pods."""
 BLIND = 0.05
 """Seconds until it is looked again whether the mirrors follow what happens."""
