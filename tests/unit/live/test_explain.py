@@ -131,7 +131,7 @@ def test_a_long_queue_is_looked_at_in_turns_and_newcomers_at_once(monkeypatch: p
 
 
 def test_of_a_flood_nobody_is_told_a_reason_before_it_was_decided_on() -> None:
-    """Of 1,200 pods 500 are decided on in the first instant. Two seconds later all were, and each knows why it waits."""
+    """Of 1,200 pods 500 are decided on in the first instant. Two seconds later all were, and each knows its reason."""
 
     async def test(controller: Controller, api: CountingApi, hand: Hand) -> None:
         for i in range(1200):
