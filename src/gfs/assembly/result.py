@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import html
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -12,8 +13,10 @@ from gfs.assembly.parameters import Parameters
 from gfs.core.ports import SolverFigures
 from gfs.domain.text import printable
 from gfs.domain.workload import Workload
+from gfs.telemetry.breakdown import KINDS, Breakdown, Kind, break_down
 from gfs.telemetry.metrics import Metrics
 from gfs.telemetry.metrics_life import TaskStep, task_life
+from gfs.telemetry.organization import OrganizationStory, organization_story
 from gfs.version import __version__
 
 Window = tuple[float | None, float | None]
@@ -65,9 +68,18 @@ class RunResult:
     """Where demand was forecast: what it took, as a part of `seconds`."""
     reservations: ReservationFigures | None = None
     """Where nodes were reserved for spot tasks that had waited too long: for how many, and what it cost."""
+    _breakdowns: list[Breakdown] = field(init=False, default_factory=list, repr=False)
+    """The breakdown, once somebody has asked for it."""
 
-    def summary(self) -> dict[str, Any]:
-        """One entry of the summary file (docs/reference/files.md#summary)."""
+    def breakdown(self) -> Breakdown:
+        """The figures by organization, GPU model and size of the task, and who evicts whom."""
+        if not self._breakdowns:
+            options: dict[str, Any] = {"rules": self.parameters.rules, "leases": self.metrics.leases}
+            self._breakdowns.append(break_down(self.events, self.workload, window=self.window, **options))
+        return self._breakdowns[0]
+
+    def summary(self, by: Sequence[Kind] = KINDS) -> dict[str, Any]:
+        """One entry of the summary file (docs/reference/files.md#summary), with the figures by these groups."""
         return {
             "scheduler": self.scheduler,
             "seed": self.seed,
@@ -78,6 +90,7 @@ class RunResult:
             "version": __version__,
             "trace": self.workload.name,
             "metrics": self.metrics.to_dict(),
+            **({"by": self.breakdown().to_dict(by)} if by else {}),
             **({"solver": self.solver._asdict()} if self.solver else {}),
             **({"forecasting": self.forecasting._asdict()} if self.forecasting else {}),
             **({"reservations": self.reservations._asdict()} if self.reservations else {}),
@@ -86,6 +99,10 @@ class RunResult:
     def explain(self, task: str) -> list[TaskStep]:
         """The life of one task: waits, runs, evictions, and why."""
         return task_life(self.events, task)
+
+    def explain_organization(self, name: str) -> OrganizationStory:
+        """What happened to one organization: what it asked for and got, whom it evicted, who evicted it."""
+        return organization_story(self.events, self.workload, self.breakdown(), name)
 
     def __repr__(self) -> str:
         spot, hp = self.metrics.spot, self.metrics.hp

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 from gfs.cli import options
 from gfs.cli.console import note, show
+from gfs.cli.groups import show_groups
 from gfs.cli.options import examples, file_option, option
 from gfs.cli.outputs import JSON, PAGES, STDOUT, Outputs, check_folder
 from gfs.domain.errors import InputError
@@ -16,6 +17,7 @@ FRONT = "Fronts"
 EPILOG = examples(
     "gfs compare --jobs jobs.csv --nodes nodes.csv --html report.html",
     "gfs compare --jobs jobs.csv --nodes nodes.csv --schedulers gfs,static",
+    "gfs compare --jobs jobs.csv --nodes nodes.csv --by organization",
     "gfs compare --jobs jobs.csv --nodes nodes.csv --front --html front.html",
 )
 
@@ -42,6 +44,7 @@ def compare(
         Path | None, file_option("--html", "Write a report with plots: one page that works offline.", options.RESULTS)
     ] = None,
     prices: options.Prices = None,
+    by: options.By = None,
     json: options.Json = None,
     front: Annotated[
         bool,
@@ -74,6 +77,8 @@ def compare(
     if front:
         if prices is not None:
             raise InputError("--prices: with --front no money is counted; leave it out")
+        if by is not None:
+            raise InputError("--by: with --front there are no figures by group; leave it out")
         trace = (jobs, nodes, node_events, skip_bad_rows, config, settings, window)
         _compare_fronts(schedulers, trace, noise, cache, workers, html, json, {"seed": seed, "check": check})
         return
@@ -88,6 +93,7 @@ def compare(
     from gfs.report.columns import comparison_table
     from gfs.telemetry.prices import read_prices
 
+    kinds = options.parse_by(by)
     definitions = find_schedulers(schedulers)
     names = [definition.name for definition in definitions]
     with Outputs(jobs, nodes, node_events, config, prices) as outputs:
@@ -118,6 +124,7 @@ def compare(
         title = f"{given.workload.name}: {workload_text(given.workload)}"
         rows = [(result.scheduler, result.metrics) for result in results]
         show(comparison_table(rows, title, [result.quota_in_force for result in results]))
+        show_groups(results, kinds)
     note(f"simulated in {sum(result.seconds for result in results):.2f} CPU seconds")
 
 

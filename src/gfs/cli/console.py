@@ -46,6 +46,8 @@ def out() -> Console:
 
 def show(*things: RenderableType | DataTable) -> None:
     """Print tables and texts, an empty line between them."""
+    from rich.text import Text
+
     from gfs.report.table import DataTable
     from gfs.report.terminal import TerminalTable
 
@@ -54,6 +56,8 @@ def show(*things: RenderableType | DataTable) -> None:
     for position, thing in enumerate(things):
         if position:
             console.print()
+        if isinstance(thing, str):  # brackets in names are brackets, not styles of Rich
+            thing = Text(thing)
         console.print(TerminalTable(thing, explained) if isinstance(thing, DataTable) else thing)
 
 

@@ -85,6 +85,10 @@ def _print_next_steps(result: RunResult, report: Path, events: Path, jobs_file: 
     say("Try next")
     say("  why a task waited and was evicted:")
     say(f"    {gfs} explain --events {log} {shlex.quote(_evicted_task(result.events))}")
+    if (worst := result.breakdown().worst_treated) is not None:
+        say("  what happened to the organization that is treated worst:")
+        jobs = shlex.quote(str(jobs_file))
+        say(f"    {gfs} explain --events {log} --jobs {jobs} --organization {shlex.quote(worst)}")
     say("  what the trace asks for, with plots:")
     say(f"    {gfs} trace inspect {trace}")
     say("  what a quota for spot tasks changes:")

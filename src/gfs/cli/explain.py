@@ -1,4 +1,4 @@
-"""`gfs explain`: the life of one task, from an event log."""
+"""`gfs explain`: the life of one task, or what happened to an organization, from an event log."""
 
 from __future__ import annotations
 
@@ -11,39 +11,66 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gfs.cli.console import say, show
-from gfs.cli.options import Json, examples, file_option
+from gfs.cli.options import Json, examples, file_option, option
 from gfs.cli.outputs import JSON, STDOUT, Outputs
+from gfs.domain.errors import InputError
 
 if TYPE_CHECKING:
     from gfs.report.table import DataTable
     from gfs.telemetry.metrics_life import TaskStep
 
-EPILOG = examples("gfs explain --events demo-output/events.csv s001")
+EPILOG = examples(
+    "gfs explain --events demo-output/events.csv s001",
+    "gfs explain --events demo-output/events.csv --jobs demo-output/jobs.csv --organization org-57",
+)
 
 ABOUT = ("kind", "organization", "gpu_model")
+NEEDED = ("time", "event", "task", "run", "node", "gpus", "reason")
 MOST_NODES = 3
 ENDED = "still so at the end of the log"
+ORGANIZATION = "An organization"
 
 
 def explain(
-    task: Annotated[str, typer.Argument(metavar="TASK", help="Name of the task, as in the jobs file.")],
     events: Annotated[Path, file_option("--events", "Event log of a run: .csv, .csv.gz or .parquet.")],
+    task: Annotated[str | None, typer.Argument(metavar="TASK", help="Name of the task, as in the jobs file.")] = None,
+    organization: Annotated[
+        str | None, option("--organization", "Tell of this organization instead.", ORGANIZATION, metavar="NAME")
+    ] = None,
+    jobs: Annotated[
+        Path | None, file_option("--jobs", "Jobs of the trace: guarantee and checkpoints of each.", ORGANIZATION)
+    ] = None,
+    summary: Annotated[
+        Path | None, file_option("--summary", "Summary of the run (--json): its parameters.", ORGANIZATION)
+    ] = None,
     json: Json = None,
 ) -> None:
     """Tell the life of one task: when it waited, ran, was evicted, lost, cancelled or finished, and why.
 
-    The event log is what gfs simulate --events FILE writes.
+    With --organization: what its tasks asked for and got, whom they evicted, who evicted them, and how that compares
+    with the others. The event log is what gfs simulate --events FILE writes.
     """
+    if (task is None) == (organization is None):
+        raise InputError("give the name of a task, or --organization NAME")
+    if organization is not None:
+        from gfs.cli.explain_organization import explain_organization
+
+        explain_organization(organization, events, jobs, summary, json)
+        return
+    for name, value in (("--jobs", jobs), ("--summary", summary)):
+        if value is not None:
+            raise InputError(f"{name} is for --organization: leave it out")
+    assert task is not None
     from gfs.telemetry.metrics_life import task_life
     from gfs.workloads.readers.event_log import read_events
 
     with Outputs(events) as outputs:
         outputs.plan(json, JSON)
-        log = read_events(events, ("time", "event", "task", "run", "node", "gpus", "reason"), (*ABOUT, "timestamp"))
+        log = read_events(events, NEEDED, (*ABOUT, "timestamp"))
         steps, about = task_life(log, task), _about(log, task)
         if json != STDOUT:
             words = (about["kind"], "task of", about["organization"], f"on {about['gpu_model']}")
-            show(life_table(steps, f"{task}: {' '.join(words)}" if all(about.values()) else task, _begin(log)))
+            show(life_table(steps, f"{task}: {' '.join(words)}" if all(about.values()) else task, begin_of(log)))
             say()
             say(life_in_short(steps))
         outputs.save_json(json, {"task": task, **about, "steps": steps})
@@ -57,7 +84,7 @@ def _about(log: Any, task: str) -> dict[str, str]:
     return {name: log[name][row].as_py() if name in log.column_names else "" for name in ABOUT}
 
 
-def _begin(log: Any) -> datetime | None:
+def begin_of(log: Any) -> datetime | None:
     """When second 0 of the log was, if it says so."""
     if "timestamp" not in log.column_names:
         return None

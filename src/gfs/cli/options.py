@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
 from gfs.domain.errors import InputError
+
+if TYPE_CHECKING:
+    from gfs.telemetry.breakdown import Kind
 
 TRACE = "Trace"
 RUN = "What is simulated"
@@ -71,6 +74,15 @@ Prices = Annotated[
     ),
 ]
 Json = Annotated[Path | None, file_option("--json", "Write the numbers as JSON; - prints them instead.", RESULTS)]
+By = Annotated[
+    str | None,
+    option(
+        "--by",
+        "Show figures by organization, model or size too, and who evicts whom; several with commas between.",
+        RESULTS,
+        metavar="A,B",
+    ),
+]
 ResultFolder = Annotated[
     Path,
     file_option(
@@ -88,6 +100,21 @@ RunsAtOnce = Annotated[
     int | None,
     option("--workers", "Runs at the same time; by default one per core where it pays.", RUN, metavar="N", min=1),
 ]
+
+
+def parse_by(by: str | None) -> tuple[Kind, ...]:
+    """What `--by` asks for."""
+    from gfs.telemetry.breakdown import KINDS
+
+    def find(name: str) -> None:
+        if name not in KINDS:
+            raise InputError(
+                f"--by {name}: give {', '.join(KINDS[:-1])} or {KINDS[-1]}, or several with commas between"
+            )
+
+    if by is None:
+        return ()
+    return cast("tuple[Kind, ...]", tuple(parse_names(by, "--by", find, "--by: give organization, model or size")))
 
 
 def parse_names(text: str, kind: str, find: Callable[[str], object], none: str) -> list[str]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from gfs.cli import options
 from gfs.cli.console import note, show
+from gfs.cli.groups import show_groups
 from gfs.cli.options import examples, file_option, option
 from gfs.cli.outputs import JSON, STDOUT, TABLES, Outputs
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 EPILOG = examples(
     "gfs simulate --jobs jobs.csv --nodes nodes.csv --events events.csv",
     "gfs simulate --jobs jobs.csv --nodes nodes.csv --set quota=fixed --json -",
+    "gfs simulate --jobs jobs.csv --nodes nodes.csv --by organization,size",
 )
 
 
@@ -41,6 +43,7 @@ def simulate(
         Path | None,
         file_option("--quota-log", "Write the spot quota at every tick: .csv, .csv.gz or .parquet.", options.RESULTS),
     ] = None,
+    by: options.By = None,
     json: options.Json = None,
 ) -> None:
     """Simulate a trace under one scheduler and print how long tasks waited and what evictions cost.
@@ -55,6 +58,7 @@ def simulate(
     from gfs.report.columns import pools_table, result_table
     from gfs.telemetry.tables import with_timestamps, write_table
 
+    kinds = options.parse_by(by)
     find_scheduler(scheduler)
     with Outputs(jobs, nodes, node_events, config) as outputs:
         outputs.plan(events, TABLES)
@@ -82,6 +86,7 @@ def simulate(
         outputs.save_json(json, {"runs": [result.summary()]})
     if json != STDOUT:
         show(pools_table(result.metrics, result.workload.capacity()), result_table(result))
+        show_groups([result], kinds)
     note(f"simulated in {result.seconds:.2f} CPU seconds")
     if result.solver is not None:
         note(_solver_text(result.solver))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final, NamedTuple, Protocol
 
 from gfs.domain.task import Task
@@ -130,6 +131,9 @@ class Behind(NamedTuple):
         return f"queued behind {self.head.name}, which does not fit yet"
 
 
+EVICTED_FOR: Final = "evicted for "
+
+
 class EvictReason(NamedTuple):
     """Why a spot run had to go."""
 
@@ -145,7 +149,18 @@ class EvictReason(NamedTuple):
     def text(self) -> str:
         """For whom the run went, on which node, how it was chosen and what it lost."""
         lost = f"lost {format_seconds(self.lost)} x {format_gpus(self.gpus)} GPU{'s' * (self.gpus != 1)}"
-        return f"evicted for {self.by.name} on {self.node}: {self.choice}, {lost}"
+        return f"{EVICTED_FOR}{self.by.name} on {self.node}: {self.choice}, {lost}"
+
+
+def preemptor_in(reason: str, tasks: Mapping[str, int]) -> int | None:
+    """The task for which a run went, by the text of an `EvictReason`; a name may itself hold ' on '."""
+    words, begin = reason.removeprefix(EVICTED_FOR), reason.startswith(EVICTED_FOR)
+    at = words.find(" on ") if begin else -1
+    while at >= 0:
+        if words[:at] in tasks:
+            return tasks[words[:at]]
+        at = words.find(" on ", at + 1)
+    return None
 
 
 # -- schedulers of leases ------------------------------------------------------------------------------------

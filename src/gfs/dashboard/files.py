@@ -65,7 +65,7 @@ class RunTables:
 
 def read_run(files: RunFiles) -> RunTables:
     """Read all files of a run; raises InputError for the first that cannot be used."""
-    scheduler, parameters = _summary(files.summary) if files.summary is not None else ("", {})
+    scheduler, parameters = read_summary(files.summary) if files.summary is not None else ("", {})
     nodes = _nodes(files.nodes) if files.nodes is not None else None
     events = read_events(
         files.events,
@@ -81,7 +81,7 @@ def read_run(files: RunFiles) -> RunTables:
     return RunTables(
         events=events,
         nodes=nodes,
-        promises=_promises(files.jobs, parameters) if files.jobs is not None else {},
+        promises=read_promises(files.jobs, parameters) if files.jobs is not None else {},
         quota=read_quota(files.quota) if files.quota is not None else None,
         node_events=node_events,
         scheduler=scheduler,
@@ -96,7 +96,8 @@ def _nodes(path: Path) -> tuple[NodeSpec, ...]:
     return specs
 
 
-def _promises(path: Path, parameters: Mapping[str, Any]) -> dict[str, tuple[float, float]]:
+def read_promises(path: Path, parameters: Mapping[str, Any]) -> dict[str, tuple[float, float]]:
+    """Guarantee and checkpoint interval of each task of a jobs file, in seconds; the parameters' where it has none."""
     usual = Parameters()
     table = read_table(path, ("job_name",), ("guarantee_hours", "checkpoint_interval"))
     checks = Checks(table)
@@ -114,7 +115,7 @@ def _promises(path: Path, parameters: Mapping[str, Any]) -> dict[str, tuple[floa
     return dict(zip(names, zip((3600.0 * hours).tolist(), interval.tolist(), strict=True), strict=True))
 
 
-def _summary(path: Path) -> tuple[str, dict[str, Any]]:
+def read_summary(path: Path) -> tuple[str, dict[str, Any]]:
     """Scheduler and parameters of the one run that a summary tells of."""
     try:
         told = json.loads(path.read_text(encoding="utf-8"))

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import pyarrow as pa
 
+from gfs.core.reasons import preemptor_in
 from gfs.dashboard.api import (
     GpuCounts,
     Life,
@@ -184,7 +185,7 @@ class _Moment:
                 self.waiting.pop(task, None)
                 self.reserved.discard(task)
             if event == EVICT:
-                taker = taker_in(recording.reasons[entries.reason[entry]], names)
+                taker = preemptor_in(recording.reasons[entries.reason[entry]], names)
                 if taker is not None and taker in self.waiting:
                     self.reserved.add(taker)
 
@@ -209,17 +210,6 @@ class _Moment:
             else:
                 down["fail" if event == "repair" else "cordon"].discard(node)
         return down["fail"] | down["cordon"]
-
-
-def taker_in(reason: str, names: dict[str, int]) -> int | None:
-    """The task in 'evicted for NAME on NODE: ...'; a name may itself hold ' on '."""
-    words, begin = reason.removeprefix("evicted for "), reason.startswith("evicted for ")
-    at = words.find(" on ") if begin else -1
-    while at >= 0:
-        if words[:at] in names:
-            return names[words[:at]]
-        at = words.find(" on ", at + 1)
-    return None
 
 
 def moment_of(text: str | None) -> float | None:

@@ -49,7 +49,7 @@ class Simulation(SimulationJob):
         workload = self.workload()
         result = self.simulate(workload, record_quota="quota" in self.views)
         return {
-            **result.summary(),
+            **result.summary(by=()),
             "tasks": len(workload.tasks),
             "capacity": workload.capacity(),
             "views": {name: VIEWS[name](result) for name in sorted(self.views)},

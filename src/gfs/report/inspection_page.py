@@ -19,8 +19,8 @@ from gfs.report.hours import Clock
 from gfs.report.page import Chart, PageSection, Paragraph, write_page
 from gfs.report.series import MOST_POINTS, TimeAxis
 from gfs.report.trace_tables import classes_table, pools_table
-from gfs.telemetry.runs import Floats
-from gfs.workloads.inspection import OTHERS, SIZES, Cdf, Inspection, PoolLoad
+from gfs.telemetry.runs import SIZES, Floats
+from gfs.workloads.inspection import OTHERS, Cdf, Inspection, PoolLoad
 
 COLOURS = {Priority.HP: HP, Priority.SPOT: SPOT}
 NAMES = {Priority.HP: "HP", Priority.SPOT: "spot"}

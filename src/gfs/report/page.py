@@ -244,7 +244,7 @@ def _table(table: DataTable) -> str:
             kind = ' class="best"' if starred else _aligned(column, name)
             cells.append(f"<td{kind}>{_text(text)}{' ★' if starred else ''}</td>")
         rows.append(f'<tr class="{mark}">{"".join(cells)}</tr>' if mark else f"<tr>{''.join(cells)}</tr>")
-    lines = ["★ best of its column."] if best else []
+    lines = [f"★ best of its {table.best_of}."] if best else []
     lines += [table.note] if table.note else []
     lines += [f"{line}." for line in table.legend()]
     note = f'<p class="note">{_text(chr(10).join(lines))}</p>' if lines else ""

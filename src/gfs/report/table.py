@@ -120,6 +120,8 @@ class DataTable:
     rows: Sequence[Sequence[Cell]]
     best: frozenset[tuple[int, int]] = frozenset()
     """(row, column) of cells to mark as best besides those that the columns' own rules find."""
+    best_of: str = "column"
+    """Among what a marked cell is the best: of its column, or of its group of rows."""
     note: str = ""
     title: str = ""
     names: int = 1

@@ -117,7 +117,7 @@ class TerminalTable:
         return drawn
 
     def _below(self) -> Iterator[Text]:
-        lines = [f"{STAR} best of its column"] if self.table.marked() else []
+        lines = [f"{STAR} best of its {self.table.best_of}"] if self.table.marked() else []
         lines += [line for line in self.table.note.split("\n") if line]
         for line in [*lines, *(line for line in self.table.legend() if line not in self.explained)]:
             yield Text(printable(line))

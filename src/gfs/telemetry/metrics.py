@@ -150,11 +150,7 @@ def compute_metrics(
     tasks = TaskColumns.of(workload)
     runs = runs_table(events, workload)
     low, high = window or (None, None)
-    submitted = runs.submitted
-    with np.errstate(invalid="ignore"):  # a task that was never submitted is not counted
-        counted = (submitted >= (-np.inf if low is None else low) - EPS) & (
-            submitted <= (np.inf if high is None else high) + EPS
-        )
+    submitted, counted = runs.submitted, counted_tasks(runs, window)
     first_submission = float(np.nanmin(submitted)) if np.isfinite(submitted).any() else 0.0
     span = (first_submission if low is None else float(low), runs.last_event if high is None else float(high))
 
@@ -166,7 +162,7 @@ def compute_metrics(
     cards = sum(workload.capacity().values())
     allocation, goodput, waste = _pool_use(runs, tasks, rules, workload, span)
 
-    jct, jqt, done = _task_times(runs, len(workload.tasks))
+    jct, jqt, done = task_times(runs, len(workload.tasks))
     done &= counted
     thrown_away = np.maximum(0.0, _progress(runs, tasks, rules) * tasks.gpus[runs.task] - useful)
     hp, spot = (
@@ -196,6 +192,15 @@ def compute_metrics(
         span=span,
         leases=leases,
     )
+
+
+def counted_tasks(runs: Runs, window: Window | None) -> Bools:
+    """Per task: whether it was submitted inside the window."""
+    low, high = window or (None, None)
+    with np.errstate(invalid="ignore"):  # a task that was never submitted is not counted
+        return (runs.submitted >= (-np.inf if low is None else low) - EPS) & (
+            runs.submitted <= (np.inf if high is None else high) + EPS
+        )
 
 
 def useful_and_wasted(runs: Runs, tasks: TaskColumns, rules: ExecutionRules) -> tuple[Floats, Floats]:
@@ -235,7 +240,7 @@ def _progress(runs: Runs, tasks: TaskColumns, rules: ExecutionRules) -> Floats:
     return progress
 
 
-def _task_times(runs: Runs, tasks: int) -> tuple[Floats, Floats, Bools]:
+def task_times(runs: Runs, tasks: int) -> tuple[Floats, Floats, Bools]:
     """Completion time, queuing time and whether it finished, per task."""
     done = np.zeros(tasks, np.bool_)
     jct = np.full(tasks, np.nan)
@@ -278,26 +283,39 @@ def _interruptions(runs: Runs, thrown_away: Floats, done: Bools, counted: Bools)
     }
 
 
-def _eviction_metrics(runs: Runs, tasks: TaskColumns, which: Bools, wasted_hours: float) -> dict[str, Any]:
-    length, evicted, finished = runs.length[which], runs.evicted[which], runs.finished[which]
-    stopped = evicted | runs.suspended[which]
-    promised = np.maximum(tasks.guarantee[runs.task[which]], EPS)
-    # A run completes a period for every H hours; one that finishes inside a period completes that one too.
+class GuaranteeOutcomes(NamedTuple):
+    """Per run: what became of the hours that were promised to it."""
+
+    periods: Floats
+    """Completed: one for every H hours; a run that finishes inside a period completes that one too."""
+    broken: Bools
+    """Stopped before its first H hours."""
+    judged: Bools
+    """Kept or broken; a run that was lost or cancelled in its first hours says nothing."""
+
+
+def guarantee_outcomes(runs: Runs, tasks: TaskColumns) -> GuaranteeOutcomes:
+    """Whether each run got the hours that its task was promised; of HP runs it means nothing."""
+    length, stopped = runs.length, runs.evicted | runs.suspended
+    promised = np.maximum(tasks.guarantee[runs.task], EPS)
     periods = np.where(
-        finished, np.maximum(1.0, np.ceil((length - EPS) / promised)), np.floor((length + EPS) / promised)
+        runs.finished, np.maximum(1.0, np.ceil((length - EPS) / promised)), np.floor((length + EPS) / promised)
     )
     short = length < promised - EPS
-    broken = int((stopped & short).sum())
-    judged = int((finished | stopped | ~short).sum())  # lost or cancelled in its first hours: says nothing
-    evictions, completed = int(evicted.sum()), int(periods.sum())
+    return GuaranteeOutcomes(periods, stopped & short, runs.finished | stopped | ~short)
+
+
+def _eviction_metrics(runs: Runs, tasks: TaskColumns, which: Bools, wasted_hours: float) -> dict[str, Any]:
+    periods, broken, judged = (outcome[which] for outcome in guarantee_outcomes(runs, tasks))
+    count, evictions, completed = int(which.sum()), int(runs.evicted[which].sum()), int(periods.sum())
     return {
-        "runs": len(length),
+        "runs": count,
         "evictions": evictions,
-        "eviction_rate": evictions / len(length) if len(length) else 0.0,
+        "eviction_rate": evictions / count if count else 0.0,
         "wasted_gpu_hours": wasted_hours,
         "guarantee_periods": completed,
         "evictions_per_guarantee_period": evictions / (evictions + completed) if evictions + completed else 0.0,
-        "guarantee_hit_rate": 1.0 - broken / judged if judged else 0.0,
+        "guarantee_hit_rate": 1.0 - int(broken.sum()) / int(judged.sum()) if judged.any() else 0.0,
     }
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +23,18 @@ from gfs.domain.workload import Workload
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
+
+SIZES: Final[tuple[tuple[str, float], ...]] = (
+    ("<1", 1.0 - 1e-6),
+    ("1", 1.0),
+    ("2", 2.0),
+    ("3-4", 4.0),
+    ("5-8", 8.0),
+    ("9-16", 16.0),
+    ("17-64", 64.0),
+    (">64", float("inf")),
+)
+"""Groups of tasks by GPUs of the whole task: label and largest size."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -224,6 +236,12 @@ def _at_lease_end(events: pa.Table) -> Bools:
         return np.zeros(events.num_rows, np.bool_)
     reason, reasons = categories(events["reason"])
     return np.equal(reason, reasons.index(LEASE_END) if LEASE_END in reasons else -1)
+
+
+def size_classes(gpus: Floats) -> Ints:
+    """The position in `SIZES` of tasks with so many GPUs."""
+    classes: Ints = np.searchsorted(np.array([limit for _, limit in SIZES]), gpus - 1e-9)
+    return classes
 
 
 def numbers(column: Any) -> Floats:

@@ -18,19 +18,7 @@ import numpy as np
 from gfs.domain.task import Priority
 from gfs.domain.units import DAY, HOUR
 from gfs.domain.workload import NodeSizes, Workload, node_sizes
-from gfs.telemetry.runs import Bins, Bools, Floats, Ints, TaskColumns, time_average
-
-SIZES: Final[tuple[tuple[str, float], ...]] = (
-    ("<1", 1.0 - 1e-6),
-    ("1", 1.0),
-    ("2", 2.0),
-    ("3-4", 4.0),
-    ("5-8", 8.0),
-    ("9-16", 16.0),
-    ("17-64", 64.0),
-    (">64", float("inf")),
-)
-"""Groups of tasks by GPUs of the whole task: label and largest size."""
+from gfs.telemetry.runs import SIZES, Bins, Bools, Floats, Ints, TaskColumns, size_classes, time_average
 
 OTHERS: Final = "others"
 MOST_BINS: Final = 50_000
@@ -211,7 +199,7 @@ def _class_summary(tasks: TaskColumns, priority: Priority) -> ClassSummary:
     which = tasks.spot if priority is Priority.SPOT else ~tasks.spot
     pods, gpus, duration = tasks.pods[which], tasks.gpus[which], tasks.wanted[which]
     hour = (np.floor(tasks.submit[which] / HOUR) % 24).astype(np.int64)
-    group = np.searchsorted(np.asarray([limit for _, limit in SIZES]), gpus - 1e-9)
+    group = size_classes(gpus)
     return ClassSummary(
         priority=priority,
         tasks=len(pods),

@@ -11,9 +11,10 @@ import msgspec
 import pytest
 from test_recording import story
 
+from gfs.core.reasons import preemptor_in
 from gfs.dashboard.api import ENDPOINTS, Life, Queue, Status, openapi
 from gfs.dashboard.recording import recording_of
-from gfs.dashboard.replay import Replay, taker_in
+from gfs.dashboard.replay import Replay
 from gfs.dashboard.site import Site
 from gfs.dashboard.wire import Recording
 
@@ -108,7 +109,7 @@ def test_the_schema_page_shows_every_type() -> None:
 
 def test_names_that_hold_the_words_around_them() -> None:
     names = {"a on b": 0, "a": 1}
-    assert taker_in("evicted for a on n1: why", names) == 1
-    assert taker_in("evicted for a on b on n1: why", {"a on b": 0}) == 0
-    assert taker_in("lost", names) is None
-    assert taker_in("evicted for c on n1: why", names) is None
+    assert preemptor_in("evicted for a on n1: why", names) == 1
+    assert preemptor_in("evicted for a on b on n1: why", {"a on b": 0}) == 0
+    assert preemptor_in("lost", names) is None
+    assert preemptor_in("evicted for c on n1: why", names) is None

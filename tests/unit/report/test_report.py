@@ -8,7 +8,7 @@ import random
 import re
 import subprocess
 import sys
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ import pytest
 from rich.console import Console
 
 from gfs.assembly.parameters import Parameters
+from gfs.assembly.result import RunResult
 from gfs.domain.errors import InputError
 from gfs.domain.node import NodeSpec
 from gfs.domain.task import Priority, Task
@@ -32,14 +33,8 @@ from gfs.telemetry.metrics import Metrics, compute_metrics
 from gfs.workloads.inspection import inspect
 
 
-@dataclass(frozen=True)
-class Outcome:
-    scheduler: str
-    metrics: Metrics
-    events: pa.Table
-    quota: pa.Table | None = None
-    parameters: Parameters = field(default_factory=Parameters)
-    quota_in_force: str = "none"
+def outcome(name: str, metrics: Metrics, events: pa.Table, work: Workload, quota: pa.Table | None = None) -> RunResult:
+    return RunResult(name, metrics, events, quota, "none", Parameters(), (None, None), 0, 0.0, work)
 
 
 def toy_workload(tasks: int = 120, nodes: int = 6, days: float = 2.0, seed: int = 1) -> Workload:
@@ -57,7 +52,7 @@ def toy_workload(tasks: int = 120, nodes: int = 6, days: float = 2.0, seed: int 
     return Workload(tuple(made), machines, "toy", tuple(durations))
 
 
-def toy_run(workload: Workload, name: str, spot_share: float) -> Outcome:
+def toy_run(workload: Workload, name: str, spot_share: float) -> RunResult:
     """First fit; HP evicts spot; spot holds at most a share of the cards. Only for having a log to draw."""
     free = [float(n.gpus) for n in workload.nodes]
     cap, spot_used = spot_share * sum(free), 0.0
@@ -133,7 +128,7 @@ def toy_run(workload: Workload, name: str, spot_share: float) -> Outcome:
         }
     )
     metrics = compute_metrics(events, workload, quota=quota)
-    return Outcome(name, metrics, events, quota)
+    return outcome(name, metrics, events, workload, quota)
 
 
 @pytest.fixture(scope="module")
@@ -142,7 +137,7 @@ def workload() -> Workload:
 
 
 @pytest.fixture(scope="module")
-def outcomes(workload: Workload) -> list[Outcome]:
+def outcomes(workload: Workload) -> list[RunResult]:
     return [
         toy_run(workload, "static", 1.0),
         toy_run(workload, "yarn-cs", 0.5),
@@ -169,7 +164,7 @@ def assert_offline(page: str) -> None:
     assert page.count("Plotly.react(") == page.count("const template=") == (1 if 'class="chart"' in page else 0)
 
 
-def test_comparison_page(tmp_path: Path, workload: Workload, outcomes: list[Outcome]) -> None:
+def test_comparison_page(tmp_path: Path, workload: Workload, outcomes: list[RunResult]) -> None:
     out = tmp_path / "report.html"
     comparison_page(outcomes, workload, out)
     page = out.read_text(encoding="utf-8")
@@ -181,6 +176,7 @@ def test_comparison_page(tmp_path: Path, workload: Workload, outcomes: list[Outc
         "Side by side",
         "Waiting against eviction",
         "How long tasks waited",
+        "Whose jobs",
         "GPU allocation over time",
         "When spot runs are evicted",
         "Spot quota",
@@ -199,7 +195,7 @@ def test_comparison_page(tmp_path: Path, workload: Workload, outcomes: list[Outc
     assert [p.name for p in tmp_path.iterdir()] == ["report.html"]
 
 
-def test_less_useful_work_costs_money(tmp_path: Path, workload: Workload, outcomes: list[Outcome]) -> None:
+def test_less_useful_work_costs_money(tmp_path: Path, workload: Workload, outcomes: list[RunResult]) -> None:
     """Not that the last task ends later, which takes from the goodput of who did the same work."""
     out, (before, *_, after) = tmp_path / "report.html", outcomes
     less = replace(after.metrics, useful_gpu_hours=after.metrics.useful_gpu_hours - 1, goodput_rate_total=0.1)
@@ -209,14 +205,14 @@ def test_less_useful_work_costs_money(tmp_path: Path, workload: Workload, outcom
     assert "The change in useful work" in page
 
 
-def test_the_same_results_give_the_same_bytes(tmp_path: Path, workload: Workload, outcomes: list[Outcome]) -> None:
+def test_the_same_results_give_the_same_bytes(tmp_path: Path, workload: Workload, outcomes: list[RunResult]) -> None:
     for name in ("one.html", "other.html"):
         comparison_page(outcomes, workload, tmp_path / name)
     assert (tmp_path / "one.html").read_bytes() == (tmp_path / "other.html").read_bytes()
 
 
 def test_time_axes_show_dates_where_the_first_day_is_known(
-    tmp_path: Path, workload: Workload, outcomes: list[Outcome]
+    tmp_path: Path, workload: Workload, outcomes: list[RunResult]
 ) -> None:
     out = tmp_path / "dates.html"
     comparison_page([replace(o, parameters=Parameters(first_day="2024-04-01")) for o in outcomes], workload, out)
@@ -236,7 +232,7 @@ def test_figures_are_loaded_for_pages_alone() -> None:
 
 
 def test_comparison_of_one_scheduler_of_none_and_without_tasks(
-    tmp_path: Path, workload: Workload, outcomes: list[Outcome]
+    tmp_path: Path, workload: Workload, outcomes: list[RunResult]
 ) -> None:
     out = tmp_path / "one.html"
     comparison_page([replace(outcomes[2], quota=None)], workload, out)
@@ -247,11 +243,11 @@ def test_comparison_of_one_scheduler_of_none_and_without_tasks(
     assert "Nothing was run" in out.read_text(encoding="utf-8")
     empty = Workload((), workload.nodes)
     nothing = outcomes[0].events.slice(0, 0)
-    comparison_page([Outcome("gfs", compute_metrics(nothing, empty), nothing)], empty, out)
+    comparison_page([outcome("gfs", compute_metrics(nothing, empty), nothing, empty)], empty, out)
     assert_offline(out.read_text(encoding="utf-8"))
 
 
-def test_names_cannot_break_the_page(tmp_path: Path, workload: Workload, outcomes: list[Outcome]) -> None:
+def test_names_cannot_break_the_page(tmp_path: Path, workload: Workload, outcomes: list[RunResult]) -> None:
     evil = "</script><b>x"
     out = tmp_path / "evil.html"
     comparison_page([replace(outcomes[0], scheduler=evil)], replace(workload, name=evil), out)
@@ -292,14 +288,14 @@ def printed(*tables: Any, width: int = 140) -> str:
     return capture.get()
 
 
-def test_comparison_table_says_which_quota_was_in_force(outcomes: list[Outcome]) -> None:
+def test_comparison_table_says_which_quota_was_in_force(outcomes: list[RunResult]) -> None:
     rows = [(o.scheduler, o.metrics) for o in outcomes]
     each = [f"fixed {i}%" for i in range(len(rows))]
     assert f"spot quota: {rows[0][0]} fixed 0%, {rows[1][0]} fixed 1%" in printed(comparison_table(rows, "", each))
     assert "spot quota: none" in printed(comparison_table(rows, "", ["none"] * len(rows)))
 
 
-def test_comparison_table_marks_the_best_without_colour(outcomes: list[Outcome]) -> None:
+def test_comparison_table_marks_the_best_without_colour(outcomes: list[RunResult]) -> None:
     table = comparison_table([(o.scheduler, o.metrics) for o in outcomes])
     text = printed(table, width=80)
     lines = [line for line in text.splitlines() if line.startswith(("static", "yarn-cs", "gfs"))]
@@ -346,7 +342,7 @@ ONE_EVENTS = pa.table(
         "gpus": [4.0] * 3,
     }
 )
-ONE = Outcome("one", compute_metrics(ONE_EVENTS, WORLD, window=(0.0, 7200.0)), ONE_EVENTS)
+ONE = outcome("one", compute_metrics(ONE_EVENTS, WORLD, window=(0.0, 7200.0)), ONE_EVENTS, WORLD)
 
 
 def test_a_page_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
