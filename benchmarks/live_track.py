@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import re
@@ -10,7 +9,7 @@ import sys
 import time
 import urllib.request
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,8 +18,9 @@ from gfs.domain.errors import InputError
 from gfs.live.api import Api, Json
 from gfs.live.bench import manifests
 from gfs.live.bench.bench import API_GATES, Bench, free_ports
-from gfs.live.bench.client import GROUPS, Manifest, path
-from gfs.live.problems import Conflict, NotFound
+from gfs.live.bench.client import Manifest, path
+from gfs.live.bench.many import create_all, for_all
+from gfs.live.problems import NotFound
 from live_judge import Judge
 
 HERE = Path(__file__).parent
@@ -41,7 +41,6 @@ AUDIT = {
     ],
 }
 FREE = ("--kube-api-qps=5000", "--kube-api-burst=10000")
-Do = Callable[[Api, Json], Awaitable[object]]
 
 
 @dataclass(frozen=True)
@@ -189,15 +188,7 @@ class Track:
 
     def create(self, objects: Sequence[Manifest], rate: float = 0.0) -> float:
         """Create objects, as fast as the server takes them or so many a second; the seconds it took."""
-
-        async def post(api: Api, item: Json) -> None:
-            kind = "podgroups" if item["kind"] == "PodGroup" else f"{item['kind'].lower()}s"
-            namespace = item["metadata"].get("namespace")
-            where = f"/{GROUPS[kind]}" + (f"/namespaces/{namespace}" if namespace else "")
-            with suppress(Conflict):  # the answer to the first try was lost
-                await api.create(f"{where}/{kind}", item)
-
-        return self._all(post, objects, rate)
+        return create_all(self.bench.kubeconfig, objects, rate)
 
     def bind(self, pods: Sequence[tuple[str, str]]) -> float:
         """Bind pods to nodes as fast as the server takes it; the seconds it took."""
@@ -205,7 +196,7 @@ class Track:
         async def post(api: Api, item: Json) -> None:
             await api.bind(SPACE, item["pod"], "", item["node"], {})
 
-        return self._all(post, [{"pod": pod, "node": node} for pod, node in pods], 0.0)
+        return for_all(self.bench.kubeconfig, post, [{"pod": pod, "node": node} for pod, node in pods])
 
     def clear(self) -> None:
         """Delete all pods and groups, at once."""
@@ -216,25 +207,9 @@ class Track:
             with suppress(NotFound):
                 await api.delete(path("pods", SPACE, pod["metadata"]["name"]), grace=0)
 
-        self._all(remove, pods, 0.0)
+        for_all(self.bench.kubeconfig, remove, pods)
         client.delete(path("podgroups", SPACE))
         client.wait("pods", lambda pods: not pods, SPACE, 120.0)
-
-    def _all(self, do: Do, objects: Iterable[Json], rate: float) -> float:
-        async def main() -> float:
-            async with await Api.connect(self.bench.kubeconfig, in_flight=32, timeout=60.0) as api:
-                began, waiting = time.monotonic(), iter(enumerate(objects))
-
-                async def work() -> None:
-                    for number, item in waiting:
-                        if rate:
-                            await asyncio.sleep(max(0.0, began + number / rate - time.monotonic()))
-                        await do(api, item)
-
-                await asyncio.gather(*(work() for _ in range(32)))
-                return time.monotonic() - began
-
-        return asyncio.run(main())
 
 
 @dataclass
