@@ -27,8 +27,15 @@ from live_report import show
 from live_track import CONTENDERS, Contender, Track, track
 from machine import console, machine
 
-RACES = ("burst", "steady", "full", "gangs", "limit", "scale", "day")
-KUBE = ("kube-default", "kube-unthrottled", "kube-gang")
+RACES = ("burst", "drain", "steady", "full", "gangs", "limit", "scale", "day")
+
+
+NOT_IN = {
+    "full": ("kube-default",),
+    "gangs": ("kube-default",),
+    "steady": ("kube-gang",),
+    "drain": ("kube-default", "kube-gang"),
+}
 
 
 class Sizes:
@@ -50,6 +57,9 @@ def run_race(name: str, on: Track, who: Contender, sizes: Sizes) -> list[dict[st
             races.set_nodes(on, sizes.nodes)
             pods = sizes.throttled if who.name == "kube-default" else sizes.pods  # it would take two minutes
             return [races.burst(on, who, pods)]
+        case "drain":
+            races.set_nodes(on, sizes.nodes)
+            return [races.drain(on, who, sizes.pods)]
         case "steady":
             races.set_nodes(on, sizes.nodes)
             return [races.steady(on, who, 50.0, sizes.steady_seconds)]
@@ -64,7 +74,7 @@ def run_race(name: str, on: Track, who: Contender, sizes: Sizes) -> list[dict[st
 
 def takes_part(name: str, who: Contender) -> bool:
     """Limits change nothing where few requests are sent, gates nothing for single pods that come one by one."""
-    return who.name != {"full": "kube-default", "gangs": "kube-default", "steady": "kube-gang"}.get(name)
+    return who.name not in NOT_IN.get(name, ())
 
 
 def measure(chosen: argparse.Namespace, folder: Path, keep: Callable[[dict[str, Any]], None]) -> None:
@@ -72,7 +82,7 @@ def measure(chosen: argparse.Namespace, folder: Path, keep: Callable[[dict[str, 
     sizes = Sizes(chosen.small)
     wanted = chosen.only or list(RACES)
     for who in [CONTENDERS[name] for name in chosen.scheduler or CONTENDERS]:
-        names = [name for name in wanted if name in RACES[:4] and takes_part(name, who)]
+        names = [name for name in wanted if name in RACES[:5] and takes_part(name, who)]
         if not names:
             continue
         with track(folder, say) as on:

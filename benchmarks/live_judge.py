@@ -216,6 +216,7 @@ class Judge:
             "pods": len(pods),
             "bound": len(bound),
             "bound_per_second": round(len(bound) / took, 1) if bound and took > 0 else 0.0,
+            "drained_per_second": _rate([pod.bound for pod in bound]),
             "wait_p50": quantile([pod.wait for pod in bound], 0.5),
             "wait_p99": quantile([pod.wait for pod in bound], 0.99),
             "hp_never_bound": sum(not pod.spot and pod.bound == inf for pod in pods),
@@ -229,6 +230,12 @@ class Judge:
             "gangs_half_placed": gangs,
             "half_placed_gpu_seconds": round(held, 1),
         }
+
+
+def _rate(moments: Sequence[float]) -> float:
+    """How many a second, from the first to the last."""
+    took = max(moments, default=0.0) - min(moments, default=0.0)
+    return round((len(moments) - 1) / took, 1) if took > 0 else 0.0
 
 
 def is_victim(pod: Pod) -> bool:

@@ -36,16 +36,18 @@ def raced(
     pods: str,
     speed: float = 1.0,
     quota: str = "",
-    before: Callable[[], None] = lambda: None,
+    before: Callable[[], object] = lambda: None,
 ) -> Iterator[tuple[Follower, Result]]:
     """Record, let somebody race, and gather what it cost; `pods`: how the names begin that count."""
     result = Result()
     with track.recorded(f"{name}-{contender.name}", speed) as follower:
         before()
+        track.settle()
+        _, place = track.requests(0)
         with track.racing(contender, speed, quota):
-            _, place = track.requests(0)
             began = track.usage(contender)
             yield follower, result
+            track.settle()  # what is written about pods after their binding counts too
             ended = track.usage(contender)
             asked, _ = track.requests(place)
     judge = follower.look()
@@ -102,6 +104,15 @@ def burst(track: Track, contender: Contender, pods: int, patience: float = 120.0
         follower.until(all_bound("burst-", pods), patience)
     track.clear()
     return {**result.figures, "created_per_second": round(pods / created)}
+
+
+def drain(track: Track, contender: Contender, pods: int, patience: float = 120.0) -> dict[str, Any]:
+    """The same pods are all there when the scheduler starts: nobody else asks much of the API server meanwhile."""
+    work = [pod(f"drain-{i}", contender, hp=bool(i % 2)) for i in range(pods)]
+    with raced(track, contender, "drain", pods="drain-", before=lambda: track.create(work)) as (follower, result):
+        follower.until(all_bound("drain-", pods), patience)
+    track.clear()
+    return result.figures
 
 
 def steady(track: Track, contender: Contender, rate: float, seconds: float) -> dict[str, Any]:

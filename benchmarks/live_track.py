@@ -169,9 +169,15 @@ class Track:
             self.bench.processes.end("recorder", 10.0)
             follower.look()
 
+    def settle(self, seconds: float = 30.0) -> None:
+        """Wait until the racer asks nothing any more, at most so long; the audit log is written every second."""
+        deadline, size = time.monotonic() + seconds, -1
+        while (now := self._audit.stat().st_size) != size and time.monotonic() < deadline:
+            size = now
+            time.sleep(2.0)
+
     def requests(self, since: int) -> tuple[Counter[str], int]:
         """What the racer asked of the API server after that place of the audit log, and where the log ends."""
-        time.sleep(2.0)  # it is written in batches, every second
         counted: Counter[str] = Counter()
         with self._audit.open("rb") as log:
             log.seek(since)

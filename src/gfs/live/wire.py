@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+import time
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import NamedTuple
 from urllib.parse import quote, urlencode, urlsplit
 
@@ -15,6 +17,8 @@ HEAD = 65536
 """Bytes of a head, or of a line, at most."""
 SAFE = "/:@~"
 BODILESS = (204, 304)
+IDLE = 15.0
+"""Seconds after which an idle connection is not used any more."""
 
 
 class WireError(ConnectionError):
@@ -31,13 +35,15 @@ class WireAnswer(NamedTuple):
     content: bytes
 
 
-class _Connection(NamedTuple):
+@dataclass(slots=True)
+class _Connection:
     reader: asyncio.StreamReader
     writer: asyncio.StreamWriter
+    used: float = 0.0
 
-    @property
-    def is_open(self) -> bool:
-        return not self.writer.is_closing() and not self.reader.at_eof()
+    def is_good(self) -> bool:
+        """Whether it can be used again: open, and not idle for so long that somebody on the way may have cut it."""
+        return not self.writer.is_closing() and not self.reader.at_eof() and time.monotonic() - self.used < IDLE
 
 
 class Wire:
@@ -80,13 +86,14 @@ class Wire:
         if answer.headers.get("connection", "").lower() == "close":
             connection.writer.close()
         else:
+            connection.used = time.monotonic()
             self._idle.append(connection)
         return answer
 
     async def _connect(self) -> _Connection:
         while self._idle:
             connection = self._idle.pop()
-            if connection.is_open:
+            if connection.is_good():
                 return connection
             connection.writer.close()
         return _Connection(*await asyncio.open_connection(self._host, self._port, ssl=self._tls or None, limit=HEAD))

@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from gfs.live import wire as wire_module
 from gfs.live.wire import HEAD, Wire, WireError
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nDate: now\r\n\r\n{}"
@@ -78,6 +79,16 @@ def test_a_connection_that_the_server_has_closed_is_not_used_again():
 
     answer, asked = talk([OK, b"closed", OK], conversation)
     assert answer.status == 200
+    assert asked[0][2] is not asked[1][2]
+
+
+def test_a_connection_that_was_idle_for_long_is_not_used_again(monkeypatch):
+    async def conversation(wire):
+        await wire.send("GET", "/1", {})
+        monkeypatch.setattr(wire_module, "IDLE", 0.0)
+        return await wire.send("GET", "/2", {})
+
+    _, asked = talk([OK, OK], conversation)
     assert asked[0][2] is not asked[1][2]
 
 
