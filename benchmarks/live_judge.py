@@ -182,13 +182,13 @@ class Judge:
                 count += sum(pod.running < min(hit) <= pod.over for pod in members)
         return count
 
-    def half_placed(self) -> tuple[int, float]:
-        """How many gangs were half placed for longer than `HALF` seconds, and the GPU-seconds that these held."""
+    def half_placed(self, since: float = 0.0) -> tuple[int, float]:
+        """How many gangs were half placed for more than `HALF` seconds since then, and GPU-seconds that these held."""
         gangs, held = 0, 0.0
         for key, members in self.gangs().items():
             need, wasted, half = self.minimum.get(key, len(members)), 0.0, 0.0
-            moments = {*(pod.bound for pod in members), *(pod.over for pod in members), self.last}
-            for begin, end in pairwise(sorted(each for each in moments if each <= self.last)):
+            moments = {since, *(pod.bound for pod in members), *(pod.over for pod in members), self.last}
+            for begin, end in pairwise(sorted(each for each in moments if since <= each <= self.last)):
                 there = [pod for pod in members if pod.bound <= begin < pod.over]
                 done = sum(pod.succeeded and pod.over <= begin for pod in members)
                 if there and len(there) + done < need:
@@ -205,12 +205,12 @@ class Judge:
                 gangs[pod.gang].append(pod)
         return gangs
 
-    def figures(self, begins: str = "") -> dict[str, Any]:
-        """What can be said of the pods whose names begin so, and of all gangs and evictions."""
+    def figures(self, begins: str = "", since: float = 0.0) -> dict[str, Any]:
+        """What can be said of the pods whose names begin so, of all evictions, and of all gangs since then."""
         pods = self.named(begins)
         bound = [pod for pod in pods if pod.bound < inf]
         hp = [pod.wait for pod in bound if not pod.spot]
-        gangs, held = self.half_placed()
+        gangs, held = self.half_placed(since)
         took = max((pod.bound for pod in bound), default=0.0) - min((pod.created for pod in pods), default=0.0)
         return {
             "pods": len(pods),

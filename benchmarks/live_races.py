@@ -45,7 +45,7 @@ def raced(
         track.settle()
         _, place = track.requests(0)
         with track.racing(contender, speed, quota):
-            began = track.usage(contender)
+            began, since = track.usage(contender), time.time()
             yield follower, result
             track.settle()  # what is written about pods after their binding counts too
             ended = track.usage(contender)
@@ -58,7 +58,7 @@ def raced(
     result.figures = {
         "race": name,
         "scheduler": contender.name,
-        **judge.figures(pods),
+        **judge.figures(pods, since),
         "requests_per_pod": round(asked.total() / max(bound, 1), 2),
         "requests": counts,
         "cpu_seconds": cpu,

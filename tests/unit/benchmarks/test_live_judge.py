@@ -87,6 +87,8 @@ def test_half_placed_is_bound_in_part_for_more_than_five_seconds() -> None:
     lines += [line(at, name, gpus=3, group=name[0], node="n") for at, name in bound]
     figures = judged(lines).figures()
     assert (figures["gangs"], figures["gangs_half_placed"], figures["half_placed_gpu_seconds"]) == (2, 1, 60.0)
+    assert judged(lines).half_placed(since=11.0) == (1, 30.0), "10 of its 20 s are left then"
+    assert judged(lines).half_placed(since=17.0) == (0, 0.0)
 
 
 def test_a_gang_whose_first_pods_have_succeeded_is_whole() -> None:
