@@ -3,7 +3,7 @@
     python benchmarks/live_recorder.py HOST PORT CA_FILE TOKEN_FILE OUT
 
 A process of its own that reads no JSON, so that the times are those of the wire. It prints `ready` when it follows,
-and ends when it is told to (SIGTERM).
+and ends when it is told to (SIGTERM), with a line that says when that was.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import http.client
 import json
 import re
+import signal
 import sys
 import threading
 import time
@@ -53,7 +54,13 @@ def main() -> None:
             threading.Thread(target=follow, args=(client, kind, version, file, lock), daemon=True).start()
         time.sleep(0.5)  # the watches are being opened
         print("ready", flush=True)
-        threading.Event().wait()
+        over = threading.Event()
+        signal.signal(signal.SIGTERM, lambda *_: over.set())
+        while not over.wait(0.2):
+            pass  # Python handles signals between two waits
+        last = {"kind": "End", "metadata": {"name": "", "uid": ""}}
+        with lock:
+            file.write(json.dumps({"type": "END", "received": time.time(), "object": last}).encode() + b"\n")
 
 
 if __name__ == "__main__":

@@ -91,6 +91,18 @@ def test_half_placed_is_bound_in_part_for_more_than_five_seconds() -> None:
     assert judged(lines).half_placed(since=17.0) == (0, 0.0)
 
 
+def test_the_end_of_the_record_counts_though_nothing_happened_before_it() -> None:
+    lines = [
+        group("g", 2),
+        *(line(0.0, f"g-{i}", "ADDED", group="g") for i in (0, 1)),
+        line(1.0, "g-0", group="g", node="n"),
+    ]
+    assert judged(lines).half_placed() == (0, 0.0)
+    end = {"kind": "End", "metadata": {"uid": "", "name": ""}}
+    lines.append(json.dumps({"type": "END", "received": 31.0, "object": end}).encode())
+    assert judged(lines).half_placed() == (1, 30.0)
+
+
 def test_a_gang_whose_first_pods_have_succeeded_is_whole() -> None:
     lines = [group("g", 2), *(line(0.0, f"g-{i}", "ADDED", group="g", node="n") for i in (0, 1))]
     lines += [line(10.0, "g-0", group="g", node="n", phase="Succeeded"), line(99.0, "g-1", group="g", node="n")]
