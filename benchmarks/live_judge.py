@@ -215,6 +215,7 @@ class Judge:
         return {
             "pods": len(pods),
             "bound": len(bound),
+            "bound_gpus": sum(pod.gpus for pod in bound),
             "bound_per_second": round(len(bound) / took, 1) if bound and took > 0 else 0.0,
             "drained_per_second": _rate([pod.bound for pod in bound]),
             "wait_p50": quantile([pod.wait for pod in bound], 0.5),

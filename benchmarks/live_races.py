@@ -149,7 +149,8 @@ LAYOUTS = ((1,) * 8, (2,) * 4, (4, 4), (8,), (4, 2, 1, 1), (2, 2, 2, 1, 1))
 def spot_work(contender: Contender, nodes: int, seed: int) -> tuple[list[Manifest], list[Manifest]]:
     """Spot pods that fill every node, in an order that is not that of the nodes, and the groups of some of them.
 
-    Every fifth node has two pods of four GPUs that are parts of gangs of four pods on four such nodes.
+    Every fifth node has two pods of four GPUs that are parts of gangs of four pods on four such nodes, and are to be
+    stopped together or not at all.
     """
     rng = random.Random(seed)
     work: list[Manifest] = []
@@ -165,7 +166,7 @@ def spot_work(contender: Contender, nodes: int, seed: int) -> tuple[list[Manifes
     slots = [(i, j) for j in range(2) for i in ganged]
     for number in range(len(slots) // 4):
         name, notes = f"spotgang-{number}", {"gfs.dev/checkpoint-interval": rng.choice(INTERVALS)}
-        groups.append(manifests.pod_group(name, SPACE, 4))
+        groups.append(manifests.pod_group(name, SPACE, 4, disruption="PodGroup"))
         for i, j in slots[4 * number : 4 * number + 4]:
             work.append(pod(f"{name}-{i}-{j}", contender, gpus=4, node=f"n{i:05}", annotations=notes, group=name))
     rng.shuffle(work)

@@ -16,7 +16,10 @@ COLUMNS: dict[str, tuple[tuple[str, str], ...]] = {
         ("evicted", "evicted"), ("lost_their_work", "lost work"), ("lost_gpu_hours", "lost GPU-h"),
         ("hp_wait_mean", "HP wait s"), ("hp_wait_p99", "p99"), ("hp_never_bound", "never"),
     ),
-    "gangs": (("gangs_whole", "whole"), ("gangs_half_placed", "half"), ("half_placed_gpu_seconds", "GPU-s held")),
+    "gangs": (
+        ("gangs_whole", "whole"), ("bound_gpus", "GPUs"), ("gangs_half_placed", "half"),
+        ("half_placed_gpu_seconds", "GPU-s held"),
+    ),
     "scale": (("bound_per_second", "pods/s"), ("probe_wait_p50", "lag s"), ("probe_wait_max", "max")),
     "day": (
         ("eviction_rate", "evicted %"), ("allocation", "allocated %"), ("useful_gpu_hours", "useful GPU-h"),
