@@ -74,7 +74,7 @@ live-demo: live-binaries  ## GFS on a real control plane on loopback: a syntheti
 test-live: live-binaries  ## the tests that need the bench: a real API server on loopback
 	@$(BIN)/python -m pytest tests/integration/live || { echo "What failed, once more:"; $(BIN)/python -m pytest --last-failed tests/integration/live; }
 
-test-records: $(VENV)/.dev  ## records of other systems, made by the real ones: Slurm (installed from Debian's packages where root may)
+test-records: $(VENV)/.dev  ## records of other systems, made by the real ones: Slurm and Prometheus (from Debian's packages where root may)
 	@$(BIN)/python -m pytest -rs tests/integration/records
 
 test-chaos: live-binaries  ## faults at random moments (GFS_CHAOS_SEED=N: others) and load on the bench (GFS_LOAD=full: 20,000 pods)

@@ -79,6 +79,7 @@ def simulate(
     seed: int = 0,
     check: bool = False,
     record_quota: bool = False,
+    record_decisions: bool = False,
     skip_bad_rows: bool = False,
     progress: Progress | None = None,
     **parameters: Any,
@@ -94,6 +95,7 @@ def simulate(
     given = read_input(jobs, nodes, node_events, config, parameters, window, skip_bad_rows)
     warn_of_idle_settings([definition], given.workload.nodes, given.parameters, given.named)
     options: dict[str, Any] = {"seed": seed, "check": check, "record_quota": record_quota, "progress": progress}
+    options["record_decisions"] = record_decisions
     return run_simulation(given.workload, definition, given.parameters, window=given.window, **options)
 
 

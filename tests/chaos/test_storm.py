@@ -18,5 +18,5 @@ def test_a_storm(begin: Begin, seed: int) -> None:
         for name in ("one", "two"):
             world.run_replica(name)
         world.wait_leader("one", "two")
-        Storm(world, lab, doomed).rage(seconds=50.0, tasks=60, requests=0.15, lines=0.08)
+        Storm(world, lab, doomed).rage(seconds=35.0, tasks=45, requests=0.2, lines=0.1)
         world.drain(120.0)

@@ -31,6 +31,8 @@ class Context:
     """Where forecasters note the time they take."""
     reservation_cost: ReservationCost = field(default_factory=ReservationCost)
     """Where it is counted what reserving nodes for tasks costs."""
+    tell_alternatives: bool = False
+    """Whether evictions are to say what else was weighed."""
     foresight: Mapping[str, FutureDemand] | None = None
     """HP demand as it will be, by GPU model: for `forecaster=perfect` in a simulation, and for nothing else."""
     train: Train = train_at_once

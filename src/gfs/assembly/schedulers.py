@@ -125,12 +125,14 @@ def build_scheduler(
     reservation_cost: ReservationCost | None = None,
     train: Train = train_at_once,
     foresight: Mapping[str, FutureDemand] | None = None,
+    tell_alternatives: bool = False,
 ) -> Scheduler:
     """A scheduler for all pools of a cluster, ready to take events. It knows nodes, parameters and nothing else.
 
     `guarantees`: those on offer, in hours; by default the parameters' own. `period`: the T of the preemption cost.
     `look_back`: seconds that its F and G cover, all by default. `train`: who runs a forecaster's fit, and when.
-    `foresight`: what a perfect forecast knows, for simulations with `forecaster=perfect`.
+    `foresight`: what a perfect forecast knows, for simulations with `forecaster=perfect`. `tell_alternatives`: the
+    reasons of evictions say what else was weighed.
     """
     watch, cost, forecasters = stopwatch or Stopwatch(), reservation_cost or ReservationCost(), PoolForecasters()
     definition = find_scheduler(scheduler)
@@ -152,6 +154,7 @@ def build_scheduler(
                 stopwatch=watch,
                 reservation_cost=cost,
                 train=train,
+                tell_alternatives=tell_alternatives,
                 foresight=foresight,
                 forecasters=forecasters,
             )

@@ -105,7 +105,7 @@ def run(
     """
     need_live()
     from gfs.assembly.parameters import parse_settings
-    from gfs.live.history import check_url
+    from gfs.live.prometheus import check_url
     from gfs.live.service import LiveOptions
     from gfs.live.settings import read_config
 

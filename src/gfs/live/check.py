@@ -26,6 +26,7 @@ RIGHTS = (
     *((verb, "policy", "poddisruptionbudgets", "") for verb in ("list", "watch")),
     ("list", "scheduling.k8s.io", "priorityclasses", ""),
     ("get", "", "pods", ""),
+    ("get", "batch", "jobs", ""),
     ("delete", "", "pods", ""),
     ("create", "", "pods", "binding"),
     ("patch", "", "pods", "status"),

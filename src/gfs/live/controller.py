@@ -27,6 +27,7 @@ from gfs.live.evict import Evictor
 from gfs.live.explain import Explainer
 from gfs.live.failpoint import reach
 from gfs.live.intake import Intake
+from gfs.live.jobs import JobDesk
 from gfs.live.learning import is_cautious
 from gfs.live.restart import adopt, attach_adopted, reconcile, remember, tasks_done
 from gfs.live.say import Speaker
@@ -81,6 +82,7 @@ class Controller:
         self.intake = Intake(self.cluster, self.book, self.census, self.speaker, record, self.clock, monotonic)
         self.intake.shadow = shadow
         self.explainer = Explainer(self.cluster, self.book, self.binder, self.speaker, monotonic, least_hours)
+        self._jobs_of_gangs = JobDesk(api, self.book, self.spawn, self._fewer, monotonic)
         self._trained: list[Trained] = []
         self._next_tick = self._wake_at = inf
         self._not_before = -inf
@@ -188,6 +190,7 @@ class Controller:
         if self.shadow is None:
             self.binder.start_ready(self._waits_for_victims)
             self._note_begun()
+            self._jobs_of_gangs.look()
         self.explainer.look(self.scheduler, self._waits_for_victims)
         if self.intake.is_behind:
             self.changed.set()
@@ -211,6 +214,8 @@ class Controller:
             self._next_tick = now  # the first model is not kept waiting
         self._trained.clear()
         self._note_begun()
+        self.intake.wait_again(self.evictor.unbound)
+        self.evictor.unbound.clear()
         events += self.intake.take(now)
         if self.shadow is None:
             self.binder.overdue(self.settings.start_timeout, self._waits_for_victims)
@@ -287,6 +292,11 @@ class Controller:
         self.intake.look_again(task)
         self.changed.set()
         return known
+
+    def _fewer(self, task: LiveTask) -> None:
+        """A gang is not to wait for pods that have succeeded and are gone."""
+        self.intake.wants_the_rest(task)
+        self.changed.set()
 
     def _join(self) -> list[Event]:
         """Gangs of bare pods whose rest is bound, and seen to be: they are adopted whole in the next instant."""

@@ -37,6 +37,8 @@ class Evictor:
         self._longest = cluster.settings.longest_grace
         self.leaving: dict[Run, tuple[LiveRun, float]] = {}
         """Evicted runs -> when they should have gone, by the monotonic clock."""
+        self.unbound: list[LiveRun] = []
+        """Evicted runs whose bindings were under way, and of which none came about."""
         self.evicted = 0
 
     def evict(self, live: LiveRun, reason: EvictReason, takers: Sequence[PodView]) -> list[str]:
@@ -63,8 +65,12 @@ class Evictor:
                 self._spawn(self._stop(live, pod, f"Preempted by {by}: evicted before a restart"))
 
     async def _stop(self, live: LiveRun, pod: PodView, message: str) -> None:
-        while pod.uid in live.binding:  # it must be known whether it is bound
+        while live.binding:  # it must be known what is bound
             await asyncio.sleep(0.05)
+        if not live.bound:  # nobody is in the way, and a bare pod would not come again
+            self.unbound.append(live)
+            self._wake()
+            return
         self._speaker.event(pod, "Warning", "Preempted", message)
         if await stop_pod(self._api, self._cluster, self._speaker, pod, "PreemptionByScheduler", message):
             self.evicted += 1

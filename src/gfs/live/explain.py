@@ -9,10 +9,10 @@ from collections.abc import Callable
 from itertools import islice, zip_longest
 from math import inf
 
-from gfs.core.ports import Foresees
-from gfs.core.reasons import OverQuota
+from gfs.core.ports import ExpectedRoom, Foresees
+from gfs.core.reasons import OverQuota, Reason
 from gfs.core.run import Run
-from gfs.core.scheduler import Scheduler
+from gfs.core.scheduler import PoolScheduler, Scheduler
 from gfs.domain.task import Task
 from gfs.live.bind import Binder
 from gfs.live.cluster import Cluster
@@ -123,8 +123,13 @@ def why_waiting(scheduler: Scheduler, task: Task, least_hours: float) -> str:
     reason = pool.policy.explain(waiting.task)
     if not isinstance(reason, OverQuota):
         return reason.text()
-    more = caution(pool, least_hours)
-    if not more and isinstance(pool.policy.quota, Foresees):
-        room = pool.policy.quota.expected_room(waiting.task)
-        more = f"{room.text()} UTC" if room is not None else ""
+    more, room = caution(pool, least_hours), expected_room(pool, waiting.task, reason)
+    if not more and room is not None:
+        more = f"{room.text()} UTC"
     return f"{reason.text()}; {more}" if more else reason.text()
+
+
+def expected_room(pool: PoolScheduler, task: Task, reason: Reason) -> ExpectedRoom | None:
+    """When the forecast expects room for a task that waits for this reason; None: it says nothing of it."""
+    quota = pool.policy.quota
+    return quota.expected_room(task) if isinstance(reason, OverQuota) and isinstance(quota, Foresees) else None

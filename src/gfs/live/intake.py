@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from math import inf
 
 from gfs.core.actions import CANCEL, FINISH, LOST, SUBMIT, LostRun, Record
@@ -12,7 +12,7 @@ from gfs.core.run import Run
 from gfs.domain.task import Priority
 from gfs.live.census import Census
 from gfs.live.clock import Clock
-from gfs.live.cluster import Cluster
+from gfs.live.cluster import Cluster, members_of
 from gfs.live.say import Speaker
 from gfs.live.shadow import Shadow
 from gfs.live.tasks import LiveRun, LiveTask, TaskBook
@@ -49,8 +49,8 @@ class Intake:
         self._speaker, self._record, self._clock, self._monotonic = speaker, record, clock, monotonic
         self._events: list[Event] = []
         self._ready: dict[LiveTask, None] = {}
-        self._resized: dict[LiveTask, None] = {}
-        """Tasks that were withdrawn in this instant, to be submitted with fewer pods in the next."""
+        self._withdrawn: dict[LiveTask, None] = {}
+        """Tasks that were withdrawn in this instant: they can be submitted again in the next."""
         self._saved: dict[Run, float] = {}
         self._told_saved = -inf
         self.doubted: Counter[str] = Counter()
@@ -180,12 +180,12 @@ class Intake:
         self._ready[task] = None
 
     def _submit(self) -> None:
-        resized, self._resized = self._resized, {}
-        able = [task for task in self._ready if task not in resized and self._is_able(task)]
+        withdrawn, self._withdrawn = self._withdrawn, {}
+        able = [task for task in self._ready if task not in withdrawn and self._is_able(task)]
         able.sort(key=lambda each: (each.submitted, each.name))
         if len(able) > MOST:
             able.sort(key=lambda each: not self._book.is_urgent(each))
-        self._ready = dict.fromkeys((*able[MOST:], *resized))
+        self._ready = dict.fromkeys((*able[MOST:], *withdrawn))
         for task in able[:MOST]:
             core = self._book.core_task(task)
             if not task.logged:
@@ -208,6 +208,7 @@ class Intake:
         """The core is not to wait for a task any more."""
         assert task.task is not None
         self._events.append(Cancelled(task.task))
+        self._withdrawn[task] = None
         task.told = False
 
     def hold_extras(self, gang: tuple[str, str]) -> None:
@@ -233,6 +234,8 @@ class Intake:
         live = self._book.run_of_pod.pop(pod.uid, None)
         if pod.gang and pod.phase == "Succeeded":
             gang = self._book.by_key.get(("gang", pod.namespace, pod.gang))
+            if gang is not None and gang.members == members_of(pod):
+                gang.succeeded |= {pod.uid}
             if gang is not None and gang.run is None:  # it ran without the others, and will not come again
                 gang.free.pop(pod.uid, None)
                 self.wants_the_rest(gang)
@@ -265,6 +268,14 @@ class Intake:
         elif not succeeded:
             live.open.append(place)
             self._book.fill(live)
+
+    def wait_again(self, runs: Iterable[LiveRun]) -> None:
+        """Pods of evicted runs that were not bound after all: they wait as before."""
+        for live in runs:
+            if self._book.of_run.get(live.run) is live and not live.bound:
+                self.left(live)
+                if live.of.run is not None and live.of.run.open:
+                    self._book.fill(live.of.run)
 
     def left(self, live: LiveRun) -> None:
         """The last pod of an evicted run has gone."""
@@ -301,7 +312,7 @@ class Intake:
         told = self._book.needs_fewer(task)
         if told is not None:
             self._events.append(Cancelled(told))
-            self._resized[task] = None
+            self._withdrawn[task] = None
         if not task.told:
             self._ready[task] = None
 

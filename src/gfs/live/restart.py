@@ -59,7 +59,7 @@ def reconcile(
                 if rest:
                     found[run.task.name] = rest
         for run in list(state.runs.values()):
-            events += _of_run(run, book, found, pending=run in state.pending)
+            events += _of_run(run, book, found, again, pending=run in state.pending)
         for waiting in list(state.waiting.values()):
             task = book.by_name.get(waiting.task.name)
             if task is not None and not _is_known(task, waiting.task):
@@ -79,7 +79,14 @@ def reconcile(
     return events
 
 
-def _of_run(run: Run, book: TaskBook, found: dict[str, list[PodView]], *, pending: bool) -> list[Event]:
+def _of_run(
+    run: Run,
+    book: TaskBook,
+    found: dict[str, list[PodView]],
+    again: Callable[[LiveTask], object],
+    *,
+    pending: bool,
+) -> list[Event]:
     name = run.task.name
     pods, task = found.get(name, []), book.by_name.get(name)
     where = Counter(node.name for node, _, held in run.places for _ in range(held // run.task.cards))
@@ -92,8 +99,12 @@ def _of_run(run: Run, book: TaskBook, found: dict[str, list[PodView]], *, pendin
         book.attach(run, pods)
         return []
     if task is not None and not pods and len(task.free) >= task.needs:
-        task.told = True
-        return [StartFailed(run)]
+        task.told = task.needs == run.task.pods
+        if task.told:
+            return [StartFailed(run)]
+        task.offset = run.number - 1 if pending else run.number
+        again(task)  # some of its pods have succeeded meanwhile
+        return [StartFailed(run), Cancelled(run.task)]
     if task is not None and len(pods) >= task.needs:
         return [Lost(run)]  # and adopted where it is: who is cancelled in this instant could not be
     return [Lost(run), Cancelled(run.task)]

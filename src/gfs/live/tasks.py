@@ -68,6 +68,10 @@ class LiveTask:
     """Pods of its gang that must run together."""
     members: str = ""
     """Whose pods the pods of its gang are."""
+    succeeded: frozenset[str] = frozenset()
+    """Pods of its gang that have succeeded, also those that are gone since: nobody creates them again."""
+    done_before: float = 0
+    """How many of them there are at least, as its Job says."""
     held: dict[str, PodView] = field(default_factory=dict)
     """Bare pods of a gang that were bound without the rest, which is to join them."""
     returns: bool = False
@@ -158,7 +162,8 @@ class TaskBook:
         if gang is None:
             gang = self._add(key, f"{group.namespace}/{group.name}", group.minimum, submitted, pod)
             gang.gang, gang.minimum = (group.namespace, group.name), group.minimum
-            gang.members = members_of(pod)
+        if gang.members != members_of(pod) and not gang.pod_count:  # new, or the Job of that name is another one now
+            gang.members, gang.succeeded, gang.done_before = members_of(pod), frozenset(), 0
         first = gang.task or next(iter(gang.free.values()), None)
         if first is not None and not self._alike(pod, first):
             return Refusal(f"it asks for something else than the other pods of its gang {group.name}")
@@ -366,8 +371,8 @@ class TaskBook:
 
         Gives the task as the core was told it, if that is no longer true.
         """
-        done = len(self._cluster.succeeded.get(task.members, ()))
-        needs = max(1, task.minimum - done - len(task.held)) if task.gang and not task.extra else task.needs
+        done = max(task.done_before, len(task.succeeded.union(self._cluster.succeeded.get(task.members, ()))))
+        needs = max(1, task.minimum - int(done) - len(task.held)) if task.gang and not task.extra else task.needs
         if needs == task.needs or task.run is not None:
             return None
         told = task.task if task.told else None

@@ -195,7 +195,7 @@ FIGURES = {
     "gfs_api_problems": "counter", "gfs_api_requests": "counter", "gfs_bindings_refused": "counter",
     "gfs_decision_seconds": "counter", "gfs_decisions": "counter", "gfs_demand_history_seconds": "gauge",
     "gfs_forecaster_failures": "counter", "gfs_forecaster_fits": "counter", "gfs_gpus": "gauge",
-    "gfs_forecaster_last_fit_timestamp_seconds": "gauge", "gfs_guarantee_periods": "counter", "gfs_promise": "gauge",
+    "gfs_forecaster_last_fit_timestamp_seconds": "gauge", "gfs_guarantees": "counter", "gfs_promise": "gauge",
     "gfs_watch_silence_seconds": "gauge", "gfs_claims_not_believed": "counter",
     "gfs_hanging_victims": "gauge", "gfs_last_decision_timestamp_seconds": "gauge", "gfs_leader": "gauge",
     "gfs_longest_step_seconds": "gauge",

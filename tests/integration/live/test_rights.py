@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from running import quick, running
+from running import quick, running, until
 from test_chart import of_kind, render
 
 from gfs.live.api import Api
@@ -160,6 +160,9 @@ def test_it_works_with_exactly_the_rights_of_the_chart_and_uses_them_all(
             "events", lambda seen: any(e["reason"] == "Preempted" for e in seen.values()), cluster.namespace
         )
         assert bench.client.get(path("leases", home, "gfs-scheduler"))["spec"]["holderIdentity"] == service.identity
+        cluster.create(manifests.pod_group("short", cluster.namespace, 2))
+        cluster.create(manifests.job("short", cluster.namespace, pods=1, group="short", indexed=True))
+        until(service, lambda: ("get", "batch", "jobs") in used)
     for _ in range(2):  # the second says again what the first has said
         with running(bench, kubeconfig=kubeconfig, settings=settings, parameters={"quota": "forecast"}) as service:
             cluster.client.wait("events", lambda seen, told=service: told.controller.speaker.sent, home)  # type: ignore[misc]

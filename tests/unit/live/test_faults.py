@@ -345,32 +345,144 @@ def test_a_pod_that_has_succeeded_by_now_is_not_deleted() -> None:
     faulty(test)
 
 
-def test_a_gang_that_a_saved_state_knows_whole_starts_with_what_is_left_of_it() -> None:
-    """a and b waited for room when the state was saved; a has run and succeeded since."""
+@pytest.mark.parametrize("bare", [True, False], ids=["bare", "of a controller"])
+def test_who_is_evicted_before_it_is_bound_and_then_is_not_bound_waits_on(bare: bool) -> None:
+    """Its binding gets no answer, HP wants its place meanwhile, and it turns out that nothing was bound."""
+    victim = pod("victim", gpus=4) if bare else owned("victim", gpus=4)
+
+    async def test(controller: Controller, api: FaultyApi) -> None:
+        api.answers = {"bind": [Unreachable("no answer")]}
+        controller.cluster.pod_changed(None, victim)
+        controller.step()  # the binding is under way
+        urgent = pod("urgent", gpus=4, cls="gfs-hp")
+        controller.cluster.pod_changed(None, urgent)
+        for _ in range(3):
+            controller.step()
+            await controller.settle()
+        assert api.bound == [("urgent", "n1")]
+        assert "delete" not in api.asked
+        controller.cluster.pod_changed(urgent, pod("urgent", gpus=4, cls="gfs-hp", nodeName="n1", phase="Succeeded"))
+        for _ in range(3):
+            controller.step()
+            await controller.settle()
+        assert api.bound == [("urgent", "n1"), ("victim", "n1")]
+
+    faulty(test)
+
+
+def restarted(saved: Any, world: Callable[[Controller], None]) -> list[tuple[str, str]]:
+    """What is bound after a restart by a saved state, of what is in the cluster by then."""
+    api = FaultyApi()
+
+    async def main() -> None:
+        controller = Controller(cast(Api, api), SETTINGS, tick=300.0, guarantee_hours=1.0, checkpoint_interval=3600.0)
+        controller.cluster.node_changed(None, node("n1", gpus=4))
+        controller.cluster.group_changed(None, group("team", 2))
+        scheduler = new_scheduler(SETTINGS, Parameters(**{**LIVE_DEFAULTS, "quota": "none"}))
+        scheduler.restore(saved)
+        world(controller)
+        controller.begin(scheduler, restored=True)
+        for _ in range(3):
+            controller.step()
+            await controller.settle()
+
+    asyncio.run(main())
+    return api.bound
+
+
+@pytest.mark.parametrize("nodes", [1, 2], ids=["waited", "was about to start"])
+def test_a_gang_that_a_saved_state_knows_whole_starts_with_what_is_left_of_it(nodes: int) -> None:
+    """a and b waited for room, or were about to be bound, when the state was saved; a has run and succeeded since."""
     saved: list[Any] = []
 
     async def before(controller: Controller, api: FaultyApi) -> None:
+        for name in ("n1", "n2")[:nodes]:
+            controller.cluster.node_changed(None, node(name, gpus=4))
         controller.cluster.group_changed(None, group("team", 2))
         for name in "ab":
             controller.cluster.pod_changed(None, member(name))
         controller.step()
         saved.append(controller.scheduler.facts())
+        await controller.close(0.0)
 
-    faulty(before)
-
-    async def after() -> None:
-        api = FaultyApi()
-        controller = Controller(cast(Api, api), SETTINGS, tick=300.0, guarantee_hours=1.0, checkpoint_interval=3600.0)
-        controller.cluster.node_changed(None, node("n1", gpus=4))
-        scheduler = new_scheduler(SETTINGS, Parameters(**{**LIVE_DEFAULTS, "quota": "none"}))
-        scheduler.restore(saved[0])
-        controller.cluster.group_changed(None, group("team", 2))
+    def after(controller: Controller) -> None:
         controller.cluster.pod_changed(None, member("a", nodeName="n1", phase="Succeeded"))
         controller.cluster.pod_changed(None, member("b"))
-        controller.begin(scheduler, restored=True)
-        for _ in range(3):
+
+    faulty(before)
+    assert restarted(saved[0], after) == [("b", "n1")]
+
+
+def run_of_which_one_succeeds_and_goes(controller: Controller) -> None:
+    """a and b of a gang run; a succeeds although it is being deleted, and is gone; b fails."""
+    cluster = controller.cluster
+    cluster.node_changed(None, node("n2", gpus=4))
+    cluster.group_changed(None, group("team", 2))
+    for name, where in (("a", "n1"), ("b", "n2")):
+        cluster.pod_changed(None, member(name, nodeName=where, phase="Running"))
+    controller.step()
+    done = member("a", nodeName="n1", phase="Succeeded", deletionTimestamp="now")
+    cluster.pod_changed(None, done)
+    cluster.pod_changed(done, None)
+    controller.step()
+    cluster.pod_changed(None, member("b", nodeName="n2", phase="Failed"))
+    controller.step()
+
+
+def test_who_has_succeeded_and_is_gone_is_not_waited_for() -> None:
+    """The Job counts a as done and creates only b again."""
+
+    async def test(controller: Controller, api: FaultyApi) -> None:
+        run_of_which_one_succeeds_and_goes(controller)
+        controller.cluster.pod_changed(None, member("c"))
+        for _ in range(2):
             controller.step()
             await controller.settle()
-        assert api.bound == [("b", "n1")]
+        assert [name for name, _ in api.bound] == ["c"]
 
-    asyncio.run(after())
+    faulty(test)
+
+
+@pytest.mark.parametrize(
+    ("uid", "status", "bound"),
+    [
+        ("uid-of-train", {"succeeded": 1}, ["c"]),
+        ("uid-of-train", {"uncountedTerminatedPods": {"succeeded": ["uid-a"]}}, ["c"]),
+        ("uid-of-train", {}, []),
+        ("uid-of-another", {"succeeded": 1}, []),
+    ],
+    ids=["counted", "about to be counted", "to come", "another Job"],
+)
+def test_nor_by_whoever_starts_after_it_has_gone(uid: str, status: dict[str, Any], bound: list[str]) -> None:
+    """Of two pods that are to succeed together c is there, for longer than one look: its Job is asked for the other."""
+    now = [0.0]
+
+    async def test(controller: Controller, api: FaultyApi) -> None:
+        job = {"metadata": {"uid": uid}, "spec": {"completions": 2}, "status": status}
+        api.answers = {"find": [job]}
+        controller.cluster.group_changed(None, group("team", 2))
+        controller.cluster.pod_changed(None, member("c"))
+        for _ in range(4):
+            controller.step()
+            await controller.settle()
+            now[0] += 5.0
+        assert [name for name, _ in api.bound] == bound
+        assert api.asked.count("find") == 1, "it is not asked again and again"
+
+    drive(cast(Any, test), api=FaultyApi(), monotonic=lambda: now[0])
+
+
+def test_another_job_of_the_same_name_starts_whole() -> None:
+    """What had succeeded was of the Job before."""
+
+    async def test(controller: Controller, api: FaultyApi) -> None:
+        run_of_which_one_succeeds_and_goes(controller)
+        another = member("c")
+        another["metadata"]["ownerReferences"][0]["uid"] = "uid-of-another"
+        controller.cluster.pod_changed(None, another)
+        for _ in range(2):
+            controller.step()
+            await controller.settle()
+        assert not api.bound, "it waits for the second pod"
+
+    faulty(test)
