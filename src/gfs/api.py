@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from gfs.assembly.definitions import SchedulerDefinition
-from gfs.assembly.parameters import Parameters
+from gfs.assembly.parameters import Parameters, read_config_file
 from gfs.assembly.result import RunResult, Window
 from gfs.assembly.run import Progress, run_simulation, with_task_defaults
 from gfs.assembly.schedulers import find_scheduler, warn_of_idle_settings
@@ -73,7 +73,7 @@ def simulate(
     nodes: Path | str | None = None,
     *,
     node_events: NodeEvents | None = None,
-    scheduler: str | SchedulerDefinition = "gfs",
+    scheduler: str | SchedulerDefinition | None = None,
     config: Path | str | None = None,
     window: Window | str | None = None,
     seed: int = 0,
@@ -89,9 +89,10 @@ def simulate(
     `jobs` is a workload or the path of a jobs file, then with the path of its `nodes` file. `node_events` (a file
     or a sequence) are failures, repairs and cordons of nodes, in place of those of the workload. `window` limits
     what is counted: (start, end) in seconds or "START:END". `check` verifies all invariants at every decision.
-    `scheduler` is one of `gfs.schedulers()`, by name, or a definition of your own, such as a `gfs.Composition`.
+    `scheduler` is one of `gfs.schedulers()`, by name, or a definition of your own, such as a `gfs.Composition`; without
+    one it is that of the `config`, or else gfs.
     """
-    definition = find_scheduler(scheduler)
+    definition = find_scheduler(scheduler or config_scheduler(config))
     given = read_input(jobs, nodes, node_events, config, parameters, window, skip_bad_rows)
     warn_of_idle_settings([definition], given.workload.nodes, given.parameters, given.named)
     options: dict[str, Any] = {"seed": seed, "check": check, "record_quota": record_quota, "progress": progress}
@@ -222,6 +223,11 @@ def parse_window(window: Window | str | None) -> Window:
     if start is not None and end is not None and not start < end:
         raise InputError(f"window {start:g}:{end:g}: its end must come after its start")
     return (start, end)
+
+
+def config_scheduler(config: Path | str | None) -> str:
+    """The scheduler that a config file names, as those of `gfs plan` do; gfs if there is none."""
+    return (read_config_file(config)[1] if config is not None else "") or "gfs"
 
 
 class RunInput(NamedTuple):
