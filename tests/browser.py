@@ -19,6 +19,10 @@ QUIET = (
     *("--disable-background-networking", "--disable-component-update", "--hide-scrollbars", "--mute-audio"),
 )
 MOST_SECONDS = 60
+KEYS = {
+    "ArrowLeft": 37, "ArrowUp": 38, "ArrowRight": 39, "ArrowDown": 40, "Escape": 27, "Tab": 9, "Enter": 13, " ": 32,
+    "End": 35, "Home": 36,
+}  # fmt: skip
 
 
 class Browser:
@@ -120,11 +124,12 @@ class Browser:
 
     def press(self, key: str, *, shift: bool = False) -> None:
         """A key of the keyboard."""
-        code = {"ArrowLeft": 37, "ArrowUp": 38, "ArrowRight": 39, "ArrowDown": 40, "Escape": 27, "Tab": 9}.get(key, 0)
+        code = KEYS.get(key, 0)
+        text = {"Enter": "\r", " ": " "}.get(key, "")
         for kind in ("keyDown", "keyUp"):
             self.call(
                 "Input.dispatchKeyEvent", type=kind, key=key, code=key, windowsVirtualKeyCode=code,
-                modifiers=8 if shift else 0,
+                modifiers=8 if shift else 0, **({"text": text} if text and kind == "keyDown" else {}),
             )  # fmt: skip
         self.settle()
 

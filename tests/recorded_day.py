@@ -112,21 +112,23 @@ def two_pools() -> Workload:
     )
 
 
-def recorded_day(folder: Path) -> Day:
+def recorded_day(folder: Path, scheduler: str = "gfs") -> Day:
     """Simulate it and export its page."""
     workload = two_pools()
-    result = run_simulation(workload, "gfs", Parameters(), record_quota=True)
+    result = run_simulation(workload, scheduler, Parameters(), record_quota=True, record_decisions=True)
     assert result.quota is not None
+    assert result.decisions is not None
     tables = RunTables(
         result.events,
         workload.nodes,
         {task.name: (task.guarantee_seconds, task.checkpoint_interval) for task in workload.tasks},
         result.quota,
         workload.node_events,
-        "gfs",
+        scheduler,
         {"p": 0.9},
+        result.decisions,
     )
-    page = folder / "page.html"
+    page = folder / f"{scheduler}.html"
     page.write_text(exported_page(recording_of(tables, "two days")), encoding="utf-8")
     runs = runs_table(result.events, workload)
     columns = TaskColumns.of(workload)

@@ -12,7 +12,6 @@ import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote
 
 import msgspec
@@ -28,9 +27,11 @@ from gfs.dashboard.replay import Replay
 from gfs.dashboard.server import PageServer
 from gfs.dashboard.site import Site
 from gfs.dashboard.whatif import WhatIf
+from gfs.telemetry.decisions import EvictionNote
 from gfs.telemetry.metrics_life import task_life
 from gfs.telemetry.runs import Bins, time_average
 from gfs.telemetry.tables import with_timestamps
+from page_reading import at, chart, rows, shown, tiles
 from recorded_day import DAY, FOR, Day, recorded_day
 
 pytestmark = pytest.mark.skipif(BROWSER is None, reason="no Chromium here")
@@ -55,42 +56,6 @@ def _no_problems(browser: Browser) -> Iterator[None]:
     browser.look()
     yield
     assert browser.problems == []
-
-
-def at(browser: Browser, page: Path, **state: object) -> None:
-    browser.open(f"{page.as_uri()}#" + "&".join(f"{name}={value}" for name, value in state.items()))
-    browser.settle()
-
-
-def tiles(browser: Browser) -> dict[str, str]:
-    found: dict[str, str] = browser.run(
-        "Object.fromEntries([...document.querySelectorAll('.tile')].map("
-        "(t) => [t.dataset.key, t.querySelector('.value').textContent]))"
-    )
-    return found
-
-
-def rows(browser: Browser, selector: str) -> list[list[str]]:
-    found: list[list[str]] = browser.run(
-        f"[...document.querySelectorAll({json.dumps(selector + ' tbody tr')})]"
-        ".map((row) => [...row.cells].map((cell) => cell.innerText.trim()))"
-    )
-    return found
-
-
-def chart(browser: Browser, name: str) -> dict[str, Any]:
-    """Times and lines, as drawn: label -> values."""
-    data = browser.run(
-        f"(() => {{ const {{ time, lines }} = document.getElementById('{name}').data;"
-        " return { time, lines: Object.fromEntries(lines.map((l) => [l.label, l.shown ?? l.values])) }; })()"
-    )
-    assert isinstance(data, dict)
-    return data
-
-
-def shown(value: float) -> str:
-    """As the page writes a number of GPUs."""
-    return f"{value:,.0f}" if abs(value) >= 100 or value == round(value) else f"{value:,.1f}".removesuffix(".0")
 
 
 @pytest.mark.parametrize("moment", [30_000.0, 100_000.0, "busy", 172_000.0])
@@ -293,8 +258,8 @@ def test_organizations(browser: Browser, day: Day) -> None:
         own = [task for task in tasks if task.organization == name]
         demand = sum(t.gpus for t in own if not t.is_spot and (t.name in running or t.name in waiting))
         assert row[1] == shown(demand)
-        assert row[3] == shown(sum(t.gpus for t in own if t.is_spot and t.name in running))
-        assert row[5] == shown(sum(t.name in waiting for t in own))
+        assert row[5] == shown(sum(t.gpus for t in own if t.is_spot and t.name in running))
+        assert row[7] == shown(sum(t.name in waiting for t in own))
         assert row[-2] == shown(sum(tasks[int(i)].organization == name for i in day.runs.task[ended]))
     assert sum(int(row[-1]) for row in seen.values()) == int(ended.sum())
 
@@ -428,12 +393,26 @@ def test_a_broken_recording_is_said(browser: Browser, day: Day, tmp_path: Path) 
     assert "cannot be shown" in browser.run("document.querySelector('[role=alert]').textContent")
 
 
+def evicted_among_several(day: Day) -> str:
+    """A task that went because it was cheaper than another."""
+    notes = [note for note in day.tables.decisions if isinstance(note, EvictionNote)]
+    return max(notes, key=lambda note: len(note.options)).options[0].victims[0]
+
+
 def test_pictures_of_the_docs(browser: Browser, day: Day, tmp_path: Path) -> None:
     """Made anew where GFS_PICTURES says; here only that they can be made."""
     folder = Path(os.environ.get("GFS_PICTURES", tmp_path))
     browser.look(1280, 1000)
-    for name, state in {"page-now": {"pool": "A100"}, "page-nodes": {"view": "nodes", "node": "n1"}}.items():
+    pictures = {
+        "page-now": {"pool": "A100"},
+        "page-nodes": {"view": "nodes", "node": "n1"},
+        "page-organizations": {"view": "organizations"},
+        "page-task": {"view": "queue", "task": evicted_among_several(day)},
+    }
+    for name, state in pictures.items():
         at(browser, day.page, t=day.busy_moment, **state)
+        browser.run("document.querySelectorAll('#life details').forEach((d) => { d.open = true; })")
+        browser.settle()
         browser.picture(folder / f"{name}.png")
         assert (folder / f"{name}.png").stat().st_size > 20_000
 

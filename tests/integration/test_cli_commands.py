@@ -468,7 +468,7 @@ class TestTrace:
     @pytest.mark.parametrize(
         ("words", "said"),
         [
-            ((), "say which records these are: --from slurm, kubernetes, csv, msr"),
+            ((), "say which records these are: --from slurm, kubernetes, prometheus, csv, msr"),
             (("--from", "pbs", "x"), "--from pbs: unknown"),
             (("--from", "slurm"), "name the file"),
             (("--from", "slurm", "jobs.csv"), "give the nodes with --nodes"),

@@ -1,4 +1,5 @@
 // What all views share: the recording, the moment that is looked at, and how to look at another.
+import { keptFromSpot } from "./decisions";
 import { Clock, DAY } from "./format";
 import { Moment, type Use, closedNodes, useOf } from "./moment";
 import type { Recording } from "./recording";
@@ -8,6 +9,8 @@ export class App {
   readonly moment: Moment;
   readonly clock: Clock;
   closed = new Map<number, string>();
+  /** Nodes kept from spot tasks -> the task they are reserved for, or -1. */
+  kept = new Map<number, number>();
   /** Live: why tasks wait now, by their names; the recording says it only when the wait is over. */
   reasons = new Map<string, string>();
   private counted: Use[] | null = null;
@@ -58,10 +61,11 @@ export class App {
   seek(): void {
     this.moment.seek(this.time);
     this.closed = closedNodes(this.recording, this.time);
+    this.kept = keptFromSpot(this.recording, this.time);
     this.counted = null;
   }
 
   uses(): Use[] {
-    return (this.counted ??= useOf(this.moment, this.closed));
+    return (this.counted ??= useOf(this.moment, this.closed, this.kept));
   }
 }

@@ -1,7 +1,7 @@
 // Time series on uPlot: one look, one time axis, a line at the moment that is looked at, values in the legend.
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
-import { el, fill } from "./dom";
+import { el, fill, text } from "./dom";
 import { type Clock, DAY, number } from "./format";
 
 export interface Line {
@@ -32,6 +32,7 @@ const INCREMENTS = [60, 300, 900, 1800, 3600, 7200, 10800, 21600, 43200, DAY, 2 
 
 /** A chart's figure; `data` is what it shows, for programs and tests. */
 export class Chart {
+  private readonly title: HTMLElement;
   readonly figure: HTMLElement & { data?: { time: number[]; lines: Line[] } };
   private readonly place = el("div", { class: "plot", role: "img" });
   private readonly legend = el("div", { class: "legend" });
@@ -44,9 +45,10 @@ export class Chart {
   private hovered: number | null = null;
   private width = 0;
 
-  constructor(private readonly options: ChartOptions, private readonly clock: Clock) {
+  constructor(private options: ChartOptions, private readonly clock: Clock) {
     this.caption = el("figcaption", {}, options.caption);
-    this.figure = el("figure", { id: options.id, class: "chart" }, el("h3", {}, options.title), this.legend, this.place, this.caption);
+    this.title = el("h3", {}, options.title);
+    this.figure = el("figure", { id: options.id, class: "chart" }, this.title, this.legend, this.place, this.caption);
     new ResizeObserver(() => this.resize()).observe(this.place);
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.draw());
   }
@@ -58,6 +60,12 @@ export class Chart {
     if (caption !== undefined) fill(this.caption, caption);
     this.draw();
     this.tell();
+  }
+
+  /** Use the chart for something else. */
+  rename(title: string, height: number): void {
+    this.options = { ...this.options, title, height };
+    text(this.title, title);
   }
 
   /** Move the line of the moment. */
@@ -110,7 +118,7 @@ export class Chart {
           drag: { x: true, y: false, dist: 8 },
           points: { size: 6 },
         },
-        scales: { x: { time: false }, y: { range: (_u, low, high) => [Math.min(0, low), Math.max(high, 1e-9) * 1.06 || 1] } },
+        scales: { x: { time: false }, y: { range: (_u, low, high) => [Math.min(0, low), high > 1e-9 ? high * 1.06 : 1] } },
         axes: [
           {
             ...axis,
@@ -154,6 +162,7 @@ export class Chart {
       [this.time, ...this.lines.map((line) => line.values)] as uPlot.AlignedData,
       this.place,
     );
+    this.plot.ctx.canvas.setAttribute("aria-hidden", "true"); // the figure around it has the words
     this.plot.over.append(this.marker);
     this.plot.over.addEventListener("click", (event) => {
       const left = event.clientX - this.plot!.over.getBoundingClientRect().left;
@@ -176,7 +185,7 @@ export class Chart {
     const items = this.lines.map((line) => {
       const value = (line.shown ?? line.values)[index];
       const told = value === null || value === undefined ? "–" : `${number(value)}${line.unit ?? ""}`;
-      return el("span", { class: "item" }, el("span", { class: `key ${line.dash ? "dashed" : ""}`, style: `--key:var(${line.colour})` }), `${line.label} `, el("b", {}, told));
+      return el("span", { class: "item" }, el("span", { class: `key ${line.band ? "band" : line.dash ? (line.dash[0]! < 2 ? "dotted" : "dashed") : line.fill ? "" : "line"}`, style: `--key:var(${line.colour})` }), `${line.label} `, el("b", {}, told));
     });
     fill(this.legend, ...items);
     const words = this.lines.map((line) => `${line.label} ${number((line.shown ?? line.values)[index] ?? NaN)}`);

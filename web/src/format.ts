@@ -9,6 +9,11 @@ export function number(value: number): string {
   return Math.abs(value) >= 100 || Number.isInteger(value) ? whole.format(value) : tenths.format(value);
 }
 
+/** To four digits, for figures that are compared. */
+export function precise(value: number): string {
+  return Number(value.toPrecision(4)).toLocaleString("en", { maximumFractionDigits: 8 });
+}
+
 export function percent(share: number): string {
   return Number.isFinite(share) ? `${(100 * share).toFixed(1)}%` : "–";
 }
@@ -54,6 +59,12 @@ export class Clock {
     if (this.begin !== null) return this.full.format(new Date((this.begin + time) * 1000));
     const second = Math.floor(time);
     return `day ${Math.floor(second / DAY) + 1}, ${two(second / 3600 % 24)}:${two(second / 60 % 60)}:${two(second % 60)}`;
+  }
+
+  /** The hour of a moment, with its day where no date is known. */
+  hours(time: number): string {
+    if (this.begin !== null) return this.hour.format(new Date((this.begin + time) * 1000));
+    return this.text(time).slice(0, -3);
   }
 
   /** For an axis: hours, and at midnight the day. */

@@ -1,7 +1,8 @@
 // The life of one task as a line in time: waits, runs, evictions, and who took its place.
 import type { App } from "./app";
-import { el, fill } from "./dom";
-import { length, plural } from "./format";
+import { optionsOf } from "./decisions";
+import { el, fill, table } from "./dom";
+import { length, number, plural, precise } from "./format";
 import { nextRun, waitingSince } from "./moment";
 import { CANCEL, EVICT, FINISH, LOST, SUSPEND } from "./recording";
 import { partLink } from "./state";
@@ -17,13 +18,14 @@ interface Step {
   why: string;
   taker: number;
   after: string;
+  task: number;
 }
 
 const ENDED: Record<number, string> = { [FINISH]: "finished", [EVICT]: "evicted", [LOST]: "lost", [CANCEL]: "cancelled", [SUSPEND]: "suspended" };
 const MOST_NODES = 4;
 
 export class LifePanel {
-  readonly root = el("section", { id: "life", class: "panel", "aria-label": "Task", hidden: true });
+  readonly root = el("section", { id: "life", class: "panel", "aria-label": "Task", tabindex: -1, hidden: true });
 
   constructor(private readonly app: App) {}
 
@@ -47,7 +49,7 @@ export class LifePanel {
     const steps: Step[] = [];
     const last = recording.last;
     const wait = (from: number, to: number, open: boolean, why: string, after = "") => {
-      if (to > from) steps.push({ what: "waits", kind: "wait", from, to, open, nodes: [], why, taker: -1, after });
+      if (to > from) steps.push({ what: "waits", kind: "wait", from, to, open, nodes: [], why, taker: -1, after, task });
     };
     let since = recording.submitted[task]!;
     for (const run of recording.runsOf[task]!) {
@@ -57,7 +59,7 @@ export class LifePanel {
       const end = open ? last : runs.end[run]!;
       const nodes = new Set<string>();
       for (let pod = runs.firstPod[run]!; pod < runs.firstPod[run]! + runs.pods[run]!; pod++) nodes.add(recording.wire.nodes.name[recording.wire.pods.node[pod]!]!);
-      steps.push({ what: `runs${runs.number[run]! > 1 ? ` again (${runs.number[run]})` : ""}`, kind: "run", from: start, to: end, open, nodes: [...nodes], why: recording.reason(runs.whyEnded[run]!), taker: runs.taker[run]!, after: open ? "" : ENDED[runs.how[run]!]! });
+      steps.push({ what: `runs${runs.number[run]! > 1 ? ` again (${runs.number[run]})` : ""}`, kind: "run", from: start, to: end, open, nodes: [...nodes], why: recording.reason(runs.whyEnded[run]!), taker: runs.taker[run]!, task, after: open ? "" : ENDED[runs.how[run]!]! });
       since = end;
     }
     const over = recording.over[task]!;
@@ -79,6 +81,23 @@ export class LifePanel {
     return el("div", { class: "lifeline" }, ...parts, marker);
   }
 
+  /** The alternatives that were weighed when a run was evicted. */
+  private weighed(step: Step): HTMLElement | null {
+    const { recording } = this.app;
+    const { options, nodes, tasks } = recording.wire;
+    const rows = step.taker < 0 ? [] : optionsOf(recording, step.taker, step.task, step.to);
+    if (!rows.length) return null;
+    const names = (row: number) => options.victims[row]!.flatMap((victim, at) => [at ? ", " : "", taskLink(tasks.name[victim]!)]);
+    const shown = table(`What was weighed (${recording.wire.scheduler || "cheapest first"})`, [
+      { head: "Node", cell: (row: number) => (options.node[row]! < 0 ? "–" : el("a", { href: partLink({ view: "nodes", node: nodes.name[options.node[row]!]! }) }, nodes.name[options.node[row]!]!)) },
+      { head: "Would be evicted", left: true, cell: (row) => el("span", {}, ...names(row)) },
+      { head: "Work lost", title: "GPU-hours since the last checkpoints", cell: (row) => `${number(options.waste[row]! / 3600)} GPU-h` },
+      { head: "Cost", title: "by the rule of the scheduler: the lowest is taken", cell: (row) => precise(options.cost[row]!) },
+      { head: "Taken", left: true, cell: (row) => (options.chosen[row] ? "★ taken" : "") },
+    ], rows, (row) => ({ class: options.chosen[row] ? "recommended" : null }));
+    return el("details", { class: "weighed" }, el("summary", {}, `${plural(rows.length, "way")} to make room ${rows.length === 1 ? "was" : "were"} weighed`), shown);
+  }
+
   private list(steps: Step[]): HTMLElement {
     const { clock, recording } = this.app;
     const items = steps.map((step) => {
@@ -88,7 +107,7 @@ export class LifePanel {
       const taker = step.taker >= 0 ? el("span", {}, " in favour of ", taskLink(recording.tasks.name[step.taker]!)) : null;
       return el("li", { class: step.kind },
         el("a", { href: partLink({ t: step.from }) }, clock.text(step.from)), ` ${step.what} ${length(step.to - step.from)}`, ...where, more, end, taker,
-        step.why ? el("span", { class: "why" }, step.why) : null);
+        step.why ? el("span", { class: "why" }, step.why) : null, this.weighed(step));
     });
     return el("ol", { class: "steps" }, ...items.length ? items : [el("li", {}, "was submitted; nothing more is recorded")]);
   }

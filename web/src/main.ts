@@ -42,7 +42,7 @@ async function begin(): Promise<void> {
   const makers: Partial<Record<View, () => ViewElement>> = {
     now: () => new NowView(app), nodes: () => new NodesView(app), queue: () => new QueueView(app), organizations: () => new OrganizationsView(app),
   };
-  if (recording.wire.schedulers?.length) makers.whatif = () => new WhatIfView(app);
+  makers.whatif = () => new WhatIfView(app);
   const made: Partial<Record<View, ViewElement>> = {};
   const place = el("div", { id: "view", tabindex: -1 });
   const links = VIEWS.filter((view) => makers[view]).map((view) => el("a", { href: `#view=${view}`, "data-view": view }, TITLES[view]));
@@ -74,13 +74,24 @@ async function begin(): Promise<void> {
     event.preventDefault();
     const href = link.getAttribute("href")!;
     const next = fromHash(href, app.state);
-    app.go(changed(app.state, next));
-    if (href.includes("task=")) life.root.scrollIntoView({ block: "nearest" });
+    const part = changed(app.state, next);
+    app.go(part);
+    if (part.task) enter(href);
+    else if (part.task === "") giveBack();
   });
+  // Who opens a task by keyboard goes on in its panel, and comes back to the link when it is closed.
+  let opener = "";
+  const enter = (href: string): void => {
+    opener = href;
+    requestAnimationFrame(() => { life.root.focus({ preventScroll: true }); life.root.scrollIntoView({ block: "nearest" }); });
+  };
+  const giveBack = (): void => {
+    requestAnimationFrame(() => [...place.querySelectorAll("a")].find((link) => link.getAttribute("href") === opener)?.focus());
+  };
   const readAddress = () => { app.state = fromHash(location.hash); app.go({}); };
   addEventListener("hashchange", readAddress);
   addEventListener("popstate", readAddress);
-  document.addEventListener("keydown", (event) => { if (event.key === "Escape" && app.state.task) app.go({ task: "" }); });
+  document.addEventListener("keydown", (event) => { if (event.key === "Escape" && app.state.task) { app.go({ task: "" }); giveBack(); } });
   app.go({});
   if (recording.wire.live) follow(app);
 }

@@ -88,6 +88,8 @@ export interface Use {
   reserved: number;
   closed: number;
   idle: number;
+  /** Idle GPUs of nodes that spot tasks are kept from. */
+  kept: number;
   /** Held by runs whose work is lost later or that restart. */
   wasted: number;
   runningHp: number;
@@ -101,18 +103,18 @@ export interface Use {
 
 export function emptyUse(): Use {
   return {
-    gpus: 0, hp: 0, spot: 0, reserved: 0, closed: 0, idle: 0, wasted: 0, runningHp: 0, runningSpot: 0, waitingHp: 0,
+    gpus: 0, hp: 0, spot: 0, reserved: 0, closed: 0, idle: 0, kept: 0, wasted: 0, runningHp: 0, runningSpot: 0, waitingHp: 0,
     waitingSpot: 0, waitingHpGpus: 0, waitingSpotGpus: 0, longestWait: 0,
   };
 }
 
 /** Use of every pool, and of all together as the last one. */
-export function useOf(moment: Moment, closedNodes: Map<number, string>): Use[] {
+export function useOf(moment: Moment, closedNodes: Map<number, string>, kept: Map<number, number>): Use[] {
   const { recording, time } = moment;
   const { tasks, runs, wire } = recording;
   const pools = wire.models.map(() => emptyUse());
   recording.poolGpus.forEach((gpus, pool) => (pools[pool]!.gpus = gpus));
-  const onClosed = new Map<number, number>();
+  const onMarked = new Map<number, number>();
   for (const run of moment.running.items) {
     const task = runs.task[run]!;
     const use = pools[tasks.model[task]!]!;
@@ -125,11 +127,11 @@ export function useOf(moment: Moment, closedNodes: Map<number, string>): Use[] {
       use.runningHp++;
     }
     if (time < runs.work[run]! || time >= runs.kept[run]!) use.wasted += gpus;
-    if (closedNodes.size) {
+    if (closedNodes.size || kept.size) {
       for (let pod = runs.firstPod[run]!, end = pod + runs.pods[run]!; pod < end; pod++) {
         const node = wire.pods.node[pod]!;
-        if (!closedNodes.has(node)) continue;
-        for (const { share } of recording.cards[wire.pods.cards[pod]!]!) onClosed.set(node, (onClosed.get(node) ?? 0) + share);
+        if (!closedNodes.has(node) && !kept.has(node)) continue;
+        for (const { share } of recording.cards[wire.pods.cards[pod]!]!) onMarked.set(node, (onMarked.get(node) ?? 0) + share);
       }
     }
   }
@@ -148,12 +150,13 @@ export function useOf(moment: Moment, closedNodes: Map<number, string>): Use[] {
   for (const task of moment.heldFor.keys()) {
     if (moment.waiting.has(task)) pools[tasks.model[task]!]!.reserved += tasks.gpus[task]!;
   }
-  for (const node of closedNodes.keys()) {
-    pools[wire.nodes.model[node]!]!.closed += Math.max(0, wire.nodes.gpus[node]! - (onClosed.get(node) ?? 0));
-  }
+  const left = (node: number) => Math.max(0, wire.nodes.gpus[node]! - (onMarked.get(node) ?? 0));
+  for (const node of closedNodes.keys()) pools[wire.nodes.model[node]!]!.closed += left(node);
+  for (const node of kept.keys()) if (!closedNodes.has(node)) pools[wire.nodes.model[node]!]!.kept += left(node);
   const all = emptyUse();
   for (const use of pools) {
     use.idle = Math.max(0, use.gpus - use.hp - use.spot - use.reserved - use.closed);
+    use.kept = Math.min(use.kept, use.idle);
     for (const key of Object.keys(all) as (keyof Use)[]) {
       all[key] = key === "longestWait" ? Math.max(all[key], use[key]) : all[key] + use[key];
     }

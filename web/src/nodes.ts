@@ -22,7 +22,7 @@ interface PoolBlock {
 export class NodesView {
   readonly root: HTMLElement;
   private readonly numbers = el("div", { class: "tiles" });
-  private readonly canvas = el("canvas", { tabindex: 0, role: "img", id: "map" });
+  private readonly canvas = el("canvas", { tabindex: 0, role: "application", "aria-roledescription": "map", id: "map" });
   private readonly spacer = el("div", { class: "spacer" });
   private readonly scroller: HTMLElement;
   private readonly colours = el("select", { id: "node-colour" }, el("option", { value: "" }, "class"), el("option", { value: "organization" }, "organization"));
@@ -43,7 +43,7 @@ export class NodesView {
     const button = (id: string, words: string, label: string, act: () => void) => el("button", { type: "button", id, "aria-label": label, onclick: act }, words);
     this.root = el("div", { class: "view" }, this.numbers,
       el("div", { class: "selectors" }, el("label", {}, el("span", {}, "Coloured by"), this.colours), el("label", {}, el("span", {}, "Find a node"), this.find),
-        el("div", { class: "buttons" }, button("zoom-out", "−", "Smaller", () => this.zoom(1 / 1.5)), button("zoom-in", "+", "Larger", () => this.zoom(1.5)), button("zoom-fit", "Fit", "All nodes", () => this.zoom(0)))),
+        el("div", { class: "buttons" }, button("zoom-out", "−", "Smaller", () => this.zoom(1 / 1.5)), button("zoom-in", "+", "Larger", () => this.zoom(1.5)), button("zoom-fit", "Fit", "Fit all nodes", () => this.zoom(0)))),
       this.legend, this.panel, this.scroller);
     this.colours.addEventListener("change", () => app.go({ colour: this.colours.value }));
     this.find.addEventListener("change", () => this.search());
@@ -63,6 +63,7 @@ export class NodesView {
     this.rank();
     this.colours.value = app.state.colour;
     fill(this.numbers, ...this.tiles());
+    this.numbers.classList.toggle("six", this.anyKept);
     this.tellLegend();
     this.layout();
     this.showNode();
@@ -83,10 +84,12 @@ export class NodesView {
 
   private tiles(): HTMLElement[] {
     const { nodes } = this.app.recording.wire;
-    const count = { full: 0, partly: 0, idle: 0, failed: 0, cordoned: 0, all: 0 };
+    const count = { full: 0, partly: 0, idle: 0, failed: 0, cordoned: 0, all: 0, breaker: 0, reserved: 0 };
     for (const pool of this.pools()) {
       for (const node of pool.nodes) {
         count.all++;
+        const kept = this.app.kept.get(node);
+        if (kept !== undefined) count[kept < 0 ? "breaker" : "reserved"]++;
         const closed = this.app.closed.get(node);
         if (closed === "failed" || closed === "cordoned") count[closed]++;
         else {
@@ -101,7 +104,12 @@ export class NodesView {
       tile("nodes-partly", "Partly used", number(count.partly), "some GPUs are free"),
       tile("nodes-idle", "Idle", number(count.idle), "all GPUs are free"),
       tile("nodes-closed", "Closed", number(count.failed + count.cordoned), `${number(count.failed)} failed, ${number(count.cordoned)} cordoned`),
+      ...(this.anyKept ? [tile("nodes-kept", "Kept from spot", number(count.breaker + count.reserved), `${number(count.breaker)} after evictions, ${number(count.reserved)} reserved`)] : []),
     ];
+  }
+
+  private get anyKept(): boolean {
+    return this.app.recording.wire.spot_nodes.time.length > 0;
   }
 
   /** The organizations that hold most have colours of their own. */
@@ -122,7 +130,8 @@ export class NodesView {
     const item = (colour: string, words: string, kind = "") => el("span", { class: "item" }, el("span", { class: `key ${kind}`, style: `--key:var(${colour})` }), words);
     const owners = [...this.ranked].map(([owner, at]) => item(`--series-${at}`, organizations[owner]!));
     const used = this.app.state.colour ? [...owners, item("--rest", "others")] : [item("--hp", "HP"), item("--spot", "spot")];
-    fill(this.legend, ...used, item("--reserved", "reserved"), item("--idle", "idle"), item("--closed", "cordoned", "cordoned"), item("--bad", "failed", "failed"));
+    fill(this.legend, ...used, item("--reserved", "reserved"), item("--idle", "idle"), item("--ink", "cordoned", "cordoned"), item("--bad", "failed", "failed"),
+      ...(this.anyKept ? [item("--ink", "closed to spot tasks after evictions", "breaker"), item("--reserved", "reserved for a spot task", "kept")] : []));
   }
 
   private layout(): void {
@@ -238,7 +247,14 @@ export class NodesView {
   private hover(event: MouseEvent): void {
     const node = this.under(event);
     const { name, gpus } = this.app.recording.wire.nodes;
-    this.canvas.title = node < 0 ? "" : visible(`${name[node]}: HP ${number(this.cards.nodeHp[node]!)}, spot ${number(this.cards.nodeSpot[node]!)} of ${gpus[node]} GPUs${this.app.closed.has(node) ? `, ${this.app.closed.get(node)}` : ""}`);
+    this.canvas.title = node < 0 ? "" : visible(`${name[node]}: HP ${number(this.cards.nodeHp[node]!)}, spot ${number(this.cards.nodeSpot[node]!)} of ${gpus[node]} GPUs${this.app.closed.has(node) ? `, ${this.app.closed.get(node)}` : ""}${this.keptWords(node)}`);
+  }
+
+  /** Why spot tasks are kept from a node; '' if they are not. */
+  private keptWords(node: number): string {
+    const task = this.app.kept.get(node);
+    if (task === undefined) return "";
+    return task < 0 ? ", closed to spot tasks after recent evictions" : `, reserved for ${this.app.recording.tasks.name[task]}`;
   }
 
   private key(event: KeyboardEvent): void {
@@ -271,6 +287,8 @@ export class NodesView {
     const here = this.cards.on(node);
     const closedNow = closed.get(node);
     const about = `${plural(nodes.gpus[node]!, "GPU")} of ${models[nodes.model[node]!]}, ${number(this.cards.nodeHp[node]!)} held by HP, ${number(this.cards.nodeSpot[node]!)} by spot tasks${closedNow ? `; ${closedNow}` : ""}`;
+    const task = this.app.kept.get(node) ?? -1;
+    const kept = task < 0 ? this.keptWords(node) : el("span", {}, ", reserved for ", taskLink(tasks.name[task]!), ", which has waited too long");
     const rows = here.length ? table("Who is on it", [
       { head: "Task", cell: ({ run }: { run: number }) => taskLink(tasks.name[recording.runs.task[run]!]!) },
       { head: "Class", left: true, cell: ({ run }) => (tasks.spot[recording.runs.task[run]!] ? "spot" : "HP") },
@@ -279,7 +297,7 @@ export class NodesView {
       { head: "Since", left: true, cell: ({ run }) => clock.text(recording.runs.start[run]!) },
       { head: "For", cell: ({ run }) => length(time - recording.runs.start[run]!) },
     ], here, ({ run }) => ({ "data-task": tasks.name[recording.runs.task[run]!]! })) : el("p", { class: "words" }, "Nothing runs on it.");
-    fill(this.panel, close, el("h2", {}, state.node), el("p", { class: "words" }, about), rows);
+    fill(this.panel, close, el("h2", {}, state.node), el("p", { class: "words" }, about, kept), rows);
   }
 }
 
@@ -310,6 +328,8 @@ class Painter {
     if (size < APART) this.small(node, x, y, inner);
     else this.large(node, x, y, inner);
     if (closed) this.closed(closed, x, y, inner);
+    const kept = this.app.kept.get(node);
+    if (kept !== undefined && !closed) this.kept(kept < 0, x, y, inner);
   }
 
   private small(node: number, x: number, y: number, size: number): void {
@@ -378,17 +398,38 @@ class Painter {
   /** Failed: a cross; cordoned: a bar. Shapes, not only colours. */
   private closed(kind: string, x: number, y: number, size: number): void {
     const { context } = this;
-    context.strokeStyle = this.colour(kind === "failed" ? "--bad" : "--closed");
-    context.lineWidth = Math.max(1.5, size / 14);
-    context.strokeRect(x + 1, y + 1, size - 2, size - 2);
     context.beginPath();
+    context.rect(x + 1, y + 1, size - 2, size - 2);
     context.moveTo(x + 1, y + size - 1);
     context.lineTo(x + size - 1, y + 1);
     if (kind === "failed") {
       context.moveTo(x + 1, y + 1);
       context.lineTo(x + size - 1, y + size - 1);
     }
-    context.stroke();
+    this.outlined(kind === "failed" ? "--bad" : "--ink", Math.max(1.5, size / 16));
+  }
+
+  /** Stroke what was drawn, in a colour that is seen on any other: with a thin edge of the page's own. */
+  private outlined(colour: string, width: number): void {
+    const { context } = this;
+    for (const [name, wide] of [["--paper", width + Math.min(3, width)], [colour, width]] as const) {
+      context.strokeStyle = this.colour(name);
+      context.lineWidth = wide;
+      context.stroke();
+    }
+  }
+
+  /** Closed to spot tasks: a bar across the middle; reserved for one of them: a dashed frame. */
+  private kept(breaker: boolean, x: number, y: number, size: number): void {
+    const { context } = this;
+    if (!breaker) context.setLineDash([Math.max(2, size / 8), Math.max(1.5, size / 14)]);
+    context.beginPath();
+    if (breaker) {
+      context.moveTo(x, y + size / 2);
+      context.lineTo(x + size, y + size / 2);
+    } else context.rect(x + 1, y + 1, size - 2, size - 2);
+    this.outlined(breaker ? "--ink" : "--reserved", Math.max(1.5, size / 16));
+    context.setLineDash([]);
   }
 }
 

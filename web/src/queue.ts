@@ -1,6 +1,7 @@
 // Queue: who waits, why, for how long, and when it started.
 import type { App } from "./app";
 import { el, fill, table } from "./dom";
+import { expectedStart } from "./decisions";
 import { length, number, plural } from "./format";
 import { waitReason, waited } from "./life";
 import { nextRun } from "./moment";
@@ -51,7 +52,8 @@ export class QueueView {
     const gpus = waiting.reduce((sum, task) => sum + tasks.gpus[task]!, 0);
     fill(this.found, `${plural(rows.length, "task")} ${rows.length === 1 ? "waits" : "wait"} for ${plural(gpus, "GPU")} in all${rows.length > SHOWN ? `; the ${SHOWN} that have waited longest` : ""}.`);
     if (!rows.length) return fill(this.rows);
-    const live = recording.wire.live;
+    const { live } = recording.wire;
+    const foreseen = recording.wire.expected.time.length > 0;
     fill(this.rows, table("Waiting tasks", [
       { head: "Task", cell: ({ task }) => taskLink(tasks.name[task]!) },
       { head: "Class", left: true, cell: ({ task }) => el("span", { class: tasks.spot[task] ? "chip spot" : "chip hp" }, tasks.spot[task] ? "spot" : "HP") },
@@ -59,9 +61,17 @@ export class QueueView {
       { head: "Pool", left: true, cell: ({ task }) => models[tasks.model[task]!]! },
       { head: "GPUs", cell: ({ task }) => number(tasks.gpus[task]!) },
       { head: "Has waited", cell: ({ waits }) => length(waits) },
+      ...(foreseen ? [{ head: "Expected start", left: true, title: "when the forecast of this moment expects room for it", cell: ({ task }: { task: number }) => this.expected(task) }] : []),
       ...(live ? [] : [{ head: "Starts in", title: "as the log has it", cell: ({ task }: { task: number }) => this.startsIn(task) }]),
       { head: "Why", left: true, cell: ({ task }) => el("span", { class: "why" }, waitReason(app, task)) },
     ], rows.slice(0, SHOWN), ({ task }) => ({ "data-task": tasks.name[task]! })));
+  }
+
+  private expected(task: number): string {
+    const { recording, time, clock } = this.app;
+    const found = expectedStart(recording, task, time);
+    if (!found) return "–";
+    return found.known ? `in ${length(found.start - time)}` : `not before ${clock.hours(found.start)}`;
   }
 
   private startsIn(task: number): string {

@@ -22,6 +22,7 @@ interface Run {
   recorded: string[];
   variant: string[];
   better: number[];
+  day: string;
 }
 
 export class WhatIfView {
@@ -58,7 +59,11 @@ export class WhatIfView {
     this.after = chart("whatif-after", "What if: GPUs in use");
     this.charts.append(this.before.figure, this.after.figure);
     this.charts.hidden = true;
-    this.root = el("div", { class: "view" }, el("p", { class: "words" }, "Simulates the recorded jobs with another scheduler, quota or number of nodes. Everything else stays as it was recorded."), this.form, this.status, this.outcome, this.charts);
+    const about = app.recording.wire.live
+      ? "Simulates what was recorded of this cluster up to now with another scheduler, quota or number of nodes, in a process of its own: decisions go on. Only GPUs count; what runs now counts as done, what waits as withdrawn."
+      : "Simulates the recorded jobs with another scheduler, quota or number of nodes. Everything else stays as it was recorded.";
+    const parts = schedulers.length ? [el("p", { class: "words" }, about), this.form, this.status, this.outcome, this.charts] : howTo();
+    this.root = el("div", { class: "view" }, ...parts);
   }
 
   show(): void {
@@ -89,6 +94,7 @@ export class WhatIfView {
       const told = (await answer?.json().catch(() => null)) as (Run & { error: string }) | null;
       if (!told || !answer?.ok || told.state === "failed") return fill(this.status, told?.error ?? "The server does not answer.");
       if (told.state === "done") return this.tell(told);
+      if (told.day) asked.set("day", told.day);
       fill(this.status, `Simulating: ${percent(told.share)} ...`);
       await new Promise((done) => setTimeout(done, ASK_AGAIN));
     }
@@ -107,4 +113,15 @@ export class WhatIfView {
     ], rows));
     this.app.go({});
   }
+}
+
+/** A page that cannot simulate says who can. */
+function howTo(): HTMLElement[] {
+  const alone = document.getElementById("recording") !== null;
+  return [
+    el("p", { class: "lead" }, alone ? "This page is one file and holds no simulator." : "The jobs and nodes of this run were not given."),
+    el("p", { class: "words" }, "To run the same jobs with another scheduler, spot quota, promise or number of nodes, and to see both runs side by side, serve the run with its trace:"),
+    el("pre", { tabindex: 0 }, "gfs view events.csv --jobs jobs.csv --nodes nodes.csv"),
+    el("p", { class: "words" }, "The page that opens has a form here. For many variants at once: gfs compare, gfs sweep."),
+  ];
 }

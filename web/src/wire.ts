@@ -30,6 +30,10 @@ export interface Wire {
   cards: string[];
   node_events: { time: number[]; node: number[]; event: string[] };
   quota: QuotaColumns;
+  forecasts: { time: number[]; model: number[]; organization: number[]; expected: number[]; bound: number[] };
+  spot_nodes: { time: number[]; node: number[]; closed: number[]; task: number[] };
+  expected: { time: number[]; task: number[]; start: (number | null)[]; known: number[] };
+  options: { time: number[]; task: number[]; node: number[]; victims: number[][]; cost: number[]; waste: number[]; chosen: number[] };
   schedulers: string[];
   quotas: string[];
 }
@@ -58,7 +62,7 @@ export interface QuotaColumns {
 }
 
 /** What a live recording gains: columns that continue those that are there. */
-export type Patch = Pick<Wire, "models" | "organizations" | "nodes" | "tasks" | "entries" | "reasons" | "pods" | "cards" | "node_events" | "quota"> & { now: number };
+export type Patch = Pick<Wire, "models" | "organizations" | "nodes" | "tasks" | "entries" | "reasons" | "pods" | "cards" | "node_events" | "quota" | "forecasts" | "spot_nodes" | "expected" | "options"> & { now: number };
 
 /** Lengthen a recording by what came. */
 export function extend(wire: Wire, id: number, patch: Patch): void {

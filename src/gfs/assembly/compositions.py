@@ -28,7 +28,8 @@ from gfs.policies.queues import FcfsQueue, HeadBlockingQueue, SizedQueue
 
 def by_cost(context: Context, make: Callable[..., Preemptor] = GfsPreemptor) -> Preemptor:
     """A preemptor that goes by the paper's cost."""
-    return make(context.state, beta=context.parameters.beta, period=context.period)
+    tell = context.tell_alternatives
+    return make(context.state, beta=context.parameters.beta, period=context.period, tell=tell)
 
 
 def _best_fit(context: Context) -> Placer:

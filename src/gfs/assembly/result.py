@@ -14,6 +14,7 @@ from gfs.core.ports import SolverFigures
 from gfs.domain.text import printable
 from gfs.domain.workload import Workload
 from gfs.telemetry.breakdown import KINDS, Breakdown, Kind, break_down
+from gfs.telemetry.decisions import AnyNote
 from gfs.telemetry.metrics import Metrics
 from gfs.telemetry.metrics_life import TaskStep, task_life
 from gfs.telemetry.organization import OrganizationStory, organization_story
@@ -68,6 +69,8 @@ class RunResult:
     """Where demand was forecast: what it took, as a part of `seconds`."""
     reservations: ReservationFigures | None = None
     """Where nodes were reserved for spot tasks that had waited too long: for how many, and what it cost."""
+    decisions: Sequence[AnyNote] | None = None
+    """What was expected, kept from spot tasks and weighed, if that was recorded."""
     _breakdowns: list[Breakdown] = field(init=False, default_factory=list, repr=False)
     """The breakdown, once somebody has asked for it."""
 
@@ -108,7 +111,8 @@ class RunResult:
         spot, hp = self.metrics.spot, self.metrics.hp
         what, _, share = self._stopped_row()
         return (
-            f"<RunResult {printable(self.scheduler)}: {hp.tasks} HP tasks waited {hp.jqt_mean:.1f} s on average,"
+            f"<{type(self).__name__} {printable(self.scheduler)}:"
+            f" {hp.tasks} HP tasks waited {hp.jqt_mean:.1f} s on average,"
             f" {spot.tasks} spot tasks {spot.jqt_mean:.1f} s, {share} of spot {what},"
             f" goodput {self.metrics.goodput_rate_total:.1%}>"
         )

@@ -16,9 +16,13 @@ from gfs.assembly.schedulers import (
     check_fits_resources,
     find_scheduler,
     has_leases,
+    has_quota,
     quota_in_force,
 )
 from gfs.core.actions import START, Record
+from gfs.core.ports import Policy
+from gfs.core.scheduler import TickObserver
+from gfs.core.state import PoolState
 from gfs.domain.errors import InputError
 from gfs.domain.task import Task
 from gfs.domain.units import HOUR
@@ -28,6 +32,7 @@ from gfs.forecasting.perfect import PERFECT, future_demand
 from gfs.gc_paused import gc_paused
 from gfs.policies.gfs.reservation import ReservationCost
 from gfs.simulator.engine import Engine
+from gfs.telemetry.decisions import AnyNote, DecisionLog
 from gfs.telemetry.event_log import EventLog, QuotaLog
 from gfs.telemetry.metrics import compute_metrics
 from gfs.workloads.plausibility import check_run_length
@@ -45,14 +50,20 @@ def run_simulation(
     seed: int = 0,
     check: bool = False,
     record_quota: bool = False,
+    record_decisions: bool = False,
     progress: Progress | None = None,
 ) -> RunResult:
-    """Run a workload through a scheduler to the end and work out the metrics from the event log."""
+    """Run a workload through a scheduler to the end and work out the metrics from the event log.
+
+    `record_quota`, `record_decisions`: keep the quota of every tick, and what was expected and weighed.
+    """
     if seed < 0:
         raise InputError(f"seed = {seed}: must be 0 or more")
     definition = find_scheduler(scheduler)
     check_run_length(workload, parameters.tick)
     log, quota_log, watch, reserved = EventLog(workload), QuotaLog(), Stopwatch(time.process_time), ReservationCost()
+    notes: list[AnyNote] = []
+    decisions = DecisionLog(notes.append)
     check_fits_quota(definition, workload, parameters)
     check_fits_resources(workload, parameters)
     built = build_scheduler(
@@ -63,22 +74,26 @@ def run_simulation(
         guarantees=guarantees_of(workload),
         seed=seed,
         check=check,
-        on_tick=quota_log.note if record_quota else None,
+        on_tick=_observers(quota_log.note if record_quota else None, decisions.tick if record_decisions else None),
+        tell_alternatives=record_decisions,
         stopwatch=watch,
         reservation_cost=reserved,
         foresight=future_demand(workload) if parameters.forecaster == PERFECT else None,
     )
     rules = parameters.rules
 
+    moves = record_quota and has_quota("adaptive", definition, parameters)  # others only at ticks
+
     def record(entry: Record) -> None:
         log.record(entry)
         now, kind, task, *_ = entry
-        if kind == START and task.is_spot:
-            pool = built.pools[task.gpu_model]
+        pool = built.pools[task.gpu_model]
+        if moves and kind == START and task.is_spot:
             quota_log.follow(now, pool.state, pool.policy)
+        if record_decisions:
+            decisions.record(entry, pool.state, pool.policy)
 
-    moves = record_quota and quota_in_force(definition, parameters) == "adaptive"  # others only at ticks
-    noted = record if moves else log.record
+    noted = record if moves or record_decisions else log.record
     engine = Engine(workload, built, noted, rules=rules, tick=parameters.tick, progress=progress)
     before = time.process_time()
     try:
@@ -97,6 +112,7 @@ def run_simulation(
         metrics=metrics,
         events=events,
         quota=quota,
+        decisions=notes if record_decisions else None,
         quota_in_force=quota_in_force(definition, parameters),
         parameters=parameters,
         window=window,
@@ -105,10 +121,23 @@ def run_simulation(
         workload=workload,
         solver=built.solver,
         forecasting=ForecastFigures(watch.fits, watch.training, watch.forecasts, watch.forecasting, watch.failures)
-        if watch.forecasts
+        if watch.forecasts or watch.fits or watch.failures
         else None,
         reservations=ReservationFigures(reserved.tasks, reserved.gpu_seconds / HOUR) if reserved.tasks else None,
     )
+
+
+def _observers(*observers: TickObserver | None) -> TickObserver | None:
+    """Everyone who looks at ticks as one, or nobody."""
+    some = [observer for observer in observers if observer is not None]
+    if len(some) < 2:
+        return some[0] if some else None
+
+    def all_of_them(now: float, state: PoolState, policy: Policy) -> None:
+        for observer in some:
+            observer(now, state, policy)
+
+    return all_of_them
 
 
 def _tell_failures(watch: Stopwatch) -> None:

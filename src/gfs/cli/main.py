@@ -20,6 +20,7 @@ from gfs.cli import (
     live,
     live_demo,
     plan,
+    quota_export,
     reproduce,
     simulate,
     sweep,
@@ -61,6 +62,10 @@ lives = _group(
     r"Run GFS as a scheduler on a Kubernetes cluster (needs gfs-scheduler\[live]).",
     "Example: gfs live check --kubeconfig ~/.kube/config",
 )
+quota = _group(
+    "The forecast spot quota for clusters that keep their own scheduler.",
+    "Example: gfs quota export --as kueue --series demand.csv --nodes nodes.csv",
+)
 sweeps = _group(
     "Many runs over a grid or a sample of parameters: gfs sweep FILE.toml --out DIR.", sweep.EPILOG, sweep.SweepGroup
 )
@@ -81,6 +86,7 @@ _add(app, "plan", plan.plan, plan.EPILOG)
 app.add_typer(lives, name="live")
 app.add_typer(trace, name="trace")
 app.add_typer(forecast, name="forecast")
+app.add_typer(quota, name="quota")
 _add(app, "schedulers", listings.schedulers, listings.SCHEDULERS_EPILOG)
 _add(app, "parameters", listings.parameters, listings.PARAMETERS_EPILOG)
 _add(lives, "run", live.run, live.RUN_EPILOG)
@@ -97,6 +103,7 @@ _add(trace, "convert", trace_convert.convert, trace_convert.EPILOG)
 _add(forecast, "predict", forecast_predict.predict, forecast_predict.EPILOG)
 _add(forecast, "backtest", forecast_backtest.backtest, forecast_backtest.EPILOG)
 _add(forecast, "evaluate", forecast_evaluate.evaluate, forecast_evaluate.EPILOG)
+_add(quota, "export", quota_export.export, quota_export.EPILOG)
 
 
 def _print_version(wanted: bool) -> None:

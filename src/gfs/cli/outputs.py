@@ -23,6 +23,7 @@ STDOUT = Path("-")
 TABLES = (".csv", ".csv.gz", ".parquet")
 PAGES = (".html", ".htm")
 JSON = (".json",)
+LINES = (".jsonl", ".jsonl.gz")
 
 
 class Outputs:

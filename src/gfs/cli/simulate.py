@@ -10,7 +10,7 @@ from gfs.cli import options
 from gfs.cli.console import note, show
 from gfs.cli.groups import show_groups
 from gfs.cli.options import examples, file_option, option
-from gfs.cli.outputs import JSON, STDOUT, TABLES, Outputs
+from gfs.cli.outputs import JSON, LINES, STDOUT, TABLES, Outputs
 
 if TYPE_CHECKING:
     from gfs.assembly.result import ForecastFigures, ReservationFigures
@@ -27,8 +27,14 @@ def simulate(
     jobs: options.Jobs,
     nodes: options.Nodes,
     scheduler: Annotated[
-        str, option("--scheduler", "The scheduler; gfs schedulers lists them.", options.RUN, metavar="NAME")
-    ] = "gfs",
+        str | None,
+        option(
+            "--scheduler",
+            "The scheduler; gfs schedulers lists them. By default that of --config, or else gfs.",
+            options.RUN,
+            metavar="NAME",
+        ),
+    ] = None,
     settings: options.Settings = None,
     config: options.Config = None,
     window: options.Window = None,
@@ -43,6 +49,14 @@ def simulate(
         Path | None,
         file_option("--quota-log", "Write the spot quota at every tick: .csv, .csv.gz or .parquet.", options.RESULTS),
     ] = None,
+    decisions: Annotated[
+        Path | None,
+        file_option(
+            "--decisions",
+            "Write what was forecast, kept from spot tasks and weighed before evictions: .jsonl or .jsonl.gz.",
+            options.RESULTS,
+        ),
+    ] = None,
     by: options.By = None,
     json: options.Json = None,
 ) -> None:
@@ -51,18 +65,22 @@ def simulate(
     Every task runs until it is done or cancelled. The event log (--events) holds every submission, start, finish,
     eviction, loss and cancellation with its reason; gfs explain reads it. gfs parameters lists what --set takes.
     """
+    from gfs.api import config_scheduler
     from gfs.assembly.run import run_simulation
     from gfs.assembly.schedulers import find_scheduler, warn_of_idle_settings
     from gfs.cli.progress import bars
     from gfs.cli.trace_input import read_run_input
     from gfs.report.columns import pools_table, result_table
+    from gfs.telemetry.decisions import write_decisions
     from gfs.telemetry.tables import with_timestamps, write_table
 
+    scheduler = scheduler or config_scheduler(config)
     kinds = options.parse_by(by)
     find_scheduler(scheduler)
     with Outputs(jobs, nodes, node_events, config) as outputs:
         outputs.plan(events, TABLES)
         outputs.plan(quota, TABLES)
+        outputs.plan(decisions, LINES)
         outputs.plan(json, JSON)
         given = read_run_input(jobs, nodes, node_events, skip_bad_rows, config, settings, window)
         warn_of_idle_settings([scheduler], given.workload.nodes, given.parameters, given.named)
@@ -75,6 +93,7 @@ def simulate(
                 seed=seed,
                 check=check,
                 record_quota=quota is not None,
+                record_decisions=decisions is not None,
                 progress=partial(running, scheduler),
             )
         outputs.save(events, lambda path: write_table(with_timestamps(result.events, given.parameters.first_day), path))
@@ -83,6 +102,7 @@ def simulate(
             outputs.save(quota, lambda path: write_table(table, path))
             if not table.num_rows:
                 note(f"{scheduler} ran without a quota, so {quota} is empty; try --set quota=fixed")
+        outputs.save(decisions, lambda path: write_decisions(result.decisions or (), path))
         outputs.save_json(json, {"runs": [result.summary()]})
     if json != STDOUT:
         show(pools_table(result.metrics, result.workload.capacity()), result_table(result))

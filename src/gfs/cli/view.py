@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import webbrowser
 from contextlib import suppress
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -32,6 +33,7 @@ IN_FOLDER = {
     "quota": ("quota.csv", "quota.parquet"),
     "node_events": ("node_events.csv",),
     "summary": ("summary.json",),
+    "decisions": ("decisions.jsonl", "decisions.jsonl.gz"),
 }
 """What the files of a run are called in a folder that holds them all."""
 
@@ -56,6 +58,10 @@ def view(
         Path | None,
         file_option("--summary", "Summary of the run (gfs simulate --json): scheduler, promise, restarts.", TRACE),
     ] = None,
+    decisions: Annotated[
+        Path | None,
+        file_option("--decisions", "Decision log of the run: gfs simulate --decisions wrote it.", TRACE),
+    ] = None,
     title: Annotated[
         str, option("--title", "What stands above the page; by default the name of the log.", RESULTS, metavar="TEXT")
     ] = "",
@@ -77,9 +83,10 @@ def view(
     from gfs.dashboard.page import write_export
     from gfs.dashboard.recording import recording_of
 
-    files = RunFiles(events, nodes, jobs, quota, node_events, summary)
+    files = RunFiles(events, nodes, jobs, quota, node_events, summary, decisions)
     files = _in_folder(events, files) if events.is_dir() else files
-    with Outputs(files.events, files.nodes, files.jobs, files.quota, files.node_events, files.summary) as outputs:
+    inputs = (getattr(files, field.name) for field in fields(files))
+    with Outputs(*inputs) as outputs:
         outputs.plan(export, PAGES)
         tables = read_run(files)
         recording = recording_of(tables, title or events.name)

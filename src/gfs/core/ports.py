@@ -6,13 +6,13 @@ has an interface of its own here, and is used where a part has it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from math import nan
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from gfs.core.actions import Plan
 from gfs.core.node import Node
-from gfs.core.reasons import Reason
+from gfs.core.reasons import Alternative, Reason
 from gfs.core.run import Run
 from gfs.core.state import PoolState
 from gfs.domain.task import Task
@@ -108,6 +108,14 @@ class Reopens(Protocol):
         """Whether a node has become available since the last time it was asked."""
 
 
+@runtime_checkable
+class KeepsFromSpot(Protocol):
+    """A placer, or a policy with such a placer, that keeps spot tasks away from some nodes."""
+
+    def kept_from_spot(self) -> Mapping[Node, Task | None]:
+        """Each such node, and the task it is reserved for; None: closed after recent evictions (circuit breaker)."""
+
+
 # -- preemptors ----------------------------------------------------------------------------------------------
 
 
@@ -119,6 +127,8 @@ class Victims(NamedTuple):
     runs: Sequence[Run]
     choice: str
     """Why these, for people: 'cheapest of 14 nodes'."""
+    alternatives: tuple[Alternative, ...] = ()
+    """What was weighed, cheapest first; kept only by a preemptor that was told to."""
 
 
 class Preemptor(Protocol):
@@ -156,7 +166,7 @@ class QuotaRow(NamedTuple):
     demand: float = nan
     """The bound on HP demand over the guarantee that the inventory is what it leaves of the pool."""
     eviction_rate: float = nan
-    """Evicted runs / runs that ended over the last H hours (`adaptive`: broken / all guarantee periods of a week)."""
+    """Evicted runs / runs that ended over the last H hours (`adaptive`: broken / all guarantees of a week)."""
     longest_wait: float = nan
     """Seconds of the longest current or recent wait of a spot task."""
     forecaster: str = ""
@@ -189,6 +199,24 @@ class Quota(Protocol):
 
     def why(self, guarantee_hours: float) -> str:
         """What led to it, in a few words to follow the number; nothing if the number says it all."""
+
+
+class OrganizationDemand(NamedTuple):
+    """What a forecast says of one organization's HP demand while the shortest guarantee lasts."""
+
+    organization: str
+    expected: float
+    """The highest hour of what is expected."""
+    bound: float
+    """The highest hour of what is not exceeded with probability p."""
+
+
+@runtime_checkable
+class ForecastsOrganizations(Protocol):
+    """A quota that follows a forecast of each organization's demand."""
+
+    def organization_demand(self) -> Sequence[OrganizationDemand]:
+        """What the last forecast says; nothing before the first."""
 
 
 class ExpectedRoom(NamedTuple):

@@ -134,6 +134,19 @@ class Behind(NamedTuple):
 EVICTED_FOR: Final = "evicted for "
 
 
+class Alternative(NamedTuple):
+    """One way to make room that was weighed before somebody was evicted."""
+
+    node: str
+    """Where its GPUs would have got free; of several nodes the first."""
+    victims: tuple[Task, ...]
+    cost: float
+    """By the rule of the scheduler: the lowest is taken."""
+    waste: float
+    """GPU-seconds of work that it would throw away."""
+    chosen: bool = False
+
+
 class EvictReason(NamedTuple):
     """Why a spot run had to go."""
 
@@ -145,6 +158,8 @@ class EvictReason(NamedTuple):
     lost: float
     """Seconds of progress lost."""
     gpus: float
+    alternatives: tuple[Alternative, ...] = ()
+    """What was weighed, cheapest first, if the scheduler was told to keep it."""
 
     def text(self) -> str:
         """For whom the run went, on which node, how it was chosen and what it lost."""

@@ -28,6 +28,8 @@ class GpuCounts(msgspec.Struct, frozen=True):
     idle: float
     closed: float
     """Idle GPUs of nodes that failed or are cordoned."""
+    kept_from_spot: float = 0.0
+    """The idle GPUs of nodes that are closed to spot tasks after evictions, or reserved for one of them."""
 
 
 class TaskCounts(msgspec.Struct, frozen=True):
@@ -47,6 +49,23 @@ class QuotaRow(msgspec.Struct, frozen=True):
     """What led to it, in a sentence, where that is known."""
 
 
+class KeptNode(msgspec.Struct, frozen=True):
+    """A node that spot tasks are kept from."""
+
+    node: str
+    reserved_for: str = ""
+    """The spot task that may use it; empty: it is closed after recent evictions (circuit breaker)."""
+
+
+class OrganizationForecast(msgspec.Struct, frozen=True):
+    """What is forecast of the HP demand of one organization while the shortest guarantee lasts."""
+
+    organization: str
+    expected: float
+    bound: float
+    """What it stays at or below with probability p."""
+
+
 class PoolStatus(msgspec.Struct, frozen=True):
     """One pool at one moment."""
 
@@ -63,6 +82,10 @@ class PoolStatus(msgspec.Struct, frozen=True):
     """Live: how long demand is known."""
     caution: str = ""
     """Live: why the quota is cautious, if it is."""
+    kept_from_spot: list[KeptNode] = []
+    """Nodes that spot tasks are kept from."""
+    organizations: list[OrganizationForecast] = []
+    """What is forecast of each organization's HP demand, where the quota follows a forecast."""
 
 
 class Status(msgspec.Struct, frozen=True):
@@ -100,6 +123,10 @@ class WaitingTask(msgspec.Struct, frozen=True):
     """Seconds."""
     reason: str
     """Why; of a recorded run what its log says when the wait ends."""
+    expected_start: float | None = None
+    """When the forecast expects room for it, if it waits for quota and the quota follows a forecast."""
+    expected_known: bool = False
+    """Whether room is expected then; else none is expected before."""
 
 
 class Queue(msgspec.Struct, frozen=True):
@@ -107,6 +134,18 @@ class Queue(msgspec.Struct, frozen=True):
 
     time: float
     waiting: list[WaitingTask]
+
+
+class WeighedOption(msgspec.Struct, frozen=True):
+    """One way to make room that was weighed before an eviction."""
+
+    node: str
+    victims: list[str]
+    cost: float
+    """By the rule of the scheduler: the lowest is taken."""
+    waste: float
+    """GPU-seconds of work that it throws away."""
+    chosen: bool
 
 
 class LifeStep(msgspec.Struct, frozen=True):
@@ -120,6 +159,10 @@ class LifeStep(msgspec.Struct, frozen=True):
     gpus: float
     reason: str
     ongoing: bool
+    taker: str = ""
+    """The task in whose favour it was evicted."""
+    weighed: list[WeighedOption] = []
+    """Of an eviction: what was weighed, cheapest first, if the run's decision log says."""
 
 
 class Life(msgspec.Struct, frozen=True):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from gfs.dashboard.wire import Rules
 from gfs.domain.errors import BadRows, InputError
 from gfs.domain.limits import MOST_GPUS_A_NODE
 from gfs.domain.node import NodeEvent, NodeSpec
+from gfs.telemetry.decisions import AnyNote, read_decisions
 from gfs.telemetry.event_log import EVENTS, SCHEMA
 from gfs.telemetry.runs import Ints, categories, numbers
 from gfs.workloads.readers.alibaba import NODE_COLUMNS, read_node_specs
@@ -42,6 +43,8 @@ class RunFiles:
     node_events: Path | None = None
     summary: Path | None = None
     """`gfs simulate --json`: scheduler, promise, what restarts cost."""
+    decisions: Path | None = None
+    """`gfs simulate --decisions`: forecasts by organization, nodes kept from spot tasks, alternatives."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -56,6 +59,7 @@ class RunTables:
     node_events: tuple[NodeEvent, ...]
     scheduler: str = ""
     parameters: Mapping[str, Any] = field(default_factory=dict)
+    decisions: Sequence[AnyNote] = ()
 
     def rules(self) -> Rules:
         """What a restart costs in this run."""
@@ -86,6 +90,7 @@ def read_run(files: RunFiles) -> RunTables:
         node_events=node_events,
         scheduler=scheduler,
         parameters=parameters,
+        decisions=read_decisions(files.decisions) if files.decisions is not None else (),
     )
 
 

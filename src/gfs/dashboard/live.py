@@ -9,47 +9,49 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from itertools import islice
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, cast
 
 import msgspec
 
+from gfs.assembly.parameters import QUOTAS
+from gfs.assembly.schedulers import SCHEDULERS
 from gfs.core.actions import CANCEL, FINISH, START, Record
 from gfs.core.scheduler import Scheduler
-from gfs.dashboard.recording import Names, quota_columns
+from gfs.dashboard.decisions import DecisionColumns
+from gfs.dashboard.files import RunTables
+from gfs.dashboard.live_day import Heard, day_of
+from gfs.dashboard.names import Names
+from gfs.dashboard.recording import quota_columns
 from gfs.dashboard.wire import (
     API_VERSION,
     EntryColumns,
+    ExpectedColumns,
+    ForecastColumns,
     NodeColumns,
     NodeEventColumns,
+    OptionColumns,
     Patch,
     PodColumns,
     QuotaColumns,
     Recording,
     Rules,
+    SpotNodeColumns,
     TaskColumns,
 )
-from gfs.domain.node import NodeSpec
-from gfs.domain.task import Task
+from gfs.domain.execution import ExecutionRules
+from gfs.domain.node import NodeEvent, NodeSpec
 from gfs.domain.units import DAY
+from gfs.domain.workload import Workload
+from gfs.telemetry.decisions import AnyNote
 from gfs.telemetry.event_log import QuotaLog, cards_text, pods_of
 
 MOST_ENTRIES: Final = 400_000
 KEPT: Final = 2 * DAY
 """Of tasks that ended longer ago nothing is kept once there are too many entries."""
+MOST_NOTES: Final = 50_000
+"""Of what decisions went by, no more is kept."""
 PATCHES: Final = 2_000
 """So many patches are kept for those who lost the connection; who missed more begins anew."""
-
-
-class _Heard(NamedTuple):
-    """An entry as it was heard."""
-
-    time: float
-    what: int
-    task: Task
-    run: int
-    pods: tuple[tuple[str, str], ...]
-    """Node and GPUs of each pod, of a start."""
-    reason: str
 
 
 class _Columns:
@@ -64,6 +66,9 @@ class _Columns:
         self.pods = PodColumns([], [])
         self.node_events = NodeEventColumns([], [], [])
         self.quota = QuotaColumns([], [], [], [], [], [], [], [], [], [], [], [])
+        self.decided = DecisionColumns(self.models, self.organizations, self.task_names, self.node_names)
+        self.forecasts, self.spot_nodes = self.decided.forecasts, self.decided.spot_nodes
+        self.expected, self.options = self.decided.expected, self.decided.options
 
 
 class LiveRecording:
@@ -72,7 +77,8 @@ class LiveRecording:
     def __init__(self, title: str, scheduler: str, promise: float, rules: Rules, tick: float) -> None:
         self._about = (title, scheduler, promise)
         self._rules, self._tick = rules, tick
-        self._heard: list[_Heard] = []
+        self._heard: list[Heard] = []
+        self._notes: list[AnyNote] = []
         self._down: dict[str, str] = {}
         """Node -> what keeps it from taking anything: 'fail' (it is gone) or 'cordon'."""
         self.last_id = 0
@@ -92,6 +98,7 @@ class LiveRecording:
         """Something was recorded; None: this replica begins to decide, and what it knew before may no longer be so."""
         if entry is None:
             self._heard.clear()
+            self._notes.clear()
             self._anew()
             return
         time, what, task, run, reason = entry
@@ -102,11 +109,16 @@ class LiveRecording:
                 self._node(node.spec)
             pods = tuple((name, cards_text(mask, task.share)) for name, mask in pods_of(run))
         words = reason.text() if reason is not None else ""
-        heard = _Heard(time, what, task, run.number if run is not None else 0, pods, words)
+        heard = Heard(time, what, task, run.number if run is not None else 0, pods, words)
         self._heard.append(heard)
         self._add(heard)
 
-    def _add(self, heard: _Heard) -> None:
+    def note(self, note: AnyNote) -> None:
+        """Something that decisions go by has changed."""
+        self._notes.append(note)
+        self._columns.decided.add(note)
+
+    def _add(self, heard: Heard) -> None:
         """The time goes last: who counts entries by it finds all of each."""
         all_, task = self._columns, heard.task
         position = all_.task_names.get(task.name)
@@ -142,7 +154,7 @@ class LiveRecording:
     def look(self, now: float, scheduler: Scheduler) -> None:
         """Note nodes that came, went or were closed, and the quota of each tick; tell what is new."""
         self.now = max(now, self.now)
-        if len(self._heard) > MOST_ENTRIES:
+        if len(self._heard) > MOST_ENTRIES or len(self._notes) > 2 * MOST_NOTES:
             self._forget()
         there: dict[str, str] = {}
         for pool in scheduler.pools.values():
@@ -188,16 +200,29 @@ class LiveRecording:
         """Drop tasks that ended long ago, and begin the columns anew with the rest."""
         over = {h.task.name for h in self._heard if h.what in (FINISH, CANCEL) and h.time < self.now - KEPT}
         self._heard = [heard for heard in self._heard if heard.task.name not in over]
-        nodes = self._columns.nodes
-        specs = [
-            NodeSpec(i, name, list(self._columns.models)[model], gpus)
-            for i, (name, model, gpus) in enumerate(zip(nodes.name, nodes.model, nodes.gpus, strict=True))
-        ]
+        specs = self._specs()
         self._anew()
         for spec in specs:
             self._node(spec)
         for heard in self._heard:
             self._add(heard)
+        self._notes = self._notes[-MOST_NOTES:]
+        for note in self._notes:
+            self._columns.decided.add(note)
+
+    def _specs(self) -> list[NodeSpec]:
+        """Every node there was."""
+        nodes, models = self._columns.nodes, list(self._columns.models.copy())
+        rows = zip(nodes.name.copy(), nodes.model, nodes.gpus, strict=False)  # others may come meanwhile
+        return [NodeSpec(i, name, models[model], gpus) for i, (name, model, gpus) in enumerate(rows)]
+
+    def day(self, rules: ExecutionRules) -> tuple[RunTables, Workload]:
+        """What was recorded so far, to be simulated with something else; may be called from another thread."""
+        heard, specs, events = self._heard.copy(), self._specs(), self._columns.node_events
+        times = zip(events.time.copy(), events.node, events.event, strict=False)
+        # A node that is first heard of was there before, as far as a simulation is concerned.
+        changes = [NodeEvent(float(time), specs[node].name, cast(Any, what)) for time, node, what in times]
+        return day_of(heard, specs, changes, self.now, rules)
 
     def _anew(self) -> None:
         """Empty columns. A patch that nobody gets: who asks for what follows it has to begin anew, too."""
@@ -227,6 +252,8 @@ class LiveRecording:
             last_id=self.last_id,
             rules=self._rules,
             nodes_told=True,
+            schedulers=list(SCHEDULERS),
+            quotas=list(QUOTAS),
             **_since(self._columns, {}, self._told),
         )
 
@@ -238,6 +265,10 @@ PARTS: Final[dict[str, type[msgspec.Struct]]] = {
     "pods": PodColumns,
     "node_events": NodeEventColumns,
     "quota": QuotaColumns,
+    "forecasts": ForecastColumns,
+    "spot_nodes": SpotNodeColumns,
+    "expected": ExpectedColumns,
+    "options": OptionColumns,
 }
 NAMES: Final = ("models", "organizations", "reasons", "cards")
 """What a recording consists of: tables, and lists of names."""

@@ -15,15 +15,17 @@ from aiohttp import web
 from gfs.core.actions import Record
 from gfs.dashboard.api import ROOT, Life, PodLife, Problem, Queue, Status, WaitingTask
 from gfs.dashboard.live import LiveRecording
+from gfs.dashboard.live_whatif import LiveWhatIf
 from gfs.dashboard.page import SECURITY
 from gfs.dashboard.replay import KINDS, Replay
 from gfs.dashboard.site import Response, Site
 from gfs.dashboard.wire import Recording, Rules
 from gfs.live.controller import Controller
-from gfs.live.explain import why_waiting
+from gfs.live.explain import expected_room, in_words
 from gfs.live.figures import Figures
 from gfs.live.life import explain_pod
 from gfs.live.service import Service
+from gfs.telemetry.decisions import AnyNote
 
 log = logging.getLogger("gfs.live")
 KEEP_ALIVE: Final = 15.0
@@ -40,14 +42,21 @@ class LiveDashboard:
         parameters = options.parameters
         self.live = LiveRecording(TITLE, options.settings.scheduler, parameters.p, Rules(**known), parameters.tick)
         self._service, self._figures = service, Figures(service)
-        self._site = Site(self)
+        rules, scheduler = parameters.rules, options.settings.scheduler
+        self.whatif = LiveWhatIf(lambda: self.live.day(rules), scheduler, parameters)
+        self._site = Site(self, self.whatif)
         self._packed: tuple[int, bytes] | None = None
         service.recorder.heard = self._hear
         service.looked = self._look
+        service.noted = self._note
 
     def _hear(self, entry: Record | None) -> None:
         with self._apart():
             self.live.hear(entry)
+
+    def _note(self, note: AnyNote) -> None:
+        with self._apart():
+            self.live.note(note)
 
     def _look(self, controller: Controller) -> None:
         with self._apart():
@@ -60,7 +69,7 @@ class LiveDashboard:
             yield
         except Exception:
             log.exception("the page follows the cluster no longer; decisions go on")
-            self._service.recorder.heard = self._service.looked = None
+            self._service.recorder.heard = self._service.looked = self._service.noted = None
 
     def routes(self) -> list[web.RouteDef]:
         """What is added to the routes of the server."""
@@ -136,13 +145,20 @@ class LiveDashboard:
             task = each.task
             told = (task.gpu_model, task.organization, task.priority.label)
             if len(found) < most and all(wish in ("", have) for wish, have in zip(asked, told, strict=True)):
-                why = why_waiting(controller.scheduler, task, self._service.options.parameters.history_hours)
+                pool = controller.scheduler.pools[task.gpu_model]
+                reason = pool.policy.explain(task)
+                why = in_words(pool, task, reason, self._service.options.parameters.history_hours)
                 name, kind = self._service.recorder.name_of(task), KINDS[task.is_spot]
-                found.append(WaitingTask(name, kind, task.organization, task.gpu_model, task.gpus, waited, why))
+                room = expected_room(pool, task, reason)
+                expected = (room.time, room.known) if room is not None else (None, False)
+                about = (name, kind, task.organization, task.gpu_model, task.gpus, waited, why)
+                found.append(WaitingTask(*about, *expected))
         return _json(Queue(controller.now, found))
 
-    async def _recording(self, _: web.Request) -> web.StreamResponse:
+    async def _recording(self, request: web.Request) -> web.StreamResponse:
         """Encoded here, so that nothing changes meanwhile; packed beside the decisions, once for each patch."""
+        if request.query.get("variant"):
+            return await self._answer(request)
         last_id = self.live.last_id
         if self._packed is None or self._packed[0] != last_id:
             encoded = msgspec.json.encode(self.live.recording)

@@ -40,8 +40,8 @@ def script() -> str:
 
 @cache
 def style() -> str:
-    """The style of the reports and, on top of it, that of the page."""
-    shared = resources.files("gfs.report").joinpath("page.css").read_text(encoding="utf-8")
+    """The design that reports share and, on top of it, what only the page has."""
+    shared = resources.files("gfs.report").joinpath("design.css").read_text(encoding="utf-8")
     return shared + resources.files("gfs.dashboard").joinpath("static/page.css").read_text(encoding="utf-8")
 
 

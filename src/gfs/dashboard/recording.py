@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any
 
@@ -11,7 +10,9 @@ import numpy as np
 import pyarrow as pa
 
 from gfs.assembly.parameters import Parameters
+from gfs.dashboard.decisions import DecisionColumns
 from gfs.dashboard.files import RunTables, parse_cards
+from gfs.dashboard.names import Names, plain
 from gfs.dashboard.wire import (
     API_VERSION,
     NONE,
@@ -30,14 +31,6 @@ from gfs.telemetry.event_log import EVENTS
 from gfs.telemetry.runs import Floats, Ints, categories, numbers
 
 SUBMIT, START = EVENTS.index("submit"), EVENTS.index("start")
-
-
-class Names(dict[str, int]):
-    """Names and their positions, in order of first appearance."""
-
-    def __missing__(self, name: str) -> int:
-        self[name] = position = len(self)
-        return position
 
 
 def recording_of(tables: RunTables, title: str) -> Recording:
@@ -66,6 +59,10 @@ def recording_of(tables: RunTables, title: str) -> Recording:
     cards, card_texts = _used(events["cards"])
     reason, reasons = _used(events["reason"]) if "reason" in events.column_names else (np.zeros_like(run), [""])
     at = np.array([position.get(name, NONE) for name in node_names], np.int64)
+    tasks = _tasks(tables, task, task_names, gpus, event, entry, models, organizations)
+    decided = DecisionColumns(models, organizations, {name: i for i, name in enumerate(task_names)}, position)
+    for note in tables.decisions:
+        decided.add(note)
     promise = tables.parameters.get("p")
     return Recording(
         version=API_VERSION,
@@ -78,7 +75,7 @@ def recording_of(tables: RunTables, title: str) -> Recording:
         now=None,
         last_id=len(first),
         rules=tables.rules(),
-        tasks=_tasks(tables, task, task_names, gpus, event, entry, models, organizations),
+        tasks=tasks,
         nodes=NodeColumns(
             [spec.name for spec in specs], [models[spec.gpu_model] for spec in specs], [spec.gpus for spec in specs]
         ),
@@ -100,6 +97,7 @@ def recording_of(tables: RunTables, title: str) -> Recording:
         quota=quota_columns(tables.quota, models, organizations, forecasters),
         models=list(models),
         organizations=list(organizations),
+        **decided.all(),
     )
 
 
@@ -218,9 +216,3 @@ def quota_columns(table: pa.Table | None, models: Names, organizations: Names, f
         forecaster=codes("forecaster", forecasters),
         forecasters=list(forecasters),
     )
-
-
-def plain(values: Iterable[Any]) -> list[Number]:
-    """Numbers as JSON writes them shortest: whole ones without '.0', others to six digits after the point."""
-    listed = values.tolist() if isinstance(values, np.ndarray) else values
-    return [int(v) if math.isfinite(v) and float(v).is_integer() else round(float(v), 6) for v in listed]

@@ -11,14 +11,17 @@ import pyarrow as pa
 from gfs.core.reasons import preemptor_in
 from gfs.dashboard.api import (
     GpuCounts,
+    KeptNode,
     Life,
     LifeStep,
+    OrganizationForecast,
     PoolStatus,
     Queue,
     QuotaRow,
     Status,
     TaskCounts,
     WaitingTask,
+    WeighedOption,
 )
 from gfs.dashboard.files import parse_cards
 from gfs.dashboard.wire import Recording
@@ -51,6 +54,7 @@ class Replay:
         """Who waits at a moment, longest first."""
         now, tasks, found = self._at(time), self.recording.tasks, []
         for task, since in now.waiting.items():
+            expected = self._expected(task, now.time)
             row = WaitingTask(
                 tasks.name[task],
                 KINDS[tasks.spot[task]],
@@ -59,6 +63,7 @@ class Replay:
                 float(tasks.gpus[task]),
                 now.time - since,
                 self._reason(task, now.applied),
+                *expected,
             )
             asked = ((pool, row.gpu_model), (organization, row.organization), (kind, row.kind))
             if all(wanted in ("", value) for wanted, value in asked):
@@ -82,6 +87,7 @@ class Replay:
                 float(step.gpus),
                 step.reason,
                 step.ongoing,
+                *(self._weighed(task, step.time, step.reason) if step.what == "evicted" else ()),
             )
             for step in steps
         ]
@@ -126,6 +132,7 @@ class Replay:
         for task in now.waiting:
             if tasks.model[task] == model:
                 counts[tasks.spot[task]][1] += 1
+        kept = {n: task for n, task in now.kept.items() if recording.nodes.model[n] == model}
         reserved = float(sum(tasks.gpus[t] for t in now.reserved if tasks.model[t] == model))
         closed = now.closed & set(nodes)
         shut = sum(recording.nodes.gpus[n] - now.used(n) for n in closed)
@@ -134,9 +141,21 @@ class Replay:
             recording.models[model],
             len(nodes),
             len(closed),
-            GpuCounts(total, held[0], held[1], reserved, idle, shut),
+            GpuCounts(
+                total,
+                held[0],
+                held[1],
+                reserved,
+                idle,
+                shut,
+                min(idle, sum(recording.nodes.gpus[n] - now.used(n) for n in kept.keys() - closed)),
+            ),
             {"HP": TaskCounts(*counts[0]), "Spot": TaskCounts(*counts[1])},
             list(self._quota(model, now.time)),
+            kept_from_spot=[
+                KeptNode(recording.nodes.name[n], tasks.name[task] if task >= 0 else "") for n, task in kept.items()
+            ],
+            organizations=self._forecast(model, now.time),
         )
 
     def _quota(self, model: int, time: float) -> Iterator[QuotaRow]:
@@ -146,6 +165,54 @@ class Replay:
                 newest[float(quota.guarantee_hours[row])] = quota.quota[row]
         for hours in sorted(newest):
             yield QuotaRow(hours, newest[hours])
+
+    def _forecast(self, model: int, time: float) -> list[OrganizationForecast]:
+        """The organizations of the newest forecast."""
+        forecasts, names = self.recording.forecasts, self.recording.organizations
+        rows = [row for row in range(bisect_right(forecasts.time, time)) if forecasts.model[row] == model]
+        return [
+            OrganizationForecast(
+                names[forecasts.organization[row]], float(forecasts.expected[row]), float(forecasts.bound[row])
+            )
+            for row in rows
+            if forecasts.time[row] == forecasts.time[rows[-1]]
+        ]
+
+    def _expected(self, task: int, time: float) -> tuple[float | None, bool]:
+        """When room is expected for a task that waits for quota, and whether that is known."""
+        expected = self.recording.expected
+        for row in range(bisect_right(expected.time, time) - 1, -1, -1):
+            if expected.task[row] == task:
+                start = expected.start[row]
+                return (None, False) if start is None or start <= time else (float(start), bool(expected.known[row]))
+        return None, False
+
+    def _weighed(self, victim: int, time: float, reason: str) -> tuple[str, list[WeighedOption]]:
+        """Who took a task's place, and what was weighed before."""
+        recording, options = self.recording, self.recording.options
+        names = recording.tasks.name
+        taker = preemptor_in(reason, {name: task for task, name in enumerate(names)})
+        if taker is None:
+            return "", []
+        found, ours = list[WeighedOption](), False
+        for row in range(bisect_right(options.time, time + 1)):  # live, an eviction is recorded a moment later
+            if options.task[row] != taker:
+                continue
+            if options.chosen[row]:  # each decision begins with what was taken
+                ours = victim in options.victims[row]
+                found = [] if ours else found
+            if ours:
+                node = options.node[row]
+                found.append(
+                    WeighedOption(
+                        recording.nodes.name[node] if node >= 0 else "",
+                        [names[v] for v in options.victims[row]],
+                        float(options.cost[row]),
+                        float(options.waste[row]),
+                        bool(options.chosen[row]),
+                    )
+                )
+        return names[taker], found
 
     def _reason(self, task: int, applied: int) -> str:
         """What the log says when the wait ends; '' if it does not end."""
@@ -168,6 +235,8 @@ class _Moment:
         self.reserved: set[int] = set()
         """Waiting tasks that somebody made room for."""
         self.closed = self._closed_nodes()
+        self.kept = self._kept_nodes()
+        """Node that spot tasks are kept from -> the task it is reserved for, or -1."""
         entries, names = recording.entries, {name: task for task, name in enumerate(recording.tasks.name)}
         self.applied, pod = bisect_right(entries.time, time), 0
         for entry in range(self.applied):
@@ -210,6 +279,18 @@ class _Moment:
             else:
                 down["fail" if event == "repair" else "cordon"].discard(node)
         return down["fail"] | down["cordon"]
+
+    def _kept_nodes(self) -> dict[int, int]:
+        kept: dict[int, int] = {}
+        told = self._recording.spot_nodes
+        for moment, node, closed, task in zip(told.time, told.node, told.closed, told.task, strict=True):
+            if moment > self.time:
+                break
+            if closed or task >= 0:
+                kept[node] = task
+            else:
+                kept.pop(node, None)
+        return kept
 
 
 def moment_of(text: str | None) -> float | None:

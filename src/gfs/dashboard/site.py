@@ -15,7 +15,7 @@ import msgspec
 from gfs.dashboard import page
 from gfs.dashboard.api import ENDPOINTS, LIVE_ENDPOINT, ROOT, Life, Problem, Queue, Status, openapi
 from gfs.dashboard.replay import moment_of
-from gfs.dashboard.whatif import WhatIf
+from gfs.dashboard.whatif import WhatIfRun
 from gfs.dashboard.wire import Recording
 from gfs.domain.errors import InputError
 
@@ -40,6 +40,16 @@ class Source(Protocol):
         """The life of a task; raises InputError for one that is not known."""
 
 
+class Simulates(Protocol):
+    """Who answers what would have been."""
+
+    def ask(self, query: Mapping[str, str]) -> WhatIfRun:
+        """How far a variant is; it begins if it is asked for the first time."""
+
+    def recording(self, key: str) -> Recording:
+        """The recording of a variant that is done."""
+
+
 class Response(NamedTuple):
     """Status, headers and body of an answer."""
 
@@ -51,7 +61,7 @@ class Response(NamedTuple):
 class Site:
     """The page, its files and the API over a source."""
 
-    def __init__(self, source: Source, whatif: WhatIf | None = None) -> None:
+    def __init__(self, source: Source, whatif: Simulates | None = None) -> None:
         self._source, self._whatif = source, whatif
         self._packed: tuple[int, bytes] | None = None
         self._routes: dict[str, Callable[[Mapping[str, str]], Response]] = {
@@ -121,12 +131,12 @@ def schema_page() -> str:
     parts = [_table("Addresses", ("address", "answers", "may be asked"), rows)]
     for name, schema in document["components"]["schemas"].items():
         fields: list[tuple[str, ...]] = [
-            (field, _type(told), "" if field in schema.get("required", ()) else "optional")
+            (field, _type(told), "" if field in schema.get("required", ()) else "yes")
             for field, told in schema.get("properties", {}).items()
         ]
         about = schema.get("description", "")
         parts.append(f"<section><h2>{html.escape(name)}</h2><p>{html.escape(about)}</p>")
-        parts.append(_table("Fields", ("field", "type", ""), fields) + "</section>")
+        parts.append(_table("Fields", ("field", "type", "may be missing"), fields) + "</section>")
     return (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>API - GFS</title>'
         '<meta name="viewport" content="width=device-width, initial-scale=1"><link rel="icon" href="data:,">'

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
-from typing import Any, Final, Literal
+from collections.abc import Callable, Mapping
+from typing import Any, Final, Literal, NamedTuple
 from urllib.parse import urlencode
 
 import msgspec
@@ -45,15 +45,45 @@ class WhatIfRun(msgspec.Struct, frozen=True):
     """Figures of the recorded run and of this one, as texts, one a heading."""
     better: list[int] = []
     """By heading: 1 where the variant has the better figure, -1 where the recorded run has, else 0."""
+    day: str = ""
+    """Live: names the day that is simulated, which ends when it was asked for; to be told when asking again."""
+
+
+class Variant(NamedTuple):
+    """What is to be simulated, and beside what."""
+
+    title: str
+    tables: RunTables
+    workload: Workload
+    scheduler: str
+    parameters: Parameters
+    nodes: float
+    """Share of the nodes."""
+    before: Parameters
+    """Those of the recorded run."""
+
+
+class Simulated(NamedTuple):
+    """What came out of it."""
+
+    recording: Recording
+    left_out: int
+    compared: dict[str, Any]
+
+
+Progress = Callable[[float], None]
+Run = Callable[[Variant, Progress], Simulated]
 
 
 class WhatIf:
     """Simulates variants of a recorded run, one at a time, each once."""
 
-    def __init__(self, tables: RunTables, workload: Workload) -> None:
+    def __init__(self, tables: RunTables, workload: Workload, run: Run | None = None) -> None:
+        """`run`: who simulates; this thread by default."""
         self._tables, self._workload = tables, workload
+        self._simulate = run or simulate_variant
         known = {name: value for name, value in tables.parameters.items() if name in Parameters.__struct_fields__}
-        self._parameters = Parameters(**known)
+        self._parameters = Parameters().changed(known)
         self._runs: dict[str, WhatIfRun] = {}
         self._recordings: dict[str, Recording] = {}
         self._busy, self._lock = threading.Lock(), threading.Lock()
@@ -63,7 +93,8 @@ class WhatIf:
         scheduler = query.get("scheduler") or self._tables.scheduler or "gfs"
         settings = {name: query[name] for name in SETTINGS if query.get(name)}
         find_scheduler(scheduler)
-        parameters = self._parameters.changed(settings)
+        own = {} if settings or query.get("scheduler") else {"pools": self._parameters.pools}
+        parameters = self._parameters.changed({"pools": (), **settings, **own})  # what is asked holds in every pool
         share = _share(query.get("nodes", ""))
         nodes = {} if share == 1 else {"nodes": f"{share:g}"}
         asked = {"scheduler": scheduler, **settings, **nodes}
@@ -82,9 +113,12 @@ class WhatIf:
         return self._recordings[key]
 
     def _run(self, key: str, scheduler: str, parameters: Parameters, share: float) -> None:
+        title = self._runs[key].title
+        asked = Variant(title, self._tables, self._workload, scheduler, parameters, share, self._parameters)
         with self._busy:
             try:
-                self._simulate(key, scheduler, parameters, share)
+                done = self._simulate(asked, lambda part: self._note(key, share=part))
+                self._keep(key, done)
             except GfsError as error:
                 self._note(key, state="failed", error=str(error))
             except BaseException as error:
@@ -95,40 +129,46 @@ class WhatIf:
         with self._lock:
             self._runs[key] = msgspec.structs.replace(self._runs[key], **changes)
 
-    def _simulate(self, key: str, scheduler: str, parameters: Parameters, share: float) -> None:
-        changed, misfits = without_misfits(with_nodes(self._workload, share))
-        if not changed.tasks:
-            raise InputError(f"no task of the trace fits on {len(changed.nodes):,} nodes")
-        count = len(changed.tasks)
-
-        def progress(done: int) -> None:
-            self._note(key, share=min(done / count, 0.99))
-
-        before = self._recorded()
-        result = run_simulation(changed, scheduler, parameters, record_quota=True, progress=progress)
-        tables = self._tables
-        run = RunTables(
-            result.events,
-            changed.nodes,
-            tables.promises,
-            result.quota,
-            changed.node_events,
-            scheduler,
-            parameters.to_dict(),
-        )
-        title = self._runs[key].title
-        self._recordings[key] = recording_of(run, f"What if: {title}")
+    def _keep(self, key: str, done: Simulated) -> None:
+        self._recordings[key] = done.recording
         while len(self._recordings) > KEPT:
             oldest = next(iter(self._recordings))
             del self._recordings[oldest], self._runs[oldest]
-        self._note(key, state="done", share=1.0, left_out=len(misfits), **_compared(before, result.metrics))
+        self._note(key, state="done", share=1.0, left_out=done.left_out, **done.compared)
 
-    def _recorded(self) -> Metrics:
-        tables = self._tables
-        leases = bool(tables.scheduler) and has_leases(find_scheduler(tables.scheduler))
-        return compute_metrics(
-            tables.events, self._workload, quota=tables.quota, rules=self._parameters.rules, leases=leases
-        )
+
+def simulate_variant(asked: Variant, progress: Progress) -> Simulated:
+    """Simulate a variant and compare it with what was recorded."""
+    changed, misfits = without_misfits(with_nodes(asked.workload, asked.nodes))
+    if not changed.tasks:
+        raise InputError(f"no task of the trace fits on {len(changed.nodes):,} nodes")
+    tables, parameters, count = asked.tables, asked.parameters, len(changed.tasks)
+    result = run_simulation(
+        changed,
+        asked.scheduler,
+        parameters,
+        record_quota=True,
+        record_decisions=True,
+        progress=lambda done: progress(min(done / count, 0.99)),
+    )
+    run = RunTables(
+        result.events,
+        changed.nodes,
+        tables.promises,
+        result.quota,
+        changed.node_events,
+        asked.scheduler,
+        parameters.to_dict(),
+        result.decisions or (),
+    )
+    recording = recording_of(run, f"What if: {asked.title}")
+    return Simulated(recording, len(misfits), _compared(_recorded(asked), result.metrics))
+
+
+def _recorded(asked: Variant) -> Metrics:
+    tables = asked.tables
+    leases = bool(tables.scheduler) and has_leases(find_scheduler(tables.scheduler))
+    return compute_metrics(tables.events, asked.workload, quota=tables.quota, rules=asked.before.rules, leases=leases)
 
 
 def _share(text: str) -> float:

@@ -93,6 +93,53 @@ class QuotaColumns(msgspec.Struct, frozen=True):
     forecasters: list[str]
 
 
+class ForecastColumns(msgspec.Struct, frozen=True):
+    """The forecast of each organization's HP demand over the shortest guarantee, in order of time."""
+
+    time: list[Number]
+    model: list[int]
+    organization: list[int]
+    expected: list[Number]
+    bound: list[Number]
+
+
+class SpotNodeColumns(msgspec.Struct, frozen=True):
+    """Nodes that are kept from spot tasks from a moment on, or no longer, in order of time."""
+
+    time: list[Number]
+    node: list[int]
+    closed: list[int]
+    """1: the circuit breaker keeps it closed."""
+    task: list[int]
+    """The spot task that it is reserved for. Neither closed nor reserved: open to all."""
+
+
+class ExpectedColumns(msgspec.Struct, frozen=True):
+    """When the forecast expects room for tasks that wait for quota, in order of time."""
+
+    time: list[Number]
+    task: list[int]
+    start: list[Number | None]
+    """Null: it no longer waits for quota."""
+    known: list[int]
+    """0: no room is expected before, and no more is known."""
+
+
+class OptionColumns(msgspec.Struct, frozen=True):
+    """What was weighed before an eviction, in order of time, of each decision the cheapest first."""
+
+    time: list[Number]
+    task: list[int]
+    """In whose favour."""
+    node: list[int]
+    victims: list[list[int]]
+    """Tasks that would have had to go."""
+    cost: list[Number]
+    waste: list[Number]
+    """GPU-seconds thrown away."""
+    chosen: list[int]
+
+
 class Rules(msgspec.Struct, frozen=True):
     """What a restart costs and what an eviction loses (docs/concepts/time-model.md)."""
 
@@ -117,6 +164,10 @@ class Patch(msgspec.Struct, frozen=True):
     cards: list[str]
     node_events: NodeEventColumns
     quota: QuotaColumns
+    forecasts: ForecastColumns
+    spot_nodes: SpotNodeColumns
+    expected: ExpectedColumns
+    options: OptionColumns
 
 
 class Recording(msgspec.Struct, frozen=True):
@@ -149,6 +200,10 @@ class Recording(msgspec.Struct, frozen=True):
     cards: list[str]
     node_events: NodeEventColumns
     quota: QuotaColumns
+    forecasts: ForecastColumns
+    spot_nodes: SpotNodeColumns
+    expected: ExpectedColumns
+    options: OptionColumns
     schedulers: list[str] = []
     quotas: list[str] = []
     """What `/api/v1/whatif` can simulate this with; none: nothing."""

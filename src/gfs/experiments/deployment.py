@@ -16,7 +16,7 @@ from gfs.experiments.experiment import Experiment, Finding, Section, Setup, pape
 from gfs.experiments.jobs import Simulation
 from gfs.experiments.views import WEEK
 from gfs.report.columns import NOTHING, amount, percent, short_seconds
-from gfs.report.figures import bars, colours_of, up_to
+from gfs.report.figures import SERIES, bars, colours_of, up_to
 from gfs.report.page import Block, Chart
 from gfs.report.table import DataTable
 from gfs.telemetry.prices import HOURS_PER_MONTH, default_prices, price_of, prices_text
@@ -190,7 +190,7 @@ def _allocation_chart(pools: list[PoolChange], *, beside: bool) -> Chart:
                     name=f"paper, {when}",
                     x=[model for model, _ in points],
                     y=[value for _, value in points],
-                    marker={"symbol": symbol, "size": 11, "color": "#d1495b", "line": {"width": 2}},
+                    marker={"symbol": symbol, "size": 11, "color": SERIES[3], "line": {"width": 2}},
                     hovertemplate="%{x}: %{y:.2f}%<extra>paper, " + when + "</extra>",
                 )
             )

@@ -9,6 +9,7 @@ from typing import Any
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
+from gfs.core.ports import ForecastsOrganizations, KeepsFromSpot
 from gfs.domain.task import Priority
 from gfs.domain.units import HOUR, MICRO
 from gfs.live.learning import caution, demand_hours, forecaster_of
@@ -76,21 +77,21 @@ class Figures:
                 value=service.mirrors.silence(),
             )
         yield GaugeMetricFamily(
-            "gfs_promise", "Share of guarantee periods that is promised to be kept.", value=service.options.parameters.p
+            "gfs_promise", "Share of guarantees that is promised to be kept.", value=service.options.parameters.p
         )
         yield self._guarantees()
         yield from self._pools()
 
     def _guarantees(self) -> Metric:
-        periods = CounterMetricFamily(
-            "gfs_guarantee_periods", "Guarantee periods by outcome.", labels=["pool", "outcome"]
+        guarantees = CounterMetricFamily(
+            "gfs_guarantees", "Spot runs that had their guaranteed hours, or not.", labels=["pool", "outcome"]
         )
         controller = self._service.controller
         for model, scheduler in sorted(controller.scheduler.pools.items()) if controller is not None else ():
             counts = scheduler.state.ledger.counts(0.0, controller.now if controller is not None else 0.0)
-            periods.add_metric([model, "kept"], counts.periods)
-            periods.add_metric([model, "broken"], counts.evicted)
-        return periods
+            guarantees.add_metric([model, "kept"], counts.kept)
+            guarantees.add_metric([model, "broken"], counts.broken)
+        return guarantees
 
     def _pools(self) -> Iterator[Metric]:
         gpus = GaugeMetricFamily("gfs_gpus", "GPUs by who holds them.", labels=["pool", "state"])
@@ -135,6 +136,9 @@ class Figures:
                 {"guarantee_hours": row.guarantee_hours, "quota": row.quota, "why": scheduler.policy.quota.why(row[0])}
                 for row in scheduler.policy.quota.rows()
             ]
+            policy, quota = scheduler.policy, scheduler.policy.quota
+            kept = policy.kept_from_spot() if isinstance(policy, KeepsFromSpot) else {}
+            forecast = quota.organization_demand() if isinstance(quota, ForecastsOrganizations) else ()
             pools.append({
                 "pool": model,
                 "nodes": len(state.nodes),
@@ -142,12 +146,18 @@ class Figures:
                 "gpus": {
                     "total": total, "idle": pool.idle, "hp": held[Priority.HP], "spot": held[Priority.SPOT],
                     "reserved": starting, "closed": shut,
+                    "kept_from_spot": sum(node.idle for node in kept if not node.closed),
                 },
                 "tasks": counts,
                 "quota": rows,
                 "forecaster": forecaster_of(scheduler),
                 "demand_hours": demand_hours(scheduler) or 0.0,
                 "caution": caution(scheduler, service.options.parameters.history_hours),
+                "kept_from_spot": [
+                    {"node": node.name, "reserved_for": service.recorder.name_of(task) if task is not None else ""}
+                    for node, task in kept.items()
+                ],
+                "organizations": [row._asdict() for row in forecast],
             })  # fmt: skip
         leads = service.leader.leads() if service.leader is not None else service.ready.is_set()
         return {

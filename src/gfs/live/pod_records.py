@@ -43,7 +43,9 @@ class _PodLife:
 
 
 @dataclass(slots=True)
-class _Seen:
+class Seen:
+    """Pods and nodes, as records have them."""
+
     pods: dict[str, Any] = field(default_factory=dict)
     """By uid, as it was last seen."""
     gone: dict[str, float] = field(default_factory=dict)
@@ -57,17 +59,21 @@ def read_pods(
     pods: Path, nodes: Path | None, *, spot: Sequence[str] = (), settings: LiveSettings | None = None
 ) -> Conversion:
     """Read pods, and nodes where they are not in the same file. `spot`: priority classes that may be evicted."""
-    settings, notes, seen = settings or LiveSettings(), Notes(), _Seen()
+    settings, notes, seen = settings or LiveSettings(), Notes(), Seen()
     for path in (pods, nodes):
         if path is not None:
             for word, received, item in _objects(path):
                 _take(seen, word, received, item)
+    return convert(seen, pods.name, SpotRule(spot, "priority class"), settings, notes)
+
+
+def convert(seen: Seen, name: str, is_spot: SpotRule, settings: LiveSettings, notes: Notes) -> Conversion:
+    """The trace of these pods and nodes. `is_spot` is asked for classes that the settings do not name."""
     views = [view for item in seen.nodes.values() if (view := read_node(item, settings)) is not None]
     views.sort(key=lambda view: view.name)
     specs = tuple(NodeSpec(i, view.name, view.model, view.gpus, view.cpus) for i, view in enumerate(views))
     models = {view.name: view.model for view in views}
     lives = [life for item in seen.pods.values() if (life := _life(item, seen, settings, notes)) is not None]
-    is_spot = SpotRule(spot, "priority class")
     records = [
         record
         for key, chains in sorted(_tasks(lives).items())
@@ -76,10 +82,10 @@ def read_pods(
     if is_spot.seen:
         is_spot.note(notes)
     notes.guess(f"organization by label {settings.organization_label}, else the namespace")
-    return assemble(records, specs, pods.name, notes)
+    return assemble(records, specs, name, notes)
 
 
-def _take(seen: _Seen, word: str, received: float, item: Any) -> None:
+def _take(seen: Seen, word: str, received: float, item: Any) -> None:
     metadata = table(item, "metadata")
     uid, name = text(metadata, "uid"), text(metadata, "name")
     kind = text(item, "kind")
@@ -94,7 +100,7 @@ def _take(seen: _Seen, word: str, received: float, item: Any) -> None:
         seen.last = max(seen.last, received, moment(stamp) or 0.0)
 
 
-def _life(item: Any, seen: _Seen, settings: LiveSettings, notes: Notes) -> _PodLife | None:
+def _life(item: Any, seen: Seen, settings: LiveSettings, notes: Notes) -> _PodLife | None:
     """When a pod ran; None, noted, for one that has no place in a trace."""
     view = read_pod(item, settings)
     if view.asks.gpus <= 0:

@@ -14,10 +14,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.csv
 
 from gfs.core.actions import CANCEL, FINISH, LOST, START, SUBMIT, Record
+from gfs.core.ports import Policy
 from gfs.core.run import Run
+from gfs.core.state import PoolState
 from gfs.domain.errors import InputError
 from gfs.domain.execution import ExecutionRules
 from gfs.domain.node import NodeSpec
@@ -25,7 +28,8 @@ from gfs.domain.task import Task
 from gfs.domain.workload import Workload
 from gfs.files import write_text
 from gfs.live.recorded import RecordedCards, RecordedTask, read_log
-from gfs.telemetry.event_log import SCHEMA, EventLog
+from gfs.telemetry.decisions import AnyNote, lines_of
+from gfs.telemetry.event_log import QUOTA_SCHEMA, SCHEMA, EventLog, QuotaLog
 from gfs.telemetry.tables import csv_table, with_timestamps
 
 JOBS = (
@@ -37,7 +41,7 @@ log = logging.getLogger("gfs.live")
 
 
 class Recorder:
-    """Appends to `events.csv` and `jobs.csv` in a folder, and keeps `nodes.csv` beside them."""
+    """Appends to `events.csv`, `jobs.csv`, `quota.csv` and `decisions.jsonl` in a folder, and keeps `nodes.csv`."""
 
     def __init__(self, folder: Path | None, rules: ExecutionRules, first_day: str = "1970-01-01") -> None:
         self._folder, self._rules, self._first_day = folder, rules, first_day
@@ -54,6 +58,8 @@ class Recorder:
     def _begin(self) -> None:
         self._entries: list[Record] = []
         self._jobs: list[str] = []
+        self._quota = QuotaLog()
+        self._notes: list[AnyNote] = []
         self._open: dict[int, RecordedTask] = {}
         """Task index -> a task that has not ended."""
         self._left: dict[str, RecordedTask] = {}
@@ -78,7 +84,8 @@ class Recorder:
         if self._folder is None:
             return
         header = ",".join(SCHEMA.names) + (",timestamp" if self._first_day else "")
-        for name, first in (("events.csv", header), ("jobs.csv", JOBS)):
+        quota = ",".join(QUOTA_SCHEMA.names)
+        for name, first in (("events.csv", header), ("jobs.csv", JOBS), ("quota.csv", quota), ("decisions.jsonl", "")):
             _open(self._folder / name, first)
         self._left, names, self._last = read_log(self._folder / "events.csv", self._rules)
         self._used = {hash(name) for name in names}
@@ -207,11 +214,21 @@ class Recorder:
     @property
     def pending(self) -> bool:
         """Whether there is something to write."""
-        return bool(self._entries or self._jobs)
+        return bool(self._entries or self._jobs or self._quota or self._notes)
 
     def drop(self) -> None:
         """Forget everything: another replica may write to the same files by now."""
         self._begin()
+
+    def note(self, note: AnyNote) -> None:
+        """Note what decisions go by (docs/reference/files.md#decision-log)."""
+        if self._folder is not None:
+            self._notes.append(note)
+
+    def note_quota(self, now: float, state: PoolState, policy: Policy) -> None:
+        """Note the quota of a pool (docs/reference/files.md#quota-log)."""
+        if self._folder is not None:
+            self._quota.note(now, state, policy)
 
     # -- files -------------------------------------------------------------------------------------
 
@@ -227,6 +244,12 @@ class Recorder:
             if self._jobs:
                 _append(self._folder / "jobs.csv", "".join(self._jobs))
                 self._jobs = []
+            if self._quota:
+                _append(self._folder / "quota.csv", _csv(self._quota.table()))
+                self._quota = QuotaLog()
+            if self._notes:
+                _append(self._folder / "decisions.jsonl", lines_of(self._notes).decode())
+                self._notes = []
             if self._nodes_changed:
                 self._write_nodes()
         except (OSError, InputError) as error:
@@ -279,9 +302,14 @@ def _rows(entries: list[Record], first_day: str) -> str:
     told = EventLog(Workload(tuple(numbered.values()), (), durations=(0.0,) * len(numbered)))
     for time, what, task, run, reason in entries:
         told.record((time, what, numbered[task.name], run, reason))
+    return _csv(with_timestamps(told.table(), first_day))
+
+
+def _csv(table: pa.Table) -> str:
+    """The rows of a table as lines, without its header."""
     out = io.BytesIO()
     options = pyarrow.csv.WriteOptions(include_header=False, quoting_style="needed")
-    pyarrow.csv.write_csv(csv_table(with_timestamps(told.table(), first_day)), out, options)
+    pyarrow.csv.write_csv(csv_table(table), out, options)
     return out.getvalue().decode()
 
 
@@ -300,11 +328,11 @@ def _open(path: Path, header: str) -> None:
     """A file that is there goes on after its last whole line; one that is not begins with its header."""
     try:
         if not path.exists() or not path.stat().st_size:
-            write_text(path, f"{header}\n")
+            write_text(path, f"{header}\n" if header else "")
             return
         with path.open("r+b") as file:
             content = file.read()
-            if not content.startswith(header.encode() + b"\n"):
+            if header and not content.startswith(header.encode() + b"\n"):
                 raise InputError(f"{path}: is there and begins with other columns; name another folder")
             file.truncate(content.rfind(b"\n") + 1)
     except OSError as error:

@@ -17,26 +17,31 @@ from pathlib import Path
 import msgspec
 
 from gfs.assembly.parameters import Parameters
-from gfs.assembly.schedulers import build_scheduler, find_scheduler, has_leases
+from gfs.assembly.schedulers import build_scheduler, check_pool_schedulers, find_scheduler, has_leases
 from gfs.assembly.snapshot import load_state, save_state
+from gfs.core.actions import Record
 from gfs.core.ledger import LIVE_LOOK_BACK
-from gfs.core.ports import train_at_once
-from gfs.core.scheduler import Scheduler
+from gfs.core.ports import Policy, train_at_once
+from gfs.core.scheduler import Scheduler, TickObserver
+from gfs.core.state import PoolState
 from gfs.domain.errors import InputError
 from gfs.forecasting.meter import STEP
 from gfs.forecasting.online import Stopwatch
+from gfs.forecasting.past import learn
 from gfs.live.api import Api
 from gfs.live.clock import WallClock
 from gfs.live.controller import Controller
-from gfs.live.history import Prometheus, PrometheusError, learn, read_demand
+from gfs.live.history import read_demand
 from gfs.live.lead import Leader
 from gfs.live.learning import Learning, demand_hours
 from gfs.live.mirrors import Mirrors, group_paths
 from gfs.live.problems import ApiError
+from gfs.live.prometheus import Prometheus, PrometheusError
 from gfs.live.record import Recorder
 from gfs.live.settings import LiveSettings
 from gfs.live.shadow import Shadow
 from gfs.live.train import Trainer
+from gfs.telemetry.decisions import AnyNote, DecisionLog
 
 log = logging.getLogger("gfs.live")
 STATE = "state.gfs"
@@ -82,6 +87,7 @@ class Service:
 
     def __init__(self, options: LiveOptions) -> None:
         check_scheduler(options.settings.scheduler)
+        check_pool_schedulers(find_scheduler(options.settings.scheduler), options.parameters)
         self.options = options
         self.identity = f"{os.environ.get('POD_NAME') or socket.gethostname()}-{os.getpid()}"
         self.namespace = os.environ.get("POD_NAMESPACE") or options.settings.lease_namespace
@@ -97,6 +103,8 @@ class Service:
         """What has become of the demand history of Prometheus."""
         self.looked: Callable[[Controller], None] | None = None
         """Who looks at the cluster every few seconds, beside the decisions."""
+        self.noted: Callable[[AnyNote], None] | None = None
+        """Who else is told what decisions go by."""
         self.ready = asyncio.Event()
         """Set while it decides."""
 
@@ -158,6 +166,7 @@ class Service:
             api.may_write = lambda: False
             self.shadow = Shadow()
         clock = WallClock(options.speed)
+        decisions = DecisionLog(self._note, self.recorder.name_of)
         controller = Controller(
             api,
             settings,
@@ -166,7 +175,7 @@ class Service:
             checkpoint_interval=parameters.checkpoint_interval,
             least_hours=parameters.history_hours,
             clock=clock,
-            record=self.recorder.record,
+            record=partial(self._record, decisions),
             wall=api.wall,
             shadow=self.shadow,
         )
@@ -179,7 +188,8 @@ class Service:
         self.recorder.open()
         try:
             await mirrors.start()
-            scheduler = new_scheduler(options.settings, parameters, trainer, self.watch)
+            observe = partial(self._tick, decisions) if self._explains else None
+            scheduler = new_scheduler(options.settings, parameters, trainer, self.watch, observe)
             saved = self._load(scheduler)
             clock.not_before(saved or 0.0)
             controller.begin(scheduler, restored=saved is not None)
@@ -200,6 +210,28 @@ class Service:
             await mirrors.stop()
             if self.controller is controller:
                 self._end_deciding()
+
+    @property
+    def _explains(self) -> bool:
+        """Whether anybody is told what decisions go by."""
+        return self.options.record is not None or self.noted is not None
+
+    def _record(self, decisions: DecisionLog, entry: Record) -> None:
+        """Something happened to a task."""
+        self.recorder.record(entry)
+        pool = self.controller.scheduler.pools.get(entry[2].gpu_model) if self.controller is not None else None
+        if self._explains and pool is not None:
+            decisions.record(entry, pool.state, pool.policy)
+
+    def _tick(self, decisions: DecisionLog, now: float, state: PoolState, policy: Policy) -> None:
+        """The quota of a pool was computed."""
+        self.recorder.note_quota(now, state, policy)
+        decisions.tick(now, state, policy)
+
+    def _note(self, note: AnyNote) -> None:
+        self.recorder.note(note)
+        if self.noted is not None:
+            self.noted(note)
 
     def _end_deciding(self) -> None:
         """Write what is known, if that is still ours to do: another replica may decide, and write, by now."""
@@ -317,9 +349,16 @@ class _Housekeeping:
 
 
 def new_scheduler(
-    settings: LiveSettings, parameters: Parameters, trainer: Trainer | None = None, stopwatch: Stopwatch | None = None
+    settings: LiveSettings,
+    parameters: Parameters,
+    trainer: Trainer | None = None,
+    stopwatch: Stopwatch | None = None,
+    observe: TickObserver | None = None,
 ) -> Scheduler:
-    """The core as a live cluster has it: resources count, 30 days are looked back, training runs elsewhere."""
+    """The core as a live cluster has it: resources count, 30 days are looked back, training runs elsewhere.
+
+    `observe` looks at every tick; then evictions say what else was weighed.
+    """
     offered = {*settings.guarantees, parameters.guarantee_hours}
     return build_scheduler(
         settings.scheduler,
@@ -330,4 +369,6 @@ def new_scheduler(
         look_back=LIVE_LOOK_BACK,
         stopwatch=stopwatch,
         train=trainer.train if trainer is not None else train_at_once,
+        on_tick=observe,
+        tell_alternatives=observe is not None,
     )

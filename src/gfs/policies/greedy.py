@@ -5,7 +5,7 @@ quota check (spot only) -> on idle cards -> by preemption (HP only) -> wait, wit
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import inf
 
 from gfs.core.actions import NOTHING, Eviction, Plan
@@ -14,6 +14,7 @@ from gfs.core.listeners import Listener
 from gfs.core.node import Node, Place
 from gfs.core.ports import (
     FillsUp,
+    KeepsFromSpot,
     Placer,
     Preemptor,
     Queue,
@@ -276,7 +277,11 @@ class GreedyPolicy(Listener):
             lost = since_checkpoint(run.progress_from, task.checkpoint_interval, self._now)
         node = victims.node or run.nodes[0]
         choice = f"{victims.choice}, against its disruption budget" if run in self._pool.protected else victims.choice
-        return EvictReason(by, node.name, choice, lost, task.gpus)
+        return EvictReason(by, node.name, choice, lost, task.gpus, victims.alternatives)
+
+    def kept_from_spot(self) -> Mapping[Node, Task | None]:
+        """Nodes that the placer keeps spot tasks away from."""
+        return self._placer.kept_from_spot() if isinstance(self._placer, KeepsFromSpot) else {}
 
     # -- why tasks wait ----------------------------------------------------------------------------
 

@@ -13,7 +13,19 @@ import pyarrow as pa
 from gfs.domain.units import HOUR
 from gfs.domain.workload import Workload
 from gfs.report.columns import percent, short_seconds
-from gfs.report.figures import HP, SPOT, area, bars, curve, day_axis, node_heat_map, seconds_axis, up_to, zero_based
+from gfs.report.figures import (
+    CAPACITY,
+    HP,
+    SPOT,
+    area,
+    bars,
+    curve,
+    day_axis,
+    node_heat_map,
+    seconds_axis,
+    up_to,
+    zero_based,
+)
 from gfs.report.page import Chart
 from gfs.report.series import Prepared, TimeAxis, allocation, evictions_by_hour, node_heat, quota_over_time, waits
 
@@ -115,9 +127,10 @@ def allocation_chart(results: Sequence[Prepared], workload: Workload) -> Chart:
     gap = 0.3 / panels if panels > 1 else 0.0
     height = (1 - gap * (panels - 1)) / panels
     layout = go.Layout(hovermode="x unified", legend={"x": 1, "xanchor": "right"})
-    data, axis = [], TimeAxis.over((0.0, 1.0))
+    spans = [r.metrics.span for r in results] or [(0.0, 1.0)]
+    whole = (min(begin for begin, _ in spans), max(end for _, end in spans))
+    data, axis = [], TimeAxis.over(whole, first_day=results[0].first_day if results else None)
     for i, r in enumerate(results):
-        axis = r.axis()
         suffix, top, last = "" if i == 0 else str(i + 1), 1 - i * (height + gap), i == panels - 1
         for name, colour, share in zip(("HP", "spot"), (HP, SPOT), allocation(r, axis, gpus), strict=True):
             panel = {"legendgroup": name, "showlegend": i == 0, "xaxis": f"x{suffix}", "yaxis": f"y{suffix}"}
@@ -174,7 +187,7 @@ def quota_chart(name: str, quota: pa.Table, axis: TimeAxis) -> Chart:
         "A quota below what is in use stops new runs; it ends none.",
         [
             area("in use by spot", used, SPOT, "spot", **axis.steps),
-            curve("quota", limit, "#7b8494", width=2, shape="hvh", **axis.steps),
+            curve("quota", limit, CAPACITY, width=2, shape="hvh", **axis.steps),
         ],
         go.Layout(hovermode="x unified", xaxis=axis.layout, yaxis=zero_based("GPUs")),
     )

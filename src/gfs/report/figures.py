@@ -12,35 +12,37 @@ from typing import Any, Final
 import plotly.graph_objects as go
 
 from gfs.domain.units import DAY, HOUR
+from gfs.report.design import LIGHT
 from gfs.report.page import Selected
 
-HP: Final = "#3b6fd4"
-SPOT: Final = "#f0902e"
-CAPACITY: Final = "#8a94a6"
+HP: Final = LIGHT["hp"]
+SPOT: Final = LIGHT["spot"]
+CAPACITY: Final = LIGHT["rest"]
 HEAT: Final = [[0.0, "#f3efe0"], [0.35, "#8fc7b5"], [0.7, "#2f7f93"], [1.0, "#173a63"]]
 
+_SERIES: Final = tuple(LIGHT[f"series-{i}"] for i in range(8))
 _KNOWN: Final = {
-    "gfs": "#0f9d76",
-    "gfs-plus": "#3d45c9",
-    "static": "#7b8494",
-    "yarn-cs": "#b05cc6",
-    "chronus": "#d8a100",
-    "lyra": "#2e9bd6",
-    "fgd": "#d1495b",
-    "persistence": "#7b8494",
-    "seasonal-24": "#b05cc6",
-    "seasonal-168": "#94745a",
-    "weekly-peak": "#d8a100",
-    "orglinear": "#d1495b",
-    "orgquantile": "#0f9d76",
+    "gfs": _SERIES[2],
+    "gfs-plus": _SERIES[0],
+    "static": CAPACITY,
+    "yarn-cs": _SERIES[6],
+    "chronus": _SERIES[1],
+    "lyra": _SERIES[4],
+    "fgd": _SERIES[3],
+    "persistence": CAPACITY,
+    "seasonal-24": _SERIES[6],
+    "seasonal-168": _SERIES[7],
+    "weekly-peak": _SERIES[1],
+    "orglinear": _SERIES[3],
+    "orgquantile": _SERIES[2],
 }
-_MORE: Final = ("#6c8f2f", "#5b5bd6", "#c2703d", "#3aa6a6", "#e377a8", "#94745a", "#4c78a8", "#9c9c3a")
+_MORE: Final = (_SERIES[5], _SERIES[7], *_SERIES)
 
-SERIES: Final = ("#3b6fd4", "#f0902e", "#0f9d76", "#d1495b", "#7d5fc4", "#d8a100", "#2e9bd6", "#94745a", "#9aa3b2")
+SERIES: Final = (*_SERIES, CAPACITY)
 """For things without a colour of their own, such as organizations; the last is for the rest."""
 
 
-MISSED: Final = "#d1372c"
+MISSED: Final = LIGHT["bad"]
 """What went beyond a bound."""
 
 
@@ -160,7 +162,7 @@ def front_points(
     return [go.Scatter(**shown, x=[None], y=[None], marker={"color": colour, "size": 9}), points]  # legend, points
 
 
-def dashed(*, x: Any = None, y: Any = None, colour: str = "#8a94a6", width: float = 1) -> dict[str, Any]:
+def dashed(*, x: Any = None, y: Any = None, colour: str = CAPACITY, width: float = 1) -> dict[str, Any]:
     """A dashed line across the chart, upright at `x` or level at `y`."""
     along = {"x0": x, "x1": x, "yref": "paper", "y0": 0, "y1": 1}
     if y is not None:

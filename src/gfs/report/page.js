@@ -14,6 +14,20 @@
     if (narrow()) out.layout.xaxis.nticks = 6;
     return out;
   };
+  // Charts are made of the design's light colours; on a dark page each becomes what the design has in its place.
+  const now = new Map();
+  const recoloured = (value) => {
+    if (typeof value === "string") {
+      if (tokens[value]) return now.get(value) ?? value;
+      const rgba = /^rgba\((\d+),(\d+),(\d+),([\d.]+)\)$/.exec(value);
+      if (!rgba) return value;
+      const hex = now.get("#" + rgba.slice(1, 4).map((part) => Number(part).toString(16).padStart(2, "0")).join(""));
+      return hex ? `rgba(${[1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16)).join()},${rgba[4]})` : value;
+    }
+    if (Array.isArray(value)) return typeof value[0] === "number" ? value : value.map(recoloured);
+    if (value === null || typeof value !== "object") return value;
+    return Object.fromEntries(Object.entries(value).map(([name, part]) => [name, recoloured(part)]));
+  };
   const chosen = {};
   // `meta` has what the reader chooses: path of a property -> values, nested as the selectors are named.
   const picked = (part) => {
@@ -25,11 +39,15 @@
     }
     return out;
   };
-  const draw = (paper) => divs.forEach((div, i) => {
-    const layout = {...picked(figures[i].layout), template: themed(paper)};
-    if (paper) layout.width = 640;  // A4 and Letter, upright; Plotly knows only the width of the window
-    Plotly.react(div, figures[i].data.map(picked), layout, config);
-  });
+  const draw = (paper) => {
+    now.clear();
+    if (!paper) for (const [light, name] of Object.entries(tokens)) now.set(light, colour(name));
+    divs.forEach((div, i) => {
+      const layout = {...recoloured(picked(figures[i].layout)), template: themed(paper)};
+      if (paper) layout.width = 640;  // A4 and Letter, upright; Plotly knows only the width of the window
+      Plotly.react(div, figures[i].data.map(picked).map(recoloured), layout, config);
+    });
+  };
   for (const select of document.querySelectorAll("select[data-selector]")) {
     const choose = () => { chosen[select.dataset.selector] = Number(select.value); };
     choose();

@@ -9,6 +9,7 @@ from __future__ import annotations
 import html
 import json
 import math
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -20,6 +21,7 @@ import numpy as np
 
 from gfs.domain.text import printable
 from gfs.files import write_text
+from gfs.report import design
 from gfs.report.table import Column, DataTable
 
 SIGNS: Final = {"recommended": " ★", "missed": " !"}
@@ -122,13 +124,13 @@ def build_page(title: str, subtitle: str, sections: Iterable[PageSection]) -> st
 
         library = f"<script>{get_plotlyjs()}</script>\n"
         figures = [{"data": list(c.data), "layout": c.layout} for c in charts]
-        data = f"const figures={_json(figures)};\nconst template={_json(TEMPLATE)};\n"
+        data = f"const figures={_json(figures)};\nconst template={_json(TEMPLATE)};\nconst tokens={_json(_tokens())};\n"
         script = f"<script>{data}{_asset('page.js')}</script>\n"
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         '<link rel="icon" href="data:,">\n'
-        f"<title>{_text(title)}</title>\n<style>{_asset('page.css')}</style>\n{library}</head>\n<body>\n"
+        f"<title>{_text(title)}</title>\n<style>{_asset('design.css')}</style>\n{library}</head>\n<body>\n"
         f"<header><h1>{_text(title)}</h1><p>{_text(subtitle)}</p></header>\n<main>\n{body}\n</main>\n"
         f"{script}</body>\n</html>\n"
     )
@@ -138,6 +140,11 @@ def build_page(title: str, subtitle: str, sections: Iterable[PageSection]) -> st
 def _asset(name: str) -> str:
     """The style sheet and the script of all pages."""
     return resources.files("gfs.report").joinpath(name).read_text(encoding="utf-8")
+
+
+def _tokens() -> dict[str, str]:
+    """Colour -> the name that the design has for it: the reader's setting may call for another one."""
+    return {colour: f"--{name}" for name, colour in design.LIGHT.items() if re.fullmatch("#[0-9a-f]{6}", colour)}
 
 
 def _json(value: Any) -> str:
@@ -176,12 +183,13 @@ def _short(value: float) -> float | int | None:
 
 
 def _section(section: PageSection, charts: list[Chart]) -> str:
-    parts = [_block(b, charts) for b in section.blocks]
+    parts = [block_html(b, charts) for b in section.blocks]
     title = _text(section.title)
     return f'<section>\n<h2>{title}</h2>\n<div class="grid">\n{"".join(parts)}</div>\n</section>'
 
 
-def _block(block: Block, charts: list[Chart]) -> str:
+def block_html(block: Block, charts: list[Chart]) -> str:
+    """A block as HTML; a chart is added to `charts`, from which the page draws it."""
     match block:
         case Chart():
             charts.append(block)
@@ -194,7 +202,7 @@ def _block(block: Block, charts: list[Chart]) -> str:
         case SelectorBar():
             return f'<div class="selectors">{"".join(_selector(c) for c in block.selectors)}</div>\n'
         case DataTable():
-            return _table(block)
+            return table_html(block)
         case Paragraph():
             return f'<p class="{"lead" if block.lead else "words"}">{_text(block.text)}</p>\n'
         case Details():
@@ -222,7 +230,7 @@ def _tile(tile: Tile) -> str:
     )
 
 
-def _table(table: DataTable) -> str:
+def table_html(table: DataTable) -> str:
     """All columns; where the page is narrow the table scrolls under its first column."""
     columns, best = table.every_column, table.marked()
     head = "".join(

@@ -125,9 +125,10 @@ def allocation(of: Prepared, axis: TimeAxis, cards: int) -> Floats:
         group=tasks.spot[runs.task].astype(np.int64),
         groups=2,
     )
-    # The last bin may reach beyond the span: measure it against the part inside.
-    inside = np.clip(of.metrics.span[1] - axis.origin - axis.width * np.arange(axis.bins), 1e-9, axis.width)
-    share: Floats = 100.0 * held / max(cards, 1) * (axis.width / inside)
+    # The last bin of a run may reach beyond its span: measure it against the part inside.
+    left = of.metrics.span[1] - axis.origin - axis.width * np.arange(axis.bins)
+    share: Floats = 100.0 * held / max(cards, 1) * (axis.width / np.clip(left, 1e-9, axis.width))
+    share[:, left <= 0] = 0.0
     return share
 
 

@@ -166,6 +166,9 @@ class QuotaLog:
             ahead = (forecaster, organization, peak, hour, expected) if forecaster else (None,) * 5
             self._rows.append((now, pool.gpu_model, *quota, in_use, pool.idle, *happened, *ahead))
 
+    def __len__(self) -> int:
+        return len(self._rows)
+
     def follow(self, now: float, state: PoolState, policy: Policy) -> None:
         """A spot task has started: more rows if it did so by a higher quota than that of the last ones."""
         last = self._quotas.get(state.pool.gpu_model, ())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
+from datetime import UTC, date, datetime, time, timedelta
 from functools import partial
 from math import inf
 from pathlib import Path
@@ -17,6 +18,7 @@ from gfs.domain.node import NodeEvent
 from gfs.domain.task import Task
 from gfs.domain.workload import Workload
 from gfs.files import write_atomically
+from gfs.forecasting.history import DemandHistory
 from gfs.telemetry.tables import escaped_cells
 from gfs.workloads.readers.alibaba import CANCEL_COLUMN, JOB_COLUMNS, NODE_COLUMNS, OPTIONAL_JOB_COLUMNS
 from gfs.workloads.readers.node_events import NODE_EVENT_COLUMNS
@@ -47,6 +49,27 @@ def write_trace(workload: Workload, out_dir: Path | str) -> tuple[Path, Path]:
 def write_node_events(events: Sequence[NodeEvent], path: Path) -> None:
     """Write what happens to nodes; without events the file has its header alone."""
     _save({name: [getattr(event, name) for event in events] for name in NODE_EVENT_COLUMNS}, path)
+
+
+def write_demand(history: DemandHistory, path: Path) -> None:
+    """Write hourly demand as `read_demand` reads it: a row per series and hour, from the series' first hour on."""
+    begin = datetime.combine(history.first_day or date(1970, 1, 1), time(), UTC) + timedelta(hours=history.start)
+    rows = [(row, hour) for row in range(len(history.keys)) for hour in range(int(history.first[row]), history.hours)]
+    if not rows:
+        raise InputError(f"{path}: there is no demand to write")
+    times: Sequence[Any] = [history.start + hour for _, hour in rows]
+    if history.first_day is not None:
+        times = [f"{begin + timedelta(hours=hour):%Y-%m-%dT%H:%M}" for _, hour in rows]
+    keys = [history.keys[row] for row, _ in rows]
+    columns: dict[str, Sequence[Any]] = {
+        "time": times,
+        "organization": [key.organization for key in keys],
+        "gpu_model": [key.gpu_model for key in keys],
+        "gpus": [float(history.gpus[place]) for place in rows],
+    }
+    if any(key.cluster for key in history.keys):
+        columns["cluster"] = [key.cluster for key in keys]
+    _save(columns, path)
 
 
 def _job_columns(workload: Workload) -> dict[str, Sequence[Any]]:

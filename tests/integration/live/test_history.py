@@ -11,18 +11,20 @@ from pathlib import Path
 import numpy as np
 import pytest
 from patient_model import FIFO
-from prometheus import Past, node_series, pod_series, serving
 from running import quick, running
 
 from gfs.domain.errors import InputError
 from gfs.forecasting import registry
 from gfs.forecasting.meter import STEP, DemandRecord
+from gfs.forecasting.past import PastDemand
 from gfs.forecasting.registry import Model
 from gfs.live.bench.bench import Bench
 from gfs.live.bench.cluster import Cluster
 from gfs.live.figures import Figures
-from gfs.live.history import PastDemand, Prometheus, PrometheusError, read_demand
+from gfs.live.history import read_demand
+from gfs.live.prometheus import Prometheus, PrometheusError
 from gfs.live.settings import LiveSettings
+from prometheus import Past, node_series, pod_series, serving
 
 DAY = 288
 """Steps."""

@@ -71,6 +71,7 @@ AccountingStorageType=accounting_storage/slurmdbd
 AccountingStorageHost=127.0.0.1
 AccountingStoragePort={dbd}
 AccountingStoragePass={folder}/munge/socket
+AccountingStorageEnforce=limits,qos
 AccountingStorageTRES=gres/gpu,gres/gpu:a100
 JobAcctGatherType=jobacct_gather/none
 PreemptType=preempt/qos

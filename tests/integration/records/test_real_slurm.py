@@ -51,6 +51,30 @@ def test_preempted_array_failed_and_cancelled_jobs(tmp_path: Path) -> None:
     assert len(read_trace(out / "jobs.csv", out / "nodes.csv").workload.tasks) == 4
 
 
+def test_the_exported_quota_limits_a_qos(tmp_path: Path) -> None:
+    """Eight GPUs, of which HP wants five: a QOS for spot jobs gets three, and a fourth one waits for it."""
+    (tmp_path / "nodes.csv").write_text("node_name,gpu_model,gpu_capacity_num,cpu_num\ngpu1,a100,8,2\n")
+    demand = "".join(f"2026-05-{4 + hour // 24:02}T{hour % 24:02}:00,vision,a100,5\n" for hour in range(192))
+    (tmp_path / "demand.csv").write_text("time,organization,gpu_model,gpus\n" + demand)
+    files = ["--series", str(tmp_path / "demand.csv"), "--nodes", str(tmp_path / "nodes.csv"), "--model", "weekly-peak"]
+    words = ["quota", "export", "--as", "slurm", "--name", "scavenger", *files]
+    with slurm(tmp_path / "slurm") as cluster:
+        for number, options in enumerate(([], ["--flavor", "a100=a100"])):  # of all GPUs, of those of a type
+            script = tmp_path / f"limit{number}.sh"
+            told = CliRunner().invoke(app, [*words, *options, "--out", str(script)])
+            assert told.exit_code == 0, told.output
+            assert cluster.answer("sh", str(script)) is not None, script.read_text()
+        shown = cluster.answer("sacctmgr", "-nP", "show", "qos", "where", "name=scavenger", "format=GrpTRES")
+        assert shown is not None
+        assert set(shown.strip().split(",")) == {"gres/gpu=3", "gres/gpu:a100=3"}
+        first = cluster.submit("--account=vision", "--qos=scavenger", "--gres=gpu:a100:3", seconds=60)
+        cluster.wait("a running job", lambda: _state(cluster, first) == "RUNNING")
+        second = cluster.submit("--account=vision", "--qos=scavenger", "--gres=gpu:a100:1", seconds=1)
+        cluster.wait("the limit", lambda: "QOSGrpGRES" in (cluster.answer("squeue", "-hj", second, "-o", "%r") or ""))
+        other = cluster.submit("--account=vision", "--qos=normal", "--gres=gpu:a100:4", seconds=1)
+        cluster.wait("room for others", lambda: _state(cluster, other) in ("RUNNING", "COMPLETING", ""))
+
+
 def _state(cluster: Slurm, job: str) -> str:
     return (cluster.answer("squeue", "-h", "-j", job, "-o", "%T") or "").strip()
 

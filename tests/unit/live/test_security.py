@@ -21,7 +21,7 @@ from gfs.dashboard.live_site import LiveDashboard
 from gfs.domain.errors import InputError
 from gfs.live.api import Api
 from gfs.live.connection import is_loopback, read_connection
-from gfs.live.history import Prometheus, PrometheusError, check_url
+from gfs.live.prometheus import Prometheus, PrometheusError, check_url
 from gfs.live.serve import HttpServer
 from gfs.live.service import LiveOptions, Service
 

@@ -9,7 +9,8 @@ pytest.importorskip("aiohttp", reason="needs gfs-scheduler[live]")
 from gfs.cli.live import DEFAULT_HTTP
 from gfs.domain.address import parse_address
 from gfs.domain.errors import InputError
-from gfs.live.history import check_url, demand_query
+from gfs.live.history import demand_query
+from gfs.live.prometheus import check_url
 from gfs.live.settings import LiveSettings
 
 

@@ -22,11 +22,12 @@ from gfs.core.listeners import Listener
 from gfs.core.node import Node
 from gfs.core.pool import Pool, admits
 from gfs.core.ports import Victims
+from gfs.core.reasons import Alternative
 from gfs.core.run import Run
 from gfs.core.state import PoolState
 from gfs.domain.execution import PROGRESS_EPS
 from gfs.domain.task import Task
-from gfs.policies.gfs.preemption import GfsPreemptor
+from gfs.policies.gfs.preemption import MOST_ALTERNATIVES, GfsPreemptor
 
 Floats = npt.NDArray[np.float64]
 
@@ -34,6 +35,8 @@ MOST_CANDIDATES = 512
 """Spot runs that are weighed against one another, the largest ones: the cost of a choice has a bound."""
 
 
+MOST_TOLD = 64
+"""Of these, the ones whose price alone is worked out where alternatives are told."""
 EVICTION_GPU_SECONDS = 5 * 3600.0
 """Wasted GPU time that weighs as much as one more eviction, at beta = 1. In the paper's cost one eviction outweighs
 hundreds of GPU-hours; then the tasks that lose most go (docs/concepts/gfs-plus.md)."""
@@ -60,10 +63,12 @@ class Weights(NamedTuple):
 class GangPreemptor(Listener):
     """The paper's preemptor for a pod, a choice for all of them together for a gang."""
 
-    def __init__(self, state: PoolState, *, beta: float = 0.5, period: float) -> None:
+    def __init__(self, state: PoolState, *, beta: float = 0.5, period: float, tell: bool = False) -> None:
+        """`tell`: its choices say what else was weighed."""
         self._pool = state.pool
+        self._tell = tell
         self.weights = Weights(beta / EVICTION_GPU_SECONDS)
-        self._single = GfsPreemptor(state, beta=beta, period=period)
+        self._single = GfsPreemptor(state, beta=beta, period=period, tell=tell)
         self._largest_first: list[tuple[float, int, Run]] = []
         """(GPUs below 0, task index, run) of all spot runs, sorted."""
         for run in state.runs.values():
@@ -87,17 +92,18 @@ class GangPreemptor(Listener):
         """Victims for so many pods at once; None if this search finds none (then pod by pod may still do)."""
         if not task.cards:
             return None
-        pool, weights = self._pool, self.weights
-        search: GangSearch
-        if pool.plain(task):
-            search = CardSearch(task.cards, pods, weights, now)
-        else:
-            search = ResourceSearch(pool, task, pods, weights, now)
-        runs = search.victims([run for _, _, run in self._largest_first[:MOST_CANDIDATES]])
+        candidates = [run for _, _, run in self._largest_first[:MOST_CANDIDATES]]
+        runs = self._search(task, pods, now).victims(candidates)
         if runs is None:
             return None
         said = f"chosen for {pods} pods at once" if pods > 1 else "least loss"
-        return Victims(None, runs, said)
+        told = self._search(task, pods, now).alternatives(candidates, runs) if self._tell else ()
+        return Victims(None, runs, said, told)
+
+    def _search(self, task: Task, pods: int, now: float) -> GangSearch:
+        if self._pool.plain(task):
+            return CardSearch(task.cards, pods, self.weights, now)
+        return ResourceSearch(self._pool, task, pods, self.weights, now)
 
     def runs(self) -> list[Run]:
         """All spot runs, largest first."""
@@ -178,6 +184,19 @@ class GangSearch(ABC):
             for victim in taken:
                 self._reprice(victim, heap, chosen)
         return self._needed(chosen)
+
+    def alternatives(self, candidates: list[Run], chosen: list[Run]) -> tuple[Alternative, ...]:
+        """Who was chosen and what that costs a pod, then the cheapest others, each alone; before any search."""
+
+        def told(runs: list[Run], cost: float) -> Alternative:
+            waste = sum(run.waste(self._now) for run in runs)
+            return Alternative(runs[0].nodes[0].name, tuple(run.task for run in runs), cost, waste, runs is chosen)
+
+        heap, pods = self._weigh(candidates), self._missing
+        others = [(self._price(run), index, run) for _, index, run in heap[:MOST_TOLD] if [run] != chosen]
+        cheapest = sorted(each for each in others if each[0] < inf)[: MOST_ALTERNATIVES - 1]
+        taken = told(chosen, sum(self._weight[run] for run in chosen) / pods)
+        return (taken, *(told([run], price) for price, _, run in cheapest))
 
     def _weigh(self, candidates: list[Run]) -> list[tuple[float, int, Run]]:
         """Note all weights; a heap of the candidates by what their price is not below.

@@ -17,6 +17,7 @@ from typing import Any
 from gfs.core.node import Node
 from gfs.core.pool import Pool
 from gfs.core.ports import Victims
+from gfs.core.reasons import Alternative
 from gfs.core.run import Run
 from gfs.core.state import PoolState
 from gfs.domain.task import Task
@@ -32,6 +33,9 @@ MOST_LOOKS = 256
 """For a task that asks for more than cards so many nodes are looked at by cards alone. Mostly few are enough: then to
 remember the nodes that could hold such a pod would only cost time."""
 
+MOST_ALTERNATIVES = 8
+"""So many of the nodes that were weighed are told."""
+
 FEW_NODES = 24
 """Up to so many nodes it is cheaper to look at each than to walk the spot runs by waste."""
 
@@ -39,8 +43,10 @@ FEW_NODES = 24
 class GfsPreemptor:
     """The cheapest node for one HP pod."""
 
-    def __init__(self, state: PoolState, *, beta: float = 0.5, period: float) -> None:
+    def __init__(self, state: PoolState, *, beta: float = 0.5, period: float, tell: bool = False) -> None:
+        """`tell`: its choices say what else was weighed."""
         self._pool = state.pool
+        self._make_search = _ToldSearch if tell else _Search
         self._ledger = state.ledger
         self._waste_weight = beta / (max(state.pool.capacity, 1) * period)
         self._profiles = NodeProfiles(state.pool)
@@ -49,30 +55,30 @@ class GfsPreemptor:
 
     def choose(self, task: Task, now: float) -> Victims | None:
         """The cheapest node and its victims, or None if no eviction helps."""
-        best = self._cheapest(task, now)
-        if best is None:
+        search = self._cheapest(task, now)
+        if search.best is None:
             return None
-        node, runs = best
+        node, runs = search.best
         if task.cards:
             count = self._pool.hp_candidates(task.cards)
             choice = f"cheapest of {count} nodes" if count > 1 else "only node that suffices"
         else:
             choice = "cheapest node"
-        return Victims(node, runs, choice)
+        return Victims(node, runs, choice, search.alternatives())
 
-    def _cheapest(self, task: Task, now: float) -> tuple[Node, list[Run]] | None:
+    def _cheapest(self, task: Task, now: float) -> _Search:
         """By cards alone, or, where that means to look at many nodes in vain, among those that could hold the pod."""
         ask = None if self._pool.plain(task) else self._fitting.known(task)
         if ask is None:
             most = inf if self._pool.plain(task) else MOST_LOOKS
             search = self._search(task, now, self._profiles.of_size(task.cards or 1), most)
             if search.looks <= most:
-                return search.best
+                return search
             ask = self._fitting.remember(task)
-        return self._search(task, now, ask, inf).best
+        return self._search(task, now, ask, inf)
 
     def _search(self, task: Task, now: float, size: PodSize | Ask, most: float) -> _Search:
-        search = _Search(self._pool, task, now, *self._ledger.totals(now), self._waste_weight)
+        search = self._make_search(self._pool, task, now, *self._ledger.totals(now), self._waste_weight)
         for victims in sorted(size.levels):
             if search.hopeless(victims, 0.0) or search.looks > most:
                 break
@@ -145,12 +151,24 @@ class _Search:
         """Whether nothing with at least so many victims and so much waste can beat or tie the best."""
         return self.cost(victims, waste) > self._cost[0]
 
+    def alternatives(self) -> tuple[Alternative, ...]:
+        """What was weighed, if that is kept."""
+        return ()
+
     def look_at(self, node: Node) -> None:
         """Work out the victims on the node and keep it if it is the cheapest so far."""
-        task, now = self._task, self.now
         self.looks += 1
-        if not could_hold(self._pool, node, task):
+        if not could_hold(self._pool, node, self._task):
             return
+        runs, waste = self._victims(node)
+        cost = (self.cost(len(runs), waste), len(runs), node.index)
+        if cost < self._cost:
+            self._cost = cost
+            self.best = (node, runs)
+
+    def _victims(self, node: Node) -> tuple[list[Run], float]:
+        """Who would have to go from the node, and what they waste together."""
+        task, now = self._task, self.now
         if len(node.spot) == 1:
             runs = list(node.spot)
             waste = runs[0].waste(now)
@@ -159,7 +177,29 @@ class _Search:
             runs = victims_on(self._pool, node, task, [entry[2] for entry in by_waste])
             gone = set(runs)
             waste = -sum(entry[0] for entry in by_waste if entry[2] in gone)
-        cost = (self.cost(len(runs), waste), len(runs), node.index)
-        if cost < self._cost:
-            self._cost = cost
-            self.best = (node, runs)
+        return runs, waste
+
+
+class _ToldSearch(_Search):
+    """A search that remembers all that it weighed."""
+
+    __slots__ = ("_weighed",)
+
+    def __init__(self, pool: Pool, task: Task, now: float, evicted: int, completed: int, weight: float) -> None:
+        super().__init__(pool, task, now, evicted, completed, weight)
+        self._weighed: dict[int, tuple[float, int, int, Alternative]] = {}
+        """Node -> cost, number of victims, node, and all of it in words."""
+
+    def look_at(self, node: Node) -> None:
+        """Weigh the node, and remember it."""
+        super().look_at(node)
+        if could_hold(self._pool, node, self._task):
+            runs, waste = self._victims(node)
+            cost, at = self.cost(len(runs), waste), node.index
+            told = Alternative(node.name, tuple(run.task for run in runs), cost, waste)
+            self._weighed[at] = (cost, len(runs), at, told)
+
+    def alternatives(self) -> tuple[Alternative, ...]:
+        """The cheapest of the nodes that were looked at: the first was taken."""
+        ranked = sorted(self._weighed.values(), key=lambda each: each[:3])[:MOST_ALTERNATIVES]
+        return tuple(told._replace(chosen=i == 0) for i, (*_, told) in enumerate(ranked))

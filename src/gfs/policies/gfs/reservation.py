@@ -246,11 +246,16 @@ class ReservationPlacer(ClassSeparatingPlacer):
             return bucket
         return self._index.bucket(node.idle, node.room, tuple(self._without_spot(bucket.ranks)))
 
+    def kept_from_spot(self) -> dict[Node, Task | None]:
+        """The nodes that are closed after evictions, and those reserved for a task."""
+        return {**super().kept_from_spot(), **dict.fromkeys(self._reservation.nodes, self._reservation.task)}
+
     def closed(self, task: Task) -> tuple[int, str]:
         """Nodes with idle cards for a pod of this spot task that it is kept away from, and for whom."""
         reservation = self._reservation
-        why = reservation.why() if reservation.task is not None and task is not reservation.task else ""
-        closed, _ = super().closed(task)
+        closed, why = super().closed(task)
+        if reservation.task is not None and task is not reservation.task:
+            why = reservation.why()
         if not task.is_spot or task is reservation.task:
             return closed, why
         return closed + sum(node.idle >= max(task.cards, 1) for node in reservation.nodes), why

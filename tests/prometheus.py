@@ -28,25 +28,33 @@ def pod_series(
     phase: str = "Running",
     instance: str = "ksm-0",
     labels: Labels | None = None,
+    owner: str = "",
+    times: Mapping[str, float] | None = None,
 ) -> list[tuple[str, Labels, float]]:
-    """The series of a pod: metric, labels and value."""
+    """The series of a pod: metric, labels and value. `times`: kube_pod_created and others like it."""
     common = {"namespace": namespace, "pod": pod, "uid": f"uid-{namespace}-{pod}", "instance": instance}
     asked = {**common, "node": node, "container": "main", "resource": "nvidia_com_gpu", "unit": "integer"}
+    made_by = {"created_by_kind": "Job" if owner else "ReplicaSet", "created_by_name": owner or "<none>"}
     phases = ("Pending", "Running", "Succeeded", "Failed", "Unknown")
     return [
         ("kube_pod_container_resource_requests", asked, gpus),
         ("kube_pod_container_resource_requests", {**asked, "resource": "cpu", "unit": "core"}, 16.0),
-        ("kube_pod_info", {**common, "node": node, "priority_class": cls, "created_by_kind": "ReplicaSet"}, 1.0),
+        ("kube_pod_info", {**common, "node": node, "priority_class": cls, **made_by}, 1.0),
         *(("kube_pod_status_phase", {**common, "phase": each}, float(each == phase)) for each in phases),
         *([("kube_pod_labels", {**common, **labels}, 1.0)] if labels else []),
+        *((name, common, at) for name, at in (times or {}).items()),
     ]
 
 
-def node_series(node: str, model: str = "") -> list[tuple[str, Labels, float]]:
+def node_series(node: str, model: str = "", gpus: int = 0) -> list[tuple[str, Labels, float]]:
     """The series of a node."""
     info = [("kube_node_info", {"node": node, "instance": "ksm-0"}, 1.0)]
     label = {"node": node, "instance": "ksm-0", "label_nvidia_com_gpu_product": model}
-    return [*info, *([("kube_node_labels", label, 1.0)] if model else [])]
+    there = [
+        ("kube_node_status_allocatable", {"node": node, "resource": resource, "instance": "ksm-0"}, amount)
+        for resource, amount in (("nvidia_com_gpu", float(gpus)), ("cpu", 64.0))
+    ]
+    return [*info, *([("kube_node_labels", label, 1.0)] if model else []), *(there if gpus else [])]
 
 
 class Past:
@@ -72,12 +80,12 @@ class Past:
                 if name != named:
                     out.write(f"# TYPE {name} gauge\n")
                     named = name
-                out.writelines(f"{name}{{{labels}}} {value:g} {at}\n" for at, value in sorted(samples))
+                out.writelines(f"{name}{{{labels}}} {value:.15g} {at}\n" for at, value in sorted(samples))
             out.write("# EOF\n")
 
 
 @contextmanager
-def serving(past: Past, folder: Path, rule_file: Path | None = None) -> Iterator[str]:
+def serving(past: Past, folder: Path, rule_file: Path | None = None, *options: str) -> Iterator[str]:
     """The address of a Prometheus that knows this past, and these rules. It stops at the end."""
     try:
         found = binaries.bring(binaries.WELCOME)
@@ -90,7 +98,7 @@ def serving(past: Past, folder: Path, rule_file: Path | None = None) -> Iterator
     (folder / "prometheus.yml").write_text(f"scrape_configs: []\n{rules}")
     address = f"127.0.0.1:{free_ports(1)[0]}"
     words = [f"--config.file={folder}/prometheus.yml", f"--storage.tsdb.path={folder}/data"]
-    words += ["--storage.tsdb.retention.time=1y", f"--web.listen-address={address}"]
+    words += ["--storage.tsdb.retention.time=1y", f"--web.listen-address={address}", *options]
     with subprocess.Popen(
         [found["prometheus"], *words], stderr=subprocess.PIPE, text=True, preexec_fn=_die_with_parent
     ) as server:

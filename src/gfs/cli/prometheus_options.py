@@ -1,0 +1,125 @@
+"""Options of commands that ask a Prometheus: where it is, how it lets us in, and of which time."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+
+from gfs.cli.options import file_option, option
+from gfs.domain.errors import GfsError, InputError
+
+if TYPE_CHECKING:
+    from gfs.live.prometheus import Prometheus
+    from gfs.live.series import Range
+
+PROMETHEUS = "Prometheus"
+TOKEN, HEADERS = "GFS_PROMETHEUS_TOKEN", "GFS_PROMETHEUS_HEADERS"
+LONGEST = 800.0
+"""Days: what is asked for by mistake should not keep a server busy."""
+Result = TypeVar("Result")
+
+TokenFile = Annotated[
+    Path | None,
+    file_option("--token-file", f"File with the bearer token; else {TOKEN} of the environment.", PROMETHEUS),
+]
+Header = Annotated[
+    list[str] | None,
+    option(
+        "--header",
+        f"Sent with every question, such as 'X-Scope-OrgID: gpu'; may be repeated; or lines of {HEADERS}.",
+        PROMETHEUS,
+        metavar="'NAME: VALUE'",
+    ),
+]
+Start = Annotated[
+    str | None,
+    option(
+        "--start",
+        "Beginning, such as 2026-05-01 or 2026-05-01T12:00Z; by default 28 days before the end.",
+        PROMETHEUS,
+        metavar="TIME",
+    ),
+]
+End = Annotated[str | None, option("--end", "End; by default now.", PROMETHEUS, metavar="TIME")]
+Days = Annotated[float | None, option("--days", "Or: so many days before the end.", PROMETHEUS, metavar="N")]
+Step = Annotated[
+    float,
+    option(
+        "--step",
+        "Seconds to which the end of pods is found that were deleted while they ran.",
+        PROMETHEUS,
+        metavar="SECONDS",
+        min=1.0,
+        max=3600.0,
+    ),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """How a Prometheus is reached. What lets us in is in no repr."""
+
+    url: str
+    token_file: Path | None = None
+    header: tuple[str, ...] = ()
+
+    def connect(self) -> Prometheus:
+        """A client; secrets are read now and told to nobody else."""
+        from gfs.live.prometheus import Prometheus
+
+        lines = [*os.environ.get(HEADERS, "").splitlines(), *self.header]
+        return Prometheus(self.url, self._token(), dict(_header(line) for line in lines if line.strip()))
+
+    def _token(self) -> str:
+        if self.token_file is None:
+            return os.environ.get(TOKEN, "")
+        try:
+            token = self.token_file.read_text().strip()
+        except (OSError, UnicodeDecodeError) as error:
+            raise InputError(f"{self.token_file}: cannot be read ({error.__class__.__name__})") from None
+        if not token or any(not c.isprintable() or c.isspace() for c in token):
+            raise InputError(f"{self.token_file}: holds no token: one line of printable characters")
+        return token
+
+
+def _header(line: str) -> tuple[str, str]:
+    name, colon, value = line.partition(":")
+    if not colon or not name.strip() or not name.strip().replace("-", "").isalnum() or not value.strip().isprintable():
+        raise InputError("--header: write 'Name: value'")  # the value may be secret
+    return name.strip(), value.strip()
+
+
+def parse_range(start: str | None, end: str | None, days: float | None, step: float, usual_days: float = 28) -> Range:
+    """The time that is asked for; the end is the last full step."""
+    from gfs.live.series import Range, parse_moment
+
+    if start is not None and days is not None:
+        raise InputError("give --start or --days, not both")
+    last = min(parse_moment(end, "--end") if end is not None else time.time(), time.time())
+    last -= last % step
+    first = parse_moment(start, "--start") if start is not None else last - (days or usual_days) * 86400.0
+    if first >= last:
+        raise InputError("--start must be before --end, and before now; --days must be above 0")
+    if last - first > LONGEST * 86400.0:
+        raise InputError(f"{(last - first) / 86400:,.0f} days are asked for; {LONGEST:,.0f} are the most")
+    return Range(first, last, step)
+
+
+def ask(work: Callable[[], Coroutine[Any, Any, Result]]) -> Result:
+    """Run to the end what asks a server; needs the packages of gfs live."""
+    try:
+        import aiohttp  # noqa: F401
+    except ImportError as error:
+        raise InputError(
+            f"Prometheus is asked with more packages: pip install 'gfs-scheduler[live]' ({error})"
+        ) from None
+    try:
+        return asyncio.run(work())
+    except* GfsError as group:
+        raise group.exceptions[0] from None
+    raise AssertionError("unreachable")

@@ -1,0 +1,121 @@
+"""A client of Prometheus' HTTP API, and of all that answer in the same way (Thanos, Mimir, VictoriaMetrics).
+
+Ranges are asked for in pieces: a server refuses more than 11,000 points a series, and more samples or seconds than it
+is set up for. `QueryTooLargeError` says that smaller pieces may do.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Any, Self
+from urllib.parse import urlsplit
+
+import aiohttp
+import msgspec
+
+from gfs.domain.errors import GfsError, InputError
+
+TIMEOUT = 60.0
+"""Seconds for one query, of a day."""
+Series = list[tuple[dict[str, str], list[tuple[float, str]]]]
+"""Labels, and (seconds, value as text) of each sample."""
+_TOO_LARGE = re.compile("too many|exceed|more than|timed out|timeout|limit", re.I)
+"""What servers say of queries that are too large for them; they agree on no code."""
+
+
+class PrometheusError(GfsError):
+    """Prometheus could not be asked, or did not answer as it should."""
+
+
+class QueryTooLargeError(PrometheusError):
+    """The answer would be more than the server gives at once, or takes too long."""
+
+
+class _Result(msgspec.Struct):
+    metric: dict[str, str]
+    values: list[tuple[float, str]] = []
+    value: tuple[float, str] | None = None
+
+
+class _Data(msgspec.Struct):
+    result: list[_Result] = []
+
+
+class _Answer(msgspec.Struct):
+    status: str
+    error: str = ""
+    errorType: str = ""  # noqa: N815 (its name)
+    data: _Data = msgspec.field(default_factory=_Data)
+
+
+class Prometheus:
+    """A server that is asked."""
+
+    def __init__(self, url: str, token: str = "", headers: Mapping[str, str] | None = None) -> None:
+        check_url(url)
+        self._url = url.rstrip("/")
+        self.shown = without_password(self._url)
+        """Its address, as it may be told."""
+        own = urlsplit(url).username is not None  # a name in the address goes before the token: both cannot be sent
+        bearer = {"Authorization": f"Bearer {token}"} if token and not own else {}
+        self._session = aiohttp.ClientSession(
+            timeout=aiohttp.ClientTimeout(total=TIMEOUT), headers={**bearer, **(headers or {})}
+        )
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, _: object, trace: TracebackType | None) -> None:
+        await self._session.close()
+
+    async def query_range(self, query: str, start: float, end: float, step: float) -> Series:
+        """The samples of a query from start to end, both included."""
+        asked = {"query": query, "start": f"{start:.0f}", "end": f"{end:.0f}", "step": f"{step:.0f}"}
+        return [(each.metric, each.values) for each in await self._ask("query_range", asked)]
+
+    async def query(self, query: str, at: float) -> list[tuple[dict[str, str], float]]:
+        """Labels and value of each series of a query at a moment."""
+        found = await self._ask("query", {"query": query, "time": f"{at:.0f}"})
+        return [(each.metric, float(each.value[1])) for each in found if each.value is not None]
+
+    async def _ask(self, what: str, asked: dict[str, Any]) -> list[_Result]:
+        try:
+            async with self._session.post(f"{self._url}/api/v1/{what}", data=asked) as response:
+                content = await response.read()
+        except TimeoutError as error:
+            raise QueryTooLargeError(f"{self.shown}: no answer within {TIMEOUT:.0f} s") from error
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            raise PrometheusError(f"{self.shown}: no answer ({type(error).__name__}: {error})") from error
+        if response.status in (401, 403):
+            raise PrometheusError(
+                f"{self.shown}: HTTP {response.status}, it does not let us in. Give its bearer token in the"
+                " environment variable GFS_PROMETHEUS_TOKEN, or name and password in the address"
+            )
+        try:
+            answer = msgspec.json.decode(content, type=_Answer)
+        except msgspec.MsgspecError as error:
+            raise PrometheusError(
+                f"{self.shown}: HTTP {response.status}, not an answer of Prometheus. Its address is the one under"
+                " which /api/v1/query answers"
+            ) from error
+        if answer.status != "success":
+            slow = answer.errorType == "timeout" or _TOO_LARGE.search(answer.error) is not None
+            kind = QueryTooLargeError if slow else PrometheusError
+            raise kind(f"{self.shown}: HTTP {response.status}, {answer.error or 'no reason given'}")
+        return answer.data.result
+
+
+def check_url(url: str) -> None:
+    """`InputError` if it is not the address of a server."""
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.netloc:
+        raise InputError(
+            f"prometheus = {without_password(url)!r}: give its address, such as http://prometheus.monitoring:9090"
+        )
+
+
+def without_password(url: str) -> str:
+    """A URL as it may be shown."""
+    return re.sub(r"//[^/@]*@", "//", url)
