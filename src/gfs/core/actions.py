@@ -41,7 +41,7 @@ class LostRun(NamedTuple):
         return self.why
 
 
-class Plan(Struct, eq=False):
+class Plan(Struct, eq=False, gc=False):
     """What to do now: first the evictions, then the starts.
 
     A start that evictions were made for begins when those runs have left, as foreseen at its `start`.

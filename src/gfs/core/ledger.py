@@ -30,6 +30,13 @@ class GuaranteeCounts(NamedTuple):
     finished: int
     periods: int
     """Guarantee periods completed."""
+    kept: int
+    """Runs that had their guaranteed hours, or were done before."""
+    broken: int
+    """Runs that were evicted within them."""
+
+
+NOTHING_COUNTED = GuaranteeCounts(0, 0, 0, 0, 0)
 
 
 class GuaranteeLedger:
@@ -43,7 +50,7 @@ class GuaranteeLedger:
         self._evicted = 0
         self._completed = 0
         self._by_guarantee: dict[float, list[int]] = {}
-        """Guarantee in seconds -> runs evicted, runs finished and periods completed so far."""
+        """Guarantee in seconds -> `GuaranteeCounts` so far."""
         self._asked: set[float] = set()
         """Guarantees in seconds that counts were asked for."""
         self._due: dict[float, deque[tuple[float, Run]]] = {}
@@ -59,7 +66,7 @@ class GuaranteeLedger:
         due = self._due.get(seconds)
         if due is None:
             due = self._due[seconds] = deque()
-            self._by_guarantee.setdefault(seconds, [0, 0, 0])
+            self._by_guarantee.setdefault(seconds, [0] * 5)
         due.append((run.start + seconds, run))
 
     def adopted(self, runs: Iterable[Run], now: float) -> None:
@@ -68,7 +75,7 @@ class GuaranteeLedger:
         for run in runs:
             seconds = run.task.guarantee_seconds
             self._kept[run] = periods = max(floor((now - run.start) / seconds), 0)
-            self._by_guarantee.setdefault(seconds, [0, 0, 0])
+            self._by_guarantee.setdefault(seconds, [0] * 5)
             self._due.setdefault(seconds, deque()).append((run.start + (periods + 1) * seconds, run))
         for seconds, due in self._due.items():
             self._due[seconds] = deque(sorted(due, key=lambda entry: entry[0]))
@@ -77,17 +84,23 @@ class GuaranteeLedger:
         """A spot run is done: the period it was in counts as kept, and those before it that nobody has counted yet."""
         seconds = run.task.guarantee_seconds
         periods = ceil((now - run.start - PROGRESS_EPS) / seconds)
-        newly = max(periods, 1) - self._kept.pop(run)
+        before = self._kept.pop(run)
+        newly = max(periods, 1) - before
         self._completed += newly
-        self._by_guarantee[seconds][1] += 1
-        self._by_guarantee[seconds][2] += newly
+        counts = self._by_guarantee[seconds]
+        counts[1] += 1
+        counts[2] += newly
+        if not before:
+            counts[3] += 1
 
     def broken(self, run: Run, now: float) -> None:
         """A spot run, still marked alive, is evicted: the period it was in is broken."""
         self._advance(now)
-        del self._kept[run]
         self._evicted += 1
-        self._by_guarantee[run.task.guarantee_seconds][0] += 1
+        counts = self._by_guarantee[run.task.guarantee_seconds]
+        counts[0] += 1
+        if not self._kept.pop(run):
+            counts[4] += 1
 
     def forgotten(self, run: Run, now: float) -> None:
         """A spot run, still marked alive, was lost or cancelled: the period it was in counts for nothing."""
@@ -108,11 +121,10 @@ class GuaranteeLedger:
         """What has happened by `now`, ever, to tasks with at least this guarantee."""
         self._advance(now)
         self._asked.add(guarantee_seconds)
-        evicted = finished = periods = 0
-        for seconds, (some_evicted, some_finished, some_periods) in self._by_guarantee.items():
-            if seconds >= guarantee_seconds:
-                evicted, finished, periods = evicted + some_evicted, finished + some_finished, periods + some_periods
-        return GuaranteeCounts(evicted, finished, periods)
+        counted = [counts for seconds, counts in self._by_guarantee.items() if seconds >= guarantee_seconds]
+        if len(counted) == 1:  # nearly always
+            return GuaranteeCounts(*counted[0])
+        return GuaranteeCounts(*map(sum, zip(*counted, strict=True))) if counted else NOTHING_COUNTED
 
     def _advance(self, now: float) -> None:
         # Each queue stays sorted: a period that ends between the last call and now is renewed to an end
@@ -123,7 +135,10 @@ class GuaranteeLedger:
                 end, run = queue.popleft()
                 if run.alive:
                     self._completed += 1
-                    self._by_guarantee[seconds][2] += 1
+                    counts = self._by_guarantee[seconds]
+                    counts[2] += 1
+                    if not self._kept[run]:
+                        counts[3] += 1
                     self._kept[run] += 1
                     queue.append((end + seconds, run))
             if not queue:
@@ -143,7 +158,7 @@ class GuaranteeLedger:
         for seconds in self._by_guarantee.keys() - self._due.keys() - self._asked:
             forgotten = self._by_guarantee.pop(seconds)
             shorter = max((asked for asked in self._asked if asked < seconds), default=0.0)
-            counts = self._by_guarantee.setdefault(shorter, [0, 0, 0])
+            counts = self._by_guarantee.setdefault(shorter, [0] * 5)
             counts[:] = map(add, counts, forgotten)
 
 

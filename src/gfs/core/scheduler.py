@@ -121,10 +121,11 @@ class Scheduler:
             kind = type(event)
             if kind is Finished:
                 run: Run = event.run
-                pool = self.pools.get(run.task.gpu_model)
+                task = run.task
+                pool = self.pools.get(task.gpu_model)
                 if pool is not None:
                     state = pool.state
-                    known = state.runs.get(run.task.index) is run and run not in state.pending
+                    known = state.runs.get(task.index) is run and not (state.pending and run in state.pending)
                     if known and not state.overfull:
                         state.finish(run, now)
                         return pool.policy.decide((), True, now) if state.waiting else NOTHING
@@ -134,8 +135,9 @@ class Scheduler:
                 if pool is not None:
                     state, index = pool.state, task.index
                     if index not in state.runs and index not in state.waiting and not state.overfull:
-                        for tell in pool.submitted:
-                            tell(task, now)
+                        if pool.submitted:
+                            for tell in pool.submitted:
+                                tell(task, now)
                         return pool.policy.decide((task,), False, now)
             elif kind is Tick and len(self.pools) == 1 and not self._in_turn[0].state.overfull:
                 self._tick(now)

@@ -10,7 +10,7 @@ from gfs.experiments.quantities import BROKEN, EVICTED, HIT_RATE, SPOT_JQT, Mean
 HOURS = (1, 2, 4)
 SHOWS = (
     "Spot tasks under gfs with guarantees of 1, 2 and 4 hours at the medium load. A longer guarantee asks for"
-    " GPUs that stay free for longer. At most 10% of the guarantee periods may be broken (p = 0.9)."
+    " GPUs that stay free for longer. At most 10% of the guarantees may be broken (p = 0.9): a hit rate of 90%."
 )
 
 

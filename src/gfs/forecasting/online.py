@@ -1,4 +1,4 @@
-"""A forecaster in the scheduler's loop: it is retrained every day on what was seen, and forecasts at every tick.
+"""A forecaster in the scheduler's loop: it is retrained every day on what was seen, and forecasts by what a tick knew.
 
 Before there is enough to learn from, and when the model cannot forecast, a simple and cautious rule is used and named
 in the log. No decision fails because a model does: failures are counted, and another fit is asked for.
@@ -210,21 +210,38 @@ class OnlineForecaster:
 
     def forecast(self, now: float) -> PoolForecast:
         """Demand from now on, by what is known now. It never waits for a fit: without one it is cautious."""
-        watch = self.stopwatch
-        began = watch.clock()
+        return self.prepare(now)()
+
+    def prepare(self, now: float) -> Callable[[], PoolForecast]:
+        """The same, made when it is called: at many ticks nobody asks. What came after `now` makes no difference."""
         self._drop_failed_model()
         if self.hourly and self.memory.fitted is not None and self._is_of_hour(now, self.meter.keys):
-            self._last = self._later_in_hour(now)
-        else:
-            history = self.meter.history(now)
-            if self._is_due(history, now):
-                self._ask(history, now)
-                watch.training += watch.clock() - began
-                began = watch.clock()
-            self._last = self._by_model(history, now) or self._cautious(history)
+            self._last = made = self._timed(lambda: self._later_in_hour(now))
+            return lambda: made
+        history = self.meter.history(now)
+        if self._is_due(history, now):
+            watch = self.stopwatch
+            began = watch.clock()
+            self._ask(history, now)
+            watch.training += watch.clock() - began
+        model = self.memory.fitted
+
+        def make() -> PoolForecast:
+            self._last = self._timed(lambda: self._by_model(model, history, now) or self._cautious(history))
+            return self._last
+
+        if self.hourly:  # it serves for the whole hour
+            made = make()
+            return lambda: made
+        return make
+
+    def _timed(self, make: Callable[[], PoolForecast]) -> PoolForecast:
+        watch = self.stopwatch
+        began = watch.clock()
+        made = make()
         watch.forecasting += watch.clock() - began
         watch.forecasts += 1
-        return self._last
+        return made
 
     # -- learning ----------------------------------------------------------------------------------
 
@@ -307,9 +324,8 @@ class OnlineForecaster:
 
     # -- forecasting -------------------------------------------------------------------------------
 
-    def _by_model(self, history: DemandHistory, now: float) -> PoolForecast | None:
+    def _by_model(self, model: Predictor | None, history: DemandHistory, now: float) -> PoolForecast | None:
         """By the fitted model; None: there is none that can."""
-        model = self.memory.fitted
         if model is None or not history.keys:
             return None
         try:

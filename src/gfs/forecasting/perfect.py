@@ -7,7 +7,7 @@ tasks would hold their GPUs a little later; they hardly wait.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -68,8 +68,12 @@ class PerfectForecaster:
         self._future = future
         self._hours = hours
 
+    def prepare(self, now: float) -> Callable[[], PerfectForecast]:
+        """HP demand from `now` on, as it will be."""
+        return lambda: self.forecast(now)
+
     def forecast(self, now: float) -> PerfectForecast:
-        """HP demand from now on, as it will be."""
+        """The same at once."""
         demand = self._future.hours(now, self._hours)
         return PerfectForecast(self._future.organizations, demand[:-1], demand[-1])
 

@@ -77,21 +77,21 @@ class Figures:
                 value=service.mirrors.silence(),
             )
         yield GaugeMetricFamily(
-            "gfs_promise", "Share of guarantee periods that is promised to be kept.", value=service.options.parameters.p
+            "gfs_promise", "Share of guarantees that is promised to be kept.", value=service.options.parameters.p
         )
         yield self._guarantees()
         yield from self._pools()
 
     def _guarantees(self) -> Metric:
-        periods = CounterMetricFamily(
-            "gfs_guarantee_periods", "Guarantee periods by outcome.", labels=["pool", "outcome"]
+        guarantees = CounterMetricFamily(
+            "gfs_guarantees", "Spot runs that had their guaranteed hours, or not.", labels=["pool", "outcome"]
         )
         controller = self._service.controller
         for model, scheduler in sorted(controller.scheduler.pools.items()) if controller is not None else ():
             counts = scheduler.state.ledger.counts(0.0, controller.now if controller is not None else 0.0)
-            periods.add_metric([model, "kept"], counts.periods)
-            periods.add_metric([model, "broken"], counts.evicted)
-        return periods
+            guarantees.add_metric([model, "kept"], counts.kept)
+            guarantees.add_metric([model, "broken"], counts.broken)
+        return guarantees
 
     def _pools(self) -> Iterator[Metric]:
         gpus = GaugeMetricFamily("gfs_gpus", "GPUs by who holds them.", labels=["pool", "state"])

@@ -1,8 +1,8 @@
 """The quota of `gfs-plus`: as much spot work as the promise allows (docs/concepts/spot-quota.md#the-adaptive-quota).
 
 Spot tasks may take what is idle but for a *reserve* of cards, which HP tasks start on without evicting anybody. It
-holds at every start, not only at ticks. Feedback moves its share of the pool, by days, until the share b of guarantee
-periods that were broken in the last week lies between half of 1 - p and all of it:
+holds at every start, not only at ticks. Feedback moves its share of the pool, by days, until the share b of guarantees
+that were broken in the last week lies between half of 1 - p and all of it:
 
     b > aim                     share grows by a fifth a day * min(b / aim - 1, 1)          aim = 3/4 (1 - p)
     b < aim and someone waits   share shrinks by a fifth a day * (1 - b / aim)

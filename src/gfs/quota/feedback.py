@@ -16,7 +16,7 @@ from collections import deque
 from math import inf
 from typing import NamedTuple, Protocol
 
-from gfs.core.ledger import GuaranteeCounts, GuaranteeLedger
+from gfs.core.ledger import NOTHING_COUNTED, GuaranteeCounts, GuaranteeLedger
 from gfs.domain.units import HOUR
 from gfs.quota.waits import SpotWaits
 
@@ -109,25 +109,26 @@ class EvictionRates:
         """Guarantee hours -> times at which the counts were found changed, from the last before the H hours on."""
 
     def rate(self, guarantee_hours: float, now: float, back: float | None = None) -> float:
-        """The share of evictions in the last `back` seconds, or H hours; 0 if nothing happened."""
+        """The share of what went badly in the last `back` seconds, or H hours; 0 if nothing happened."""
         seconds = guarantee_hours * HOUR if back is None else back
-        known = self._counts.setdefault(guarantee_hours, deque(((-inf, GuaranteeCounts(0, 0, 0)),)))
+        known = self._counts.setdefault(guarantee_hours, deque(((-inf, NOTHING_COUNTED),)))
         after = self._ledger.counts(guarantee_hours * HOUR, now)
         if after != known[-1][1]:
             known.append((now, after))
         while len(known) > 1 and known[1][0] <= now - seconds:
             known.popleft()
-        before = known[0][1]
-        evicted, went_well = after.evicted - before.evicted, self._went_well(after) - self._went_well(before)
-        return evicted / (evicted + went_well) if evicted else 0.0
+        bad, well = self._compared(after)
+        bad_before, well_before = self._compared(known[0][1])
+        bad, well = bad - bad_before, well - well_before
+        return bad / (bad + well) if bad else 0.0
 
-    def _went_well(self, counts: GuaranteeCounts) -> int:
-        """What evictions are compared with: runs that finished."""
-        return counts.finished
+    def _compared(self, counts: GuaranteeCounts) -> tuple[int, int]:
+        """What went badly, and what went well: runs that were evicted, and that finished."""
+        return counts.evicted, counts.finished
 
 
 class BrokenRates(EvictionRates):
-    """The share of guarantee periods that were broken, instead of that of runs that were evicted."""
+    """The share of guarantees that were broken, instead of that of runs that were evicted."""
 
-    def _went_well(self, counts: GuaranteeCounts) -> int:
-        return counts.periods
+    def _compared(self, counts: GuaranteeCounts) -> tuple[int, int]:
+        return counts.broken, counts.kept

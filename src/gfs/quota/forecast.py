@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from math import ceil
 
 from gfs.core.pool import Pool
-from gfs.domain.units import HOUR, format_clock, format_gpus
+from gfs.core.ports import QuotaRow
+from gfs.domain.units import HOUR, MICRO, format_clock, format_gpus
 from gfs.quota.feedback import Feedback
 from gfs.quota.inventory import Aggregate, DemandForecast, LaterForecast
 from gfs.quota.table import DemandForecaster, QuotaMemory, QuotaTable, highest_bound
@@ -39,16 +40,31 @@ class ForecastQuota(QuotaTable):
         """Those of the last forecast, which may serve for an hour."""
 
     def tick(self, now: float) -> None:
-        """Forecast demand, take in what happened, and set the quota of every horizon."""
-        forecast = self._forecaster.forecast(now)
+        """Take in what happened. Demand is forecast, and quotas are set by it, when somebody asks for one."""
+        forecast, capacity, idle = self._forecaster.prepare(now), self._pool.capacity, self._pool.idle
+        known = [
+            (hours, self._feedback.update(hours, now), idle + self._pool.spot_held(hours) / MICRO)
+            for hours in self.horizons
+        ]
+        memory = self._memory
+
+        def settle() -> None:
+            made = memory.forecast = forecast()
+            bounds = self._bounds_of(made)
+            for hours, (eta, evicted, waited), most in known:
+                demand = bounds[ceil(hours) - 1]
+                inventory = capacity - min(capacity, demand)
+                quota = min(inventory * eta, most)
+                memory.rows[hours] = QuotaRow(hours, inventory, eta, quota, demand, evicted, waited)
+
+        memory.pending, memory.now = settle, now
+        self._explanations.clear()
+
+    def _bounds_of(self, forecast: DemandForecast) -> list[float]:
+        """What demand stays at or below over 1, 2, ... hours."""
         if self._bounds is None or self._bounds[0] is not forecast:
             self._bounds = forecast, self._aggregate(forecast)
-        bounds = self._bounds[1]
-        for hours in self.horizons:
-            eta, rate, wait = self._feedback.update(hours, now)
-            self._set(hours, bounds[ceil(hours) - 1], share=eta, eta=eta, evicted=rate, waited=wait)
-        self._memory.forecast, self._memory.now = forecast, now
-        self._explanations.clear()
+        return self._bounds[1]
 
     def _room(self, after: int, hours: float) -> float:
         memory = self._memory

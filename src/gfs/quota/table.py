@@ -6,7 +6,7 @@ A quota horizon is the length H of a guarantee, in hours, that a quota is comput
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from math import ceil, nan
 from typing import Any, Protocol
@@ -21,8 +21,8 @@ from gfs.quota.inventory import DemandForecast
 class DemandForecaster(Protocol):
     """Forecasts the HP demand of a pool."""
 
-    def forecast(self, now: float) -> DemandForecast:
-        """HP demand from now on, by what is known now."""
+    def prepare(self, now: float) -> Callable[[], DemandForecast]:
+        """HP demand from `now` on, by what is known now; made when it is called, which may be later or never."""
         ...
 
     def trained(self, model: Any, asked_at: float) -> None:
@@ -30,7 +30,7 @@ class DemandForecaster(Protocol):
         ...
 
 
-@dataclass(slots=True)
+@dataclass
 class QuotaMemory:
     """What a quota remembers of its last tick."""
 
@@ -38,10 +38,23 @@ class QuotaMemory:
     """Guarantee hours -> the quota and what led to it, without the columns of the forecast."""
     forecast: DemandForecast | None = None
     now: float = 0.0
+    pending: Callable[[], None] | None = None
+    """Works out the rows and the forecast of the last tick, if nobody has asked for them since."""
+
+    def settle(self) -> None:
+        """Have the rows and the forecast of the last tick worked out."""
+        pending, self.pending = self.pending, None
+        if pending is not None:
+            pending()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What is saved is worked out."""
+        self.settle()
+        return {"rows": self.rows, "forecast": self.forecast, "now": self.now}
 
 
 class QuotaTable(ABC):
-    """Q_H = min(f * share, S0 + Sa) for every horizon H, where f is what a bound on demand leaves of the pool."""
+    """The quota of every horizon at the last tick."""
 
     def __init__(
         self, pool: Pool, forecaster: DemandForecaster, guarantees: Sequence[float], memory: QuotaMemory | None
@@ -50,6 +63,7 @@ class QuotaTable(ABC):
         self._forecaster = forecaster
         self.horizons = tuple(sorted(guarantees))
         self._memory = memory or QuotaMemory()
+        self._memory.settle()  # by the nodes of the last tick
         self._rows = self._memory.rows
         self._later: dict[tuple[int, float], float] = {}
         """Hours from the last tick and guarantee hours -> GPUs that the forecast leaves then."""
@@ -68,6 +82,8 @@ class QuotaTable(ABC):
 
     def row(self, guarantee_hours: float) -> QuotaRow | None:
         """The quota of the last tick and what led to it."""
+        if self._memory.pending is not None:
+            self._memory.settle()
         return self._rows.get(guarantee_hours) or self._rows.get(self.horizon(guarantee_hours))
 
     def horizon(self, guarantee_hours: float) -> float:
@@ -76,6 +92,7 @@ class QuotaTable(ABC):
 
     def rows(self) -> Sequence[QuotaRow]:
         """All quotas, with the columns of the forecast if one was made."""
+        self._memory.settle()
         forecast, rows = self._memory.forecast, self._rows.values()
         return list(rows) if forecast is None else [_with_forecast(row, forecast) for row in rows]
 
@@ -95,6 +112,7 @@ class QuotaTable(ABC):
         less the task's guarantee.
         """
         memory, own = self._memory, self.horizon(task.guarantee_hours)
+        memory.settle()
         if memory.forecast is None or own not in self._rows:
             return None
         if self._later_of != memory.now:
@@ -120,12 +138,6 @@ class QuotaTable(ABC):
     def _left(self, demand: float) -> float:
         """What a demand leaves of the pool."""
         return self._pool.capacity - min(self._pool.capacity, demand)
-
-    def _set(self, hours: float, demand: float, *, share: float, eta: float, evicted: float, waited: float) -> None:
-        """The quota of a horizon: a share of what this demand leaves."""
-        inventory = self._left(demand)
-        quota = min(inventory * share, self._pool.idle + self._pool.spot_held(hours) / MICRO)
-        self._rows[hours] = QuotaRow(hours, inventory, eta, quota, demand, evicted, waited)
 
 
 def _with_forecast(row: QuotaRow, forecast: DemandForecast) -> QuotaRow:

@@ -114,13 +114,13 @@ class Engine:
         stuck_after = max(STUCK_AFTER, 2 * self._tick)
         self._expect_node_events()
         while True:  # with a condition here Python 3.11 may never specialize the loop: it does so at plain jumps back
-            if finished + self._cancelled >= total:
+            if next_arrival == inf and finished + self._cancelled >= total:
                 return
             now = next_arrival if next_arrival < next_tick else next_tick
             events: list[Event] = []
             if heap and heap[0][0] <= now:
                 now = heap[0][0]
-                while heap and heap[0][0] == now:
+                while True:
                     _, _, what, who = heappop(heap)
                     if what != FINISHES:
                         self._take_due(what, who, now, events)
@@ -129,6 +129,8 @@ class Engine:
                         events.append(Finished(who))
                         finished += 1
                         last_moved = now
+                    if not heap or heap[0][0] != now:
+                        break
             if next_arrival == now:
                 while next_arrival == now:
                     task = tasks[arrived]

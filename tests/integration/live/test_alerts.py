@@ -57,8 +57,8 @@ CASES = {
     "GfsPromiseBroken": Case(
         {
             'gfs_promise{pod="a"}': level((0.9, 4 * DAY)),
-            'gfs_guarantee_periods_total{pool="A100", outcome="kept"}': stretch((0, 1, 4 * DAY)),
-            'gfs_guarantee_periods_total{pool="A100", outcome="broken"}': stretch(
+            'gfs_guarantees_total{pool="A100", outcome="kept"}': stretch((0, 1, 4 * DAY)),
+            'gfs_guarantees_total{pool="A100", outcome="broken"}': stretch(
                 (0, 0, DAY), (0, 0.5, DAY), (DAY / 2, 0, 2 * DAY)
             ),
         },

@@ -133,7 +133,15 @@ def test_the_whole_life_of_a_task(bench: Bench, cluster: Cluster, tmp_path: Path
         (second,) = [name for name in pods if name.startswith("train-") and name != first]
         status = json.loads(gfs("status", "--http", http, "--json", "-").stdout)
         (pool,) = status["pools"]
-        assert pool["gpus"] == {"total": 4, "idle": 0, "hp": 4, "spot": 0, "reserved": 0, "closed": 0}
+        assert pool["gpus"] == {
+            "total": 4,
+            "idle": 0,
+            "hp": 4,
+            "spot": 0,
+            "reserved": 0,
+            "closed": 0,
+            "kept_from_spot": 0,
+        }
         assert pool["tasks"] == {"HP": {"running": 1, "waiting": 0}, "Spot": {"running": 0, "waiting": 1}}
         table = gfs("status", "--http", http).stdout
         assert "A100" in table
@@ -195,7 +203,7 @@ FIGURES = {
     "gfs_api_problems": "counter", "gfs_api_requests": "counter", "gfs_bindings_refused": "counter",
     "gfs_decision_seconds": "counter", "gfs_decisions": "counter", "gfs_demand_history_seconds": "gauge",
     "gfs_forecaster_failures": "counter", "gfs_forecaster_fits": "counter", "gfs_gpus": "gauge",
-    "gfs_forecaster_last_fit_timestamp_seconds": "gauge", "gfs_guarantee_periods": "counter", "gfs_promise": "gauge",
+    "gfs_forecaster_last_fit_timestamp_seconds": "gauge", "gfs_guarantees": "counter", "gfs_promise": "gauge",
     "gfs_watch_silence_seconds": "gauge", "gfs_claims_not_believed": "counter",
     "gfs_hanging_victims": "gauge", "gfs_last_decision_timestamp_seconds": "gauge", "gfs_leader": "gauge",
     "gfs_longest_step_seconds": "gauge",
@@ -225,7 +233,15 @@ def test_probes_figures_and_the_token(bench: Bench, cluster: Cluster, tmp_path: 
             assert fetch(http, path, token="wrong")[0] == 401
             assert fetch(http, path)[0] == 200
         (pool,) = json.loads(fetch(http, "/api/v1/status")[1])["pools"]
-        assert pool["gpus"] == {"total": 4, "idle": 3, "hp": 0, "spot": 1, "reserved": 0, "closed": 0}
+        assert pool["gpus"] == {
+            "total": 4,
+            "idle": 3,
+            "hp": 0,
+            "spot": 1,
+            "reserved": 0,
+            "closed": 0,
+            "kept_from_spot": 0,
+        }
         queue = json.loads(fetch(http, "/api/v1/queue")[1])["waiting"]
         assert len(queue) == 5
         assert all("spot quota 1" in row["reason"] for row in queue)

@@ -65,10 +65,11 @@ class Counts(GuaranteeLedger):
 
     evicted_so_far = 0
     finished_so_far = 0
-    periods_so_far = 0
+    kept_so_far = 0
+    broken_so_far = 0
 
     def counts(self, guarantee_seconds: float, now: float) -> GuaranteeCounts:
-        return GuaranteeCounts(self.evicted_so_far, self.finished_so_far, self.periods_so_far)
+        return GuaranteeCounts(self.evicted_so_far, self.finished_so_far, 0, self.kept_so_far, self.broken_so_far)
 
 
 def test_only_the_last_h_hours_count() -> None:
@@ -103,14 +104,14 @@ def test_the_ledger_counts_by_guarantee() -> None:
     short, long = run_of("a", 1.0, 0.0, 1), run_of("b", 4.0, 0.0, 2)
     for run in (short, long):
         ledger.started(run, 0.0)
-    assert ledger.counts(1 * HOUR, 2 * HOUR) == (0, 0, 2)  # two periods of a, none of b yet
-    assert ledger.counts(4 * HOUR, 4 * HOUR) == (0, 0, 1)
+    assert ledger.counts(1 * HOUR, 2 * HOUR) == (0, 0, 2, 1, 0)  # two periods of a, none of b yet
+    assert ledger.counts(4 * HOUR, 4 * HOUR) == (0, 0, 1, 1, 0)
     ledger.broken(short, 4.5 * HOUR)
     short.alive = False
-    assert ledger.counts(1 * HOUR, 4.5 * HOUR) == (1, 0, 5)  # a's four and b's one
-    assert ledger.counts(2 * HOUR, 4.5 * HOUR) == (0, 0, 1)  # b alone
+    assert ledger.counts(1 * HOUR, 4.5 * HOUR) == (1, 0, 5, 2, 0)  # a's four and b's one; a had its hour
+    assert ledger.counts(2 * HOUR, 4.5 * HOUR) == (0, 0, 1, 1, 0)  # b alone
     ledger.finished(long, 5 * HOUR)  # inside its second period: kept
-    assert ledger.counts(4 * HOUR, 5 * HOUR) == (0, 1, 2)
+    assert ledger.counts(4 * HOUR, 5 * HOUR) == (0, 1, 2, 1, 0)
     assert ledger.totals(5 * HOUR) == (1, 6)
 
 
@@ -186,9 +187,28 @@ def test_hp_waits_do_not_count() -> None:
     assert waits.longest(1.0, 9e9) == 0.0
 
 
-def test_broken_guarantees_count_periods_instead_of_runs() -> None:
+def test_a_guarantee_is_broken_by_an_eviction_within_its_hours_and_kept_once_for_a_run() -> None:
+    # Guarantee of one hour. Evicted after 0.5 h: broken. Evicted after 2.5 h, done after 0.5 h, and running: kept.
+    ledger = GuaranteeLedger()
+    early, late, done, long = runs = [run_of(name, 1.0, 0.0, i) for i, name in enumerate("abcd")]
+    for run in runs:
+        ledger.started(run, 0.0)
+    ledger.broken(early, 0.5 * HOUR)
+    early.alive = False
+    ledger.finished(done, 0.5 * HOUR)
+    done.alive = False
+    ledger.broken(late, 2.5 * HOUR)
+    late.alive = False
+    evicted, finished, _, kept, broken = ledger.counts(HOUR, 3 * HOUR)
+    assert (evicted, finished, kept, broken) == (2, 1, 3, 1)
+    assert long.alive
+    assert BrokenRates(ledger).rate(1.0, 3 * HOUR) == 0.25
+    assert EvictionRates(ledger).rate(1.0, 3 * HOUR) == pytest.approx(2 / 3)
+
+
+def test_broken_guarantees_are_compared_with_those_kept_not_with_runs_that_finished() -> None:
     ledger = Counts()
-    ledger.evicted_so_far, ledger.finished_so_far, ledger.periods_so_far = 1, 3, 9
+    ledger.evicted_so_far, ledger.finished_so_far, ledger.kept_so_far, ledger.broken_so_far = 2, 6, 9, 1
     assert EvictionRates(ledger).rate(1.0, 0.0) == 0.25
     assert BrokenRates(ledger).rate(1.0, 0.0) == 0.1
 

@@ -104,7 +104,7 @@ def test_what_is_older_than_the_look_back_counts_no_more() -> None:
     victim.alive = False
     seen = [ledger.totals(now * HOUR) for now in range(6, 49, 6)]
     assert seen == [(1, 6), (1, 12), (1, 18), (1, 24), (0, 24), (0, 24), (0, 24), (0, 24)]
-    assert ledger.counts(HOUR, 48 * HOUR) == (1, 0, 48), "the counts for feedback know no look back"
+    assert ledger.counts(HOUR, 48 * HOUR) == (1, 0, 48, 1, 1), "the counts for feedback know no look back"
 
 
 def test_a_ledger_that_is_asked_seldom_still_forgets_what_is_old() -> None:

@@ -39,7 +39,7 @@ def test_guarantees_that_nobody_has_any_more_leave_nothing_behind(scheduler: str
     assert not state.pool.spot_in_use
     assert not state.ledger._due
     assert len(state.ledger._by_guarantee) <= MOST_GUARANTEES + 1
-    assert state.ledger.counts(0.0, now + 9 * HOUR) == (0, 300, 300)
+    assert state.ledger.counts(0.0, now + 9 * HOUR) == (0, 300, 300, 300, 0)
 
 
 @every_scheduler
@@ -84,7 +84,7 @@ def test_counts_that_are_asked_for_stay_exact_when_others_are_summed_up() -> Non
             if hours * HOUR >= seconds:
                 counts[not evicted] += 1
     for seconds, counts in expected.items():
-        assert ledger.counts(seconds, 2000 * HOUR) == (*counts, counts[1])
+        assert ledger.counts(seconds, 2000 * HOUR) == (*counts, counts[1], counts[1], counts[0])
     assert ledger.totals(2000 * HOUR) == (100, 200)
     assert len(ledger._by_guarantee) <= MOST_GUARANTEES + 3
     assert not ledger._due

@@ -301,7 +301,7 @@ def test_a_failed_start_is_as_if_not_tried(scheduler: str) -> None:
     live.tell(61, StartFailed(live.run("s")), close)
     waiting = live.state().waiting[live.tasks["s"].index]
     assert (waiting.number, waiting.since) == (1, 5)
-    assert live.state().ledger.counts(0, 1e6) == (0, 1, 1), "nobody was evicted, and only `a` has kept its promise"
+    assert live.state().ledger.counts(0, 1e6) == (0, 1, 1, 1, 0), "nobody was evicted, only `a` kept its promise"
     opened = NodesChanged([NodeChange(NodeChangeKind.UNCORDONED, spec) for spec in nodes(4, 4)])
     assert started(live.tell(70, opened)) == ["s"]
     run = live.run("s")
@@ -474,7 +474,7 @@ def test_f_and_g_cover_thirty_days() -> None:
         assert evicted == completed
         days = step // 4 + 1
         assert min(days, 30) <= evicted <= min(days, 31)
-    assert ledger.counts(0, 100 * DAY) == (100, 100, 100), "the feedback counts by itself, from look to look"
+    assert ledger.counts(0, 100 * DAY) == (100, 100, 100, 100, 100), "the feedback counts by itself, from look to look"
     for step in range(4 * 100, 4 * 131):
         ledger.totals(step * 6 * HOUR)
     assert ledger.totals(131 * DAY) == (0, 0)

@@ -21,6 +21,39 @@ def test_hp_goes_beside_hp_and_spot_away_from_it() -> None:
     assert apart.choose(spot("s2", gpus=4).task(9)) is stage.node("n0")
 
 
+def test_the_last_empty_nodes_are_not_for_spot_tasks() -> None:
+    # A fiftieth of 100 nodes are 2. All but 3 nodes hold HP, n0 has a gap of four cards.
+    stage = Stage(*[8] * 100)
+    stage.holds("n0", hp("h0", gpus=4))
+    for i in range(1, 97):
+        stage.holds(f"n{i}", hp(f"h{i}", gpus=8))
+    apart = ClassSeparatingPlacer(stage.state)
+    small, whole = spot("s", gpus=4).task(900), spot("w", gpus=8).task(901)
+    assert apart.choose(whole) is stage.node("n97")  # 3 are empty: one may go
+    assert apart.choose(small) is stage.node("n0")
+    assert apart.closed(whole) == (2, "kept empty for HP")
+    stage.holds("n97", spot("w", gpus=8))
+    assert apart.choose(whole) is None
+    assert list(apart.ranked(whole)) == []
+    assert apart.choose(small) is stage.node("n0")
+    stage.holds("n0", spot("s", gpus=4))
+    assert apart.choose(small) is None
+    assert apart.choose(hp("h", gpus=1).task(902)) is stage.node("n98")
+    assert apart.closed(hp("h", gpus=8).task(902)) == (0, "")
+    for name in ("n98", "n99"):
+        stage.holds(name, hp(name, gpus=6))
+    assert apart.choose(spot("s2", gpus=2).task(903)) is stage.node("n98")  # none is empty: nothing is kept
+    assert apart.closed(small) == (0, "")
+
+
+def test_a_task_says_that_it_waits_for_nodes_that_are_kept_empty() -> None:
+    # 50 nodes, one of them kept. A spot task of a whole node waits for h1, although n49 is empty.
+    tasks = [hp(f"h{i}", gpus=8, lasting=1000 + i) for i in range(1, 50)]
+    story = play(nodes(*[8] * 50), *tasks, spot("s", gpus=8, at=10), scheduler="gfs-plus", quota="none")
+    assert story.started("s") == [1001]
+    assert story.why_waited("s").endswith("8 idle GPUs, but the node with room is kept empty for HP")
+
+
 def stream(until: int) -> list[Draft]:
     """Spot tasks of four cards, one every 15 minutes for an hour: on two nodes four of them always run."""
     return [spot(f"t{at:06}", gpus=4, at=at, lasting=3600) for at in range(0, until, 900)]

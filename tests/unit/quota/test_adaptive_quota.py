@@ -25,7 +25,7 @@ class Given(GuaranteeLedger):
 
     def counts(self, guarantee_seconds: float, now: float) -> GuaranteeCounts:
         """The same for every guarantee."""
-        return GuaranteeCounts(self.broken, 0, self.kept)
+        return GuaranteeCounts(evicted=0, finished=0, periods=0, kept=self.kept, broken=self.broken)
 
 
 def made(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import pickle
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from gfs.forecasting.online import PoolForecast
 from gfs.quota.feedback import Signal
 from gfs.quota.forecast import ForecastQuota
 from gfs.quota.inventory import AGGREGATES, calibrated_total, independent, sum_of_peaks
+from gfs.quota.table import QuotaMemory
 
 STEADY = Signal(1.0, 0.0, 0.0)
 
@@ -47,10 +49,16 @@ class Told:
 
     def __init__(self, ahead: PoolForecast, signal: Signal = STEADY) -> None:
         self.ahead, self.signal = ahead, signal
+        self.made = 0
 
-    def forecast(self, now: float) -> PoolForecast:
-        """The same at any time."""
-        return self.ahead
+    def prepare(self, now: float) -> Callable[[], PoolForecast]:
+        """The same at any time, and how often it was made."""
+
+        def make() -> PoolForecast:
+            self.made += 1
+            return self.ahead
+
+        return make
 
     def update(self, guarantee_hours: float, now: float) -> Signal:
         """The same for any guarantee at any time."""
@@ -61,6 +69,34 @@ def quota(pool: Pool, told: Told, aggregate: str = "sum-of-peaks", guarantees: S
     spot_quota = ForecastQuota(pool, told, told, aggregate=AGGREGATES[aggregate], guarantees=guarantees)
     spot_quota.tick(14 * 3600.0)
     return spot_quota
+
+
+def test_demand_is_forecast_only_when_a_quota_is_asked_for_by_what_the_tick_knew() -> None:
+    # 32 cards idle at the tick, 10 GPUs of demand: a quota of 22. Cards that are taken after the tick change nothing.
+    stage = Stage(8, 8, 8, 8)
+    told = Told(pool_forecast([[10.0] * 4]))
+    spot_quota = quota(stage.pool, told)
+    assert told.made == 0
+    stage.holds("n0", hp("h", gpus=8))
+    stage.holds("n1", hp("g", gpus=8))
+    assert spot_quota.limit(1.0) == 22.0
+    assert spot_quota.limit(2.0) == 22.0
+    assert told.made == 1
+    spot_quota.tick(14 * 3600.0 + 300)
+    assert told.made == 1
+    assert [row.quota for row in spot_quota.rows()] == [16.0, 16.0, 16.0]  # 16 are idle by now
+    assert told.made == 2
+
+
+def test_what_is_saved_is_worked_out_by_the_tick_before() -> None:
+    told, memory = Told(pool_forecast([[10.0] * 4])), QuotaMemory()
+    pool = Stage(8, 8, 8, 8).pool
+    spot_quota = ForecastQuota(pool, told, told, aggregate=AGGREGATES["sum-of-peaks"], guarantees=(1,), memory=memory)
+    spot_quota.tick(300.0)
+    saved = pickle.loads(pickle.dumps(memory))
+    assert saved.rows[1].quota == 22.0
+    assert saved.now == 300.0
+    assert told.made == 1
 
 
 # -- bounds for the pool -------------------------------------------------------------------------------

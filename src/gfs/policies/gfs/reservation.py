@@ -253,8 +253,9 @@ class ReservationPlacer(ClassSeparatingPlacer):
     def closed(self, task: Task) -> tuple[int, str]:
         """Nodes with idle cards for a pod of this spot task that it is kept away from, and for whom."""
         reservation = self._reservation
-        why = reservation.why() if reservation.task is not None and task is not reservation.task else ""
-        closed, _ = super().closed(task)
+        closed, why = super().closed(task)
+        if reservation.task is not None and task is not reservation.task:
+            why = reservation.why()
         if not task.is_spot or task is reservation.task:
             return closed, why
         return closed + sum(node.idle >= max(task.cards, 1) for node in reservation.nodes), why

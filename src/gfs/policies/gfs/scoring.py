@@ -143,7 +143,11 @@ class GfsPlacer(Listener):
             ranks: list[Rank] = []
             part = self._parts // size
             for view, priority in enumerate(self.views):
-                first, second = self._compared(view, packing, hp_cards * part, spot_cards * part)
+                compared = self._compared(view, packing, hp_cards * part, spot_cards * part)
+                if compared is None:
+                    ranks.append(None)
+                    continue
+                first, second = compared
                 unwelcome = round((1 - score3(priority, pressure, self._m)) * SCORE3_STEPS)
                 ranks.append((first << self._bits | second) << 32 | unwelcome)
             if self._is_saturated(last_hour, last_day):
@@ -151,8 +155,11 @@ class GfsPlacer(Listener):
             known = self._buckets[key] = self._index.bucket(idle, room, tuple(ranks))
         return known
 
-    def _compared(self, view: int, packing: int, hp: int, spot: int) -> tuple[int, int]:
-        """What is compared first and what then, lower being better: the node's rank by score1, parts it holds."""
+    def _compared(self, view: int, packing: int, hp: int, spot: int) -> tuple[int, int] | None:
+        """What is compared first and what then, lower being better: the node's rank by score1, parts it holds.
+
+        None: the node is not for this view.
+        """
         return packing, self._parts - (spot if self.views[view] else hp)
 
     def _without_spot(self, ranks: Sequence[Rank]) -> list[Rank]:
@@ -167,10 +174,10 @@ class GfsPlacer(Listener):
         return score3(Priority.SPOT, eviction_pressure(last_hour, last_day, self._gamma), self._m) == 0
 
 
-FEW_EMPTY = 1 / 16
-"""Of the nodes: so many empty ones `ClassSeparatingPlacer` leaves to HP."""
+FEW_EMPTY, KEPT_EMPTY = 1 / 16, 1 / 50
+"""Of the nodes: while so few are empty, `ClassSeparatingPlacer` fills gaps first; so few it leaves to HP altogether."""
 
-BESIDE_HP, AWAY_FROM_HP, INTO_GAPS = range(3)
+BESIDE_HP, AWAY_FROM_HP, INTO_GAPS, GAPS_ONLY = range(4)
 """Its views."""
 
 
@@ -180,35 +187,46 @@ class ClassSeparatingPlacer(GfsPlacer):
     The paper fills the fullest node, whoever is on it. So spot tasks decide where HP tasks go, and when they leave,
     HP is scattered: a later HP gang finds too few whole nodes, and no eviction helps it. Here an HP pod goes where
     most cards are held by HP, a spot pod where fewest are, and only among equals to the fullest node. Away from HP
-    means on empty nodes, which HP pods of whole nodes need next: while few nodes are empty, spot tasks leave them
-    alone and fill gaps as in the paper; once none is, away is better again.
+    means on empty nodes, which HP pods of whole nodes need next: while few nodes are empty, spot tasks fill gaps as in
+    the paper, and the last empty ones are not for them; once none is, away is better again.
     """
 
     packing_first = False
-    views = (Priority.HP, Priority.SPOT, Priority.SPOT)
+    views = (Priority.HP, Priority.SPOT, Priority.SPOT, Priority.SPOT)
 
     def __init__(self, state: PoolState, *, gamma: float = 0.8, m: float = 3.0) -> None:
         super().__init__(state, gamma=gamma, m=m)
         self._pool = pool = state.pool
         self._largest = pool.sizes[-1]
         self._few = FEW_EMPTY * len(pool.nodes)
+        self._kept = int(KEPT_EMPTY * len(pool.nodes))
 
     def choose(self, task: Task) -> Node | None:
         """The best node for one more pod of the task in the order that counts for it."""
         return self._index.choose(task, self._view(task))
 
+    def closed(self, task: Task) -> tuple[int, str]:
+        """Nodes with room that a spot task may not have: those that the circuit breaker closes, and the last empty."""
+        closed, why = super().closed(task)
+        kept = min(self._pool.idle_slots(self._largest), self._kept) if task.is_spot else 0
+        return closed + kept, "kept empty for HP" if kept else why
+
     def _view(self, task: Task) -> int:
         """The order of nodes that counts for the task."""
         if not task.is_spot:
             return BESIDE_HP
-        few_empty = 0 < self._pool.idle_slots(self._largest) <= self._few
-        return INTO_GAPS if few_empty else AWAY_FROM_HP
+        empty = self._pool.idle_slots(self._largest)
+        if not 0 < empty <= self._few:
+            return AWAY_FROM_HP
+        return INTO_GAPS if empty > self._kept else GAPS_ONLY
 
-    def _compared(self, view: int, packing: int, hp: int, spot: int) -> tuple[int, int]:
+    def _compared(self, view: int, packing: int, hp: int, spot: int) -> tuple[int, int] | None:
         match view:
             case 0:  # beside HP
                 return self._parts - hp, packing
             case 1:  # away from HP
                 return hp, packing
-            case _:  # into the gaps
+            case 2:  # into the gaps
                 return packing, self._parts - spot
+            case _:  # nowhere else
+                return (packing, self._parts - spot) if hp or spot else None
