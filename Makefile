@@ -52,7 +52,7 @@ $(EXTRAS)/.done: pyproject.toml constraints.txt
 	@test -x $(EXTRAS)/bin/python || $(PYTHON) -m venv $(EXTRAS)
 	@echo "Installing GFS with its extras into $(EXTRAS) ..."
 	@$(EXTRAS)/bin/python $(PIP) -c constraints.txt setuptools
-	@$(EXTRAS)/bin/python $(EXACT) -e '.[dev,lightgbm,ray]'
+	@$(EXTRAS)/bin/python $(EXACT) -e '.[dev,lightgbm,notebook,ray]'
 	@touch $@
 
 test-extras: $(EXTRAS)/.done  ## install the heavy extras too and run the tests that need them
@@ -104,7 +104,7 @@ build: $(VENV)/.dev    ## wheel and sdist, in dist/
 
 constraints:           ## renew constraints.txt: the newest versions that pyproject.toml allows. Then run make test
 	@rm -rf build/constraints && $(PYTHON) -m venv build/constraints
-	@build/constraints/bin/python $(PIP) -U setuptools -e '.[dev,docs,lightgbm,live,ray]'
+	@build/constraints/bin/python $(PIP) -U setuptools -e '.[dev,docs,lightgbm,live,notebook,ray]'
 	@sed -n '/^#/p' constraints.txt > build/constraints.txt
 	@build/constraints/bin/python -m pip freeze --all --exclude pip --exclude gfs --exclude-editable >> build/constraints.txt
 	@mv build/constraints.txt constraints.txt
