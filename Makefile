@@ -7,7 +7,7 @@ PIP    := -m pip install -q --disable-pip-version-check
 # Exact versions, of the build tools too: a fresh machine gets what passed here. `make constraints` renews them.
 EXACT  := $(PIP) -c constraints.txt --no-build-isolation
 
-.PHONY: help demo test lint test-only test-slow test-extras test-package test-versions live-binaries test-live test-chaos test-records live-demo reproduce-quick audit docs web build constraints bench clean
+.PHONY: help demo test lint test-only test-slow test-extras test-package test-versions live-binaries test-live test-chaos test-records live-demo reproduce-quick audit docs web build constraints bench bench-live clean
 .DEFAULT_GOAL := help
 
 help:            ## what can be made here
@@ -111,6 +111,9 @@ constraints:           ## renew constraints.txt: the newest versions that pyproj
 
 bench: $(VENV)/.dev   ## speed, as ratios against anchors measured in the same run; FULL=1: the heavy points too
 	@$(BIN)/python benchmarks/run.py $(if $(FULL),--full --picture docs/images/curve.svg) --out benchmarks/latest.json
+
+bench-live: live-binaries  ## GFS against kube-scheduler on the bench, within 15 minutes; one race: RACE="--only burst"
+	@$(BIN)/python benchmarks/live.py --out benchmarks/latest-live.json $(RACE)
 
 clean:           ## remove the virtual environment and everything generated
 	@rm -rf $(VENV) $(EXTRAS) build dist demo-output live-demo-output .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -50,8 +50,8 @@ class LiveSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """Seconds before its own creation that a bound pod's `gfs.dev/submitted` may lie; it is cut to that."""
     guarantees: tuple[Annotated[float, Meta(gt=0, le=168)], ...] = (1.0, 2.0, 4.0)
     """Guarantees on offer, in hours."""
-    burst: Seconds = 0.05
-    """Seconds to wait for more after something has changed: what comes together is handled together."""
+    burst: Seconds = 0.02
+    """Seconds between two instants at least: what comes together is handled together."""
     in_flight: Whole = 32
     """Requests in flight at most."""
     return_timeout: Seconds = 60.0
