@@ -15,6 +15,8 @@ from typing import Any
 
 import msgspec
 
+from gfs.dashboard.decisions import DecisionColumns
+from gfs.dashboard.names import Names
 from gfs.dashboard.page import exported_page
 from gfs.dashboard.wire import (
     EntryColumns,
@@ -26,6 +28,7 @@ from gfs.dashboard.wire import (
     Rules,
     TaskColumns,
 )
+from gfs.telemetry.decisions import AnyNote, EvictionNote, ExpectedNote, ForecastNote, NodeNote, Option
 from machine import against, console, figures_table
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
@@ -87,7 +90,30 @@ def recording() -> Recording:
         reasons=["", "evicted for task-1 on node-1: only node", *(reason.format(i, 3 * i) for i in range(20_000))],
         pods=PodColumns([row[6] for row in starts], [place[row[7]] for row in starts]), cards=texts,
         node_events=NodeEventColumns([], [], []), quota=QuotaColumns([], [], [], [], [], [], [], [], [], [], [], []),
+        **_decided(chance, tasks),
     )  # fmt: skip
+
+
+def _decided(chance: random.Random, tasks: TaskColumns) -> dict[str, Any]:
+    """A forecast of 60 organizations twice an hour, nodes closed for an hour, alternatives of 5,000 evictions."""
+    models, owners = Names({"A100": 0, "H800": 1}), Names({f"org-{i}": i for i in range(60)})
+    nodes = {f"node-{i}": i for i in range(NODES)}
+    columns = DecisionColumns(models, owners, {name: i for i, name in enumerate(tasks.name)}, nodes)
+    notes: list[AnyNote] = []
+    for begin in range(0, WEEK, 1800):
+        for model in models:
+            expected = [chance.uniform(0, 4000) for _ in owners]
+            notes.append(ForecastNote(begin, model, list(owners), expected, [1.2 * gpus for gpus in expected]))
+    for _ in range(5000):
+        at, some = chance.uniform(0, WEEK), [chance.randrange(TASKS) for _ in range(9)]
+        node = f"node-{chance.randrange(NODES)}"
+        notes += [NodeNote(at, node, closed=True), NodeNote(min(at + 3600, WEEK), node, closed=False)]
+        options = [Option(node, [f"task-{each}"], chance.random(), 1e4 * i, i == 0) for i, each in enumerate(some[1:])]
+        notes.append(EvictionNote(at, f"task-{some[0]}", options))
+        notes.append(ExpectedNote(at, f"task-{some[1]}", at + 7200))
+    for note in sorted(notes, key=lambda note: note.time):
+        columns.add(note)
+    return columns.all()
 
 
 def page(repeat: int) -> dict[str, Any]:
@@ -111,20 +137,22 @@ def _view(browser: Browser, address: str, repeat: int) -> dict[str, float]:
     browser.look()
     browser.open(address)
 
-    def spent() -> float:
-        told = browser.call("Performance.getMetrics")["metrics"]
-        return float(next(each["value"] for each in told if each["name"] == "TaskDuration"))
-
     def moved(step: int) -> float:
-        before = spent()
+        before = spent(browser)
         browser.run(MOVE.format(step=step))
-        return spent() - before
+        return spent(browser) - before
 
-    first = spent()
+    first = spent(browser)
     steps = [moved(5000 + 10 * i) for i in range(10 * repeat)]
     jumps = [moved(10_000 * (i % 2)) for i in range(4 * repeat)]
     heap = float(browser.run("performance.memory.usedJSHeapSize")) / 1e6
     return {"first": first, "step": median(steps), "jump": median(jumps), "heap": heap}
+
+
+def spent(browser: Browser) -> float:
+    """CPU seconds of the page's main thread so far."""
+    told = browser.call("Performance.getMetrics")["metrics"]
+    return float(next(each["value"] for each in told if each["name"] == "TaskDuration"))
 
 
 def show_page(figures: dict[str, Any]) -> None:

@@ -21,6 +21,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 import curve
 import latency
 from before import before, show_before
+from live_page import live_page, show_live_page
 from loop import loop, show_loop
 from machine import console, machine
 from page import page, show_page
@@ -42,9 +43,10 @@ SHOW: dict[str, Callable[[Any], None]] = {
     "latency": latency.show_latency,
     "curve": curve.show_curve,
     "page": show_page,
+    "live-page": show_live_page,
     "schedulers": show_schedulers,
 }
-QUICK = ("replay", "loop", "before", "rebuild", "year", "scale", "latency", "curve", "page")
+QUICK = ("replay", "loop", "before", "rebuild", "year", "scale", "latency", "curve", "page", "live-page")
 
 
 def measure(name: str, repeat: int, full: bool, step: Step) -> Any:
@@ -66,6 +68,8 @@ def measure(name: str, repeat: int, full: bool, step: Step) -> Any:
             return latency.latency(step)
         case "page":
             return page(repeat)
+        case "live-page":
+            return live_page(repeat)
         case "curve":
             return curve.curve(step, curve.FULL if full else curve.QUICK)
         case _:

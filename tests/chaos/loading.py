@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import re
 import subprocess
@@ -19,8 +18,9 @@ from pathlib import Path
 from gfs.live.api import Api, Json
 from gfs.live.bench import manifests
 from gfs.live.bench.bench import Bench, free_ports
-from gfs.live.bench.client import GROUPS, Manifest
-from gfs.live.problems import Conflict, NotFound
+from gfs.live.bench.client import Manifest
+from gfs.live.bench.many import create_all, for_all
+from gfs.live.problems import NotFound
 
 CONFIG = """
 [live]
@@ -193,15 +193,7 @@ class Loaded:
 
     def create(self, objects: Sequence[Manifest]) -> float:
         """Create objects as fast as the API server takes them; the seconds it took."""
-
-        async def post(api: Api, item: Json) -> None:
-            kind = "podgroups" if item["kind"] == "PodGroup" else f"{item['kind'].lower()}s"
-            namespace = item["metadata"].get("namespace")
-            where = f"/{GROUPS[kind]}" + (f"/namespaces/{namespace}" if namespace else "")
-            with suppress(Conflict):  # the answer to the first try was lost
-                await api.create(f"{where}/{kind}", item)
-
-        return self._all(post, objects)
+        return create_all(self.bench.kubeconfig, objects)
 
     def remove_done(self) -> None:
         """Delete the pods that have succeeded, as whoever created them would."""
@@ -217,22 +209,7 @@ class Loaded:
             with suppress(NotFound):
                 await api.delete(f"/api/v1/namespaces/{where['namespace']}/pods/{where['name']}", grace=0)
 
-        self._all(remove, pods)
-
-    def _all(self, do: Callable[[Api, Json], object], objects: Sequence[Json]) -> float:
-        async def main() -> None:
-            async with await Api.connect(self.bench.kubeconfig, in_flight=32, timeout=60.0) as api:
-                waiting = iter(objects)
-
-                async def work() -> None:
-                    for item in waiting:
-                        await do(api, item)  # type: ignore[misc]
-
-                await asyncio.gather(*(work() for _ in range(32)))
-
-        began = time.monotonic()
-        asyncio.run(main())
-        return time.monotonic() - began
+        for_all(self.bench.kubeconfig, remove, pods)
 
 
 def nodes(count: int) -> list[Manifest]:

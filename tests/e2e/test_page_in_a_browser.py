@@ -27,6 +27,7 @@ from gfs.dashboard.replay import Replay
 from gfs.dashboard.server import PageServer
 from gfs.dashboard.site import Site
 from gfs.dashboard.whatif import WhatIf
+from gfs.telemetry.decisions import EvictionNote
 from gfs.telemetry.metrics_life import task_life
 from gfs.telemetry.runs import Bins, time_average
 from gfs.telemetry.tables import with_timestamps
@@ -392,12 +393,26 @@ def test_a_broken_recording_is_said(browser: Browser, day: Day, tmp_path: Path) 
     assert "cannot be shown" in browser.run("document.querySelector('[role=alert]').textContent")
 
 
+def evicted_among_several(day: Day) -> str:
+    """A task that went because it was cheaper than another."""
+    notes = [note for note in day.tables.decisions if isinstance(note, EvictionNote)]
+    return max(notes, key=lambda note: len(note.options)).options[0].victims[0]
+
+
 def test_pictures_of_the_docs(browser: Browser, day: Day, tmp_path: Path) -> None:
     """Made anew where GFS_PICTURES says; here only that they can be made."""
     folder = Path(os.environ.get("GFS_PICTURES", tmp_path))
     browser.look(1280, 1000)
-    for name, state in {"page-now": {"pool": "A100"}, "page-nodes": {"view": "nodes", "node": "n1"}}.items():
+    pictures = {
+        "page-now": {"pool": "A100"},
+        "page-nodes": {"view": "nodes", "node": "n1"},
+        "page-organizations": {"view": "organizations"},
+        "page-task": {"view": "queue", "task": evicted_among_several(day)},
+    }
+    for name, state in pictures.items():
         at(browser, day.page, t=day.busy_moment, **state)
+        browser.run("document.querySelectorAll('#life details').forEach((d) => { d.open = true; })")
+        browser.settle()
         browser.picture(folder / f"{name}.png")
         assert (folder / f"{name}.png").stat().st_size > 20_000
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from gfs.report.columns import COMPARED, PLAN_EVERY, SETTING
+from gfs.report.columns import COMPARED, NODES, PLAN_OTHERS
 from gfs.report.page import PageSection, build_page
 from gfs.report.table import DataTable
 
@@ -39,7 +39,8 @@ def seen(page: Path, width: int, profile: Path) -> dict[str, object]:
 @pytest.fixture
 def page(tmp_path: Path) -> Path:
     """The widest tables there are, with large figures."""
-    plan = DataTable([*SETTING, *PLAN_EVERY], [["0.95", "4", "0.1–4", *[123_456.0] * len(PLAN_EVERY)]] * 3, names=3)
+    figures = (NODES, *PLAN_OTHERS)
+    plan = DataTable(["cluster", *figures], [["110% of nodes", *[123_456.0] * len(figures)]] * 3)
     comparison = DataTable(["scheduler", *COMPARED], [["gfs-plus", *[123_456.0] * len(COMPARED)]] * 3)
     text = build_page("t", "s", [PageSection("Tables", [plan, comparison])])
     out = tmp_path / "page.html"

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyarrow import csv
 from typer.testing import CliRunner, Result
 
 from builders import Draft, hp, nodes, spot, workload
@@ -44,12 +47,22 @@ def made(small: Workload, tmp_path_factory: pytest.TempPathFactory) -> tuple[Pat
     return folder, plan(*options, "--json", folder / "plan.json")
 
 
+def simulated(folder: Path, *words: str | Path, jobs: str = "jobs.csv") -> dict[str, Any]:
+    """The one run of `gfs simulate`."""
+    trace = ("--jobs", folder / jobs, "--nodes", folder / "nodes.csv")
+    result = CliRunner().invoke(app, ["simulate", *map(str, (*trace, *words, "--json", folder / "run.json"))])
+    assert result.exit_code == 0, result.output
+    (run,) = json.loads((folder / "run.json").read_text(encoding="utf-8"))["runs"]
+    return dict(run)
+
+
 class TestAnswer:
-    def test_words_first_then_tables_of_80_columns(self, made: tuple[Path, Result]) -> None:
+    def test_the_budget_then_three_sentences_then_tables_of_80_columns(self, made: tuple[Path, Result]) -> None:
         _, result = made
         assert result.exit_code == 0, result.output
-        assert result.stdout.startswith(("Set p = ", "None of the "))
-        for title in ("Settings", "Against today", "Other nodes", "Other spot work", "Each guarantee"):
+        assert "at most 33 runs: 23 settings, 6 more around the best" in result.stderr.splitlines()[0]
+        assert result.stdout.startswith(("Run ", "Nothing that was tried meets "))
+        for title in ("Other kinds", "How sure", "Settings", "Other nodes", "Price list"):
             assert title in result.stdout
         tables = result.stdout.rpartition("The page: open")[0]
         assert max(map(len, tables.splitlines())) <= 80
@@ -59,51 +72,75 @@ class TestAnswer:
         folder, _ = made
         document = json.loads((folder / "plan.json").read_text(encoding="utf-8"))
         table = pq.read_table(folder / "out/settings.parquet")
-        assert {"p", "guarantee_hours", "eta_min", "eta_max", "spot_eviction_rate", "node_share"} <= set(
+        assert {"p", "quota", "quota_share", "spot_eviction_rate", "node_share", "spot_scale"} <= set(
             table.column_names
         )
+        every = [*document["settings"], *document["what_if"]]
+        every += [run for row in document["price_list"] for run in row["runs"]]
         runs = {
-            json.dumps([run["scheduler"], run["parameters"], run["node_share"], run["spot_scale"]])
-            for part in ("settings", "today", "what_if", "demand")
-            for run in document[part]
+            json.dumps([run[key] for key in ("scheduler", "parameters", "node_share", "spot_scale")]) for run in every
         }
         assert table.num_rows == len(runs)
-        assert document["target_evictions"] == 0.05
+        assert len(runs) <= 33
+        assert document["targets"] == {"evictions": 0.05}
         assert "ASSUMPTION" in document["prices"]
         assert document["recommended"] in document["settings"]
+        schedulers = {run["scheduler"] for run in document["settings"]}
+        assert schedulers == {"gfs-plus", "gfs", "static"}
 
-    def test_the_recommended_one_is_within_the_target_and_waits_least(self, made: tuple[Path, Result]) -> None:
-        document = json.loads((made[0] / "plan.json").read_text(encoding="utf-8"))
-        within = [s["figures"] for s in document["settings"] if s["figures"]["spot_eviction_rate"] <= 0.05]
-        assert document["meets_target"] == bool(within)
-        if within:
-            shortest = min(figures["spot_jqt_mean"] for figures in within)
-            assert document["recommended"]["figures"]["spot_jqt_mean"] == shortest
+    @pytest.mark.parametrize("scheduler", ["static", "gfs", "gfs-plus"])
+    @pytest.mark.parametrize("percents", [17, 20, 30, 50])
+    def test_it_is_never_worse_than_a_fixed_quota(
+        self, made: tuple[Path, Result], scheduler: str, percents: int
+    ) -> None:
+        """Those of its grid, of which the least holds the largest task, each simulated here by itself.
 
-    def test_the_config_file_gives_the_very_figures(self, made: tuple[Path, Result]) -> None:
+        Within the target its mean wait is no shorter; beyond it its evictions are no fewer.
+        """
         folder, _ = made
         document = json.loads((folder / "plan.json").read_text(encoding="utf-8"))
-        trace = ("--jobs", str(folder / "jobs.csv"), "--nodes", str(folder / "nodes.csv"))
-        words = ("simulate", *trace, "--config", str(folder / "out/gfs.toml"), "--json", str(folder / "run.json"))
-        result = CliRunner().invoke(app, words)
-        assert result.exit_code == 0, result.output
-        (run,) = json.loads((folder / "run.json").read_text(encoding="utf-8"))["runs"]
+        fixed = ("--set", "quota=fixed", "--set", f"quota_share={percents / 100}")
+        spot = simulated(folder, "--scheduler", scheduler, *fixed)["metrics"]["spot"]
         planned = document["recommended"]["figures"]
+        if document["meets_targets"]:
+            assert spot["eviction_rate"] > 0.05 or spot["jqt_mean"] >= planned["spot_jqt_mean"]
+        else:
+            assert spot["eviction_rate"] >= planned["spot_eviction_rate"]
+
+    def test_the_config_file_gives_the_very_figures(self, made: tuple[Path, Result]) -> None:
+        """The scheduler, too, comes from the file."""
+        folder, _ = made
+        document = json.loads((folder / "plan.json").read_text(encoding="utf-8"))
+        run = simulated(folder, "--config", folder / "out/gfs.toml")
+        planned = document["recommended"]["figures"]
+        assert run["scheduler"] == document["recommended"]["scheduler"]
         assert {k: planned[f"spot_{k}"] for k in run["metrics"]["spot"]} == run["metrics"]["spot"]
         assert {k: planned[f"hp_{k}"] for k in run["metrics"]["hp"]} == run["metrics"]["hp"]
         assert planned["allocation_rate"] == run["metrics"]["allocation_rate_total"]
 
+    def test_the_config_file_is_one_that_a_live_cluster_takes(self, made: tuple[Path, Result]) -> None:
+        pytest.importorskip("kubernetes_asyncio")
+        from gfs.live.service import LiveOptions, Service
+        from gfs.live.settings import read_config
+
+        folder, _ = made
+        recommended = json.loads((folder / "plan.json").read_text(encoding="utf-8"))["recommended"]
+        live, parameters = read_config(folder / "out/gfs.toml")
+        assert live.scheduler == recommended["scheduler"]
+        assert {name: getattr(parameters, name) for name in recommended["parameters"]} == recommended["parameters"]
+        Service(LiveOptions(live, parameters))
+
     def test_the_page_is_whole_and_loads_nothing(self, made: tuple[Path, Result]) -> None:
         folder, result = made
         page = (folder / "out/plan.html").read_text(encoding="utf-8")
-        for title in ("The answer", "Settings", "Against today", "Other nodes", "What could be sold"):
+        for title in ("The answer", "Other kinds of settings", "How sure", "Settings", "Other nodes"):
             assert f"<h2>{title}</h2>" in page
         assert 'src="http' not in page
         assert result.stdout.split("\n\n")[0].split()[:4] == page.partition('class="lead">')[2].split()[:4]
 
 
-ONE_SETTING = tuple(word for name in ("p=0.8", "guarantee_hours=1", "eta_max=1.5") for word in ("--set", name))
-"""What is set stays as it is, so that one setting is left to try: six runs."""
+ONE_SETTING = ("--schedulers", "gfs", "--set", "quota=forecast", "--set", "p=0.8", "--set", "eta_max=1.5")
+"""What is set stays as it is, so that one setting is left to try: five runs."""
 
 
 class TestAgain:
@@ -123,8 +160,10 @@ class TestAgain:
         assert "1 of 1:" not in third.stderr
         assert third.stdout == again.stdout
 
-    def test_without_a_trace_it_is_the_preset_demo(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Of its 32 nodes ten are enough here; the seed is one that no other test has in its memory."""
+    def test_without_a_trace_it_is_the_preset_demo_and_other_seeds_say_how_sure(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Of its 64 nodes ten are enough here; the seed is one that no other test has in its memory."""
 
         def ten_nodes(preset: str, **options: Any) -> Workload:
             return generate(preset, **{**options, "nodes": options["nodes"] or 10, "days": 0.5})
@@ -137,40 +176,100 @@ class TestAgain:
         assert document["trace"] == "demo x1, seed 77"
         assert len(document["settings"]) == 1
         assert document["recommended"]["parameters"] == {
-            "guarantee_hours": 1.0,
-            "p": 0.8,
-            "eta_max": 1.5,
+            "quota": "forecast",
             "quota_share": 0.4,
+            "p": 0.8,
+            "eta_min": 0.1,
+            "eta_max": 1.5,
             "lease_aging": 2.0,
         }
         assert [round(o["figures"]["nodes"]) for o in document["what_if"]] == [9, 10, 11]
-        assert "lease_aging: no effect under gfs (quota: forecast), static (quota: fixed 40%)" in result.stderr
+        assert document["out_of_sample"]["reported_on"] == "4 other seeds"
+        low, high = document["out_of_sample"]["intervals"]["spot-wait-mean"]
+        assert low <= document["out_of_sample"]["reported"]["spot-wait-mean"] <= high
+        assert "lease_aging: no effect under gfs (quota: forecast)" in result.stderr
 
     def test_what_a_file_names_is_not_tried_even_with_its_usual_value(self, tmp_path: Path) -> None:
         """0.9 is the usual p: named in a file it stays all the same, like with --set."""
         config = tmp_path / "mine.toml"
-        config.write_text("p = 0.9\n[parameters]\nguarantee_hours = 1\n", encoding="utf-8")
+        config.write_text("p = 0.9\n[parameters]\nguarantee_hours = 2\n", encoding="utf-8")
         work = workload(nodes(8, 8), [*steady(spot, 10, gpus=4), *steady(hp, 10, gpus=8)])
         options = (*written(work, tmp_path), "--quick", "--workers", "1", "--out", tmp_path / "out")
-        result = plan(*options, "--config", config, "--json", "-")
+        result = plan(*options, "--config", config, "--json", "-", "--schedulers", "gfs-plus,gfs")
         assert result.exit_code == 0, result.output
-        tried = [setting["parameters"] for setting in json.loads(result.stdout)["settings"]]
-        assert {(s["p"], s["guarantee_hours"]) for s in tried} == {(0.9, 1.0)}
-        assert {s["eta_max"] for s in tried} == {1.5, 4.0}
+        document = json.loads(result.stdout)
+        tried = [setting["parameters"] for setting in document["settings"]]
+        assert {(s["p"], s["guarantee_hours"]) for s in tried} == {(0.9, 2.0)}
+        assert {s["quota"] for s in tried} == {"none", "fixed", "forecast", "forecast-no-feedback", "adaptive"}
+        assert [row["guarantee_hours"] for row in document["price_list"]] == [2.0]
+
+
+class TestTargets:
+    def test_several_and_which_cannot_be_met_together(self, small: Workload, tmp_path: Path) -> None:
+        targets = ("--target", "evictions=0.01", "--target", "spot-wait-p95=1s", "--target", "hp-wait-p99=1000h")
+        options = (*written(small, tmp_path), "--quick", "--workers", "1", "--out", tmp_path / "out")
+        result = plan(*options, *targets, "--json", "-", "--schedulers", "gfs-plus")
+        assert result.exit_code == 0, result.output
+        document = json.loads(result.stdout)
+        assert document["targets"] == {"evictions": 0.01, "spot-wait-p95": 1.0, "hp-wait-p99": 3.6e6}
+        assert not document["meets_targets"]
+        named = document["pools"][0]["cannot_be_met"]
+        assert "hp-wait-p99" not in [*named["alone"], *named["together"]]
+        assert "what comes nearest is gfs-plus" in document["answer"]
+
+    def test_the_old_option_works_with_a_line_of_warning(self, tmp_path: Path) -> None:
+        work = workload(nodes(8, 8), [*steady(spot, 10, gpus=4), *steady(hp, 10, gpus=8)])
+        options = (*written(work, tmp_path), "--quick", "--workers", "1", "--out", tmp_path / "out", *ONE_SETTING)
+        result = plan(*options, "--target-evictions", "0.07", "--json", "-", "--scheduler", "gfs")
+        assert result.exit_code == 0, result.output
+        assert json.loads(result.stdout)["targets"] == {"evictions": 0.07}
+        assert "warning: option --scheduler is now called --schedulers" in result.stderr
+        assert "warning: option --target-evictions 0.07 is now written --target evictions=0.07" in result.stderr
+
+
+class TestPools:
+    def test_each_pool_gets_its_own_and_the_file_gives_the_very_figures(self, tmp_path: Path) -> None:
+        """On A100 HP takes one of two nodes every other hour, and spot tasks of two hours would fill both.
+
+        With half of the pool they are never evicted. A10 has no HP work, so that they need no quota there.
+        """
+        machines = [*nodes(8, 8), *nodes(8, 8, model="A10", prefix="b", first=2)]
+        rough = [hp(f"hp{i}", at=7200 * i + 600, lasting=3600, gpus=8) for i in range(30)]
+        rough += [spot(f"spot{i}", at=3600 * i, lasting=7200, gpus=4) for i in range(60)]
+        rough += [spot(f"more{i}", at=3600 * i, lasting=7200, gpus=4) for i in range(60)]
+        calm = [spot(f"calm{i}", at=1800 * i, lasting=3600, gpus=4, model="A10") for i in range(60)]
+        options = (*written(workload(machines, [*rough, *calm]), tmp_path), "--workers", "1", "--out", tmp_path / "out")
+        result = plan(*options, "--quick", "--json", tmp_path / "plan.json")
+        assert result.exit_code == 0, result.output
+        assert "Pool by pool" in result.stdout
+        document = json.loads((tmp_path / "plan.json").read_text(encoding="utf-8"))
+        pools = {pool["gpu_model"]: pool for pool in document["pools"]}
+        assert pools["A10"]["figures"] == {"evictions": 0.0, "spot-wait-mean": 0.0}
+        assert pools["A10"]["parameters"] == {"quota": "none"}
+        assert pools["A100"]["parameters"] == {"quota": "fixed", "quota_share": 0.5}
+        assert pools["A100"]["figures"]["evictions"] == 0
+        run = simulated(tmp_path, "--config", tmp_path / "out/gfs.toml")
+        planned = document["recommended"]["figures"]
+        assert {k: planned[f"spot_{k}"] for k in run["metrics"]["spot"]} == run["metrics"]["spot"]
+        assert len(run["parameters"]["pools"]) == 1
 
 
 class TestErrors:
     @pytest.mark.parametrize(
         ("words", "said"),
         [
-            (("--target-evictions", "5"), "--target-evictions 5: must be a share, 0 or more and below 1"),
+            (("--target", "evictions=5"), "--target 'evictions=5': must be a share, 0 or more and below 1"),
+            (("--target", "waste=5"), "must be a figure and its bound, such as evictions=0.05"),
             (("--target-evictions", "nan"), "must be a share"),
+            (("--target-evictions", "0.1", "--target", "evictions=0.2"), "evictions is given twice"),
             (("--max-wait", "0"), "--max-wait 0: must be a number of seconds above 0"),
+            (("--guarantee", "0"), "guarantee_hours = '0': must be a number from"),
             (("--preset", "huge"), "unknown preset 'huge': there are demo"),
             (("--jobs", "jobs.csv"), "takes both --jobs and --nodes"),
             (("--jobs", "a.csv", "--nodes", "b.csv", "--preset", "demo"), "leave out one of them"),
-            (("--scheduler", "static"), "it follows no forecast, so there is nothing to plan"),
-            (("--scheduler", "nobody"), "unknown scheduler 'nobody'"),
+            (("--schedulers", "gfs,chronus"), "chronus runs tasks by leases and evicts none"),
+            (("--schedulers", "nobody"), "unknown scheduler 'nobody'"),
+            (("--schedulers", "gfs,gfs"), "scheduler gfs is named twice"),
             (("--set", "q=1"), "unknown parameter 'q'"),
             (("--jobs", "a.csv", "--nodes", "b.csv"), "b.csv"),
         ],
@@ -213,8 +312,9 @@ class TestOddTraces:
     def test_spot_tasks_alone_are_never_evicted(self, tmp_path: Path) -> None:
         result = self.made(tmp_path, workload(nodes(8, 8), steady(spot, 60, gpus=4)))
         assert result.exit_code == 0, result.output
-        assert "All settings come to the same on this trace" in " ".join(result.stdout.split())
-        assert "0.0% of spot runs (0 of 60) are evicted" in " ".join(result.stdout.split())
+        words = " ".join(result.stdout.split())
+        assert words.startswith("Run gfs without a quota: 0.0% of spot runs evicted, 0 s mean spot wait, within")
+        assert "The next best of another kind, gfs-plus without a quota" in words
 
     def test_one_node_and_one_organization(self, tmp_path: Path) -> None:
         """HP and spot tasks in turn on one node: 10% of it is nothing."""
@@ -238,34 +338,48 @@ class TestOddTraces:
         assert "With 10% fewer nodes no spot task would fit; with 10% more" in " ".join(result.stdout.split())
 
     def test_guarantees_of_the_trace_are_kept(self, tmp_path: Path) -> None:
-        """Every spot task says its own hours, so no other is tried."""
+        """Every spot task says its own hours: they stay, and others are only listed with their prices."""
         work = workload(nodes(8, 8), [*steady(spot, 50, gpus=4, hours=2), *steady(hp, 30, gpus=8)])
-        result = self.made(tmp_path, work, "--json", str(tmp_path / "plan.json"))
-        assert result.exit_code == 0, result.output
-        assert "50 of 50 spot tasks have their own guarantee_hours" in result.stderr
-        document = json.loads((tmp_path / "plan.json").read_text(encoding="utf-8"))
-        assert "of their runs with their guarantees kept." in document["answer"]
-        assert not any("guarantee_hours" in setting["parameters"] for setting in document["settings"])
-
-    def test_where_some_spot_tasks_say_their_guarantee_others_are_tried_for_the_rest(self, tmp_path: Path) -> None:
-        work = workload(nodes(8, 8), [*steady(spot, 20, gpus=4), *steady(hp, 10, gpus=8)])
-        jobs, machines = write_trace(work, tmp_path)
-        header, *rows = jobs.read_text(encoding="utf-8").splitlines()
-        own = [f"{row},{'3' if row.startswith('spot7,') else ''}" for row in rows]
-        jobs.write_text("\n".join([f"{header},guarantee_hours", *own]), encoding="utf-8")
-        options = ("--jobs", jobs, "--nodes", machines, "--quick", "--workers", "1", "--out", tmp_path / "out")
+        options = (*written(work, tmp_path), "--workers", "1", "--out", tmp_path / "out", *ONE_SETTING)
         result = plan(*options, "--json", "-")
-        assert "1 of 20 spot tasks have their own guarantee_hours" in result.stderr
-        document = json.loads(result.stdout)
-        assert {setting["parameters"]["guarantee_hours"] for setting in document["settings"]} == {1.0, 2.0}
-        assert "of their runs with their guarantees kept." in document["answer"]
-
-    def test_a_spot_task_larger_than_the_usual_fixed_quota(self, tmp_path: Path) -> None:
-        """12 of 16 cards are more than 35%: the fixed quota to compare with is 75%."""
-        work = workload(nodes(8, 8), [*steady(spot, 10, gpus=4, pods=3), *steady(hp, 10)])
-        result = self.made(tmp_path, work)
         assert result.exit_code == 0, result.output
-        assert "With a fixed quota of 75% of each pool" in " ".join(result.stdout.split())
+        assert (
+            "50 of 50 spot tasks have their own guarantee_hours in the trace, which stay as they are" in result.stderr
+        )
+        document = json.loads(result.stdout)
+        assert document["guarantee_hours"] == 2.0
+        assert [row["guarantee_hours"] for row in document["price_list"]] == [2.0, 1.0, 4.0]
+        assert not any("guarantee_hours" in setting["parameters"] for setting in document["settings"])
+        assert "guarantee_hours" not in (tmp_path / "out/gfs.toml").read_text(encoding="utf-8")
+
+    def test_a_trace_with_dates_gives_the_very_figures_too(self, tmp_path: Path) -> None:
+        """`gfs simulate` takes the first day from the timestamps, and so does a plan; its file leaves it out."""
+        work = generate("demo", nodes=4, days=2, seed=5)
+        _, machines = write_trace(work, tmp_path)
+        jobs = tmp_path / "jobs.parquet"
+        table = csv.read_csv(tmp_path / "jobs.csv")
+        place = table.column_names.index("submit_time")
+        seconds = table["submit_time"].to_pylist()
+        times = pa.array(
+            [datetime(2024, 5, 3) + timedelta(seconds=float(each)) for each in seconds], pa.timestamp("ms")
+        )
+        pq.write_table(table.set_column(place, "submit_time", times), jobs)
+        options = ("--jobs", jobs, "--nodes", machines, "--quick", "--workers", "1", "--out", tmp_path / "out")
+        result = plan(*options, *ONE_SETTING, "--json", "-")
+        assert result.exit_code == 0, result.output
+        recommended = json.loads(result.stdout)["recommended"]
+        assert recommended["parameters"]["first_day"] == "2024-05-03"
+        assert "first_day" not in (tmp_path / "out/gfs.toml").read_text(encoding="utf-8")
+        run = simulated(tmp_path, "--config", tmp_path / "out/gfs.toml", jobs="jobs.parquet")
+        assert recommended["figures"]["spot_jqt_mean"] == run["metrics"]["spot"]["jqt_mean"]
+
+    def test_no_share_is_tried_in_which_the_largest_spot_task_could_never_start(self, tmp_path: Path) -> None:
+        """12 of 16 cards are 75%."""
+        work = workload(nodes(8, 8), [*steady(spot, 10, gpus=4, pods=3), *steady(hp, 10)])
+        result = self.made(tmp_path, work, "--json", "-", "--schedulers", "static")
+        assert result.exit_code == 0, result.output
+        shares = {run["parameters"]["quota_share"] for run in json.loads(result.stdout)["settings"]}
+        assert min(shares) == 0.75
 
     @pytest.mark.parametrize(
         ("drafts", "said"),
@@ -277,7 +391,7 @@ class TestOddTraces:
                     spot("t", gpus=4, lasting=7200),
                     hp("h", gpus=8, at=1800, lasting=3600),
                 ],
-                "with no quota there are no more evictions and waits are shorter.",
+                "Nothing of another kind meets the targets",
             ),
             (
                 [
@@ -296,7 +410,7 @@ class TestOddTraces:
         result = self.made(tmp_path, workload(nodes(8), drafts), "--json", str(tmp_path / "plan.json"))
         assert result.exit_code == 0, result.output
         assert said in " ".join(result.stdout.split())
-        tried = json.loads((tmp_path / "plan.json").read_text(encoding="utf-8"))["demand"]
+        tried = json.loads((tmp_path / "plan.json").read_text(encoding="utf-8"))["price_list"][0]["runs"]
         tasks = [run["figures"]["spot_tasks"] for run in tried]
         assert len(set(tasks)) == len(tasks), "no two amounts of spot work are the same tasks"
 

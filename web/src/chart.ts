@@ -118,7 +118,7 @@ export class Chart {
           drag: { x: true, y: false, dist: 8 },
           points: { size: 6 },
         },
-        scales: { x: { time: false }, y: { range: (_u, low, high) => [Math.min(0, low), Math.max(high, 1e-9) * 1.06 || 1] } },
+        scales: { x: { time: false }, y: { range: (_u, low, high) => [Math.min(0, low), high > 1e-9 ? high * 1.06 : 1] } },
         axes: [
           {
             ...axis,

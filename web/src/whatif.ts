@@ -60,7 +60,7 @@ export class WhatIfView {
     this.charts.append(this.before.figure, this.after.figure);
     this.charts.hidden = true;
     const about = app.recording.wire.live
-      ? "Simulates what was recorded of this cluster up to now with another scheduler, quota or number of nodes, in a process of its own: decisions go on. Only GPUs count, and what has not ended yet is withdrawn now in both."
+      ? "Simulates what was recorded of this cluster up to now with another scheduler, quota or number of nodes, in a process of its own: decisions go on. Only GPUs count; what runs now counts as done, what waits as withdrawn."
       : "Simulates the recorded jobs with another scheduler, quota or number of nodes. Everything else stays as it was recorded.";
     const parts = schedulers.length ? [el("p", { class: "words" }, about), this.form, this.status, this.outcome, this.charts] : howTo();
     this.root = el("div", { class: "view" }, ...parts);

@@ -15,6 +15,7 @@ VALUES: Mapping[str, Mapping[str, str]] = {
 """Old values of a parameter, under its present name."""
 OPTIONS: Mapping[str, Mapping[str, str]] = {
     "simulate": {"--quota": "--quota-log"},
+    "plan": {"--scheduler": "--schedulers"},
     "sweep show": {"--plot": "--html"},
     "forecast predict": {"--plot": "--html", "--out": "--table", "--window": "--look-back"},
     "forecast backtest": {"--out": "--html", "--window": "--look-back"},

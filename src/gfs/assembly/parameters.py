@@ -22,19 +22,37 @@ from gfs.assembly.aliases import present_name, warn_once
 from gfs.domain.errors import InputError
 from gfs.domain.execution import ExecutionRules
 from gfs.domain.units import DAY
+from gfs.entry_points import find_offers
 from gfs.files import read_toml
+
+Value = str | float | bool
+"""What a parameter can be in a file."""
 
 QuotaName = Literal["", "none", "fixed", "forecast", "weekly-peak", "forecast-no-feedback", "adaptive"]
 QUOTAS: tuple[str, ...] = get_args(QuotaName)[1:]
+QUOTA_GROUP = "gfs.quotas"
+"""The entry point group of quotas from outside."""
 NEVER = 1e9
 """Seconds (32 years): the most of a parameter that waits for something; longer than any trace."""
 TAKEN_OUT = {"admission": ("guarantee", "docs/concepts/gfs-plus.md")}
 """Parameters of earlier versions: the value that asks for what always happens now, and the page that says why."""
+POOLS = "pools"
+"""The one field that is no parameter: what single pools have of their own."""
 EVERY_RUN = {
     "quota", "grace_period", "checkpoint_on_grace", "restart_overhead", "restart_overhead_large", "checkpoint_interval",
     "guarantee_hours", "tick", "first_day", "resources", "alpha",
 }  # fmt: skip
 """Parameters that matter whatever the scheduler and its quota are."""
+
+
+class PoolSettings(NamedTuple):
+    """What one pool has of its own: the table [pools.MODEL] of a config file."""
+
+    gpu_model: str
+    scheduler: str = ""
+    """Its name; empty: that of the cluster."""
+    values: tuple[tuple[str, Value], ...] = ()
+    """Parameters by name, in place of those of the cluster."""
 
 
 def number(least: float, most: float, meaning: str) -> Meta:
@@ -123,6 +141,8 @@ class Parameters(msgspec.Struct, frozen=True, kw_only=True):
     beta: Annotated[float, number(0, 1e6, "weight of wasted work in the preemption cost (gfs)")] = 0.5
     gamma: Annotated[float, number(0, 1, "weight of the last hour in a node's eviction history (gfs)")] = 0.8
     m: Annotated[float, number(1, 1000, "how sharply a node's eviction history counts (gfs)")] = 3.0
+    pools: tuple[PoolSettings, ...] = ()
+    """What single pools have of their own (docs/reference/parameters.md#per-pool)."""
 
     def __post_init__(self) -> None:
         for name, item in _declared().items():
@@ -156,8 +176,18 @@ class Parameters(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Names and values, in order."""
-        return msgspec.structs.asdict(self)
+        """Names and values, in order; `pools` only where a pool has something of its own."""
+        values = msgspec.structs.asdict(self)
+        pools = values.pop("pools")
+        own = {p.gpu_model: {**({"scheduler": p.scheduler} if p.scheduler else {}), **dict(p.values)} for p in pools}
+        return {**values, "pools": own} if own else values
+
+    def for_pool(self, gpu_model: str) -> tuple[Self, str]:
+        """The parameters of one pool, and the scheduler that it has of its own if it has one."""
+        if not self.pools:
+            return self, ""
+        own = next((pool for pool in self.pools if pool.gpu_model == gpu_model), PoolSettings(gpu_model))
+        return msgspec.structs.replace(self, pools=(), **dict(own.values)), own.scheduler
 
     def changed(self, values: Mapping[str, Any]) -> Self:
         """These parameters with some values replaced; texts are read as the command line gives them."""
@@ -179,12 +209,9 @@ class Parameters(msgspec.Struct, frozen=True, kw_only=True):
     def named_in_toml(cls, path: Path | str) -> tuple[Self, frozenset[str]]:
         """The same, and which parameters the file names: it may name one with its default."""
         path = Path(path)
-        document = read_toml(path)
-        values = document.pop("parameters", {})
-        if not isinstance(values, dict):
-            raise InputError(f"{path}: 'parameters' must be a table of key = value lines")
+        document, _ = read_config_file(path)
         try:
-            named = present_settings({**document, **values})
+            named = present_settings(document)
             return cls(**named), frozenset(named)
         except InputError as error:
             raise InputError(f"{path}: {error}") from error
@@ -193,6 +220,17 @@ class Parameters(msgspec.Struct, frozen=True, kw_only=True):
     def describe() -> list[Declared]:
         """Every parameter with its default, what is allowed and its meaning, for help texts and documentation."""
         return list(_declared().values())
+
+
+def read_config_file(path: Path | str) -> tuple[dict[str, Any], str]:
+    """The parameters of a TOML file, also those inside a [parameters] table, and the scheduler that it names if any."""
+    document = read_toml(Path(path))
+    values, scheduler = document.pop("parameters", {}), document.pop("scheduler", "")
+    if not isinstance(values, dict):
+        raise InputError(f"{path}: 'parameters' must be a table of key = value lines")
+    if not isinstance(scheduler, str):
+        raise InputError(f"{path}: scheduler = {_shown(scheduler)}: must be a name; gfs schedulers lists them")
+    return {**document, **values}, scheduler
 
 
 class Declared(NamedTuple):
@@ -216,6 +254,12 @@ class Declared(NamedTuple):
         try:
             return msgspec.convert(value, self.type, strict=strict)
         except msgspec.ValidationError:
+            if (
+                self.name == "quota"
+                and isinstance(value, str)
+                and any(o.name == value for o in find_offers(QUOTA_GROUP))
+            ):
+                return value
             kind = {float: "a number from ", str: "" if self.allowed else "text"}.get(type(self.default), "")
             one_of = "one of " if isinstance(self.default, str) and self.allowed else ""
             raise InputError(f"{self.name} = {_shown(given)}: must be {one_of}{kind}{self.allowed}") from None
@@ -226,6 +270,9 @@ def present_settings(values: Mapping[str, Any]) -> dict[str, Any]:
     declared = _declared()
     settings: dict[str, Any] = {}
     for given, value in values.items():
+        if given == POOLS:
+            settings[POOLS] = _pool_settings(value)
+            continue
         if given in TAKEN_OUT:
             _check_taken_out(given, str(value))
             continue
@@ -240,6 +287,31 @@ def present_settings(values: Mapping[str, Any]) -> dict[str, Any]:
             value = value.isoformat()  # TOML has dates of its own
         settings[name] = declared[name].checked(value, strict=not isinstance(value, str))
     return settings
+
+
+def _pool_settings(tables: Any) -> tuple[PoolSettings, ...]:
+    """The tables [pools.MODEL], checked, by GPU model."""
+    if isinstance(tables, tuple):
+        return tables
+    if not isinstance(tables, Mapping):
+        raise InputError(f"pools: what single pools have stands in a config file, such as [{POOLS}.A100]")
+    found = []
+    for model, table in tables.items():
+        where = f"[{POOLS}.{model}]"
+        if not isinstance(table, Mapping):
+            raise InputError(f"{where}: must be a table of key = value lines")
+        scheduler = table.get("scheduler", "")
+        if not isinstance(scheduler, str):
+            raise InputError(f"{where} scheduler = {_shown(scheduler)}: must be a name in quotes")
+        try:
+            values = present_settings({name: value for name, value in table.items() if name != "scheduler"})
+            Parameters(**values)
+        except InputError as error:
+            raise InputError(f"{where} {error}") from error
+        if whole := [name for name in values if name == POOLS or name in EVERY_RUN - {"quota"}]:
+            raise InputError(f"{where} {whole[0]}: holds for the whole cluster; write it above the tables of pools")
+        found.append(PoolSettings(model, scheduler, tuple(values.items())))
+    return tuple(sorted(found))
 
 
 def parse_settings(settings: Iterable[str]) -> dict[str, str]:
@@ -260,6 +332,8 @@ def _declared() -> dict[str, Declared]:
     hints = {item.name: item.type for item in msgspec.structs.fields(Parameters)}
     found = {}
     for item in info.fields:
+        if item.name == POOLS:
+            continue
         assert isinstance(item.type, types.Metadata)
         meaning = (item.type.extra_json_schema or {})["description"]
         found[item.name] = Declared(

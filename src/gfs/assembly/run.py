@@ -16,6 +16,7 @@ from gfs.assembly.schedulers import (
     check_fits_resources,
     find_scheduler,
     has_leases,
+    has_quota,
     quota_in_force,
 )
 from gfs.core.actions import START, Record
@@ -81,7 +82,7 @@ def run_simulation(
     )
     rules = parameters.rules
 
-    moves = record_quota and quota_in_force(definition, parameters) == "adaptive"  # others only at ticks
+    moves = record_quota and has_quota("adaptive", definition, parameters)  # others only at ticks
 
     def record(entry: Record) -> None:
         log.record(entry)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from math import ceil, inf
 from typing import Any, cast
 
@@ -13,7 +14,7 @@ from gfs.assembly.compositions import BUILT_IN
 from gfs.assembly.context import Context
 from gfs.assembly.definitions import SchedulerDefinition
 from gfs.assembly.parameters import Parameters
-from gfs.assembly.plugins import Plugin, as_definition, find_plugins
+from gfs.assembly.plugins import as_definition, find_plugins, load_scheduler
 from gfs.core.ports import Policy, Train, train_at_once
 from gfs.core.resources import ResourcePool
 from gfs.core.scheduler import CheckedScheduler, Scheduler, TickObserver
@@ -24,6 +25,7 @@ from gfs.domain.task import Task
 from gfs.domain.text import suggestion
 from gfs.domain.units import HOUR, format_gpus
 from gfs.domain.workload import Workload
+from gfs.entry_points import Offer, the_offer
 from gfs.forecasting.online import PoolForecasters, Stopwatch
 from gfs.forecasting.perfect import PERFECT, FutureDemand
 from gfs.policies.gfs.reservation import ReservationCost
@@ -67,17 +69,14 @@ def find_scheduler(scheduler: str | SchedulerDefinition) -> SchedulerDefinition:
     if scheduler in SCHEDULERS:
         return SCHEDULERS[scheduler]
     plugins = find_plugins()
-    offers = [plugin for plugin in plugins if plugin.name == scheduler]
-    if not offers:
+    offer = the_offer("scheduler", scheduler, plugins)
+    if offer is None:
         names = dict.fromkeys([*SCHEDULERS, *(plugin.name for plugin in plugins)])
         raise InputError(f"unknown scheduler {scheduler!r}: {suggestion(scheduler, names)}")
-    if len(offers) > 1:
-        sources = " and ".join(plugin.source for plugin in offers)
-        raise InputError(f"scheduler {scheduler!r} is offered more than once: by {sources}; uninstall all but one")
     try:
-        return offers[0].load()
+        return load_scheduler(offer)
     except InputError as error:
-        raise InputError(f"scheduler {scheduler!r} of {offers[0].source} cannot be used: {error}") from error
+        raise InputError(f"scheduler {scheduler!r} of {offer.source} cannot be used: {error}") from error
 
 
 def is_registered(definition: SchedulerDefinition) -> bool:
@@ -98,14 +97,14 @@ def _checked(definition: SchedulerDefinition) -> SchedulerDefinition:
     return definition
 
 
-def _entry(plugin: Plugin, plugins: list[Plugin]) -> SchedulerEntry:
+def _entry(plugin: Offer, plugins: list[Offer]) -> SchedulerEntry:
     name, source = plugin.name, plugin.distribution
     if name in SCHEDULERS:
         return SchedulerEntry(name, source, None, "the built-in scheduler of this name is used instead")
     if others := [other.source for other in plugins if other.name == name and other is not plugin]:
         return SchedulerEntry(name, source, None, f"also offered by {', '.join(others)}")
     try:
-        return SchedulerEntry(name, source, plugin.load())
+        return SchedulerEntry(name, source, load_scheduler(plugin))
     except InputError as error:
         return SchedulerEntry(name, source, None, str(error))
 
@@ -136,6 +135,7 @@ def build_scheduler(
     """
     watch, cost, forecasters = stopwatch or Stopwatch(), reservation_cost or ReservationCost(), PoolForecasters()
     definition = find_scheduler(scheduler)
+    check_pool_schedulers(definition, parameters)
     offered = tuple(sorted(set(guarantees) or {parameters.guarantee_hours}))
     rules, resources = parameters.rules, parameters.resources == "on"
 
@@ -144,10 +144,11 @@ def build_scheduler(
 
     def build(state: PoolState) -> Policy:
         state.listeners.clear()  # a policy built from it before is told, and refuses to decide
-        return definition.build(
+        own_definition, own = in_pool(definition, parameters, state.pool.gpu_model)
+        return own_definition.build(
             Context(
                 state,
-                parameters,
+                own,
                 max(period, HOUR),
                 offered,
                 seed=seed,
@@ -161,6 +162,30 @@ def build_scheduler(
         )
 
     return (CheckedScheduler if check else Scheduler)(nodes, make_state, build, on_tick=on_tick)
+
+
+def in_pool(
+    definition: SchedulerDefinition, parameters: Parameters, gpu_model: str
+) -> tuple[SchedulerDefinition, Parameters]:
+    """The scheduler and the parameters of one pool: its own where it has some, else those of the cluster."""
+    if not parameters.pools:
+        return definition, parameters
+    own, scheduler = parameters.for_pool(gpu_model)
+    return (find_scheduler(scheduler) if scheduler else definition), own
+
+
+def check_pool_schedulers(definition: SchedulerDefinition, parameters: Parameters) -> None:
+    """Raise InputError for a pool whose scheduler is not known or cannot stand beside that of the cluster."""
+    for pool in parameters.pools:
+        try:
+            own = in_pool(definition, parameters, pool.gpu_model)[0]
+        except InputError as error:
+            raise InputError(f"[pools.{pool.gpu_model}] {error}") from error
+        if has_leases(own) != has_leases(definition):
+            raise InputError(
+                f"[pools.{pool.gpu_model}] scheduler = {own.name!r} beside {definition.name!r}: tasks hold leases under"
+                " one of them and are evicted under the other, so their figures do not add up; choose one kind"
+            )
 
 
 class _RecordedParameters:
@@ -187,11 +212,15 @@ def warn_of_idle_settings(
     """
     idle = [item.name for item in Parameters.describe() if item.name in set(given) and not item.every_run]
     definitions = [find_scheduler(scheduler) for scheduler in schedulers]
-    for definition in definitions if idle else ():
-        recorded = _RecordedParameters(parameters)
-        known: Mapping[str, FutureDemand] | None = {} if parameters.forecaster == PERFECT else None
-        build_scheduler(definition, nodes[:1], cast(Parameters, recorded), period=HOUR, foresight=known)
+    known: Mapping[str, FutureDemand] | None = {} if parameters.forecaster == PERFECT else None
+    one_node = list({node.gpu_model: node for node in nodes}.values()) if parameters.pools else nodes[:1]
+    for definition, node in product(definitions, one_node) if idle else ():
+        built, own = in_pool(definition, parameters, node.gpu_model)
+        recorded = _RecordedParameters(own)
+        build_scheduler(built, [node], cast(Parameters, recorded), period=HOUR, foresight=known)
         idle = [name for name in idle if name not in recorded.read]
+    if missing := {pool.gpu_model for pool in parameters.pools} - {node.gpu_model for node in nodes}:
+        warn_once(f"{', '.join(f'[pools.{name}]' for name in sorted(missing))}: no effect, there is no such pool")
     if idle:
         under = ", ".join(f"{each.name} (quota: {quota_in_force(each, parameters)})" for each in definitions)
         warn_once(f"{', '.join(idle)}: no effect under {under}; gfs parameters says what they are for")
@@ -205,16 +234,28 @@ def has_leases(definition: SchedulerDefinition) -> bool:
 
 
 def quota_in_force(definition: SchedulerDefinition, parameters: Parameters) -> str:
-    """What limits spot tasks in such a run, in words: 'none' or 'fixed 35%'."""
+    """What limits spot tasks in such a run, in words: 'none', 'fixed 35%' or 'adaptive; A100 (static) fixed 20%'."""
     quota = parameters.quota or definition.quota
-    return f"fixed {100 * parameters.quota_share:.4g}%" if quota == "fixed" else quota
+    words = f"fixed {100 * parameters.quota_share:.4g}%" if quota == "fixed" else quota
+    for pool in parameters.pools:
+        own, its = in_pool(definition, parameters, pool.gpu_model)
+        under = f" ({own.name})" if own.name != definition.name else ""
+        words += f"; {pool.gpu_model}{under} {quota_in_force(own, its)}"
+    return words
 
 
-def least_quota_share(workload: Workload) -> float:
-    """The least share of a fixed quota in which every spot task can start, to a hundredth."""
+def has_quota(name: str, definition: SchedulerDefinition, parameters: Parameters) -> bool:
+    """Whether any pool has this quota."""
+    every = [(definition, parameters), *(in_pool(definition, parameters, pool.gpu_model) for pool in parameters.pools)]
+    return any((its.quota or own.quota) == name for own, its in every)
+
+
+def least_quota_share(workload: Workload, gpu_model: str | None = None) -> float:
+    """The least share of a fixed quota in which every spot task (of one pool) can start, to a hundredth."""
     cards = workload.capacity()
     spot = (task for task in workload.tasks if task.is_spot and task.gpu_model in cards)
-    return ceil(100 * max((task.gpus / cards[task.gpu_model] for task in spot), default=0.0)) / 100
+    mine = (task for task in spot if gpu_model in (None, task.gpu_model))
+    return ceil(100 * max((task.gpus / cards[task.gpu_model] for task in mine), default=0.0)) / 100
 
 
 def check_fits_resources(workload: Workload, parameters: Parameters) -> None:
@@ -250,17 +291,21 @@ def check_fits_resources(workload: Workload, parameters: Parameters) -> None:
 
 def check_fits_quota(definition: SchedulerDefinition, workload: Workload, parameters: Parameters) -> None:
     """A spot task larger than the whole fixed quota could never start: say so before anything runs."""
-    if (parameters.quota or definition.quota) != "fixed":
-        return
-    share, capacity = parameters.quota_share, workload.capacity()
-    limits = {model: round(share * cards, 6) for model, cards in capacity.items()}
+    capacity = workload.capacity()
+    shares: dict[str, float] = {}
+    for model in capacity:
+        own, its = in_pool(definition, parameters, model)
+        if (its.quota or own.quota) == "fixed":
+            shares[model] = its.quota_share
+    limits = {model: round(share * capacity[model], 6) for model, share in shares.items()}
     too_large = [t for t in workload.tasks if t.is_spot and t.gpus > limits.get(t.gpu_model, inf)]
     if too_large:
         worst = max(too_large, key=lambda task: (task.gpus / capacity[task.gpu_model], -task.index))
-        cards = capacity[worst.gpu_model]
+        model, cards = worst.gpu_model, capacity[worst.gpu_model]
+        own = in_pool(definition, parameters, model)[0]
         raise InputError(
-            f"{definition.name} has a fixed spot quota: quota_share = {share:g} lets spot tasks hold"
-            f" {format_gpus(limits[worst.gpu_model])} of {cards} GPUs of pool {worst.gpu_model}, but task"
+            f"{own.name} has a fixed spot quota: quota_share = {shares[model]:g} lets spot tasks hold"
+            f" {format_gpus(limits[model])} of {cards} GPUs of pool {model}, but task"
             f" {worst.name} asks {format_gpus(worst.gpus)} and could never start ({len(too_large)} such tasks);"
             f" set quota=none, or quota_share to at least {least_quota_share(workload):.2f}"
         )

@@ -41,6 +41,10 @@ def run_all(
 ) -> list[RunResult]:
     """Results in the order of `schedulers`, the same however many workers there are."""
     definitions = [find_scheduler(scheduler) for scheduler in schedulers]
+    if len(definitions) > 1 and (own := [pool.gpu_model for pool in parameters.pools if pool.scheduler]):
+        raise InputError(
+            f"[pools.{own[0]}] names a scheduler: schedulers are compared in all pools alike; leave that line out"
+        )
     for definition in definitions:
         check_fits_quota(definition, workload, parameters)  # before the first run, not after the second
     check_fits_resources(workload, parameters)

@@ -34,7 +34,7 @@ SHARES: Final = (0.05, 0.10, 0.15, 0.20, 0.25, 0.30, 0.35)
 """Of the fixed quotas."""
 PROBABILITIES: Final = (0.8, 0.9, 0.95, 0.99)
 """p of the quotas that go by forecasts."""
-VARIED: Final = ("quota", "quota_share", "p")
+VARIED: Final = ("quota", "quota_share", "p", "pools")
 """Parameters that the comparison sets itself."""
 NOISE: Final = 0.05
 """Share by which a point must be better on both figures to count as better by more than noise."""

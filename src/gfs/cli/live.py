@@ -23,6 +23,7 @@ from gfs.cli.options import Json, examples, file_option, option
 from gfs.cli.outputs import JSON, STDOUT, Outputs
 from gfs.domain.errors import GfsError, InputError
 from gfs.domain.text import printable
+from gfs.gc_paused import collect_seldom
 
 if TYPE_CHECKING:
     from gfs.live.service import LiveOptions
@@ -136,6 +137,7 @@ async def _serve(options: LiveOptions, http: str) -> None:
     from gfs.live.serve import HttpServer
     from gfs.live.service import Service
 
+    collect_seldom()
     service = Service(options)
     server = None
     if http != "off":

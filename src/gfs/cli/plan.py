@@ -1,9 +1,9 @@
-"""`gfs plan`: which quota settings to use on a cluster, what other nodes would do, what could be sold."""
+"""`gfs plan`: which scheduler and quota each pool should have, how sure that is, what could be sold."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,14 +16,17 @@ from gfs.cli.progress import end_with_workers, job_progress, result_folder
 from gfs.domain.errors import GfsError, InputError
 
 if TYPE_CHECKING:
+    from gfs.assembly.parameters import Parameters
     from gfs.batch.job import Job, JobResult
     from gfs.batch.simulation import Trace
     from gfs.plans.plan import CapacityPlan
+    from gfs.plans.request import PlanRequest
     from gfs.plans.runs import PlanRun
+    from gfs.plans.targets import Target
 
 EPILOG = examples(
     "gfs plan --out my-plan",
-    "gfs plan --jobs jobs.csv --nodes nodes.csv --target-evictions 0.02 --out my-plan",
+    "gfs plan --jobs jobs.csv --nodes nodes.csv --target evictions=0.02 --target spot-wait-p95=2h --out my-plan",
     "gfs simulate --jobs jobs.csv --nodes nodes.csv --config my-plan/gfs.toml",
 )
 
@@ -45,47 +48,63 @@ def plan(
     jobs: options.OwnJobs = None,
     nodes: options.OwnNodes = None,
     target: Annotated[
-        float,
+        list[str] | None,
         option(
-            "--target-evictions",
-            "The most that may be evicted: evictions / runs of spot tasks, what gfs simulate prints as"
-            " 'evicted of runs'.",
+            "--target",
+            "A figure and the most it may be; may be repeated: evictions (of spot runs), broken (guarantee periods),"
+            " hp-wait-p99, spot-wait-mean, spot-wait-p95 and other percentiles. Without any: evictions=0.05.",
             TARGETS,
-            metavar="SHARE",
+            metavar="FIGURE=BOUND",
         ),
-    ] = 0.05,
+    ] = None,
+    target_evictions: Annotated[
+        str | None, option("--target-evictions", "The old name of --target evictions=SHARE.", TARGETS, hidden=True)
+    ] = None,
+    guarantee: Annotated[
+        float | None,
+        option(
+            "--guarantee",
+            "Hours promised to spot tasks that do not say their own. Without it: the trace's, and a price list.",
+            TARGETS,
+            metavar="HOURS",
+        ),
+    ] = None,
     max_wait: Annotated[
         float,
         option(
             "--max-wait", "Spot work counts as sold up to this mean wait of spot tasks.", TARGETS, metavar="SECONDS"
         ),
     ] = 3600.0,
-    scheduler: Annotated[
-        str, option("--scheduler", "Whose quota settings are searched.", options.RUN, metavar="NAME")
-    ] = "gfs",
+    schedulers: Annotated[
+        str, option("--schedulers", "Those to choose from, with commas between.", options.RUN, metavar="NAMES")
+    ] = "gfs-plus,gfs,static",
     settings: options.Settings = None,
     config: options.Config = None,
-    quick: Annotated[bool, option("--quick", "Fewer settings: under a minute on demo.", options.RUN)] = False,
+    quick: Annotated[bool, option("--quick", "Fewer settings: about half the runs.", options.RUN)] = False,
     workers: options.RunsAtOnce = None,
     force: options.Force = False,
     prices: options.Prices = None,
     json: options.Json = None,
 ) -> None:
-    """Find quota settings that keep evictions under a target and give the shortest spot waits.
+    """Find the scheduler and the quota of each pool that meet your targets and give the shortest spot waits.
 
-    Tries p (the probability that HP demand stays below its forecast), the guarantee H (the hours a spot task is
-    promised to run undisturbed) and the bounds of eta (the factor by which eviction feedback corrects the quota) on
-    your trace, compares with a fixed quota and with none, then asks what 10% more or fewer nodes would do and how much
-    spot work could be sold. What --set or --config give stays as it is. Writes plan.html, gfs.toml (for --config) and
-    settings.parquet into DIR. What is computed is kept there: a plan that was stopped goes on where it was.
+    Tries schedulers with fixed shares, forecasts with and without feedback and adaptive quotas on your trace, every
+    pool on its own, and says how sure the answer is: intervals from weeks of the trace or from other seeds, and
+    figures of a part that the choice did not see. Then asks what 10% more or fewer nodes would do and how much spot
+    work could be sold, with which guarantee. What --set or --config give stays as it is. Writes plan.html, gfs.toml
+    (for --config of gfs simulate and gfs live run) and settings.parquet into DIR. What is computed is kept there: a
+    plan that was stopped goes on where it was.
     """
     from gfs.assembly.parameters import Parameters, parse_settings
-    from gfs.assembly.schedulers import warn_of_idle_settings
-    from gfs.batch.simulation import workload_of
+    from gfs.assembly.schedulers import find_scheduler
+    from gfs.cli.options import parse_names
     from gfs.cli.progress import busy
-    from gfs.plans.plan import capacity_plan, plan_request
+    from gfs.plans.plan import capacity_plan
+    from gfs.plans.request import plan_request
     from gfs.telemetry.prices import read_prices
 
+    targets = parse_target_options(target, target_evictions)
+    names = parse_names(schedulers, "scheduler", find_scheduler, "--schedulers is empty: name at least one")
     end_with_workers()
     with busy("Reading the trace ..."):
         trace = _trace(preset, seed, jobs, nodes)
@@ -98,26 +117,52 @@ def plan(
             outputs.plan(path)
         outputs.plan(json, JSON)
         with busy("Reading the trace ..."):
-            parameters, named = Parameters.given(config, parse_settings(settings or ()))
+            given = parse_settings(settings or ())
+            if guarantee is not None:
+                given["guarantee_hours"] = f"{guarantee:g}"
+            parameters, named = Parameters.given(config, given)
             request = plan_request(
                 trace,
-                scheduler,
+                names,
                 seed=seed,
                 parameters=parameters,
                 given=named,
-                target=target,
+                targets=targets,
                 max_wait=max_wait,
                 quick=quick,
                 prices=None if prices is None else read_prices(prices),
             )
-            workload = workload_of(trace, parameters.guarantee_hours, parameters.checkpoint_interval)
-        warn_of_idle_settings([scheduler, "static"], workload.nodes, parameters, named)  # static stands beside it
-        if request.own_guarantees:
-            own, spot = f"{request.own_guarantees:,}", f"{request.spot_tasks:,}"
-            note(f"{own} of {spot} spot tasks have their own guarantee_hours in the trace: for them no other is tried")
+        _warn(request, parameters, named)
+        note(f"{trace.label}: {request.budget()}")
         with job_progress() as started:
             plan = capacity_plan(request, _computing(out, workers or os.cpu_count() or 1, started))
         _report(plan, files, json, outputs)
+
+
+def parse_target_options(target: Sequence[str] | None, target_evictions: str | None) -> tuple[Target, ...]:
+    """The targets; the option of earlier versions for one of them still works, with a line of warning."""
+    from gfs.assembly.aliases import warn_once
+    from gfs.plans.targets import parse_targets
+
+    texts = list(target or ())
+    if target_evictions is not None:
+        old = f"--target-evictions {target_evictions}"
+        warn_once(f"option {old} is now written --target evictions={target_evictions}; the old one works once more")
+        texts.append(f"evictions={target_evictions}")
+    return parse_targets(texts)
+
+
+def _warn(request: PlanRequest, parameters: Parameters, named: Collection[str]) -> None:
+    """Of what was set and moves nothing that is tried, and of guarantees that stay as they are."""
+    from gfs.assembly.schedulers import warn_of_idle_settings
+    from gfs.batch.simulation import workload_of
+
+    workload = workload_of(request.trace, parameters.guarantee_hours, parameters.checkpoint_interval)
+    searched = {name for name in ("p", "quota_share", "eta_min", "eta_max") if name in named}
+    warn_of_idle_settings(request.space.schedulers, workload.nodes, parameters, set(named) - searched)
+    if request.own_guarantees:
+        own, spot = f"{request.own_guarantees:,}", f"{request.spot_tasks:,}"
+        note(f"{own} of {spot} spot tasks have their own guarantee_hours in the trace, which stay as they are")
 
 
 def _trace(preset: str | None, seed: int, jobs: Path | None, nodes: Path | None) -> Trace:
@@ -165,8 +210,9 @@ def _report(plan: CapacityPlan, files: tuple[Path, Path, Path], json: Path | Non
     from rich.text import Text
 
     from gfs.files import write_text
+    from gfs.plans.config_file import config_text
     from gfs.plans.page import plan_page
-    from gfs.plans.summary_text import config_text, summary, summary_text
+    from gfs.plans.summary_text import answer_text, details_text, summary
     from gfs.plans.view import PlanView, plan_tables
     from gfs.sweeps.table import TableRow, results_table, write_results
 
@@ -178,6 +224,6 @@ def _report(plan: CapacityPlan, files: tuple[Path, Path, Path], json: Path | Non
     outputs.save(table, lambda path: write_results(results_table(rows), path))
     outputs.save_json(json, summary(plan))
     if json != STDOUT:
-        show(Text(summary_text(plan)), *plan_tables(view))
+        show(Text(answer_text(plan)), Text(details_text(plan)), *plan_tables(view))
         say()
-        say(f"The page: open {page} in a browser. The settings: --config {config}")
+        say(f"The page: open {page} in a browser. The settings, for gfs simulate and gfs live run: --config {config}")

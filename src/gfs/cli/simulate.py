@@ -27,8 +27,14 @@ def simulate(
     jobs: options.Jobs,
     nodes: options.Nodes,
     scheduler: Annotated[
-        str, option("--scheduler", "The scheduler; gfs schedulers lists them.", options.RUN, metavar="NAME")
-    ] = "gfs",
+        str | None,
+        option(
+            "--scheduler",
+            "The scheduler; gfs schedulers lists them. By default that of --config, or else gfs.",
+            options.RUN,
+            metavar="NAME",
+        ),
+    ] = None,
     settings: options.Settings = None,
     config: options.Config = None,
     window: options.Window = None,
@@ -59,6 +65,7 @@ def simulate(
     Every task runs until it is done or cancelled. The event log (--events) holds every submission, start, finish,
     eviction, loss and cancellation with its reason; gfs explain reads it. gfs parameters lists what --set takes.
     """
+    from gfs.api import config_scheduler
     from gfs.assembly.run import run_simulation
     from gfs.assembly.schedulers import find_scheduler, warn_of_idle_settings
     from gfs.cli.progress import bars
@@ -67,6 +74,7 @@ def simulate(
     from gfs.telemetry.decisions import write_decisions
     from gfs.telemetry.tables import with_timestamps, write_table
 
+    scheduler = scheduler or config_scheduler(config)
     kinds = options.parse_by(by)
     find_scheduler(scheduler)
     with Outputs(jobs, nodes, node_events, config) as outputs:

@@ -1,7 +1,7 @@
 """The day of a running controller as a trace and its event log, so that it can be simulated with something else.
 
-Work that goes on is cut off: what has not ended by now counts as withdrawn now, as when a cluster is taken down. Only
-GPUs count there, no CPUs, memory or node selectors.
+The day ends now: what runs counts as done, with the work that it has done so far, what waits as withdrawn. Only GPUs
+count there, no CPUs, memory or node selectors.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ class _Life:
     """Seconds of useful work in runs that are over."""
     duration: float | None = None
     cancelled: float = inf
-    rows: list[tuple[float, int, int, tuple[tuple[str, str], ...], str]] = field(default_factory=list)
-    """Time, event, run, pods and reason of each of its entries."""
+    rows: list[tuple[int, float, int, int, tuple[tuple[str, str], ...], str]] = field(default_factory=list)
+    """Place in the log, time, event, run, pods and reason of each of its entries."""
 
 
 def day_of(
@@ -60,12 +60,13 @@ def day_of(
 ) -> tuple[RunTables, Workload]:
     """The tables and the trace of everything that was heard up to now."""
     lives: dict[str, _Life] = {}
-    for entry in heard:
+    for place, entry in enumerate(heard):
         life = lives.setdefault(entry.task.name, _Life(entry.task, entry.time))
-        _live_on(life, entry, rules)
-    for life in lives.values():
+        _live_on(life, place, entry, rules)
+    for place, life in enumerate(lives.values(), len(heard)):
         if life.duration is None:
-            _live_on(life, Heard(now, CANCEL, life.task, life.run if life.began is not None else 0, (), ""), rules)
+            what, run = (FINISH, life.run) if life.began is not None else (CANCEL, 0)
+            _live_on(life, place, Heard(now, what, life.task, run, (), ""), rules)
     ordered = sorted(lives.values(), key=lambda life: (life.submitted, life.task.name))
     tasks = tuple(
         replace(life.task, index=i, submit_time=life.submitted, node_filter=None) for i, life in enumerate(ordered)
@@ -82,12 +83,12 @@ def day_of(
     return RunTables(_table(ordered), workload.nodes, promises, None, workload.node_events), workload
 
 
-def _live_on(life: _Life, entry: Heard, rules: ExecutionRules) -> None:
+def _live_on(life: _Life, place: int, entry: Heard, rules: ExecutionRules) -> None:
     """What an entry means for the task, as the record of a cluster counts it."""
     time, what, task, run, pods, reason = entry
     if what == START:
         life.began, life.run, life.pods = time, run, pods
-    life.rows.append((time, what, run, life.pods if run else (), reason))
+    life.rows.append((place, time, what, run, life.pods if run else (), reason))
     if what in (SUBMIT, START):
         return
     ran = 0.0 if life.began is None else max(0.0, time - life.began - rules.overhead(task, life.run))
@@ -95,7 +96,7 @@ def _live_on(life: _Life, entry: Heard, rules: ExecutionRules) -> None:
     if what == FINISH:
         life.duration = life.work + ran
     elif what == CANCEL:
-        life.duration, life.cancelled = max(time - life.submitted, 0.0), time
+        life.duration, life.cancelled = max(time - life.submitted, 0.0) + 1.0, time  # it would have run on
     else:
         life.work += rules.saved_at_loss(task, ran)
 
@@ -103,13 +104,13 @@ def _live_on(life: _Life, entry: Heard, rules: ExecutionRules) -> None:
 def _table(lives: list[_Life]) -> pa.Table:
     """The event log, one row a pod."""
     rows = []
-    for order, life in enumerate(lives):
+    for life in lives:
         task = life.task
         about = (task.name, task.priority.label, task.organization, task.gpu_model)
-        for step, (time, what, run, pods, reason) in enumerate(life.rows):
+        for place, time, what, run, pods, reason in life.rows:
             for node, cards in pods or (("", ""),):
                 gpus = task.gpus_per_pod if pods else task.gpus
-                rows.append(((time, order, step), (time, EVENTS[what], *about, run, node, cards, gpus, reason)))
+                rows.append((place, (time, EVENTS[what], *about, run, node, cards, gpus, reason)))
     rows.sort(key=lambda row: row[0])
     columns = list(zip(*(row for _, row in rows), strict=True)) or [()] * len(SCHEMA)
     plain = [pa.array(column, _value_type(field.type)) for column, field in zip(columns, SCHEMA, strict=True)]

@@ -83,7 +83,7 @@ class WhatIf:
         self._tables, self._workload = tables, workload
         self._simulate = run or simulate_variant
         known = {name: value for name, value in tables.parameters.items() if name in Parameters.__struct_fields__}
-        self._parameters = Parameters(**known)
+        self._parameters = Parameters().changed(known)
         self._runs: dict[str, WhatIfRun] = {}
         self._recordings: dict[str, Recording] = {}
         self._busy, self._lock = threading.Lock(), threading.Lock()
@@ -93,7 +93,8 @@ class WhatIf:
         scheduler = query.get("scheduler") or self._tables.scheduler or "gfs"
         settings = {name: query[name] for name in SETTINGS if query.get(name)}
         find_scheduler(scheduler)
-        parameters = self._parameters.changed(settings)
+        own = {} if settings or query.get("scheduler") else {"pools": self._parameters.pools}
+        parameters = self._parameters.changed({"pools": (), **settings, **own})  # what is asked holds in every pool
         share = _share(query.get("nodes", ""))
         nodes = {} if share == 1 else {"nodes": f"{share:g}"}
         asked = {"scheduler": scheduler, **settings, **nodes}

@@ -1,4 +1,4 @@
-"""A client of the API server: plain JSON over aiohttp, many requests in flight, errors by type.
+"""A client of the API server: plain JSON, many requests in flight, errors by type.
 
 Reads are tried again. A write is tried again only where doing it twice is the same as once (patches, deletions of one
 uid), or where it is certain that nothing was done. A binding that got no answer is the caller's to look into.
@@ -8,19 +8,21 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import ssl
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import suppress
 from email.utils import parsedate_to_datetime
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypedDict, cast
 
 import aiohttp
 import msgspec
 
 from gfs.live.connection import check_trusted, read_connection, tls_of
 from gfs.live.problems import ApiError, Gone, NotFound, NotLeading, ServerTrouble, TooMany, Unreachable, problem_of
+from gfs.live.wire import Wire
 
 log = logging.getLogger("gfs.live")
 Json = dict[str, Any]
@@ -28,10 +30,14 @@ Json = dict[str, Any]
 MERGE, STRATEGIC = "application/merge-patch+json", "application/strategic-merge-patch+json"
 PAGE = 500
 """Objects of a list per request."""
+UNREAD = "managedFields"
+"""Half of an object, and nobody here reads it."""
 WATCH_SECONDS = 290.0
 """After so long the server ends a watch by itself."""
 SILENCE = 100.0
 """A watch without a line for so long is dead: the server sends a bookmark every minute."""
+ANSWER = 5.0
+"""Seconds that an answer may take."""
 CLOSING = 0.1
 """Seconds in which TLS connections say goodbye."""
 TRIES = 4
@@ -49,10 +55,16 @@ class Api:
         in_flight: int = 32,
         credentials: Any = None,
         tries: int = TRIES,
+        tls: ssl.SSLContext | bool = False,
+        timeout: float = ANSWER,
     ) -> None:
-        """`tries`: how often a request is sent at most; whoever asks again by himself wants it sent once."""
+        """`tries`: how often a request is sent at most; whoever asks again by himself wants it sent once.
+
+        The session is for watches, all other requests go over a wire of their own.
+        """
         self._host = host.rstrip("/")
         self._session = session
+        self._wire, self._timeout = Wire(self._host, tls), timeout
         self._credentials = credentials
         self._free = asyncio.Semaphore(in_flight)
         self._tries = tries
@@ -70,7 +82,7 @@ class Api:
         *,
         context: str | None = None,
         in_flight: int = 32,
-        timeout: float = 5.0,
+        timeout: float = ANSWER,
         tries: int = TRIES,
         insecure: bool = False,
     ) -> Self:
@@ -78,11 +90,10 @@ class Api:
         configuration = await read_connection(kubeconfig, context)
         if warning := check_trusted(configuration, insecure=insecure):
             log.warning(warning)
-        session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=in_flight + 16, ssl=tls_of(configuration)),
-            timeout=aiohttp.ClientTimeout(total=timeout),
-        )
-        return cls(configuration.host, session, in_flight=in_flight, credentials=configuration, tries=tries)
+        tls = tls_of(configuration)
+        session = aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0, ssl=tls))
+        more: dict[str, Any] = {"in_flight": in_flight, "tries": tries, "timeout": timeout}
+        return cls(configuration.host, session, credentials=configuration, tls=tls, **more)
 
     async def __aenter__(self) -> Self:
         return self
@@ -92,6 +103,7 @@ class Api:
 
     async def close(self) -> None:
         """Close all connections."""
+        self._wire.close()
         await self._session.close()
         await asyncio.sleep(CLOSING)
 
@@ -132,22 +144,17 @@ class Api:
             raise NotLeading(f"{method} {path}: not sent, for this replica does not lead now")
         self.requests += 1
         try:
-            async with self._session.request(
-                method, self._host + path, params=_texts(query), data=data, headers=headers, allow_redirects=False
-            ) as answer:
-                content = await answer.read()
-                self._note_date(answer.headers.get("Date", ""))
-                if answer.status >= 300:  # nor is the token carried to wherever it is sent on to
-                    self.problems += 1
-                    raise problem_of(
-                        answer.status,
-                        f"{method} {path}: {_message(content, answer.reason)}",
-                        answer.headers.get("Retry-After"),
-                    )
-                return _answer(content)
-        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            async with asyncio.timeout(self._timeout):
+                answer = await self._wire.send(method, path, headers, data, _texts(query))
+        except (TimeoutError, OSError) as error:
             self.problems += 1
             raise Unreachable(f"{method} {path}: no answer ({type(error).__name__}: {error})") from error
+        self._note_date(answer.headers.get("date", ""))
+        if answer.status >= 300:  # nor is the token carried to wherever it is sent on to
+            self.problems += 1
+            said = f"{method} {path}: {_message(answer.content, answer.reason)}"
+            raise problem_of(answer.status, said, answer.headers.get("retry-after"))
+        return _answer(answer.content)
 
     def wall(self) -> float:
         """The time of day by the clock of the API server, as far as it has told: ours may have been set to anything."""
@@ -210,7 +217,9 @@ class Api:
             page = await self.request("GET", path, query={**query, "limit": PAGE, "continue": following})
             if "items" not in page:  # nothing at all is known then, least of all that there are none
                 raise ServerTrouble(f"GET {path}: an answer that is no list")
-            objects += page["items"] or ()
+            for thing in page["items"] or ():
+                (thing.get("metadata") or {}).pop(UNREAD, None)
+                objects.append(thing)
             metadata = page.get("metadata") or {}
             following = metadata.get("continue") or ""
             if not following:
@@ -301,6 +310,44 @@ def pod_path(namespace: str, name: str) -> str:
     return f"/api/v1/namespaces/{namespace}/pods/{name}"
 
 
+class _Metadata(TypedDict, total=False):
+    """All that objects say of themselves but for `UNREAD`."""
+
+    name: Any
+    namespace: Any
+    uid: Any
+    resourceVersion: Any
+    generation: Any
+    creationTimestamp: Any
+    deletionTimestamp: Any
+    deletionGracePeriodSeconds: Any
+    labels: Any
+    annotations: Any
+    ownerReferences: Any
+    finalizers: Any
+
+
+class _Thing(TypedDict, total=False):
+    """An object of a watch, or the status that ends one."""
+
+    apiVersion: Any
+    kind: Any
+    metadata: _Metadata
+    spec: Any
+    status: Any
+    code: Any
+    reason: Any
+    message: Any
+
+
+class _Event(TypedDict):
+    type: str
+    object: _Thing
+
+
+_EVENT = msgspec.json.Decoder(_Event)
+
+
 def _texts(query: Mapping[str, Any] | None) -> dict[str, str]:
     return {name: str(value) for name, value in (query or {}).items() if value not in (None, "")}
 
@@ -324,7 +371,7 @@ def _message(content: bytes, reason: str | None) -> str:
 
 def _watch_line(path: str, line: bytes) -> tuple[str, Json]:
     try:
-        event = msgspec.json.decode(line)
+        event = _EVENT.decode(line)
         kind, thing = event["type"], event["object"]
     except (msgspec.DecodeError, KeyError, TypeError) as error:
         raise Unreachable(f"watch {path}: a line that is no event ({error})") from error
@@ -332,4 +379,4 @@ def _watch_line(path: str, line: bytes) -> tuple[str, Json]:
         code = int(thing.get("code") or 500)
         problem = problem_of(code, f"watch {path}: {thing.get('message')}")
         raise problem if not isinstance(problem, Gone) else Gone(str(problem), 410)
-    return kind, thing
+    return kind, cast(Json, thing)

@@ -39,6 +39,8 @@ from gfs.live.translate.pods import PodView
 log = logging.getLogger("gfs.live")
 NO_PLACE = "a pod of it went, and there is no room for the one that came in its place"
 Settle = Callable[[float, Iterable[Run], Collection[str], Collection[str]], None]
+SETTLE = 0.005
+"""Seconds to wait for what comes together with the first change after a while: of a gang, its other pods."""
 BLIND = 0.05
 """Seconds until it is looked again whether the mirrors follow what happens."""
 
@@ -75,6 +77,7 @@ class Controller:
         self.shadow = shadow
         self.speaker.silent = shadow is not None
         self.binder = Binder(api, self.cluster, self.book, self.speaker, self.spawn, self.changed.set, monotonic)
+        self.speaker.is_busy = self.binder.is_busy
         self.evictor = Evictor(api, self.cluster, self.speaker, self.spawn, self.changed.set, monotonic)
         self.intake = Intake(self.cluster, self.book, self.census, self.speaker, record, self.clock, monotonic)
         self.intake.shadow = shadow
@@ -82,6 +85,8 @@ class Controller:
         self._jobs_of_gangs = JobDesk(api, self.book, self.spawn, self._fewer, monotonic)
         self._trained: list[Trained] = []
         self._next_tick = self._wake_at = inf
+        self._not_before = -inf
+        """When the next instant may be decided, by the monotonic clock."""
         self.now = -inf
         self.decisions = 0
         self.decision_seconds = 0.0
@@ -136,7 +141,7 @@ class Controller:
             try:
                 async with asyncio.timeout(wait):
                     await self.changed.wait()
-                await asyncio.sleep(self.settings.burst)
+                await asyncio.sleep(max(min(SETTLE, self.settings.burst), self._not_before - self._monotonic()))
             except TimeoutError:
                 pass
             if not may_decide():  # it was paused, and another may have decided since
@@ -146,6 +151,7 @@ class Controller:
                 await asyncio.sleep(BLIND)
                 continue
             self.step()
+            self._not_before = self._monotonic() + self.settings.burst
             after_step(self.now)
 
     def settle_record(self, settle: Settle) -> None:

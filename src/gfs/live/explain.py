@@ -60,7 +60,10 @@ class Explainer:
         due = dict.fromkeys((*fresh, *(self._turn.pop() for _ in range(min(IN_TURN, len(self._turn))))))
         explained: dict[str, str] = {}
         for uid in due:
-            self._tell(uid, self._why(uid, scheduler, explained))
+            why = self._why(uid, scheduler, explained)
+            if not why and self._is_next(uid):
+                self._book.unsaid[uid] = None
+            self._tell(uid, why)
         for run, starting in self._binder.starting.items():
             if waits_for_victims(run):
                 for uid, node in starting.pods.items():
@@ -82,6 +85,11 @@ class Explainer:
             del unsaid[uid]
         return chosen
 
+    def _is_next(self, uid: str) -> bool:
+        """Whether a pod of a flood is yet to be decided on: there is nothing to say of it so far."""
+        task = self._book.by_pod.get(uid)
+        return task is not None and uid in task.free and not task.told and task.run is None
+
     def _tell(self, uid: str, why: str) -> None:
         pod = self._cluster.pods.get(uid)
         if why and pod is not None and not pod.node:
@@ -97,7 +105,7 @@ class Explainer:
         if task.name not in explained:
             if task.told and task.task is not None:
                 explained[task.name] = why_waiting(scheduler, task.task, self._least_hours)
-            elif task.run is not None:
+            elif task.run is not None or (not task.extra and len(task.free) >= task.needs):
                 explained[task.name] = ""
             elif task.extra:
                 explained[task.name] = "its gang has not started yet"
@@ -112,10 +120,14 @@ def why_waiting(scheduler: Scheduler, task: Task, least_hours: float) -> str:
     waiting = pool.state.waiting.get(task.index) if pool is not None else None
     if pool is None or waiting is None:
         return ""
-    reason = pool.policy.explain(waiting.task)
+    return in_words(pool, waiting.task, pool.policy.explain(waiting.task), least_hours)
+
+
+def in_words(pool: PoolScheduler, task: Task, reason: Reason, least_hours: float) -> str:
+    """A reason, and for one who waits for quota what may be expected."""
     if not isinstance(reason, OverQuota):
         return reason.text()
-    more, room = caution(pool, least_hours), expected_room(pool, waiting.task, reason)
+    more, room = caution(pool, least_hours), expected_room(pool, task, reason)
     if not more and room is not None:
         more = f"{room.text()} UTC"
     return f"{reason.text()}; {more}" if more else reason.text()

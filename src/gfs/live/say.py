@@ -3,8 +3,9 @@
 A sentence in which only numbers have changed is told again after a minute, then two, and so on up to ten; another one
 at once, from the fifth on once a minute. An event that says the same is sent every ten minutes, with a count.
 
-What is said waits in a line of its own, of which a few requests at a time are sent: under load it never delays what is
-done. In that line a pod has one sentence, the last one, and none when it is about to be bound.
+What is said waits in a line of its own, of which a few requests at a time are sent, one while pods are being bound:
+under load it never delays what is done. In that line a pod has one sentence, the last one, and none when it is about to
+be bound.
 """
 
 from __future__ import annotations
@@ -67,6 +68,8 @@ class Speaker:
         self._line: OrderedDict[Hashable, Callable[[], Coroutine[Any, Any, None]]] = OrderedDict()
         """What is to be said: a pod's uid (why it waits) or an event's name -> how."""
         self._speaking = 0
+        self.is_busy: Callable[[], bool] = lambda: False
+        """Whether something is being done: meanwhile one request at a time says something."""
         self._under_way: dict[str, asyncio.Event] = {}
         """Pod uid -> set when the request is over that says why it waits."""
 
@@ -142,15 +145,20 @@ class Speaker:
 
     def _say(self, what: Hashable, how: Callable[[], Coroutine[Any, Any, None]]) -> None:
         self._line[what] = how
-        if self._speaking < IN_FLIGHT:
+        self._hire()
+
+    def _hire(self) -> None:
+        if self._speaking < (1 if self.is_busy() else IN_FLIGHT):
             self._speaking += 1
             self._spawn(self._speak())
 
     async def _speak(self) -> None:
-        """Say what is to be said, one after the other, until there is nothing more."""
+        """Say what is to be said, one after the other, until there is nothing more or others have something to do."""
         try:
-            while self._line:
+            while self._line and (self._speaking == 1 or not self.is_busy()):
                 _, how = self._line.popitem(last=False)
+                if self._line:
+                    self._hire()
                 await how()
         finally:
             self._speaking -= 1

@@ -17,7 +17,7 @@ from pathlib import Path
 import msgspec
 
 from gfs.assembly.parameters import Parameters
-from gfs.assembly.schedulers import build_scheduler, find_scheduler, has_leases
+from gfs.assembly.schedulers import build_scheduler, check_pool_schedulers, find_scheduler, has_leases
 from gfs.assembly.snapshot import load_state, save_state
 from gfs.core.actions import Record
 from gfs.core.ledger import LIVE_LOOK_BACK
@@ -87,6 +87,7 @@ class Service:
 
     def __init__(self, options: LiveOptions) -> None:
         check_scheduler(options.settings.scheduler)
+        check_pool_schedulers(find_scheduler(options.settings.scheduler), options.parameters)
         self.options = options
         self.identity = f"{os.environ.get('POD_NAME') or socket.gethostname()}-{os.getpid()}"
         self.namespace = os.environ.get("POD_NAMESPACE") or options.settings.lease_namespace

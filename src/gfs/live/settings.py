@@ -8,9 +8,8 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from gfs.assembly.parameters import Parameters, present_settings
+from gfs.assembly.parameters import Parameters, present_settings, read_config_file
 from gfs.domain.errors import InputError
-from gfs.files import read_toml
 
 Text = Annotated[str, Meta(min_length=1)]
 Seconds = Annotated[float, Meta(ge=0, le=1e6)]
@@ -51,8 +50,8 @@ class LiveSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """Seconds before its own creation that a bound pod's `gfs.dev/submitted` may lie; it is cut to that."""
     guarantees: tuple[Annotated[float, Meta(gt=0, le=168)], ...] = (1.0, 2.0, 4.0)
     """Guarantees on offer, in hours."""
-    burst: Seconds = 0.05
-    """Seconds to wait for more after something has changed: what comes together is handled together."""
+    burst: Seconds = 0.02
+    """Seconds between two instants at least: what comes together is handled together."""
     in_flight: Whole = 32
     """Requests in flight at most."""
     return_timeout: Seconds = 60.0
@@ -82,19 +81,21 @@ class LiveSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
 
 def read_config(path: Path | None, settings: dict[str, str] | None = None) -> tuple[LiveSettings, Parameters]:
-    """The [live] table and the parameters of a file, with `settings` of the command line on top of these."""
-    document = read_toml(path) if path is not None else {}
+    """The [live] table and the parameters of a file, with `settings` of the command line on top of these.
+
+    A `scheduler` above the tables, as `gfs plan` writes it, decides where the [live] table names none.
+    """
+    document, scheduler = read_config_file(path) if path is not None else ({}, "")
     table: Any = document.pop("live", {})
-    values = document.pop("parameters", {})
     where = f"{path}: " if path is not None else ""
-    if not isinstance(values, dict):
-        raise InputError(f"{where}'parameters' must be a table of key = value lines")
+    if scheduler and isinstance(table, dict):
+        table = {"scheduler": scheduler, **table}
     try:
         live = msgspec.convert(table, LiveSettings)
     except msgspec.ValidationError as error:
         raise InputError(f"{where}[live]: {error}") from error
     try:
-        named = present_settings({**document, **values, **(settings or {})})
+        named = present_settings({**document, **(settings or {})})
         parameters = Parameters(**{**LIVE_DEFAULTS, **named})
     except InputError as error:
         raise InputError(f"{where}{error}") from error

@@ -7,16 +7,19 @@ from dataclasses import asdict, dataclass, replace
 from math import ceil, floor
 from typing import Any, TypeVar
 
+from gfs.assembly.parameters import Parameters, PoolSettings
 from gfs.batch.job import JobResult
-from gfs.batch.simulation import SimulationJob, Value
+from gfs.batch.simulation import GeneratedTrace, SimulationJob, Value
 from gfs.domain.errors import InputError
 from gfs.domain.node import NodeSpec
 from gfs.domain.task import Task
 from gfs.domain.units import DAY
 from gfs.domain.workload import Workload, never_fitting, node_sizes
-from gfs.telemetry.metrics import compute_metrics
+from gfs.plans.evidence import block_edges, sums_by_pool, to_json
 from gfs.telemetry.prices import delivered
 
+FORECAST_WEIGHT = 4.0
+"""About how many times as long a run takes if its quota goes by forecasts."""
 SHARED_LOAD = 0.8
 """About the share of a run's time that does not depend on the spot work."""
 
@@ -25,65 +28,92 @@ SHARED_LOAD = 0.8
 class PlanRun(SimulationJob):
     """Something to simulate."""
 
+    pools: tuple[PoolSettings, ...] = ()
+    """What single pools have in place of the scheduler and the settings."""
     node_share: float = 1.0
     """Of each pool."""
     spot_scale: float = 1.0
     """Spot work as a multiple of the trace's."""
+    guarantee: float | None = None
+    """Hours that every spot task is promised, whatever the trace says; None: as the trace and the parameters say."""
     prices: tuple[tuple[str, float], ...] = ()
     """Dollars per GPU-hour by GPU model; empty: the assumed ones."""
+
+    def parameters(self) -> Parameters:
+        """The parameters, those of single pools too."""
+        return Parameters().changed({**dict(self.settings), "pools": self.pools})
 
     @property
     def label(self) -> str:
         """What it is: 'gfs, p=0.9, nodes x0.9'."""
-        words = [
-            self.scheduler,
-            *(f"{name}={value:g}" if isinstance(value, float) else f"{name}={value}" for name, value in self.settings),
+        words = [self.scheduler, *_written(self.settings)]
+        words += [
+            f"{pool.gpu_model}: {', '.join([pool.scheduler or self.scheduler, *_written(pool.values)])}"
+            for pool in self.pools
         ]
+        words += [f"{self.trace.label}"] if isinstance(self.trace, GeneratedTrace) and self.trace.seed else []
         words += [f"nodes x{self.node_share:g}"] if self.node_share != 1 else []
         words += [f"spot x{self.spot_scale:g}"] if self.spot_scale != 1 else []
+        words += [f"guarantee {self.guarantee:g} h"] if self.guarantee is not None else []
         return ", ".join(words)
 
     @property
     def varied(self) -> tuple[tuple[str, Value], ...]:
         """Columns of the table of all runs."""
-        return (*self.settings, ("node_share", self.node_share), ("spot_scale", self.spot_scale))
+        pools = ((f"{pool.gpu_model}.{name}", value) for pool in self.pools for name, value in _own(pool))
+        promised = (("guarantee", self.guarantee),) if self.guarantee is not None else ()
+        return (
+            *self.settings,
+            *pools,
+            ("trace_seed", self.trace.seed if isinstance(self.trace, GeneratedTrace) else 0),
+            ("node_share", self.node_share),
+            ("spot_scale", self.spot_scale),
+            *promised,
+        )
 
     @property
     def weight(self) -> float:
-        """More spot work takes longer; the rest is not known before."""
-        return SHARED_LOAD + (1 - SHARED_LOAD) * self.spot_scale
+        """More spot work takes longer, and so do forecasts; the rest is not known before."""
+        quotas = [dict(values).get("quota") for values in (self.settings, *(pool.values for pool in self.pools))]
+        forecast = FORECAST_WEIGHT if any(str(quota).startswith("forecast") for quota in quotas) else 1.0
+        return forecast * (SHARED_LOAD + (1 - SHARED_LOAD) * self.spot_scale)
 
     def identity(self) -> dict[str, Any]:
         """All that the run depends on."""
+        others = {"node_share": self.node_share, "spot_scale": self.spot_scale, "guarantee": self.guarantee}
         priced = {"prices": dict(self.prices)} if self.prices else {}
-        return SimulationJob.identity(self) | {"node_share": self.node_share, "spot_scale": self.spot_scale} | priced
+        return SimulationJob.identity(self) | others | priced
 
     def workload_and_misfits(self) -> tuple[Workload, int]:
         """What is simulated, and how many tasks had to be left out because they fit on no such cluster."""
         changed = with_spot(with_nodes(self.workload(), self.node_share), self.spot_scale)
-        workload, misfits = without_misfits(changed)
+        workload, misfits = without_misfits(with_guarantee(changed, self.guarantee))
         if not workload.tasks:
             raise InputError(f"no task of the trace fits on {len(workload.nodes):,} nodes")
         return workload, len(misfits)
 
     def run(self) -> JobResult:
-        """Simulate it."""
+        """Simulate it; `pools` are the sums of every pool, block by block."""
         workload, left_out = self.workload_and_misfits()
         result, rules = self.simulate(workload), self.parameters().rules
         first, span = tasks_span(workload)
-        halves = [
-            compute_metrics(result.events, workload, window=window, rules=rules).spot.eviction_rate
-            for window in ((None, first + span / 2), (first + span / 2, None))
-        ]
+        pools = sums_by_pool(result.events, workload, rules, block_edges(first, first + span))
         return {
             **result.metrics.figures(),
             **asdict(delivered(result.events, workload, rules, dict(self.prices) or None)),
-            "first_half_eviction_rate": halves[0],
-            "second_half_eviction_rate": halves[1],
             "nodes": len(workload.nodes),
             "cards": sum(workload.capacity().values()),
             "left_out": left_out,
+            "pools": to_json(pools),
         }
+
+
+def _written(settings: Sequence[tuple[str, Value]]) -> list[str]:
+    return [f"{name}={value:g}" if isinstance(value, float) else f"{name}={value}" for name, value in settings]
+
+
+def _own(pool: PoolSettings) -> tuple[tuple[str, Value], ...]:
+    return (*((("scheduler", pool.scheduler),) if pool.scheduler else ()), *pool.values)
 
 
 T = TypeVar("T")
@@ -144,6 +174,14 @@ def with_spot(workload: Workload, scale: float) -> Workload:
             time = first + (task.submit_time - first + shift) % span if span else task.submit_time
             tasks.append(replace(task, name=_fresh(task.name, names), submit_time=time))
     return workload.with_tasks(tasks)
+
+
+def with_guarantee(workload: Workload, hours: float | None) -> Workload:
+    """With so many hours promised to every spot task; None: as they are."""
+    if hours is None:
+        return workload
+    tasks = tuple(replace(task, guarantee_hours=hours) if task.is_spot else task for task in workload.tasks)
+    return replace(workload, tasks=tasks)
 
 
 def without_misfits(workload: Workload) -> tuple[Workload, list[Task]]:

@@ -126,22 +126,13 @@ GUARANTEED: Final = Column(
     "guaranteed GPU-h a month", "guaranteed_gpu_hours", COUNT, None, "GPU-hours of completed guarantee periods, a month"
 )
 WORTH: Final = Column("worth a month", "worth", DOLLARS, None, "useful spot GPU-hours at the given prices, a month")
-LOSS: Final = Column(
-    "wasted a month", "wasted_worth", DOLLARS, None, "wasted spot GPU-hours at the given prices, a month"
-)
 NODES: Final = Column("nodes", "nodes", COUNT, None, "nodes of the cluster")
 P: Final = Column("p", left=True, help="probability with which a spot task keeps its guaranteed hours", explain=True)
-H: Final = Column("H", left=True, help="hours that a spot task is guaranteed once it runs", explain=True)
-ETA: Final = Column("eta", left=True, help="bounds of the factor by which feedback scales the quota", explain=True)
-SETTING: Final = (P, H, ETA)
-"""What names a row of quota settings."""
 
-PLAN_SETTINGS: Final = (EVICTED, SPOT_WAIT, SPOT_WAIT_99, PERIODS_BROKEN, HIT_RATE, WASTED, HP_WAIT, GOODPUT)
 PLAN_OTHERS: Final = (EVICTED, SPOT_WAIT, SPOT_WAIT_99, HIT_RATE, WASTED, HP_WAIT, GOODPUT, MONTHLY)
-"""Of the recommended setting beside others."""
+"""Of the recommendation on other clusters."""
 PLAN_SOLD: Final = (EVICTED, SPOT_WAIT, HIT_RATE, MONTHLY, GUARANTEED, WORTH)
 """Of what is sold."""
-PLAN_EVERY: Final = (*PLAN_SETTINGS, ALLOCATION, MONTHLY, GUARANTEED, WORTH, LOSS)
 
 
 def unmarked(columns: Sequence[Column]) -> tuple[Column, ...]:

@@ -120,7 +120,12 @@ def read_results(path: Path) -> SweepResults:
     metadata = table.schema.metadata or {}
     if b"varied" not in metadata:
         raise InputError(f"{file}: this table was not written by gfs sweep")
-    varied = [name for name in metadata[b"varied"].decode().split(",") if name and name != "seed"]
+    return results_of(table)
+
+
+def results_of(table: pa.Table) -> SweepResults:
+    """What a table of `results_table` holds."""
+    varied = [name for name in table.schema.metadata[b"varied"].decode().split(",") if name and name != "seed"]
     rows = table.to_pylist()
     names = [*varied, "seed"]
     failed = [

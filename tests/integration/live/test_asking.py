@@ -133,7 +133,15 @@ def test_the_whole_life_of_a_task(bench: Bench, cluster: Cluster, tmp_path: Path
         (second,) = [name for name in pods if name.startswith("train-") and name != first]
         status = json.loads(gfs("status", "--http", http, "--json", "-").stdout)
         (pool,) = status["pools"]
-        assert pool["gpus"] == {"total": 4, "idle": 0, "hp": 4, "spot": 0, "reserved": 0, "closed": 0}
+        assert pool["gpus"] == {
+            "total": 4,
+            "idle": 0,
+            "hp": 4,
+            "spot": 0,
+            "reserved": 0,
+            "closed": 0,
+            "kept_from_spot": 0,
+        }
         assert pool["tasks"] == {"HP": {"running": 1, "waiting": 0}, "Spot": {"running": 0, "waiting": 1}}
         table = gfs("status", "--http", http).stdout
         assert "A100" in table
@@ -225,7 +233,15 @@ def test_probes_figures_and_the_token(bench: Bench, cluster: Cluster, tmp_path: 
             assert fetch(http, path, token="wrong")[0] == 401
             assert fetch(http, path)[0] == 200
         (pool,) = json.loads(fetch(http, "/api/v1/status")[1])["pools"]
-        assert pool["gpus"] == {"total": 4, "idle": 3, "hp": 0, "spot": 1, "reserved": 0, "closed": 0}
+        assert pool["gpus"] == {
+            "total": 4,
+            "idle": 3,
+            "hp": 0,
+            "spot": 1,
+            "reserved": 0,
+            "closed": 0,
+            "kept_from_spot": 0,
+        }
         queue = json.loads(fetch(http, "/api/v1/queue")[1])["waiting"]
         assert len(queue) == 5
         assert all("spot quota 1" in row["reason"] for row in queue)

@@ -10,7 +10,7 @@ from builders import hp, nodes, play, spot
 from gfs import InputError, Parameters
 from gfs.assembly import aliases, quotas
 from gfs.assembly.aliases import warn_once
-from gfs.assembly.parameters import QUOTAS, TAKEN_OUT, parse_settings
+from gfs.assembly.parameters import QUOTAS, TAKEN_OUT, parse_settings, read_config_file
 from gfs.assembly.schedulers import warn_of_idle_settings
 from gfs.quota.inventory import AGGREGATES
 
@@ -213,3 +213,60 @@ def test_a_page_says_why_a_parameter_is_gone(name: str) -> None:
     assert name not in Parameters().to_dict()
     page = Path(__file__).parents[3] / TAKEN_OUT[name][1]
     assert f"`{name}" in page.read_text()
+
+
+class TestPools:
+    """What single pools have of their own: [pools.MODEL]."""
+
+    def test_a_pool_has_what_it_says_and_the_rest_of_the_cluster(self, tmp_path: Path) -> None:
+        file = tmp_path / "gfs.toml"
+        file.write_text(
+            'scheduler = "gfs-plus"\np = 0.95\ntheta = 60\n[pools.A100]\nquota = "fixed"\nquota_share = 0.2\n'
+            '[pools."H800 SXM"]\nscheduler = "lyra"\np = 0.8\n',
+            encoding="utf-8",
+        )
+        parameters, named = Parameters.named_in_toml(file)
+        assert named == {"p", "theta", "pools"}
+        a100, none = parameters.for_pool("A100")
+        assert (a100.quota, a100.quota_share, a100.p, a100.theta, none) == ("fixed", 0.2, 0.95, 60, "")
+        h800, lyra = parameters.for_pool("H800 SXM")
+        assert (h800.quota, h800.p, lyra) == ("", 0.8, "lyra")
+        other, none = parameters.for_pool("A10")
+        assert (other, none) == (Parameters(p=0.95, theta=60.0), "")
+        assert read_config_file(file)[1] == "gfs-plus"
+
+    def test_they_stand_in_the_summary_and_come_back_from_it(self) -> None:
+        assert "pools" not in Parameters().to_dict()
+        own = {"A100": {"scheduler": "static", "quota_share": 0.2}}
+        parameters = Parameters().changed({"pools": own})
+        assert parameters.to_dict()["pools"] == own
+        assert Parameters().changed(parameters.to_dict()) == parameters
+        assert hash(parameters) != hash(Parameters())
+
+    @pytest.mark.parametrize(
+        ("text", "said"),
+        [
+            (
+                "[pools.A100]\nquota_shares = 0.2",
+                r"\[pools.A100\] unknown parameter 'quota_shares'; did you mean quota_share",
+            ),
+            ("[pools.A100]\np = 2", r"\[pools.A100\] p = 2"),
+            ("[pools.A100]\ngrace_period = 60", r"\[pools.A100\] grace_period: holds for the whole cluster"),
+            ("[pools.A100]\nguarantee_hours = 4", "guarantee_hours: holds for the whole cluster"),
+            ("[pools.A100.pools.B]\np = 0.9", "pools: holds for the whole cluster"),
+            ("[pools.A100]\neta_min = 5", "eta_min = 5: must not be above eta_max"),
+            ("[pools.A100]\nscheduler = 3", r"\[pools.A100\] scheduler = 3: must be a name"),
+            ("[pools]\nA100 = 3", r"\[pools.A100\]: must be a table"),
+            ("scheduler = 3", "scheduler = 3: must be a name"),
+        ],
+    )
+    def test_what_is_wrong_names_the_file_and_the_pool(self, text: str, said: str, tmp_path: Path) -> None:
+        file = tmp_path / "gfs.toml"
+        file.write_text(text, encoding="utf-8")
+        with pytest.raises(InputError, match=said) as error:
+            Parameters.from_toml(file)
+        assert str(file) in str(error.value)
+
+    def test_on_the_command_line_there_are_none(self) -> None:
+        with pytest.raises(InputError, match=r"stands in a config file, such as \[pools.A100\]"):
+            Parameters().changed({"pools": "A100"})

@@ -201,10 +201,10 @@ def test_whoever_asks_again_by_himself_hears_at_once_that_it_was_too_much():
         async def no_wait(seconds):
             waits.append(seconds)
 
-        lease = Api(api._host, api._session, tries=1)
-        lease.sleep = no_wait
-        with pytest.raises(TooMany):
-            await lease.get("/lease")
+        async with Api(api._host, api._session, tries=1) as lease:
+            lease.sleep = no_wait
+            with pytest.raises(TooMany):
+                await lease.get("/lease")
 
     server = Server(status(429, **{"Retry-After": "30"}))
     talk(server, conversation)

@@ -130,6 +130,26 @@ def test_a_long_queue_is_looked_at_in_turns_and_newcomers_at_once(monkeypatch: p
     drive(test, gpus=4, quota="none")
 
 
+def test_of_a_flood_nobody_is_told_a_reason_before_it_was_decided_on() -> None:
+    """Of 1,200 pods 500 are decided on in the first instant. Two seconds later all were, and each knows its reason."""
+
+    async def test(controller: Controller, api: CountingApi, hand: Hand) -> None:
+        for i in range(1200):
+            controller.cluster.pod_changed(None, pod(f"p{i}", gpus=8))
+        controller.step()
+        await controller.settle()
+        assert 0 < len(api.messages) <= 500
+        for second in (0.0, 0.0, 1.0, 2.0):
+            hand.at = second
+            controller.step()
+        await controller.settle()
+        assert len(api.messages) == 1200
+        assert len(set(api.messages.values())) == 1, "all for the same reason, and it is no gang's"
+        assert "gang" not in api.messages["p1199"]
+
+    drive(test, gpus=4, quota="none")
+
+
 def test_who_waits_for_quota_hears_when_the_forecast_expects_room(monkeypatch: pytest.MonkeyPatch) -> None:
     async def test(controller: Controller, api: CountingApi, hand: Hand) -> None:
         controller.cluster.pod_changed(None, pod("spot", gpus=4))

@@ -5,6 +5,9 @@ from __future__ import annotations
 import csv
 from pathlib import Path
 
+from builders import nodes as machines
+from gfs.assembly.parameters import Parameters
+from gfs.assembly.schedulers import build_scheduler
 from gfs.core.actions import CANCEL, EVICT, FINISH, START, SUBMIT
 from gfs.core.node import Node
 from gfs.core.run import Run
@@ -12,6 +15,8 @@ from gfs.domain.execution import ExecutionRules
 from gfs.domain.node import NodeSpec
 from gfs.domain.task import Priority, Task
 from gfs.live.record import Recorder
+from gfs.telemetry.decisions import ExpectedNote, NodeNote, read_decisions
+from gfs.workloads.readers.quota_log import read_quota
 
 
 def opened(folder: Path) -> Recorder:
@@ -192,3 +197,30 @@ def test_a_node_that_has_shrunk_or_gone_is_recorded_as_large_as_it_was(tmp_path:
     again = opened(tmp_path)
     again.flush([small])
     assert [row["gpu_capacity_num"] for row in rows(tmp_path, "nodes.csv")] == ["8"]
+
+
+def test_what_decisions_went_by_is_appended_by_whole_lines(tmp_path: Path) -> None:
+    one, two = NodeNote(5.0, "n1", closed=True), ExpectedNote(6.0, "lab/train", 900.0)
+    recorder = opened(tmp_path)
+    recorder.note(one)
+    recorder.flush()
+    file = tmp_path / "decisions.jsonl"
+    assert read_decisions(file) == [one]
+    file.write_text(file.read_text() + '{"what":"node","ti')  # killed while it wrote
+    again = opened(tmp_path)
+    again.note(two)
+    again.drop()  # another replica writes by now
+    again.note(two)
+    again.flush()
+    assert read_decisions(file) == [one, two]
+
+
+def test_the_quota_is_recorded_as_a_simulation_writes_it(tmp_path: Path) -> None:
+    scheduler = build_scheduler("static", machines(8), Parameters(quota_share=0.5), period=1000.0, guarantees={1.0})
+    pool, recorder = scheduler.pools["A100"], opened(tmp_path)
+    for now in (300.0, 600.0):
+        recorder.note_quota(now, pool.state, pool.policy)
+        recorder.flush()
+    told = read_quota(tmp_path / "quota.csv")
+    assert told["time"].to_pylist() == [300.0, 600.0]
+    assert told["quota"].to_pylist() == [4.0, 4.0]

@@ -145,3 +145,29 @@ def test_a_slow_server_has_few_words_in_flight_and_hears_the_last_one_of_each_po
         assert len(paper.events) == 2 * 20
 
     asyncio.run(story())
+
+
+def test_while_pods_are_bound_one_word_at_a_time_is_said_and_afterwards_the_rest() -> None:
+    """20 events while bindings are under way: one is in flight; when these are over, the others go, 8 at a time."""
+
+    async def story() -> None:
+        paper, tasks, busy = Slow(), list[Any](), True
+        loop = asyncio.get_running_loop()
+        speaker = Speaker(paper, SETTINGS, lambda job: tasks.append(loop.create_task(job)), lambda: 0.0, lambda: 1e9)  # type: ignore[arg-type]
+        speaker.is_busy = lambda: busy
+        for i in range(20):
+            speaker.event(read_pod(pod(f"p{i}"), SETTINGS), "Normal", "Scheduled", "bound")
+        await asyncio.sleep(0)
+        assert len(paper.events) == 1
+        busy, first = False, paper.answer
+        paper.answer = asyncio.Event()
+        first.set()
+        for _ in range(50):
+            await asyncio.sleep(0)
+        assert len(paper.events) == 1 + 8
+        paper.answer.set()
+        while not all(task.done() for task in tasks):
+            await asyncio.gather(*tasks)
+        assert len(paper.events) == 20
+
+    asyncio.run(story())

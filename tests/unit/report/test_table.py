@@ -19,11 +19,12 @@ from gfs.report.columns import (
     COMPARED,
     EVICTED,
     GOODPUT,
-    PLAN_EVERY,
-    SETTING,
+    PLAN_OTHERS,
+    PLAN_SOLD,
     SPOT_WAIT,
     SWEPT,
     WASTED,
+    P,
     comparison_table,
     pools_table,
     result_table,
@@ -120,9 +121,8 @@ class TestTerminal:
         text = printed(comparison_table([(r.scheduler, r.metrics) for r in results]))
         assert "spot JCT mean: job completion time" in text
         assert "goodput: share of the pool's GPU time" in text
-        table = DataTable([*SETTING, EVICTED], [["0.9", "1", "0.1–4", 0.1]], names=3)
-        below = printed(table).splitlines()[-3:]
-        assert [line.split(":")[0] for line in below] == ["p", "H", "eta"]
+        table = DataTable([P, EVICTED], [["0.9", 0.1]], names=1)
+        assert printed(table).splitlines()[-1].startswith("p: probability")
 
     def test_a_row_can_be_recommended_or_missed(self) -> None:
         table = DataTable(["a", Column("b", unit=COUNT)], [["x", 1], ["y", 2]], marks={0: "recommended", 1: "missed"})
@@ -214,9 +214,9 @@ class TestQuotaAndDates:
 class TestUnits:
     def test_the_same_figure_has_the_same_column_everywhere(self) -> None:
         for shared in (GOODPUT, WASTED, EVICTED, SPOT_WAIT):
-            assert {shared in group for group in (COMPARED, SWEPT, PLAN_EVERY)} == {True}
+            assert {shared in group for group in (COMPARED, SWEPT, PLAN_OTHERS)} == {True}
         by_key: dict[str, set[str]] = {}
-        for column in (*COMPARED, *SWEPT, *PLAN_EVERY):
+        for column in (*COMPARED, *SWEPT, *PLAN_OTHERS, *PLAN_SOLD):
             by_key.setdefault(column.key, set()).add(column.heading)
         assert all(len(headings) == 1 for headings in by_key.values())
 

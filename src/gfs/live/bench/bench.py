@@ -10,7 +10,7 @@ import shutil
 import socket
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 
@@ -38,9 +38,16 @@ CLASSES = {"gfs-hp": 1000, "gfs-spot": 100}
 class Bench:
     """A running cluster: `with Bench() as bench: bench.client...`; everything it started ends with it."""
 
-    def __init__(self, say: Callable[[str], None] = lambda line: None, keep_logs: Path | None = None) -> None:
+    def __init__(
+        self,
+        say: Callable[[str], None] = lambda line: None,
+        keep_logs: Path | None = None,
+        api_options: Sequence[str] = (),
+    ) -> None:
+        """`api_options`: further ones of kube-apiserver."""
         self._say = say
         self._keep_logs = keep_logs
+        self._api_options = tuple(api_options)
         self._programs: Mapping[str, Path] = {}
         self._token = secrets.token_hex(16)
         self.client: Client = None  # type: ignore[assignment]  # there is one as soon as the bench has started
@@ -74,13 +81,30 @@ class Bench:
                 shutil.copy(log, self._keep_logs)
         shutil.rmtree(self.folder, ignore_errors=True)
 
-    def start_scheduler(self) -> None:
+    def start_scheduler(
+        self,
+        kubeconfig: Path | None = None,
+        gates: str = f"{GATES},GangScheduling=true",
+        options: Sequence[str] = ("--kube-api-qps=1000", "--kube-api-burst=2000"),
+    ) -> None:
         """Start kube-scheduler, to compare with; it takes the pods of `default-scheduler`."""
         self.processes.start("kube-scheduler", [
-            self._programs["kube-scheduler"], f"--kubeconfig={self.kubeconfig}", "--leader-elect=false",
-            "--secure-port=0", f"--feature-gates={GATES},GangScheduling=true", "--kube-api-qps=1000",
-            "--kube-api-burst=2000",
+            self._programs["kube-scheduler"], f"--kubeconfig={kubeconfig or self.kubeconfig}", "--leader-elect=false",
+            "--secure-port=0", *((f"--feature-gates={gates}",) if gates else ()), *options,
         ])  # fmt: skip
+
+    def kubeconfig_of_account(self, name: str) -> Path:
+        """A kubeconfig of a service account of its own that may do everything."""
+        account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name, "namespace": "default"}}
+        self.client.create("serviceaccounts", account)
+        rbac = "rbac.authorization.k8s.io"
+        rights = {"apiVersion": f"{rbac}/v1", "kind": "ClusterRoleBinding", "metadata": {"name": name}}
+        role = {"apiGroup": rbac, "kind": "ClusterRole", "name": "cluster-admin"}
+        subject = {"kind": "ServiceAccount", "name": name, "namespace": "default"}
+        self.client.create("clusterrolebindings", {**rights, "roleRef": role, "subjects": [subject]})
+        asked = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
+        answer = self.client.request("POST", path("serviceaccounts", "default", name, "token"), asked)
+        return self.kubeconfig_for(answer["status"]["token"], name)
 
     def install_plugin_pod_groups(self) -> None:
         """Have the PodGroup of scheduler-plugins, too."""
@@ -170,6 +194,7 @@ class Bench:
             f"--feature-gates={API_GATES}", "--runtime-config=scheduling.k8s.io/v1alpha2=true",
             "--disable-admission-plugins=ServiceAccount",  # pods of a new namespace need not wait for its account
             "--enable-priority-and-fairness=false", "--endpoint-reconciler-type=none", "--event-ttl=1h",
+            *self._api_options,
         ])  # fmt: skip
         authority = certificates / "apiserver.crt"
         self._await("the certificate of kube-apiserver", authority.exists)

@@ -158,6 +158,16 @@ class Client:
         self, kind: str, version: str, namespace: str = "", seconds: float = 300.0, **selectors: str
     ) -> Iterator[Manifest]:
         """What happens to a collection from a resource version on, until `seconds` are over or the server ends it."""
+        for line in self.watch_lines(kind, version, namespace, seconds, **selectors):
+            event = json.loads(line)
+            if event["type"] == "ERROR":
+                raise ApiError(event["object"].get("code", 500), event["object"].get("message", "watch ended"))
+            yield event
+
+    def watch_lines(
+        self, kind: str, version: str, namespace: str = "", seconds: float = 300.0, **selectors: str
+    ) -> Iterator[bytes]:
+        """The lines of such a watch as the server sends them."""
         query = {"watch": "1", "resourceVersion": version, "allowWatchBookmarks": "true", **selectors}
         connection = self._connect(seconds)
         deadline = time.monotonic() + seconds
@@ -167,10 +177,7 @@ class Client:
             if answer.status >= 400:
                 raise ApiError(answer.status, _reason(answer.read()))
             for line in iter(answer.readline, b""):
-                event = json.loads(line)
-                if event["type"] == "ERROR":
-                    raise ApiError(event["object"].get("code", 500), event["object"].get("message", "watch ended"))
-                yield event
+                yield line
                 if time.monotonic() >= deadline:
                     return
                 connection.sock.settimeout(max(0.01, deadline - time.monotonic()))
