@@ -51,10 +51,11 @@ def test_frames_simulate_as_their_files_do(trace: Path, wrap: Any) -> None:
 def test_text_of_every_kind_that_libraries_have(trace: Path) -> None:
     jobs, nodes = tables(trace)
     expected = gfs.read_trace(jobs, nodes).tasks[0].organization
-    for kind in (pa.large_string(), pa.string_view(), pa.dictionary(pa.int32(), pa.string())):
+    views = [pa.string_view()] if hasattr(pa, "string_view") else []  # older versions have none
+    for kind in (pa.large_string(), *views, pa.dictionary(pa.int32(), pa.string())):
         at = jobs.column_names.index("organization")
         column = jobs["organization"].combine_chunks()
-        cast = column.dictionary_encode() if pa.types.is_dictionary(kind) else column.cast(kind)
+        cast = column.dictionary_encode() if pa.types.is_dictionary(kind) else pa.array(column.to_pylist(), kind)
         assert gfs.read_trace(jobs.set_column(at, "organization", cast), nodes).tasks[0].organization == expected
 
 
