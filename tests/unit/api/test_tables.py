@@ -179,6 +179,9 @@ def test_a_plan_of_frames_is_that_of_the_files(trace: Path, tmp_path: Path) -> N
     (tmp_path / "gfs.toml").write_text(made.config)
     again = gfs.simulate(jobs, nodes, config=tmp_path / "gfs.toml")
     assert again.metrics.spot.jqt_mean == pytest.approx(made.plan.chosen.figures["spot_jqt_mean"])
+    by_size = made.to_arrow("size").to_pylist()
+    assert sum(group["spot_evictions"] for group in by_size) == again.metrics.spot.evictions
+    assert made.summary()["by"] == again.breakdown().to_dict()
     assert made.plot().data
     assert made.answer[:20] in made._repr_html_()
     made.write_page(tmp_path / "plan.html")
