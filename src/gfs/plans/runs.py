@@ -63,6 +63,7 @@ class PlanRun(SimulationJob):
         pools = ((f"{pool.gpu_model}.{name}", value) for pool in self.pools for name, value in _own(pool))
         promised = (("guarantee", self.guarantee),) if self.guarantee is not None else ()
         return (
+            ("scheduler", self.scheduler),
             *self.settings,
             *pools,
             ("trace_seed", self.trace.seed if isinstance(self.trace, GeneratedTrace) else 0),
@@ -93,7 +94,7 @@ class PlanRun(SimulationJob):
         return workload, len(misfits)
 
     def run(self) -> JobResult:
-        """Simulate it; `pools` are the sums of every pool, block by block."""
+        """Simulate it; `pools` are the sums of every pool, block by block, `by` the figures by organization."""
         workload, left_out = self.workload_and_misfits()
         result, rules = self.simulate(workload), self.parameters().rules
         first, span = tasks_span(workload)
@@ -105,6 +106,7 @@ class PlanRun(SimulationJob):
             "cards": sum(workload.capacity().values()),
             "left_out": left_out,
             "pools": to_json(pools),
+            "by": result.breakdown().to_dict(),
         }
 
 

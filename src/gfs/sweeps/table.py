@@ -20,7 +20,7 @@ from gfs.report.table import COUNT, Column, DataTable, Mark, table_of
 
 GOALS = {"spot_eviction_rate": False, "spot_jqt_mean": False, "goodput_rate": True}
 """What is weighed against each other; True: more is better."""
-SCENARIO = ("spot_scale", "node_share")
+SCENARIO = ("spot_scale", "node_share", "guarantee", "trace_seed")
 """What varied and is no setting: settings compete within the same scenario only."""
 RUNS = Column("runs", "seeds", COUNT, help="runs that differ in their seeds alone; the figures are their means")
 
