@@ -107,6 +107,15 @@ def export(
         str | None,
         option("--apply", "Run this shell command whenever the quota has changed.", WATCH, metavar="COMMAND"),
     ] = None,
+    spot: Annotated[
+        list[str] | None,
+        option(
+            "--spot",
+            "Priority class of spot pods, such as 'batch*'; may be repeated; else guessed by their names.",
+            PROMETHEUS,
+            metavar="PATTERN",
+        ),
+    ] = None,
     days: Days = None,
     token_file: TokenFile = None,
     header: Header = None,
@@ -148,9 +157,8 @@ def export(
         if json == STDOUT == out:
             raise InputError("--out and --json cannot both be printed: name a file for one of them")
         if prometheus is not None:
-            source: DemandSource = DemandServer(
-                Server(prometheus, token_file, tuple(header or ())), days, settings, nodes
-            )
+            server = Server(prometheus, token_file, tuple(header or ()))
+            source: DemandSource = DemandServer(server, days, settings, nodes, tuple(spot or ()))
         else:
             source = DemandFiles(series, jobs, nodes, first_day, skip_bad_rows)
         source.check()

@@ -110,8 +110,11 @@ spec:
 
 def fill_template(format: str, text: str, where: str, quotas: Sequence[OutsideQuota], names: ExportNames) -> str:
     """A manifest of one's own, as it is, with the numbers of this quota in it."""
-    import yaml
-
+    try:
+        import yaml
+    except ImportError as error:
+        told = "to read YAML more packages are needed: pip install 'gfs-scheduler[live]'"
+        raise InputError(f"--template: {told} ({error})") from None
     try:
         documents = [document for document in yaml.safe_load_all(text) if document is not None]
     except yaml.YAMLError as error:
