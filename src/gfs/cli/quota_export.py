@@ -79,7 +79,7 @@ def export(
         list[str] | None,
         option(
             "--flavor",
-            "What a GPU model is called there: ResourceFlavor or gres type; by default in lower case.",
+            "What a GPU model is called there: ResourceFlavor (by default in lower case) or gres type.",
             OTHERS,
             metavar="MODEL=NAME",
         ),

@@ -59,7 +59,10 @@ def _sacctmgr(quotas: Sequence[OutsideQuota], names: ExportNames) -> str:
     if len(quotas) == 1 and not names.flavors:
         limits = f"gres/gpu={quotas[0].gpus}"
     else:
-        limits = ",".join(f"gres/gpu:{names.flavor(quota.gpu_model)}={quota.gpus}" for quota in quotas)
+        types = [names.flavors.get(quota.gpu_model, quota.gpu_model) for quota in quotas]
+        if strange := [name for name in types if not _QOS.fullmatch(name)]:
+            raise InputError(f"{strange[0]!r} is no type of a gres: say what it is called with --flavor MODEL=TYPE")
+        limits = ",".join(f"gres/gpu:{name}={quota.gpus}" for name, quota in zip(types, quotas, strict=True))
     words = ["sacctmgr", "-i", "modify", "qos", "where", f"name={names.name}", "set", f"GrpTRES={limits}"]
     return shlex.join(words)
 
