@@ -15,8 +15,24 @@ from typing import TYPE_CHECKING, Any
 from gfs.version import __version__
 
 if TYPE_CHECKING:
-    from gfs.api import Comparison, FrontComparison, RunResult, compare, compare_fronts, generate, read_trace, simulate
-    from gfs.assembly.context import Context
+    from gfs.api import (
+        Comparison,
+        DemandPrediction,
+        FrontComparison,
+        PlanOutcome,
+        RunResult,
+        SimulationResult,
+        SweepOutcome,
+        compare,
+        compare_fronts,
+        forecast,
+        generate,
+        plan,
+        read_trace,
+        simulate,
+        sweep,
+    )
+    from gfs.assembly.context import Context, QuotaDefinition
     from gfs.assembly.definitions import Composition, SchedulerDefinition
     from gfs.assembly.parameters import Parameters
     from gfs.assembly.schedulers import SCHEDULERS, schedulers
@@ -26,19 +42,21 @@ if TYPE_CHECKING:
     from gfs.domain.workload import Workload
 
 __all__ = [
-    "SCHEDULERS", "BadRow", "BadRows", "Comparison", "Composition", "Context", "FrontComparison", "GfsError",
-    "InputError", "InvariantError", "NodeEvent", "NodeFilter", "NodeSpec", "Parameters", "Priority", "RunResult",
-    "SchedulerDefinition", "StuckError", "Task", "Workload", "__version__", "compare", "compare_fronts", "generate",
-    "read_trace", "schedulers", "simulate",
+    "SCHEDULERS", "BadRow", "BadRows", "Comparison", "Composition", "Context", "DemandPrediction", "FrontComparison",
+    "GfsError", "InputError", "InvariantError", "NodeEvent", "NodeFilter", "NodeSpec", "Parameters", "PlanOutcome",
+    "Priority", "QuotaDefinition", "RunResult", "SchedulerDefinition", "SimulationResult", "StuckError", "SweepOutcome",
+    "Task", "Workload", "__version__", "compare", "compare_fronts", "forecast", "generate", "plan", "read_trace",
+    "schedulers", "simulate", "sweep",
 ]  # fmt: skip
 
 if not TYPE_CHECKING:  # a type checker should complain about unknown names, so it must not see this
     _HOMES = {
         "gfs.api": (
-            *("Comparison", "FrontComparison", "RunResult"),
-            *("compare", "compare_fronts", "generate", "read_trace", "simulate"),
+            *("Comparison", "DemandPrediction", "FrontComparison", "PlanOutcome"),
+            *("RunResult", "SimulationResult", "SweepOutcome"),
+            *("compare", "compare_fronts", "forecast", "generate", "plan", "read_trace", "simulate", "sweep"),
         ),
-        "gfs.assembly.context": ("Context",),
+        "gfs.assembly.context": ("Context", "QuotaDefinition"),
         "gfs.assembly.parameters": ("Parameters",),
         "gfs.assembly.definitions": ("Composition", "Recipe", "SchedulerDefinition"),
         "gfs.assembly.schedulers": ("SCHEDULERS", "schedulers"),

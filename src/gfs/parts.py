@@ -1,4 +1,4 @@
-"""Everything a scheduler of your own is put together from: what a plug-in needs, in one place.
+"""Everything a scheduler, a quota or a forecaster of your own is put together from: what a plug-in needs, in one place.
 
     from gfs.parts import Composition, Context, NodeIndex, SizedQueue, GfsPreemptor
 
@@ -8,7 +8,7 @@ changed: a part keeps what it can work out again, and asks `state.remember(name,
 guides show how: docs/guides/add-a-scheduler.md and docs/guides/write-a-part.md.
 """
 
-from gfs.assembly.context import Context
+from gfs.assembly.context import Context, QuotaDefinition
 from gfs.assembly.definitions import Composition, LearningComposition, SchedulerDefinition
 from gfs.assembly.quotas import build_quota
 from gfs.core.actions import NOTHING, Eviction, Plan
@@ -40,19 +40,23 @@ from gfs.core.run import End, Run, Waiting
 from gfs.core.state import PoolState
 from gfs.core.trial import Trial
 from gfs.domain.task import NodeFilter, Priority, Task
+from gfs.forecasting.forecast import BaseForecast, Estimator, Forecast, NormalForecast, Predictor
+from gfs.forecasting.history import DemandHistory, SeriesKey
 from gfs.policies.gfs.preemption import GfsPreemptor
 from gfs.policies.gfs.scoring import GfsPlacer
 from gfs.policies.greedy import GreedyPolicy
 from gfs.policies.placement import Chooser, best_fit, first_fit
 from gfs.policies.preemption import FirstNodePreemptor, RandomPreemptor, could_hold, victims_on
 from gfs.policies.queues import Asks, FcfsQueue, HeadBlockingQueue, SizedQueue
+from gfs.quota.static import FixedQuota, UnlimitedQuota
 
 __all__ = [
-    "NOTHING", "Asks", "Attempt", "Bucket", "Chooser", "Compares", "Composition", "Context", "End", "Eviction",
-    "FcfsQueue", "FillsUp", "FirstNodePreemptor", "GfsPlacer", "GfsPreemptor", "GreedyPolicy", "HeadBlockingQueue",
-    "LazyHeap", "LearningComposition", "Listener", "Node", "NodeFilter", "NodeIndex", "Place", "Placer", "Plan",
-    "Policy", "Pool", "PoolState", "Preemptor", "Priority", "Queue", "Quota", "QuotaRow", "RandomPreemptor", "Rank",
-    "Ranks", "Reason", "Refuses", "Reopens", "Run", "SchedulerDefinition", "SizedQueue", "StrictOrder", "Task",
-    "TaskLimit", "Trial", "Victims", "Waiting", "WholeGangs", "best_fit", "build_quota", "could_hold", "first_fit",
-    "victims_on",
+    "NOTHING", "Asks", "Attempt", "BaseForecast", "Bucket", "Chooser", "Compares", "Composition", "Context",
+    "DemandHistory", "End", "Estimator", "Eviction", "FcfsQueue", "FillsUp", "FirstNodePreemptor", "FixedQuota",
+    "Forecast", "GfsPlacer", "GfsPreemptor", "GreedyPolicy", "HeadBlockingQueue", "LazyHeap", "LearningComposition",
+    "Listener", "Node", "NodeFilter", "NodeIndex", "NormalForecast", "Place", "Placer", "Plan", "Policy", "Pool",
+    "PoolState", "Predictor", "Preemptor", "Priority", "Queue", "Quota", "QuotaDefinition", "QuotaRow",
+    "RandomPreemptor", "Rank", "Ranks", "Reason", "Refuses", "Reopens", "Run", "SchedulerDefinition", "SeriesKey",
+    "SizedQueue", "StrictOrder", "Task", "TaskLimit", "Trial", "UnlimitedQuota", "Victims", "Waiting", "WholeGangs",
+    "best_fit", "build_quota", "could_hold", "first_fit", "victims_on",
 ]  # fmt: skip

@@ -14,6 +14,8 @@ from gfs.live.bench.cluster import Cluster
 
 NODES, GPUS = 6, 8
 GRACE = 1
+LEAST = 60
+"""Faults of a storm."""
 
 
 class Storm:
@@ -157,12 +159,12 @@ class Storm:
     # -- the whole of it -----------------------------------------------------------------------------
 
     def rage(self, seconds: float, tasks: int, requests: float, lines: float) -> None:
-        """Submit tasks and strike at random moments for so long."""
+        """Submit tasks and strike at random moments for so long, on a slow machine until there were enough faults."""
         moments = sorted(self.random.uniform(0, seconds) for _ in range(tasks))
         end = self.random.uniform(0.3, 0.6) * seconds
         began = time.monotonic()
         self.world.proxy.storm(requests, lines)
-        while (now := time.monotonic() - began) < seconds:
+        while (now := time.monotonic() - began) < seconds or (self._too_few() and now < 3 * seconds):
             while moments and moments[0] <= now:
                 moments.pop(0)
                 self.submit(self._home())
@@ -174,6 +176,9 @@ class Storm:
         for _ in moments:
             self.submit(self._home())
         self.world.proxy.calm()
+
+    def _too_few(self) -> bool:
+        return self.world.injections.count.total() < LEAST
 
     def _home(self) -> str:
         doomed = self.doomed.namespace

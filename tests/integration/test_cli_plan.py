@@ -85,6 +85,11 @@ class TestAnswer:
         assert document["targets"] == {"evictions": 0.05}
         assert "ASSUMPTION" in document["prices"]
         assert document["recommended"] in document["settings"]
+        shown = CliRunner().invoke(app, ["sweep", "show", str(folder / "out")], env={"COLUMNS": "200"})
+        assert shown.exit_code == 2, "the folder of a plan has no results.parquet"
+        shown = CliRunner().invoke(app, ["sweep", "show", str(folder / "out/settings.parquet")], env={"COLUMNS": "200"})
+        assert shown.exit_code == 0, shown.output
+        assert "scheduler" in shown.stdout.splitlines()[1] + shown.stdout.splitlines()[2], "schedulers are told apart"
         schedulers = {run["scheduler"] for run in document["settings"]}
         assert schedulers == {"gfs-plus", "gfs", "static"}
 
@@ -185,6 +190,7 @@ class TestAgain:
         }
         assert [round(o["figures"]["nodes"]) for o in document["what_if"]] == [9, 10, 11]
         assert document["out_of_sample"]["reported_on"] == "4 other seeds"
+        assert document["certainty"]["blocks"] == "4 seeds"
         low, high = document["out_of_sample"]["intervals"]["spot-wait-mean"]
         assert low <= document["out_of_sample"]["reported"]["spot-wait-mean"] <= high
         assert "lease_aging: no effect under gfs (quota: forecast)" in result.stderr

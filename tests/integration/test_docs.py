@@ -323,6 +323,14 @@ def test_the_metrics_page_explains_every_metric(trace: Path) -> None:
     assert not [name for name in wanted if f"`{name}`" not in page]
 
 
+def test_the_python_page_names_the_whole_interface() -> None:
+    page = text_of("docs/reference/python-api.md")
+    named = set(re.findall(r"\bgfs\.(\w+)", page)) - {"parts", "batch", "report", "telemetry", "workloads"}
+    assert named == set(gfs.__all__), "docs/reference/python-api.md and gfs.__all__ differ"
+    for name in gfs.__all__:
+        assert getattr(gfs, name) is not None
+
+
 def test_the_decisions_are_numbered_and_have_three_parts() -> None:
     pages = sorted((ROOT / "docs/decisions").glob("0*.md"))
     numbers = [page.name[:4] for page in pages]

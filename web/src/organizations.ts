@@ -69,9 +69,9 @@ export class OrganizationsView {
       { head: "Spot GPUs", cell: (o) => number(o.spot) },
       { head: "Share", title: "of the GPUs looked at", cell: (o) => percent(gpus ? (o.hp + o.spot) / gpus : NaN) },
       { head: "Waiting tasks", cell: (o) => el("a", { href: partLink({ view: "queue", org: o.name }) }, number(o.waiting)) },
-      { head: "Mean wait, 24 h", title: "of runs that started in the last 24 h", cell: (o) => (o.started ? length(o.waitSum / o.started) : "–") },
-      { head: "Evicted, 24 h", title: "its spot runs that were evicted", cell: (o) => number(o.taken) },
-      { head: "Evicted others, 24 h", title: "runs evicted in favour of its HP tasks", cell: (o) => number(o.given) },
+      { head: "Mean wait, 24\u00a0h", title: "of runs that started in the last 24 h", cell: (o) => (o.started ? length(o.waitSum / o.started) : "–") },
+      { head: "Evicted, 24\u00a0h", title: "its spot runs that were evicted", cell: (o) => number(o.taken) },
+      { head: "Evicted others, 24\u00a0h", title: "runs evicted in favour of its HP tasks", cell: (o) => number(o.given) },
     ], found, (o) => ({ "data-organization": o.name, class: o.name === app.state.org ? "chosen" : null })));
     const chosen = app.state.org ? found.filter((o) => o.name === app.state.org) : largest.map((at) => found.find((o) => o.at === at)!).filter(Boolean);
     const key = `${app.pool} ${from} ${to} ${chosen.map((o) => o.at).join()} ${app.recording.wire.last_id}`;

@@ -4,15 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from gfs.assembly.parameters import Parameters
 from gfs.core.pool import Pool
-from gfs.core.ports import Train, train_at_once
+from gfs.core.ports import Quota, Train, train_at_once
 from gfs.core.state import PoolState
+from gfs.forecasting.forecast import Estimator
 from gfs.forecasting.online import PoolForecasters, Stopwatch
 from gfs.forecasting.perfect import FutureDemand
 from gfs.policies.gfs.reservation import ReservationCost
 from gfs.policies.queues import Asks, only_cards, with_resources
+
+
+class QuotaDefinition(Protocol):
+    """A quota of your own."""
+
+    @property
+    def name(self) -> str:
+        """What it is called, in results and after `--set quota=`."""
+
+    @property
+    def summary(self) -> str:
+        """What it does, in a line."""
+
+    def build(self, context: Context) -> Quota:
+        """The quota of one pool, from its state: called again whenever its nodes have changed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +56,10 @@ class Context:
     """Who runs a forecaster's fit, and when."""
     forecasters: PoolForecasters = field(default_factory=PoolForecasters)
     """Of all pools."""
+    own_quota: QuotaDefinition | None = None
+    """A quota that was given as an object: in place of the one that the parameters name."""
+    own_forecaster: Estimator | None = None
+    """A forecaster that was given as an object: in place of the one that the parameters name."""
 
     @property
     def pool(self) -> Pool:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Generic, Protocol, TypeVar
 
-from gfs.assembly.context import Context
+from gfs.assembly.context import Context, QuotaDefinition
 from gfs.assembly.quotas import build_quota
 from gfs.core.ports import Placer, Policy, Preemptor, Queue
+from gfs.forecasting.forecast import Estimator
 from gfs.policies.greedy import GreedyPolicy
 from gfs.policies.queues import Asks
 
@@ -50,6 +51,40 @@ class Composition:
         placer, preemptor = self.placer(context), self.preemptor(context)
         queues = self.queue(context.asks), self.queue(context.asks)
         return _serve(context, *queues, placer, preemptor, self.quota)
+
+
+@dataclass(frozen=True, slots=True)
+class WithOwnParts:
+    """A scheduler with a quota or a forecaster that was given as an object."""
+
+    scheduler: SchedulerDefinition
+    own_quota: QuotaDefinition | None = None
+    own_forecaster: Estimator | None = None
+
+    @property
+    def name(self) -> str:
+        """With the names of the parts: 'gfs+night-quota'."""
+        parts = (self.scheduler, self.own_quota, self.own_forecaster)
+        return "+".join(part.name for part in parts if part is not None)
+
+    @property
+    def summary(self) -> str:
+        """Of the scheduler."""
+        return self.scheduler.summary
+
+    @property
+    def quota(self) -> str:
+        """The name of the quota that was given, or the scheduler's own."""
+        return self.scheduler.quota if self.own_quota is None else self.own_quota.name
+
+    @property
+    def leases(self) -> bool:
+        """As of the scheduler."""
+        return bool(getattr(self.scheduler, "leases", False))
+
+    def build(self, context: Context) -> Policy:
+        """The scheduler of one pool, which finds the parts in its context."""
+        return self.scheduler.build(replace(context, own_quota=self.own_quota, own_forecaster=self.own_forecaster))
 
 
 Recipe = SchedulerDefinition

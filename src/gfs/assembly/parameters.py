@@ -22,6 +22,7 @@ from gfs.assembly.aliases import present_name, warn_once
 from gfs.domain.errors import InputError
 from gfs.domain.execution import ExecutionRules
 from gfs.domain.units import DAY
+from gfs.entry_points import find_offers
 from gfs.files import read_toml
 
 Value = str | float | bool
@@ -29,6 +30,8 @@ Value = str | float | bool
 
 QuotaName = Literal["", "none", "fixed", "forecast", "weekly-peak", "forecast-no-feedback", "adaptive"]
 QUOTAS: tuple[str, ...] = get_args(QuotaName)[1:]
+QUOTA_GROUP = "gfs.quotas"
+"""The entry point group of quotas from outside."""
 NEVER = 1e9
 """Seconds (32 years): the most of a parameter that waits for something; longer than any trace."""
 TAKEN_OUT = {"admission": ("guarantee", "docs/concepts/gfs-plus.md")}
@@ -251,6 +254,12 @@ class Declared(NamedTuple):
         try:
             return msgspec.convert(value, self.type, strict=strict)
         except msgspec.ValidationError:
+            if (
+                self.name == "quota"
+                and isinstance(value, str)
+                and any(o.name == value for o in find_offers(QUOTA_GROUP))
+            ):
+                return value
             kind = {float: "a number from ", str: "" if self.allowed else "text"}.get(type(self.default), "")
             one_of = "one of " if isinstance(self.default, str) and self.allowed else ""
             raise InputError(f"{self.name} = {_shown(given)}: must be {one_of}{kind}{self.allowed}") from None

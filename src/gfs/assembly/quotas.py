@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from math import ceil
+from typing import Any, cast
 
-from gfs.assembly.context import Context
+from gfs.assembly.context import Context, QuotaDefinition
+from gfs.assembly.parameters import QUOTA_GROUP
 from gfs.core.ports import Quota
 from gfs.core.state import PoolState
 from gfs.domain.errors import InputError
 from gfs.domain.task import Task
+from gfs.domain.text import suggestion
 from gfs.domain.units import HOUR
+from gfs.entry_points import find_offers, the_offer
 from gfs.forecasting.meter import DemandMeter, DemandRecord
 from gfs.forecasting.online import ForecastMemory, OnlineForecaster
 from gfs.forecasting.perfect import NO_DEMAND, PERFECT, PerfectForecaster
@@ -30,8 +35,39 @@ LONGEST_GUARANTEE = 168.0
 
 
 def build_quota(context: Context, own: str) -> Quota:
-    """The quota the parameters ask for, or else the scheduler's own."""
-    return _QUOTAS[context.parameters.quota or own](context)
+    """The quota that was given, or the one that the parameters ask for, or else the scheduler's own."""
+    if context.own_quota is not None:
+        return context.own_quota.build(context)
+    name = context.parameters.quota or own
+    return _QUOTAS[name](context) if name in _QUOTAS else find_quota(name).build(context)
+
+
+def find_quota(name: str) -> QuotaDefinition:
+    """The quota that an installed distribution offers under this name."""
+    offer = the_offer("quota", name, find_offers(QUOTA_GROUP))
+    if offer is None:
+        raise InputError(f"unknown quota {name!r}: {suggestion(name, _QUOTAS)}")
+    try:
+        definition = as_quota(offer.import_it())
+        if definition.name != name:
+            raise InputError(f"it calls itself {definition.name!r}: entry point and definition must have one name")
+    except InputError as error:
+        raise InputError(f"quota {name!r} of {offer.source} cannot be used: {error}") from error
+    return definition
+
+
+def as_quota(thing: Any) -> QuotaDefinition:
+    """The object itself if it can be used as a quota; else an InputError that says what it lacks."""
+    if isinstance(thing, type):
+        raise InputError(f"{thing.__name__} is a class: give an object of it")
+    lacking = [word for word in ("name", "summary") if not isinstance(getattr(thing, word, None), str)]
+    if not callable(getattr(thing, "build", None)):
+        lacking.append("build(context)")
+    if lacking:
+        raise InputError(f"an object of type {type(thing).__name__} is no quota: it lacks {', '.join(lacking)}")
+    if thing.name in _QUOTAS or not re.fullmatch(r"[^\s,+]+", thing.name):
+        raise InputError(f"its name {thing.name!r} is that of a built-in quota, or cannot be typed: choose another")
+    return cast(QuotaDefinition, thing)
 
 
 def _fixed(context: Context) -> Quota:
@@ -85,11 +121,15 @@ def _demand(context: Context, forecaster: str, guarantees: list[float], p: float
             f"a guarantee of {guarantees[-1]:,g} hours: demand is forecast for {LONGEST_GUARANTEE:g} hours at most."
             " Shorten it, or choose another quota: quota=fixed or quota=none"
         )
-    if forecaster == PERFECT:
+    if forecaster == PERFECT and context.own_forecaster is None:
         if context.foresight is None:
             raise InputError("forecaster = perfect: only a simulation knows the future; choose another forecaster")
         return PerfectForecaster(context.foresight.get(pool.gpu_model, NO_DEMAND), ceil(guarantees[-1]))
-    model = find_model(forecaster)
+    if (estimator := context.own_forecaster) is not None:
+        hourly = bool(getattr(estimator, "hourly", False))
+    else:
+        model = find_model(forecaster)
+        estimator, hourly = model.load(country=parameters.country), model.hourly
     meter = DemandMeter(
         pool.gpu_model,
         parameters.day,
@@ -101,13 +141,13 @@ def _demand(context: Context, forecaster: str, guarantees: list[float], p: float
     state.listen(meter)
     return OnlineForecaster(
         meter=meter,
-        estimator=model.load(country=parameters.country),
+        estimator=estimator,
         capacity=pool.capacity,
         p=p,
         hours=ceil(guarantees[-1]),
         least_hours=ceil(parameters.history_hours),
         retrain=parameters.retrain_hours * HOUR,
-        hourly=model.hourly,
+        hourly=hourly,
         stopwatch=context.stopwatch,
         memory=state.remember("forecaster", ForecastMemory),
         train=context.train,

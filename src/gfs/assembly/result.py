@@ -111,7 +111,8 @@ class RunResult:
         spot, hp = self.metrics.spot, self.metrics.hp
         what, _, share = self._stopped_row()
         return (
-            f"<RunResult {printable(self.scheduler)}: {hp.tasks} HP tasks waited {hp.jqt_mean:.1f} s on average,"
+            f"<{type(self).__name__} {printable(self.scheduler)}:"
+            f" {hp.tasks} HP tasks waited {hp.jqt_mean:.1f} s on average,"
             f" {spot.tasks} spot tasks {spot.jqt_mean:.1f} s, {share} of spot {what},"
             f" goodput {self.metrics.goodput_rate_total:.1%}>"
         )

@@ -14,7 +14,7 @@ from gfs.assembly.compositions import BUILT_IN
 from gfs.assembly.context import Context
 from gfs.assembly.definitions import SchedulerDefinition
 from gfs.assembly.parameters import Parameters
-from gfs.assembly.plugins import Plugin, as_definition, find_plugins
+from gfs.assembly.plugins import as_definition, find_plugins, load_scheduler
 from gfs.core.ports import Policy, Train, train_at_once
 from gfs.core.resources import ResourcePool
 from gfs.core.scheduler import CheckedScheduler, Scheduler, TickObserver
@@ -25,6 +25,7 @@ from gfs.domain.task import Task
 from gfs.domain.text import suggestion
 from gfs.domain.units import HOUR, format_gpus
 from gfs.domain.workload import Workload
+from gfs.entry_points import Offer, the_offer
 from gfs.forecasting.online import PoolForecasters, Stopwatch
 from gfs.forecasting.perfect import PERFECT, FutureDemand
 from gfs.policies.gfs.reservation import ReservationCost
@@ -68,17 +69,14 @@ def find_scheduler(scheduler: str | SchedulerDefinition) -> SchedulerDefinition:
     if scheduler in SCHEDULERS:
         return SCHEDULERS[scheduler]
     plugins = find_plugins()
-    offers = [plugin for plugin in plugins if plugin.name == scheduler]
-    if not offers:
+    offer = the_offer("scheduler", scheduler, plugins)
+    if offer is None:
         names = dict.fromkeys([*SCHEDULERS, *(plugin.name for plugin in plugins)])
         raise InputError(f"unknown scheduler {scheduler!r}: {suggestion(scheduler, names)}")
-    if len(offers) > 1:
-        sources = " and ".join(plugin.source for plugin in offers)
-        raise InputError(f"scheduler {scheduler!r} is offered more than once: by {sources}; uninstall all but one")
     try:
-        return offers[0].load()
+        return load_scheduler(offer)
     except InputError as error:
-        raise InputError(f"scheduler {scheduler!r} of {offers[0].source} cannot be used: {error}") from error
+        raise InputError(f"scheduler {scheduler!r} of {offer.source} cannot be used: {error}") from error
 
 
 def is_registered(definition: SchedulerDefinition) -> bool:
@@ -99,14 +97,14 @@ def _checked(definition: SchedulerDefinition) -> SchedulerDefinition:
     return definition
 
 
-def _entry(plugin: Plugin, plugins: list[Plugin]) -> SchedulerEntry:
+def _entry(plugin: Offer, plugins: list[Offer]) -> SchedulerEntry:
     name, source = plugin.name, plugin.distribution
     if name in SCHEDULERS:
         return SchedulerEntry(name, source, None, "the built-in scheduler of this name is used instead")
     if others := [other.source for other in plugins if other.name == name and other is not plugin]:
         return SchedulerEntry(name, source, None, f"also offered by {', '.join(others)}")
     try:
-        return SchedulerEntry(name, source, plugin.load())
+        return SchedulerEntry(name, source, load_scheduler(plugin))
     except InputError as error:
         return SchedulerEntry(name, source, None, str(error))
 

@@ -21,7 +21,7 @@ from gfs.dashboard.replay import KINDS, Replay
 from gfs.dashboard.site import Response, Site
 from gfs.dashboard.wire import Recording, Rules
 from gfs.live.controller import Controller
-from gfs.live.explain import expected_room, why_waiting
+from gfs.live.explain import expected_room, in_words
 from gfs.live.figures import Figures
 from gfs.live.life import explain_pod
 from gfs.live.service import Service
@@ -145,10 +145,11 @@ class LiveDashboard:
             task = each.task
             told = (task.gpu_model, task.organization, task.priority.label)
             if len(found) < most and all(wish in ("", have) for wish, have in zip(asked, told, strict=True)):
-                why = why_waiting(controller.scheduler, task, self._service.options.parameters.history_hours)
-                name, kind = self._service.recorder.name_of(task), KINDS[task.is_spot]
                 pool = controller.scheduler.pools[task.gpu_model]
-                room = expected_room(pool, task, pool.policy.explain(task))
+                reason = pool.policy.explain(task)
+                why = in_words(pool, task, reason, self._service.options.parameters.history_hours)
+                name, kind = self._service.recorder.name_of(task), KINDS[task.is_spot]
+                room = expected_room(pool, task, reason)
                 expected = (room.time, room.known) if room is not None else (None, False)
                 about = (name, kind, task.organization, task.gpu_model, task.gpus, waited, why)
                 found.append(WaitingTask(*about, *expected))

@@ -1,4 +1,4 @@
-"""The forecasters by name. Their modules are imported when they are asked for."""
+"""The forecasters by name, ours and those of installed distributions. Modules are imported when they are asked for."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import cast
 
 from gfs.domain.errors import InputError
 from gfs.domain.text import suggestion
+from gfs.entry_points import Offer, find_offers, the_offer
 from gfs.forecasting.forecast import Estimator
 
 
@@ -95,8 +96,44 @@ MODELS: dict[str, Model] = {
 """All forecasters, in the order in which they are shown."""
 
 
+GROUP = "gfs.forecasters"
+"""The entry point group: an estimator, or what makes one when it is called without arguments."""
+
+
 def find_model(name: str) -> Model:
-    """The forecaster with this name."""
+    """The forecaster with this name, ours or that of an installed distribution."""
     if name in MODELS:
         return MODELS[name]
-    raise InputError(f"unknown forecaster {name!r}: {suggestion(name, MODELS)}")
+    offers = find_offers(GROUP)
+    offer = the_offer("forecaster", name, offers)
+    if offer is None:
+        names = dict.fromkeys([*MODELS, *(offer.name for offer in offers)])
+        raise InputError(f"unknown forecaster {name!r}: {suggestion(name, names)}")
+    return OfferedModel(name, f"of {offer.distribution}", offer.entry_point.value, offer=offer)
+
+
+def as_estimator(thing: object) -> Estimator:
+    """The object itself if it can be fitted; else an InputError that says what it lacks."""
+    if isinstance(thing, type):
+        raise InputError(f"{thing.__name__} is a class: give an object of it")
+    lacking = [] if isinstance(getattr(thing, "name", None), str) else ["name"]
+    lacking += [] if callable(getattr(thing, "fit", None)) else ["fit(history)"]
+    if lacking:
+        raise InputError(f"an object of type {type(thing).__name__} is no forecaster: it lacks {', '.join(lacking)}")
+    return cast(Estimator, thing)
+
+
+@dataclass(frozen=True, slots=True)
+class OfferedModel(Model):
+    """A forecaster of another distribution."""
+
+    offer: Offer | None = None
+
+    def load(self, window: int | None = None, country: str = "") -> Estimator:
+        """The estimator, not fitted yet; it has no window of ours and knows no holidays."""
+        assert self.offer is not None
+        try:
+            found = self.offer.import_it()
+            return as_estimator(found() if isinstance(found, type) or not hasattr(found, "fit") else found)
+        except InputError as error:
+            raise InputError(f"forecaster {self.name!r} of {self.offer.source} cannot be used: {error}") from error

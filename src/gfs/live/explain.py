@@ -120,10 +120,14 @@ def why_waiting(scheduler: Scheduler, task: Task, least_hours: float) -> str:
     waiting = pool.state.waiting.get(task.index) if pool is not None else None
     if pool is None or waiting is None:
         return ""
-    reason = pool.policy.explain(waiting.task)
+    return in_words(pool, waiting.task, pool.policy.explain(waiting.task), least_hours)
+
+
+def in_words(pool: PoolScheduler, task: Task, reason: Reason, least_hours: float) -> str:
+    """A reason, and for one who waits for quota what may be expected."""
     if not isinstance(reason, OverQuota):
         return reason.text()
-    more, room = caution(pool, least_hours), expected_room(pool, waiting.task, reason)
+    more, room = caution(pool, least_hours), expected_room(pool, task, reason)
     if not more and room is not None:
         more = f"{room.text()} UTC"
     return f"{reason.text()}; {more}" if more else reason.text()

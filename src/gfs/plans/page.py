@@ -48,7 +48,10 @@ def plan_page(view: PlanView, out: Path) -> None:
         PageSection("Other kinds of settings", [rivals_table(plan)]),
         PageSection("How sure", [*_block_chart(plan), certainty_table(plan)]),
         *_pools(plan, missed),
-        *(PageSection(_settings_title(plan, c), [_plane(plan, c), _settings(plan, c, missed)]) for c in plan.pools),
+        *(
+            PageSection(_settings_title(plan, c), [settings_chart(plan, c), _settings(plan, c, missed)])
+            for c in plan.pools
+        ),
         PageSection("Other nodes", [*_node_bars(view), nodes]),
         PageSection(
             "What could be sold",
@@ -138,7 +141,7 @@ def _pair_of_bars(plan: CapacityPlan, names: Sequence[str], sums: Sequence[Sums]
     ]
 
 
-def _plane(plan: CapacityPlan, choice: PoolChoice) -> Chart:
+def settings_chart(plan: CapacityPlan, choice: PoolChoice) -> Chart:
     """Every setting as a point, filled where it keeps the targets; the star is the recommended one."""
     targets = plan.request.targets
     order = ranked(choice.tried, targets)

@@ -63,6 +63,7 @@ class PlanRun(SimulationJob):
         pools = ((f"{pool.gpu_model}.{name}", value) for pool in self.pools for name, value in _own(pool))
         promised = (("guarantee", self.guarantee),) if self.guarantee is not None else ()
         return (
+            ("scheduler", self.scheduler),
             *self.settings,
             *pools,
             ("trace_seed", self.trace.seed if isinstance(self.trace, GeneratedTrace) else 0),

@@ -82,7 +82,7 @@ def conflict_text(at_odds: Conflict, where: str = "") -> str:
     if at_odds.alone:
         return f"Nothing that was tried meets {' or '.join(target.label for target in at_odds.alone)}{where}"
     each = "either alone" if len(at_odds.together) == 2 else "each alone"
-    return f"{targets_text(at_odds.together)} cannot be met together{where}, {each} can"
+    return f"The targets {targets_text(at_odds.together)} cannot be met together{where}, {each} can"
 
 
 def _next_best(plan: CapacityPlan) -> str:
@@ -187,8 +187,8 @@ def _sold(plan: CapacityPlan) -> str:
         return f"At least {scale:g} times the spot work could be sold {limits}: {sold}."
     if scale == 1:
         return f"This much can be sold {limits}, {sold}, but not {failing:g} times as much."
-    only = "only " if scale < 1 else ""
-    return f"{only}{scale:g} times the spot work can be sold {limits}: {sold}.".capitalize()
+    only = "Only " if scale < 1 else ""
+    return f"{only}{scale:g} times the spot work can be sold {limits}: {sold}."
 
 
 def _caution(plan: CapacityPlan) -> str:
@@ -231,7 +231,9 @@ def summary(plan: CapacityPlan) -> dict[str, Any]:
             for rival in plan.rivals
         ],
         "certainty": {
-            "blocks": f"{len(plan.evidence)} {'seeds' if plan.seeds else plan.block + 's'}" if plan.block else "",
+            "blocks": f"{len(plan.evidence)} {'seed' if plan.seeds else plan.block}s"
+            if plan.seeds or plan.block
+            else "",
             "confidence": 0.9,
             "intervals": {name: _interval(plan.interval(name)) for name in figures},
         },

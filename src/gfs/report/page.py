@@ -183,12 +183,13 @@ def _short(value: float) -> float | int | None:
 
 
 def _section(section: PageSection, charts: list[Chart]) -> str:
-    parts = [_block(b, charts) for b in section.blocks]
+    parts = [block_html(b, charts) for b in section.blocks]
     title = _text(section.title)
     return f'<section>\n<h2>{title}</h2>\n<div class="grid">\n{"".join(parts)}</div>\n</section>'
 
 
-def _block(block: Block, charts: list[Chart]) -> str:
+def block_html(block: Block, charts: list[Chart]) -> str:
+    """A block as HTML; a chart is added to `charts`, from which the page draws it."""
     match block:
         case Chart():
             charts.append(block)
@@ -201,7 +202,7 @@ def _block(block: Block, charts: list[Chart]) -> str:
         case SelectorBar():
             return f'<div class="selectors">{"".join(_selector(c) for c in block.selectors)}</div>\n'
         case DataTable():
-            return _table(block)
+            return table_html(block)
         case Paragraph():
             return f'<p class="{"lead" if block.lead else "words"}">{_text(block.text)}</p>\n'
         case Details():
@@ -229,7 +230,7 @@ def _tile(tile: Tile) -> str:
     )
 
 
-def _table(table: DataTable) -> str:
+def table_html(table: DataTable) -> str:
     """All columns; where the page is narrow the table scrolls under its first column."""
     columns, best = table.every_column, table.marked()
     head = "".join(

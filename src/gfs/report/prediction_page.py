@@ -29,7 +29,7 @@ def prediction_page(prediction: Prediction, source: str, out: Path) -> None:
         " hours. The peak bound is for the highest demand of all these hours at once; GPUs above it can be"
         " promised for that long."
     )
-    blocks: list[Block] = [words, _chooser(prediction, order), _chart(prediction, order)]
+    blocks: list[Block] = [words, _chooser(prediction, order), prediction_chart(prediction, order)]
     sections = [PageSection("What is expected", blocks), PageSection("In numbers", [whole_table(prediction, order)])]
     if left_out:
         remark = f"The {len(order)} largest series are shown; {left_out:,} smaller ones are left out."
@@ -51,7 +51,8 @@ def _chooser(prediction: Prediction, order: list[int]) -> SelectorBar:
     )
 
 
-def _chart(prediction: Prediction, order: list[int]) -> Chart:
+def prediction_chart(prediction: Prediction, order: list[int]) -> Chart:
+    """Recent demand and the band of these series, of which the reader chooses one."""
     clock, end = prediction.clock, prediction.history.end
     past = prediction.history.since(end - PAST_HOURS)
     now = clock.at(end)

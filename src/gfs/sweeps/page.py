@@ -21,7 +21,7 @@ def sweep_page(varied: Sequence[str], groups: Sequence[SettingMeans], out: Path)
     )
     sections = [
         PageSection("The front", [Paragraph(words, lead=True), sweep_table(varied, front)]),
-        PageSection("All settings", [_chart(varied, groups)]),
+        PageSection("All settings", [sweep_chart(varied, groups)]),
     ]
     write_page(out, "GFS sweep", f"What varied: {', '.join(varied) or 'seeds alone'}.", sections)
 
@@ -30,7 +30,8 @@ def _name(group: SettingMeans, varied: Sequence[str]) -> str:
     return ", ".join(f"{name}={group.settings[name]}" for name in varied) or "all runs"
 
 
-def _chart(varied: Sequence[str], groups: Sequence[SettingMeans]) -> Chart:
+def sweep_chart(varied: Sequence[str], groups: Sequence[SettingMeans]) -> Chart:
+    """Every setting as a point; those on the front are filled."""
     by = "scheduler" if "scheduler" in varied else ""
     kinds = list(dict.fromkeys(str(group.settings.get(by, "runs")) for group in groups))
     colours = colours_of(kinds)

@@ -166,12 +166,13 @@ def read_sweep(path: Path) -> Sweep:
     """Read a file; raises InputError that names the key, its value and what it must be."""
     document = read_toml(path)
     try:
-        return _sweep(document, path.parent)
+        return sweep_of(document, path.parent)
     except InputError as error:
         raise InputError(f"{path}: {error}") from error
 
 
-def _sweep(document: dict[str, Any], folder: Path) -> Sweep:
+def sweep_of(document: dict[str, Any], folder: Path) -> Sweep:
+    """What a document asks for; its files are in this folder."""
     file = _converted(document)
     if not file.vary:
         raise InputError("[vary] is empty: name at least one thing to vary, such as p = [0.8, 0.9]")

@@ -20,7 +20,7 @@ from gfs.report.table import COUNT, Column, DataTable, Mark, table_of
 
 GOALS = {"spot_eviction_rate": False, "spot_jqt_mean": False, "goodput_rate": True}
 """What is weighed against each other; True: more is better."""
-SCENARIO = ("spot_scale", "node_share")
+SCENARIO = ("spot_scale", "node_share", "guarantee", "trace_seed")
 """What varied and is no setting: settings compete within the same scenario only."""
 RUNS = Column("runs", "seeds", COUNT, help="runs that differ in their seeds alone; the figures are their means")
 
@@ -120,7 +120,12 @@ def read_results(path: Path) -> SweepResults:
     metadata = table.schema.metadata or {}
     if b"varied" not in metadata:
         raise InputError(f"{file}: this table was not written by gfs sweep")
-    varied = [name for name in metadata[b"varied"].decode().split(",") if name and name != "seed"]
+    return results_of(table)
+
+
+def results_of(table: pa.Table) -> SweepResults:
+    """What a table of `results_table` holds."""
+    varied = [name for name in table.schema.metadata[b"varied"].decode().split(",") if name and name != "seed"]
     rows = table.to_pylist()
     names = [*varied, "seed"]
     failed = [

@@ -351,3 +351,18 @@ def test_a_crowd_of_newcomers_is_told_after_the_first_of_every_other_namespace()
         assert len(book.unsaid) == 2001
 
     play(story)
+
+
+def test_labels_that_no_node_has_tell_no_nodes_apart() -> None:
+    """However many pods ask for a new one each, nothing is computed again; for one that a node has, that node is."""
+
+    async def story(here: Play) -> None:
+        here.cluster.node_changed(None, node("n2", labels={"rack": "r1"}))
+        await here.show()
+        for i in range(3):
+            here.controller.census.ask(frozenset({f"nobody-{i}"}))
+        assert not here.cluster.changed_nodes
+        here.controller.census.ask(frozenset({"rack"}))
+        assert here.cluster.changed_nodes == {"n2"}
+
+    play(story)

@@ -223,7 +223,9 @@ class TestPlan:
         plan = made(request("evictions=0.05", "spot-wait-p95=100s"), Formula())
         assert not plan.meets
         words = answer_text(plan)
-        assert words.startswith("evictions ≤ 5.00% and spot-wait-p95 ≤ 1.67 min cannot be met together, either alone")
+        assert words.startswith(
+            "The targets evictions ≤ 5.00% and spot-wait-p95 ≤ 1.67 min cannot be met together, either alone"
+        )
         assert "what comes nearest is gfs-plus with a fixed quota of" in words
         assert summary(plan)["pools"][0]["cannot_be_met"] == {"alone": [], "together": ["evictions", "spot-wait-p95"]}
 

@@ -25,7 +25,7 @@ from gfs.domain.workload import NodeSizes, Workload, node_sizes, pods_held
 from gfs.gc_paused import gc_paused
 from gfs.workloads.readers.checks import TIME_KINDS, Bools, Checks, Floats, since_day
 from gfs.workloads.readers.node_events import read_node_events
-from gfs.workloads.readers.tables import Table, read_table
+from gfs.workloads.readers.tables import Table, TableSource, read_table
 
 JOB_COLUMNS = (
     *("job_name", "organization", "gpu_model", "cpu_request", "gpu_request", "worker_num"),
@@ -64,15 +64,15 @@ class _Jobs(NamedTuple):
 
 
 def read_trace(
-    jobs: Path | str,
-    nodes: Path | str,
+    jobs: TableSource,
+    nodes: TableSource,
     *,
-    node_events: Path | str | None = None,
+    node_events: TableSource | None = None,
     skip_bad_rows: bool = False,
     guarantee_hours: float = 1.0,
     checkpoint_interval: float = HOUR,
 ) -> TraceRead:
-    """Read and check a trace: CSV, gzipped CSV or Parquet. `node_events`: what happens to nodes, if anything does.
+    """Read and check a trace: CSV, gzipped CSV, Parquet or frames. `node_events`: what happens to nodes, if anything.
 
     `guarantee_hours` (above 0; 1, 2 or 4 as a rule) and `checkpoint_interval` (seconds, above 0) are for
     tasks that do not say. Raises `BadRows` for rows that cannot be used, unless they are to be skipped, and
@@ -82,11 +82,11 @@ def read_trace(
     for name, value in (("guarantee_hours", guarantee_hours), ("checkpoint_interval", checkpoint_interval)):
         if not (math.isfinite(value) and 0 < value <= MOST_SECONDS):
             raise InputError(f"{name} must be above 0 and no more than {MOST_SECONDS:g}, not {value:g}.")
-    node_table = read_table(nodes, NODE_COLUMNS)
+    node_table = read_table(nodes, NODE_COLUMNS, name="nodes")
     specs, bad_nodes = read_node_specs(node_table)
     pools = node_sizes(specs)
     nodes_known = skip_bad_rows or not bad_nodes  # what fits cannot be said before the nodes are right
-    job_table = read_table(jobs, JOB_COLUMNS, (*OPTIONAL_JOB_COLUMNS, CANCEL_COLUMN))
+    job_table = read_table(jobs, JOB_COLUMNS, (*OPTIONAL_JOB_COLUMNS, CANCEL_COLUMN), name="jobs")
     read, bad_jobs = _read_jobs(job_table, pools if nodes_known else None, guarantee_hours, checkpoint_interval)
     events: tuple[NodeEvent, ...] = ()
     bad_events: tuple[BadRow, ...] = ()
@@ -95,10 +95,11 @@ def read_trace(
     bad = (*bad_nodes, *bad_jobs, *bad_events)
     if bad and not skip_bad_rows:
         raise BadRows(bad)
-    for what, rows, path in (("node", specs, nodes), ("job", read.tasks, jobs)):
+    for what, rows, table in (("node", specs, node_table), ("job", read.tasks, job_table)):
         if not rows:
-            raise InputError(f"{path}: there is no usable {what} in this file.")
-    workload = Workload(read.tasks, specs, Path(jobs).name, read.durations, read.cancel_times, events)
+            raise InputError(f"{table.file}: there is no usable {what} in this file.")
+    name = Path(jobs).name if isinstance(jobs, Path | str) else "jobs"
+    workload = Workload(read.tasks, specs, name, read.durations, read.cancel_times, events)
     first_day = None if read.day is None else date.fromordinal(date(1970, 1, 1).toordinal() + read.day)
     return TraceRead(workload, bad, first_day)
 

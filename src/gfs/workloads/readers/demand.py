@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
+from functools import partial
 from math import inf
 from pathlib import Path
 
@@ -22,7 +23,15 @@ from gfs.forecasting.history import DAY_HOURS, DemandHistory, Floats, Ints, Seri
 from gfs.forecasting.sources import history_of_records
 from gfs.workloads.readers.checks import Checks
 from gfs.workloads.readers.file_bytes import read_bytes
-from gfs.workloads.readers.tables import Table, column_names, table_of_bytes
+from gfs.workloads.readers.tables import (
+    Table,
+    TableSource,
+    arrow_table,
+    column_names,
+    read_table,
+    source_name,
+    table_of_bytes,
+)
 
 LONG = ("time", "organization", "gpu_model", "gpus")
 TIMES = ("time", "hour", "timestamp", "datetime", "date")
@@ -41,18 +50,23 @@ class DemandRead:
     """The values for which rows were left out; empty unless `skip_bad_rows` was given."""
 
 
-def read_demand(path: Path | str, *, skip_bad_rows: bool = False) -> DemandRead:
-    """Read and check hourly demand.
+def read_demand(source: TableSource, *, skip_bad_rows: bool = False) -> DemandRead:
+    """Read and check hourly demand, of a file or a frame.
 
     Raises `BadRows` for rows that cannot be used, unless they are to be skipped, and `InputError` for a file that
     cannot. Series of a long file come in alphabetical order, those of a wide one in the order of its columns.
     """
-    file, data = str(path), read_bytes(Path(path))
-    header = column_names(file, data)
+    path = source_name(source, "demand")
+    if isinstance(source, Path | str):
+        data = read_bytes(Path(source))
+        header, read = column_names(path, data), partial(table_of_bytes, path, data)
+    else:
+        frame = arrow_table(source, "demand")
+        header, read = frame.column_names, partial(read_table, frame, name="demand")
     if len(set(LONG) & set(header)) >= 2 or len(header) < 2:
-        checks, records = _read_long(table_of_bytes(file, data, LONG, ("cluster",)))
+        checks, records = _read_long(read(LONG, ("cluster",)))
     elif header[0] in TIMES:
-        checks, records = _read_wide(table_of_bytes(file, data, header), header)
+        checks, records = _read_wide(read(header), header)
     else:
         raise InputError(
             f"{path}: this is no file of demand (found: {', '.join(header[:8])}). It must have the columns"

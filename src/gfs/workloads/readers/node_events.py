@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from difflib import get_close_matches
-from pathlib import Path
 
 import numpy as np
 
@@ -12,7 +11,7 @@ from gfs.domain.errors import BadRow
 from gfs.domain.limits import MOST_SECONDS
 from gfs.domain.node import NODE_EVENTS, NodeEvent, NodeEventKind, NodeSpec
 from gfs.workloads.readers.checks import TIME_KINDS, Checks, since_day
-from gfs.workloads.readers.tables import read_table
+from gfs.workloads.readers.tables import TableSource, read_table
 
 NODE_EVENT_COLUMNS = ("time", "node", "event")
 
@@ -21,14 +20,14 @@ _CHOICE = f"{', '.join(NODE_EVENTS[:-1])} or {NODE_EVENTS[-1]}"
 
 
 def read_node_events(
-    path: Path | str, nodes: Sequence[NodeSpec] | None, day: int | None = None
+    source: TableSource, nodes: Sequence[NodeSpec] | None, day: int | None = None
 ) -> tuple[tuple[NodeEvent, ...], tuple[BadRow, ...]]:
-    """The usable events of a file (CSV, gzipped CSV or Parquet), and what is wrong with the other rows.
+    """The usable events of a file (CSV, gzipped CSV or Parquet) or frame, and what is wrong with the other rows.
 
     Events go by time; those of one instant keep the order of the file. Without `nodes` any name will do.
     `day`: days from 1970 to second 0, where the trace has timestamps; then these must be timestamps, too.
     """
-    table = read_table(path, NODE_EVENT_COLUMNS)
+    table = read_table(source, NODE_EVENT_COLUMNS, name="node events")
     checks = Checks(table)
     times, names, events = (
         checks.number("time", most=MOST_SECONDS, kinds=TIME_KINDS),

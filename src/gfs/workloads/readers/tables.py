@@ -1,4 +1,8 @@
-"""Read a table file (CSV, gzipped CSV or Parquet): text, number and time columns, the line of every record."""
+"""Read a table: text, number and time columns, the line of every record.
+
+It is a file (CSV, gzipped CSV or Parquet), an Arrow table, or a frame of pandas, Polars or any other library that hands
+its columns over as Arrow does (`__arrow_c_stream__`). None of these libraries is imported here.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,7 @@ import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +25,18 @@ from gfs.telemetry.tables import unescaped_cells
 from gfs.workloads.readers.file_bytes import PARQUET, read_bytes, unpacked
 
 _BLANK = ("", "nan", "NaN")
+
+
+@runtime_checkable
+class ArrowFrame(Protocol):
+    """A table of any library, in memory: the Arrow PyCapsule interface."""
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        """Its columns."""
+
+
+TableSource = Path | str | ArrowFrame
+"""The path of a table file, or the table itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,9 +105,46 @@ class Table:
         return "" if value is None else str(value)
 
 
-def read_table(path: Path | str, needed: Sequence[str], optional: Sequence[str] = ()) -> Table:
-    """The `needed` and, where present, the `optional` columns. Others are ignored."""
-    return _table(str(path), read_bytes(Path(path)), needed, optional)
+def read_table(source: TableSource, needed: Sequence[str], optional: Sequence[str] = (), name: str = "") -> Table:
+    """The `needed` and, where present, the `optional` columns. Others are ignored.
+
+    `name` is what a table without a file is called in errors; its rows count from 0, as frames do.
+    """
+    if isinstance(source, Path | str):
+        return _table(str(source), read_bytes(Path(source)), needed, optional)
+    return _from_frame(name, source, needed, optional)
+
+
+def source_name(source: TableSource, name: str) -> str:
+    """The path of a file; of a frame what it is, with `name`: 'jobs (DataFrame)'."""
+    return str(source) if isinstance(source, Path | str) else f"{name} ({type(source).__name__})"
+
+
+def arrow_table(source: ArrowFrame, name: str) -> pa.Table:
+    """The columns of a frame as Arrow has them, without an index; raises InputError where that cannot be done."""
+    if isinstance(source, pa.Table):
+        return source
+    file = source_name(source, name)
+    if not isinstance(source, ArrowFrame):
+        raise InputError(
+            f"{file}: give the path of a file, an Arrow table, or a frame of pandas (2.2 or newer) or Polars"
+        )
+    try:
+        table = pa.RecordBatchReader.from_stream(source).read_all()
+    except (pa.ArrowException, TypeError, ValueError) as error:
+        raise InputError(f"{file}: cannot be read as a table ({_first_line(error)}).") from error
+    names = [column for column in table.column_names if not column.startswith("__index_level_")]
+    return table.select(names)
+
+
+def _from_frame(name: str, source: ArrowFrame, needed: Sequence[str], optional: Sequence[str]) -> Table:
+    file, table = source_name(source, name), arrow_table(source, name)
+    require_columns(file, table.column_names, needed, in_file=False)
+    try:
+        columns = _columns(table, [column for column in (*needed, *optional) if column in table.column_names])
+    except (pa.ArrowException, ValueError, OverflowError) as error:
+        raise InputError(f"{file}: cannot be read as a table ({_first_line(error)}).") from error
+    return Table(file, columns, np.arange(table.num_rows, dtype=np.int64), ())
 
 
 def table_of_bytes(file: str, data: bytes, needed: Sequence[str], optional: Sequence[str] = ()) -> Table:
@@ -114,16 +167,14 @@ def column_names(file: str, data: bytes) -> list[str]:
         return []
 
 
-def require_columns(file: str, have: Sequence[str], needed: Sequence[str]) -> None:
+def require_columns(file: str, have: Sequence[str], needed: Sequence[str], *, in_file: bool = True) -> None:
     """Raise unless every needed column is there, once."""
     missing = [name for name in needed if name not in have]
     if missing:
         found = ", ".join(have[:20]) or "none"
         hint = " Values must be separated by commas." if len(have) == 1 and any(c in have[0] for c in ";\t|") else ""
-        raise InputError(
-            f"{file}: column {', '.join(missing)} missing (found: {found}). "
-            f"The first line must name the columns {', '.join(needed)}.{hint}"
-        )
+        must = f" The first line must name the columns {', '.join(needed)}.{hint}" if in_file else ""
+        raise InputError(f"{file}: column {', '.join(missing)} missing (found: {found}).{must}")
     twice = sorted({name for name in needed if list(have).count(name) > 1})
     if twice:
         raise InputError(f"{file}: column {', '.join(twice)} appears twice. Keep one of them.")
@@ -137,15 +188,29 @@ def _from_parquet(file: str, data: bytes, needed: Sequence[str], optional: Seque
         require_columns(file, have, needed)
         wanted = [name for name in (*needed, *optional) if name in have]
         table = source.read(columns=wanted)
-        columns = {name: table[name].combine_chunks() for name in wanted}
-        columns = {n: c.dictionary_decode() if pa.types.is_dictionary(c.type) else c for n, c in columns.items()}
-        for column in columns.values():
-            column.validate(full=True)  # text that is not UTF-8, counts that do not agree
-            _as_text(column)
-        columns = {n: c.cast(pa.float64()) if pa.types.is_float16(c.type) else c for n, c in columns.items()}
+        columns = _columns(table, wanted)
     except (pa.ArrowException, OSError, ValueError, OverflowError, MemoryError) as error:
         raise InputError(f"{file}: cannot be read as Parquet ({_first_line(error)}). Export it again.") from error
     return Table(file, columns, np.arange(table.num_rows, dtype=np.int64) + 2, ())
+
+
+def _columns(table: pa.Table, wanted: Sequence[str]) -> dict[str, Any]:
+    """Columns as whole arrays of plain types, each of them readable."""
+    columns = {name: _plain(table[name].combine_chunks()) for name in wanted}
+    for column in columns.values():
+        column.validate(full=True)  # text that is not UTF-8, counts that do not agree
+        _as_text(column)
+    return columns
+
+
+def _plain(column: Any) -> Any:
+    if isinstance(column, pa.ChunkedArray):  # as `combine_chunks` gives it for a type that it cannot join
+        column = pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    if str(column.type) == "string_view":  # as Polars has text
+        column = column.cast(pa.string())
+    return column.cast(pa.float64()) if pa.types.is_float16(column.type) else column
 
 
 def _from_csv(file: str, data: bytes, needed: Sequence[str], optional: Sequence[str]) -> Table:
