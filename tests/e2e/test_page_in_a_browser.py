@@ -304,12 +304,12 @@ NAMELESS = """[...document.querySelectorAll('input,select,button,[role=img],canv
   .map((e) => e.outerHTML)"""
 
 
-@pytest.mark.parametrize("width", [400, 1280, 2560])
+@pytest.mark.parametrize("width", [400, 600, 720, 1000, 1280, 1920, 2560])
 @pytest.mark.parametrize("dark", [False, True])
 def test_every_view_fits_every_screen(browser: Browser, day: Day, width: int, dark: bool) -> None:
     browser.look(width, 900, dark=dark)
     evicted = day.workload.tasks[int(day.runs.task[np.flatnonzero(day.runs.evicted)[0]])].name
-    for view in ("now", "nodes", "queue", "organizations"):
+    for view in ("now", "nodes", "queue", "organizations", "whatif"):
         at(browser, day.page, view=view, t=day.busy_moment, task=evicted)
         assert browser.run("document.documentElement.scrollWidth <= innerWidth"), view
         nameless = browser.run(NAMELESS)

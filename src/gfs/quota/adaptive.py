@@ -8,8 +8,8 @@ that were broken in the last week lies between half of 1 - p and all of it:
     b < aim and someone waits   share shrinks by a fifth a day * (1 - b / aim)
     quota = S0 + Sa - floor(share * C)
 
-It begins with 6% of the pool, and with more the more is promised: as the eighth root of 0.1 / (1 - p), where that is
-above 1. A strict promise is broken in the days that a reserve takes to grow (docs/decisions/0045).
+It begins with 6% of the pool, and with more the more is promised: as the fourth root of 0.1 / (1 - p), where that is
+above 1. A strict promise is broken in the days that a reserve takes to grow (docs/decisions/0046).
 
 The demand that is forecast for the coming hours does not count: with a reserve it gains nothing (docs/decisions/0043).
 """
@@ -37,11 +37,11 @@ FIRST, LEAST, MOST = 0.06, 0.03, 0.32
 
 
 def first_share(p: float) -> float:
-    """What is kept idle while nothing is known: 6% of the pool up to p = 0.9, 7.0% at 0.97, 8.0% at 0.99.
+    """What is kept idle while nothing is known: 6% of the pool up to p = 0.9, 8.1% at 0.97, 10.7% at 0.99.
 
     By square roots: a power may differ in its last bit between machines.
     """
-    return min(FIRST * sqrt(sqrt(sqrt(max(0.1 / (1 - p), 1.0)))), MOST)
+    return min(FIRST * sqrt(sqrt(max(0.1 / (1 - p), 1.0))), MOST)
 
 
 @dataclass(slots=True)

@@ -59,9 +59,9 @@ def test_it_begins_with_a_cautious_reserve() -> None:
     [
         (0.5, 0.06),  # less is promised than 0.9: no less is kept
         (0.9, 0.06),
-        (0.97, 0.0697),  # 0.06 * (10 / 3) ** 0.125
-        (0.99, 0.0800),  # 0.06 * 10 ** 0.125
-        (0.999, 0.1067),  # 0.06 * 100 ** 0.125
+        (0.97, 0.0811),  # 0.06 * (10 / 3) ** 0.25
+        (0.99, 0.1067),  # 0.06 * 10 ** 0.25
+        (0.999, 0.1897),  # 0.06 * 100 ** 0.25
     ],
 )
 def test_who_promises_more_begins_with_more(p: float, share: float) -> None:
