@@ -1,6 +1,6 @@
 """GFS against kube-scheduler, live: on the bench (a real control plane, KWOK's nodes), one after the other.
 
-    make bench-live                                         # everything, within 15 minutes
+    make bench-live                                         # everything, about 15 minutes
     python benchmarks/live.py --only burst --only steady    # some races
     python benchmarks/live.py --small                       # a tenth of the size, to try it
     python benchmarks/live.py --out FILE.json --records DIR # the figures, and the recorded watches
