@@ -15,6 +15,7 @@ from gfs.api.inputs import Source
 from gfs.api.sweeping import trace_files
 from gfs.assembly.parameters import Parameters
 from gfs.domain.errors import GfsError, InputError
+from gfs.telemetry.breakdown import KINDS
 from gfs.workloads.readers.tables import TableSource
 
 if TYPE_CHECKING:
@@ -51,11 +52,15 @@ class PlanOutcome(Frames):
         return summary(self.plan)
 
     def to_arrow(self, table: str = "") -> pa.Table:
-        """Every run that was made: what was varied, all figures, and why it failed if it did."""
+        """Every run that was made (what was varied, all figures, why it failed if it did); or the figures of the
+        recommendation by `organization`, `model` or `size`."""
         from gfs.sweeps.table import TableRow, results_table
 
+        groups = self.plan.chosen.groups
+        if table in KINDS and groups is not None:
+            return pa.Table.from_pylist(groups.to_dict()[table])
         if table not in ("", "runs"):
-            raise InputError(f"unknown table {table!r}: there is runs")
+            raise InputError(f"unknown table {table!r}: there are runs, {', '.join(KINDS)}")
         return results_table([TableRow(r.run, r.run.varied, r.figures, r.error or None) for r in self.plan.runs()])
 
     def plot(self, gpu_model: str = "") -> Figure:

@@ -18,11 +18,11 @@ def show_groups(results: Sequence[RunResult], kinds: Sequence[Kind]) -> None:
         return
     from gfs.report.breakdown import evictions_table, fairness_table, group_table, worst_treated_text
 
-    parts: list[Any] = [group_table(results, kind) for kind in kinds]
+    runs = [(result.scheduler, result.breakdown()) for result in results]
+    parts: list[Any] = [group_table(runs, kind) for kind in kinds]
     if "organization" in kinds:
-        pairs = [(result.breakdown(), result.scheduler) for result in results]
-        parts += [evictions_table(part, name) for part, name in pairs if part.evictions]
-        parts.append(fairness_table(results))
-        parts += [text for result in results if (text := worst_treated_text(result))]
+        parts += [evictions_table(name, part) for name, part in runs if part.evictions]
+        parts.append(fairness_table(runs))
+        parts += [text for run in runs if (text := worst_treated_text(*run))]
     say()
     show(*parts)

@@ -214,6 +214,7 @@ def _report(plan: CapacityPlan, files: tuple[Path, Path, Path], json: Path | Non
     from gfs.plans.page import plan_page
     from gfs.plans.summary_text import answer_text, details_text, summary
     from gfs.plans.view import PlanView, plan_tables
+    from gfs.report.breakdown import worst_treated_text
     from gfs.sweeps.table import TableRow, results_table, write_results
 
     page, config, table = files
@@ -224,6 +225,8 @@ def _report(plan: CapacityPlan, files: tuple[Path, Path, Path], json: Path | Non
     outputs.save(table, lambda path: write_results(results_table(rows), path))
     outputs.save_json(json, summary(plan))
     if json != STDOUT:
-        show(Text(answer_text(plan)), Text(details_text(plan)), *plan_tables(view))
+        groups = plan.chosen.groups
+        worst = "" if groups is None else worst_treated_text("the recommendation", groups)
+        show(Text(answer_text(plan)), Text(details_text(plan)), *plan_tables(view), *([worst] if worst else []))
         say()
         say(f"The page: open {page} in a browser. The settings, for gfs simulate and gfs live run: --config {config}")

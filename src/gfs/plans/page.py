@@ -27,6 +27,7 @@ from gfs.plans.view import (
     settings_table,
     targets_note,
 )
+from gfs.report.breakdown import whose_jobs
 from gfs.report.charts import time_unit
 from gfs.report.columns import NODES, PLAN_OTHERS, amount, money, percent, short_seconds
 from gfs.report.figures import CAPACITY, HP, MISSED, SPOT, bars, colours_of, dashed, front_points, seconds_axis, up_to
@@ -52,6 +53,7 @@ def plan_page(view: PlanView, out: Path) -> None:
             PageSection(_settings_title(plan, c), [settings_chart(plan, c), _settings(plan, c, missed)])
             for c in plan.pools
         ),
+        *_whose_jobs(plan),
         PageSection("Other nodes", [*_node_bars(view), nodes]),
         PageSection(
             "What could be sold",
@@ -70,6 +72,14 @@ def plan_page(view: PlanView, out: Path) -> None:
     names = ", ".join(request.space.schedulers)
     about = f"{request.trace.label}: {names} with every quota they can have; {len(plan.runs())} runs."
     write_page(out, "GFS plan", about, sections)
+
+
+def _whose_jobs(plan: CapacityPlan) -> list[PageSection]:
+    """What the recommendation means for each organization."""
+    if plan.chosen.groups is None:
+        return []
+    named = "the recommendation", plan.chosen.groups
+    return [PageSection("Whose jobs", whose_jobs([named], named))]
 
 
 def _settings_title(plan: CapacityPlan, choice: PoolChoice) -> str:

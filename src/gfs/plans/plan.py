@@ -17,6 +17,7 @@ from gfs.plans.evidence import LEAST_BLOCKS, Sums, block_edges, block_name, from
 from gfs.plans.request import Assignment, PlanRequest, PoolFacts
 from gfs.plans.runs import PlanRun, tasks_span
 from gfs.plans.targets import Conflict, all_met, conflict, figure_of
+from gfs.telemetry.breakdown import Breakdown
 
 Compute = Callable[[Sequence[PlanRun]], tuple[Mapping[PlanRun, JobResult], Mapping[PlanRun, str]]]
 """Gives the results of runs, and why the others failed."""
@@ -34,6 +35,8 @@ class PlanResult:
     """GPU model -> its blocks."""
     error: str = ""
     """Why it failed."""
+    groups: Breakdown | None = None
+    """By organization, GPU model and size; None if it failed."""
 
     @property
     def blocks(self) -> list[Sums]:
@@ -278,7 +281,9 @@ def compute_results(compute: Compute, pairs: Sequence[tuple[Assignment, PlanRun]
     for assignment, run in pairs:
         numbers = dict(figures.get(run, {}))
         pools = from_json(numbers.pop("pools", {}))
-        found.append(PlanResult(assignment, run, numbers, pools, errors.get(run, "")))
+        by = numbers.pop("by", None)
+        groups = None if by is None else Breakdown.from_dict(by)
+        found.append(PlanResult(assignment, run, numbers, pools, errors.get(run, ""), groups))
     return found
 
 

@@ -94,7 +94,7 @@ class PlanRun(SimulationJob):
         return workload, len(misfits)
 
     def run(self) -> JobResult:
-        """Simulate it; `pools` are the sums of every pool, block by block."""
+        """Simulate it; `pools` are the sums of every pool, block by block, `by` the figures by organization."""
         workload, left_out = self.workload_and_misfits()
         result, rules = self.simulate(workload), self.parameters().rules
         first, span = tasks_span(workload)
@@ -106,6 +106,7 @@ class PlanRun(SimulationJob):
             "cards": sum(workload.capacity().values()),
             "left_out": left_out,
             "pools": to_json(pools),
+            "by": result.breakdown().to_dict(),
         }
 
 

@@ -218,6 +218,7 @@ def summary(plan: CapacityPlan) -> dict[str, Any]:
         "guarantee_hours": request.guarantee if request.guarantee is not None else request.promised,
         "meets_targets": plan.meets,
         "recommended": _result(plan.chosen),
+        "by": None if plan.chosen.groups is None else plan.chosen.groups.to_dict(),
         "pools": [_pool(plan, choice) for choice in plan.pools],
         "rivals": [
             {

@@ -14,13 +14,13 @@ from gfs.assembly.result import RunResult
 from gfs.domain.units import HOUR
 from gfs.domain.workload import Workload
 from gfs.report import charts
-from gfs.report.breakdown import evictions_table, fairness_table, group_table, worst_treated_text
+from gfs.report.breakdown import whose_jobs
 from gfs.report.columns import amount, comparison_table, money, percent, quota_text, short_seconds
 from gfs.report.figures import colours_of
 from gfs.report.hours import Clock
 from gfs.report.page import Block, Details, PageSection, Paragraph, Tile, write_page
 from gfs.report.series import Prepared
-from gfs.telemetry.breakdown import KINDS
+from gfs.telemetry.breakdown import Breakdown
 from gfs.telemetry.metrics import Metrics
 from gfs.telemetry.prices import monthly_benefit, prices_text
 from gfs.telemetry.runs import TaskColumns
@@ -56,7 +56,7 @@ def comparison_page(
             PageSection(
                 "How long tasks waited", [charts.wait_chart(prepared, colours, spot=spot) for spot in (False, True)]
             ),
-            PageSection("Whose jobs", _whose_jobs(results, after)),
+            PageSection("Whose jobs", whose_jobs([_named(r) for r in results], _named(after))),
             PageSection("GPU allocation over time", [charts.allocation_chart(prepared, workload)]),
             PageSection("When spot runs are evicted", [charts.eviction_chart(prepared, colours)]),
         ]
@@ -69,13 +69,8 @@ def comparison_page(
     write_page(out, f"GFS comparison: {workload.name}", _subtitle(results, workload), sections)
 
 
-def _whose_jobs(results: Sequence[RunResult], after: RunResult) -> list[Block]:
-    """How each organization, GPU model and size of task fares; who evicts whom where the headline ends."""
-    part = after.breakdown()
-    blocks: list[Block] = [Paragraph(text)] if (text := worst_treated_text(after)) else []
-    blocks += [fairness_table(results)] if len(part.organization) > 1 else []
-    blocks += [group_table(results, kind) for kind in KINDS if len(part.by(kind)) > 1]
-    return [*blocks, evictions_table(part, after.scheduler)] if part.evictions else blocks
+def _named(result: RunResult) -> tuple[str, Breakdown]:
+    return result.scheduler, result.breakdown()
 
 
 def _pair(results: Sequence[RunResult]) -> tuple[RunResult | None, RunResult | None]:

@@ -246,7 +246,9 @@ def table_html(table: DataTable) -> str:
             name = j < table.names
             if name:
                 sign_here = sign if j == table.names - 1 else ""
-                cells.append(f'<th scope="row"{_aligned(column, name)}>{_text(text)}{sign_here}</th>')
+                # What is left blank because the row above says it is no heading.
+                tag, scope = ("th", ' scope="row"') if text.strip() or sign_here else ("td", "")
+                cells.append(f"<{tag}{scope}{_aligned(column, name)}>{_text(text)}{sign_here}</{tag}>")
                 continue
             starred = (i, j) in best
             kind = ' class="best"' if starred else _aligned(column, name)

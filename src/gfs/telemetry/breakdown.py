@@ -6,7 +6,7 @@ what is counted there is counted here, so the figures of all groups together are
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final, Literal, NamedTuple
 
@@ -114,6 +114,18 @@ class Breakdown:
     def group(self, kind: Kind, name: str) -> GroupFigures:
         """One of them, which must be there."""
         return next(group for group in self.by(kind) if group.name == name)
+
+    @classmethod
+    def from_dict(cls, told: Mapping[str, Any]) -> Breakdown:
+        """What `to_dict` has written, of all kinds."""
+        return cls(
+            **{kind: tuple(GroupFigures(**group) for group in told[kind]) for kind in KINDS},
+            evictions=tuple(EvictionsBetween(**pair) for pair in told["evictions"]),
+            fairness_hp=told["fairness"]["hp"],
+            fairness_spot=told["fairness"]["spot"],
+            whole=GroupFigures(**told["all"]),
+            worst_treated=told["worst_treated"],
+        )
 
     def to_dict(self, kinds: Sequence[Kind] = KINDS) -> dict[str, Any]:
         """The object that stands under "by" in the JSON summary."""

@@ -13,7 +13,7 @@ import pytest
 from test_metrics import LOG, S1, S2, STORY, world
 
 from gfs.domain.errors import InputError
-from gfs.telemetry.breakdown import EvictionsBetween, break_down, grouped_percentile, jain_index
+from gfs.telemetry.breakdown import Breakdown, EvictionsBetween, break_down, grouped_percentile, jain_index
 from gfs.telemetry.metrics import compute_metrics
 from gfs.telemetry.organization import LongestWait, Rank, organization_story, tasks_of_log
 from logs import log
@@ -77,6 +77,10 @@ def test_the_whole_is_that_of_the_metrics() -> None:
     assert whole.hp_jqt_p99 == pytest.approx(metrics.hp.jqt_p99)
     assert whole.spot_wasted_gpu_hours == pytest.approx(metrics.spot.wasted_gpu_hours)
     assert whole.useful_gpu_hours == pytest.approx(metrics.useful_gpu_hours)
+
+
+def test_what_is_written_is_read() -> None:
+    assert Breakdown.from_dict(PARTS.to_dict()) == PARTS
 
 
 def test_a_window_leaves_out_what_was_submitted_before_it() -> None:

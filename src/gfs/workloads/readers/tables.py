@@ -209,7 +209,10 @@ def _plain(column: Any) -> Any:
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
     if str(column.type) == "string_view":  # as Polars has text
-        column = column.cast(pa.string())
+        try:
+            column = column.cast(pa.string())
+        except pa.ArrowNotImplementedError:  # in older versions of Arrow
+            column = pa.array(column.to_pylist(), pa.string())
     return column.cast(pa.float64()) if pa.types.is_float16(column.type) else column
 
 
