@@ -1,6 +1,6 @@
 """GFS against kube-scheduler, live: on the bench (a real control plane, KWOK's nodes), one after the other.
 
-    make bench-live                                         # everything, within 15 minutes
+    make bench-live                                         # everything, about 15 minutes
     python benchmarks/live.py --only burst --only steady    # some races
     python benchmarks/live.py --small                       # a tenth of the size, to try it
     python benchmarks/live.py --out FILE.json --records DIR # the figures, and the recorded watches
@@ -31,6 +31,7 @@ RACES = ("burst", "drain", "steady", "full", "gangs", "limit", "scale", "day")
 
 
 NOT_IN = {
+    "burst": ("kube-gang",),
     "full": ("kube-default",),
     "gangs": ("kube-default",),
     "steady": ("kube-gang",),
@@ -73,7 +74,7 @@ def run_race(name: str, on: Track, who: Contender, sizes: Sizes) -> list[dict[st
 
 
 def takes_part(name: str, who: Contender) -> bool:
-    """Limits change nothing where few requests are sent, gates nothing for single pods that come one by one."""
+    """Limits change nothing where few requests are sent, gates nothing for single pods."""
     return who.name not in NOT_IN.get(name, ())
 
 
@@ -96,7 +97,7 @@ def measure(chosen: argparse.Namespace, folder: Path, keep: Callable[[dict[str, 
                 keep(races.limit(on, sizes.pods, sizes.nodes))
         if "scale" in wanted:
             for count in chosen.nodes or sizes.scale:
-                for name in chosen.scheduler or ("gfs", "kube-unthrottled"):
+                for name in chosen.scheduler or ("gfs",):
                     with track(folder, say) as on:
                         races.set_nodes(on, count, gpus=16)
                         keep(races.scale(on, CONTENDERS[name], count))

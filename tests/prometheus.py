@@ -98,7 +98,7 @@ def serving(past: Past, folder: Path, rule_file: Path | None = None, *options: s
     (folder / "prometheus.yml").write_text(f"scrape_configs: []\n{rules}")
     address = f"127.0.0.1:{free_ports(1)[0]}"
     words = [f"--config.file={folder}/prometheus.yml", f"--storage.tsdb.path={folder}/data"]
-    words += ["--storage.tsdb.retention.time=1y", f"--web.listen-address={address}", *options]
+    words += ["--storage.tsdb.retention.time=10y", f"--web.listen-address={address}", *options]
     with subprocess.Popen(
         [found["prometheus"], *words], stderr=subprocess.PIPE, text=True, preexec_fn=_die_with_parent
     ) as server:

@@ -123,7 +123,7 @@ def test_what_the_demo_recommends_works_where_the_environment_is_not_active() ->
     demo = subprocess.run([GFS_SCRIPT, "demo"], capture_output=True, text=True, check=True, timeout=300, env=plain)
     steps = demo.stdout.partition("Try next")[2].splitlines()
     commands = [line for line in steps if line.startswith("    ") and "JOBS.csv" not in line]
-    assert len(commands) == 3
+    assert len(commands) == 4
     for command in commands:
         done = subprocess.run(command, shell=True, capture_output=True, text=True, check=False, timeout=300, env=plain)
         assert done.returncode == 0, f"{command}: {done.stderr}"

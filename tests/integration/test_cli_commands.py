@@ -477,6 +477,17 @@ class TestTrace:
             (("--from", "kubernetes", "jobs.csv"), "line 1 is not JSON"),
             (("--from", "slurm", "jobs.csv", "--nodes", "nodes.csv", "--timezone", "Mars"), "no such time zone"),
             (("--msr", "a", "--from", "slurm"), "give one of them"),
+            (("--from", "prometheus"), "name the address of the server"),
+            (("--from", "prometheus", "localhost:9090"), "give its address, such as http://"),
+            (("--from", "prometheus", "http://127.0.0.1:9"), "http://127.0.0.1:9: no answer"),
+            (("--from", "prometheus", "http://a", "--nodes", "nodes.csv"), "leave --nodes out"),
+            (("--from", "prometheus", "http://a", "--start", "soon"), "--start soon: write a date or a moment"),
+            (("--from", "prometheus", "http://a", "--start", "2026-05-01", "--days", "3"), "not both"),
+            (("--from", "prometheus", "http://a", "--days", "9999"), "9,999 days are asked for; 800 are the most"),
+            (("--from", "prometheus", "http://a", "--header", "secret"), "--header: write 'Name: value'"),
+            (("--from", "prometheus", "http://a", "--token-file", "none"), "none: cannot be read"),
+            (("--from", "slurm", "jobs.csv", "--days", "3"), "only with --from prometheus, not slurm"),
+            (("--from", "slurm", "jobs.csv", "--demand", "d.csv"), "--demand: only --from prometheus knows"),
         ],
     )
     def test_convert_says_what_is_missing(self, words: tuple[str, ...], said: str) -> None:

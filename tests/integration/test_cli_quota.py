@@ -73,6 +73,15 @@ def test_the_demand_of_a_trace(tmp_path: Path) -> None:
     assert told.stdout.splitlines()[-1].endswith("GrpTRES=gres/gpu=40"), told.output
 
 
+def test_columns_of_a_wide_file_are_organizations_on_the_one_model_there_is(tmp_path: Path) -> None:
+    (tmp_path / "nodes.csv").write_text(NODES)
+    (tmp_path / "wide.csv").write_text("hour,vision,language\n" + "".join(f"{hour},30,20\n" for hour in range(192)))
+    words = ("--series", tmp_path / "wide.csv", "--nodes", tmp_path / "nodes.csv", "--model", "weekly-peak")
+    told = export("--as", "slurm", *words)
+    assert "columns of wide.csv are taken for organizations that want A100" in told.stderr
+    assert told.stdout.splitlines()[-1].endswith("GrpTRES=gres/gpu=14"), told.output
+
+
 @pytest.mark.parametrize(
     ("words", "told"),
     [
@@ -99,6 +108,17 @@ def test_where_demand_comes_from_must_be_said(files: tuple[str | Path, ...]) -> 
     assert "in one of three ways" in export("--as", "kueue", *files[:2]).output
     nothing = export("--as", "kueue", "--prometheus", "http://127.0.0.1:9")
     assert (nothing.exit_code, "http://127.0.0.1:9: no answer" in nothing.output) == (2, True)
+
+
+def test_without_the_packages_of_live_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "aiohttp", None)
+    for words in (
+        ("quota", "export", "--as", "kueue", "--prometheus", "http://127.0.0.1:9"),
+        ("trace", "convert", "--from", "prometheus", "http://127.0.0.1:9", "--out", "never"),
+    ):
+        told = CliRunner().invoke(app, words)
+        assert told.exit_code == 2
+        assert "pip install 'gfs-scheduler[live]'" in told.output
 
 
 def test_it_is_kept_current_while_the_file_grows(files: tuple[str | Path, ...], tmp_path: Path) -> None:

@@ -57,7 +57,7 @@ class OutsideQuota:
         """'A100: forecast peak 412 of 512 GPUs at 17:00 UTC, p 0.9: 100 GPUs for spot for 1 h'."""
         peak = self.now + (max(self.row.peak_hour, 1) - 1) * HOUR
         clock = f"{datetime.fromtimestamp(peak, UTC):%H:%M} UTC" if self.dated else format_clock(peak)
-        many = f"{self.gpus} GPU{'s' * (self.gpus != 1)}" if self.gpus else "no GPU"
+        many = f"{self.gpus:,} GPU{'s' * (self.gpus != 1)}" if self.gpus else "no GPU"
         how = " (cautious: less than a day of demand is known)" if self.row.forecaster == CAUTIOUS else ""
         return (
             f"{self.gpu_model}: forecast peak {self.demand:,} of {self.capacity:,} GPUs at {clock}, p {self.p:g}{how}:"

@@ -6,7 +6,7 @@ import asyncio
 import os
 import time
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
@@ -64,9 +64,16 @@ Step = Annotated[
 class Server:
     """How a Prometheus is reached. What lets us in is in no repr."""
 
-    url: str
+    url: str = field(repr=False)
     token_file: Path | None = None
-    header: tuple[str, ...] = ()
+    header: tuple[str, ...] = field(default=(), repr=False)
+
+    def __post_init__(self) -> None:
+        try:
+            import aiohttp  # noqa: F401
+        except ImportError as error:
+            told = "to ask Prometheus more packages are needed: pip install 'gfs-scheduler[live]'"
+            raise InputError(f"{told} ({error})") from None
 
     def connect(self) -> Prometheus:
         """A client; secrets are read now and told to nobody else."""
@@ -111,13 +118,7 @@ def parse_range(start: str | None, end: str | None, days: float | None, step: fl
 
 
 def ask(work: Callable[[], Coroutine[Any, Any, Result]]) -> Result:
-    """Run to the end what asks a server; needs the packages of gfs live."""
-    try:
-        import aiohttp  # noqa: F401
-    except ImportError as error:
-        raise InputError(
-            f"Prometheus is asked with more packages: pip install 'gfs-scheduler[live]' ({error})"
-        ) from None
+    """Run to the end what asks a server."""
     try:
         return asyncio.run(work())
     except* GfsError as group:

@@ -79,7 +79,7 @@ def export(
         list[str] | None,
         option(
             "--flavor",
-            "What a GPU model is called there: ResourceFlavor or gres type; by default in lower case.",
+            "What a GPU model is called there: ResourceFlavor (by default in lower case) or gres type.",
             OTHERS,
             metavar="MODEL=NAME",
         ),
@@ -106,6 +106,15 @@ def export(
     apply: Annotated[
         str | None,
         option("--apply", "Run this shell command whenever the quota has changed.", WATCH, metavar="COMMAND"),
+    ] = None,
+    spot: Annotated[
+        list[str] | None,
+        option(
+            "--spot",
+            "Priority class of spot pods, such as 'batch*'; may be repeated; else guessed by their names.",
+            PROMETHEUS,
+            metavar="PATTERN",
+        ),
     ] = None,
     days: Days = None,
     token_file: TokenFile = None,
@@ -148,9 +157,8 @@ def export(
         if json == STDOUT == out:
             raise InputError("--out and --json cannot both be printed: name a file for one of them")
         if prometheus is not None:
-            source: DemandSource = DemandServer(
-                Server(prometheus, token_file, tuple(header or ())), days, settings, nodes
-            )
+            server = Server(prometheus, token_file, tuple(header or ()))
+            source: DemandSource = DemandServer(server, days, settings, nodes, tuple(spot or ()))
         else:
             source = DemandFiles(series, jobs, nodes, first_day, skip_bad_rows)
         source.check()

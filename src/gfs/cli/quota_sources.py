@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gfs.cli.console import note
 from gfs.cli.forecast_options import DemandOptions
 from gfs.cli.prometheus_options import Server, ask, parse_range
 from gfs.domain.errors import BadRows, InputError
@@ -37,14 +38,21 @@ class DemandFiles:
 
     def read(self) -> tuple[Sequence[NodeSpec], PastDemand, bool]:
         """Nodes, demand, and whether it has dates."""
+        from gfs.forecasting.history import SeriesKey
         from gfs.forecasting.past import PastDemand
 
         demand = DemandOptions(
             self.series, self.jobs, self.nodes if self.jobs else None, None, None, self.first_day, self.skip_bad_rows
         )
         assert self.nodes is not None
-        history = demand.read()
-        return _read_nodes(self.nodes), PastDemand.of_history(history), history.first_day is not None
+        nodes, history = _read_nodes(self.nodes), demand.read()
+        models = {node.gpu_model for node in nodes}
+        unnamed = all(not key.organization and key.gpu_model not in models for key in history.keys)
+        if unnamed and len(models) == 1:  # a wide file: each column is a series, of whatever it is called
+            model = models.pop()
+            note(f"columns of {demand.name} are taken for organizations that want {model}")
+            history = replace(history, keys=tuple(SeriesKey(key.gpu_model, model) for key in history.keys))
+        return nodes, PastDemand.of_history(history), history.first_day is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +63,9 @@ class DemandServer:
     days: float | None
     settings: LiveSettings
     nodes: Path | None
+    spot: tuple[str, ...] = ()
+    told: set[str] = field(default_factory=set)
+    """Guesses that were told already."""
 
     def check(self) -> None:
         """Say at once if it is no address."""
@@ -74,12 +85,16 @@ class DemandServer:
 
             with bars(["HP demand"], asked.days, unit="days") as running:
                 async with self.server.connect() as prometheus:
-                    cluster = await read_cluster(prometheus, self.settings, asked.start, asked.end)
+                    cluster = await read_cluster(prometheus, self.settings, asked.start, asked.end, self.spot)
                     if self.nodes is not None:
                         cluster = replace(cluster, nodes=_read_nodes(self.nodes))
                     past = await cluster_demand(
                         prometheus, self.settings, cluster, asked, lambda days: running("HP demand", days)
                     )
+            for guess in cluster.guesses:
+                if guess not in self.told:
+                    note(f"guessed: {guess}")
+                    self.told.add(guess)
             return cluster.nodes, past
 
         return *ask(read), True

@@ -41,7 +41,7 @@ def check(
         seen = None if workload is None else plausibility(workload)
         if json != STDOUT:
             if bad:
-                show(bad_rows_table(bad))
+                show(bad_rows_table(bad, "; --json FILE lists them all"))
                 say()
             if workload is not None and seen is not None:
                 result = f"OK without {rows_text(bad)}" if bad else "OK"

@@ -120,6 +120,8 @@ def convert(
             f"--demand: only --from prometheus knows more demand than its trace; from {format},"
             " give gfs forecast the trace: --jobs and --nodes"
         )
+    if format != "prometheus" and (start or end or days or token_file or header):
+        raise InputError(f"--start, --end, --days, --token-file, --header: only with --from prometheus, not {format}")
     if nodes is not None and format == "prometheus":
         raise InputError("--from prometheus: it knows the nodes, too; leave --nodes out")
     patterns, history = tuple(spot or ()), None

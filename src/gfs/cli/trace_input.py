@@ -81,7 +81,8 @@ def workload_text(workload: Workload) -> str:
     spot = sum(task.is_spot for task in workload.tasks)
     pools = ", ".join(f"{gpus:,} {model}" for model, gpus in workload.capacity().items())
     hp = len(workload.tasks) - spot
-    text = f"{hp:,} HP and {spot:,} spot tasks on {len(workload.nodes):,} nodes ({pools} GPUs)"
+    nodes = f"{len(workload.nodes):,} node{'s' * (len(workload.nodes) != 1)}"
+    text = f"{hp:,} HP and {spot:,} spot tasks on {nodes} ({pools} GPUs)"
     cancelled = sum(time != inf for time in workload.cancel_times)
     failures = sum(event.event == "fail" for event in workload.node_events)
     text += f", {cancelled:,} with a cancel time" if cancelled else ""

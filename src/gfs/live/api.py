@@ -11,7 +11,7 @@ import logging
 import ssl
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from email.utils import parsedate_to_datetime
 from pathlib import Path
 from types import TracebackType
@@ -119,13 +119,17 @@ class Api:
         kind: str = "application/json",
         again: bool | None = None,
         tries: int | None = None,
+        at_once: bool = False,
     ) -> Json:
-        """One request and its answer; an `ApiError` if it was refused. `again`: may it be sent twice?"""
+        """One request and its answer; an `ApiError` if it was refused.
+
+        `again`: may it be sent twice? `at_once`: not after all others that wait for their turn.
+        """
         again = method in ("GET", "PATCH", "DELETE") if again is None else again
         wait, tries = FIRST_WAIT, self._tries if tries is None else tries
         for attempt in range(1, tries + 1):
             try:
-                async with self._free:
+                async with nullcontext() if at_once else self._free:
                     return await self._send(method, path, body, query, kind)
             except ApiError as error:
                 safe = isinstance(error, TooMany) or (again and isinstance(error, ServerTrouble | Unreachable))
@@ -210,11 +214,15 @@ class Api:
     # -- lists and watches -------------------------------------------------------------------------
 
     async def list_all(self, path: str, **query: Any) -> tuple[list[Json], str]:
-        """All objects, page by page, and the resource version they are of."""
+        """All objects, page by page, and the resource version they are of.
+
+        Nothing is decided before they are read: they do not queue behind thousands of bindings.
+        """
         objects: list[Json] = []
         following = ""
         while True:
-            page = await self.request("GET", path, query={**query, "limit": PAGE, "continue": following})
+            asked = {**query, "limit": PAGE, "continue": following}
+            page = await self.request("GET", path, query=asked, at_once=True)
             if "items" not in page:  # nothing at all is known then, least of all that there are none
                 raise ServerTrouble(f"GET {path}: an answer that is no list")
             for thing in page["items"] or ():

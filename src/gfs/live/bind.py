@@ -59,14 +59,14 @@ class Binder:
         self.broken: list[LiveRun] = []
         """Runs that had begun, lost a pod, and have no room for the one that came in its place."""
         self.bound = self.refused = 0
-        self._under_way = 0
+        self.under_way = 0
         """Bindings that are not answered yet."""
         self.current: Callable[[], bool] = lambda: True
         """Whether the mirrors follow what happens: otherwise nothing is bound by them."""
 
     def is_busy(self) -> bool:
         """Whether bindings are under way: what is only said can wait."""
-        return self._under_way > 0
+        return self.under_way > 0
 
     def plan(self, live: LiveRun) -> None:
         """A run is to be started."""
@@ -115,12 +115,12 @@ class Binder:
 
     async def _bind(self, live: LiveRun, pod: PodView, node: str) -> None:
         task = live.run.task
-        self._under_way += 1
+        self.under_way += 1
         try:
             await self._speaker.hush(pod.uid)
             problem = await self._insist(live, pod, node)
         finally:
-            self._under_way -= 1
+            self.under_way -= 1
         reach("bind-answered")
         live.binding.discard(pod.uid)
         if problem is None:

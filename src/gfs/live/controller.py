@@ -81,6 +81,7 @@ class Controller:
         self.evictor = Evictor(api, self.cluster, self.speaker, self.spawn, self.changed.set, monotonic)
         self.intake = Intake(self.cluster, self.book, self.census, self.speaker, record, self.clock, monotonic)
         self.intake.shadow = shadow
+        self.intake.under_way = lambda: self.binder.under_way
         self.explainer = Explainer(self.cluster, self.book, self.binder, self.speaker, monotonic, least_hours)
         self._jobs_of_gangs = JobDesk(api, self.book, self.spawn, self._fewer, monotonic)
         self._trained: list[Trained] = []

@@ -89,7 +89,7 @@ async def read_demand(
             name = whose(namespace, labels.get(organization, ""))
             row = gpus.setdefault(pool, {}).setdefault(name, np.zeros(size))
             for at, value in values:
-                row[round(at / STEP) - first] += float(value)
+                row[round(at / STEP) - first] += value
         progress(days)
     if not gpus:
         return PastDemand({}, end)

@@ -24,8 +24,9 @@ GONE = "its pods are gone"
 FORGET = 3600.0
 """Seconds after which a task without pods is over, though it has a controller."""
 MOST = 500
-"""Tasks that are submitted in one instant. Of a flood, which may cost the core milliseconds each, the rest comes in the
-next ones: meanwhile pods are bound, watches read and the lease is renewed."""
+"""Tasks that are submitted in one instant, less the bindings that are still under way. Of a flood, which may cost the
+core milliseconds each, the rest comes in the next ones: meanwhile pods are bound, watches read, the lease is renewed,
+and whoever is urgent finds no thousands of bindings before its own."""
 SAVED_EVERY = 1.0
 """Seconds between two tellings of checkpoints: the core puts its victims in order again after each."""
 SKEW = 60.0
@@ -49,6 +50,10 @@ class Intake:
         self._speaker, self._record, self._clock, self._monotonic = speaker, record, clock, monotonic
         self._events: list[Event] = []
         self._ready: dict[LiveTask, None] = {}
+        self._held: dict[LiveTask, None] = {}
+        """Tasks of a flood that are not urgent and for which it is not time yet."""
+        self.under_way: Callable[[], int] = lambda: 0
+        """How many bindings are not answered yet."""
         self._withdrawn: dict[LiveTask, None] = {}
         """Tasks that were withdrawn in this instant: they can be submitted again in the next."""
         self._saved: dict[Run, float] = {}
@@ -181,12 +186,20 @@ class Intake:
 
     def _submit(self) -> None:
         withdrawn, self._withdrawn = self._withdrawn, {}
-        able = [task for task in self._ready if task not in withdrawn and self._is_able(task)]
+        room = max(0, MOST - self.under_way())
+        all_of_them = room >= MOST // 2  # otherwise bindings are behind: who is not urgent waits here, in order
+        asked = {**self._held, **self._ready} if all_of_them else self._ready
+        able = [task for task in asked if task not in withdrawn and self._is_able(task)]
         able.sort(key=lambda each: (each.submitted, each.name))
-        if len(able) > MOST:
+        if len(able) > room or not all_of_them:
             able.sort(key=lambda each: not self._book.is_urgent(each))
-        self._ready = dict.fromkeys((*able[MOST:], *withdrawn))
-        for task in able[:MOST]:
+            urgent = sum(map(self._book.is_urgent, able))
+            room = room if all_of_them else min(room, urgent)
+        self._held = {} if all_of_them else self._held
+        self._ready = dict.fromkeys(withdrawn)
+        for task in able[room:]:
+            (self._ready if self._book.is_urgent(task) else self._held)[task] = None
+        for task in able[:room]:
             core = self._book.core_task(task)
             if not task.logged:
                 self._record((self._now, SUBMIT, core, None, None))
@@ -202,7 +215,7 @@ class Intake:
     @property
     def is_behind(self) -> bool:
         """Whether tasks are left for the next instant."""
-        return bool(self._ready)
+        return bool(self._ready or self._held)
 
     def withdraw(self, task: LiveTask) -> None:
         """The core is not to wait for a task any more."""

@@ -49,6 +49,10 @@ class ClusterFacts:
     """Priority classes whose pods are HP; '' for pods without any."""
     organizations: dict[str, str]
     """Namespace -> organization, where its label names one."""
+    last: float
+    """When anything was last seen."""
+    guesses: tuple[str, ...] = ()
+    """What was decided that nobody says, a sentence each."""
 
     def organization(self, namespace: str, label: str) -> str:
         """Whose pod it is."""
@@ -75,7 +79,7 @@ async def read_series(
     conversion = convert(_objects(asked, settings, found, notes), server.shown, is_spot, settings, notes)
     guessed = [name.replace(NO_CLASS, "") for name, is_spot_class in is_spot.seen if not is_spot_class]
     hp_classes = tuple(dict.fromkeys([*settings.hp_classes, *guessed]))
-    return conversion, ClusterFacts(conversion.workload.nodes, hp_classes, found.namespaces)
+    return conversion, ClusterFacts(conversion.workload.nodes, hp_classes, found.namespaces, found.last)
 
 
 async def read_cluster(
@@ -98,10 +102,14 @@ async def read_cluster(
     while begin < at:
         for labels, _ in await server.query_range(query, begin, min(begin + DAY, at), HOUR):
             name = labels.get("priority_class", "")
-            if name not in settings.spot_classes and not is_spot(name):
+            if name in settings.hp_classes or name in settings.spot_classes:
+                continue
+            if not is_spot(name or NO_CLASS):
                 classes[name] = None
         begin += DAY
-    return ClusterFacts(specs, tuple(classes), found.namespaces)
+    if is_spot.seen:
+        is_spot.note(notes)
+    return ClusterFacts(specs, tuple(classes), found.namespaces, found.last, tuple(notes.guesses))
 
 
 async def cluster_demand(
@@ -111,13 +119,14 @@ async def cluster_demand(
     asked: Range,
     progress: Callable[[int], None] = lambda days: None,
 ) -> PastDemand:
-    """HP demand of a range, by the classes, models and organizations of a cluster."""
+    """HP demand of a range, as far as anything was seen, by the classes, models and organizations of a cluster."""
+    end = min(asked.end, cluster.last + LOOK_BACK)
     return await read_demand(
         server,
         settings,
         {node.gpu_model for node in cluster.nodes},
         cluster.organization,
-        int(asked.end // STEP),
+        int(end // STEP),
         first=int(asked.start // STEP),
         hp_classes=cluster.hp_classes,
         progress=progress,
@@ -151,7 +160,7 @@ def _objects(asked: Range, settings: LiveSettings, found: SeriesFound, notes: No
             "metadata": {"name": node, "labels": {settings.model_label: model}},
             "status": {"allocatable": {settings.resource: has.get(gpus, 0.0), "cpu": has.get("cpu", 0.0)}},
         }
-    if not any(pod.labels for pod in found.pods.values()):
+    if found.pods and not any(pod.labels for pod in found.pods.values()):
         notes.guess(
             f"no labels of pods are recorded, so no pod is of a gang (label {GANG_LABEL}; kube-state-metrics"
             f" --metric-labels-allowlist=pods=[{GANG_LABEL},{settings.organization_label}])"

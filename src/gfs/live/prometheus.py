@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from math import isfinite
 from types import TracebackType
 from typing import Any, Self
 from urllib.parse import urlsplit
@@ -19,8 +20,8 @@ from gfs.domain.errors import GfsError, InputError
 
 TIMEOUT = 60.0
 """Seconds for one query, of a day."""
-Series = list[tuple[dict[str, str], list[tuple[float, str]]]]
-"""Labels, and (seconds, value as text) of each sample."""
+Series = list[tuple[dict[str, str], list[tuple[float, float]]]]
+"""Labels, and (seconds, value) of each sample."""
 _TOO_LARGE = re.compile("too many|exceed|more than|timed out|timeout|limit", re.I)
 """What servers say of queries that are too large for them; they agree on no code."""
 
@@ -73,12 +74,14 @@ class Prometheus:
     async def query_range(self, query: str, start: float, end: float, step: float) -> Series:
         """The samples of a query from start to end, both included."""
         asked = {"query": query, "start": f"{start:.0f}", "end": f"{end:.0f}", "step": f"{step:.0f}"}
-        return [(each.metric, each.values) for each in await self._ask("query_range", asked)]
+        found = await self._ask("query_range", asked)
+        return [(each.metric, [(at, x) for at, text in each.values if isfinite(x := float(text))]) for each in found]
 
     async def query(self, query: str, at: float) -> list[tuple[dict[str, str], float]]:
         """Labels and value of each series of a query at a moment."""
         found = await self._ask("query", {"query": query, "time": f"{at:.0f}"})
-        return [(each.metric, float(each.value[1])) for each in found if each.value is not None]
+        values = [(each.metric, float(each.value[1])) for each in found if each.value is not None]
+        return [(labels, value) for labels, value in values if isfinite(value)]
 
     async def _ask(self, what: str, asked: dict[str, Any]) -> list[_Result]:
         try:
@@ -87,7 +90,9 @@ class Prometheus:
         except TimeoutError as error:
             raise QueryTooLargeError(f"{self.shown}: no answer within {TIMEOUT:.0f} s") from error
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            raise PrometheusError(f"{self.shown}: no answer ({type(error).__name__}: {error})") from error
+            raise PrometheusError(
+                f"{self.shown}: no answer ({type(error).__name__}: {without_password(str(error))})"
+            ) from error
         if response.status in (401, 403):
             raise PrometheusError(
                 f"{self.shown}: HTTP {response.status}, it does not let us in. Give its bearer token in the"

@@ -24,6 +24,8 @@ LEAST_PIECE = 900.0
 """Seconds: a server for which even this is too much cannot be asked."""
 LOOK_BACK = 300.0
 """Seconds for which a sample counts that has no successor."""
+LATEST = 4e9
+"""Seconds since 1970 of the year 2096: a number above it is no time."""
 ANNOTATIONS = (GUARANTEE, INTERVAL, INDEX)
 Labels = Mapping[str, str]
 
@@ -123,14 +125,19 @@ async def _read_pods(
     for labels, _ in await ask(last("kube_pod_info"), "node, priority_class, created_by_kind, created_by_name"):
         info = found.pod(labels).info
         info |= {key: value for key, value in labels.items() if value}  # a pod has no node at first
-    for name, attribute, rule in (
-        ("kube_pod_created", "created", "max"),
-        ("kube_pod_container_state_started", "container_started", "min"),
-        ("kube_pod_start_time", "started", "max"),
-        ("kube_pod_completion_time", "completed", "max"),
+    for name, attribute in (
+        ("kube_pod_created", "created"),
+        ("kube_pod_start_time", "started"),
+        ("kube_pod_completion_time", "completed"),
     ):
-        for labels, value in await ask(last(name), rule=rule):
-            setattr(found.pod(labels), attribute, value)
+        for labels, value in await ask(last(name)):
+            if 0 < value < LATEST:
+                setattr(found.pod(labels), attribute, value)
+    earliest = f"min_over_time(kube_pod_container_state_started{window})"  # a container may start again
+    for labels, value in await ask(earliest, rule="min"):
+        pod = found.pod(labels)
+        if 0 < value < (pod.container_started or LATEST):
+            pod.container_started = value
     for labels, _ in await ask(last('kube_pod_status_phase{phase=~"Succeeded|Failed"}') + " == 1", "phase"):
         found.pod(labels).phase = labels["phase"]
     runs = 'kube_pod_status_phase{phase="Running"}'

@@ -59,7 +59,10 @@ def _sacctmgr(quotas: Sequence[OutsideQuota], names: ExportNames) -> str:
     if len(quotas) == 1 and not names.flavors:
         limits = f"gres/gpu={quotas[0].gpus}"
     else:
-        limits = ",".join(f"gres/gpu:{names.flavor(quota.gpu_model)}={quota.gpus}" for quota in quotas)
+        types = [names.flavors.get(quota.gpu_model, quota.gpu_model) for quota in quotas]
+        if strange := [name for name in types if not _QOS.fullmatch(name)]:
+            raise InputError(f"{strange[0]!r} is no type of a gres: say what it is called with --flavor MODEL=TYPE")
+        limits = ",".join(f"gres/gpu:{name}={quota.gpus}" for name, quota in zip(types, quotas, strict=True))
     words = ["sacctmgr", "-i", "modify", "qos", "where", f"name={names.name}", "set", f"GrpTRES={limits}"]
     return shlex.join(words)
 
@@ -110,8 +113,11 @@ spec:
 
 def fill_template(format: str, text: str, where: str, quotas: Sequence[OutsideQuota], names: ExportNames) -> str:
     """A manifest of one's own, as it is, with the numbers of this quota in it."""
-    import yaml
-
+    try:
+        import yaml
+    except ImportError as error:
+        told = "to read YAML more packages are needed: pip install 'gfs-scheduler[live]'"
+        raise InputError(f"--template: {told} ({error})") from None
     try:
         documents = [document for document in yaml.safe_load_all(text) if document is not None]
     except yaml.YAMLError as error:

@@ -105,8 +105,8 @@ def organizations_table(seen: Inspection) -> DataTable:
     return DataTable(columns, rows, title=f"Demand of {seen.organizations:,} organizations")
 
 
-def bad_rows_table(rows: Sequence[BadRow]) -> DataTable:
-    """The values of a trace that cannot be used: where, what and why."""
+def bad_rows_table(rows: Sequence[BadRow], rest: str = "") -> DataTable:
+    """The values of a trace that cannot be used: where, what and why. `rest`: how to see those beyond the first."""
     files = {row.file for row in rows}
     names = {file: Path(file).name for file in files}
     if len(set(names.values())) < len(files):
@@ -117,7 +117,7 @@ def bad_rows_table(rows: Sequence[BadRow]) -> DataTable:
         value = row.value if len(row.value) <= LONGEST_VALUE else f"{row.value[: LONGEST_VALUE - 3]}..."
         cells.append([names[row.file], str(row.row), row.column, repr(value), row.reason])
     columns = [Column(name, left=name != "row") for name in ("file", "row", "column", "value")]
-    note = f"... and {more:,} more values; --json FILE lists them all" if more > 0 else ""
+    note = f"... and {more:,} more values{rest}" if more > 0 else ""
     return DataTable([*columns, Column("reason", wrap=True)], cells, note=note)
 
 

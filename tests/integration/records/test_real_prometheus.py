@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import shutil
 import time
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,6 +17,7 @@ from gfs.workloads import read_trace
 from gfs.workloads.readers.demand import read_demand
 from prometheus import STEP, Past, node_series, pod_series, serving
 
+SAMPLE = Path(__file__).parents[3] / "examples" / "records" / "prometheus.txt"
 HOUR = 3600 // STEP
 DAY = 24 * HOUR
 PASSWORD = "s3cret-of-the-reader"
@@ -144,6 +146,24 @@ def test_pods_become_tasks_and_their_demand_a_series(tmp_path: Path, midnight: i
     assert hourly["web on H800"] == [1.0] * 48
 
 
+class Recorded(Past):
+    """The past that a file holds."""
+
+    def write(self, file: Path) -> None:
+        shutil.copy(SAMPLE, file)
+
+
+def test_the_sample_of_the_guide(tmp_path: Path) -> None:
+    with serving(Recorded(), tmp_path) as url:
+        told = convert(url, tmp_path / "trace", "--start", "2026-05-04T08:00Z", "--end", "2026-05-04T10:00Z")
+    assert told.exit_code == 0, told.output
+    found = {
+        row["job_name"]: (row["job_type"], float(row["duration"])) for row in rows(tmp_path / "trace" / "jobs.csv")
+    }
+    # 15 steps of four minutes, and 14 for the second run: each began after 20 seconds and ended seven before the next
+    assert found == {"vision/train": ("HP", 15 * 240 - 27), "language/scan": ("Spot", 14 * 240 - 27)}
+
+
 def test_a_server_that_takes_only_small_questions_is_asked_in_smaller_pieces(tmp_path: Path, midnight: int) -> None:
     when = ("--start", clock(midnight), "--end", clock(midnight + 2 * DAY))
     with serving(a_past(midnight), tmp_path, None, "--query.max-samples=4000") as url:
@@ -164,8 +184,10 @@ def test_without_labels_all_gpus_are_of_one_model(tmp_path: Path, midnight: int)
     past.add(node_series("a", gpus=8), midnight, midnight + HOUR)
     life(past, "lab", "p", midnight, midnight, midnight + HOUR // 2, gpus=1, cls="", after="Succeeded")
     with serving(past, tmp_path) as url:
-        told = convert(url, tmp_path / "trace", "--start", clock(midnight), "--end", clock(midnight + DAY))
+        words = ("--start", clock(midnight), "--end", clock(midnight + DAY), "--demand", str(tmp_path / "demand.csv"))
+        told = convert(url, tmp_path / "trace", *words)
     assert told.exit_code == 0, told.output
+    assert len(rows(tmp_path / "demand.csv")) == 1, "what came after the records is not known"
     assert [row["gpu_model"] for row in rows(tmp_path / "trace" / "nodes.csv")] == ["gpu"]
     assert "guessed: all GPUs are of one model, called gpu: label nvidia.com/gpu.product" in told.output
     assert "of the 24.0 h asked for, 1.0 h are recorded" in told.output
@@ -234,10 +256,13 @@ def test_the_quota_follows_the_demand_that_prometheus_knows(tmp_path: Path) -> N
     with serving(past, tmp_path) as url:
         words = ["quota", "export", "--as", "slurm", "--prometheus", url, "--days", "8", "--model", "weekly-peak"]
         told = CliRunner().invoke(app, words)
+        all_hp = CliRunner().invoke(app, [*words, "--spot", "nobody"])
         nothing = CliRunner().invoke(app, [*words, "--nodes", str(tmp_path / "nodes.csv")])
     assert told.exit_code == 0, told.output
     assert "A100: forecast peak 9 of 16 GPUs at " in told.output
+    assert "guessed: class by priority class: spot: batch-low; HP: prod. Say it yourself with --spot" in told.stderr
     assert told.stdout.splitlines()[-1].endswith("GrpTRES=gres/gpu=7")
+    assert all_hp.stdout.splitlines()[-1].endswith("GrpTRES=gres/gpu=0"), "16 - 9 - 7"
     assert (nothing.exit_code, "nodes.csv" in nothing.output) == (2, True)
 
 

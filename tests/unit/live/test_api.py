@@ -83,6 +83,30 @@ def test_a_list_is_read_page_by_page():
     assert server.asked[1][2]["continue"] == "more"
 
 
+def test_a_list_does_not_queue_behind_bindings():
+    """All turns are taken by requests without an answer: the list is read all the same, and a single read is not."""
+    silence = asyncio.Event()
+
+    async def answer(request):
+        if request.method == "POST":
+            await silence.wait()
+        return web.json_response({"items": [], "metadata": {"resourceVersion": "7"}})
+
+    async def conversation(api):
+        bindings = [asyncio.create_task(api.create("/api/v1/pods", {})) for _ in range(40)]
+        while not server.asked:
+            await asyncio.sleep(0.01)
+        listed = await asyncio.wait_for(api.list_all("/api/v1/pods"), 10)
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(api.get("/api/v1/pods/p"), 0.05)
+        silence.set()
+        await asyncio.gather(*bindings)
+        return listed
+
+    server = Server(answer)
+    assert talk(server, conversation)[0] == ([], "7")
+
+
 def test_reads_are_tried_again():
     server = Server(status(500), status(503), json_answer({"a": 1}))
     answer, waits = talk(server, lambda api: api.get("/x"))

@@ -323,6 +323,31 @@ def test_of_a_flood_500_tasks_are_decided_in_an_instant_and_hp_comes_first() -> 
     drive(test)
 
 
+def test_while_bindings_are_behind_only_hp_is_decided_on() -> None:
+    """400 bindings are not answered: of 600 new spot pods none is told to the core, the one HP pod at once. When 250
+    have been answered, spot pods are told again, in order of their creation, as many as leave 500 in all."""
+
+    async def test(controller: Controller, api: WillingApi) -> None:
+        for number in range(600):
+            controller.cluster.pod_changed(None, pod(f"spot-{number:04}"))
+        controller.cluster.pod_changed(None, pod("urgent", cls="gfs-hp", created="2026-01-01T01:00:00Z"))
+        controller.intake.under_way = lambda: 400
+        controller.step()
+        told = [task.name for task in controller.book.by_key.values() if task.told]
+        assert told == ["lab/urgent"]
+        assert controller.changed.is_set(), "the rest is not forgotten"
+        controller.intake.under_way = lambda: 150
+        controller.step()
+        told = [task.name for task in controller.book.by_key.values() if task.told]
+        assert told == [f"lab/spot-{number:04}" for number in range(350)] + ["lab/urgent"]
+        controller.intake.under_way = lambda: 0
+        controller.step()
+        assert all(task.told for task in controller.book.by_key.values())
+        await controller.settle()
+
+    drive(test)
+
+
 def test_pods_of_one_job_are_told_apart_without_looking_at_each() -> None:
     """Each of its pods is a task; one that comes back takes the place of the one that went, whichever that was."""
 

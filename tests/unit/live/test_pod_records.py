@@ -123,3 +123,14 @@ def test_files_that_are_something_else(tmp_path: Path, content: str, said: str) 
     (tmp_path / "pods.json").write_text(content)
     with pytest.raises(InputError, match=said):
         read_pods(tmp_path / "pods.json", None)
+
+
+def test_the_sample_of_the_guide() -> None:
+    """A gang of two hours, a server that waited for 40 minutes and still runs, and a job that was evicted once."""
+    samples = Path(__file__).parents[3] / "examples" / "records"
+    found = read_pods(samples / "pods.json", samples / "pod-nodes.json").workload
+    assert [(t.name, t.is_spot, t.pods, t.gpus, d) for t, d in zip(found.tasks, found.durations, strict=True)] == [
+        ("vision/train", False, 2, 16, 7200),
+        ("vision/server", False, 1, 1, 10200),
+        ("language/scan", True, 1, 4, 5400),
+    ]

@@ -17,6 +17,7 @@ import aiohttp
 from aiohttp import web
 
 from gfs.cli.live import _Plain
+from gfs.cli.prometheus_options import Server
 from gfs.dashboard.live_site import LiveDashboard
 from gfs.domain.errors import InputError
 from gfs.live.api import Api
@@ -214,6 +215,7 @@ def test_a_password_in_the_address_of_prometheus_is_not_told() -> None:
     told = asyncio.run(main())
     assert "http://127.0.0.1:1" in told
     assert TOKEN not in told
+    assert TOKEN not in repr(Server(f"http://reader:{TOKEN}@prometheus", None, (f"X-Key: {TOKEN}",)))
     with pytest.raises(InputError) as refused:
         check_url(f"ftp://reader:{TOKEN}@prometheus")
     assert TOKEN not in str(refused.value)

@@ -40,8 +40,10 @@ def test_a_line_for_sacctmgr() -> None:
     names = ExportNames(name="scavenger")
     line = "sacctmgr -i modify qos where name=scavenger set GrpTRES=gres/gpu"
     assert export_text("slurm", [A100], names) == f"{SENTENCE}{line}=100\n"
-    several = export_text("slurm", [A100, H800], names).splitlines()[-1]
-    assert several == f"{line}:a100=100,gres/gpu:nvidia-h800-sxm=12"
+    with pytest.raises(InputError, match="'NVIDIA H800_SXM' is no type of a gres"):
+        export_text("slurm", [A100, H800], names)
+    named = ExportNames(name="scavenger", flavors={"NVIDIA H800_SXM": "h800"})
+    assert export_text("slurm", [A100, H800], named).splitlines()[-1] == f"{line}:A100=100,gres/gpu:h800=12"
     typed = ExportNames(name="scavenger", flavors={"A100": "a100"})
     assert export_text("slurm", [A100], typed).splitlines()[-1] == f"{line}:a100=100"
 

@@ -191,6 +191,9 @@ class _JobsTable:
             if not gpus[row]:
                 self.notes.left_out["asks for no GPU"] += 1
                 continue
+            if np.isnan(duration[row]):
+                self.notes.left_out["never ran: no start"] += 1
+                continue
             words = (names[row], owners[row], models[row], is_spot(kinds[row]), int(pods[row]))
             numbers = (gpus[row], submitted[row], duration[row], cpus[row], guarantee[row], interval[row])
             found.append(JobRecord(*words, *map(float, numbers)))
@@ -215,31 +218,42 @@ class _JobsTable:
             found = found if stored else found / per_second
             self.checks.reject(columns.duration, found < 0, "must not be negative")
             return found
-        start, _ = self._times(columns.start_time)
-        end, _ = self._times(columns.end_time)
+        start, _ = self._times(columns.start_time, blanks=True)
+        end, _ = self._times(columns.end_time, blanks=True)
         usable = self.checks.fine(columns.start_time) & self.checks.fine(columns.end_time)
+        runs = usable & np.isnan(end) & ~np.isnan(start)
+        if runs.any():
+            self.notes.guess("jobs without an end still run: they last until the latest time in the table")
+            end = np.where(runs, np.nanmax(np.concatenate([start[usable], end[usable]])), end)
         self.checks.reject(columns.end_time, usable & (end < start), "is before the start")
         return np.maximum(end - start, 0.0)
 
-    def _times(self, column: str) -> tuple[Floats, bool]:
-        """Seconds of a column of times, and whether they are dates: Arrow timestamps, epochs or written ones."""
+    def _times(self, column: str, *, blanks: bool = False) -> tuple[Floats, bool]:
+        """Seconds of a column of times, and whether they are dates: Arrow timestamps, epochs or written ones.
+
+        `blanks`: a missing time is fine, and NaN.
+        """
         if self.table.kind(column) == "timestamp":
-            return self.table.numbers(column)[0], True
+            found, present = self.table.numbers(column)
+            if not blanks:
+                self.checks.reject(column, ~present, "missing")
+            return np.where(present, found, np.nan if blanks else 1.0), True
         texts = self.table.text(column)
         first = next((text for text in texts if text), "")
         if not _is_number(first):
-            return self._written(column, texts), True
+            return self._written(column, texts, blanks), True
         per_second = PER_SECOND[self.mapping.times.unit]
-        found = self.checks.number(column, most=LATEST * 1e9) / per_second
+        missing = np.nan if blanks else None
+        found = self.checks.number(column, missing=missing, most=LATEST * 1e9) / per_second
         self.checks.reject(column, found < 0, "must not be negative")
         late = found > LATEST
         if late.any() and self.checks.fine(column).any():
             self.checks.reject(
                 column, late, f"is no time in {self.mapping.times.unit}: set unit in [times] (ms, us, ns)"
             )
-        return found, bool(len(found)) and float(np.median(found)) > 10 * 365 * 86400
+        return found, bool(len(found)) and float(np.nanmedian(found)) > 10 * 365 * 86400
 
-    def _written(self, column: str, texts: Sequence[str]) -> Floats:
+    def _written(self, column: str, texts: Sequence[str], blanks: bool) -> Floats:
         found, wrong = np.ones(len(texts)), np.zeros(len(texts), dtype=bool)
         for row, text in enumerate(texts):
             try:
@@ -248,9 +262,10 @@ class _JobsTable:
             except (ValueError, OverflowError):
                 wrong[row] = True
         blank = np.fromiter((not text for text in texts), bool, len(texts))
-        self.checks.reject(column, blank, "missing")
-        self.checks.reject(column, wrong, "not a date such as 2026-05-01T12:00:00Z")
-        return found
+        if not blanks:
+            self.checks.reject(column, blank, "missing")
+        self.checks.reject(column, wrong & ~blank, "not a date such as 2026-05-01T12:00:00Z")
+        return np.where(blank & blanks, np.nan, found)
 
 
 def _read_nodes(path: Path, mapping: ColumnMap) -> tuple[tuple[NodeSpec, ...], tuple[BadRow, ...]]:

@@ -1,5 +1,6 @@
 """Any table of jobs, by a map of its columns."""
 
+from collections.abc import Callable
 from datetime import date
 from pathlib import Path
 
@@ -52,6 +53,22 @@ class TestTimes:
     def test_seconds_since_1970_are_dates(self, tmp_path: Path) -> None:
         read = of_rows(tmp_path, "a,1,1777888800,60,prod")  # 2026-05-04 10:00 UTC
         assert (read.workload.tasks[0].submit_time, read.first_day) == (36000.0, date(2026, 5, 4))
+
+    @pytest.mark.parametrize("written", [lambda at: f"{at}", lambda at: f"1970-01-01T{at // 3600:02}:00"])
+    def test_a_job_without_an_end_still_runs_and_one_without_a_start_never_did(
+        self, tmp_path: Path, written: Callable[[int], str]
+    ) -> None:
+        """The latest time is 5:00, when b ended: a has run since 2:00, for three hours."""
+        map = MAP.replace('duration = "ran"', 'start_time = "from"\nend_time = "to"')
+        one, two, five = (written(hours * 3600) for hours in (1, 2, 5))
+        rows = (f"a,1,{one},{two},,prod", f"b,1,{one},{one},{five},prod", f"c,1,{one},,,prod")
+        read = of_rows(tmp_path, *rows, header="id,gpus,at,from,to,queue", map=map)
+        assert dict(zip([t.name for t in read.workload.tasks], read.workload.durations, strict=True)) == {
+            "a": 3 * 3600,
+            "b": 4 * 3600,
+        }
+        assert read.left_out == (("never ran: no start", 1),)
+        assert "jobs without an end still run: they last until the latest time in the table" in read.guesses
 
     @pytest.mark.parametrize(("unit", "factor"), [("ms", 10**3), ("us", 10**6), ("ns", 10**9)])
     def test_other_units(self, tmp_path: Path, unit: str, factor: int) -> None:
