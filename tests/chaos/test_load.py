@@ -20,11 +20,14 @@ from gfs.live.bench import binaries, manifests
 from gfs.live.bench.bench import Bench
 from gfs.live.bench.client import Manifest
 from gfs.live.bench.recorder import Recorder
+from gfs.policies.gfs.scoring import KEPT_EMPTY
 
 AUDIT = Path(__file__).resolve().parents[3] / "shared" / "tools" / "audit_cluster.py"
 FULL = os.environ.get("GFS_LOAD") == "full"
 NODES, PODS = (1000, 20_000) if FULL else (100, 2_000)
 GPUS = 8 * NODES
+SPOT = GPUS - 8 * int(KEPT_EMPTY * NODES)
+"""GPUs that spot pods may have: the last empty nodes are for HP."""
 CHURN = PODS // 2
 """Pods that come and go in the hour, which passes in a minute."""
 SPACE = "load"
@@ -153,23 +156,23 @@ def thirds(rounds: int) -> list[range]:
 
 
 def test_a_storm(loaded: Loaded) -> None:
-    """The pool is full of spot pods of one GPU; HP pods ask for all of it at once. Each victim is evicted once, each HP
-    pod bound once, nobody else goes, and then there is quiet.
+    """All that spot may have is full of spot pods of one GPU; HP pods ask for the whole pool at once. Each victim is
+    evicted once, each HP pod bound once, nobody else goes, and then there is quiet.
 
     Requests for an HP pod and its victim: the binding and its event, two sentences with their events, a nominated node;
     mark, deletion and an event on either side: 2 + 4 + 1 + 4.
     """
     watcher = loaded.watcher
-    loaded.create(pods("calm", GPUS))
-    watcher.wait(lambda: sum(bool(seen.node) for seen in watcher.named("calm-")) == GPUS, PATIENCE)
+    loaded.create(pods("calm", SPOT))
+    watcher.wait(lambda: sum(bool(seen.node) for seen in watcher.named("calm-")) == SPOT, PATIENCE)
     before, began = loaded.usage(), time.monotonic()
     loaded.create(pods("storm", GPUS, priority_class="gfs-hp"))
     watcher.wait(lambda: sum(bool(seen.node) for seen in watcher.named("storm-")) == GPUS, PATIENCE)
     after = loaded.usage()
-    print(f"\n{GPUS} HP pods had the place of {GPUS} spot pods after {time.monotonic() - began:.0f} s")
+    print(f"\n{GPUS} HP pods had the place of {SPOT} spot pods after {time.monotonic() - began:.0f} s")
     victims = watcher.named("calm-")
     assert all(seen.marks == 1 and (seen.over or seen.gone) for seen in victims)
-    assert after.counted(before, "gfs_pods_evicted_total") == GPUS, "each is deleted once"
+    assert after.counted(before, "gfs_pods_evicted_total") == SPOT, "each is deleted once"
     assert after.counted(before, "gfs_pods_bound_total") == GPUS
     assert after.counted(before, "gfs_bindings_refused_total") == 0
     calm = loaded.until_quiet(PATIENCE)

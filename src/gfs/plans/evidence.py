@@ -37,10 +37,12 @@ class Sums:
     """Counts and sums of the tasks of one or more blocks."""
 
     runs: int = 0
-    """Of spot tasks, like the next four."""
+    """Of spot tasks, like the next five."""
     evictions: int = 0
-    periods: int = 0
-    """Guarantee periods completed."""
+    guarantees: int = 0
+    """Runs that had their guaranteed hours or were evicted before."""
+    guarantees_broken: int = 0
+    """Of these, the ones that were evicted before."""
     wasted_gpu_hours: float = 0.0
     spot_waits: Waits = field(default_factory=dict)
     spot_wait_sum: float = 0.0
@@ -59,9 +61,8 @@ class Sums:
 
     @property
     def broken(self) -> float:
-        """Evictions / (evictions + completed guarantee periods)."""
-        ended = self.evictions + self.periods
-        return self.evictions / ended if ended else 0.0
+        """What p promises: runs that were evicted before their guaranteed hours were over / all that are judged."""
+        return self.guarantees_broken / self.guarantees if self.guarantees else 0.0
 
     @property
     def spot_wait(self) -> float:
@@ -87,7 +88,8 @@ class Sums:
         return Sums(
             self.runs + other.runs,
             self.evictions + other.evictions,
-            self.periods + other.periods,
+            self.guarantees + other.guarantees,
+            self.guarantees_broken + other.guarantees_broken,
             self.wasted_gpu_hours + other.wasted_gpu_hours,
             _merged(self.spot_waits, other.spot_waits),
             self.spot_wait_sum + other.spot_wait_sum,
@@ -128,7 +130,7 @@ def sums_by_pool(
     tasks, runs = TaskColumns.of(workload), runs_table(events, workload)
     block = np.clip(np.searchsorted(np.asarray(edges), tasks.submit, side="right") - 1, 0, len(edges) - 1)
     wasted = useful_and_wasted(runs, tasks, rules)[1] / HOUR
-    periods = guarantee_outcomes(runs, tasks).periods
+    outcomes = guarantee_outcomes(runs, tasks)
     _, waited, done = task_times(runs, len(workload.tasks))
 
     def sums(of_tasks: Bools) -> Sums:
@@ -138,7 +140,8 @@ def sums_by_pool(
         return Sums(
             runs=int(spot_runs.sum()),
             evictions=int((runs.evicted & spot_runs).sum()),
-            periods=int(periods[spot_runs].sum()),
+            guarantees=int((outcomes.judged & spot_runs).sum()),
+            guarantees_broken=int((outcomes.broken & spot_runs).sum()),
             wasted_gpu_hours=float(wasted[of_runs].sum()),
             spot_waits=_counted(spot),
             spot_wait_sum=float(spot.sum()),

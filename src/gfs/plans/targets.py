@@ -14,7 +14,7 @@ from gfs.domain.units import DAY, HOUR
 from gfs.plans.evidence import Sums
 from gfs.report.columns import percent, short_seconds
 
-SHARES: Final = {"evictions": "of spot runs evicted", "broken": "of guarantee periods broken"}
+SHARES: Final = {"evictions": "of spot runs evicted", "broken": "of guarantees broken"}
 WAIT: Final = re.compile(r"(hp|spot)-wait-(mean|p\d{1,2}(?:\.\d+)?)")
 UNITS: Final = {"": 1.0, "s": 1.0, "min": 60.0, "m": 60.0, "h": HOUR, "d": DAY}
 DURATION: Final = re.compile(r"(\d+(?:\.\d+)?|\.\d+)\s*(s|min|m|h|d|)")

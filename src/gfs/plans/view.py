@@ -23,7 +23,9 @@ SHOWN: Final = 12
 EVICTED = Column("evicted of runs", "evictions", PERCENT, help="evictions / spot runs")
 MEAN_WAIT = Column("spot wait mean", WAIT, SECONDS, help="all waits of a spot task")
 WAIT_95 = Column("spot wait p95", "spot-wait-p95", SECONDS, help="95% of spot tasks waited no longer")
-BROKEN = Column("periods broken", "broken", PERCENT, help="evictions / (evictions + completed guarantee periods)")
+BROKEN = Column(
+    "guarantees broken", "broken", PERCENT, help="spot runs evicted before their guaranteed hours were over"
+)
 HP_WAIT_99 = Column("HP wait p99", "hp-wait-p99", SECONDS, help="99% of HP tasks waited no longer")
 WASTED = Column("wasted", "wasted", GPU_HOURS, help="GPU-hours lost to evictions and restarts")
 OF_POOL = (EVICTED, MEAN_WAIT, WAIT_95, BROKEN, HP_WAIT_99, WASTED)

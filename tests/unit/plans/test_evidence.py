@@ -25,7 +25,7 @@ def test_all_blocks_together_are_the_metrics_of_the_run(scheduler: str) -> None:
     sums, figures = total(pools["A100"]), result.metrics.figures()
     assert figures["spot_evictions"] > 50
     assert (sums.runs, sums.evictions) == (figures["spot_runs"], figures["spot_evictions"])
-    assert sums.broken == pytest.approx(figures["spot_evictions_per_guarantee_period"])
+    assert sums.broken == pytest.approx(1 - figures["spot_guarantee_hit_rate"])
     assert sums.spot_wait == pytest.approx(figures["spot_jqt_mean"])
     assert sums.wait("hp", "mean") == pytest.approx(figures["hp_jqt_mean"])
     assert sums.wasted_gpu_hours == pytest.approx(figures["spot_wasted_gpu_hours"])
@@ -50,4 +50,4 @@ def test_a_task_belongs_to_its_pool_and_to_the_block_in_which_it_came() -> None:
     pools = sums_by_pool(result.events, trace, Parameters().rules, [0.0, DAY])
     assert [one.hp_waits for one in pools["A10"]] == [{"0": 1, "100": 1}, {}]
     assert [one.runs for one in pools["A10"]] == [0, 0]
-    assert [(one.runs, one.periods, one.spot_waits) for one in pools["A100"]] == [(0, 0, {}), (1, 1, {"0": 1})]
+    assert [(one.runs, one.guarantees, one.spot_waits) for one in pools["A100"]] == [(0, 0, {}), (1, 1, {"0": 1})]

@@ -34,7 +34,7 @@ def block(evicted: float, wait: float, hp: float = 0.0) -> Sums:
     """Of 1,000 runs of tasks that all waited the same."""
     waits = {"spot_waits": {f"{wait:.6g}": 1000}, "spot_wait_sum": 1000 * wait}
     return Sums(
-        1000, round(1000 * evicted), 3000, 100 * evicted, **waits, hp_waits={f"{hp:g}": 50}, hp_wait_sum=50 * hp
+        1000, round(1000 * evicted), 1000, 0, 100 * evicted, **waits, hp_waits={f"{hp:g}": 50}, hp_wait_sum=50 * hp
     )
 
 

@@ -1,0 +1,180 @@
+"""The page of `gfs live run` in a real browser, on a real API server: it shows what the cluster has and catches up."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import socket
+import subprocess
+import sys
+import threading
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from browser import BROWSER, Browser
+from gfs.live.bench.bench import Bench
+from gfs.live.bench.cluster import Cluster, node_of
+from gfs.live.bench.processes import _die_with_parent
+from page_reading import rows, tiles
+
+pytestmark = pytest.mark.skipif(BROWSER is None, reason="no Chromium here")
+CONFIG = """
+[live]
+burst = 0.01
+lease_name = "page"
+lease_seconds = 6.0
+[parameters]
+quota = "none"
+"""
+
+
+@contextmanager
+def controller(bench: Bench, folder: Path) -> Iterator[int]:
+    """`gfs live run --http` with a record, as a process of its own; the port it serves on."""
+    (folder / "gfs.toml").write_text(CONFIG)
+    words = [
+        "run",
+        "--kubeconfig",
+        str(bench.kubeconfig),
+        "--config",
+        str(folder / "gfs.toml"),
+        "--http",
+        "127.0.0.1:0",
+    ]
+    command = [sys.executable, "-m", "gfs.cli.main", "live", *words, "--record", str(folder / "record")]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, preexec_fn=_die_with_parent) as process:
+        try:
+            assert process.stderr is not None
+            port = next(found[1] for line in process.stderr if (found := re.search(r"serves on port (\d+)", line)))
+            threading.Thread(target=process.stderr.read, daemon=True).start()
+            yield int(port)
+        finally:
+            process.terminate()
+            process.wait(30)
+
+
+class Wire:
+    """A line between browser and controller that can be cut: it hands bytes on, or refuses."""
+
+    def __init__(self, port: int) -> None:
+        self._to, self._open = port, set[socket.socket]()
+        self._listener: socket.socket | None = None
+        self.port = 0
+        self.mend()
+
+    def mend(self) -> None:
+        self._listener = listener = socket.create_server(("127.0.0.1", self.port))
+        self.port = listener.getsockname()[1]
+        threading.Thread(target=self._accept, args=(listener,), daemon=True).start()
+
+    def cut(self) -> None:
+        assert self._listener is not None
+        with suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        for end in list(self._open):
+            with suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+
+    def _accept(self, listener: socket.socket) -> None:
+        with suppress(OSError):
+            while True:
+                near, _ = listener.accept()
+                far = socket.create_connection(("127.0.0.1", self._to))
+                self._open |= {near, far}
+                for ends in ((near, far), (far, near)):
+                    threading.Thread(target=self._hand_on, args=ends, daemon=True).start()
+
+    def _hand_on(self, source: socket.socket, target: socket.socket) -> None:
+        with suppress(OSError):
+            while data := source.recv(1 << 16):
+                target.sendall(data)
+        for end in (source, target):
+            with suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+
+
+def asked(port: int, path: str) -> dict[str, Any]:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/api/v1/{path}", timeout=30) as answer:
+        told: dict[str, Any] = json.loads(answer.read())
+    return told
+
+
+def shows(browser: Browser, key: str, value: object) -> None:
+    browser.wait(f"document.querySelector('[data-key={key}] .value')?.textContent === '{value}'")
+
+
+def test_the_page_shows_the_cluster_and_catches_up(bench: Bench, cluster: Cluster, tmp_path: Path) -> None:
+    for name in ("n1", "n2"):
+        cluster.add_node(name, gpus=8)
+    with controller(bench, tmp_path) as port, Browser(tmp_path / "profile") as browser:
+        wire = Wire(port)
+        browser.look()
+        browser.open(f"http://127.0.0.1:{wire.port}/")
+        browser.wait("document.querySelector('.connection')?.textContent === 'Live'")
+        shows(browser, "idle", 16)
+        # Two spot pods start; what the page shows is what the API server has.
+        cluster.pod("s1", gpus=8, priority_class="gfs-spot")
+        cluster.pod("s2", gpus=4, priority_class="gfs-spot")
+        bound = cluster.wait_bound("s1", "s2")
+        shows(browser, "spot", 12)
+        assert tiles(browser)["hp"] == "0"
+        browser.run(f"location.hash = 'view=nodes&node={bound['s1']}'")
+        browser.wait("document.querySelector('#node tbody tr') !== null")
+        here = [pod for pod in ("s1", "s2") if node_of(cluster.get(pod)) == bound["s1"]]
+        assert {row[0] for row in rows(browser, "#node")} == {f"{cluster.namespace}/{pod}" for pod in here}
+        # An HP pod that needs a whole node evicts somebody.
+        cluster.pod("big", gpus=8, priority_class="gfs-hp")
+        cluster.wait_bound("big")
+        browser.run("location.hash = 'view=now'")
+        shows(browser, "hp", 8)
+        shows(browser, "evictions", 1)
+        told = asked(port, "status")["pools"][0]
+        assert (told["gpus"]["hp"], told["tasks"]["HP"]["running"]) == (8, 1)
+
+        wire.cut()  # the connection breaks, and the cluster goes on
+        browser.wait("document.querySelector('.connection').textContent.includes('lost')")
+        before = tiles(browser)
+        cluster.pod("more", gpus=4, priority_class="gfs-hp")
+        cluster.wait_bound("more")
+        cluster.delete_pod("big", grace=0)
+        deadline = time.monotonic() + 60
+        while asked(port, "status")["pools"][0]["gpus"]["hp"] != 4:
+            assert time.monotonic() < deadline
+            time.sleep(0.2)
+        assert tiles(browser) == before
+        wire.mend()
+        browser.wait("document.querySelector('.connection').textContent === 'Live'")
+        shows(browser, "hp", 4)
+
+        wire.cut()
+        assert [problem for problem in browser.problems if "ERR_" not in problem] == []  # but for the cut line
+
+
+def test_what_was_recorded_is_shown_by_gfs_view(bench: Bench, cluster: Cluster, tmp_path: Path) -> None:
+    """The folder of `--record` has all that the page shows, and the page can be made of it."""
+    cluster.add_node("n1", gpus=8)
+    with controller(bench, tmp_path):
+        cluster.pod("s1", gpus=8, priority_class="gfs-spot")
+        cluster.wait_bound("s1")
+        cluster.pod("big", gpus=8, priority_class="gfs-hp")
+        cluster.wait_bound("big")
+        time.sleep(2.5)  # nodes are written every two seconds
+    folder = tmp_path / "record"
+    assert {path.name for path in folder.iterdir()} >= {"events.csv", "nodes.csv", "quota.csv", "decisions.jsonl"}
+    page = tmp_path / "page.html"
+    command = [sys.executable, "-m", "gfs.cli.main", "view", str(folder), "--export", str(page)]
+    subprocess.run(command, check=True, env=os.environ, timeout=120)
+    with Browser(tmp_path / "profile") as browser:
+        browser.look()
+        browser.open(f"{page.as_uri()}#task={cluster.namespace}%2Fs1")
+        assert "in favour of" in browser.run("document.getElementById('life').innerText")
+        assert len(browser.run("[...document.querySelectorAll('#life details')].map((d) => d.innerText)")) == 1
+        assert browser.problems == []
