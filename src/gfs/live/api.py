@@ -1,4 +1,4 @@
-"""A client of the API server: plain JSON, many requests in flight, errors by type.
+"""A client of the API server: plain JSON over aiohttp, many requests in flight, errors by type.
 
 Reads are tried again. A write is tried again only where doing it twice is the same as once (patches, deletions of one
 uid), or where it is certain that nothing was done. A binding that got no answer is the caller's to look into.
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import ssl
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import nullcontext, suppress
@@ -22,7 +21,6 @@ import msgspec
 
 from gfs.live.connection import check_trusted, read_connection, tls_of
 from gfs.live.problems import ApiError, Gone, NotFound, NotLeading, ServerTrouble, TooMany, Unreachable, problem_of
-from gfs.live.wire import Wire
 
 log = logging.getLogger("gfs.live")
 Json = dict[str, Any]
@@ -36,8 +34,6 @@ WATCH_SECONDS = 290.0
 """After so long the server ends a watch by itself."""
 SILENCE = 100.0
 """A watch without a line for so long is dead: the server sends a bookmark every minute."""
-ANSWER = 5.0
-"""Seconds that an answer may take."""
 CLOSING = 0.1
 """Seconds in which TLS connections say goodbye."""
 TRIES = 4
@@ -55,16 +51,10 @@ class Api:
         in_flight: int = 32,
         credentials: Any = None,
         tries: int = TRIES,
-        tls: ssl.SSLContext | bool = False,
-        timeout: float = ANSWER,
     ) -> None:
-        """`tries`: how often a request is sent at most; whoever asks again by himself wants it sent once.
-
-        The session is for watches, all other requests go over a wire of their own.
-        """
+        """`tries`: how often a request is sent at most; whoever asks again by himself wants it sent once."""
         self._host = host.rstrip("/")
         self._session = session
-        self._wire, self._timeout = Wire(self._host, tls), timeout
         self._credentials = credentials
         self._free = asyncio.Semaphore(in_flight)
         self._tries = tries
@@ -82,7 +72,7 @@ class Api:
         *,
         context: str | None = None,
         in_flight: int = 32,
-        timeout: float = ANSWER,
+        timeout: float = 5.0,
         tries: int = TRIES,
         insecure: bool = False,
     ) -> Self:
@@ -90,10 +80,11 @@ class Api:
         configuration = await read_connection(kubeconfig, context)
         if warning := check_trusted(configuration, insecure=insecure):
             log.warning(warning)
-        tls = tls_of(configuration)
-        session = aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0, ssl=tls))
-        more: dict[str, Any] = {"in_flight": in_flight, "tries": tries, "timeout": timeout}
-        return cls(configuration.host, session, credentials=configuration, tls=tls, **more)
+        session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=0, ssl=tls_of(configuration)),
+            timeout=aiohttp.ClientTimeout(total=timeout),
+        )
+        return cls(configuration.host, session, in_flight=in_flight, credentials=configuration, tries=tries)
 
     async def __aenter__(self) -> Self:
         return self
@@ -103,7 +94,6 @@ class Api:
 
     async def close(self) -> None:
         """Close all connections."""
-        self._wire.close()
         await self._session.close()
         await asyncio.sleep(CLOSING)
 
@@ -148,17 +138,19 @@ class Api:
             raise NotLeading(f"{method} {path}: not sent, for this replica does not lead now")
         self.requests += 1
         try:
-            async with asyncio.timeout(self._timeout):
-                answer = await self._wire.send(method, path, headers, data, _texts(query))
-        except (TimeoutError, OSError) as error:
+            async with self._session.request(
+                method, self._host + path, params=_texts(query), data=data, headers=headers, allow_redirects=False
+            ) as answer:
+                content = await answer.read()
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
             self.problems += 1
             raise Unreachable(f"{method} {path}: no answer ({type(error).__name__}: {error})") from error
-        self._note_date(answer.headers.get("date", ""))
+        self._note_date(answer.headers.get("Date", ""))
         if answer.status >= 300:  # nor is the token carried to wherever it is sent on to
             self.problems += 1
-            said = f"{method} {path}: {_message(answer.content, answer.reason)}"
-            raise problem_of(answer.status, said, answer.headers.get("retry-after"))
-        return _answer(answer.content)
+            said = f"{method} {path}: {_message(content, answer.reason)}"
+            raise problem_of(answer.status, said, answer.headers.get("Retry-After"))
+        return _answer(content)
 
     def wall(self) -> float:
         """The time of day by the clock of the API server, as far as it has told: ours may have been set to anything."""
