@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import os
 import re
@@ -22,7 +23,7 @@ from browser import BROWSER, Browser
 from gfs.live.bench.bench import Bench
 from gfs.live.bench.cluster import Cluster, node_of
 from gfs.live.bench.processes import _die_with_parent
-from page_reading import rows, tiles
+from page_reading import chart, rows, tiles
 
 pytestmark = pytest.mark.skipif(BROWSER is None, reason="no Chromium here")
 CONFIG = """
@@ -154,6 +155,47 @@ def test_the_page_shows_the_cluster_and_catches_up(bench: Bench, cluster: Cluste
         browser.wait("document.querySelector('.connection').textContent === 'Live'")
         shows(browser, "hp", 4)
 
+        # The chart is the event log: GPU-seconds of HP tasks by the rows that were written.
+        browser.settle()
+        drawn = chart(browser, "gpus")
+        width = drawn["time"][1] - drawn["time"][0]
+        end = drawn["time"][-1] + width / 2
+        with (tmp_path / "record" / "events.csv").open(newline="") as file:
+            log = list(csv.DictReader(file))
+        held = began = 0.0
+        running: dict[tuple[str, str], float] = {}
+        for row in log:
+            if row["kind"] != "HP" or row["run"] == "0" or float(row["time"]) > end:
+                continue
+            who = (row["task"], row["run"])
+            if row["event"] == "start":
+                running[who] = float(row["time"])
+            else:
+                held += float(row["gpus"]) * (float(row["time"]) - running.pop(who))
+        for (task, _), began in running.items():
+            held += next(float(r["gpus"]) for r in log if r["task"] == task and r["event"] == "start") * (end - began)
+        assert held > 0
+        assert sum(drawn["lines"]["HP"]) * width == pytest.approx(held, rel=0.01)
+
+        # Why the one that was evicted had to go, with what was weighed.
+        victim = next(row["task"] for row in log if row["event"] == "evict")
+        life = asked(port, f"tasks/{victim.replace('/', '%2F')}")
+        (evicted,) = [step for step in life["steps"] if step["what"] == "evicted"]
+        assert evicted["taker"] == f"{cluster.namespace}/big"
+        assert evicted["weighed"][0]["victims"] == [victim]
+        notes = [json.loads(line) for line in (tmp_path / "record" / "decisions.jsonl").read_text().splitlines()]
+        takers = [note["task"] for note in notes if note["what"] == "eviction"]
+        assert takers == [f"{cluster.namespace}/{name}" for name in ("big", "more")]
+
+        # What if: the day so far with another scheduler, beside what happened.
+        browser.run("location.hash = 'view=whatif'")
+        browser.wait("document.getElementById('whatif-run') !== null")
+        browser.run("document.getElementById('whatif-scheduler').value = 'static'")
+        browser.run("document.getElementById('whatif-run').click()")
+        browser.wait("document.querySelector('#whatif-outcome tbody tr') !== null")
+        assert "static" in browser.run("document.getElementById('whatif-status').textContent")
+        browser.wait("document.getElementById('whatif-after').data !== undefined")
+        assert chart(browser, "whatif-after")["lines"]["all GPUs"][0] == 16
         wire.cut()
         assert [problem for problem in browser.problems if "ERR_" not in problem] == []  # but for the cut line
 
