@@ -12,8 +12,8 @@ import sys
 import threading
 import time
 import urllib.request
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -66,40 +66,52 @@ class Wire:
 
     def __init__(self, port: int) -> None:
         self._to, self._open = port, set[socket.socket]()
-        self._listener: socket.socket | None = None
+        self._threads: list[threading.Thread] = []
         self.port = 0
         self.mend()
 
     def mend(self) -> None:
-        self._listener = listener = socket.create_server(("127.0.0.1", self.port))
-        self.port = listener.getsockname()[1]
-        threading.Thread(target=self._accept, args=(listener,), daemon=True).start()
+        self._listener = socket.create_server(("127.0.0.1", self.port))
+        self.port = self._listener.getsockname()[1]
+        self._begin(self._accept, self._listener)
 
     def cut(self) -> None:
-        assert self._listener is not None
-        with suppress(OSError):
-            self._listener.shutdown(socket.SHUT_RDWR)
-        self._listener.close()
-        for end in list(self._open):
+        """No connection is left open, and no new one is taken."""
+        for end in (self._listener, *self._open):
             with suppress(OSError):
                 end.shutdown(socket.SHUT_RDWR)
+        while self._threads:
+            self._threads.pop().join()
+
+    close = cut
+
+    def _begin(self, does: Callable[..., None], *ends: socket.socket) -> threading.Thread:
+        thread = threading.Thread(target=does, args=ends, daemon=True)
+        self._threads.append(thread)
+        thread.start()
+        return thread
 
     def _accept(self, listener: socket.socket) -> None:
-        with suppress(OSError):
+        with suppress(OSError), listener:
             while True:
-                near, _ = listener.accept()
-                far = socket.create_connection(("127.0.0.1", self._to))
-                self._open |= {near, far}
-                for ends in ((near, far), (far, near)):
-                    threading.Thread(target=self._hand_on, args=ends, daemon=True).start()
+                self._begin(self._serve, listener.accept()[0])
 
-    def _hand_on(self, source: socket.socket, target: socket.socket) -> None:
+    def _serve(self, near: socket.socket) -> None:
+        with near, suppress(OSError), socket.create_connection(("127.0.0.1", self._to)) as far:
+            self._open |= {near, far}
+            back = self._begin(_hand_on, far, near)
+            _hand_on(near, far)
+            back.join()
+            self._open -= {near, far}
+
+
+def _hand_on(source: socket.socket, target: socket.socket) -> None:
+    with suppress(OSError):
+        while data := source.recv(1 << 16):
+            target.sendall(data)
+    for end in (source, target):
         with suppress(OSError):
-            while data := source.recv(1 << 16):
-                target.sendall(data)
-        for end in (source, target):
-            with suppress(OSError):
-                end.shutdown(socket.SHUT_RDWR)
+            end.shutdown(socket.SHUT_RDWR)
 
 
 def asked(port: int, path: str) -> dict[str, Any]:
@@ -115,8 +127,11 @@ def shows(browser: Browser, key: str, value: object) -> None:
 def test_the_page_shows_the_cluster_and_catches_up(bench: Bench, cluster: Cluster, tmp_path: Path) -> None:
     for name in ("n1", "n2"):
         cluster.add_node(name, gpus=8)
-    with controller(bench, tmp_path) as port, Browser(tmp_path / "profile") as browser:
-        wire = Wire(port)
+    with (
+        controller(bench, tmp_path) as port,
+        closing(Wire(port)) as wire,
+        Browser(tmp_path / "profile") as browser,
+    ):
         browser.look()
         browser.open(f"http://127.0.0.1:{wire.port}/")
         browser.wait("document.querySelector('.connection')?.textContent === 'Live'")
@@ -196,7 +211,6 @@ def test_the_page_shows_the_cluster_and_catches_up(bench: Bench, cluster: Cluste
         assert "static" in browser.run("document.getElementById('whatif-status').textContent")
         browser.wait("document.getElementById('whatif-after').data !== undefined")
         assert chart(browser, "whatif-after")["lines"]["all GPUs"][0] == 16
-        wire.cut()
         assert [problem for problem in browser.problems if "ERR_" not in problem] == []  # but for the cut line
 
 
