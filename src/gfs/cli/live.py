@@ -264,10 +264,12 @@ def _moment(seconds: float) -> str:
 
 
 def _show_life(told: dict[str, Any]) -> None:
+    import msgspec
+
     from gfs.cli.explain import life_in_short, life_table
     from gfs.telemetry.metrics_life import TaskStep
 
-    steps = [TaskStep(**{**step, "nodes": tuple(step["nodes"])}) for step in told.get("life", ())]
+    steps = msgspec.convert(told.get("life", ()), list[TaskStep])  # a newer controller may tell more of a step
     if steps:
         say()
         epoch = datetime(1970, 1, 1, tzinfo=UTC)
