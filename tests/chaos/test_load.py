@@ -188,7 +188,7 @@ def test_back_after_being_killed(loaded: Loaded) -> None:
     millisecond: 5 s and a millisecond a pod.
     """
     watcher, few = loaded.watcher, 20
-    loaded.create(pods("late", few))
+    loaded.create(pods("late", few, priority_class="gfs-hp"))  # spot pods would leave empty nodes alone
     watcher.wait(lambda: len(watcher.named("late-")) == few, PATIENCE)
     loaded.kill()
     freed = [{"metadata": {"namespace": SPACE, "name": f"storm-{i}"}} for i in range(few)]
