@@ -132,11 +132,11 @@ def read_toml(path: Path) -> dict[str, Any]:
 def write_atomically(path: Path, write: Callable[[Path], None], *, tidy: bool = True) -> None:
     """Let `write` fill a temporary file in the same folder, see that it is on the disk, then rename it to `path`.
 
-    `tidy`: remove what killed writers of the same file left.
+    `tidy`: remove what killed writers left of the same file, or of any file in a folder that is ours.
     """
     try:
         if tidy:
-            remove_leftovers(path.parent, path.name)
+            remove_leftovers(path.parent, "" if (path.parent / OURS).exists() else path.name)
         handle, temporary = _temporary(path)
     except OSError as error:
         raise InputError(f"{path}: cannot be written: {_why(error)}") from error
