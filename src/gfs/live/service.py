@@ -197,19 +197,21 @@ class Service:
             self.ready.set()
             if settings.prometheus:
                 reading = asyncio.create_task(self._read_history(controller, clock))
-            housekeeping = _Housekeeping(self, controller)
-            leads = self.leader.leads if self.leader is not None else (lambda: True)
-            await controller.run(housekeeping.after_step, leads)
+            await controller.run(_Housekeeping(self, controller).after_step, self.may_write)
         finally:
             self.ready.clear()
             trainer.close()
             if reading is not None:
                 reading.cancel()
                 await asyncio.gather(reading, return_exceptions=True)
-            await controller.close(LAST_REQUESTS if self.leader is None or self.leader.leads() else 0.0)
+            await controller.close(LAST_REQUESTS if self.may_write() else 0.0)
             await mirrors.stop()
             if self.controller is controller:
                 self._end_deciding()
+
+    def may_write(self) -> bool:
+        """Whether no other replica can decide and write to the same files."""
+        return self.leader is None or self.leader.leads()
 
     @property
     def _explains(self) -> bool:
@@ -235,7 +237,7 @@ class Service:
 
     def _end_deciding(self) -> None:
         """Write what is known, if that is still ours to do: another replica may decide, and write, by now."""
-        if self.leader is not None and not self.leader.leads():
+        if not self.may_write():
             self.recorder.drop()
             self.controller = None
             return
@@ -287,7 +289,7 @@ class Service:
     def save(self) -> None:
         """Write the state, if we may."""
         controller = self.controller
-        if self.options.state is None or controller is None or (self.leader is not None and not self.leader.leads()):
+        if self.options.state is None or controller is None or not self.may_write():
             return
         with suppress(OSError):
             self.options.state.mkdir(parents=True, exist_ok=True)
@@ -329,7 +331,9 @@ class _Housekeeping:
         )
 
     def after_step(self, now: float) -> None:
-        """Save and write what is due."""
+        """Save and write what is due, unless the process slept through its lease: the files are another's then."""
+        if not self._service.may_write():
+            return
         at = time.monotonic()
         if not self._settled:
             self._settled = True

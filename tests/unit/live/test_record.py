@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 from builders import nodes as machines
 from gfs.assembly.parameters import Parameters
@@ -14,7 +16,10 @@ from gfs.core.run import Run
 from gfs.domain.execution import ExecutionRules
 from gfs.domain.node import NodeSpec
 from gfs.domain.task import Priority, Task
+from gfs.live.lead import Leader
 from gfs.live.record import Recorder
+from gfs.live.service import LiveOptions, Service, _Housekeeping
+from gfs.live.settings import LiveSettings
 from gfs.telemetry.decisions import ExpectedNote, NodeNote, read_decisions
 from gfs.workloads.readers.quota_log import read_quota
 
@@ -224,3 +229,21 @@ def test_the_quota_is_recorded_as_a_simulation_writes_it(tmp_path: Path) -> None
     told = read_quota(tmp_path / "quota.csv")
     assert told["time"].to_pylist() == [300.0, 600.0]
     assert told["quota"].to_pylist() == [4.0, 4.0]
+
+
+def test_a_replica_that_slept_through_its_lease_leaves_the_files_to_the_next_one(tmp_path: Path) -> None:
+    """Its instant began at 1 s, then it was paused. Its lease ends at 15 s: at 20 s it may be another's."""
+    service, clock = Service(LiveOptions(record=tmp_path)), [1.0]
+    nobody = cast(Any, None)
+    service.leader = Leader(nobody, LiveSettings(), "one", "default", lambda: clock[0], lambda: clock[0])
+    service.leader._until = 15.0
+    scheduler = build_scheduler("gfs", machines(1), Parameters(), period=86400.0)
+    controller = SimpleNamespace(scheduler=scheduler, settle_record=lambda settle: None)
+    service.recorder.open()
+    service.recorder.record((1.0, SUBMIT, spot(), None, None))
+    clock[0] = 20.0
+    _Housekeeping(service, cast(Any, controller)).after_step(1.0)
+    assert rows(tmp_path, "events.csv") == []
+    clock[0] = 5.0
+    _Housekeeping(service, cast(Any, controller)).after_step(1.0)
+    assert [row["event"] for row in rows(tmp_path, "events.csv")] == ["submit"]
