@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +13,7 @@ from gfs.api.frames import Frames
 from gfs.api.inputs import Source
 from gfs.api.sweeping import trace_files
 from gfs.assembly.parameters import Parameters
-from gfs.domain.errors import GfsError, InputError
+from gfs.domain.errors import InputError
 from gfs.telemetry.breakdown import KINDS
 from gfs.workloads.readers.tables import TableSource
 
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
     from gfs.plans.plan import CapacityPlan
-    from gfs.plans.runs import PlanRun
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -114,9 +112,9 @@ def plan(
     same; `guarantee` the hours promised to spot tasks that do not say their own; `parameters` stay as they are given.
     `cache` is a folder that keeps runs: the same plan goes on from there.
     """
-    from gfs.batch.cache import ResultCache, run_jobs
-    from gfs.batch.executors import on_this_machine
+    from gfs.batch.cache import ResultCache
     from gfs.batch.simulation import TraceFiles
+    from gfs.plans.computing import computing
     from gfs.plans.plan import capacity_plan
     from gfs.plans.request import plan_request
     from gfs.plans.targets import parse_targets
@@ -125,20 +123,6 @@ def plan(
     chosen, named = Parameters.given(config, given)
     texts = [f"{name}={bound}" for name, bound in targets.items()] if isinstance(targets, Mapping) else targets
     kept = None if cache is None else ResultCache(Path(cache))
-
-    def compute(runs: Sequence[PlanRun]) -> tuple[Mapping[PlanRun, Any], Mapping[PlanRun, str]]:
-        errors: dict[Any, str] = {}
-
-        def failed(job: Any, error: Exception) -> None:
-            if not isinstance(error, GfsError):
-                raise error
-            errors[job] = str(error)
-
-        found: Mapping[Any, Any] = run_jobs(
-            runs, kept, partial(on_this_machine, workers), lambda missing: lambda job: None, failed
-        )
-        return found, errors
-
     with trace_files(jobs, nodes) as (jobs_file, nodes_file):
         request = plan_request(
             TraceFiles.of(jobs_file, nodes_file),
@@ -151,4 +135,4 @@ def plan(
             quick=quick,
             prices=prices,
         )
-        return PlanOutcome(capacity_plan(request, compute))
+        return PlanOutcome(capacity_plan(request, computing(kept, workers)))

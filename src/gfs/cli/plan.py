@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Mapping, Sequence
-from functools import partial
+from collections.abc import Collection, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from gfs.cli import options
 from gfs.cli.console import note, say, show
 from gfs.cli.options import examples, option
 from gfs.cli.outputs import JSON, STDOUT, Outputs
 from gfs.cli.progress import end_with_workers, job_progress, result_folder
-from gfs.domain.errors import GfsError, InputError
+from gfs.domain.errors import InputError
 
 if TYPE_CHECKING:
     from gfs.assembly.parameters import Parameters
-    from gfs.batch.job import Job, JobResult
     from gfs.batch.simulation import Trace
     from gfs.plans.plan import CapacityPlan
     from gfs.plans.request import PlanRequest
-    from gfs.plans.runs import PlanRun
     from gfs.plans.targets import Target
 
 EPILOG = examples(
@@ -97,8 +94,10 @@ def plan(
     """
     from gfs.assembly.parameters import Parameters, parse_settings
     from gfs.assembly.schedulers import find_scheduler
+    from gfs.batch.cache import ResultCache
     from gfs.cli.options import parse_names
     from gfs.cli.progress import busy
+    from gfs.plans.computing import computing
     from gfs.plans.plan import capacity_plan
     from gfs.plans.request import plan_request
     from gfs.telemetry.prices import read_prices
@@ -135,7 +134,8 @@ def plan(
         _warn(request, parameters, named)
         note(f"{trace.label}: {request.budget()}")
         with job_progress() as started:
-            plan = capacity_plan(request, _computing(out, workers or os.cpu_count() or 1, started))
+            cache, at_once = ResultCache(out / "cache"), workers or os.cpu_count() or 1
+            plan = capacity_plan(request, computing(cache, at_once, started, note))
         _report(plan, files, json, outputs)
 
 
@@ -176,33 +176,6 @@ def _trace(preset: str | None, seed: int, jobs: Path | None, nodes: Path | None)
     if given is not None:
         return given
     return GeneratedTrace(preset_named(preset or "demo").name, seed=seed)
-
-
-Computed = tuple[Mapping["PlanRun", "JobResult"], Mapping["PlanRun", str]]
-
-
-def _computing(
-    out: Path, workers: int, started: Callable[[list[Job]], Callable[[Job], None]]
-) -> Callable[[Sequence[PlanRun]], Computed]:
-    """Computes runs, or finds them in the cache."""
-    from gfs.batch.cache import ResultCache, run_jobs
-    from gfs.batch.executors import on_this_machine
-
-    cache = ResultCache(out / "cache")
-
-    def compute(runs: Sequence[PlanRun]) -> Computed:
-        errors: dict[Any, str] = {}
-
-        def failed(job: Job, error: Exception) -> None:
-            if not isinstance(error, GfsError):
-                raise error
-            errors[job] = str(error)
-            note(f"failed: {job.label}: {error}")
-
-        found: Mapping[Any, JobResult] = run_jobs(runs, cache, partial(on_this_machine, workers), started, failed)
-        return found, errors
-
-    return compute
 
 
 def _report(plan: CapacityPlan, files: tuple[Path, Path, Path], json: Path | None, outputs: Outputs) -> None:
