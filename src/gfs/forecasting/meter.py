@@ -145,12 +145,14 @@ class DemandMeter(Listener):
     def submitted(self, task: Task, now: float) -> None:
         """An HP task wants its GPUs from now on, until it has finished or is cancelled."""
         if not task.is_spot:
-            self._advance(now)
+            if now >= self._step_ends:
+                self._advance(now)
             self._want(task)
 
     def finished(self, run: Run, now: float) -> None:
         """A task that is done wants nothing any more."""
-        self.withdrawn(run.task, now)
+        if not run.task.is_spot:  # most are none: without a call for the others
+            self.withdrawn(run.task, now)
 
     def ended(self, run: Run, end: End, now: float) -> None:
         """A task that waits again wants as much as before; one that is cancelled nothing."""
@@ -160,7 +162,8 @@ class DemandMeter(Listener):
     def withdrawn(self, task: Task, now: float) -> None:
         """A task wants nothing any more."""
         if not task.is_spot:
-            self._advance(now)
+            if now >= self._step_ends:
+                self._advance(now)
             self._now[self._record.rows[task.organization]] -= task.micro
 
     def _want(self, task: Task) -> None:
@@ -233,7 +236,7 @@ class DemandMeter(Listener):
             record.recent[:rows, record.steps % STEPS] = record.peak
             record.peak = self._now.copy()
             hour, place = divmod(record.steps, STEPS)
-            record.hourly[:rows, place, hour] = record.recent[:rows].max(axis=1) / MICRO
+            record.hourly[:rows, place, hour] = np.maximum.reduce(record.recent[:rows], axis=1) / MICRO
             record.steps += 1
         quiet = ended - STEPS - 1
         if quiet > 0:  # after an hour without any event all maxima are what is wanted now

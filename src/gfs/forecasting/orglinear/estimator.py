@@ -28,7 +28,7 @@ from gfs.forecasting.orglinear.model import (
     moving_average,
     train,
 )
-from gfs.forecasting.orglinear.scaling import SeriesScales, window_scales
+from gfs.forecasting.orglinear.scaling import KnownHours, SeriesScales, window_scales
 
 PRECISION = np.float32
 COLD, WARM = Schedule(), Schedule(epochs=1, rate=2e-4, most=2_048)
@@ -36,8 +36,8 @@ GROWN = 4
 """Weights go on from an earlier fit until there are so many times the cases that they were first fitted on."""
 BLOCK = 4_096
 """Windows that are measured at once: more would take a lot of memory."""
-KEPT = 16_384
-"""So many cases are standardised once for all epochs: about 50 MB with the paper's window."""
+KEPT = 40_960
+"""So many cases are standardised once for all epochs: at most 110 MB with the paper's window."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ class OrgLinearEstimator:
         for begin in range(0, len(series), BLOCK):
             some = slice(begin, begin + BLOCK)
             s, t = series[some], origin[some]
-            known = np.maximum(t - history.first[s], 0)
+            known = KnownHours.of(np.maximum(t - history.first[s], 0), self.window)
             scale[some], ahead[some] = window_scales(windows[s, t], known, (mean[s], spread[s]), self.horizon)
         calendar = _calendar(history, np.arange(history.hours + 1) + history.start, self.country)
         attributes = _codes(history.keys, lists)
@@ -101,10 +101,10 @@ class OrgLinearEstimator:
             last = window[:, -1:]
             target = (history.gpus[s[:, None], t[:, None] + coming] - last) / ahead[positions]
             window = ((window - last) / scale[positions, None]).astype(PRECISION)
-            return Batch(window, calendar[t], attributes[s], target.astype(PRECISION))
+            return Batch(window, calendar[t], attributes, target.astype(PRECISION), s)
 
         average = _average(self.window, self.kernel)
-        again = schedule.epochs > 1 and 0 < len(series) <= KEPT
+        again = schedule.epochs > 1 and len(series) <= KEPT
         fitted = train(
             parameters, _kept(cases, len(series)) if again else cases, len(series), average, schedule, generator
         )
@@ -132,7 +132,7 @@ class OrgLinearPredictor:
         self.parameters = parameters
         self.attribute_values = attribute_values
         self._scales = scales
-        mean = mean_weights(parameters, _average(estimator.window, estimator.kernel))
+        mean = mean_weights(parameters, _average(estimator.window, estimator.kernel).T)
         weights = np.concatenate([mean, parameters["spread"]], axis=1).astype(np.float64)
         self._weights, self._total = weights, weights.sum(axis=0)
         context = np.concatenate([parameters["context"], parameters["spread_context"]], axis=1)
@@ -148,17 +148,17 @@ class OrgLinearPredictor:
         self._added: Floats = np.zeros(0)
         self._keys: tuple[SeriesKey, ...] = ()
         self._known: tuple[Floats, Floats, Floats] | None = None
+        self._all_known = KnownHours.of(np.array([estimator.window]), estimator.window)
 
     def predict(self, history: DemandHistory, hours: int) -> NormalForecast:
         """A normal distribution for every series and hour; beyond the horizon like its last hour, but wider."""
         own = self.estimator
         mean, spread, base = self._series(history)
-        known = np.minimum(np.maximum(history.hours - history.first, 0), own.window)
         if history.hours:
             window = history.padded(history.end - own.window)
         else:
             window = np.repeat(mean[:, None], own.window, axis=1)
-        scale, ahead = window_scales(window, known, (mean, spread), own.horizon)
+        scale, ahead = window_scales(window, self._known_hours(history), (mean, spread), own.horizon)
         last = window[:, -1:]
         # Standardised windows times weights; the standardising is done on the product, which is smaller.
         outcome = (window @ self._weights - last * self._total) / scale[:, None] + base + self._of_hour(history)
@@ -171,6 +171,13 @@ class OrgLinearPredictor:
         else:
             mu, sigma, ahead = mu[:, :hours], sigma[:, :hours], ahead[:, :hours]
         return NormalForecast(history.keys, last + ahead * mu, ahead * sigma)
+
+    def _known_hours(self, history: DemandHistory) -> KnownHours:
+        """How much of each window is known."""
+        window = self.estimator.window
+        if history.hours - int(history.first.max(initial=0)) >= window:
+            return self._all_known
+        return KnownHours.of(np.minimum(np.maximum(history.hours - history.first, 0), window), window)
 
     def _of_hour(self, history: DemandHistory) -> Floats:
         """What the calendar adds to the outcome: the same at every tick of an hour."""
@@ -198,9 +205,16 @@ class OrgLinearPredictor:
 
 def _kept(cases: Cases, count: int) -> Cases:
     """The same cases, worked out once."""
-    blocks = [cases(np.arange(begin, min(begin + BLOCK // 4, count))) for begin in range(0, count, BLOCK // 4)]
-    whole = Batch(*(np.concatenate(parts) for parts in zip(*blocks, strict=True)))
-    return lambda positions: Batch(*(part[positions] for part in whole))
+    first = cases(np.arange(0))
+    assert first.series is not None
+    window, calendar, target, series = (
+        np.empty((count, *part.shape[1:]), part.dtype)
+        for part in (first.window, first.calendar, first.target, first.series)
+    )
+    for begin in range(0, count, BLOCK // 4):
+        some = slice(begin, min(begin + BLOCK // 4, count))
+        window[some], calendar[some], _, target[some], series[some] = cases(np.arange(some.start, some.stop))
+    return lambda at: Batch(window[at], calendar[at], first.attributes, target[at], series[at])
 
 
 def _calendar(history: DemandHistory, hours: Ints, country: str) -> Ints:
