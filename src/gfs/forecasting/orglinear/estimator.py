@@ -148,7 +148,6 @@ class OrgLinearPredictor:
         self._added: Floats = np.zeros(0)
         self._keys: tuple[SeriesKey, ...] = ()
         self._known: tuple[Floats, Floats, Floats] | None = None
-        self._all_known = KnownHours.of(np.array([estimator.window]), estimator.window)
 
     def predict(self, history: DemandHistory, hours: int) -> NormalForecast:
         """A normal distribution for every series and hour; beyond the horizon like its last hour, but wider."""
@@ -176,7 +175,7 @@ class OrgLinearPredictor:
         """How much of each window is known."""
         window = self.estimator.window
         if history.hours - int(history.first.max(initial=0)) >= window:
-            return self._all_known
+            return _all_known(window)
         return KnownHours.of(np.minimum(np.maximum(history.hours - history.first, 0), window), window)
 
     def _of_hour(self, history: DemandHistory) -> Floats:
@@ -247,6 +246,12 @@ def _continued(fresh: Parameters, lists: tuple[tuple[str, ...], ...], start: Org
 
 def _single(parameters: Parameters) -> Parameters:
     return {name: value.astype(PRECISION) for name, value in parameters.items()}
+
+
+@cache
+def _all_known(window: int) -> KnownHours:
+    """Of windows without a gap."""
+    return KnownHours.of(np.array([window]), window)
 
 
 @cache
