@@ -148,16 +148,19 @@ class OrgLinearPredictor:
         self._added: Floats = np.zeros(0)
         self._keys: tuple[SeriesKey, ...] = ()
         self._known: tuple[Floats, Floats, Floats] | None = None
+        self._settled = True
+        """Whether all these series were there at the fit."""
 
     def predict(self, history: DemandHistory, hours: int) -> NormalForecast:
         """A normal distribution for every series and hour; beyond the horizon like its last hour, but wider."""
         own = self.estimator
         mean, spread, base = self._series(history)
-        if history.hours:
-            window = history.padded(history.end - own.window)
+        if history.hours - int(np.maximum.reduce(history.first, initial=0)) >= own.window:
+            window, known = history.gpus[:, -own.window :], _all_known(own.window)
         else:
-            window = np.repeat(mean[:, None], own.window, axis=1)
-        scale, ahead = window_scales(window, self._known_hours(history), (mean, spread), own.horizon)
+            window = history.padded(history.end - own.window) if history.hours else mean[:, None].repeat(own.window, 1)
+            known = KnownHours.of(np.minimum(np.maximum(history.hours - history.first, 0), own.window), own.window)
+        scale, ahead = window_scales(window, known, (mean, spread), own.horizon)
         last = window[:, -1:]
         # Standardised windows times weights; the standardising is done on the product, which is smaller.
         outcome = (window @ self._weights - last * self._total) / scale[:, None] + base + self._of_hour(history)
@@ -167,16 +170,9 @@ class OrgLinearPredictor:
             hour = np.minimum(np.arange(hours), own.horizon - 1)
             wider = np.sqrt(np.maximum(np.arange(1, hours + 1) / own.horizon, 1.0))
             mu, sigma, ahead = mu[:, hour], sigma[:, hour] * wider, ahead[:, hour]
-        else:
+        elif hours < own.horizon:
             mu, sigma, ahead = mu[:, :hours], sigma[:, :hours], ahead[:, :hours]
         return NormalForecast(history.keys, last + ahead * mu, ahead * sigma)
-
-    def _known_hours(self, history: DemandHistory) -> KnownHours:
-        """How much of each window is known."""
-        window = self.estimator.window
-        if history.hours - int(history.first.max(initial=0)) >= window:
-            return _all_known(window)
-        return KnownHours.of(np.minimum(np.maximum(history.hours - history.first, 0), window), window)
 
     def _of_hour(self, history: DemandHistory) -> Floats:
         """What the calendar adds to the outcome: the same at every tick of an hour."""
@@ -190,16 +186,18 @@ class OrgLinearPredictor:
     def _series(self, history: DemandHistory) -> tuple[Floats, Floats, Floats]:
         """Scale of each series, and what its attributes and the offsets add to the outcome."""
         if self._known is not None and self._keys == history.keys:
-            return self._known
+            if self._settled:
+                return self._known
+            return *self._scales.of(history), self._known[2]  # scales of new ones change by the hour
         mean, spread = self._scales.of(history)
         codes = _codes(history.keys, self.attribute_values)
         nothing = np.empty((len(codes), 0))
         midnight = np.zeros((len(codes), len(CALENDAR)), np.int64)  # its part of the context is cut off
         features = context_of(self.parameters, Batch(nothing, midnight, codes, nothing)).features
         base = (features[:, : len(self._context)] @ self._context + self._offset).astype(np.float64)
-        if all(key in self._scales.of_key for key in history.keys):  # scales of new ones change by the hour
-            self._keys, self._known = history.keys, (mean, spread, base)
-        return mean, spread, base
+        self._keys, self._known = history.keys, (mean, spread, base)
+        self._settled = all(key in self._scales.of_key for key in history.keys)
+        return self._known
 
 
 def _kept(cases: Cases, count: int) -> Cases:
