@@ -141,6 +141,26 @@ def test_every_gradient_is_the_slope_of_the_loss() -> None:
             assert gradient[where] == pytest.approx((slopes[0] - slopes[1]) / (2 * step), rel=1e-4, abs=1e-7), name
 
 
+def test_cases_may_share_the_attributes_of_their_series() -> None:
+    shape = Shape(window=12, horizon=3, width=3, attributes=(4, 3))
+    parameters, average = initial(shape, np.random.default_rng(3)), moving_average(12, 5)
+    own = random_batch(shape, cases=6)
+    shared = own._replace(attributes=own.attributes[:2], series=np.array([0, 1, 1, 0, 1, 0]))
+    alike = own._replace(attributes=own.attributes[shared.series])
+    assert loss(parameters, shared, average) == loss(parameters, alike, average)
+    gradients = gradients_of(parameters, alike, average, average.T)
+    for name, gradient in gradients_of(parameters, shared, average, average.T).items():
+        np.testing.assert_array_equal(gradient, gradients[name], err_msg=name)
+
+
+def test_cases_worked_out_once_teach_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    demand = history(daily(24 * 60), daily(24 * 60, seed=1))
+    kept = SMALL.fit(demand).parameters
+    monkeypatch.setattr("gfs.forecasting.orglinear.estimator.KEPT", 0)
+    for name, value in SMALL.fit(demand).parameters.items():
+        np.testing.assert_array_equal(value, kept[name], err_msg=name)
+
+
 def test_a_daily_swing_is_learnt() -> None:
     demand = daily(24 * 40)
     estimator = replace(SMALL, schedule=Schedule(epochs=15, rate=1e-3))
