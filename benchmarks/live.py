@@ -22,7 +22,7 @@ from typing import Any
 
 import live_races as races
 from gfs.live.bench import source
-from live_day import day, workload
+from live_day import STATIC, day, workload
 from live_report import show
 from live_track import CONTENDERS, Contender, Track, track
 from machine import console, machine
@@ -82,30 +82,31 @@ def measure(chosen: argparse.Namespace, folder: Path, keep: Callable[[dict[str, 
     """All races, each on a bench that is new for each scheduler."""
     sizes = Sizes(chosen.small)
     wanted = chosen.only or list(RACES)
+    settings = [each.replace("=", " = ", 1) for each in chosen.set]
     for who in [CONTENDERS[name] for name in chosen.scheduler or CONTENDERS]:
         names = [name for name in wanted if name in RACES[:5] and takes_part(name, who)]
         if not names:
             continue
-        with track(folder, say) as on:
+        with track(folder, say, settings) as on:
             for name in names:
                 for figures in run_race(name, on, who, sizes):
                     keep(figures)
     if "limit" in wanted or "scale" in wanted:
-        with track(folder, say) as on:
+        with track(folder, say, settings) as on:
             if "limit" in wanted:
                 races.set_nodes(on, sizes.nodes)
                 keep(races.limit(on, sizes.pods, sizes.nodes))
         if "scale" in wanted:
             for count in chosen.nodes or sizes.scale:
                 for name in chosen.scheduler or ("gfs",):
-                    with track(folder, say) as on:
+                    with track(folder, say, settings) as on:
                         races.set_nodes(on, count, gpus=16)
                         keep(races.scale(on, CONTENDERS[name], count))
     if "day" in wanted:
         trace = workload(sizes.day_nodes, sizes.day_hours)
         for name in chosen.scheduler or ("kube-gang", "gfs"):
-            with track(folder, say) as on:
-                keep(day(on, CONTENDERS[name], trace, sizes.day_hours, sizes.day_seconds))
+            with track(folder, say, settings) as on:
+                keep(day(on, CONTENDERS[name], trace, sizes.day_hours, sizes.day_seconds, chosen.share))
 
 
 def say(line: str) -> None:
@@ -117,6 +118,10 @@ def main() -> None:
     parser.add_argument("--only", choices=RACES, action="append", help="run only this race")
     parser.add_argument("--scheduler", choices=list(CONTENDERS), action="append", help="only this one")
     parser.add_argument("--nodes", type=int, action="append", help="sizes of the scale race")
+    parser.add_argument(
+        "--set", metavar="KEY=VALUE", action="append", default=[], help="a parameter of GFS, as in TOML"
+    )
+    parser.add_argument("--share", type=float, default=STATIC, help="static quota of the day (default %(default)s)")
     parser.add_argument("--small", action="store_true", help="a tenth of the size")
     parser.add_argument("--repeat", type=int, default=1, help="how often everything is run (default 1)")
     parser.add_argument("--out", type=Path, help="write the figures as JSON")
@@ -127,6 +132,8 @@ def main() -> None:
 
     def keep(figures: dict[str, Any]) -> None:
         figures["load_average"] = round(os.getloadavg()[0], 1)
+        if chosen.set:
+            figures["settings"] = chosen.set
         results["races"].append(figures)
         console.print(json.dumps(figures))
         if chosen.out:

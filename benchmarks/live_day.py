@@ -177,10 +177,12 @@ def workload(nodes: int, hours: float) -> Workload:
     return Demo(Path(), nodes=nodes, hours=hours).workload()
 
 
-def day(track: Track, contender: Contender, trace: Workload, hours: float, seconds: float) -> dict[str, Any]:
+def day(
+    track: Track, contender: Contender, trace: Workload, hours: float, seconds: float, share: float = STATIC
+) -> dict[str, Any]:
     """The day, in so many seconds, under one scheduler; kube-scheduler with the static quota, GFS with its own."""
     speed, gpus = hours * HOUR / seconds, sum(trace.capacity().values())
-    quota = inf if contender.gfs else STATIC * gpus
+    quota = inf if contender.gfs else share * gpus
     track.create(nodes(trace))
     with raced(track, contender, "day", pods="", speed=speed) as (follower, result):
 

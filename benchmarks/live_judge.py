@@ -182,6 +182,11 @@ class Judge:
                 count += sum(pod.running < min(hit) <= pod.over for pod in members)
         return count
 
+    def tasks_hit(self) -> int:
+        """Tasks of which a pod was evicted: a gang is one."""
+        victims = [pod for pod in self.pods.values() if is_victim(pod)]
+        return sum(pod.gang is None for pod in victims) + len({pod.gang for pod in victims if pod.gang is not None})
+
     def half_placed(self, since: float = 0.0) -> tuple[int, float]:
         """How many gangs were half placed for more than `HALF` seconds since then, and GPU-seconds that these held."""
         gangs, held = 0, 0.0
@@ -225,6 +230,7 @@ class Judge:
             "hp_wait_p99": quantile(hp, 0.99),
             "hp_wait_mean": round(sum(hp) / len(hp), 3) if hp else 0.0,
             "evicted": sum(map(is_victim, self.pods.values())),
+            "tasks_evicted": self.tasks_hit(),
             "lost_their_work": self.losers(),
             "lost_gpu_hours": round(self.lost_work(), 2),
             "gangs": len(self.gangs()),

@@ -13,7 +13,8 @@ COLUMNS: dict[str, tuple[tuple[str, str], ...]] = {
     "drain": (("drained_per_second", "pods/s"), ("bound", "bound")),
     "steady": (("wait_p50", "p50 s"), ("wait_p99", "p99 s"), ("bound", "bound")),
     "full": (
-        ("evicted", "evicted"), ("lost_their_work", "lost work"), ("lost_gpu_hours", "lost GPU-h"),
+        ("evicted", "evicted"), ("tasks_evicted", "tasks"), ("lost_their_work", "lost work"),
+        ("lost_gpu_hours", "lost GPU-h"),
         ("hp_wait_mean", "HP wait s"), ("hp_wait_p99", "p99"), ("hp_never_bound", "never"),
     ),
     "gangs": (

@@ -86,8 +86,9 @@ class Usage:
 class Track:
     """A bench on which one scheduler races at a time."""
 
-    def __init__(self, bench: Bench, folder: Path, audit: Path) -> None:
-        self.bench, self.folder, self._audit = bench, folder, audit
+    def __init__(self, bench: Bench, folder: Path, audit: Path, settings: Sequence[str] = ()) -> None:
+        """`settings`: parameters of GFS, such as "beta = 2"."""
+        self.bench, self.folder, self._audit, self._settings = bench, folder, audit, settings
         self.account = bench.kubeconfig_of_account(ACCOUNT)
         self._token = bench.folder / "admin.token"
         self._token.write_text(bench.client.token, encoding="utf-8")
@@ -119,9 +120,9 @@ class Track:
 
     def _start_gfs(self, contender: Contender, speed: float, quota: str) -> None:
         config = self.bench.folder / "gfs.toml"
-        config.write_text(
-            CONFIG.format(scheduler=contender.gfs, parameters=f'quota = "{quota}"' if quota else ""), encoding="utf-8"
-        )
+        parameters = [f'quota = "{quota}"'] if quota else []
+        text = CONFIG.format(scheduler=contender.gfs, parameters="\n".join([*parameters, *self._settings]))
+        config.write_text(text, encoding="utf-8")
         (self._port,) = free_ports(1)
         words: list[str | Path] = [sys.executable, "-m", "gfs.cli.main", "live", "run", "--kubeconfig", self.account]
         words += ["--config", config, "--no-elect", "--speed", f"{speed:g}", "--http", f"127.0.0.1:{self._port}"]
@@ -248,8 +249,10 @@ class Follower:
 
 
 @contextmanager
-def track(folder: Path, say: Callable[[str], None] = lambda line: None) -> Iterator[Track]:
-    """A new bench to race on; records go to the folder."""
+def track(
+    folder: Path, say: Callable[[str], None] = lambda line: None, settings: Sequence[str] = ()
+) -> Iterator[Track]:
+    """A new bench to race on; records go to the folder. `settings`: parameters of GFS."""
     folder.mkdir(parents=True, exist_ok=True)
     policy = folder / "audit-policy.json"
     policy.write_text(json.dumps(AUDIT), encoding="utf-8")
@@ -260,7 +263,7 @@ def track(folder: Path, say: Callable[[str], None] = lambda line: None) -> Itera
         "--audit-log-batch-buffer-size=100000", "--audit-log-batch-max-wait=1s", "--audit-log-maxsize=10000",
     )  # fmt: skip
     with Bench(say, keep_logs=folder, api_options=options) as bench:
-        yield Track(bench, folder, audit)
+        yield Track(bench, folder, audit, settings)
 
 
 def cpu_of(pid: int) -> float:

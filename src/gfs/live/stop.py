@@ -26,7 +26,8 @@ async def stop_pod(api: Api, cluster: Cluster, speaker: Speaker, pod: PodView, r
 
 
 async def _insist(api: Api, cluster: Cluster, speaker: Speaker, pod: PodView, reason: str, message: str) -> bool:
-    longest, marked = cluster.settings.longest_grace, False
+    longest = cluster.settings.longest_grace
+    marked = deleted = False
     capped = round(longest) if pod.grace > longest else None
     while True:
         try:
@@ -39,15 +40,17 @@ async def _insist(api: Api, cluster: Cluster, speaker: Speaker, pod: PodView, re
             await api.delete(pod_path(pod.namespace, pod.name), uid=pod.uid, grace=capped)
             return True
         except NotFound:
-            return False
+            return deleted
         except ApiError as error:
             if isinstance(error, Conflict) and await _is_another(api, pod):
-                return False
+                return deleted
+            # Only the answer may have been lost: then the pod has not gone by itself.
+            deleted |= marked and error.uncertain
             log.warning(f"{pod.path} was not stopped, it is tried again: {error}")
         await asyncio.sleep(PAUSE)
         now = cluster.pods.get(pod.uid)
         if now is None or now.over:
-            return False
+            return deleted
 
 
 async def _is_another(api: Api, pod: PodView) -> bool:

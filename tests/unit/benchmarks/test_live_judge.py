@@ -54,7 +54,7 @@ def test_lost_work_is_the_time_since_the_last_checkpoint() -> None:
     lines += [line(125.0, "a", phase="Running", evicted=True, **first)]
     lines += [line(126.0, "a", "DELETED", phase="Failed", evicted=True, **first)]
     figures = judged(lines, speed=60.0).figures()
-    assert (figures["evicted"], figures["lost_their_work"]) == (1, 1)
+    assert (figures["evicted"], figures["tasks_evicted"], figures["lost_their_work"]) == (1, 1, 1)
     assert figures["lost_gpu_hours"] == pytest.approx(20 / 60, abs=0.01)
 
 
@@ -74,7 +74,7 @@ def test_the_rest_of_a_gang_loses_its_work_with_the_first_victim() -> None:
     lines = [group("g", 2), *(line(0.0, name, "ADDED", phase="Running", **gang) for name in ("g-0", "g-1"))]
     lines += [line(60.0, "g-0", phase="Running", evicted=True, **gang), line(90.0, "g-1", evicted=True, **gang)]
     figures = judged(lines).figures()
-    assert (figures["evicted"], figures["lost_their_work"]) == (2, 2)
+    assert (figures["evicted"], figures["tasks_evicted"], figures["lost_their_work"]) == (2, 1, 2)
     assert figures["lost_gpu_hours"] == round(240 / 3600, 2)
 
 

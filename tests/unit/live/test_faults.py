@@ -20,7 +20,7 @@ from gfs.live import bind, stop
 from gfs.live.api import Api
 from gfs.live.clock import WallClock
 from gfs.live.controller import Controller
-from gfs.live.problems import Conflict, Invalid, TooMany, Unreachable
+from gfs.live.problems import Conflict, Invalid, NotFound, TooMany, Unreachable
 from gfs.live.service import new_scheduler
 from gfs.live.settings import LIVE_DEFAULTS
 
@@ -79,6 +79,24 @@ def test_a_victim_is_deleted_though_its_mark_or_its_deletion_met_a_conflict() ->
         await controller.settle()
         assert api.asked.count("delete") == 2
         assert controller.evictor.evicted == 1
+
+    faulty(test)
+
+
+@pytest.mark.parametrize("answered", [True, False])
+def test_a_victim_whose_deletion_was_not_answered_and_that_is_gone_counts_as_evicted(answered: bool) -> None:
+    """The request may have been carried out; where it was refused, somebody else has deleted the pod."""
+
+    async def test(controller: Controller, api: FaultyApi) -> None:
+        controller.cluster.pod_changed(None, pod("victim", gpus=4, nodeName="n1", phase="Running"))
+        controller.step()
+        lost = TooMany("later") if answered else Unreachable("timed out")
+        api.answers = {"delete": [lost, NotFound("gone")]}
+        controller.cluster.pod_changed(None, pod("urgent", gpus=4, cls="gfs-hp"))
+        controller.step()
+        await controller.settle()
+        assert api.asked.count("delete") == 2
+        assert controller.evictor.evicted == (0 if answered else 1)
 
     faulty(test)
 

@@ -52,10 +52,20 @@ def test_who_was_stopped_often_is_spared_while_others_would_do() -> None:
     assert chosen(stage, [gang], cards=8, pods=3) == ["gang"]  # HP does not wait for its sake
 
 
-def test_five_gpu_hours_weigh_as_an_eviction_at_beta_1() -> None:
+def test_what_gets_free_for_the_next_pods_counts() -> None:
+    # One pod of 2 GPUs wants room. A lone task of 2 loses nothing and weighs 1. The one of 8 weighs 1 + 8 x 300 s x waste:
+    # with 1e-3 that is 3.4, but 0.85 for each of the four pods that could have its cards; with 2e-3 it is 5.8 and 1.45.
+    stage = Stage(8, 2)
+    large = stage.holds("n0", spot("large", gpus=8, checkpoint=1500))
+    small = stage.holds("n1", spot("small", gpus=2, checkpoint=600))
+    assert chosen(stage, [large, small], 2, 1, Weights(1e-3)) == ["large"]
+    assert chosen(stage, [large, small], 2, 1, Weights(2e-3)) == ["small"]
+
+
+def test_one_and_a_half_gpu_hours_weigh_as_an_eviction_at_beta_1() -> None:
     stage = Stage(8)
-    run = stage.holds("n0", spot("a", gpus=5))
-    assert GangPreemptor(stage.state, beta=1.0, period=1.0).weights.of(run, run.progress_from + 3599) == pytest.approx(
+    run = stage.holds("n0", spot("a", gpus=3))
+    assert GangPreemptor(stage.state, beta=1.0, period=1.0).weights.of(run, run.progress_from + 1800) == pytest.approx(
         2, abs=1e-3
     )
 
@@ -155,13 +165,22 @@ def test_the_victims_make_room_and_none_of_them_could_stay(
 @settings(max_examples=150, deadline=None)
 @given(stages())
 def test_for_one_pod_it_is_exact(case: tuple[Stage, list[Run], int, int, Weights]) -> None:
+    """The lone victim with the least weight for each pod that could have its cards; where that is more than two, the
+    lightest set of all if it weighs less."""
     stage, runs, cards, _, weights = case
     found = CardSearch(cards, 1, weights, 1800.0).victims(runs)
+    alone = [run for run in runs if slots(stage, {run}, cards) >= 1]
+    price = min((weights.of(run, 1800.0) / max(1, run.task.gpus / cards) for run in alone), default=float("inf"))
     best = cheapest(stage, runs, cards, 1, weights)
     if found is None:
         assert best == float("inf")
+    elif len(found) == 1 and found[0] in alone:
+        [run] = found
+        assert weights.of(run, 1800.0) / max(1, run.task.gpus / cards) == pytest.approx(price)
+        assert price <= 2 or price <= best + 1e-9
     else:
         assert sum(weights.of(run, 1800.0) for run in found) == pytest.approx(best)
+        assert best < price
 
 
 @settings(max_examples=40, deadline=None)
@@ -174,7 +193,8 @@ def test_the_program_finds_the_best_of_all_sets(case: tuple[Stage, list[Run], in
 
 
 def test_how_far_from_the_best_it_is() -> None:
-    """Against a MILP on pools of 40 nodes: few percent on average, which docs/concepts/gfs-plus.md quotes."""
+    """Against a MILP that sees this gang only, on pools of 40 nodes: what room for the next pods costs now, which
+    docs/concepts/gfs-plus.md quotes."""
     random = np.random.default_rng(0)
     gaps = []
     for _ in range(40):
@@ -199,8 +219,8 @@ def test_how_far_from_the_best_it_is() -> None:
         gaps.append(sum(weights.of(run, 1800.0) for run in found) / best - 1)
     assert len(gaps) >= 30
     assert min(gaps) >= -1e-6
-    assert np.mean(gaps) < 0.06
-    assert np.mean(np.array(gaps) < 1e-6) > 0.5  # mostly it is the best
+    assert np.mean(gaps) < 0.14
+    assert np.mean(np.array(gaps) < 1e-6) > 0.4
 
 
 def test_in_a_run_the_gang_goes_and_says_why() -> None:

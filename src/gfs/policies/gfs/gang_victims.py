@@ -2,8 +2,9 @@
 
 The paper takes one pod after the other and for each the cheapest node; ten pods then cost ten small tasks where
 one gang on ten nodes would do. Here the weight of the whole set counts: a victim weighs 1 for one more eviction, plus
-beta for every 5 GPU-hours that it wastes; more if it was evicted often. Victims are taken by weight a pod that they
-make room for, until all pods fit; then those that are not needed after all are spared, heaviest first.
+beta for every 1.5 GPU-hours that it wastes; more if it was evicted often. Victims are taken by weight a pod that they
+make room for, until all pods fit; then those that are not needed after all are spared, heaviest first. HP pods come in
+waves: cards that get free beyond the pods at hand count like pods of the same size, for the next ones find room there.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ MOST_CANDIDATES = 512
 
 MOST_TOLD = 64
 """Of these, the ones whose price alone is worked out where alternatives are told."""
-EVICTION_GPU_SECONDS = 5 * 3600.0
+EVICTION_GPU_SECONDS = 1.5 * 3600.0
 """Wasted GPU time that weighs as much as one more eviction, at beta = 1. In the paper's cost one eviction outweighs
 hundreds of GPU-hours; then the tasks that lose most go (docs/concepts/gfs-plus.md)."""
 OFTEN, SPARED = 12, 100.0
@@ -138,6 +139,10 @@ class GangSearch(ABC):
         """Pods that there would be room for if this run went too."""
 
     @abstractmethod
+    def _freed(self, run: Run) -> int:
+        """Cards that get free for HP pods, these or the next, if this run goes."""
+
+    @abstractmethod
     def _loss(self, run: Run) -> int:
         """Pods that there would be no room for if this victim stayed."""
 
@@ -195,7 +200,8 @@ class GangSearch(ABC):
         heap, pods = self._weigh(candidates), self._missing
         others = [(self._price(run), index, run) for _, index, run in heap[:MOST_TOLD] if [run] != chosen]
         cheapest = sorted(each for each in others if each[0] < inf)[: MOST_ALTERNATIVES - 1]
-        taken = told(chosen, sum(self._weight[run] for run in chosen) / pods)
+        room = max(pods, sum(self._freed(run) for run in chosen) / self._cards)
+        taken = told(chosen, sum(self._weight[run] for run in chosen) / room)
         return (taken, *(told([run], price) for price, _, run in cheapest))
 
     def _weigh(self, candidates: list[Run]) -> list[tuple[float, int, Run]]:
@@ -211,22 +217,19 @@ class GangSearch(ABC):
         wasted = gpus * all_since_checkpoint(begun, interval, self._now)
         weight = self._weights.of_all(wasted, np.array([run.number for run in candidates]))
         self._weight = dict(zip(candidates, weight.tolist(), strict=True))
-        price, most = weight, self._missing
-        if most > 1:
-            if self.by_cards:
-                held = np.array([task.cards * task.pods for task in tasks])
-                nodes = np.array([len(run.places) for run in candidates])
-                price = weight / np.minimum(held // self._cards + nodes, most)
-            else:
-                price = weight / most
+        held = np.array([task.cards * task.pods for task in tasks])
+        pods = np.full(len(tasks), self._missing)
+        if self.by_cards:
+            pods = np.minimum(pods, held // self._cards + np.array([len(run.places) for run in candidates]))
+        price = weight / np.maximum(pods, held / self._cards)
         ranks = np.lexsort((np.array(index), price)).tolist()
         prices = price.tolist()
         return [(prices[i], index[i], candidates[i]) for i in ranks]
 
     def _price(self, run: Run) -> float:
-        """Weight per pod that it makes room for; endless if for none."""
+        """Weight a pod, of those that then fit or of such as could have the cards it frees; endless if none fits."""
         gain = min(self._gain(run), self._missing)
-        return self._weight[run] / gain if gain else inf
+        return self._weight[run] / max(gain, self._freed(run) / self._cards) if gain > 0 else inf
 
     def _reprice(self, gone: Run, heap: list[tuple[float, int, Run]], chosen: dict[Run, None]) -> None:
         """Neighbours of a victim may now make room for more."""
@@ -298,6 +301,9 @@ class CardSearch(GangSearch):
             gain += (idle + held) // cards - idle // cards
         return gain
 
+    def _freed(self, run: Run) -> int:
+        return sum(self._nodes_of(run).values())
+
     def _loss(self, run: Run) -> int:
         cards, free = self._cards, self._free
         return sum(free[node] // cards - (free[node] - held) // cards for node, held in self._held[run].items())
@@ -362,6 +368,9 @@ class ResourceSearch(GangSearch):
         return sum(
             self._pods(free[node].plus(here)) - self._pods(free[node]) for node, here in self._nodes_of(run).items()
         )
+
+    def _freed(self, run: Run) -> int:
+        return sum(here.cards for here in self._nodes_of(run).values())
 
     def _loss(self, run: Run) -> int:
         free = self._free
