@@ -185,7 +185,7 @@ class Intake:
         self._ready[task] = None
 
     def _submit(self) -> None:
-        """Tell the core of tasks, by submission; of urgent ones alone while bindings are behind: the others are held."""
+        """Tell the core of tasks, by submission; of urgent ones alone while bindings are behind: others are held."""
         withdrawn, self._withdrawn = self._withdrawn, {}
         urgent, room = self._book.is_urgent, max(0, MOST - self.under_way())
         behind = room < MOST // 2
