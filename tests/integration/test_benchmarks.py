@@ -66,8 +66,9 @@ def test_the_curve_is_drawn_from_its_points(latency: ModuleType, tmp_path: Path)
 
 
 def test_every_loop_is_measured_beside_its_run_without_a_quota(latency: ModuleType) -> None:
-    from loop import LOOPS, loop
+    from loop import LOOPS, SCALES, loop
 
     rows = loop(1, days=1.0)
-    assert [(row["scheduler"], row["quota"], row["forecaster"]) for row in rows] == list(LOOPS)
+    expected = [(scale, *names) for scale in SCALES for names in LOOPS]
+    assert [(row["spot"], row["scheduler"], row["quota"], row["forecaster"]) for row in rows] == expected
     assert all(row["ratio"] == row["seconds"] / row["without"] > 0 for row in rows)

@@ -6,6 +6,8 @@ too: for every h <= H on offer, what spot tasks with a guarantee of at least h h
 
 from __future__ import annotations
 
+from math import inf
+
 from gfs.core.pool import Pool
 from gfs.core.ports import Quota
 from gfs.domain.task import Task
@@ -37,6 +39,7 @@ class SpotAdmission:
 
     def headroom(self, guarantee_hours: float) -> float:
         """GPUs that spot tasks with this guarantee may still take."""
-        return min(
-            self._quota.limit(hours) - self._pool.spot_held(hours) / MICRO for hours in self.counted(guarantee_hours)
-        )
+        room = inf
+        for hours in self.counted(guarantee_hours):
+            room = min(room, self._quota.limit(hours) - self._pool.spot_held(hours) / MICRO)
+        return room

@@ -21,8 +21,7 @@ class Adam:
     def __init__(self, weights: Parameters, rate: float, steps: int) -> None:
         self._weights = weights
         self._first_rate, self._steps, self._done = rate, steps, 0
-        self._first = {name: np.zeros_like(value) for name, value in weights.items()}
-        self._second = {name: np.zeros_like(value) for name, value in weights.items()}
+        self._together: list[_Together] = []
 
     @property
     def rate(self) -> float:
@@ -31,11 +30,43 @@ class Adam:
 
     def step(self, gradients: Parameters) -> None:
         """One step against the gradients."""
+        if not self._together:
+            types = sorted({gradient.dtype for gradient in gradients.values()}, key=str)
+            names = [[name for name, gradient in gradients.items() if gradient.dtype == each] for each in types]
+            self._together = [_Together(self._weights, some) for some in names]
         rate = self.rate
         self._done += 1
-        for name, gradient in gradients.items():
-            first, second = self._first[name], self._second[name]
-            first += (1 - FIRST_MOMENT) * (gradient - first)
-            second += (1 - SECOND_MOMENT) * (gradient**2 - second)
-            size = np.sqrt(second / (1 - SECOND_MOMENT**self._done)) + TINY
-            self._weights[name] -= rate * first / (1 - FIRST_MOMENT**self._done) / size
+        for some in self._together:
+            some.step(gradients, rate, self._done)
+
+
+class _Together:
+    """Weights whose gradients have the same precision: one array has them all, so that a step is a few operations."""
+
+    def __init__(self, weights: Parameters, names: list[str]) -> None:
+        """`weights` has the parts of the array from now on."""
+        self._names = names
+        self._weights = np.concatenate([weights[name].ravel() for name in names])
+        self._first, self._second = np.zeros_like(self._weights), np.zeros_like(self._weights)
+        parts = np.split(self._weights, np.cumsum([weights[name].size for name in names])[:-1])
+        for name, part in zip(names, parts, strict=True):
+            weights[name] = part.reshape(weights[name].shape)
+
+    def step(self, gradients: Parameters, rate: float, number: int) -> None:
+        """The step of this number. What is read here is not needed any more: sums are made in its place."""
+        first, second = self._first, self._second
+        gradient = np.concatenate([gradients[name].ravel() for name in self._names])
+        squared = gradient**2
+        gradient -= first
+        gradient *= 1 - FIRST_MOMENT
+        first += gradient
+        squared -= second
+        squared *= 1 - SECOND_MOMENT
+        second += squared
+        size = second / (1 - SECOND_MOMENT**number)
+        np.sqrt(size, out=size)
+        size += TINY
+        change = rate * first
+        change /= 1 - FIRST_MOMENT**number
+        change /= size
+        self._weights -= change

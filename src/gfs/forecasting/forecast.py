@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -84,6 +85,10 @@ class BaseForecast:
         return peaks
 
 
+_normal = cache(ndtri)
+"""The quantile of the standard normal distribution at p: the same p is asked for at every tick."""
+
+
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class NormalForecast(BaseForecast):
     """A normal distribution for every series and hour: q = mu + z_p * sigma (docs/concepts/spot-quota.md)."""
@@ -98,5 +103,5 @@ class NormalForecast(BaseForecast):
 
     def quantile(self, p: float) -> Floats:
         """mu + z_p * sigma, not below 0."""
-        quantile: Floats = np.maximum(self.mu + ndtri(p) * self.sigma, 0.0)
+        quantile: Floats = np.maximum(self.mu + _normal(p) * self.sigma, 0.0)
         return quantile

@@ -66,9 +66,12 @@ class DemandHistory:
         cls, keys: tuple[SeriesKey, ...], gpus: Floats, first: Ints, start: int = 0, first_day: date | None = None
     ) -> Self:
         """A history whose numbers need no checking: they come from a checked one, or from a meter."""
-        history = object.__new__(cls)
-        for name, value in zip(cls.__slots__, (keys, gpus, first, start, first_day), strict=True):
-            object.__setattr__(history, name, value)
+        history, put = object.__new__(cls), object.__setattr__  # at every tick: without a loop
+        put(history, "keys", keys)
+        put(history, "gpus", gpus)
+        put(history, "first", first)
+        put(history, "start", start)
+        put(history, "first_day", first_day)
         return history
 
     @property

@@ -20,7 +20,7 @@ from gfs.core.listeners import Listener
 from gfs.core.run import End, Run
 from gfs.domain.task import Task
 from gfs.domain.units import DAY, HOUR, MICRO
-from gfs.forecasting.history import DemandHistory, Floats, SeriesKey
+from gfs.forecasting.history import DemandHistory, Floats, Ints, SeriesKey
 
 STEP = 300.0
 """Seconds that one maximum is of."""
@@ -134,6 +134,10 @@ class DemandMeter(Listener):
         """Row -> micro-GPUs that the organization's HP tasks hold or wait for."""
         self.keys = self._named()
         """The series, in order of their first HP task."""
+        self._firsts: dict[int, tuple[Ints, int]] = {}
+        """Steps that are left out of the first hour -> the column of each series' first record, and the latest."""
+        self._since = self._record.since
+        """What these were computed from: the list only grows, or another takes its place."""
         for task in tasks:
             if not task.is_spot:
                 self._want(task)
@@ -145,12 +149,14 @@ class DemandMeter(Listener):
     def submitted(self, task: Task, now: float) -> None:
         """An HP task wants its GPUs from now on, until it has finished or is cancelled."""
         if not task.is_spot:
-            self._advance(now)
+            if now >= self._step_ends:
+                self._advance(now)
             self._want(task)
 
     def finished(self, run: Run, now: float) -> None:
         """A task that is done wants nothing any more."""
-        self.withdrawn(run.task, now)
+        if not run.task.is_spot:  # most are none: without a call for the others
+            self.withdrawn(run.task, now)
 
     def ended(self, run: Run, end: End, now: float) -> None:
         """A task that waits again wants as much as before; one that is cancelled nothing."""
@@ -160,7 +166,8 @@ class DemandMeter(Listener):
     def withdrawn(self, task: Task, now: float) -> None:
         """A task wants nothing any more."""
         if not task.is_spot:
-            self._advance(now)
+            if now >= self._step_ends:
+                self._advance(now)
             self._now[self._record.rows[task.organization]] -= task.micro
 
     def _want(self, task: Task) -> None:
@@ -171,6 +178,7 @@ class DemandMeter(Listener):
             row = record.add(task.organization)
             now.append(0)
             self.keys = self._named()
+            self._firsts.clear()
         now[row] += task.micro
         if now[row] > record.peak[row]:
             record.peak[row] = now[row]
@@ -199,14 +207,21 @@ class DemandMeter(Listener):
         assert record.origin is not None
         end = int((record.origin + record.steps) * STEP // HOUR)
         columns = (last - offset) // STEPS + 1
-        first = (np.array(record.since, np.int64) + (STEPS - 1 - offset)) // STEPS
-        return DemandHistory.trusted(
-            self.keys,
-            record.hourly[: len(self.keys), offset % STEPS, offset // STEPS :][:, :columns],
-            np.minimum(np.maximum(first, 0), columns),
-            end - columns,
-            self._first_day,
-        )
+        gpus = record.hourly[: len(self.keys), offset % STEPS, offset // STEPS : offset // STEPS + columns]
+        return DemandHistory.trusted(self.keys, gpus, self._first(offset, columns), end - columns, self._first_day)
+
+    def _first(self, offset: int, columns: int) -> Ints:
+        """The column of each organization's first record; the same at this minute of every hour."""
+        since = self._record.since
+        if since is not self._since:
+            self._since = since
+            self._firsts.clear()
+        known = self._firsts.get(offset)
+        if known is None:
+            first = np.maximum((np.array(since, np.int64) + (STEPS - 1 - offset)) // STEPS, 0)
+            known = self._firsts[offset] = first, int(first.max(initial=0))
+        first, latest = known
+        return first if latest <= columns else np.minimum(first, columns)
 
     def _named(self) -> tuple[SeriesKey, ...]:
         return tuple(SeriesKey(organization, self._gpu_model, self._cluster) for organization in self._record.rows)
@@ -233,7 +248,7 @@ class DemandMeter(Listener):
             record.recent[:rows, record.steps % STEPS] = record.peak
             record.peak = self._now.copy()
             hour, place = divmod(record.steps, STEPS)
-            record.hourly[:rows, place, hour] = record.recent[:rows].max(axis=1) / MICRO
+            record.hourly[:rows, place, hour] = np.maximum.reduce(record.recent[:rows], axis=1) / MICRO
             record.steps += 1
         quiet = ended - STEPS - 1
         if quiet > 0:  # after an hour without any event all maxima are what is wanted now

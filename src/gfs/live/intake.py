@@ -185,21 +185,22 @@ class Intake:
         self._ready[task] = None
 
     def _submit(self) -> None:
+        """Tell the core of tasks, by submission; of urgent ones alone while bindings are behind: others are held."""
         withdrawn, self._withdrawn = self._withdrawn, {}
-        room = max(0, MOST - self.under_way())
-        all_of_them = room >= MOST // 2  # otherwise bindings are behind: who is not urgent waits here, in order
-        asked = {**self._held, **self._ready} if all_of_them else self._ready
+        urgent, room = self._book.is_urgent, max(0, MOST - self.under_way())
+        behind = room < MOST // 2
+        asked = self._ready if behind else {**self._held, **self._ready}
         able = [task for task in asked if task not in withdrawn and self._is_able(task)]
         able.sort(key=lambda each: (each.submitted, each.name))
-        if len(able) > room or not all_of_them:
-            able.sort(key=lambda each: not self._book.is_urgent(each))
-            urgent = sum(map(self._book.is_urgent, able))
-            room = room if all_of_them else min(room, urgent)
-        self._held = {} if all_of_them else self._held
+        if behind or len(able) > room:
+            able.sort(key=lambda each: not urgent(each))
+        told = [task for task in able[:room] if urgent(task) or not behind]
         self._ready = dict.fromkeys(withdrawn)
-        for task in able[room:]:
-            (self._ready if self._book.is_urgent(task) else self._held)[task] = None
-        for task in able[:room]:
+        if not behind:
+            self._held = {}
+        for task in able[len(told) :]:
+            (self._ready if urgent(task) else self._held)[task] = None
+        for task in told:
             core = self._book.core_task(task)
             if not task.logged:
                 self._record((self._now, SUBMIT, core, None, None))

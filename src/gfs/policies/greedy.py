@@ -144,8 +144,9 @@ class GreedyPolicy(Listener):
             self._scan_spot()
         else:
             self._serve_newcomers(arrived)
-        self._explain_waiting(arrived)
-        return self._passed(plan)
+        if arrived or self._returned:
+            self._explain_waiting(arrived)
+        return self._passed(plan) if self._passed_heard else plan
 
     def _passed(self, plan: Plan) -> Plan:
         for tell in self._passed_heard:

@@ -80,18 +80,22 @@ class SizedQueue:
         if not self._length:
             return
         sizes, emptied = self._sizes, False
+        limits: dict[float, float] = {}  # by guarantee; they stand until a task starts
         for position in range(bisect_left(sizes, -pod_limit), len(sizes)):
             size = sizes[position]
-            heads = [
-                lane
-                for (hours, _), lane in self._lanes[size].items()
-                if lane and lane[0][0] * -size <= task_limit(hours)
-            ]
+            heads = []
+            for (hours, _), lane in self._lanes[size].items():
+                if lane:
+                    if hours not in limits:
+                        limits[hours] = task_limit(hours)
+                    if lane[0][0] * -size <= limits[hours]:
+                        heads.append(lane)
             while heads:
                 lane = min(heads) if len(heads) > 1 else heads[0]
                 if attempt(lane[0][2]):
                     heappop(lane)
                     self._length -= 1
+                    limits.clear()
                     if lane:
                         continue
                     emptied = True

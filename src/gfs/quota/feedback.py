@@ -66,6 +66,9 @@ class Eta(NamedTuple):
     """When feedback last moved it."""
 
 
+NOT_MOVED = Eta()
+
+
 class EvictionFeedback:
     """The paper's rule, for every guarantee by itself: its tasks and those with a longer one."""
 
@@ -80,7 +83,7 @@ class EvictionFeedback:
         """The rates of the last H hours and the eta that follows."""
         rate = self._rates.rate(guarantee_hours, now)
         wait = self._waits.longest(guarantee_hours, now)
-        eta = self._eta.get(guarantee_hours, Eta())
+        eta = self._eta.get(guarantee_hours, NOT_MOVED)
         if now >= eta.moved + guarantee_hours * HOUR:
             value = self._rule.next(eta.value, rate, wait)
             if value != eta.value:
@@ -111,14 +114,19 @@ class EvictionRates:
     def rate(self, guarantee_hours: float, now: float, back: float | None = None) -> float:
         """The share of what went badly in the last `back` seconds, or H hours; 0 if nothing happened."""
         seconds = guarantee_hours * HOUR if back is None else back
-        known = self._counts.setdefault(guarantee_hours, deque(((-inf, NOTHING_COUNTED),)))
+        known = self._counts.get(guarantee_hours)
+        if known is None:
+            known = self._counts[guarantee_hours] = deque(((-inf, NOTHING_COUNTED),))
         after = self._ledger.counts(guarantee_hours * HOUR, now)
         if after != known[-1][1]:
             known.append((now, after))
         while len(known) > 1 and known[1][0] <= now - seconds:
             known.popleft()
+        before = known[0][1]
+        if before is after:  # such as nothing at all, of a guarantee that no task has
+            return 0.0
         bad, well = self._compared(after)
-        bad_before, well_before = self._compared(known[0][1])
+        bad_before, well_before = self._compared(before)
         bad, well = bad - bad_before, well - well_before
         return bad / (bad + well) if bad else 0.0
 

@@ -68,7 +68,7 @@ Aggregate = Callable[[DemandForecast], list[float]]
 
 def sum_of_peaks(forecast: DemandForecast) -> list[float]:
     """The paper's rule: every organization reaches the peak of its bounds, all at once."""
-    peaks: list[float] = np.maximum.accumulate(forecast.upper, axis=1).sum(axis=0).tolist()
+    peaks: list[float] = np.add.reduce(np.maximum.accumulate(forecast.upper, axis=1), axis=0).tolist()
     return peaks
 
 

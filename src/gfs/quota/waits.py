@@ -58,7 +58,8 @@ class SpotWaits(Listener):
 
     def longest(self, guarantee_hours: float, now: float) -> float:
         """Seconds of the longest wait that lasts or ended in the last H hours, guarantees of at least H."""
-        self._forget_old(now)
+        if self._ended:
+            self._forget_old(now)
         longest = 0.0
         since = now - guarantee_hours * HOUR
         for hours, waiting in self._since.items():

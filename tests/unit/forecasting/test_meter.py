@@ -128,6 +128,25 @@ def test_an_organization_that_comes_later_begins_there() -> None:
     assert known.gpus[1].tolist() == [0, 0, 5, 5]
 
 
+def test_where_organizations_begin_is_the_same_whenever_it_was_asked() -> None:
+    # Organizations come after 0, 50 and 100 minutes. One meter is asked every five minutes, the others once.
+    names = ("first", "second", "third")
+    coming = [(3000.0 * i, task(name, org=name, index=i)) for i, name in enumerate(names)]
+
+    def asked_at(*times: float) -> DemandHistory:
+        meter, due = DemandMeter("A100"), list(coming)
+        for now in times:
+            while due and due[0][0] <= now:
+                meter.submitted(due[0][1], due.pop(0)[0])
+            known = meter.history(now)
+        return known
+
+    for last in range(2, 40):
+        often, once = asked_at(*(300.0 * i for i in range(last + 1))), asked_at(300.0 * last)
+        assert often.first.tolist() == once.first.tolist()
+        assert often.gpus.tolist() == once.gpus.tolist()
+
+
 def test_a_silent_night_keeps_what_is_wanted() -> None:
     meter = DemandMeter("A100")
     meter.submitted(task("a", 3), 0.0)

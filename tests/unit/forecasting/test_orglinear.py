@@ -19,12 +19,13 @@ from gfs.forecasting.orglinear.model import (
     Shape,
     context_of,
     forward,
+    gradients_of,
     initial,
-    loss_and_gradients,
+    loss,
     moving_average,
     train,
 )
-from gfs.forecasting.orglinear.scaling import series_scale, window_scales
+from gfs.forecasting.orglinear.scaling import KnownHours, series_scale, window_scales
 from gfs.forecasting.registry import MODELS
 
 SMALL = OrgLinearEstimator(window=48, schedule=Schedule(epochs=3, rate=1e-3))
@@ -78,7 +79,7 @@ def test_a_window_is_measured_by_its_series_and_its_changes() -> None:
     # Two days and an hour: 4 until noon and 6 after it. That is 48 steps, of which 4 by 2: rms 1 / sqrt(3).
     demand = np.array([*[4.0] * 12, *[6.0] * 12] * 2 + [4.0])
     series = np.array([5.0]), np.array([np.sqrt(3)])
-    scale, ahead = window_scales(demand[None], np.array([49]), series, 13)
+    scale, ahead = window_scales(demand[None], KnownHours.of(np.array([49]), len(demand)), series, 13)
     assert scale[0] == pytest.approx(1.0)  # sqrt(sqrt(3) / sqrt(3))
     # An hour after midnight it was 4 as before on both days, after noon it was 6. One day more, on which it was s:
     # rms changes of sqrt((0 + 0 + 1) / 3) and sqrt((4 + 4 + 1) / 3).
@@ -90,7 +91,7 @@ def test_a_constant_window_has_a_scale_too() -> None:
     series = np.array([5.0]), np.array([0.05])
     for hours in (1, 2, 24, 49, 672):
         for known in (0, 1, hours):
-            scale, ahead = window_scales(np.full((1, hours), 5.0), np.array([known]), series, 30)
+            scale, ahead = window_scales(np.full((1, hours), 5.0), KnownHours.of(np.array([known]), hours), series, 30)
             assert scale == pytest.approx(np.array([0.05]))
             assert ((ahead > 0.01) & (ahead <= scale[0])).all()
 
@@ -117,8 +118,7 @@ def test_the_loss_has_the_log_sigma_term() -> None:
     parameters["offset"][:] = 1.0
     parameters["spread_offset"][:] = np.log(np.expm1(2.0 - LEAST_SIGMA))
     batch = Batch(np.array([[0.0, 1.0]]), np.zeros((1, 3), int), np.zeros((1, 1), int), np.array([[3.0]]))
-    loss, _ = loss_and_gradients(parameters, batch, np.eye(2))
-    assert loss == pytest.approx(np.log(2) + 0.5)
+    assert loss(parameters, batch, np.eye(2)) == pytest.approx(np.log(2) + 0.5)
 
 
 def test_every_gradient_is_the_slope_of_the_loss() -> None:
@@ -128,7 +128,7 @@ def test_every_gradient_is_the_slope_of_the_loss() -> None:
         name: value + generator.normal(0, 0.3, value.shape) for name, value in initial(shape, generator).items()
     }
     batch, average = random_batch(shape, cases=7), moving_average(12, 5)
-    _, gradients = loss_and_gradients(parameters, batch, average)
+    gradients = gradients_of(parameters, batch, average, average.T)
     assert set(gradients) == set(parameters)
     step = 1e-6
     for name, gradient in gradients.items():
@@ -137,8 +137,28 @@ def test_every_gradient_is_the_slope_of_the_loss() -> None:
             for sign in (1, -1):
                 moved = {**parameters, name: parameters[name].copy()}
                 moved[name][where] += sign * step
-                slopes.append(loss_and_gradients(moved, batch, average)[0])
+                slopes.append(loss(moved, batch, average))
             assert gradient[where] == pytest.approx((slopes[0] - slopes[1]) / (2 * step), rel=1e-4, abs=1e-7), name
+
+
+def test_cases_may_share_the_attributes_of_their_series() -> None:
+    shape = Shape(window=12, horizon=3, width=3, attributes=(4, 3))
+    parameters, average = initial(shape, np.random.default_rng(3)), moving_average(12, 5)
+    own = random_batch(shape, cases=6)
+    shared = own._replace(attributes=own.attributes[:2], series=np.array([0, 1, 1, 0, 1, 0]))
+    alike = own._replace(attributes=own.attributes[shared.series])
+    assert loss(parameters, shared, average) == loss(parameters, alike, average)
+    gradients = gradients_of(parameters, alike, average, average.T)
+    for name, gradient in gradients_of(parameters, shared, average, average.T).items():
+        np.testing.assert_array_equal(gradient, gradients[name], err_msg=name)
+
+
+def test_cases_worked_out_once_teach_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    demand = history(daily(24 * 60), daily(24 * 60, seed=1))
+    kept = SMALL.fit(demand).parameters
+    monkeypatch.setattr("gfs.forecasting.orglinear.estimator.KEPT", 0)
+    for name, value in SMALL.fit(demand).parameters.items():
+        np.testing.assert_array_equal(value, kept[name], err_msg=name)
 
 
 def test_a_daily_swing_is_learnt() -> None:
@@ -171,7 +191,7 @@ def test_a_forecast_is_the_model_put_together() -> None:
     predictor = SMALL.fit(history(demand))
     forecast = predictor.predict(history(demand), 4)
     raw = demand[None, -48:]
-    scale, ahead = window_scales(raw, np.array([48]), series_scale(history(demand)), 4)
+    scale, ahead = window_scales(raw, KnownHours.of(np.array([48]), raw.shape[1]), series_scale(history(demand)), 4)
     window = (raw - raw[0, -1]) / scale
     batch = Batch(window, np.array([[0, 20 % 7, 0]]), np.array([[1, 1, 1]]), np.zeros((1, 4)))
     mu, sigma = forward(predictor.parameters, batch, moving_average(48, 25))

@@ -99,6 +99,17 @@ def test_rolled_is_fresh() -> None:
         assert numbers(forecast) == expected  # what was handed out stays what it is
 
 
+def test_hours_beyond_the_fitted_ones_are_the_same_asked_together_or_later() -> None:
+    """Seven hours at every origin, or four and then seven at the last one: also in what is forecast hours later."""
+    known = demand(*(daily(seed, SHORT) for seed in (1, 2, 3)))
+    together = OrgQuantileEstimator().fit(known.until(400))
+    later = pickle.loads(pickle.dumps(together))
+    for origin in range(400, 420):
+        far, near = together.predict(known.until(origin), 7), later.predict(known.until(origin), 4)
+        assert numbers(later.predict(known.until(origin), 7)) == numbers(far)
+        assert numbers(together.predict(known.until(origin), 4)) == numbers(near)
+
+
 def test_a_fit_that_goes_on_keeps_the_log_or_makes_it_once_more() -> None:
     """Three fits, one after the other, each resumed or not: the same forecasts, byte for byte."""
     known = demand(*(daily(seed, SHORT) for seed in (1, 2, 3)))

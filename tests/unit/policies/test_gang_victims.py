@@ -53,8 +53,8 @@ def test_who_was_stopped_often_is_spared_while_others_would_do() -> None:
 
 
 def test_what_gets_free_for_the_next_pods_counts() -> None:
-    # One pod of 2 GPUs wants room. A lone task of 2 loses nothing and weighs 1. The one of 8 weighs 1 + 8 x 300 s x waste:
-    # with 1e-3 that is 3.4, but 0.85 for each of the four pods that could have its cards; with 2e-3 it is 5.8 and 1.45.
+    # One pod of 2 GPUs wants room. A lone task of 2 loses nothing and weighs 1. The one of 8 loses 8 x 300 GPU-seconds:
+    # it weighs 3.4 with 1e-3, but 0.85 for each of the four pods that could have its cards; with 2e-3 5.8 and 1.45.
     stage = Stage(8, 2)
     large = stage.holds("n0", spot("large", gpus=8, checkpoint=1500))
     small = stage.holds("n1", spot("small", gpus=2, checkpoint=600))

@@ -94,6 +94,27 @@ def test_a_size_refused_by_the_quota_of_one_guarantee_is_tried_for_another() -> 
     assert tried == ["1 h"]
 
 
+def test_limits_are_asked_for_again_when_a_task_has_started() -> None:
+    # 5 GPUs are left: 4 of them go to the first, so the one that wants 2 must wait and the one that wants 1 may go.
+    queue, left, asked = SizedQueue(), [5.0], list[float]()
+    for index, gpus in enumerate((8, 4, 2, 1)):
+        queue.push(spot(f"{gpus} GPUs", gpus=gpus).task(index))
+    tried: list[str] = []
+
+    def attempt(task: Task) -> bool:
+        tried.append(task.name)
+        left[0] -= task.gpus
+        return True
+
+    def limit(hours: float) -> float:
+        asked.append(hours)
+        return left[0]
+
+    queue.scan(attempt, 8, limit)
+    assert tried == ["4 GPUs", "1 GPUs"]
+    assert len(asked) == 2, "for the sizes of 8 and 4, and for those of 2 and 1"
+
+
 def test_an_evicted_task_keeps_its_place_by_submission() -> None:
     # "first" is evicted at 50 and waits again; "second" came at 40, later than "first" at 0. Both want 8 cards.
     story = play(

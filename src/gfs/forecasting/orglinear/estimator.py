@@ -28,7 +28,7 @@ from gfs.forecasting.orglinear.model import (
     moving_average,
     train,
 )
-from gfs.forecasting.orglinear.scaling import SeriesScales, window_scales
+from gfs.forecasting.orglinear.scaling import KnownHours, SeriesScales, window_scales
 
 PRECISION = np.float32
 COLD, WARM = Schedule(), Schedule(epochs=1, rate=2e-4, most=2_048)
@@ -36,8 +36,8 @@ GROWN = 4
 """Weights go on from an earlier fit until there are so many times the cases that they were first fitted on."""
 BLOCK = 4_096
 """Windows that are measured at once: more would take a lot of memory."""
-KEPT = 16_384
-"""So many cases are standardised once for all epochs: about 50 MB with the paper's window."""
+KEPT = 40_960
+"""So many cases are standardised once for all epochs: at most 110 MB with the paper's window."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ class OrgLinearEstimator:
         for begin in range(0, len(series), BLOCK):
             some = slice(begin, begin + BLOCK)
             s, t = series[some], origin[some]
-            known = np.maximum(t - history.first[s], 0)
+            known = KnownHours.of(np.maximum(t - history.first[s], 0), self.window)
             scale[some], ahead[some] = window_scales(windows[s, t], known, (mean[s], spread[s]), self.horizon)
         calendar = _calendar(history, np.arange(history.hours + 1) + history.start, self.country)
         attributes = _codes(history.keys, lists)
@@ -101,10 +101,10 @@ class OrgLinearEstimator:
             last = window[:, -1:]
             target = (history.gpus[s[:, None], t[:, None] + coming] - last) / ahead[positions]
             window = ((window - last) / scale[positions, None]).astype(PRECISION)
-            return Batch(window, calendar[t], attributes[s], target.astype(PRECISION))
+            return Batch(window, calendar[t], attributes, target.astype(PRECISION), s)
 
         average = _average(self.window, self.kernel)
-        again = schedule.epochs > 1 and 0 < len(series) <= KEPT
+        again = schedule.epochs > 1 and len(series) <= KEPT
         fitted = train(
             parameters, _kept(cases, len(series)) if again else cases, len(series), average, schedule, generator
         )
@@ -132,7 +132,7 @@ class OrgLinearPredictor:
         self.parameters = parameters
         self.attribute_values = attribute_values
         self._scales = scales
-        mean = mean_weights(parameters, _average(estimator.window, estimator.kernel))
+        mean = mean_weights(parameters, _average(estimator.window, estimator.kernel).T)
         weights = np.concatenate([mean, parameters["spread"]], axis=1).astype(np.float64)
         self._weights, self._total = weights, weights.sum(axis=0)
         context = np.concatenate([parameters["context"], parameters["spread_context"]], axis=1)
@@ -148,16 +148,18 @@ class OrgLinearPredictor:
         self._added: Floats = np.zeros(0)
         self._keys: tuple[SeriesKey, ...] = ()
         self._known: tuple[Floats, Floats, Floats] | None = None
+        self._settled = True
+        """Whether all these series were there at the fit."""
 
     def predict(self, history: DemandHistory, hours: int) -> NormalForecast:
         """A normal distribution for every series and hour; beyond the horizon like its last hour, but wider."""
         own = self.estimator
         mean, spread, base = self._series(history)
-        known = np.minimum(np.maximum(history.hours - history.first, 0), own.window)
-        if history.hours:
-            window = history.padded(history.end - own.window)
+        if history.hours - int(np.maximum.reduce(history.first, initial=0)) >= own.window:
+            window, known = history.gpus[:, -own.window :], _all_known(own.window)
         else:
-            window = np.repeat(mean[:, None], own.window, axis=1)
+            window = history.padded(history.end - own.window) if history.hours else mean[:, None].repeat(own.window, 1)
+            known = KnownHours.of(np.minimum(np.maximum(history.hours - history.first, 0), own.window), own.window)
         scale, ahead = window_scales(window, known, (mean, spread), own.horizon)
         last = window[:, -1:]
         # Standardised windows times weights; the standardising is done on the product, which is smaller.
@@ -168,7 +170,7 @@ class OrgLinearPredictor:
             hour = np.minimum(np.arange(hours), own.horizon - 1)
             wider = np.sqrt(np.maximum(np.arange(1, hours + 1) / own.horizon, 1.0))
             mu, sigma, ahead = mu[:, hour], sigma[:, hour] * wider, ahead[:, hour]
-        else:
+        elif hours < own.horizon:
             mu, sigma, ahead = mu[:, :hours], sigma[:, :hours], ahead[:, :hours]
         return NormalForecast(history.keys, last + ahead * mu, ahead * sigma)
 
@@ -184,23 +186,32 @@ class OrgLinearPredictor:
     def _series(self, history: DemandHistory) -> tuple[Floats, Floats, Floats]:
         """Scale of each series, and what its attributes and the offsets add to the outcome."""
         if self._known is not None and self._keys == history.keys:
-            return self._known
+            if self._settled:
+                return self._known
+            return *self._scales.of(history), self._known[2]  # scales of new ones change by the hour
         mean, spread = self._scales.of(history)
         codes = _codes(history.keys, self.attribute_values)
         nothing = np.empty((len(codes), 0))
         midnight = np.zeros((len(codes), len(CALENDAR)), np.int64)  # its part of the context is cut off
         features = context_of(self.parameters, Batch(nothing, midnight, codes, nothing)).features
         base = (features[:, : len(self._context)] @ self._context + self._offset).astype(np.float64)
-        if all(key in self._scales.of_key for key in history.keys):  # scales of new ones change by the hour
-            self._keys, self._known = history.keys, (mean, spread, base)
-        return mean, spread, base
+        self._keys, self._known = history.keys, (mean, spread, base)
+        self._settled = all(key in self._scales.of_key for key in history.keys)
+        return self._known
 
 
 def _kept(cases: Cases, count: int) -> Cases:
     """The same cases, worked out once."""
-    blocks = [cases(np.arange(begin, min(begin + BLOCK // 4, count))) for begin in range(0, count, BLOCK // 4)]
-    whole = Batch(*(np.concatenate(parts) for parts in zip(*blocks, strict=True)))
-    return lambda positions: Batch(*(part[positions] for part in whole))
+    first = cases(np.arange(0))
+    assert first.series is not None
+    window, calendar, target, series = (
+        np.empty((count, *part.shape[1:]), part.dtype)
+        for part in (first.window, first.calendar, first.target, first.series)
+    )
+    for begin in range(0, count, BLOCK // 4):
+        some = slice(begin, min(begin + BLOCK // 4, count))
+        window[some], calendar[some], _, target[some], series[some] = cases(np.arange(some.start, some.stop))
+    return lambda at: Batch(window[at], calendar[at], first.attributes, target[at], series[at])
 
 
 def _calendar(history: DemandHistory, hours: Ints, country: str) -> Ints:
@@ -233,6 +244,12 @@ def _continued(fresh: Parameters, lists: tuple[tuple[str, ...], ...], start: Org
 
 def _single(parameters: Parameters) -> Parameters:
     return {name: value.astype(PRECISION) for name, value in parameters.items()}
+
+
+@cache
+def _all_known(window: int) -> KnownHours:
+    """Of windows without a gap."""
+    return KnownHours.of(np.array([window]), window)
 
 
 @cache

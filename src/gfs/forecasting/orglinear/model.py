@@ -52,9 +52,11 @@ class Batch(NamedTuple):
     calendar: Ints
     """Cases x (hour, weekday, holiday) of the first hour to forecast."""
     attributes: Ints
-    """Cases x attributes."""
+    """Series x attributes."""
     target: Reals
     """Cases x hours ahead, standardised."""
+    series: Ints | None = None
+    """The series of each case; without it there are as many of both."""
 
 
 def moving_average(hours: int, kernel: int) -> Floats:
@@ -112,29 +114,37 @@ def context_of(parameters: Parameters, batch: Batch) -> AttentionContext:
     logits = query @ key.swapaxes(1, 2) / np.sqrt(tokens.shape[2])
     weights = np.exp(logits - logits.max(axis=2, keepdims=True))
     attention = weights / weights.sum(axis=2, keepdims=True)
-    calendar = [parameters[name][batch.calendar[:, i]] for i, name in enumerate(CALENDAR)]
     attended = (attention @ value).reshape(len(tokens), -1)
-    return AttentionContext(np.concatenate([attended, *calendar], axis=1), tokens, query, key, value, attention)
+    known = attended, tokens, query, key, value, attention
+    attended, *others = known if batch.series is None else (of_series[batch.series] for of_series in known)
+    calendar = [parameters[name][batch.calendar[:, i]] for i, name in enumerate(CALENDAR)]
+    return AttentionContext(np.concatenate([attended, *calendar], axis=1), *others)
 
 
 def forward(parameters: Parameters, batch: Batch, average: Reals) -> tuple[Reals, Reals]:
     """mu and sigma of every case and hour ahead, standardised."""
-    mu, logit = _heads(parameters, batch, average, context_of(parameters, batch))
+    mu, logit = _heads(parameters, batch, average.T, context_of(parameters, batch))
     return mu, np.logaddexp(0.0, logit) + LEAST_SIGMA
 
 
-def loss_and_gradients(parameters: Parameters, batch: Batch, average: Reals) -> tuple[float, Parameters]:
-    """The loss of a batch and its derivative by every weight."""
+def loss(parameters: Parameters, batch: Batch, average: Reals) -> float:
+    """The loss of a batch: what training makes small."""
+    mu, sigma = forward(parameters, batch, average)
+    return float((np.log(sigma) + 0.5 * ((batch.target - mu) / sigma) ** 2).mean())
+
+
+def gradients_of(parameters: Parameters, batch: Batch, average: Reals, transposed: Reals) -> Parameters:
+    """The derivative of the loss by every weight; `transposed`: of the moving average, where it takes time to get."""
     context = context_of(parameters, batch)
-    mu, logit = _heads(parameters, batch, average, context)
+    mu, logit = _heads(parameters, batch, transposed, context)
     sigma = np.logaddexp(0.0, logit) + LEAST_SIGMA
     error = batch.target - mu
-    loss = float((np.log(sigma) + 0.5 * (error / sigma) ** 2).mean())
     by_mu = -error / sigma**2 / error.size
     by_sigma = (1 / sigma - error**2 / sigma**3) / error.size
     by_logit = by_sigma * (1 / (1 + np.exp(-logit)))
     hours = by_mu.shape[1]
-    by_heads = batch.window.T @ np.concatenate([by_mu, by_logit], axis=1)
+    both = np.concatenate([by_mu, by_logit], axis=1)
+    by_heads = (both.T @ batch.window.astype(both.dtype)).T  # the quicker of the two ways round
     by_window = by_heads[:, :hours]
     by_trend = average @ by_window
     gradients: Parameters = {
@@ -148,17 +158,17 @@ def loss_and_gradients(parameters: Parameters, batch: Batch, average: Reals) -> 
     }
     by_features = by_mu @ parameters["context"].T + by_logit @ parameters["spread_context"].T
     gradients.update(_context_gradients(parameters, batch, context, by_features))
-    return loss, gradients
+    return gradients
 
 
-def mean_weights(parameters: Parameters, average: Reals) -> Reals:
+def mean_weights(parameters: Parameters, transposed: Reals) -> Reals:
     """The weights of the window in mu, trend and cycle in one: (x - Ax) C + Ax T = x (C + A' (T - C))."""
-    both: Reals = parameters["cycle"] + average.T @ (parameters["trend"] - parameters["cycle"])
+    both: Reals = parameters["cycle"] + transposed @ (parameters["trend"] - parameters["cycle"])
     return both
 
 
-def _heads(parameters: Parameters, batch: Batch, average: Reals, context: AttentionContext) -> tuple[Reals, Reals]:
-    weights = np.concatenate([mean_weights(parameters, average), parameters["spread"]], axis=1)
+def _heads(parameters: Parameters, batch: Batch, transposed: Reals, context: AttentionContext) -> tuple[Reals, Reals]:
+    weights = np.concatenate([mean_weights(parameters, transposed), parameters["spread"]], axis=1)
     both = batch.window @ weights
     hours = parameters["offset"].size
     mu = both[:, :hours] + context.features @ parameters["context"] + parameters["offset"]
@@ -171,6 +181,7 @@ def _context_gradients(
 ) -> Parameters:
     """Back through the embeddings and the attention."""
     cases, count, width = context.tokens.shape
+    attributes = batch.attributes if batch.series is None else batch.attributes[batch.series]
     gradients: Parameters = {}
     for i, name in enumerate(CALENDAR):
         start = width * (count + i)
@@ -183,11 +194,12 @@ def _context_gradients(
     by_query, by_key = by_logits @ context.key, by_logits.swapaxes(1, 2) @ context.query
     by_tokens = np.zeros_like(context.tokens)
     for name, by_projected in (("query", by_query), ("key", by_key), ("value", by_value)):
-        gradients[name] = context.tokens.reshape(-1, width).T @ by_projected.reshape(-1, width)
-        by_tokens += by_projected @ parameters[name].T
+        flat = by_projected.reshape(-1, width)
+        gradients[name] = context.tokens.reshape(-1, width).T @ flat
+        by_tokens += (flat @ parameters[name].T).reshape(by_tokens.shape)
     for i in range(count):
         name = f"attribute{i}"
-        gradients[name] = _by_row(parameters[name], batch.attributes[:, i], by_tokens[:, i])
+        gradients[name] = _by_row(parameters[name], attributes[:, i], by_tokens[:, i])
     return gradients
 
 
@@ -226,11 +238,12 @@ def train(
     weights = {name: value.copy() for name, value in parameters.items()}
     ages = np.arange(len(weights["cycle"]), 0, -1, dtype=weights["cycle"].dtype)[:, None]
     adam = Adam(weights, schedule.rate, schedule.epochs * -(-count // schedule.batch))
+    transposed = average.T
     with threadpool_limits(1, user_api="blas"):
         for _ in range(schedule.epochs):
             order = generator.permutation(count)
             for start in range(0, count, schedule.batch):
-                _, gradients = loss_and_gradients(weights, cases(order[start : start + schedule.batch]), average)
+                gradients = gradients_of(weights, cases(order[start : start + schedule.batch]), average, transposed)
                 fade = np.exp(-adam.rate * schedule.fading * ages)
                 for name in ("cycle", "trend", "spread"):
                     weights[name] *= fade

@@ -10,6 +10,7 @@ the day when little changes they forecast little change.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -49,25 +50,43 @@ class SeriesScales:
         return mean, spread
 
 
-def window_scales(windows: Floats, known: Ints, series: tuple[Floats, Floats], horizon: int) -> tuple[Floats, Floats]:
+class KnownHours(NamedTuple):
+    """How much of each window was recorded."""
+
+    changes: Ints
+    """From hour to hour in the last week."""
+    days: Ints
+    """And one more, on which the change was `s`."""
+
+    @classmethod
+    def of(cls, known: Ints, hours: int) -> KnownHours:
+        """`known`: how many of the hours of each window are records."""
+        changes = np.minimum(np.maximum(known - 1, 1), WEEK_HOURS)
+        return cls(changes, np.minimum(known // DAY_HOURS, (hours - 1) // DAY_HOURS) + 1)
+
+
+def window_scales(
+    windows: Floats, known: KnownHours, series: tuple[Floats, Floats], horizon: int
+) -> tuple[Floats, Floats]:
     """The scale of each window, and of each hour ahead of it.
 
-    Windows are cases x hours, filled with the first record before it; `known`: how many hours of each are records.
-    The time of day counts one day more than is known, on which the change was `s`.
+    Windows are cases x hours, filled with the first record before it.
     """
     mean, spread = series
     hours = windows.shape[1]
     week = windows[:, -WEEK_HOURS - 1 :]
     steps = week[:, 1:] - week[:, :-1]
-    change = np.sqrt(np.add.reduce(steps * steps, axis=1) / np.minimum(np.maximum(known - 1, 1), WEEK_HOURS))
+    steps *= steps
+    change = np.sqrt(np.add.reduce(steps, axis=1) / known.changes)
     scale: Floats = np.sqrt(spread * np.maximum(change, SMALL * np.maximum(mean, 1.0)))
     days = (hours - 1) // DAY_HOURS
-    seen = np.minimum(known // DAY_HOURS, days)
     before = windows[:, hours - 1 - days * DAY_HOURS : hours - 1 : DAY_HOURS]
     after = windows[:, hours - days * DAY_HOURS :].reshape(len(windows), days, DAY_HOURS)[:, :, :horizon]
-    moved = after - before[:, :, None]
-    usual = np.sqrt((np.add.reduce(moved * moved, axis=1) + (scale * scale)[:, None]) / (seen + 1)[:, None])
-    ahead = np.sqrt(scale[:, None] * usual)
+    # Days x hours ahead x cases: the sums over days then run over rows of many numbers.
+    moved = np.subtract(after.transpose(1, 2, 0), before.T[:, None, :], order="C")
+    moved *= moved
+    usual = np.sqrt((np.add.reduce(moved, axis=0) + scale * scale) / known.days)
+    ahead = np.sqrt((scale * usual).T, order="C")
     if horizon > DAY_HOURS:
         ahead = ahead[:, np.minimum(np.arange(horizon), DAY_HOURS - 1)]
     return scale, ahead

@@ -124,12 +124,12 @@ class OrgQuantilePredictor:
 
     def predict(self, history: DemandHistory, hours: int) -> OrgQuantileForecast:
         """Forecast the hours after the history."""
-        self._follow(history)
+        self._follow(history, hours)
         log, window = self._log, self._window.hours
-        if hours <= log.horizon:
-            bands = Bands(log.bands().sheet[:, :hours])
-        else:
-            bands = self._mixture(history.end, history.keys).bands(log.known(window), history.end, history, hours)
+        made = log.made
+        if made is None or hours > made.sheet.shape[1]:  # asked before, for fewer hours
+            made = self._mixture(history.end, history.keys).bands(log.known(window), history.end, history, hours)
+        bands = Bands(made.sheet[:, :hours])
         unsettled = (history.hours - history.first < YOUNG_HOURS) | level_shifted(window, log.alarmed)
         past = log.past()
         return OrgQuantileForecast(
@@ -157,43 +157,48 @@ class OrgQuantilePredictor:
             self._mixtures[place] = Mixture.of(self.fits[place][1], keys, self.estimator.expert_weights)
         return self._mixtures[place]
 
-    def _follow(self, history: DemandHistory) -> None:
-        """Bring the log to the end of the history, from where it stands if that is part of it."""
+    def _follow(self, history: DemandHistory, hours: int) -> None:
+        """Bring the log to the end of the history, from where it stands if that is part of it.
+
+        There it forecasts so many hours at once.
+        """
         horizon = self.estimator.horizon
         seen = self._seen
         if seen is not None and _adds_series(seen, history, self._reach):
             self._lay_out(history.keys)
             self._log.add_series(len(history.keys) - len(seen.keys))
-            self._replay(history, seen.end + 1)
+            self._replay(history, hours, seen.end + 1)
         elif seen is not None and _continues(seen, history, self._reach):
             if (history.start + history.first >= seen.end).any():  # a first record fills the hours before it
-                self._replay(history, seen.end + 1)
+                self._replay(history, hours, seen.end + 1)
             else:
                 for hour in range(seen.end + 1, history.end + 1):
                     self._window.append(history.gpus[:, hour - 1 - history.start])
-                    self._advance(history, hour)
+                    self._advance(history, hours, hour)
         else:
             self._lay_out(history.keys)
             self._log = ForecastLog(len(history.keys), horizon)
-            self._replay(history, min(max(history.start + 1, history.end - replay_hours(horizon)), history.end))
+            begin = min(max(history.start + 1, history.end - replay_hours(horizon)), history.end)
+            self._replay(history, hours, begin)
         self._seen = history
 
-    def _replay(self, history: DemandHistory, begin: int) -> None:
+    def _replay(self, history: DemandHistory, hours: int, begin: int) -> None:
         """One origin after the other, from the hour `begin` on."""
         if begin > history.end:
             return
         known = history.padded(begin - LOOK_BACK).T
         self._window = RollingWindow(known[:LOOK_BACK])
-        self._advance(history, begin)
+        self._advance(history, hours, begin)
         for hour in range(begin + 1, history.end + 1):
             self._window.append(known[hour - begin + LOOK_BACK - 1])
-            self._advance(history, hour)
+            self._advance(history, hours, hour)
 
-    def _advance(self, history: DemandHistory, hour: int) -> None:
-        """To the origin at this hour, with the hours before it."""
+    def _advance(self, history: DemandHistory, hours: int, hour: int) -> None:
+        """To the origin at this hour, with the hours before it; at the last one, so many hours ahead."""
         column = hour - 1 - history.start
         value = history.gpus[:, column] if column >= 0 else np.zeros(len(history.keys))
-        self._log.advance(self._mixture(hour, history.keys), self._window.hours, value, hour, history)
+        ahead = hours if hour == history.end else 0
+        self._log.advance(self._mixture(hour, history.keys), self._window.hours, value, hour, history, ahead)
 
 
 def _continues(seen: DemandHistory, history: DemandHistory, reach: int) -> bool:

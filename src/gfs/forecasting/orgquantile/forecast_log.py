@@ -120,6 +120,9 @@ class ForecastLog:
     Scores and losses of an hour stand at its place in a ring, so those that no longer count are overwritten.
     """
 
+    made: Bands | None = None
+    """The forecast at the last origin, of all hours that it was asked for."""
+
     def __init__(self, series: int, horizon: int) -> None:
         self.horizon = horizon
         self.scores: ConformalScores | RecencyWeighted = ConformalScores.empty(series)
@@ -142,15 +145,22 @@ class ForecastLog:
         self._misses: deque[Bools] = deque(maxlen=ALARM_HOURS)
         self._last_alarm = np.full(series, -np.inf)
 
-    def advance(self, mixture: Mixture, window: Floats, value: Floats, hour: int, history: DemandHistory) -> None:
-        """The hour begins: score what was forecast for the one before, which had this value; then forecast."""
+    def advance(
+        self, mixture: Mixture, window: Floats, value: Floats, hour: int, history: DemandHistory, hours: int
+    ) -> None:
+        """The hour begins: score what was forecast for the one before, which had this value; then forecast.
+
+        At least as many hours as are scored, and `hours`: each is what it would be by itself.
+        """
         if self._bands:
             self._actual.append(value)
             self._watch(value, hour)
             self._score(value, hour)
         if hour % CALIBRATED_EVERY == 0:
             self._calibrate(hour)
-        bands = mixture.bands(self.known(window), hour, history, self.horizon)
+        self.made = bands = mixture.bands(self.known(window), hour, history, max(hours, self.horizon))
+        if hours > self.horizon:
+            bands = Bands(bands.sheet[:, : self.horizon].copy())
         self._bands.append(bands)
         self._next_bound = bands.middle[0] + bands.width[0] * self._alarm_multiplier
 
@@ -185,10 +195,6 @@ class ForecastLog:
     def known(self, window: Floats) -> Known:
         """What the forecast of now rests on, with the window before it."""
         return Known(window, self.losses, self._stretch)
-
-    def bands(self) -> Bands:
-        """Of the hours from the one that begins."""
-        return self._bands[-1]
 
     def past(self) -> PastForecasts:
         """A view that later hours do not change."""
