@@ -80,6 +80,7 @@ def goals(races: Sequence[Figures]) -> list[str]:
     ours = by.get(("full", "gfs"))
     for name in ("kube-unthrottled", "kube-gang"):
         if ours and (other := by.get(("full", name))):
+            tell(f"spot tasks evicted, against {name}", ours["tasks_evicted"], 0.6 * other["tasks_evicted"])
             tell(f"spot pods evicted, against {name}", ours["evicted"], 0.6 * other["evicted"])
             tell(f"lost GPU-hours, against {name}", ours["lost_gpu_hours"], 0.4 * other["lost_gpu_hours"])
             tell(f"mean HP wait, against {name}", ours["hp_wait_mean"], other["hp_wait_mean"])

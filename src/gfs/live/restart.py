@@ -15,6 +15,9 @@ from gfs.live.cluster import Cluster
 from gfs.live.tasks import LiveTask, TaskBook
 from gfs.live.translate.pods import PodView
 
+WHOLE_SECOND = 1.0
+"""Times of the API are cut to whole seconds. A run that is found begins with its last pod and after that second: no
+checkpoint counts as taken before it can have been."""
 MOST_RUNS = 11
 """Runs that notes on pods are believed: whoever was stopped twelve times is spared, and users can write notes, too."""
 
@@ -143,7 +146,7 @@ def adopt(
             del found[name]
         core = book.core_task(task, mine)
         noted = [pod.bound_as for pod in mine if pod.bound_as is not None]
-        start = min(clock.of_wall(pod.started or pod.created) for pod in mine)
+        start = clock.of_wall(max(pod.started or pod.created for pod in mine) + WHOLE_SECOND)
         number = min(max((note.run for note in noted), default=1), MOST_RUNS)
         runs.append(FoundRun(core, sorted(Counter(pod.node for pod in mine).items()), start, number))
         task.logged = task.logged or bool(noted)

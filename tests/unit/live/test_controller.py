@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
 from typing import Any, cast
 
 import pytest
@@ -222,6 +223,23 @@ def test_what_adopted_runs_hold_is_not_counted_twice() -> None:
 
 def in_team(name: str, **more: Any) -> dict[str, Any]:
     return pod(name, gpus=1, schedulingGroup={"podGroupName": "team"}, **more)
+
+
+def test_a_gang_that_is_found_began_with_its_last_pod_and_after_that_second() -> None:
+    """Started at 0:10 and 0:25, cut to whole seconds: from 0:26 on all of it runs for sure."""
+
+    async def test(controller: Controller, api: WillingApi) -> None:
+        controller.cluster.group_changed(None, group("team", 2))
+        for name, second in (("one", 10), ("two", 25)):
+            found = in_team(name, nodeName="n1", phase="Running")
+            found["status"]["startTime"] = f"2026-01-01T00:00:{second}Z"
+            controller.cluster.pod_changed(None, found)
+        controller.step()
+        [run] = controller.scheduler.pools["A100"].state.runs.values()
+        begun = datetime(2026, 1, 1, 0, 0, 26, tzinfo=UTC).timestamp()
+        assert run.start == pytest.approx(controller.clock.of_wall(begun))
+
+    drive(test)
 
 
 @pytest.mark.parametrize("at_once", [True, False], ids=["at once", "one after the other"])
