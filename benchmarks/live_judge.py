@@ -9,8 +9,8 @@ It knows no scheduler. It reads what the API server said of pods and groups, lin
 * running: the first with the phase Running; evicted: the first with the condition DisruptionTarget for
   PreemptionByScheduler and a deletion time;
 * lost work: GPUs x time since the last checkpoint, of which there is one every `gfs.dev/checkpoint-interval` from the
-  beginning of the run (annotation; without one none is ever made). Of a gang all pods that run lose theirs as soon as
-  the first is evicted, for the rest cannot go on without it;
+  beginning of the run (annotation; without one none is ever made). A gang works from when the last of its pods runs;
+  all of them lose what they have since then as soon as the first is evicted: the rest cannot go on without it;
 * half placed: a gang of which some pods are bound, and fewer than its minimum, for longer than `HALF` seconds.
 """
 
@@ -110,9 +110,9 @@ class Pod:
         """Seconds from creation to binding."""
         return self.bound - self.created
 
-    def lost(self, at: float, speed: float) -> float:
-        """GPU-seconds of the workload's time that are lost if it ends then."""
-        ran = max(0.0, at - self.running) * speed
+    def lost(self, began: float, at: float, speed: float) -> float:
+        """GPU-seconds of the workload's time that are lost if it works from then and ends then."""
+        ran = max(0.0, at - began) * speed
         return self.gpus * (ran % self.interval if self.interval < inf else ran)
 
 
@@ -166,12 +166,16 @@ class Judge:
     def lost_work(self) -> float:
         """GPU-hours of the workload's time that evictions lost."""
         lost = sum(
-            pod.lost(pod.evicted, self.speed) for pod in self.pods.values() if pod.gang is None and is_victim(pod)
+            pod.lost(pod.running, pod.evicted, self.speed)
+            for pod in self.pods.values()
+            if pod.gang is None and is_victim(pod)
         )
         for members in self.gangs().values():
             if hit := [pod.evicted for pod in members if is_victim(pod)]:
                 first = min(hit)
-                lost += sum(pod.lost(first, self.speed) for pod in members if pod.running < first <= pod.over)
+                running = [pod for pod in members if pod.running < first <= pod.over]
+                began = max((pod.running for pod in running), default=first)
+                lost += sum(pod.lost(began, first, self.speed) for pod in running)
         return lost / 3600
 
     def losers(self) -> int:
