@@ -114,7 +114,7 @@ constraints:           ## renew constraints.txt: the newest versions that pyproj
 bench: $(VENV)/.dev   ## speed, as ratios against anchors measured in the same run; FULL=1: the heavy points too
 	@$(BIN)/python benchmarks/run.py $(if $(FULL),--full --picture docs/images/curve.svg) --out benchmarks/latest.json
 
-bench-live: live-binaries  ## GFS against kube-scheduler on the bench, about 15 minutes; one race: RACE="--only burst"
+bench-live: live-binaries  ## GFS against kube-scheduler on the bench, about 16 minutes; one race: RACE="--only burst"
 	@$(BIN)/python benchmarks/live.py --out benchmarks/latest-live.json $(RACE)
 
 clean:           ## remove the virtual environment and everything generated
