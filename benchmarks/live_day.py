@@ -208,6 +208,7 @@ def day(
     return {
         **result.figures,
         "gpus": gpus,
+        **({} if contender.gfs else {"static_share": share}),
         "tasks": len(trace.tasks),
         "speed": speed,
         "spot_runs": users.runs,

@@ -173,9 +173,9 @@ class Judge:
         for members in self.gangs().values():
             if hit := [pod.evicted for pod in members if is_victim(pod)]:
                 first = min(hit)
-                running = [pod for pod in members if pod.running < first <= pod.over]
-                began = max((pod.running for pod in running), default=first)
-                lost += sum(pod.lost(began, first, self.speed) for pod in running)
+                there = [pod for pod in members if pod.created < first <= pod.over]
+                began = max((pod.running for pod in there), default=first)  # without one of them it did nothing
+                lost += sum(pod.lost(began, first, self.speed) for pod in there)
         return lost / 3600
 
     def losers(self) -> int:

@@ -16,12 +16,12 @@ FIRST_MOMENT, SECOND_MOMENT, TINY = 0.9, 0.999, 1e-8
 
 
 class Adam:
-    """Changes the given weights in place, `steps` times."""
+    """Changes the given weights, `steps` times; from the first step on the dict has other arrays."""
 
     def __init__(self, weights: Parameters, rate: float, steps: int) -> None:
         self._weights = weights
         self._first_rate, self._steps, self._done = rate, steps, 0
-        self._together: list[_Together] = []
+        self._groups: list[_Group] = []
 
     @property
     def rate(self) -> float:
@@ -30,17 +30,17 @@ class Adam:
 
     def step(self, gradients: Parameters) -> None:
         """One step against the gradients."""
-        if not self._together:
+        if not self._groups:
             types = sorted({gradient.dtype for gradient in gradients.values()}, key=str)
             names = [[name for name, gradient in gradients.items() if gradient.dtype == each] for each in types]
-            self._together = [_Together(self._weights, some) for some in names]
+            self._groups = [_Group(self._weights, each) for each in names]
         rate = self.rate
         self._done += 1
-        for some in self._together:
-            some.step(gradients, rate, self._done)
+        for group in self._groups:
+            group.step(gradients, rate, self._done)
 
 
-class _Together:
+class _Group:
     """Weights whose gradients have the same precision: one array has them all, so that a step is a few operations."""
 
     def __init__(self, weights: Parameters, names: list[str]) -> None:

@@ -78,6 +78,16 @@ def test_the_rest_of_a_gang_loses_its_work_with_the_first_victim() -> None:
     assert figures["lost_gpu_hours"] == round(240 / 3600, 2)
 
 
+def test_a_gang_works_from_when_its_last_pod_runs() -> None:
+    """Two pods of 2 GPUs, the second runs 20 s later; at 60 s 4 x 40 GPU-seconds are lost. Before that, nothing."""
+    gang = {"gpus": 2, "group": "g", "node": "n"}
+    lines = [group("g", 2), line(0.0, "g-0", "ADDED", phase="Running", **gang), line(0.0, "g-1", "ADDED", **gang)]
+    late = [line(20.0, "g-1", phase="Running", **gang), line(60.0, "g-0", phase="Running", evicted=True, **gang)]
+    assert judged([*lines, *late]).figures()["lost_gpu_hours"] == round(160 / 3600, 2)
+    early = line(10.0, "g-0", phase="Running", evicted=True, **gang)
+    assert judged([*lines, early]).figures()["lost_gpu_hours"] == 0.0
+
+
 def test_half_placed_is_bound_in_part_for_more_than_five_seconds() -> None:
     """g has one of two pods bound from 1 to 21 s (3 GPUs: 60 GPU-s); h's second follows after 4 s: that is placing."""
     lines = [group("g", 2), group("h", 2)]

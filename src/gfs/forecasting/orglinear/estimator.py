@@ -37,7 +37,7 @@ GROWN = 4
 BLOCK = 4_096
 """Windows that are measured at once: more would take a lot of memory."""
 KEPT = 40_960
-"""So many cases are standardised once for all epochs: at most 110 MB with the paper's window."""
+"""So many cases are standardised once for all epochs: about 110 MB with the paper's window."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +118,9 @@ class OrgLinearEstimator:
 class OrgLinearPredictor:
     """OrgLinear's weights, and the scale of each series they were fitted on."""
 
+    _settled = True
+    """Whether all series that it was asked for last were there at the fit; saved models may not say."""
+
     def __init__(
         self,
         estimator: OrgLinearEstimator,
@@ -148,8 +151,6 @@ class OrgLinearPredictor:
         self._added: Floats = np.zeros(0)
         self._keys: tuple[SeriesKey, ...] = ()
         self._known: tuple[Floats, Floats, Floats] | None = None
-        self._settled = True
-        """Whether all these series were there at the fit."""
 
     def predict(self, history: DemandHistory, hours: int) -> NormalForecast:
         """A normal distribution for every series and hour; beyond the horizon like its last hour, but wider."""
