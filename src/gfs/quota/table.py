@@ -77,9 +77,7 @@ class QuotaTable(ABC):
 
     def limit(self, guarantee_hours: float) -> float:
         """Q_H of the last tick, 0 before the first one."""
-        if self._memory.pending is not None:
-            self._memory.settle()
-        row = self._rows.get(guarantee_hours) or self.row(guarantee_hours)
+        row = self.row(guarantee_hours)
         return row.quota if row is not None else 0.0
 
     def row(self, guarantee_hours: float) -> QuotaRow | None:
