@@ -8,7 +8,7 @@ from random import Random
 
 from gfs.assembly.context import Context
 from gfs.assembly.definitions import Composition, LearningComposition, SchedulerDefinition
-from gfs.assembly.quotas import build_quota
+from gfs.assembly.quotas import ADAPTIVE, build_quota, caution
 from gfs.core.ports import Placer, Policy, Preemptor
 from gfs.policies.fgd.fragmentation import ArrivalMix
 from gfs.policies.fgd.placement import FgdPlacer
@@ -59,14 +59,20 @@ GFS_SP = replace(GFS_P, name="gfs-sp", summary="gfs without scores and preemptio
 
 # -- beyond the paper ----------------------------------------------------------------------------------------
 
+
+def _apart_and_reserved(context: Context, reservation: Reservation) -> Placer:
+    gamma, m = context.parameters.gamma, context.parameters.m
+    return ReservationPlacer(context.state, reservation, gamma=gamma, m=m, caution=caution(context, ADAPTIVE))
+
+
 GFS_PLUS = LearningComposition(
     "gfs-plus",
     "gfs and more: classes apart, whole gangs as victims, a quota that keeps the promise, nobody starves",
     queue=SizedQueue,
     learner=lambda c: Reservation(c.state, c.parameters.starvation_timeout, c.reservation_cost),
-    placer=lambda c, reservation: ReservationPlacer(c.state, reservation, gamma=c.parameters.gamma, m=c.parameters.m),
+    placer=_apart_and_reserved,
     preemptor=lambda context, reservation: by_cost(context, GangPreemptor),
-    quota="adaptive",
+    quota=ADAPTIVE,
     spot_queue=lambda context, reservation: ReservationQueue(reservation, context.asks),
 )
 

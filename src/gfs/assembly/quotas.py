@@ -30,6 +30,7 @@ from gfs.quota.waits import EndedWaits, SpotWaits
 
 GUARANTEES = (1.0, 2.0, 4.0)
 """Hours of guarantee that there is always a quota for, whatever the trace asks for."""
+ADAPTIVE = "adaptive"
 LONGEST_GUARANTEE = 168.0
 """Hours that demand is forecast at most: models for more grow large, and forecasts beyond a week tell little."""
 
@@ -83,9 +84,22 @@ def _adaptive(context: Context) -> Quota:
         state.remember("broken guarantees", lambda: BrokenRates(state.ledger)),
         _waits(context),
         p=context.parameters.p,
+        theta=context.parameters.theta,
         guarantees=context.guarantees,
-        memory=state.remember("reserve", ReserveMemory),
+        memory=_reserve(context),
     )
+
+
+def _reserve(context: Context) -> ReserveMemory:
+    return context.state.remember("reserve", ReserveMemory)
+
+
+def caution(context: Context, own: str) -> Callable[[], float]:
+    """How careful a placer is to be with what HP may need: as the adaptive quota is, where that is in force; else 1."""
+    if context.own_quota is not None or (context.parameters.quota or own) != ADAPTIVE:
+        return lambda: 1.0
+    reserve = _reserve(context)
+    return lambda: reserve.caution
 
 
 def _by_forecast(context: Context, forecaster: str, feedback: Callable[[Context, SpotWaits], Feedback]) -> Quota:
@@ -179,5 +193,5 @@ _QUOTAS: dict[str, Callable[[Context], Quota]] = {
     "forecast": lambda context: _by_forecast(context, context.parameters.forecaster, _eviction_feedback),
     "weekly-peak": lambda context: _by_forecast(context, "weekly-peak", _eviction_feedback),
     "forecast-no-feedback": lambda context: _by_forecast(context, context.parameters.forecaster, _no_feedback),
-    "adaptive": _adaptive,
+    ADAPTIVE: _adaptive,
 }

@@ -2,14 +2,20 @@
 
 Spot tasks may take what is idle but for a *reserve* of cards, which HP tasks start on without evicting anybody. It
 holds at every start, not only at ticks. Feedback moves its share of the pool, by days, until the share b of guarantees
-that were broken in the last week lies between half of 1 - p and all of it:
+that were broken in the last week lies between half of 1 - p and all of it. With aim = 0.7 (1 - p), a step of a fifth a
+day of the share, or of 3% of the pool where that is more, and l, the longest wait of a spot task:
 
-    b > aim                     share grows by a fifth a day * min(b / aim - 1, 1)          aim = 3/4 (1 - p)
-    b < aim and someone waits   share shrinks by a fifth a day * (1 - b / aim)
+    b > aim                               share += step * min(b / aim - 1, 1)
+    b < aim and l > 0, or l > theta       share -= step * (1 - b / aim)
+      where the share is 3% or less
+    else, where it is below 3%            share += step
     quota = S0 + Sa - floor(share * C)
 
-It begins with 6% of the pool, and with more the more is promised: as the fourth root of 0.1 / (1 - p), where that is
-above 1. A strict promise is broken in the days that a reserve takes to grow (docs/decisions/0046).
+So 3% are kept whatever is promised while nobody waits for long: they cost next to nothing then, and HP finds cards at
+once. Where spot tasks wait for long, p alone decides (docs/decisions/0049).
+
+It begins with 3% of the pool at p = 0.9, and with more the more is promised, as the power 5/8 of 0.1 / (1 - p). A
+strict promise is broken in the days that a reserve takes to grow.
 
 The demand that is forecast for the coming hours does not count: with a reserve it gains nothing (docs/decisions/0043).
 """
@@ -28,20 +34,21 @@ from gfs.quota.waits import SpotWaits
 
 WINDOW = 7 * DAY
 """How far back broken guarantees count. One bad day is no reason to leave GPUs idle on the next."""
-AIM = 0.75
-"""Of 1 - p: what is broken should come to lie in the middle between half and all of it."""
+AIM = 0.7
+"""Of 1 - p: what is broken should come to lie between half and all of it. Below the middle: it comes in bursts."""
 PACE = 0.2
 """How much of itself the share moves by in a day, at most. What was broken counts for a week: faster, it overshoots."""
-FIRST, LEAST, MOST = 0.06, 0.03, 0.32
-"""Shares of the pool: at the start, for p up to 0.9, and the bounds. With less, HP tasks wait for victims."""
+CALM, MOST = 0.03, 0.32
+"""Shares of the pool: what is kept while nobody waits for long, and the upper bound."""
 
 
 def first_share(p: float) -> float:
-    """What is kept idle while nothing is known: 6% of the pool up to p = 0.9, 8.1% at 0.97, 10.7% at 0.99.
+    """What is kept idle while nothing is known: 3% of the pool at p = 0.9, 6.4% at 0.97, 12.6% at 0.99.
 
     By square roots: a power may differ in its last bit between machines.
     """
-    return min(FIRST * sqrt(sqrt(max(0.1 / (1 - p), 1.0))), MOST)
+    root = sqrt(0.1 / (1 - p))
+    return min(CALM * root * sqrt(sqrt(root)), MOST)
 
 
 @dataclass(slots=True)
@@ -52,6 +59,11 @@ class ReserveMemory:
     """Guarantee hours -> share of the pool that is kept idle."""
     rows: dict[float, QuotaRow] = field(default_factory=dict)
     now: float = 0.0
+
+    @property
+    def caution(self) -> float:
+        """From 1, while at least what is kept in calm times is, to 0: nothing is. Of the shortest guarantee."""
+        return min(self.shares[min(self.shares)] / CALM, 1.0)
 
 
 class AdaptiveQuota:
@@ -64,6 +76,7 @@ class AdaptiveQuota:
         waits: SpotWaits,
         *,
         p: float,
+        theta: float,
         guarantees: Sequence[float],
         memory: ReserveMemory | None = None,
     ) -> None:
@@ -71,6 +84,7 @@ class AdaptiveQuota:
         self._rates = rates
         self._waits = waits
         self._aim = AIM * (1 - p)
+        self._theta = theta
         self.horizons = tuple(sorted(guarantees))
         self._memory = memory = memory or ReserveMemory()
         first = first_share(p)
@@ -92,9 +106,14 @@ class AdaptiveQuota:
     def _moved(self, share: float, broken: float, wait: float, days: float) -> float:
         """The share after so many days with this part of the guarantees broken and this longest wait."""
         off = broken / self._aim - 1
-        if off > 0 or wait > 0:
-            share *= 1 + PACE * days * min(off, 1.0)
-        return min(max(share, LEAST), MOST)
+        step = PACE * days * max(share, CALM)
+        if off > 0:
+            share += step * min(off, 1.0)
+        elif wait > (0.0 if share > CALM else self._theta):
+            share += step * off
+        elif share < CALM:
+            share = min(share + step, CALM)
+        return min(max(share, 0.0), MOST)
 
     def limit(self, guarantee_hours: float) -> float:
         """What spot tasks with at least this guarantee hold, and what is idle now beyond the reserve."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from builders import Draft, Stage, Story, hp, nodes, play, spot
 from gfs.core.run import Run
 from gfs.policies.gfs.reservation import Reservation, ReservationCost
@@ -44,6 +46,27 @@ def test_the_last_empty_nodes_are_not_for_spot_tasks() -> None:
         stage.holds(name, hp(name, gpus=6))
     assert apart.choose(spot("s2", gpus=2).task(903)) is stage.node("n98")  # none is empty: nothing is kept
     assert apart.closed(small) == (0, "")
+
+
+def test_as_caution_falls_fewer_nodes_are_kept_empty() -> None:
+    # A fiftieth of 100 nodes are 2, half of them 1. Two nodes are empty, all others hold HP.
+    stage = Stage(*[8] * 100)
+    for i in range(98):
+        stage.holds(f"n{i}", hp(f"h{i}", gpus=8))
+    whole = spot("w", gpus=8).task(900)
+    for caution, kept in ((1.0, 2), (0.5, 1), (0.49, 0), (0.0, 0)):
+        apart = ClassSeparatingPlacer(stage.state, caution=lambda caution=caution: caution)
+        assert (apart.choose(whole) is None) == (kept == 2)
+        assert apart.closed(whole)[0] == kept
+
+
+def test_where_spot_tasks_wait_for_long_the_adaptive_quota_gives_up_empty_nodes_too() -> None:
+    # 50 nodes, one of them kept, and 12 GPUs, 3%, reserved. w waits for the one empty node. After an hour (theta) the
+    # reserve begins to shrink by 0.6 points a day, with the first step no node is kept, and when less than a GPU of the
+    # 400, 0.25%, is reserved, w starts: 2.75 / 0.6 days later.
+    tasks = [hp(f"h{i}", gpus=8, lasting=9e5) for i in range(1, 50)]
+    story = play(nodes(*[8] * 50), *tasks, spot("w", gpus=8, at=10), scheduler="gfs-plus", quota="adaptive")
+    assert story.started("w") == [pytest.approx(3600 + 2.75 / 0.6 * 86_400, abs=900)]
 
 
 def test_a_task_says_that_it_waits_for_nodes_that_are_kept_empty() -> None:

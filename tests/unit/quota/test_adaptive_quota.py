@@ -8,13 +8,14 @@ from hypothesis import strategies as st
 
 from builders import Stage, hp, nodes, play, spot
 from gfs.core.ledger import GuaranteeCounts, GuaranteeLedger
-from gfs.quota.adaptive import FIRST, LEAST, MOST, AdaptiveQuota, ReserveMemory, first_share
+from gfs.quota.adaptive import CALM, MOST, AdaptiveQuota, ReserveMemory, first_share
 from gfs.quota.feedback import BrokenRates
 from gfs.quota.waits import SpotWaits
 
 TICK = 300.0
 TICKS_A_DAY = 288
 CARDS = 800
+THETA = 3600.0
 
 
 class Given(GuaranteeLedger):
@@ -29,14 +30,20 @@ class Given(GuaranteeLedger):
 
 
 def made(
-    waits: bool = True, broken: int = 0, kept: int = 0, memory: ReserveMemory | None = None, p: float = 0.9
+    since: float | None = -1.0, broken: int = 0, kept: int = 0, memory: ReserveMemory | None = None, p: float = 0.9
 ) -> tuple[AdaptiveQuota, Given]:
+    """`since`: when the spot task came that waits; None: nobody does."""
     ledger, waiting = Given(), SpotWaits()
     ledger.broken, ledger.kept = broken, kept
-    if waits:
-        waiting.submitted(spot("s").task(0), -1.0)
-    quota = AdaptiveQuota(Stage(CARDS).pool, BrokenRates(ledger), waiting, p=p, guarantees=(2, 1), memory=memory)
-    return quota, ledger
+    if since is not None:
+        waiting.submitted(spot("s").task(0), since)
+    pool, rates = Stage(CARDS).pool, BrokenRates(ledger)
+    return AdaptiveQuota(pool, rates, waiting, p=p, theta=THETA, guarantees=(2, 1), memory=memory), ledger
+
+
+def holding(share: float) -> ReserveMemory:
+    """A reserve that has come to this share of the pool."""
+    return ReserveMemory(shares={1: share, 2: share})
 
 
 def after_days(quota: AdaptiveQuota, days: float) -> float:
@@ -48,20 +55,21 @@ def after_days(quota: AdaptiveQuota, days: float) -> float:
 
 def test_it_begins_with_a_cautious_reserve() -> None:
     quota, _ = made()
-    assert quota.limit(1) == CARDS - FIRST * CARDS  # before the first tick, too
+    assert quota.limit(1) == CARDS - CALM * CARDS  # before the first tick, too
     quota.tick(0.0)
-    assert [row.quota for row in quota.rows()] == [CARDS - 48, CARDS - 48]
-    assert quota.why(1) == "48 GPUs are kept for HP, 0% of guarantees broken in a week"
+    assert [row.quota for row in quota.rows()] == [CARDS - 24, CARDS - 24]
+    assert quota.why(1) == "24 GPUs are kept for HP, 0% of guarantees broken in a week"
 
 
 @pytest.mark.parametrize(
     ("p", "share"),
     [
-        (0.5, 0.06),  # less is promised than 0.9: no less is kept
-        (0.9, 0.06),
-        (0.97, 0.0811),  # 0.06 * (10 / 3) ** 0.25
-        (0.99, 0.1067),  # 0.06 * 10 ** 0.25
-        (0.999, 0.1897),  # 0.06 * 100 ** 0.25
+        (0.5, 0.0110),  # 0.03 * 0.2 ** 0.625
+        (0.8, 0.0195),  # 0.03 * 0.5 ** 0.625
+        (0.9, 0.03),
+        (0.97, 0.0637),  # 0.03 * (10 / 3) ** 0.625
+        (0.99, 0.1265),  # 0.03 * 10 ** 0.625
+        (0.999, 0.32),  # 0.03 * 100 ** 0.625 would be 0.53
     ],
 )
 def test_who_promises_more_begins_with_more(p: float, share: float) -> None:
@@ -71,49 +79,85 @@ def test_who_promises_more_begins_with_more(p: float, share: float) -> None:
 
 
 def test_what_was_learnt_stands_whatever_is_promised_then() -> None:
-    quota, _ = made(memory=ReserveMemory(shares={1: 0.05, 2: 0.05}), p=0.99)
+    quota, _ = made(memory=holding(0.05), p=0.99)
     assert quota.limit(1) == CARDS - 40
 
 
 def test_while_nobody_waits_it_does_not_shrink() -> None:
-    assert after_days(made(waits=False)[0], 2) == FIRST
+    assert after_days(made(since=None, memory=holding(0.06))[0], 2) == 0.06
 
 
 def test_without_evictions_it_shrinks_by_a_fifth_a_day() -> None:
-    quota, _ = made()
-    assert after_days(quota, 1) == pytest.approx(FIRST * 0.8187, abs=1e-5)  # by a fifth, a bit at every tick
+    quota, _ = made(memory=holding(0.06))
+    assert after_days(quota, 1) == pytest.approx(0.06 * 0.8187, abs=1e-5)  # by a fifth, a bit at every tick
     assert quota.limit(1) == CARDS - 39
 
 
-def test_something_stays_reserved() -> None:
-    assert after_days(made()[0], 9) == LEAST
+def test_where_somebody_waits_for_long_nothing_stays_reserved() -> None:
+    # From 3% on by a fifth of 3% a day: 0.6 points, so that after 2 days 1.8% are left and after 5 nothing is.
+    # In the first hour the wait is not longer than theta yet: 13 of 288 steps of the first day do not count.
+    quota, _ = made(since=0.0)
+    assert after_days(quota, 2) == pytest.approx(0.03 - 0.006 * (2 - 13 / 288 + 1 / 288), abs=1e-4)
+    quota, _ = made(since=0.0)
+    assert after_days(quota, 6) == 0
+    assert quota.limit(1) == CARDS
+
+
+def test_where_nobody_waits_for_long_three_percent_stay_reserved() -> None:
+    # It falls from 4% while a task waits for less than an hour; below 3% that is no reason.
+    waiting = SpotWaits()
+    quota = AdaptiveQuota(
+        Stage(CARDS).pool, BrokenRates(Given()), waiting, p=0.9, theta=THETA, guarantees=(1,), memory=holding(0.04)
+    )
+    for i in range(4 * TICKS_A_DAY):
+        task = spot("s").task(i)
+        waiting.submitted(task, i * TICK - 60)
+        quota.tick(i * TICK)
+        waiting.withdrawn(task, i * TICK)
+    assert quota.rows()[0].eta == pytest.approx(CALM, abs=0.03 * 0.2 / TICKS_A_DAY)
+
+
+def test_what_was_given_up_comes_back_when_nobody_waits_for_long() -> None:
+    assert after_days(made(since=None, memory=holding(0.01))[0], 2) == pytest.approx(0.01 + 2 * 0.006, abs=1e-4)
+    assert after_days(made(since=None, memory=holding(0.01))[0], 5) == CALM
 
 
 def test_it_grows_while_more_is_broken_than_promised() -> None:
-    # The aim is 3/4 of 10%. 11.25% broken is half as much again: half of the most that it grows in a day.
-    assert after_days(made(broken=1125, kept=8875)[0], 1) == pytest.approx(FIRST * 1.105, abs=1e-4)
+    # The aim is 0.7 of 10%. 10.5% broken is half as much again: half of the most that it grows in a day.
+    assert after_days(made(broken=105, kept=895, memory=holding(0.06))[0], 1) == pytest.approx(0.06 * 1.105, abs=1e-4)
 
 
 def test_it_grows_by_a_fifth_a_day_at_most() -> None:
-    assert after_days(made(waits=False, broken=50, kept=50)[0], 1) == pytest.approx(FIRST * 1.221, abs=1e-4)
-    memory = ReserveMemory(shares={1: 0.3, 2: 0.3})
-    assert after_days(made(broken=50, kept=50, memory=memory)[0], 1) == MOST
+    worst = made(since=None, broken=50, kept=50, memory=holding(0.06))[0]
+    assert after_days(worst, 1) == pytest.approx(0.06 * 1.221, abs=1e-4)
+    assert after_days(made(broken=50, kept=50, memory=holding(0.3))[0], 1) == MOST
+
+
+def test_from_nothing_it_grows_by_points() -> None:
+    # A fifth of nothing would stay nothing: it grows by a fifth of 3% a day.
+    assert after_days(made(broken=50, kept=50, memory=holding(0.0))[0], 2) == pytest.approx(0.012, abs=1e-4)
 
 
 def test_on_its_aim_it_stays() -> None:
-    assert after_days(made(broken=75, kept=925)[0], 3) == pytest.approx(FIRST)
+    assert after_days(made(broken=70, kept=930, memory=holding(0.06))[0], 3) == pytest.approx(0.06)
 
 
 def test_below_its_aim_it_shrinks_the_slower_the_nearer_it_is() -> None:
-    # 5% broken is two thirds of the aim: a third of a fifth a day.
-    assert after_days(made(broken=50, kept=950)[0], 3) == pytest.approx(FIRST * 0.8187, abs=1e-5)
+    # 3.5% broken is half of the aim: half of a fifth a day, so two days for what takes one without evictions.
+    quota = made(broken=35, kept=965, memory=holding(0.06))[0]
+    assert after_days(quota, 2) == pytest.approx(0.06 * 0.8187, abs=1e-5)
 
 
 def test_a_long_time_without_ticks_moves_it_by_an_hour_at_most() -> None:
-    quota, _ = made()
+    quota, _ = made(memory=holding(0.06))
     quota.tick(0.0)
     quota.tick(86_400.0)
-    assert quota.rows()[0].eta == pytest.approx(FIRST * (1 - 0.2 / 24))
+    assert quota.rows()[0].eta == pytest.approx(0.06 * (1 - 0.2 / 24))
+
+
+@pytest.mark.parametrize(("share", "caution"), [(0.2, 1.0), (CALM, 1.0), (0.015, 0.5), (0.0, 0.0)])
+def test_caution_falls_with_what_is_reserved_below_three_percent(share: float, caution: float) -> None:
+    assert holding(share).caution == caution
 
 
 def test_a_week_later_what_was_broken_is_forgotten() -> None:
@@ -136,17 +180,19 @@ def test_a_guarantee_that_is_no_longer_on_offer_is_forgotten() -> None:
 
 @given(st.lists(st.tuples(st.integers(0, 50), st.integers(0, 50)), max_size=60), st.booleans())
 def test_the_quota_stays_within_what_is_idle(events: list[tuple[int, int]], waits: bool) -> None:
-    quota, ledger = made(waits)
+    quota, ledger = made(since=-2 * THETA if waits else None)
     for i, (broken, kept) in enumerate(events):
         ledger.broken += broken
         ledger.kept += kept
         quota.tick(i * TICK)
         assert 0 <= quota.limit(1) <= CARDS
-        assert LEAST <= quota.rows()[0].eta <= MOST
+        assert 0 <= quota.rows()[0].eta <= MOST
 
 
 def test_spot_tasks_leave_the_reserve_idle_between_ticks_too() -> None:
-    """6% of 40 cards are 2. They count what is idle now: b would fit, but not beside the reserve, until h has ended."""
+    """With p = 0.97 6.4% of 40 cards are 2. They count what is idle now: b would fit, but not beside the reserve,
+    until h has ended.
+    """
     story = play(
         nodes(8, 8, 8, 8, 8),
         hp("h", gpus=4, pods=2, lasting=400),
@@ -154,6 +200,7 @@ def test_spot_tasks_leave_the_reserve_idle_between_ticks_too() -> None:
         spot("b", gpus=4, at=20, lasting=100),
         scheduler="gfs-plus",
         quota="adaptive",
+        p=0.97,
     )
     assert story.started("a") == [10.0]
     assert story.started("b") == [400.0]
@@ -169,6 +216,7 @@ def test_hp_starts_on_the_reserve_without_evictions() -> None:
         hp("h", gpus=2, at=20, lasting=100),
         scheduler="gfs-plus",
         quota="adaptive",
+        p=0.97,
     )
     assert story.started("h") == [20.0]
     assert not [name for name in ("a", *(f"s{i}" for i in range(10))) if len(story.started(name)) > 1]

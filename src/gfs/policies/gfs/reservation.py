@@ -209,9 +209,11 @@ class ReservationQueue(SizedQueue):
 class ReservationPlacer(ClassSeparatingPlacer):
     """Keeps all spot tasks but one away from the nodes that are reserved for that one."""
 
-    def __init__(self, state: PoolState, reservation: Reservation, *, gamma: float, m: float) -> None:
+    def __init__(
+        self, state: PoolState, reservation: Reservation, *, gamma: float, m: float, caution: Callable[[], float]
+    ) -> None:
         self._reservation = reservation
-        super().__init__(state, gamma=gamma, m=m)
+        super().__init__(state, gamma=gamma, m=m, caution=caution)
         reservation.observe(self._refile)
 
     def choose(self, task: Task) -> Node | None:

@@ -10,7 +10,7 @@ platform's power function decides nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from fractions import Fraction
 from math import lcm, log
 
@@ -175,7 +175,8 @@ class GfsPlacer(Listener):
 
 
 FEW_EMPTY, KEPT_EMPTY = 1 / 16, 1 / 50
-"""Of the nodes: while so few are empty, `ClassSeparatingPlacer` fills gaps first; so few it leaves to HP altogether."""
+"""Of the nodes: while so few are empty, `ClassSeparatingPlacer` fills gaps first; so few it leaves to HP altogether,
+at most."""
 
 BESIDE_HP, AWAY_FROM_HP, INTO_GAPS, GAPS_ONLY = range(4)
 """Its views."""
@@ -194,12 +195,16 @@ class ClassSeparatingPlacer(GfsPlacer):
     packing_first = False
     views = (Priority.HP, Priority.SPOT, Priority.SPOT, Priority.SPOT)
 
-    def __init__(self, state: PoolState, *, gamma: float = 0.8, m: float = 3.0) -> None:
+    def __init__(
+        self, state: PoolState, *, gamma: float = 0.8, m: float = 3.0, caution: Callable[[], float] = lambda: 1.0
+    ) -> None:
+        """`caution`: from 1, all that is kept empty is, to 0: nothing is."""
         super().__init__(state, gamma=gamma, m=m)
         self._pool = pool = state.pool
         self._largest = pool.sizes[-1]
         self._few = FEW_EMPTY * len(pool.nodes)
-        self._kept = int(KEPT_EMPTY * len(pool.nodes))
+        self._most_kept = KEPT_EMPTY * len(pool.nodes)
+        self._caution = caution
 
     def choose(self, task: Task) -> Node | None:
         """The best node for one more pod of the task in the order that counts for it."""
@@ -208,7 +213,7 @@ class ClassSeparatingPlacer(GfsPlacer):
     def closed(self, task: Task) -> tuple[int, str]:
         """Nodes with room that a spot task may not have: those that the circuit breaker closes, and the last empty."""
         closed, why = super().closed(task)
-        kept = min(self._pool.idle_slots(self._largest), self._kept) if task.is_spot else 0
+        kept = min(self._pool.idle_slots(self._largest), self._kept()) if task.is_spot else 0
         return closed + kept, "kept empty for HP" if kept else why
 
     def _view(self, task: Task) -> int:
@@ -218,7 +223,11 @@ class ClassSeparatingPlacer(GfsPlacer):
         empty = self._pool.idle_slots(self._largest)
         if not 0 < empty <= self._few:
             return AWAY_FROM_HP
-        return INTO_GAPS if empty > self._kept else GAPS_ONLY
+        return INTO_GAPS if empty > self._kept() else GAPS_ONLY
+
+    def _kept(self) -> int:
+        """So many of the nodes are not for spot tasks while they are empty."""
+        return int(self._most_kept * self._caution())
 
     def _compared(self, view: int, packing: int, hp: int, spot: int) -> tuple[int, int] | None:
         match view:
