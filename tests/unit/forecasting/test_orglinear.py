@@ -241,6 +241,15 @@ def test_what_was_fitted_on_nothing_or_on_a_quarter_is_no_start() -> None:
         assert after.fitted_on == (fresh.fitted_on if cold else start.fitted_on)
 
 
+def test_weights_that_were_fitted_on_enough_cases_go_on() -> None:
+    """Eight cases for each of 48 hours of the window are 384: after 20 days there are 453, after 80 days 1,893."""
+    demand = daily(24 * 80)
+    start = SMALL.fit(history(demand[: 24 * 20]))
+    fresh, after = SMALL.fit(history(demand)), SMALL.fit(history(demand), start)
+    assert (start.fitted_on, fresh.fitted_on, after.fitted_on) == (453, 1893, 453)
+    assert any((after.parameters[name] != fresh.parameters[name]).any() for name in fresh.parameters)
+
+
 def test_of_many_cases_some_are_drawn() -> None:
     few = replace(SMALL, schedule=Schedule(epochs=1, most=64))
     one, other = few.fit(history(daily(24 * 20))), few.fit(history(daily(24 * 20)))

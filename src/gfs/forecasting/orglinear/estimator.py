@@ -31,9 +31,11 @@ from gfs.forecasting.orglinear.model import (
 from gfs.forecasting.orglinear.scaling import KnownHours, SeriesScales, window_scales
 
 PRECISION = np.float32
-COLD, WARM = Schedule(), Schedule(epochs=1, rate=2e-4, most=2_048)
+COLD, WARM = Schedule(), Schedule(epochs=1, rate=1.5e-4, most=4_096)
 GROWN = 4
 """Weights go on from an earlier fit until there are so many times the cases that they were first fitted on."""
+ENOUGH = 8
+"""Cases for each hour of the window: weights that were first fitted on so many go on for good."""
 BLOCK = 4_096
 """Windows that are measured at once: more would take a lot of memory."""
 KEPT = 40_960
@@ -66,8 +68,8 @@ class OrgLinearEstimator:
     def fit(self, history: DemandHistory, start: OrgLinearPredictor | None = None) -> OrgLinearPredictor:
         """Learn from all series together; with `start`, go on from an earlier fit with the same settings.
 
-        What was fitted on no case, or on a quarter of those there are, is no start. Attributes that are new since begin
-        like any at the first fit.
+        What was fitted on no case, or on few and a quarter of those there are, is no start. Attributes that are new
+        since begin like any at the first fit.
         """
         generator = np.random.default_rng(self.seed)
         lists = tuple(tuple(sorted({key[i] for key in history.keys})) for i in range(len(SeriesKey._fields)))
@@ -77,7 +79,7 @@ class OrgLinearEstimator:
         series = np.repeat(np.arange(len(origins)), [len(columns) for columns in origins])
         origin = np.concatenate([*origins, np.empty(0, np.int64)]).astype(np.int64)
         fitted_on = len(series)
-        if start is not None and start.estimator == self and fitted_on < GROWN * start.fitted_on:
+        if start is not None and start.estimator == self and self._goes_on(start.fitted_on, fitted_on):
             parameters, schedule, fitted_on = _continued(parameters, lists, start), self.warm, start.fitted_on
         if len(series) > schedule.most:
             drawn = np.sort(generator.choice(len(series), schedule.most, replace=False))
@@ -109,6 +111,10 @@ class OrgLinearEstimator:
             parameters, _kept(cases, len(series)) if again else cases, len(series), average, schedule, generator
         )
         return OrgLinearPredictor(self, fitted, lists, scales, fitted_on)
+
+    def _goes_on(self, fitted_on: int, cases: int) -> bool:
+        """Whether weights first fitted on so many cases are a start now that there are `cases`."""
+        return cases < GROWN * fitted_on or fitted_on >= ENOUGH * self.window
 
     def refit(self, history: DemandHistory, earlier: Predictor) -> OrgLinearPredictor:
         """Learn from the history, starting from earlier weights where they are good for that."""
