@@ -129,6 +129,19 @@ def test_a_fit_that_goes_on_keeps_the_log_or_makes_it_once_more() -> None:
     assert numbers(pickle.loads(pickle.dumps(resumed)).predict(known.until(439), 4)) == numbers(forecast)
 
 
+@pytest.mark.parametrize(
+    ("series", "before", "goes_on"),
+    [(3, 250, True), (1, 250, False), (3, 75, False)],
+    ids=["3 x (300 - 75) = 675 rows", "225 rows", "four times the hours"],
+)
+def test_a_fit_goes_on_from_one_on_nearly_as_much(series: int, before: int, goes_on: bool) -> None:
+    known = demand(*(daily(seed, SHORT) for seed in range(series)))
+    estimator = OrgQuantileEstimator()
+    scratch = estimator.fit(known.until(300)).fits[-1][1]
+    after = estimator.refit(known.until(300), estimator.fit(known.until(before))).fits[-1][1]
+    assert (after.hourly != scratch.hourly).any() == goes_on
+
+
 def test_who_comes_later_is_added_to_the_log() -> None:
     """Series that come at hours 310 and 330, the second with a first record an hour later: as if known all along."""
     rows = [daily(seed, SHORT) for seed in (1, 2, 3, 4)]

@@ -15,6 +15,7 @@ from gfs.forecasting.orgquantile.calibration import (
     LastValueBounds,
     curve_at,
     curve_of,
+    quantiles,
 )
 from gfs.forecasting.orgquantile.features import (
     COUNT,
@@ -245,3 +246,9 @@ def test_peaks_and_totals_by_hand() -> None:
     forecast.exists[:, 0] = 0.0  # only the second was there: 9 of 5 expected, width 4
     again = PastForecasts(past.bands, past.actual)  # a past remembers what it was asked
     assert again.total_peak_scores([0, 1], 2).ordered[0] == pytest.approx([(27 - 5) / 4])
+
+
+@pytest.mark.parametrize("count", [1, 2, 119, 500])
+def test_quantiles_by_sorting_are_those_of_numpy(count: int) -> None:
+    values = np.random.default_rng(count).standard_normal((3, count)).round(1)
+    assert (quantiles(values) == np.quantile(values, CURVE, axis=1).T).all()

@@ -116,8 +116,21 @@ def curve_of(scores: Floats) -> Floats:
     known = scores[np.isfinite(scores)]
     if len(known) < len(CURVE):
         return NORMAL_CURVE
-    curve: Floats = np.quantile(known, CURVE)
-    return curve
+    return quantiles(known)
+
+
+def quantiles(values: Floats) -> Floats:
+    """At the probabilities of CURVE: ... x values -> ... x probabilities.
+
+    The same as `np.quantile`, which takes longer to find as many places without sorting.
+    """
+    ordered = np.sort(values, axis=-1)
+    place = CURVE * (ordered.shape[-1] - 1)
+    below = np.floor(place).astype(np.int64)
+    low, high = ordered[..., below], ordered[..., np.minimum(below + 1, ordered.shape[-1] - 1)]
+    share, gap = place - below, high - low
+    found: Floats = np.where(share < 0.5, low + gap * share, high - gap * (1 - share))
+    return found
 
 
 def curve_at(curve: Floats, p: float) -> Floats:
@@ -180,7 +193,7 @@ class GrowthRatios:
             later = np.stack([demand[ahead : ahead + count] for ahead in range(1, horizon + 1)])
             ratios = np.concatenate([later, later.max(axis=0)[None]]) / demand[:count]
             usual = ratios[:, demand[:count] >= LEAST_LEVEL * demand[:count].mean()]
-            own[key] = np.minimum(np.quantile(ratios, CURVE, axis=1), np.quantile(usual, CURVE, axis=1)).T
+            own[key] = np.minimum(quantiles(ratios), quantiles(usual))
         general = np.mean(list(own.values()), axis=0) if own else np.ones((horizon + 1, len(CURVE)))
         return cls(general, own)
 
@@ -208,7 +221,7 @@ class LastValueBounds:
             age = history.hours - int(first)
             if horizon < age < OLD_HOURS:
                 demand = gpus[first:]
-                moved = [np.quantile(demand[ahead:] - demand[:-ahead], CURVE) for ahead in range(1, horizon + 1)]
+                moved = [quantiles(demand[ahead:] - demand[:-ahead]) for ahead in range(1, horizon + 1)]
                 changes[key], shares[key] = np.stack(moved), min(1.0, FEW_HOURS / age)
         return cls(changes, shares)
 

@@ -36,6 +36,8 @@ from gfs.forecasting.orgquantile.training import Coefficients, TrainingSet, Trai
 
 LARGEST_HELD_OUT = 0.3
 """Share of the history: so much at most is held out to judge the fitting itself."""
+GROWN = 4
+"""A fit goes on from an earlier one until there are so many times the hours that it knew."""
 YOUNG_HOURS = WEEK_HOURS
 """A series with fewer hours is new."""
 
@@ -62,8 +64,9 @@ class OrgQuantileEstimator:
         """Learn from the history, starting from an earlier fit on the hours before."""
         if not isinstance(earlier, OrgQuantilePredictor) or earlier.estimator != self:
             return self.fit(history)
-        rows = self._rows(history)
-        (final,) = fit_coefficients(rows, [history.end], self.training, earlier.fits[-1][1])
+        rows, (until, last) = self._rows(history), earlier.fits[-1]
+        start = last if history.hours < GROWN * (until - history.start) else None
+        (final,) = fit_coefficients(rows, [history.end], self.training, start)
         before = [fit for fit in earlier.fits if fit[0] < history.end]
         while len(before) > 1 and before[1][0] <= history.end - replay_hours(self.horizon):
             del before[0]  # no forecast that still counts was made by it

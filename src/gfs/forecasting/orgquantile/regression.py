@@ -64,10 +64,13 @@ class RegressionRows:
             self._places[order] = np.arange(count) + (np.arange(number) * blocks[1] * block - begins)[group[order]]
         self._shape = (*blocks, block)
         filled = np.zeros((*self._shape, features + 1), dtype=np.float32)
-        flat = filled.reshape(-1, features + 1)
-        flat[self._places, :-1] = x.T
-        flat[self._places, -1] = y
+        filled.reshape(-1, features + 1)[self._places, :-1] = x.T
         self._blocks = filled
+        self.aim_at(y)
+
+    def aim_at(self, y: Single) -> None:
+        """Another target of each row."""
+        self._blocks.reshape(-1, self._blocks.shape[-1])[self._places, -1] = y
 
     def in_blocks(self, weight: Single) -> Single:
         """A weight for each row, laid out as the rows are."""

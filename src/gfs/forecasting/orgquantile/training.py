@@ -22,6 +22,8 @@ from gfs.forecasting.orgquantile.regression import QuantileFit, RegressionRows, 
 
 KEPT_ROWS = 40_000
 """A training set with more rows is not kept in memory, but computed again for every pass."""
+WARM_ROWS = 500
+"""With fewer rows of all series a fit does not go on from an earlier one."""
 WARM_UP_PART = 4
 """One in so many hours of a short history is not learned from."""
 
@@ -73,7 +75,9 @@ class TrainingSet:
                 continue
             series = history.only([row]).padded(history.start - LOOK_BACK)[0]
             hours = history.start + columns + ahead
-            windows = sliding_window_view(series, LOOK_BACK)[columns].T
+            windows = sliding_window_view(series, LOOK_BACK)
+            # Of origins in a row a view is enough, and what is summed up lies side by side.
+            windows = (windows[columns[0] : columns[-1] + 1] if self._every[row] == 1 else windows[columns]).T
             ages = columns - history.first[row]
             features = features_of(windows, ages, calendar_of(hours, history.weekday_of(hours)), self.horizon)
             actual = series[LOOK_BACK + np.minimum(columns + ahead, history.hours - 1)]
@@ -133,7 +137,7 @@ class TrainingSettings:
     """As which power of the rows missing."""
     network_rows: int = 2_000
     """With fewer there is no network."""
-    network_part: float = 1 / 3
+    network_part: float = 1 / 2
     """A fit that goes on from an earlier one keeps its network until such a part of the history is newer."""
 
     def rows_of_each(self, series: int) -> int:
@@ -165,7 +169,7 @@ def fit_coefficients(
 
     With `start`, an earlier fit, one step from there is enough for each of them; few rows are fitted from scratch.
     """
-    start = start if rows.rows >= training.enough_rows else None
+    start = start if rows.rows >= WARM_ROWS else None
     fits = [_Fit(end, training, rows, start) for end in ends]
     for series in rows:
         for fit in fits:
@@ -255,11 +259,10 @@ class _Fit:
             x, scale = rows.x[ahead, :, :use], self._feature_scale[ahead]
             weights = self._weights(rows.origins[:use], rows.relative_scale[:use])
             hours = (rows.origins[:use] + ahead) % DAY_HOURS
-            scaled_x = x / scale[:, None]
+            scaled = RegressionRows(x / scale[:, None], rows.y[ahead, :use])
             for place, (level, weight) in enumerate(zip(self._training.levels, weights, strict=True)):
-                hourly = self.result.hourly[hours, place, ahead].astype(np.float32)
-                rest = rows.y[ahead, :use] - np.einsum("fn,nf->n", x, hourly)
-                scaled = RegressionRows(scaled_x, rest)
+                hourly = self.result.hourly[:, place, ahead].astype(np.float32)[hours]
+                scaled.aim_at(rows.y[ahead, :use] - np.einsum("fn,nf->n", x, hourly))
                 how, begin = level.own, none
                 if earlier is not None:
                     how, begin = how.quick(), earlier[place, ahead] * scale
