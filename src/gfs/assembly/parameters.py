@@ -34,7 +34,7 @@ QUOTA_GROUP = "gfs.quotas"
 """The entry point group of quotas from outside."""
 NEVER = 1e9
 """Seconds (32 years): the most of a parameter that waits for something; longer than any trace."""
-TAKEN_OUT = {"admission": ("guarantee", "docs/concepts/gfs-plus.md")}
+TAKEN_OUT = {"admission": ("guarantee", "docs/decisions/0032-admission-by-likely-run-time.md")}
 """Parameters of earlier versions: the value that asks for what always happens now, and the page that says why."""
 POOLS = "pools"
 """The one field that is no parameter: what single pools have of their own."""

@@ -197,7 +197,7 @@ def test_a_file_from_before_goes_on_working_and_is_told_so_once(
 
 
 def test_what_is_gone_cannot_be_asked_for(tmp_path: Path) -> None:
-    says = "was taken out in this version; docs/concepts/gfs-plus.md says why. Leave the line out"
+    says = "was taken out in this version; docs/decisions/0032-admission-by-likely-run-time.md says why. Leave the line out"
     with pytest.raises(InputError) as refused:
         Parameters().changed({"admission": "likely"})
     assert str(refused.value) == f"admission = 'likely': {says}"
