@@ -197,7 +197,8 @@ def test_a_file_from_before_goes_on_working_and_is_told_so_once(
 
 
 def test_what_is_gone_cannot_be_asked_for(tmp_path: Path) -> None:
-    says = "was taken out in this version; docs/decisions/0032-admission-by-likely-run-time.md says why. Leave the line out"
+    page = "docs/decisions/0032-admission-by-likely-run-time.md"
+    says = f"was taken out in this version; {page} says why. Leave the line out"
     with pytest.raises(InputError) as refused:
         Parameters().changed({"admission": "likely"})
     assert str(refused.value) == f"admission = 'likely': {says}"
