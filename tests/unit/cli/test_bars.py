@@ -22,7 +22,8 @@ class Terminal(io.StringIO):
 
 class TestProgress:
     def test_every_worker_tells_how_far_it_is_again_and_again(self) -> None:
-        work = generate("demo", nodes=6, days=2, seed=1)
+        # Eight days: of a shorter run the result may come before its messages on a busy machine.
+        work = generate("demo", nodes=6, days=8, seed=1)
         told: dict[str, list[int]] = {"gfs": [], "static": []}
         run_all(work, list(told), Parameters(), workers=2, progress=lambda name, count: told[name].append(count))
         for counts in told.values():
