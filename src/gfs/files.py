@@ -129,10 +129,18 @@ def read_toml(path: Path) -> dict[str, Any]:
         raise InputError(f"{path}: not a TOML file: {error}") from error
 
 
-def write_atomically(path: Path, write: Callable[[Path], None], *, tidy: bool = True) -> None:
+def always() -> bool:
+    """The file is ours, whatever happens."""
+    return True
+
+
+def write_atomically(
+    path: Path, write: Callable[[Path], None], *, tidy: bool = True, still: Callable[[], bool] = always
+) -> None:
     """Let `write` fill a temporary file in the same folder, see that it is on the disk, then rename it to `path`.
 
-    `tidy`: remove what killed writers left of the same file, or of any file in a folder that is ours.
+    `tidy`: remove what killed writers left of the same file, or of any file in a folder that is ours. `still`: asked
+    last of all, whether the file is still ours to write; if not, it stays as it was.
     """
     try:
         if tidy:
@@ -144,6 +152,8 @@ def write_atomically(path: Path, write: Callable[[Path], None], *, tidy: bool = 
         write(temporary)
         os.fsync(handle)
         temporary.chmod(0o644)
+        if not still():
+            return
         if path.name != OURS and (path.parent / OURS).exists():
             _rename_listed(temporary, path)
         else:
@@ -198,18 +208,18 @@ def _lock(handle: int, *, wait: bool = True) -> bool:
     return True
 
 
-def write_text(path: Path, text: str, *, tidy: bool = True) -> None:
+def write_text(path: Path, text: str, *, tidy: bool = True, still: Callable[[], bool] = always) -> None:
     """Write a text file atomically."""
-    write_atomically(path, lambda temporary: _write_text(temporary, text), tidy=tidy)
+    write_atomically(path, lambda temporary: _write_text(temporary, text), tidy=tidy, still=still)
 
 
 def _write_text(path: Path, text: str) -> None:
     path.write_text(text, encoding="utf-8")
 
 
-def write_bytes(path: Path, data: bytes) -> None:
+def write_bytes(path: Path, data: bytes, *, still: Callable[[], bool] = always) -> None:
     """Write a file atomically."""
-    write_atomically(path, lambda temporary: _write_bytes(temporary, data))
+    write_atomically(path, lambda temporary: _write_bytes(temporary, data), still=still)
 
 
 def _write_bytes(path: Path, data: bytes) -> None:

@@ -238,6 +238,13 @@ def saved(tmp_path: Path) -> Path:
     return path
 
 
+def test_a_file_that_is_no_longer_ours_stays_as_it_is(saved: Path) -> None:
+    content = saved.read_bytes()
+    save_state(busy(), saved, now=9.0, name="gfs", still=lambda: False)
+    assert saved.read_bytes() == content
+    assert list(saved.parent.iterdir()) == [saved]
+
+
 def refused(path: Path, name: str = "gfs", **more: Any) -> str:
     """What is said when a file is not taken; nothing has changed by that, neither here nor there."""
     scheduler = busy(name)

@@ -13,7 +13,7 @@ import io
 import json
 import pickle
 import zlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from enum import EnumType
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from typing import Any
 from gfs.core.scheduler import Scheduler
 from gfs.core.state import FACTS
 from gfs.domain.errors import InputError
-from gfs.files import write_bytes
+from gfs.files import always, write_bytes
 from gfs.version import __version__
 
 FORMAT = "gfs-state"
@@ -49,10 +49,13 @@ KNOWN = frozenset(
 """What else there may be, one by one: a package as a whole holds functions that can do anything."""
 
 
-def save_state(scheduler: Scheduler, path: Path | str, *, now: float, name: str = "") -> int:
+def save_state(
+    scheduler: Scheduler, path: Path | str, *, now: float, name: str = "", still: Callable[[], bool] = always
+) -> int:
     """Write the state of a scheduler; the bytes written. The file is complete or as it was before.
 
-    `name`: of the scheduler, so that nobody else's state is taken for its own.
+    `name`: of the scheduler, so that nobody else's state is taken for its own. `still`: asked last of all, whether the
+    file is still ours to write.
     """
     path = Path(path)
     payload = zlib.compress(pickle.dumps(scheduler.facts(), protocol=5), level=1)
@@ -67,7 +70,7 @@ def save_state(scheduler: Scheduler, path: Path | str, *, now: float, name: str 
     header["sha256"] = _digest(header, payload)
     _put_aside_if_foreign(path, name)
     data = json.dumps(header).encode() + b"\n" + payload
-    write_bytes(path, data)
+    write_bytes(path, data, still=still)
     return len(data)
 
 

@@ -26,7 +26,7 @@ from gfs.domain.execution import ExecutionRules
 from gfs.domain.node import NodeSpec
 from gfs.domain.task import Task
 from gfs.domain.workload import Workload
-from gfs.files import write_text
+from gfs.files import always, write_text
 from gfs.live.recorded import RecordedCards, RecordedTask, read_log
 from gfs.telemetry.decisions import AnyNote, lines_of
 from gfs.telemetry.event_log import QUOTA_SCHEMA, SCHEMA, EventLog, QuotaLog
@@ -232,26 +232,35 @@ class Recorder:
 
     # -- files -------------------------------------------------------------------------------------
 
-    def flush(self, nodes: Iterable[NodeSpec] = ()) -> None:
-        """Write what is not written yet; what the disk does not take is kept for the next time."""
+    def flush(self, nodes: Iterable[NodeSpec] = (), still: Callable[[], bool] = always) -> None:
+        """Write what is not written yet; what the disk does not take is kept for the next time.
+
+        `still`: whether the files are still ours, asked when all is ready to be written. A process may be stopped for
+        longer than its lease while it gets it ready.
+        """
         if self._folder is None:
             return
         self._note_nodes(nodes)
+        events = _rows(self._entries, self._first_day) if self._entries else ""
+        quota = _csv(self._quota.table()) if self._quota else ""
+        notes = lines_of(self._notes).decode() if self._notes else ""
+        if not still():
+            return
         try:
-            if self._entries:
-                _append(self._folder / "events.csv", _rows(self._entries, self._first_day))
+            if events:
+                _append(self._folder / "events.csv", events)
                 self._entries = []
             if self._jobs:
                 _append(self._folder / "jobs.csv", "".join(self._jobs))
                 self._jobs = []
-            if self._quota:
-                _append(self._folder / "quota.csv", _csv(self._quota.table()))
+            if quota:
+                _append(self._folder / "quota.csv", quota)
                 self._quota = QuotaLog()
-            if self._notes:
-                _append(self._folder / "decisions.jsonl", lines_of(self._notes).decode())
+            if notes:
+                _append(self._folder / "decisions.jsonl", notes)
                 self._notes = []
             if self._nodes_changed:
-                self._write_nodes()
+                self._write_nodes(still)
         except (OSError, InputError) as error:
             if not self._full:
                 log.warning(f"the event log was not written, it is tried again: {error}")
@@ -267,11 +276,11 @@ class Recorder:
                 self._nodes[node.name] = node
                 self._nodes_changed = True
 
-    def _write_nodes(self) -> None:
+    def _write_nodes(self, still: Callable[[], bool]) -> None:
         assert self._folder is not None
         specs = self._nodes.values()
         lines = [_line((node.name, node.gpu_model, str(node.gpus), f"{node.cpus:g}")) for node in specs]
-        write_text(self._folder / "nodes.csv", f"{NODES}\n{''.join(lines)}")
+        write_text(self._folder / "nodes.csv", f"{NODES}\n{''.join(lines)}", still=still)
         self._nodes_changed = False
 
 

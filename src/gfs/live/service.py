@@ -25,6 +25,7 @@ from gfs.core.ports import Policy, train_at_once
 from gfs.core.scheduler import Scheduler, TickObserver
 from gfs.core.state import PoolState
 from gfs.domain.errors import InputError
+from gfs.files import always
 from gfs.forecasting.meter import STEP
 from gfs.forecasting.online import Stopwatch
 from gfs.forecasting.past import learn
@@ -126,7 +127,7 @@ class Service:
         finally:
             if settings.close_record and self.controller is not None:
                 self.recorder.close(self.controller.now)
-                self.flush()
+                self.flush(always)
 
     async def _take_part(self, api: Api, lease_api: Api) -> None:
         """Lead and decide, or stand by."""
@@ -295,16 +296,17 @@ class Service:
             self.options.state.mkdir(parents=True, exist_ok=True)
         try:
             path = self.options.state / STATE
-            save_state(controller.scheduler, path, now=controller.now, name=self.options.settings.scheduler)
+            name = self.options.settings.scheduler
+            save_state(controller.scheduler, path, now=controller.now, name=name, still=self.may_write)
         except InputError as error:
             log.warning(f"the state was not saved: {error}")
 
-    def flush(self) -> None:
-        """Write the event log and the trace."""
+    def flush(self, still: Callable[[], bool] | None = None) -> None:
+        """Write the event log and the trace, if we still may when all is ready to be written."""
         controller = self.controller
         if controller is not None:
             nodes = [node.spec for pool in controller.scheduler.pools.values() for node in pool.state.nodes]
-            self.recorder.flush(nodes)
+            self.recorder.flush(nodes, still or self.may_write)
 
 
 async def _insist(ask: Callable[[Api], Awaitable[list[str]]], api: Api) -> list[str]:
@@ -340,7 +342,7 @@ class _Housekeeping:
             self._controller.settle_record(self._service.recorder.settle)
         if self._service.recorder.pending and at - self._flushed >= FLUSH:
             self._flushed = at
-            self._service.recorder.flush()
+            self._service.recorder.flush(still=self._service.may_write)
         if at - self._looked >= FLUSH_NODES:
             self._looked = at
             self._service.flush()

@@ -7,6 +7,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
+import pytest
+
 from builders import nodes as machines
 from gfs.assembly.parameters import Parameters
 from gfs.assembly.schedulers import build_scheduler
@@ -16,6 +18,7 @@ from gfs.core.run import Run
 from gfs.domain.execution import ExecutionRules
 from gfs.domain.node import NodeSpec
 from gfs.domain.task import Priority, Task
+from gfs.live import record
 from gfs.live.lead import Leader
 from gfs.live.record import Recorder
 from gfs.live.service import LiveOptions, Service, _Housekeeping
@@ -247,3 +250,25 @@ def test_a_replica_that_slept_through_its_lease_leaves_the_files_to_the_next_one
     clock[0] = 5.0
     _Housekeeping(service, cast(Any, controller)).after_step(1.0)
     assert [row["event"] for row in rows(tmp_path, "events.csv")] == ["submit"]
+
+
+def test_a_replica_that_is_paused_while_it_gets_its_rows_ready_leaves_the_files_to_the_next_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may write when it begins, is stopped in the middle, and goes on when the lease has ended."""
+    recorder, may = opened(tmp_path), [True]
+    in_time = record._rows
+
+    def paused(*arguments: Any) -> str:
+        may[0] = False
+        return in_time(*arguments)
+
+    recorder.record((1.0, SUBMIT, spot(), None, None))
+    monkeypatch.setattr(record, "_rows", paused)
+    recorder.flush(machines(1), lambda: may[0])
+    assert rows(tmp_path, "events.csv") == []
+    assert not (tmp_path / "nodes.csv").exists()
+    monkeypatch.setattr(record, "_rows", in_time)
+    recorder.flush(machines(1))
+    assert [row["event"] for row in rows(tmp_path, "events.csv")] == ["submit"]
+    assert (tmp_path / "nodes.csv").exists()
