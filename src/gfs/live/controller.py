@@ -162,10 +162,12 @@ class Controller:
 
     async def close(self, seconds: float) -> None:
         """Let requests under way end, at most so long, and stop the others: whoever leads next decides anew."""
-        if self._jobs:
-            await asyncio.wait(self._jobs, timeout=seconds)
-        for job in list(self._jobs):
-            job.cancel()
+        try:
+            if self._jobs:
+                await asyncio.wait(self._jobs, timeout=seconds)
+        finally:
+            for job in list(self._jobs):
+                job.cancel()
         await asyncio.gather(*self._jobs, return_exceptions=True)
 
     async def settle(self) -> None:

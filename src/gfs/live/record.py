@@ -142,21 +142,29 @@ class Recorder:
         self._note((time, SUBMIT, named, None, None))
         return known
 
-    def _start(self, known: RecordedTask, run: Run, time: float, reason: Any) -> None:
-        """A run has begun, unless it is the one that an earlier process recorded."""
+    def _start(self, known: RecordedTask, run: Run, time: float, reason: Any) -> RecordedTask:
+        """A run has begun, unless it is the one that an earlier process recorded; the task as it is recorded.
+
+        What is left of a gang of which some pods are done is a task of its own: all runs of a task are of one size.
+        """
         if known.is_on(run):
-            return
+            return known
         if known.began is not None:  # its end was not written
             self._stop(known, run, time, LOST, None)
+        if known.pods not in (0, len(run.places)):
+            self._stop(known, None, time, CANCEL, None)
+            known = self._submitted(run.task, time)
         known.runs += 1
+        known.pods = len(run.places)
         known.task = replace(run.task, name=known.task.name)
         known.began, known.places = time, self._cards.take(run.places)
         self._note((time, START, known.task, known.run(time), reason))
+        return known
 
     def _stop(self, known: RecordedTask, run: Run | None, time: float, what: int, reason: Any) -> None:
         """A run is over, or a task that waits is withdrawn."""
         if known.began is None and run is not None:  # its beginning was not written
-            self._start(known, run, time, None)
+            known = self._start(known, run, time, None)
         ran, placed = known.ran(time, self._rules), known.run(time) if known.began is not None else None
         self._note((time, what, known.task, placed, reason))
         self._cards.give_back(known.places)
@@ -172,7 +180,7 @@ class Recorder:
         """Nothing more will come of a task: it gets its row. One that was withdrawn would have run on."""
         task = known.task
         self._open.pop(task.index, None)
-        numbers = (task.cpus_per_pod, task.gpus_per_pod, task.pods, known.submitted, duration)
+        numbers = (task.cpus_per_pod, task.gpus_per_pod, known.pods or task.pods, known.submitted, duration)
         row = (task.name, task.organization, task.gpu_model, *(_exact(number) for number in numbers))
         hours = f"{task.guarantee_hours:g}", f"{task.checkpoint_interval:g}"
         at = "" if cancelled is None else _exact(cancelled)

@@ -31,6 +31,8 @@ class RecordedTask:
     """With the name that it is recorded by."""
     submitted: float
     runs: int = 0
+    pods: int = 0
+    """Of its runs, which are all of one size; 0: it has not run yet."""
     began: float | None = None
     """When its run began; None: it waits."""
     places: list[Place] = field(default_factory=list)
@@ -112,7 +114,8 @@ def read_log(path: Path, rules: ExecutionRules) -> tuple[dict[str, RecordedTask]
             known.runs = int(run)
             mask = sum(1 << int(card.partition(":")[0]) for card in str(cards).split("+"))
             known.places.append((_node(node, model), mask, mask.bit_count()))
-            known.task = _task(name, organization, model, kind, gpus, known.submitted, len(known.places))
+            known.pods = len(known.places)
+            known.task = _task(name, organization, model, kind, gpus, known.submitted, known.pods)
         elif event in ("finish", "cancel"):
             del left[name]
         elif known.began is not None:  # evict or lost, the first of its pods

@@ -8,7 +8,7 @@ import os
 import socket
 import time
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from math import inf
@@ -202,13 +202,18 @@ class Service:
         finally:
             self.ready.clear()
             trainer.close()
+            await self._leave(controller, mirrors, reading)
+
+    async def _leave(self, controller: Controller, mirrors: Mirrors, reading: asyncio.Task[None] | None) -> None:
+        """Stop all that still runs for a controller, also if it is cancelled meanwhile, as it is when a lease ends."""
+        async with AsyncExitStack() as last_first:
+            if self.controller is controller:
+                last_first.callback(self._end_deciding)
+            last_first.push_async_callback(mirrors.stop)
+            last_first.push_async_callback(controller.close, LAST_REQUESTS if self.may_write() else 0.0)
             if reading is not None:
                 reading.cancel()
-                await asyncio.gather(reading, return_exceptions=True)
-            await controller.close(LAST_REQUESTS if self.may_write() else 0.0)
-            await mirrors.stop()
-            if self.controller is controller:
-                self._end_deciding()
+                last_first.push_async_callback(asyncio.wait, [reading])
 
     def may_write(self) -> bool:
         """Whether no other replica can decide and write to the same files."""

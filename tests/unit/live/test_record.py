@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import csv
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -12,7 +14,7 @@ import pytest
 from builders import nodes as machines
 from gfs.assembly.parameters import Parameters
 from gfs.assembly.schedulers import build_scheduler
-from gfs.core.actions import CANCEL, EVICT, FINISH, START, SUBMIT
+from gfs.core.actions import CANCEL, EVICT, FINISH, LOST, START, SUBMIT
 from gfs.core.node import Node
 from gfs.core.run import Run
 from gfs.domain.execution import ExecutionRules
@@ -272,3 +274,59 @@ def test_a_replica_that_is_paused_while_it_gets_its_rows_ready_leaves_the_files_
     recorder.flush(machines(1))
     assert [row["event"] for row in rows(tmp_path, "events.csv")] == ["submit"]
     assert (tmp_path / "nodes.csv").exists()
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_what_is_left_of_a_gang_is_a_task_of_its_own(tmp_path: Path, restarted: bool) -> None:
+    """Of four pods three are done when the fourth is deleted; it runs again, alone, maybe under another leader."""
+    node = Node(NodeSpec(index=0, name="n1", gpu_model="A100", gpus=8))
+    gang, rest = replace(spot(), pods=4), spot()
+    first = Run(gang, 1, [(node, 1 << card, 1) for card in range(4)], 10.0, 10.0)
+    second = Run(rest, 2, [(node, 1, 1)], 30.0, 30.0)
+    recorder = opened(tmp_path)
+    recorder.record((0.0, SUBMIT, gang, None, None))
+    recorder.record((10.0, START, gang, first, None))
+    recorder.record((20.0, LOST, gang, first, None))
+    recorder.flush()
+    if restarted:
+        recorder = opened(tmp_path)
+        recorder.record((25.0, SUBMIT, rest, None, None))
+    recorder.record((30.0, START, rest, second, None))
+    recorder.record((40.0, FINISH, rest, second, None))
+    recorder.flush()
+    whole, left = "lab/train", "lab/train~2"
+    assert [(row["event"], row["task"]) for row in rows(tmp_path, "events.csv")] == [
+        ("submit", whole), *[("start", whole)] * 4, *[("lost", whole)] * 4, ("cancel", whole),
+        ("submit", left), ("start", left), ("finish", left),
+    ]  # fmt: skip
+    assert [(row["job_name"], row["worker_num"]) for row in rows(tmp_path)] == [(whole, "4"), (left, "1")]
+
+
+def test_a_replica_whose_end_is_cancelled_ends_all_the_same(tmp_path: Path) -> None:
+    """It sees that its lease is over and ends; the same moment is why it is cancelled, while requests are under way."""
+    asyncio.run(cancelled_while_it_ends(tmp_path))
+
+
+async def cancelled_while_it_ends(tmp_path: Path) -> None:
+    service, ended = Service(LiveOptions(record=tmp_path)), list[str]()
+    service.leader = Leader(cast(Any, None), LiveSettings(), "one", "default", lambda: 20.0, lambda: 20.0)
+
+    async def close(seconds: float) -> None:
+        ended.append("requests")
+        await asyncio.sleep(3600)
+
+    async def stop() -> None:
+        await asyncio.sleep(0)
+        ended.append("mirrors")
+
+    controller, mirrors = cast(Any, SimpleNamespace(close=close)), cast(Any, SimpleNamespace(stop=stop))
+    service.controller = controller
+    service.recorder.open()
+    service.recorder.record((1.0, SUBMIT, spot(), None, None))
+    leaving = asyncio.create_task(service._leave(controller, mirrors, None))
+    await asyncio.sleep(0)
+    leaving.cancel()
+    await asyncio.wait([leaving])
+    assert ended == ["requests", "mirrors"]
+    assert service.controller is None
+    assert not service.recorder.pending
