@@ -151,11 +151,11 @@ class Recorder:
             return known
         if known.began is not None:  # its end was not written
             self._stop(known, run, time, LOST, None)
-        if known.pods not in (0, len(run.places)):
+        if known.pods not in (0, run.task.pods):
             self._stop(known, None, time, CANCEL, None)
             known = self._submitted(run.task, time)
         known.runs += 1
-        known.pods = len(run.places)
+        known.pods = run.task.pods
         known.task = replace(run.task, name=known.task.name)
         known.began, known.places = time, self._cards.take(run.places)
         self._note((time, START, known.task, known.run(time), reason))
