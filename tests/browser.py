@@ -6,6 +6,7 @@ import base64
 import fcntl
 import json
 import os
+import select
 import shutil
 import subprocess
 import time
@@ -13,12 +14,16 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+import needs
+from waiting import LONGEST
+
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 QUIET = (
     *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync"),
     *("--disable-background-networking", "--disable-component-update", "--hide-scrollbars", "--mute-audio"),
+    # Nothing that depends on the speed of the machine or on the size of its /dev/shm.
+    *("--disable-hang-monitor", "--disable-ipc-flooding-protection", "--disable-dev-shm-usage"),
 )
-MOST_SECONDS = 60
 KEYS = {
     "ArrowLeft": 37, "ArrowUp": 38, "ArrowRight": 39, "ArrowDown": 40, "Escape": 27, "Tab": 9, "Enter": 13, " ": 32,
     "End": 35, "Home": 36,
@@ -29,6 +34,8 @@ class Browser:
     """One page of one browser."""
 
     def __init__(self, profile: Path) -> None:
+        if BROWSER is None:
+            needs.require("chromium")
         commands, self._to = os.pipe()
         self._from, answers = os.pipe()
         # The browser reads from 3 and writes to 4; numbers above 9 cannot be in the way of that.
@@ -42,6 +49,8 @@ class Browser:
         )  # fmt: skip
         for end in (commands, answers, reads, writes):
             os.close(end)
+        self._answers = select.poll()
+        self._answers.register(self._from, select.POLLIN)
         self._rest, self._number, self._session = b"", 0, ""
         self.problems: list[str] = []
         """Errors that the page reported: exceptions, refusals by its policy, failed requests."""
@@ -59,7 +68,11 @@ class Browser:
         os.close(self._to)
         os.close(self._from)
         self._process.terminate()
-        self._process.wait(10)
+        try:
+            self._process.wait(LONGEST)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            raise
 
     def call(self, method: str, **params: Any) -> dict[str, Any]:
         """A command of the browser's protocol and what it gives."""
@@ -67,9 +80,12 @@ class Browser:
         message: dict[str, Any] = {"id": self._number, "method": method, "params": params}
         if self._session:
             message["sessionId"] = self._session
-        os.write(self._to, json.dumps(message).encode() + b"\0")
+        words = json.dumps(message).encode() + b"\0"
+        while words:
+            words = words[os.write(self._to, words) :]
         while True:
             while b"\0" not in self._rest:
+                assert self._answers.poll(1000 * LONGEST), f"the browser does not answer {method}"
                 read = os.read(self._from, 1 << 20)
                 assert read, "the browser has gone"
                 self._rest += read
@@ -103,7 +119,7 @@ class Browser:
         """Go to an address and wait for what a script says."""
         self.call("Page.navigate", url="about:blank")
         self.call("Page.navigate", url=address)
-        self.wait(until)
+        self.wait(f"location.href !== 'about:blank' && ({until})")
 
     def run(self, script: str) -> Any:
         """What an expression gives; a promise is awaited."""
@@ -113,14 +129,15 @@ class Browser:
 
     def wait(self, script: str) -> None:
         """Until an expression is true."""
-        end = time.monotonic() + MOST_SECONDS
+        end = time.monotonic() + LONGEST
         while not self.run(f"Boolean({script})"):
             assert time.monotonic() < end, (script, self.problems)
-            self.run("new Promise((done) => setTimeout(done, 20))")
+            time.sleep(0.02)
 
     def settle(self) -> None:
-        """Until what was asked for is drawn."""
-        self.run("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+        """Until events that are under way have been handled and what they asked for is drawn."""
+        drawn = "requestAnimationFrame(() => requestAnimationFrame(done))"
+        self.run(f"new Promise((done) => setTimeout(() => {drawn}))")
 
     def press(self, key: str, *, shift: bool = False) -> None:
         """A key of the keyboard."""

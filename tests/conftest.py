@@ -1,9 +1,10 @@
-"""Shared set-up: Hypothesis profiles and the switch that rewrites the golden runs."""
+"""Shared set-up: Hypothesis profiles, the switch that rewrites the golden runs, a line for all that was skipped."""
 
 from __future__ import annotations
 
 import os
 import signal
+from collections import Counter
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -17,6 +18,9 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 # A shell starts jobs in the background with Ctrl-C ignored, and programs inherit that: tests press it all the same.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+# `nohup` does so with SIGHUP. We go on ignoring it; programs that we start do not, since a handler is not inherited.
+if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+    signal.signal(signal.SIGHUP, lambda number, frame: None)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -25,3 +29,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="rewrite tests/golden/expected from the present code",
     )
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print one line for each reason why tests were skipped."""
+    reports = {report.nodeid: report for report in terminalreporter.stats.get("skipped", ())}
+    reasons = Counter(report.longrepr[2].removeprefix("Skipped: ") for report in reports.values())
+    for reason, count in sorted(reasons.items()):
+        terminalreporter.write_line(f"not tested: {count} {'test' if count == 1 else 'tests'} ({reason})")

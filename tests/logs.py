@@ -14,13 +14,14 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+import needs
 from gfs.domain.execution import ExecutionRules
 from gfs.domain.node import NodeSpec
 from gfs.domain.task import Priority, Task
 from gfs.domain.workload import Workload
 from gfs.telemetry.metrics import compute_metrics
 
-AUDITOR = Path(__file__).resolve().parents[2] / "shared" / "tools" / "audit_events.py"
+AUDITOR = needs.SHARED / "tools" / "audit_events.py"
 
 Row = tuple[float, str, str, int, str, str]
 """time, event, task, run, node, cards"""

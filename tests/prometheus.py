@@ -7,9 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-import pytest
-
-from gfs.domain.errors import GfsError
+import needs
 from gfs.live.bench import binaries
 from gfs.live.bench.bench import free_ports
 from gfs.live.bench.processes import _die_with_parent
@@ -87,10 +85,7 @@ class Past:
 @contextmanager
 def serving(past: Past, folder: Path, rule_file: Path | None = None, *options: str) -> Iterator[str]:
     """The address of a Prometheus that knows this past, and these rules. It stops at the end."""
-    try:
-        found = binaries.bring(binaries.WELCOME)
-    except GfsError as error:
-        pytest.skip(str(error))
+    found = needs.bench_programs(binaries.WELCOME)
     past.write(folder / "past.txt")
     blocks = ["tsdb", "create-blocks-from", "openmetrics", "--quiet", str(folder / "past.txt"), str(folder / "data")]
     subprocess.run([found["promtool"], *blocks], check=True, capture_output=True)

@@ -12,8 +12,10 @@ from gfs.core.run import Run
 from gfs.dashboard.live_site import LiveDashboard
 from gfs.domain.node import NodeSpec
 from gfs.domain.task import Task
+from gfs.live.bench.bench import free_ports
 from gfs.live.serve import HttpServer
 from gfs.live.service import LiveOptions, Service
+from waiting import LONGEST
 
 BEGIN = 1_700_000_000.0
 
@@ -31,7 +33,7 @@ class Cluster:
         self.scheduler = build_scheduler("static", machines, parameters, period=1000.0, guarantees={1.0})
         self.nodes = self.scheduler.pools["A100"].state.nodes
         self.server: HttpServer | None = None
-        self.port = 0
+        (self.port,) = free_ports(1)
 
     async def _start(self) -> tuple[Service, LiveDashboard]:
         service = Service(LiveOptions())
@@ -44,12 +46,11 @@ class Cluster:
             done = work()
             return await done if asyncio.iscoroutine(done) else done
 
-        return asyncio.run_coroutine_threadsafe(run(), self.loop).result(30)
+        return asyncio.run_coroutine_threadsafe(run(), self.loop).result(LONGEST)
 
     def serve(self) -> None:
         self.server = HttpServer(self.service, f"127.0.0.1:{self.port}", "", self.page.routes())
         self.call(self.server.start)
-        self.port = self.server.port
 
     def stop(self) -> None:
         assert self.server is not None

@@ -10,7 +10,7 @@ import hashlib
 import json
 import os
 import re
-import tempfile
+import secrets
 import tomllib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -142,27 +142,31 @@ def write_atomically(
     `tidy`: remove what killed writers left of the same file, or of any file in a folder that is ours. `still`: asked
     last of all, whether the file is still ours to write; if not, it stays as it was.
     """
-    try:
-        if tidy:
-            remove_leftovers(path.parent, "" if (path.parent / OURS).exists() else path.name)
-        handle, temporary = _temporary(path)
-    except OSError as error:
-        raise InputError(f"{path}: cannot be written: {_why(error)}") from error
-    try:
-        write(temporary)
-        os.fsync(handle)
-        temporary.chmod(0o644)
-        if not still():
-            return
-        if path.name != OURS and (path.parent / OURS).exists():
-            _rename_listed(temporary, path)
-        else:
-            temporary.replace(path)
-    except OSError as error:
-        raise InputError(f"{path}: cannot be written: {_why(error)}; nothing was left behind") from error
+    temporary, handle = path.with_name(f".{path.name}.{secrets.token_hex(8)}{PART}"), None
+    try:  # the name is known before there is such a file: whatever comes from here on, it is removed
+        try:
+            if tidy:
+                remove_leftovers(path.parent, "" if (path.parent / OURS).exists() else path.name)
+            handle = _create_locked(temporary)
+        except OSError as error:
+            raise InputError(f"{path}: cannot be written: {_why(error)}") from error
+        try:
+            write(temporary)
+            os.fsync(handle)
+            temporary.chmod(0o644)
+            if not still():
+                return
+            if path.name != OURS and (path.parent / OURS).exists():
+                _rename_listed(temporary, path)
+            else:
+                temporary.replace(path)
+        except OSError as error:
+            raise InputError(f"{path}: cannot be written: {_why(error)}; nothing was left behind") from error
     finally:
-        temporary.unlink(missing_ok=True)
-        os.close(handle)
+        with suppress(OSError):
+            temporary.unlink()
+        if handle is not None:
+            os.close(handle)
 
 
 def _why(error: OSError) -> str:
@@ -171,14 +175,14 @@ def _why(error: OSError) -> str:
     return os.strerror(int(told[1])) if told else error.strerror or str(error)
 
 
-def _temporary(path: Path) -> tuple[int, Path]:
-    """A new file, locked by the handle that comes with it."""
+def _create_locked(path: Path) -> int:
+    """Create a file that only we can read, locked by the handle that comes back."""
     while True:
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=PART)
+        handle = os.open(os.fspath(path), os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
         if _lock(handle) and not os.fstat(handle).st_nlink:  # taken for a leftover before it was locked
             os.close(handle)
             continue
-        return handle, Path(name)
+        return handle
 
 
 def remove_leftovers(folder: Path, name: str = "") -> None:

@@ -14,7 +14,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from judge import TOOLS
 from world import Begin, world
 
-from gfs.live.bench import binaries
+import needs
 from gfs.live.bench.bench import Bench
 
 NUMBERS = count(1)
@@ -22,9 +22,7 @@ NUMBERS = count(1)
 
 @pytest.fixture(scope="session")
 def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
-    _, missing = binaries.find()
-    if missing:
-        pytest.skip(binaries.missing_text(missing))
+    needs.bench_programs()
     if not TOOLS.exists():
         print(f"{TOOLS} is not there: watches and event logs are judged by our own checks only")
     with Bench(keep_logs=tmp_path_factory.mktemp("logs")) as running:

@@ -15,10 +15,11 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
+import needs
 from gfs.live.settings import LiveSettings
 from gfs.live.translate.asks import read_asks
 
-TOOLS = Path(__file__).resolve().parents[3] / "shared" / "tools"
+TOOLS = needs.SHARED / "tools"
 OURS = "gfs-scheduler"
 SETTINGS = LiveSettings()
 

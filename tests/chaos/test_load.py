@@ -11,18 +11,18 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from loading import Loaded, Usage, Watcher, memory_of, nodes, quantile
 
-from gfs.live.bench import binaries, manifests
+import needs
+from gfs.live.bench import manifests
 from gfs.live.bench.bench import Bench
 from gfs.live.bench.client import Manifest
 from gfs.live.bench.recorder import Recorder
 from gfs.policies.gfs.scoring import KEPT_EMPTY
 
-AUDIT = Path(__file__).resolve().parents[3] / "shared" / "tools" / "audit_cluster.py"
+AUDIT = needs.SHARED / "tools" / "audit_cluster.py"
 FULL = os.environ.get("GFS_LOAD") == "full"
 NODES, PODS = (1000, 20_000) if FULL else (100, 2_000)
 GPUS = 8 * NODES
@@ -38,9 +38,7 @@ MIB = 2**20
 
 @pytest.fixture(scope="module")
 def loaded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Loaded]:
-    _, missing = binaries.find()
-    if missing:
-        pytest.skip(binaries.missing_text(missing))
+    needs.bench_programs()
     folder = tmp_path_factory.mktemp("load")
     watcher, watch = Watcher(), folder / "watch.jsonl"
     with Bench() as bench:

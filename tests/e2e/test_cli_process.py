@@ -5,41 +5,39 @@ from __future__ import annotations
 import json
 import os
 import re
-import select
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 import gfs
+from e2e.processes import GFS, LAST_RESORT, OnTerminal, add_endless_scheduler, run, started
 from gfs.workloads import write_trace
 
-GFS = (sys.executable, "-m", "gfs.cli.main")
 GFS_SCRIPT = Path(sys.executable).parent / "gfs"
 TRACE = ("--jobs", "jobs.csv", "--nodes", "nodes.csv")
+
+needs_proc = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks at processes in /proc")
 
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
+    folder = tmp_path / "work"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
     monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("TERM", "xterm")
     monkeypatch.delenv("FORCE_COLOR", raising=False)
     write_trace(gfs.generate("paper", nodes=8, days=2), ".")
-    return tmp_path
+    return folder
 
 
-def run(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [*GFS, *words],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-        env={**os.environ, **environment},
-        errors="replace",
-    )
+def files(folder: Path) -> list[str]:
+    """What is there besides the trace."""
+    return sorted(path.name for path in folder.iterdir() if path.name not in ("jobs.csv", "nodes.csv"))
 
 
 def test_help_needs_no_heavy_module() -> None:
@@ -48,21 +46,22 @@ def test_help_needs_no_heavy_module() -> None:
         "heavy = {'numpy', 'scipy', 'pyarrow', 'plotly', 'multiprocessing'} & set(sys.modules)\n"
         "assert not heavy, heavy\n"
     )
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+    done = run(code=code)
+    assert done.returncode == 0, done.stderr
 
 
-def test_a_run_writes_only_what_was_asked_for() -> None:
-    result = run("simulate", *TRACE, "--events", "e.csv", "--json", "s.json")
-    assert result.returncode == 0, result.stderr
-    assert "\x1b" not in result.stdout + result.stderr
-    assert json.loads(Path("s.json").read_text())["runs"][0]["scheduler"] == "gfs"
-    assert sorted(path.name for path in Path().iterdir()) == ["e.csv", "jobs.csv", "nodes.csv", "s.json"]
-
-
-def test_the_same_bytes_whatever_the_hash_seed() -> None:
-    for seed in ("1", "2"):
-        assert run("simulate", *TRACE, "--events", f"{seed}.csv", PYTHONHASHSEED=seed).returncode == 0
-    assert Path("1.csv").read_bytes() == Path("2.csv").read_bytes()
+def test_the_same_files_and_no_others_whatever_the_terminal_and_the_hash_seed(folder: Path) -> None:
+    logs = []
+    for seed, encoding in enumerate(("ascii", "latin-1", "utf-8")):
+        environment = {**os.environ, "PYTHONHASHSEED": str(seed), "PYTHONIOENCODING": encoding}
+        result = run("simulate", *TRACE, "--events", "e.csv", "--json", "s.json", env=environment)
+        assert result.returncode == 0, result.stderr
+        assert "tasks counted" in result.stdout
+        assert "\x1b" not in result.stdout + result.stderr
+        assert json.loads(Path("s.json").read_text())["runs"][0]["scheduler"] == "gfs"
+        assert files(folder) == ["e.csv", "s.json"]
+        logs.append(Path("e.csv").read_bytes())
+    assert logs[0] == logs[1] == logs[2]
 
 
 def test_an_error_is_one_sentence_and_exit_code_2() -> None:
@@ -72,33 +71,28 @@ def test_an_error_is_one_sentence_and_exit_code_2() -> None:
     assert result.stderr == "error: unknown scheduler 'gfz': did you mean gfs?\n"
 
 
-@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])
-def test_any_terminal_encoding(encoding: str) -> None:
-    result = run("simulate", *TRACE, PYTHONIOENCODING=encoding)
-    assert result.returncode == 0, result.stderr
-    assert "tasks counted" in result.stdout
+# -- streams that nobody reads ---------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("words", "files"),
+    ("words", "errors", "files"),
     [
-        (("simulate", *TRACE, "--events", "e.csv", "--json", "s.json"), ["e.csv", "s.json"]),
-        (("simulate", *TRACE, "--events", "e.csv", "--json", "-"), ["e.csv"]),
-        (("compare", *TRACE, "--schedulers", "static,lyra", "--html", "r.html"), ["r.html"]),
-        (("trace", "inspect", *TRACE, "--html", "t.html"), ["t.html"]),
-        (("demo", "--out", "d"), ["d/report.html", "d/summary.json", "d/events.csv", "d/jobs.csv"]),
-        (("parameters",), []),
+        (("simulate", *TRACE, "--events", "e.csv", "--json", "-"), subprocess.PIPE, ["e.csv"]),
+        (("simulate", *TRACE, "--events", "e.csv", "--json", "s.json"), subprocess.STDOUT, ["e.csv", "s.json"]),
+        (("compare", *TRACE, "--schedulers", "static,lyra", "--html", "r.html"), subprocess.PIPE, ["r.html"]),
+        (("parameters",), subprocess.PIPE, []),
     ],
-    ids=lambda value: " ".join(value[:2]) if isinstance(value, tuple) else "",
+    ids=["simulate", "simulate, remarks too", "compare", "parameters"],
 )
-def test_a_reader_that_goes_away_costs_no_file_and_no_word(words: tuple[str, ...], files: list[str]) -> None:
-    """As with `gfs ... | head`: nobody reads the output any more."""
-    with subprocess.Popen([*GFS, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+def test_a_reader_that_goes_away_costs_no_file_and_no_word(
+    words: tuple[str, ...], errors: int, files: list[str]
+) -> None:
+    """As with `gfs ... | head` and `gfs ... 2>&1 | head`: nobody reads the output any more."""
+    with subprocess.Popen([*GFS, *words], stdout=subprocess.PIPE, stderr=errors, text=True) as process:
         assert process.stdout is not None
-        assert process.stderr is not None
         process.stdout.close()
-        said = process.stderr.read()
-        process.wait(timeout=60)
+        said = process.stderr.read() if process.stderr else ""
+        process.wait(LAST_RESORT)
     assert process.returncode == 0
     assert "Traceback" not in said
     assert "Exception ignored" not in said
@@ -106,92 +100,38 @@ def test_a_reader_that_goes_away_costs_no_file_and_no_word(words: tuple[str, ...
     assert all(Path(file).stat().st_size for file in files)
 
 
-def test_nobody_reads_remarks_either() -> None:
-    """As with `gfs ... 2>&1 | head`."""
-    words = ("simulate", *TRACE, "--events", "e.csv", "--json", "s.json")
-    with subprocess.Popen([*GFS, *words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:
-        assert process.stdout is not None
-        process.stdout.close()
-        process.wait(timeout=60)
-    assert process.returncode == 0
-    assert all(Path(file).stat().st_size for file in ("e.csv", "s.json"))
+@pytest.mark.parametrize("closed", ["2>&-", "<&- >&- 2>&-"])
+def test_closed_streams_are_nowhere(closed: str, folder: Path) -> None:
+    """Also for workers; and no file gets the number of a stream, so no text of ours ends up in it."""
+    words = ("compare", *TRACE, "--schedulers", "static,lyra", "--workers", "2", "--html", "r.html", "--json", "s.json")
+    shell = ["sh", "-c", f'exec "$@" {closed}', "sh", *GFS, *words]
+    done = subprocess.run(shell, capture_output=True, text=True, timeout=LAST_RESORT, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "Traceback" not in done.stderr
+    assert ("tasks" in done.stdout) == (closed == "2>&-")
+    assert files(folder) == ["r.html", "s.json"]
+    assert len(json.loads(Path("s.json").read_text())["runs"]) == 2
+    assert Path("r.html").read_text().rstrip().endswith("</html>")
 
 
-@pytest.mark.skipif(not GFS_SCRIPT.exists(), reason="the command is not installed")
-def test_what_the_demo_recommends_works_where_the_environment_is_not_active() -> None:
-    plain = {"PATH": os.defpath, "COLUMNS": "80"}
-    demo = subprocess.run([GFS_SCRIPT, "demo"], capture_output=True, text=True, check=True, timeout=300, env=plain)
-    steps = demo.stdout.partition("Try next")[2].splitlines()
-    commands = [line for line in steps if line.startswith("    ") and "JOBS.csv" not in line]
-    assert len(commands) == 4
-    for command in commands:
-        done = subprocess.run(command, shell=True, capture_output=True, text=True, check=False, timeout=300, env=plain)
-        assert done.returncode == 0, f"{command}: {done.stderr}"
-
-
-def test_ctrl_c_in_the_demo_leaves_no_empty_folder(folder: Path) -> None:
-    code = (
-        "import sys\n"
-        "from gfs.cli import main\n"
-        "from gfs.simulator.engine import Engine\n"
-        "def press(_): raise KeyboardInterrupt\n"
-        "Engine.run = press\n"
-        "sys.argv = ['gfs', 'demo', '--out', 'd']\n"
-        "main.main()\n"
-    )
-    stopped = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60)
-    assert stopped.returncode == 130, stopped.stderr
-    assert stopped.stderr == "interrupted; nothing was written\n"
-    assert not (folder / "d").exists()
-
-
-@pytest.mark.skipif(not hasattr(os, "killpg"), reason="needs process groups")
-@pytest.mark.parametrize(
-    ("words", "shown"),
-    [
-        (("simulate",), rb"[1-9]\d*/\d+ tasks"),
-        (("compare", "--workers", "2"), rb"0/\d+ tasks"),
-        (("compare", "--workers", "2"), rb"[1-9]\d*/\d+ tasks"),
-    ],
-    ids=["simulate", "workers starting", "workers running"],
-)
-def test_ctrl_c_leaves_no_file_and_no_process(words: tuple[str, ...], shown: bytes, folder: Path) -> None:
-    """The terminal sends Ctrl-C to the whole group, so to the workers as well; pressed when a bar shows this."""
-    write_trace(gfs.generate("paper", nodes=120, days=7), ".")
-    leader, process = _start_watched(*words, *TRACE, "--check", "--json", "s.json")  # --check: takes a while
-    with process:
-        seen = b""
-        while not re.search(shown, re.sub(rb"\x1b\[[0-9;?]*[A-Za-z]", b"", seen)):
-            seen += os.read(leader, 4096)
-        os.killpg(process.pid, signal.SIGINT)
-        seen += _rest(leader)
-        process.wait(timeout=60)
-    assert process.returncode == 130, seen
-    assert seen.replace(b"\r", b"").endswith(b"interrupted; nothing was written\n"), seen
-    assert b"Traceback" not in seen
-    assert sorted(path.name for path in folder.iterdir()) == ["jobs.csv", "nodes.csv"]
-    assert _all_end(process.pid)
+def test_closed_output_and_json_for_it() -> None:
+    shell = ["sh", "-c", 'exec "$@" >&-', "sh", *GFS, "simulate", *TRACE, "--json", "-", "--events", "e.csv"]
+    done = subprocess.run(shell, capture_output=True, text=True, timeout=LAST_RESORT, check=False)
+    assert (done.returncode, done.stdout) == (0, ""), done.stderr
+    assert Path("e.csv").stat().st_size
 
 
 def test_a_progress_bar_only_where_someone_watches() -> None:
-    leader, process = _start_watched("simulate", *TRACE)
-    with process:
-        seen = _rest(leader)
-        output, _ = process.communicate(timeout=60)
-    assert process.returncode == 0
-    assert b"tasks" in seen
-    assert b"tasks counted" in output
-
-
-def test_every_run_of_a_comparison_has_a_bar_that_moves() -> None:
     """On the screen from nothing to all; what comes in between goes by the clock: see TestProgress of the bars."""
     tasks = len(gfs.read_trace("jobs.csv", "nodes.csv").tasks)
-    words = ("--schedulers", "gfs,static", "--workers", "2")
-    leader, process = _start_watched("compare", *TRACE, *words)
-    with process:
-        seen = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", _rest(leader).decode())
-        process.communicate(timeout=60)
-    assert process.returncode == 0
+    terminal = OnTerminal(
+        "compare", *TRACE, "--schedulers", "gfs,static", "--workers", "2", "--json", "-", stdout=subprocess.PIPE
+    )
+    assert terminal.process.stdout is not None
+    seen = terminal.rest()
+    with terminal.process.stdout as output:
+        assert len(json.load(output)["runs"]) == 2
+    assert terminal.process.wait(LAST_RESORT) == 0
     for name in ("gfs", "static"):
         counts = [int(count) for count in re.findall(rf"{name}\W+(\d+)/\d+ tasks", seen)]
         assert counts[0] == 0
@@ -199,52 +139,138 @@ def test_every_run_of_a_comparison_has_a_bar_that_moves() -> None:
         assert counts[-1] == tasks
 
 
-def _start_watched(*words: str) -> tuple[int, subprocess.Popen[bytes]]:
-    """A process whose errors and bars go to a terminal, and our end of that terminal."""
-    pty = pytest.importorskip("pty")
-    leader, follower = pty.openpty()
-    process = subprocess.Popen([*GFS, *words], stdout=subprocess.PIPE, stderr=follower, start_new_session=True)
-    os.close(follower)
-    return leader, process
+# -- what ends a command ---------------------------------------------------------------------------
+
+WITH_WORKERS = ("compare", "--schedulers", "endless,static", "--workers", "2")
+MOMENTS = {
+    "simulate": (("simulate", "--scheduler", "endless"), r"[1-9]\d*/\d+ tasks"),
+    "workers starting": (WITH_WORKERS, r"0/\d+ tasks"),
+    "workers running": (
+        ("compare", "--schedulers", "endless,static", "--workers", "2"),
+        r"endless\W+[1-9]\d*/\d+ tasks",
+    ),
+}
 
 
-def _rest(leader: int) -> bytes:
-    """Everything until the other side closes the terminal."""
-    seen = b""
+@pytest.fixture(params=MOMENTS)
+def watched(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[OnTerminal]:
+    """A command that would never end, at a certain moment."""
+    add_endless_scheduler(tmp_path / "site", monkeypatch, calls=60)  # of the 133 that `static` makes
+    words, shown = MOMENTS[request.param]
+    terminal = OnTerminal(*words, *TRACE, "--json", "s.json")
     try:
-        while piece := os.read(leader, 4096):
-            seen += piece
-    except OSError:  # how Linux says that it is closed
-        pass
+        terminal.wait_for(shown)
+        yield terminal
     finally:
-        os.close(leader)
-    return seen
+        terminal.kill()
 
 
-def _all_end(group: int) -> bool:
-    """Whether no process of a group is left: the kernel tells when each ends, which may be a moment from now."""
-    if not hasattr(os, "pidfd_open"):  # then it must do that none of them has the terminal open any more
-        return True
-    for number in _alive(group):
-        try:
-            process = os.pidfd_open(number)
-        except ProcessLookupError:
-            continue
-        ended, _, _ = select.select([process], [], [], 60)
-        os.close(process)
-        if not ended:
-            return False
-    return not _alive(group)
+@needs_proc
+def test_ctrl_c_leaves_no_file_and_no_process(watched: OnTerminal, folder: Path) -> None:
+    watched.press_ctrl_c()
+    seen = watched.rest()
+    assert watched.end() == 130, seen
+    assert seen.endswith("\ninterrupted; nothing was written\n"), seen
+    assert "Traceback" not in seen
+    assert files(folder) == []
 
 
-def _alive(group: int) -> list[int]:
-    """The processes of a group that run; one that only waits to be reaped does not."""
-    found = []
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            state, _, its_group = stat.read_text().rpartition(")")[2].split()[:3]
-        except OSError:  # it has just ended
-            continue
-        if int(its_group) == group and state not in "ZX":
-            found.append(int(stat.parent.name))
-    return found
+@needs_proc
+def test_a_terminal_that_closes_leaves_no_file_and_no_process(watched: OnTerminal, folder: Path) -> None:
+    watched.close()
+    assert watched.end() == 129
+    assert files(folder) == []
+
+
+@pytest.mark.skipif(not GFS_SCRIPT.exists(), reason="the command is not installed")
+def test_what_the_demo_recommends_works_where_the_environment_is_not_active() -> None:
+    plain = {"PATH": os.defpath, "COLUMNS": "80"}
+    demo = subprocess.run(
+        [GFS_SCRIPT, "demo"], capture_output=True, text=True, check=True, timeout=LAST_RESORT, env=plain
+    )
+    steps = demo.stdout.partition("Try next")[2].splitlines()
+    commands = [line for line in steps if line.startswith("    ") and "JOBS.csv" not in line]
+    assert len(commands) == 4
+    for command in commands:
+        done = subprocess.run(
+            command, shell=True, capture_output=True, text=True, check=False, timeout=LAST_RESORT, env=plain
+        )
+        assert done.returncode == 0, f"{command}: {done.stderr}"
+
+
+RUN = "import sys; sys.argv = ['gfs', *sys.argv[1:]]; from gfs.cli.start import main; main()"
+"""The command, after code that changes what it does."""
+IN_THE_RUN = "import os, signal\nfrom gfs.simulator.engine import Engine\ndef run(_):\n{}\nEngine.run = run\n"
+
+
+@pytest.mark.parametrize(("name", "code"), [("SIGINT", 130), ("SIGTERM", 143), ("SIGHUP", 129)])
+def test_what_was_begun_is_undone(name: str, code: int, folder: Path) -> None:
+    """Where Python drops the exception of a signal, as in a finalizer, the command ends all the same."""
+    in_a_finalizer = f"""
+    class Last:
+        def __del__(self):
+            os.kill(os.getpid(), signal.{name})
+    Last()
+    while True: signal.pause()
+"""
+    stopped = run("demo", "--out", "d", code=IN_THE_RUN.format(in_a_finalizer) + RUN)
+    assert stopped.returncode == code, stopped.stderr
+    assert stopped.stderr == ("interrupted; nothing was written\n" if name == "SIGINT" else "")
+    assert files(folder) == []
+
+
+def test_ctrl_c_while_the_program_is_loaded_says_nothing() -> None:
+    code = """
+import os, signal, sys
+class Press:
+    def find_spec(self, name, *_):
+        if name == "typer":
+            os.kill(os.getpid(), signal.SIGINT)
+sys.meta_path.insert(0, Press())
+"""
+    stopped = run("--version", code=code + RUN)
+    assert (stopped.returncode, stopped.stdout, stopped.stderr) == (-signal.SIGINT, "", "")
+
+
+@pytest.mark.parametrize(
+    ("call", "said", "left"),
+    [
+        ("open", "interrupted; nothing was written\n", []),
+        ("replace", "interrupted; complete before that: s.json\n", ["s.json"]),
+    ],
+)
+def test_ctrl_c_while_a_file_is_written(call: str, said: str, left: list[str], folder: Path) -> None:
+    """Right after it was created, under the name that it has while it is written, and right after it got its own."""
+    code = f"""
+import os, signal
+do = os.{call}
+def pressed(path, *more, **options):
+    result = do(path, *more, **options)
+    if str(path).endswith(".part"):
+        os.kill(os.getpid(), signal.SIGINT)
+    return result
+os.{call} = pressed
+"""
+    stopped = run("simulate", *TRACE, "--json", "s.json", code=code + RUN)
+    assert (stopped.returncode, stopped.stderr) == (130, said)
+    assert files(folder) == left
+
+
+def test_ctrl_c_while_results_are_printed_names_what_is_written() -> None:
+    """Somebody has stopped reading, such as `less`: the command waits for room, and Ctrl-C ends it."""
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+    try:
+        while True:
+            os.write(writing, bytes(4096))
+    except BlockingIOError:
+        os.set_blocking(writing, True)
+    words = [*GFS, "simulate", *TRACE, "--json", "s.json"]
+    with started(words, stdout=writing, stderr=subprocess.PIPE) as process:
+        os.close(writing)
+        assert process.stderr is not None
+        assert process.stderr.readline() == "wrote s.json\n"
+        process.send_signal(signal.SIGINT)
+        assert process.stderr.read() == "interrupted; complete before that: s.json\n"
+        assert process.wait(LAST_RESORT) == 130
+    os.close(reading)

@@ -15,6 +15,7 @@ import pytest
 
 import gfs
 from gfs.workloads import write_trace
+from waiting import LONGEST
 
 ROOT = Path(__file__).resolve().parents[2]
 TRACE = ("--jobs", "jobs.csv", "--nodes", "nodes.csv")
@@ -46,7 +47,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.copytree(ROOT / "examples/gfs-apart", source)
     offline = ("--no-deps", "--no-build-isolation", "--no-index", "--disable-pip-version-check")
     words = [sys.executable, "-m", "pip", "install", "-q", *offline, "--target", str(target), str(source)]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=300, check=False)
+    done = subprocess.run(words, capture_output=True, text=True, timeout=LONGEST, check=False)
     assert done.returncode == 0, done.stderr
     return target
 
@@ -63,7 +64,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, installed: Path) -> 
 def run(*words: str) -> str:
     """What a command prints; it must succeed."""
     done = subprocess.run(
-        [sys.executable, *words], capture_output=True, text=True, encoding="utf-8", timeout=300, check=False,
+        [sys.executable, *words], capture_output=True, text=True, encoding="utf-8", timeout=LONGEST, check=False,
         env={**os.environ, "PYTHONIOENCODING": "utf-8"},
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-pytest.importorskip("lightgbm")
+pytest.importorskip("lightgbm", reason="needs the extra lightgbm: make test-extras")
 
 from scipy.special import ndtri
 from series import DAY, WEEK, daily

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-pytest.importorskip("torch")
-pytest.importorskip("neuralforecast")
+pytest.importorskip("torch", reason="needs the extra baselines: make test-extras")
+pytest.importorskip("neuralforecast", reason="needs the extra baselines: make test-extras")
 
 import pandas as pd
 import torch

@@ -10,20 +10,22 @@ import pytest
 import gfs
 from gfs.workloads import write_trace
 
-pandas = pytest.importorskip("pandas", reason="needs the extra notebook")
-polars = pytest.importorskip("polars", reason="needs the extra notebook")
+nbclient, nbformat, pandas, polars = (
+    pytest.importorskip(package, reason="needs the extra notebook: make test-extras")
+    for package in ("nbclient", "nbformat", "pandas", "polars")
+)
 
 TUTORIAL = Path(__file__).parents[2] / "docs" / "guides" / "tutorial.ipynb"
 SMALL = gfs.generate("demo", nodes=8, days=3, seed=1)
 
 
 def test_the_tutorial_runs_in_ten_cells(tmp_path: Path) -> None:
-    nbclient, nbformat = pytest.importorskip("nbclient"), pytest.importorskip("nbformat")
     notebook = nbformat.read(TUTORIAL, as_version=4)
     cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
     assert len(cells) == 10
     assert all(not cell.outputs for cell in cells), "it is kept without results: whoever runs it makes them"
-    nbclient.NotebookClient(notebook, timeout=600, resources={"metadata": {"path": str(tmp_path)}}).execute()
+    here = {"metadata": {"path": str(tmp_path)}}
+    nbclient.NotebookClient(notebook, timeout=600, startup_timeout=600, resources=here).execute()
     shown = [{kind for output in cell.outputs for kind in output.get("data", {})} for cell in cells]
     assert all(shown), "every cell shows something"
     assert sum("application/vnd.plotly.v1+json" in kinds for kinds in shown) >= 4

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-torch = pytest.importorskip("torch")
+torch = pytest.importorskip("torch", reason="needs the extra baselines: make test-extras")
 
 from torch.nn import functional  # noqa: E402
 

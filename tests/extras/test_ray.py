@@ -16,7 +16,7 @@ from gfs.batch.simulation import GeneratedTrace
 from gfs.domain.errors import InputError
 from gfs.sweeps.spec import SweepRun
 
-pytest.importorskip("ray")
+pytest.importorskip("ray", reason="needs the extra ray: make test-extras")
 
 
 def runs(*shares: float) -> list[Job]:

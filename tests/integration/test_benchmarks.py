@@ -65,6 +65,7 @@ def test_the_curve_is_drawn_from_its_points(latency: ModuleType, tmp_path: Path)
     assert "1,000</text>" in text
 
 
+@pytest.mark.slow
 def test_every_loop_is_measured_beside_its_run_without_a_quota(latency: ModuleType) -> None:
     from loop import LOOPS, SCALES, loop
 

@@ -15,15 +15,16 @@ import pytest
 from typer.testing import CliRunner
 
 import gfs
+import needs
 from gfs.cli.main import app
 from gfs.domain.units import DAY
 from gfs.workloads import write_trace
+from waiting import LONGEST
 
-SHARED = Path(__file__).resolve().parents[2].parent / "shared"
-AUDITOR = SHARED / "tools" / "audit_events.py"
-MICROSOFT = SHARED / "data" / "msr_itp_elasticflow" / "raw"
+AUDITOR = needs.SHARED / "tools" / "audit_events.py"
+MICROSOFT = needs.SHARED / "data" / "msr_itp_elasticflow" / "raw"
 
-pytestmark = pytest.mark.skipif(not AUDITOR.exists(), reason="the auditor is not here")
+pytestmark = needs.shared(AUDITOR)
 
 PRESETS = {
     "demo": ("--preset", "demo", "--nodes", "16", "--days", "2"),
@@ -64,7 +65,7 @@ def audit(
         at = results.index("--json")
         results[at : at + 2] = ["--leases"]
     command = [sys.executable, str(AUDITOR), *files, *results, *span]
-    audited = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    audited = subprocess.run(command, capture_output=True, text=True, timeout=LONGEST, check=False)
     assert audited.returncode == 0, audited.stderr[-2000:]
     if metrics["leases"]:
         agrees_on_leases(metrics, json.loads(audited.stdout))
@@ -94,22 +95,13 @@ CLUSTERS = ["cluster05.csv", "cluster06.csv"]
 @pytest.fixture(scope="module", params=CLUSTERS)
 def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     if not MICROSOFT.exists():
-        pytest.skip("the Microsoft trace is not here")
+        pytest.skip(needs.NO_SHARED)
     folder = tmp_path_factory.mktemp("msr")
     run("trace", "convert", "--msr", str(MICROSOFT / request.param), "--out", str(folder))
     return folder
 
 
-@pytest.fixture(scope="module")
-def first_days(cluster: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Its first 200 jobs: two days of one cluster, a week of the other."""
-    folder = tmp_path_factory.mktemp("days")
-    lines = (cluster / "jobs.csv").read_text(encoding="utf-8").splitlines(keepends=True)
-    (folder / "jobs.csv").write_text("".join(lines[:201]), encoding="utf-8")
-    (folder / "nodes.csv").write_bytes((cluster / "nodes.csv").read_bytes())
-    return folder
-
-
+@pytest.mark.slow
 @pytest.mark.parametrize("scheduler", gfs.SCHEDULERS)
 def test_every_scheduler_on_every_preset(preset: Path, scheduler: str, tmp_path: Path) -> None:
     audit(preset, tmp_path, scheduler)
@@ -122,6 +114,7 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scheduler", gfs.SCHEDULERS)
 def test_with_a_window_and_a_quota(demo: Path, scheduler: str, tmp_path: Path) -> None:
     audit(demo, tmp_path, scheduler, "--set", "quota=fixed", window="43200:172800")
@@ -150,18 +143,19 @@ def cordons(work: gfs.Workload) -> gfs.Workload:
     return replace(work, node_events=tuple(sorted(closed)))
 
 
+ALL = "all of it, six pools"
 TROUBLE: dict[str, Callable[[], gfs.Workload]] = {
     "failures": lambda: gfs.generate("demo", days=3, mtbf_days=3, mttr_hours=6),
     "cordons": lambda: cordons(gfs.generate("demo", days=3)),
     "cancellations": lambda: withdrawn(gfs.generate("demo", days=3)),
-    "all of it, six pools": lambda: withdrawn(
-        gfs.generate("production", nodes=120, days=1.5, mtbf_days=3, mttr_hours=2)
-    ),
+    ALL: lambda: withdrawn(gfs.generate("production", nodes=120, days=1.5, mtbf_days=3, mttr_hours=2)),
 }
 """What no scheduler can know in advance."""
 
 
-@pytest.fixture(scope="module", params=TROUBLE)
+@pytest.fixture(
+    scope="module", params=[pytest.param(name, marks=[pytest.mark.slow] * (name != ALL)) for name in TROUBLE]
+)
 def troubled(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("trouble")
     write_trace(TROUBLE[request.param](), folder)
@@ -196,12 +190,6 @@ def test_trouble_with_a_window_a_quota_and_other_checkpoints(
     audit(own_checkpoints, tmp_path, scheduler, "--set", "quota=fixed", window="43200:172800", node_events=events)
 
 
-@pytest.mark.parametrize("setting", SETTINGS)
-@pytest.mark.parametrize("scheduler", gfs.SCHEDULERS)
-def test_every_scheduler_on_microsoft_clusters(first_days: Path, scheduler: str, setting: str, tmp_path: Path) -> None:
-    audit(first_days, tmp_path, scheduler, "--set", "quota_share=0.5", *SETTINGS[setting])
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("setting", SETTINGS)
 @pytest.mark.parametrize("scheduler", gfs.SCHEDULERS)
@@ -213,6 +201,6 @@ def test_every_scheduler_on_whole_clusters(cluster: Path, scheduler: str, settin
 @pytest.mark.slow
 def test_all_microsoft_clusters_together(tmp_path: Path) -> None:
     if not MICROSOFT.exists():
-        pytest.skip("the Microsoft trace is not here")
+        pytest.skip(needs.NO_SHARED)
     run("trace", "convert", "--msr", str(MICROSOFT), "--out", str(tmp_path))
     audit(tmp_path, tmp_path, "gfs", "--set", "quota=fixed")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import tempfile
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -281,7 +280,7 @@ class TestWriting:
         def denied(*_: Any, **__: Any) -> NoReturn:
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 
-        monkeypatch.setattr(tempfile, "mkstemp", denied)
+        monkeypatch.setattr("gfs.files._create_locked", denied)
         assert "e.csv: cannot be written: Permission denied" in refused("simulate", *TRACE, "--events", "e.csv")
 
     def test_full_disk_leaves_the_old_events(self, monkeypatch: pytest.MonkeyPatch) -> None:

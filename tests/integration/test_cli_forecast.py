@@ -12,6 +12,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 import gfs
+import needs
 from gfs.cli.main import app
 from gfs.forecasting.registry import MODELS
 from gfs.workloads import write_trace
@@ -35,8 +36,7 @@ KEYS = {
     "predict_ms",
 }
 NAIVE = "persistence,seasonal-24,seasonal-168,weekly-peak"
-SHARED = Path(__file__).resolve().parents[2].parent / "shared"
-REAL = SHARED / "data" / "alibaba_v2026_spot_gpu" / "aggregates_sultanul_ovi"
+REAL = needs.SHARED / "data" / "alibaba_v2026_spot_gpu" / "aggregates_sultanul_ovi"
 
 
 @pytest.fixture(autouse=True)
@@ -149,7 +149,7 @@ class TestEvaluate:
             del figures["train_seconds"], figures["predict_ms"]
         assert first == second
 
-    @pytest.mark.skipif(not REAL.is_dir(), reason="the real series are not on this machine")
+    @needs.shared(REAL)
     def test_persistence_on_the_trace_of_the_paper(self) -> None:
         """Known from trials: nMAE 9.8%."""
         file = REAL / "outputs_extra__hourly_concurrency_top_models.csv"

@@ -11,11 +11,11 @@ import pytest
 from typer.testing import CliRunner, Result
 
 import gfs
+import needs
 from gfs.cli.main import app
 from gfs.workloads import write_trace
 
-SHARED = Path(__file__).resolve().parents[2].parent / "shared"
-REAL = SHARED / "data" / "alibaba_v2026_spot_gpu" / "aggregates_sultanul_ovi"
+REAL = needs.SHARED / "data" / "alibaba_v2026_spot_gpu" / "aggregates_sultanul_ovi"
 
 
 @pytest.fixture(autouse=True)
@@ -97,7 +97,7 @@ class TestPage:
             assert f"Forecasts of GPU demand: {words[1]}" in page
             assert "Fitted once on what came before 2024-04-0" in page
 
-    @pytest.mark.skipif(not REAL.is_dir(), reason="the real series are not on this machine")
+    @needs.shared(REAL)
     def test_the_trace_of_the_paper(self) -> None:
         """6 series, 876 hours, 4 hours ahead: at most half a MiB a forecaster beyond Plotly's own code."""
         file = REAL / "outputs_extra__hourly_concurrency_top_models.csv"

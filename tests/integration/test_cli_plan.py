@@ -124,7 +124,6 @@ class TestAnswer:
         assert planned["allocation_rate"] == run["metrics"]["allocation_rate_total"]
 
     def test_the_config_file_is_one_that_a_live_cluster_takes(self, made: tuple[Path, Result]) -> None:
-        pytest.importorskip("kubernetes_asyncio")
         from gfs.live.service import LiveOptions, Service
         from gfs.live.settings import read_config
 

@@ -7,8 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -16,6 +14,7 @@ import yaml
 from typer.testing import CliRunner, Result
 
 from gfs.cli.main import app
+from waiting import LONGEST, wait_until
 
 NODES = "node_name,gpu_model,gpu_capacity_num,cpu_num\n" + "".join(f"n{i},A100,8,64\n" for i in range(8))
 
@@ -133,31 +132,30 @@ def test_it_is_kept_current_while_the_file_grows(files: tuple[str | Path, ...], 
         subprocess.Popen(command_line, stdout=subprocess.DEVNULL, stderr=errors, env=environment) as watcher,
     ):
         try:
-            _wait(lambda: out.exists() and "nominalQuota: 14" in out.read_text())
-            _wait(lambda: "no new quota: --apply: " in (tmp_path / "errors").read_text())
+            wait_until(lambda: out.exists() and "nominalQuota: 14" in out.read_text())
+            wait_until(lambda: "no new quota: --apply: " in (tmp_path / "errors").read_text())
             (tmp_path / "open").touch()  # what could not be applied is tried again
-            _wait(lambda: applied.exists() and "14" in applied.read_text())
+            wait_until(lambda: applied.exists() and "14" in applied.read_text())
             with demand.open("a") as file:
                 file.write(rows(range(192, 193), vision=40))
-            _wait(lambda: "nominalQuota: 4" in out.read_text())
+            wait_until(lambda: "nominalQuota: 4" in out.read_text())
             whole = demand.read_text()
-            demand.write_text(whole + "tomorrow,vision,A100,many\n")
-            _wait(lambda: "time = 'tomorrow': not a timestamp" in (tmp_path / "errors").read_text())
+            replace(demand, whole + "tomorrow,vision,A100,many\n")
+            wait_until(lambda: "time = 'tomorrow': not a timestamp" in (tmp_path / "errors").read_text())
             assert "nominalQuota: 4" in out.read_text()
-            demand.write_text(whole + rows(range(193, 193 + 169), vision=10, language=0))
-            _wait(lambda: "nominalQuota: 54" in out.read_text())
-            _wait(lambda: len(applied.read_text().split()) == 6)
+            replace(demand, whole + rows(range(193, 193 + 169), vision=10, language=0))
+            wait_until(lambda: "nominalQuota: 54" in out.read_text())
+            wait_until(lambda: len(applied.read_text().split()) == 6)
         finally:
             watcher.send_signal(signal.SIGINT)
-            watcher.wait(30)
+            watcher.wait(LONGEST)
     assert watcher.returncode == 130
     assert applied.read_text().split()[1::2] == ["14", "4", "54"]
     assert (tmp_path / "errors").read_text().endswith("stopped; the last quota stands\n")
     assert not list(tmp_path.glob(".queue*")), "nothing half-written is left"
 
 
-def _wait(there: Callable[[], bool], seconds: float = 60.0) -> None:
-    end = time.monotonic() + seconds
-    while not there():
-        assert time.monotonic() < end, "it did not come"
-        time.sleep(0.05)
+def replace(file: Path, text: str) -> None:
+    """Give a file another content at once: nobody reads half of it."""
+    file.with_suffix(".new").write_text(text)
+    file.with_suffix(".new").replace(file)

@@ -23,6 +23,7 @@ from gfs import generate, simulate
 from gfs.cli.main import app
 from gfs.telemetry.event_log import write_events
 from gfs.workloads import write_trace
+from waiting import LONGEST
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +43,7 @@ def address(folder: Path) -> Iterator[tuple[str, int]]:
         told = urlsplit(process.stdout.readline().split()[0])
         yield str(told.hostname), int(told.port or 0)
         process.send_signal(signal.SIGINT)
-        assert process.wait(30) == 0
+        assert process.wait(LONGEST) == 0
 
 
 class Got(NamedTuple):
@@ -52,7 +53,7 @@ class Got(NamedTuple):
 
 
 def get(address: tuple[str, int], path: str, method: str = "GET", **headers: str) -> Got:
-    with closing(http.client.HTTPConnection(*address, timeout=30)) as connection:
+    with closing(http.client.HTTPConnection(*address, timeout=LONGEST)) as connection:
         connection.request(method, path, headers=headers)
         answer = connection.getresponse()
         return Got(answer.status, answer.headers, answer.read())

@@ -27,7 +27,7 @@ LOOPS = [
     ("gfs-plus", "adaptive"),
     ("lyra", "forecast"),
     ("fgd", "adaptive"),
-    ("chronus", "forecast"),
+    pytest.param(("chronus", "forecast"), id="chronus-forecast", marks=pytest.mark.slow),
 ]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 from gfs.domain.errors import InputError
 from gfs.forecasting.forecast import Estimator, Forecast, Predictor
 from gfs.forecasting.history import DemandHistory, Floats, SeriesKey
-from gfs.forecasting.registry import MODELS
+from gfs.forecasting.registry import MODELS, Model
 
 DAY, WEEK = 24, 168
 FITTED, HOURS = 2 * WEEK, 3 * WEEK
@@ -23,17 +24,15 @@ QUICK_WINDOW, QUICK_STEPS = 2 * DAY, 3
 LEVELS = (0.05, 0.5, 0.75, 0.9, 0.95, 0.99)
 
 
-def installed() -> list[str]:
-    """All forecasters of the registry, except those whose extra is not there."""
-    names = []
-    for name, model in MODELS.items():
-        try:
-            model.load()
-        except InputError:
-            assert model.extra, name
-        else:
-            names.append(name)
-    return names
+def case(model: Model) -> Any:
+    """The forecaster's name as a parameter of tests; skipped where its extra is not installed."""
+    marks = [pytest.mark.extra] if model.extra else []
+    try:
+        model.load()
+    except InputError:
+        assert model.extra, model.name
+        marks.append(pytest.mark.skip(f"needs the extra {model.extra}: make test-extras"))
+    return pytest.param(model.name, marks=marks)
 
 
 def quick(name: str) -> Estimator:
@@ -42,12 +41,10 @@ def quick(name: str) -> Estimator:
     return replace(model.load(QUICK_WINDOW), steps=QUICK_STEPS) if model.extra else model.load()
 
 
-INSTALLED = installed()
-OURS = [name for name in INSTALLED if not MODELS[name].extra]
-EXTRAS = [name for name in INSTALLED if MODELS[name].extra]
+OURS = [name for name, model in MODELS.items() if not model.extra]
 
 
-@pytest.fixture(params=INSTALLED, scope="module")
+@pytest.fixture(params=[case(model) for model in MODELS.values()], scope="module")
 def estimator(request: pytest.FixtureRequest) -> Estimator:
     return quick(request.param)
 
@@ -245,7 +242,7 @@ def test_any_history_at_all(count: int, hours: int, seed: int, ahead: int) -> No
         check_half(name, any_history(count, hours, seed), ahead)
 
 
-@pytest.mark.parametrize("name", EXTRAS)
+@pytest.mark.parametrize("name", [case(model) for model in MODELS.values() if model.extra])
 @settings(max_examples=4)
 @given(st.integers(1, 4), st.integers(1, 260), st.integers(0, 2**32 - 1), st.sampled_from([1, 4, 26]))
 def test_any_history_at_all_for_those_that_take_longer(

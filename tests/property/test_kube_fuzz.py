@@ -15,9 +15,6 @@ from typing import Any, cast
 import pytest
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
-
-pytest.importorskip("aiohttp", reason="needs gfs-scheduler[live]")
-
 from kube_fits import why_not
 from kube_objects import Json, nodes, of_kind, pods
 
@@ -31,6 +28,7 @@ from gfs.live.translate.gangs import group_of, read_group
 from gfs.live.translate.nodes import read_node
 from gfs.live.translate.pods import read_pod
 from gfs.live.translate.pools import pool_of
+from hand import Hand
 
 SETTINGS = LiveSettings(burst=0.0)
 KINDS = ("Pod", "Node", "PodGroup", "PriorityClass", "PodDisruptionBudget")
@@ -43,9 +41,11 @@ class World:
     def __init__(self) -> None:
         self.nodes: dict[str, Json] = {}
         self.pods: dict[str, Json] = {}
+        hand = Hand()
         self.controller = Controller(
-            cast(Api, self), SETTINGS, tick=300.0, guarantee_hours=1.0, checkpoint_interval=3600.0
-        )
+            cast(Api, self), SETTINGS, tick=300.0, guarantee_hours=1.0, checkpoint_interval=3600.0, clock=hand,
+            monotonic=hand,
+        )  # fmt: skip
         self.wrong: list[str] = []
         self.bound = 0
         self._news: list[tuple[Json, Json | None]] = []

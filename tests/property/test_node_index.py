@@ -1,4 +1,4 @@
-"""The best node from the index against looking at every node, after any history of pods, evictions and time.
+"""The order of nodes from the index against looking at every node, after any history of pods, evictions and time.
 
 The index is asked as the schedulers ask it, through their placers; what it is made of is its own business.
 """
@@ -57,13 +57,13 @@ class Obvious:
     def idle(cards: list[list[tuple[Priority, int]]]) -> int:
         return sum(not card for card in cards)
 
-    def first_fit(self, task: Task, now: float) -> int | None:
-        return min(self.fitting(task), default=None)
+    def first_fit(self, task: Task, now: float) -> list[int]:
+        return sorted(self.fitting(task))
 
-    def best_fit(self, task: Task, now: float) -> int | None:
-        return min(self.fitting(task), key=lambda i: (self.idle(self.cards[i]), i), default=None)
+    def best_fit(self, task: Task, now: float) -> list[int]:
+        return sorted(self.fitting(task), key=lambda i: (self.idle(self.cards[i]), i))
 
-    def gfs(self, task: Task, now: float) -> int | None:
+    def gfs(self, task: Task, now: float) -> list[int]:
         def scores(i: int) -> tuple[Any, ...]:
             cards = self.cards[i]
             own = sum(any(priority is task.priority for priority, _ in card) for card in cards)
@@ -75,7 +75,7 @@ class Obvious:
             )
 
         open_nodes = [i for i in self.fitting(task) if not task.is_spot or self.score3(i, task, now) > 0]
-        return min(open_nodes, key=scores, default=None)
+        return sorted(open_nodes, key=scores)
 
     def score3(self, i: int, task: Task, now: float) -> float:
         ages = [now - when for node, when in self.evictions if node == i]
@@ -131,8 +131,10 @@ def test_the_index_answers_like_a_scan(which: str, data: st.DataObject) -> None:
         else:
             go(evicted=what == "evict")
         for task in questions:
-            node = placer.choose(task)
-            assert (node.index if node else None) == answer(obvious, task, now), task
+            best_first = [stage.state.pool.nodes[i] for i in answer(obvious, task, now)]
+            assert placer.choose(task) is (best_first[0] if best_first else None), task
+            assert list(placer.ranked(task)) == best_first, task
+            assert placer.best_of(task, best_first[:0:-1]) is (best_first[1] if best_first[1:] else None), task
 
 
 def test_a_pool_that_lives_long_answers_as_a_new_one() -> None:

@@ -6,7 +6,8 @@ import hashlib
 import json
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable
+from contextlib import closing
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -120,7 +121,7 @@ class ResultCache:
         return self._folder / f"{hashlib.sha256(whole.encode()).hexdigest()[:32]}.json"
 
 
-Executor = Callable[[list[Job]], Iterator[tuple[Any, Any]]]
+Executor = Callable[[list[Job]], Generator[tuple[Any, Any], None, None]]
 """Hands over every job, in any order, with its result or the exception by which it failed."""
 Progress = Callable[[Job], None]
 """Told of every job that is done."""
@@ -152,14 +153,15 @@ def run_jobs(
     missing.sort(key=lambda job: -job.weight)
     done = started(missing)
     try:
-        for job, result in executor(missing):
-            if not isinstance(result, Exception):
-                results[job] = cache.keep(job, result) if cache else result
-            elif failed is not None:
-                failed(job, result)
-            else:
-                raise result
-            done(job)
+        with closing(executor(missing)) as computed:
+            for job, result in computed:
+                if not isinstance(result, Exception):
+                    results[job] = cache.keep(job, result) if cache else result
+                elif failed is not None:
+                    failed(job, result)
+                else:
+                    raise result
+                done(job)
     except KeyboardInterrupt:
         if cache is None:
             raise

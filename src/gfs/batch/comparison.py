@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import dataclass, fields, replace
 from functools import partial
-from queue import Empty
 from typing import Any, NamedTuple
 
 from gfs.assembly.definitions import SchedulerDefinition
@@ -17,6 +17,7 @@ from gfs.assembly.parameters import Parameters
 from gfs.assembly.result import RunResult, Window
 from gfs.assembly.run import run_simulation
 from gfs.assembly.schedulers import check_fits_quota, check_fits_resources, find_scheduler, is_registered
+from gfs.batch.executors import CAN_START, on_this_machine
 from gfs.domain.errors import InputError
 from gfs.domain.task import Task
 from gfs.domain.text import one_line
@@ -48,7 +49,7 @@ def run_all(
     for definition in definitions:
         check_fits_quota(definition, workload, parameters)  # before the first run, not after the second
     check_fits_resources(workload, parameters)
-    if workers <= 1 or len(definitions) == 1:
+    if workers <= 1 or len(definitions) == 1 or not CAN_START:
         return [
             run_simulation(
                 workload,
@@ -74,17 +75,18 @@ class ComparisonRun:
 
     def run(self) -> RunResult:
         """Simulate it; the caller has the workload already, so it is not sent back."""
-        name, messages, workload = self.scheduler.name, _shared["messages"], _shared["workload"]
+        from gfs.batch.worker import tell_parent
+
         calls = 0
 
         def report(finished: int) -> None:
             nonlocal calls
             calls += 1
             if calls % REPORT_EVERY == 0:
-                messages.put((name, finished))
+                tell_parent((self.scheduler.name, finished))
 
         result = run_simulation(
-            workload,
+            _shared["workload"],
             unpack_scheduler(self.scheduler),
             _shared["parameters"],
             window=_shared["window"],
@@ -98,40 +100,25 @@ _shared: dict[str, Any] = {}
 """What every run of a worker needs: sent once per worker, not once per run."""
 
 
-def _share(messages: Any, workload: bytes, parameters: Parameters, window: Window, options: dict[str, Any]) -> None:
-    _shared.update(
-        messages=messages, workload=unpack_workload(workload), parameters=parameters, window=window, options=options
-    )
+def _share(workload: bytes, parameters: Parameters, window: Window, options: dict[str, Any]) -> None:
+    _shared.update(workload=unpack_workload(workload), parameters=parameters, window=window, options=options)
 
 
 def _run_in_processes(
     jobs: Sequence[ComparisonRun], workers: int, progress: BarProgress | None, tasks: int, shared: tuple[Any, ...]
 ) -> dict[ComparisonRun, RunResult]:
-    from loky.backend import get_context  # not needed, and not imported, where one process does it all
-
-    from gfs.batch.executors import ignore_sigint, on_this_machine
-
-    with ignore_sigint():  # the first queue starts a process that tidies up after all others
-        messages = get_context().Queue()
-
-    def pass_on() -> None:
-        while True:
-            try:
-                name, finished = messages.get_nowait()
-            except Empty:
-                return
-            if progress and name not in done:  # a result may be faster than the messages before it
-                progress(name, finished)
+    def told(message: tuple[str, int]) -> None:
+        if progress:
+            progress(*message)
 
     results: dict[ComparisonRun, RunResult] = {}
-    done: set[str] = set()
-    for job, result in on_this_machine(workers, jobs, (_share, (messages, *shared)), pass_on):
-        if isinstance(result, Exception):
-            raise result
-        results[job] = result
-        done.add(job.scheduler.name)
-        if progress:
-            progress(job.scheduler.name, tasks)
+    with closing(on_this_machine(workers, jobs, (_share, shared), told)) as done:
+        for job, result in done:
+            if isinstance(result, Exception):
+                raise result
+            results[job] = result
+            if progress:
+                progress(job.scheduler.name, tasks)
     return results
 
 

@@ -6,7 +6,7 @@ Every scheduler can trade waits for evictions with a quota, so two of them are c
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import inf
 from typing import Any, Final, NamedTuple
@@ -26,6 +26,7 @@ from gfs.assembly.schedulers import (
 )
 from gfs.batch.cache import Progress, ResultCache, run_jobs
 from gfs.batch.comparison import PackedScheduler, pack_scheduler, pack_workload, unpack_scheduler, unpack_workload
+from gfs.batch.executors import on_this_machine
 from gfs.batch.job import Job, JobResult
 from gfs.domain.errors import InputError, StuckError
 from gfs.domain.workload import Workload
@@ -276,9 +277,7 @@ def run_fronts(
             jobs.append(FrontRun(packed, chosen, label, digest, window, seed, check))
             own |= {jobs[-1]} if number == 0 else set()
 
-    def executor(missing: list[Job]) -> Iterator[tuple[Any, Any]]:
-        from gfs.batch.executors import on_this_machine  # slow to load, and `gfs.api` does not need it
-
+    def executor(missing: list[Job]) -> Generator[tuple[Any, Any], None, None]:
         count = workers(len(missing))
         setup = (_receive, (digest, pack_workload(workload))) if min(count, len(missing)) > 1 else None
         return on_this_machine(count, missing, setup)

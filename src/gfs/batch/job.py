@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Protocol, TypeVar
 
 ResultT = TypeVar("ResultT", covariant=True)
+T = TypeVar("T")
 
 JobResult = dict[str, Any]
 """What a job gives: plain numbers, texts and lists, as they stand in its file."""
@@ -16,6 +17,14 @@ class Runnable(Protocol[ResultT]):
 
     def run(self) -> ResultT:
         """Compute the result."""
+
+
+def result_or_error(job: Runnable[T]) -> T | Exception:
+    """Run a job; a failure is handed over as well."""
+    try:
+        return job.run()
+    except Exception as error:
+        return error
 
 
 class Job(Runnable[JobResult], Protocol):

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from typing import Any
 
-from gfs.batch.executors import J, result_or_error
+from gfs.batch.executors import J
+from gfs.batch.job import result_or_error
 from gfs.domain.errors import InputError
 
 LOCAL = "local"
@@ -23,11 +24,11 @@ def load_ray() -> Any:
     return ray
 
 
-def on_ray(address: str, count: int | None = None) -> Callable[[Sequence[J]], Iterator[tuple[J, Any]]]:
+def on_ray(address: str, count: int | None = None) -> Callable[[Sequence[J]], Generator[tuple[J, Any], None, None]]:
     """Runs each job as a task of Ray; its workers load a trace once and keep it."""
     ray = load_ray()
 
-    def run(jobs: Sequence[J]) -> Iterator[tuple[J, Any]]:
+    def run(jobs: Sequence[J]) -> Generator[tuple[J, Any], None, None]:
         if not jobs:
             return
         _connect(ray, address, count)

@@ -5,13 +5,15 @@ from __future__ import annotations
 import logging
 import re
 import sys
-from typing import Any
+from typing import Any, NoReturn
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
 from gfs.assembly import aliases
 from gfs.cli.console import INTERRUPTED, fail, note
+from gfs.cli.outputs import WRITTEN
+from gfs.cli.start import SIGNALS
 from gfs.domain.errors import GfsError
 
 NOTHING_WRITTEN = "interrupted; nothing was written"
@@ -43,8 +45,16 @@ class _ShowsFlags:
 class CommandGroup(_ShowsFlags, TyperGroup):
     """A group of commands whose errors become one sentence and an exit code."""
 
+    def make_context(self, *args: Any, **options: Any) -> Any:
+        """Read the words of the command."""
+        try:
+            return super().make_context(*args, **options)
+        except KeyboardInterrupt as stop:
+            _say_interrupted(stop)
+
     def invoke(self, ctx: Any) -> Any:
         """Run the command; exit code 2 for what the user can correct, 130 after Ctrl-C."""
+        WRITTEN.clear()
         try:
             result = super().invoke(ctx)
             sys.stdout.flush()  # a disk that is full is told here, not by Python on its way out
@@ -52,13 +62,20 @@ class CommandGroup(_ShowsFlags, TyperGroup):
         except GfsError as error:
             fail(str(error))
         except KeyboardInterrupt as stop:
-            note(str(stop) or NOTHING_WRITTEN)
-            raise typer.Exit(INTERRUPTED) from None
+            _say_interrupted(stop)
         except OSError as error:
             where = f"{error.filename}: " if error.filename else ""
             fail(f"{where}{error.strerror or error}")
         except MemoryError:
             fail("there is not enough memory for this trace; try a part of it")
+
+
+def _say_interrupted(stop: KeyboardInterrupt) -> NoReturn:
+    """Say in one line what is there after Ctrl-C, and leave with exit code 130."""
+    SIGNALS.raise_no_more()
+    complete = f"interrupted; complete before that: {', '.join(map(str, WRITTEN))}" if WRITTEN else NOTHING_WRITTEN
+    note(str(stop) or complete)
+    raise typer.Exit(INTERRUPTED) from None
 
 
 class Command(_ShowsFlags, TyperCommand):

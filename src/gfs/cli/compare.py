@@ -143,7 +143,7 @@ def _compare_fronts(
     from gfs.assembly.parameters import Parameters, parse_settings
     from gfs.batch.cache import ResultCache
     from gfs.batch.front import FRONTS, NOISE, check_front_options, run_fronts
-    from gfs.cli.progress import end_with_workers, job_progress
+    from gfs.cli.progress import job_progress
     from gfs.cli.trace_input import read_run_input, workload_text
     from gfs.report.front import front_table, front_words, left_out_words
 
@@ -151,7 +151,6 @@ def _compare_fronts(
     jobs, nodes, node_events, _, config, settings, _ = trace
     share = NOISE if noise is None else noise
     check_front_options(share, Parameters.given(config, parse_settings(settings or ()))[1])
-    end_with_workers()
     with Outputs(jobs, nodes, node_events, config) as outputs:
         outputs.plan(html, PAGES)
         outputs.plan(json, JSON)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import errno
 import io
 import os
 import sys
@@ -14,7 +15,6 @@ import typer
 from gfs.domain.text import printable
 
 if TYPE_CHECKING:
-    from _typeshed import ReadableBuffer
     from rich.console import Console, RenderableType
 
     from gfs.report.table import DataTable
@@ -84,30 +84,43 @@ def prepare_streams() -> None:
 
 
 def _safe(stream: TextIO) -> TextIO:
-    if not isinstance(stream, io.TextIOWrapper):
-        return stream
-    raw = _PipeSafeFile(stream.fileno(), "w", closefd=False)
-    return io.TextIOWrapper(
-        io.BufferedWriter(raw), encoding=stream.encoding, errors="gfs-plain", line_buffering=stream.line_buffering
-    )
+    return _SafeStream(stream) if isinstance(stream, io.TextIOWrapper) else stream
 
 
-class _PipeSafeFile(io.FileIO):
-    """A stream whose reader may leave early (`| head`): the rest is dropped, the command goes on.
+class _SafeStream(io.TextIOWrapper):
+    """A stream whose reader may leave early (`| head`, a closed terminal): the rest is dropped, the command goes on.
 
     What else goes wrong (a full disk) is told once. Errors that cannot be written cannot be told either.
     """
 
-    def write(self, data: ReadableBuffer, /) -> int:
+    def __init__(self, stream: io.TextIOWrapper) -> None:
+        raw = io.FileIO(stream.fileno(), "w", closefd=False)
+        super().__init__(
+            io.BufferedWriter(raw), encoding=stream.encoding, errors="gfs-plain", line_buffering=stream.line_buffering
+        )
+        self._reader_left = (errno.EPIPE, errno.EIO) if stream.isatty() else (errno.EPIPE,)
+
+    def write(self, text: str, /) -> int:
         try:
-            return super().write(data)
+            return super().write(text)
         except OSError as error:
-            nowhere = os.open(os.devnull, os.O_WRONLY)
-            os.dup2(nowhere, self.fileno())
-            os.close(nowhere)
-            if not isinstance(error, BrokenPipeError) and self.fileno() != STDERR:
-                raise OSError(error.errno, error.strerror, "standard output") from None
-            return super().write(data)
+            self._drop(error)
+            return len(text)
+
+    def flush(self) -> None:
+        try:
+            super().flush()
+        except OSError as error:
+            self._drop(error)
+
+    def _drop(self, error: OSError) -> None:
+        """Send to nowhere what could not be written and what comes after it."""
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, self.fileno())
+        os.close(nowhere)
+        super().flush()
+        if error.errno not in self._reader_left and self.fileno() != STDERR:
+            raise OSError(error.errno, error.strerror, "standard output") from None
 
 
 def _replace_unprintable(error: UnicodeError) -> tuple[str, int]:

@@ -9,7 +9,6 @@ from typing import Annotated
 from gfs.cli.console import say
 from gfs.cli.options import Force, Seed, examples, file_option, option
 from gfs.cli.outputs import check_folder, make_folder
-from gfs.cli.progress import end_with_workers
 
 EPILOG = examples("gfs live demo --out live-demo-output", "gfs live demo --force --set quota=none   (more evictions)")
 
@@ -53,7 +52,6 @@ def live_demo(
     make_folder(out)
     for name in FILES:  # logs are appended to
         (out / name).unlink(missing_ok=True)
-    end_with_workers()
     began = time.monotonic()
     tally = run_demo(Demo(out, nodes, hours, seconds, seed, settings or ()), say)
     record_ours(out, FILES)

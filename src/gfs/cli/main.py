@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-import sys
+import os
 from collections.abc import Callable
 from typing import Annotated
 
@@ -30,8 +30,9 @@ from gfs.cli import (
     trace_inspect,
     view,
 )
-from gfs.cli.command import NOTHING_WRITTEN, WARNINGS, Command, CommandGroup
-from gfs.cli.console import INTERRUPTED, note, prepare_streams
+from gfs.cli.command import WARNINGS, Command, CommandGroup
+from gfs.cli.console import prepare_streams
+from gfs.cli.start import SIGNALS, open_missing_streams
 from gfs.version import __version__
 
 app = typer.Typer(
@@ -123,13 +124,17 @@ def root(
 
 
 def main() -> None:
-    """What the `gfs` command runs."""
+    """Run a command, and end this process with its exit code."""
+    open_missing_streams()
     prepare_streams()
     try:
+        SIGNALS.listen()
         app()
-    except KeyboardInterrupt:  # before a command began
-        note(NOTHING_WRITTEN)
-        sys.exit(INTERRUPTED)
+    except SystemExit as end:
+        SIGNALS.raise_no_more()
+        if SIGNALS.number is not None:
+            os._exit(end.code if isinstance(end.code, int) else 1)  # no thread and no full pipe can hold it
+        raise
 
 
 if __name__ == "__main__":

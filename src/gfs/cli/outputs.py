@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from gfs.cli.console import note, say
@@ -26,21 +25,23 @@ JSON = (".json",)
 LINES = (".jsonl", ".jsonl.gz")
 
 
+WRITTEN: dict[Path, None] = {}
+"""The files that this command has completed, in order: Ctrl-C names them, also while results are printed."""
+
+
 class Outputs:
-    """Keeps count of what was written, so that Ctrl-C can be answered truthfully."""
+    """The results that a command writes into files."""
 
     def __init__(self, *inputs: Path | None) -> None:
         """`inputs` are not to be overwritten."""
         self._taken = {path.resolve(): "is one of the inputs" for path in inputs if path is not None}
-        self._written: list[Path] = []
 
     def __enter__(self) -> Self:
+        WRITTEN.clear()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, _: object, trace: TracebackType | None) -> None:
-        if kind is KeyboardInterrupt and self._written:
-            done = ", ".join(str(path) for path in self._written)
-            raise KeyboardInterrupt(f"interrupted; complete before that: {done}") from None
+    def __exit__(self, *_: object) -> None:
+        """What is complete stays so, whatever comes next."""
 
     def plan(self, path: Path | None, formats: tuple[str, ...] = ()) -> None:
         """Say at once if a result could not be written there. `formats`: the endings its name may have."""
@@ -58,14 +59,19 @@ class Outputs:
 
     def save(self, path: Path | None, write: Callable[[Path], object]) -> None:
         """Let `write` make the file, if it was asked for."""
-        if path is not None:
+        if path is None:
+            return
+        before = _inode(path)
+        try:
             write(path)
-            self.written(path)
-            note(f"wrote {path}")
+        finally:  # Ctrl-C may come when the file is there already
+            if _inode(path) != before:
+                self.written(path)
+        note(f"wrote {path}")
 
     def written(self, *paths: Path) -> None:
         """Note that these files are complete."""
-        self._written += paths
+        WRITTEN.update(dict.fromkeys(paths))
 
     def save_json(self, path: Path | None, value: Any) -> None:
         """Write a value as JSON; the path - prints it."""
@@ -75,6 +81,11 @@ class Outputs:
             say(json_text(value))
         else:
             self.save(path, lambda file: write_text(file, json_text(value) + "\n"))
+
+
+def _inode(path: Path) -> int | None:
+    """Tells a file from the one that takes its place."""
+    return path.stat().st_ino if path.exists() else None
 
 
 def check_folder(folder: Path, files: Sequence[str] = (), force: bool = False) -> None:
@@ -112,7 +123,7 @@ def save_trace(workload: Workload, folder: Path, files: Sequence[str], force: bo
 
     make_folder(folder, files, force)
     try:
-        write_trace(workload, folder)
+        WRITTEN.update(dict.fromkeys(write_trace(workload, folder)))
         if "node_events.csv" in files and not workload.node_events:  # chance spared all nodes: a file that says so
             write_node_events((), folder / "node_events.csv")
     except BaseException:

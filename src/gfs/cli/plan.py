@@ -11,7 +11,7 @@ from gfs.cli import options
 from gfs.cli.console import note, say, show
 from gfs.cli.options import examples, option
 from gfs.cli.outputs import JSON, STDOUT, Outputs
-from gfs.cli.progress import end_with_workers, job_progress, result_folder
+from gfs.cli.progress import job_progress, result_folder
 from gfs.domain.errors import InputError
 
 if TYPE_CHECKING:
@@ -104,7 +104,6 @@ def plan(
 
     targets = parse_target_options(target, target_evictions)
     names = parse_names(schedulers, "scheduler", find_scheduler, "--schedulers is empty: name at least one")
-    end_with_workers()
     with busy("Reading the trace ..."):
         trace = _trace(preset, seed, jobs, nodes)
     files = out / "plan.html", out / "gfs.toml", out / "settings.parquet"

@@ -1,8 +1,7 @@
-"""Progress on standard error, nothing or plain lines where nobody watches; how commands of many jobs end."""
+"""Progress on standard error, nothing or plain lines where nobody watches; the folder for results of many jobs."""
 
 from __future__ import annotations
 
-import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -68,29 +67,16 @@ def busy(text: str) -> Iterator[None]:
         yield
 
 
-def end_with_workers() -> None:
-    """A command that is told to end (SIGTERM, or SIGHUP when its terminal closes) takes its workers with it."""
-    from gfs.batch.executors import TOLD_TO_END
-
-    def end(number: int, frame: object) -> None:
-        TOLD_TO_END.append(number)
-        sys.exit(128 + number)
-
-    for name in ("SIGTERM", "SIGHUP"):
-        number = getattr(signal, name, None)  # Windows has no SIGHUP
-        if number is not None and signal.getsignal(number) == signal.SIG_DFL:  # nohup ignores SIGHUP
-            signal.signal(number, end)
-
-
 @contextmanager
 def result_folder(folder: Path, files: Sequence[str], force: bool) -> Iterator[None]:
     """Make the folder for results, in which these files will be written; one made in vain goes again."""
-    from gfs.cli.outputs import make_folder
+    from gfs.cli.outputs import check_folder, make_folder
     from gfs.files import unlist_ours
 
+    check_folder(folder, files, force)
     made = [place for place in (folder, *folder.parents) if not place.exists()]
-    make_folder(folder, files, force)
     try:
+        make_folder(folder, files, force)
         yield
     except BaseException:
         unlist_ours(folder)

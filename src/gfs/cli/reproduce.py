@@ -12,7 +12,7 @@ from gfs.cli import options
 from gfs.cli.console import say
 from gfs.cli.options import RUN, examples, option, parse_names
 from gfs.cli.outputs import Outputs
-from gfs.cli.progress import end_with_workers, job_progress, result_folder
+from gfs.cli.progress import job_progress, result_folder
 from gfs.domain.errors import InputError
 
 if TYPE_CHECKING:
@@ -63,7 +63,6 @@ def reproduce(
     from gfs.files import write_text
     from gfs.telemetry.prices import read_prices
 
-    end_with_workers()
     names = list(EXPERIMENTS) if only is None else parse_names(only, "part", _check_part, "no part is named")
     chosen = [EXPERIMENTS[name] for name in EXPERIMENTS if name in names]
     with busy("Reading the trace ..."):

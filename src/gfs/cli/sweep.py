@@ -13,7 +13,7 @@ from gfs.cli.command import CommandGroup
 from gfs.cli.console import note, say, show
 from gfs.cli.options import RUN, Force, Json, ResultFolder, RunsAtOnce, examples, file_option, option
 from gfs.cli.outputs import JSON, PAGES, STDOUT, Outputs
-from gfs.cli.progress import end_with_workers, job_progress, result_folder
+from gfs.cli.progress import job_progress, result_folder
 from gfs.domain.text import one_line
 
 EPILOG = examples(
@@ -63,7 +63,6 @@ def run(
     from gfs.sweeps.spec import read_sweep
     from gfs.sweeps.table import TableRow, results_table, write_results
 
-    end_with_workers()
     runs = read_sweep(file).runs()
     count = workers or os.cpu_count() or 1
     executor = _executor(ray, count)

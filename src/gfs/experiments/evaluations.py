@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -16,7 +16,6 @@ from gfs.batch.job import JobResult
 from gfs.batch.simulation import Trace, load
 from gfs.domain.errors import InputError
 from gfs.forecasting.evaluation import SPLIT, Rolled, origins_of_test, roll
-from gfs.forecasting.forecast import Estimator
 from gfs.forecasting.history import WEEK_HOURS, DemandHistory
 from gfs.forecasting.registry import find_model
 from gfs.forecasting.sources import history_of_workload
@@ -31,9 +30,7 @@ MOST_SERIES, WINDOW, HORIZON = 6, 672, 4
 EXTRA = "baselines"
 PACKAGES = ("torch", "neuralforecast")
 """Of the extra."""
-HALVED = frozenset(NETWORKS) - {"dlinear", "deepar"}
-"""Networks that get half their steps: with all of them the six would take 20 minutes of a core instead of 13."""
-SECONDS = {**dict.fromkeys(NETWORKS, 100.0), "dlinear": 30.0, "deepar": 340.0}
+SECONDS = {**dict.fromkeys(NETWORKS, 100.0), "dlinear": 30.0, "deepar": 260.0, "transformer": 255.0}
 """Of a core, about, where it is not a few."""
 
 
@@ -105,7 +102,7 @@ class Evaluation:
     def run(self) -> JobResult:
         """Its scores and some of its forecasts, or why there are none."""
         try:
-            estimator = self._estimator()
+            estimator = find_model(self.model).load(WINDOW)
         except InputError as error:
             return {"unavailable": str(error)}
         try:
@@ -125,13 +122,6 @@ class Evaluation:
             "first_day": history.first_day.isoformat() if history.first_day else None,
             "band": _band(rolled) if self.model in BANDS else None,
         }
-
-    def _estimator(self) -> Estimator:
-        estimator = find_model(self.model).load(WINDOW)
-        if self.model in HALVED:
-            network = cast(Any, estimator)
-            estimator = replace(network, steps=network.steps // 2)
-        return estimator
 
 
 def installed() -> dict[str, str]:

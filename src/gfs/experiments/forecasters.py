@@ -27,8 +27,8 @@ from gfs.report.table import Column, DataTable, Unit, table_of
 PLAIN = ("weekly-peak", "persistence", "orgquantile")
 """What the paper's seven are shown with."""
 BUDGET = (
-    " The networks are trained for half a minute (dlinear) to five minutes (deepar) of a core; the four with"
-    " attention get half the steps of gfs forecast evaluate and would gain from more."
+    " The networks are trained for half a minute (dlinear) to four minutes (transformer, deepar) of a core;"
+    " the four with attention would gain from more."
 )
 QUICK = "The paper's six networks are left out of a quick reproduction: they take 13 minutes of a core."
 BARE = f"The paper's six networks cannot be compared without an extra: pip install 'gfs-scheduler[{EXTRA}]'."

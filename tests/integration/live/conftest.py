@@ -10,29 +10,24 @@ from pathlib import Path
 
 import pytest
 
-from gfs.live.bench import binaries
+import needs
 from gfs.live.bench.bench import Bench
 from gfs.live.bench.cluster import Cluster
 from gfs.live.bench.recorder import Recorder
 
-AUDIT = Path(__file__).resolve().parents[4] / "shared" / "tools" / "audit_cluster.py"
+AUDIT = needs.SHARED / "tools" / "audit_cluster.py"
 NUMBERS = count(1)
 
 
 @pytest.fixture(scope="session")
 def bench() -> Iterator[Bench]:
-    _, missing = binaries.find()
-    if missing:
-        pytest.skip(binaries.missing_text(missing))
+    needs.bench_programs()
     with Bench() as running:
         yield running
 
 
 def find_tool(name: str) -> Path:
-    found, missing = binaries.find([name])
-    if missing:
-        pytest.skip(binaries.missing_text(missing))
-    return found[name]
+    return needs.bench_programs([name])[name]
 
 
 @pytest.fixture(scope="session")

@@ -15,6 +15,7 @@ from gfs.assembly.parameters import Parameters
 from gfs.live.bench.bench import Bench
 from gfs.live.service import LiveOptions, Service
 from gfs.live.settings import LIVE_DEFAULTS, LiveSettings
+from waiting import LONGEST
 
 QUICK = LiveSettings(burst=0.01, hang_timeout=1.5, start_timeout=5.0, return_timeout=30.0, lease_seconds=6.0)
 
@@ -63,14 +64,14 @@ def running(
     thread = threading.Thread(target=run, daemon=True)
     thread.start()
     try:
-        assert ready.wait(60)
+        assert ready.wait(LONGEST)
         if problems:
             raise problems[0]
         yield service[0]
     finally:
         if stopping and not loop.is_closed():
             loop.call_soon_threadsafe(stopping[0].cancel)
-        thread.join(20)
+        thread.join(LONGEST)
         assert not thread.is_alive()
         if problems:  # rather than what a test saw of it
             raise problems[0]
@@ -92,4 +93,4 @@ def until(service: Service, so: Callable[[], object]) -> None:
             controller._loop.call_later(0.02, look)
 
     controller._loop.call_soon_threadsafe(look)
-    assert done.wait(30)
+    assert done.wait(LONGEST)

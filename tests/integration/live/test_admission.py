@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
@@ -16,6 +15,7 @@ from gfs.live.bench import manifests
 from gfs.live.bench.bench import Bench
 from gfs.live.bench.client import ApiError, Client, Manifest, path
 from gfs.live.bench.cluster import Cluster
+from waiting import wait_until
 
 POLICIES = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"
 BINDINGS = f"{POLICIES.removesuffix('ies')}ybindings"
@@ -49,14 +49,7 @@ def _wait_until_in_force(bench: Bench) -> None:
     forged = {"gfs.dev/run": "1"}
     for kind in ({"priority_class": "gfs-hp"}, {"annotations": forged}):
         probe = manifests.pod("probe", "policies-in-force", **kind)  # type: ignore[arg-type]
-        for _ in range(300):
-            try:
-                bench.client.create("pods", probe, dry_run=True)
-            except ApiError:
-                break
-            time.sleep(0.1)
-        else:
-            raise AssertionError("the policy is not in force after 30 s")
+        wait_until(lambda probe=probe: attempt(bench.client, "pods", probe) != "", "the policy is not in force")
 
 
 @pytest.fixture
@@ -72,13 +65,16 @@ def tenant(bench: Bench, cluster: Cluster, policies: list[Manifest]) -> Client:
     binding = {**api, "kind": "RoleBinding", "metadata": dict(metadata), "roleRef": reference, "subjects": [subject]}
     bench.client.create("rolebindings", binding)
     user = bench.client.acting_as(TENANT)
-    for _ in range(100):  # rights take a moment, too
+
+    def may_read() -> bool:
         try:
             user.get(path("pods", cluster.namespace))
-            return user
         except ApiError:
-            time.sleep(0.05)
-    raise AssertionError("the tenant got no rights")
+            return False
+        return True
+
+    wait_until(may_read, "the tenant got no rights")  # they take a moment, too
+    return user
 
 
 def give(bench: Bench, cluster: Cluster, classes: str) -> None:
@@ -99,14 +95,15 @@ def attempt(user: Client, kind: str, manifest: Manifest) -> str:
 
 
 def settled(user: Client, kind: str, manifest: Manifest, allowed: bool) -> str:
-    """As `attempt`, as soon as the answer is what is expected, or the last one after some seconds."""
-    told = ""
-    for _ in range(100):
-        told = attempt(user, kind, manifest)
-        if bool(told) != allowed:
-            break
-        time.sleep(0.1)
-    return told
+    """As `attempt`, as soon as the answer is what is expected."""
+    told: list[str] = []
+
+    def expected() -> bool:
+        told[:] = [attempt(user, kind, manifest)]
+        return bool(told[0]) != allowed
+
+    wait_until(expected, f"{kind}: allowed is still not {allowed}")
+    return told[0]
 
 
 def pod(cluster: Cluster, **options: Any) -> Manifest:
@@ -199,12 +196,9 @@ def test_what_was_given_once_and_is_no_longer_can_still_be_changed_and_removed(
 def test_the_type_checker_of_the_server_has_no_complaint(bench: Bench, policies: list[Manifest]) -> None:
     """It looks at the kinds that the server itself knows; a group that an operator brings is not among them."""
     for each in of_kind(policies, "ValidatingAdmissionPolicy"):
-        status: dict[str, Any] = {}
-        for _ in range(300):
-            status = bench.client.get(f"{POLICIES}/{each['metadata']['name']}").get("status") or {}
-            if "observedGeneration" in status:
-                break
-            time.sleep(0.1)
+        where = f"{POLICIES}/{each['metadata']['name']}"
+        wait_until(lambda where=where: "observedGeneration" in (bench.client.get(where).get("status") or {}))
+        status = bench.client.get(where)["status"]
         assert status["observedGeneration"] == 1
         assert not (status.get("typeChecking") or {}).get("expressionWarnings")
 

@@ -12,7 +12,7 @@ import pytest
 import yaml
 from test_chart import EVERYTHING, of_kind, render
 
-from gfs.domain.errors import GfsError
+import needs
 from gfs.live.bench import binaries
 from prometheus import Past, serving
 
@@ -92,10 +92,7 @@ CASES = {
 
 @pytest.fixture(scope="module")
 def promtool() -> Path:
-    try:
-        return binaries.bring(binaries.WELCOME)["promtool"]
-    except GfsError as error:
-        pytest.skip(str(error))
+    return needs.bench_programs(binaries.WELCOME)["promtool"]
 
 
 @pytest.fixture

@@ -8,7 +8,6 @@ import os
 import re
 import subprocess
 import sys
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -22,6 +21,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from gfs.live.bench.bench import Bench
 from gfs.live.bench.cluster import Cluster
 from gfs.live.bench.processes import _die_with_parent
+from waiting import wait_until
 
 TOKEN = "s3cret"
 GFS = [sys.executable, "-m", "gfs.cli.main", "live"]
@@ -66,17 +66,16 @@ def controller(bench: Bench, folder: Path, *words: str, leads: bool = True) -> I
 
 
 def recorded(address: str, task: str) -> bool:
-    """Whether the page has come to know that a task has started: it is told every two seconds."""
-    for _ in range(100):
-        request = urllib.request.Request(
-            f"http://{address}/api/v1/recording", headers={"Authorization": f"Bearer {TOKEN}"}
-        )
+    """Wait until the page knows that a task has started; whether it knows the node, too."""
+
+    def told() -> Any:
+        headers = {"Authorization": f"Bearer {TOKEN}"}
+        request = urllib.request.Request(f"http://{address}/api/v1/recording", headers=headers)
         with urllib.request.urlopen(request) as answer:
-            told = json.loads(gzip.decompress(answer.read()))
-        if task in told["tasks"]["name"] and 1 in told["entries"]["event"]:
-            return told["nodes"]["name"] == ["n1"]
-        time.sleep(0.2)
-    return False
+            return json.loads(gzip.decompress(answer.read()))
+
+    wait_until(lambda: task in (now := told())["tasks"]["name"] and 1 in now["entries"]["event"])
+    return bool(told()["nodes"]["name"] == ["n1"])
 
 
 def fetch(address: str, path: str, token: str = TOKEN) -> tuple[int, str]:

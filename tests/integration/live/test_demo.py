@@ -16,12 +16,12 @@ from pathlib import Path
 
 import pytest
 
+import needs
 from conftest import AUDIT
 from gfs.domain.node import NodeSpec
 from gfs.domain.task import Priority, Task
 from gfs.domain.units import HOUR
 from gfs.domain.workload import Workload
-from gfs.live.bench import binaries
 from gfs.live.bench.demo import BEGIN, Demo, run_demo
 
 WORDS = [sys.executable, "-m", "gfs.cli.main", "live", "demo", "--nodes", "8", "--hours", "2", "--seconds", "12"]
@@ -31,9 +31,7 @@ Audit = Callable[..., subprocess.CompletedProcess[str] | None]
 
 @pytest.fixture(autouse=True)
 def programs() -> None:
-    _, missing = binaries.find()
-    if missing:
-        pytest.skip(binaries.missing_text(missing))
+    needs.bench_programs()
 
 
 def started_by(folder: Path) -> dict[int, str]:

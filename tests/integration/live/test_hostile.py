@@ -23,6 +23,7 @@ import pytest
 from running import quick, running, until
 from test_placing import why
 
+import needs
 from gfs.domain.errors import InputError
 from gfs.live.api import Api
 from gfs.live.bench import manifests
@@ -30,6 +31,7 @@ from gfs.live.bench.bench import Bench, free_ports
 from gfs.live.bench.client import ApiError, path
 from gfs.live.bench.cluster import Cluster
 from gfs.live.problems import Unreachable
+from waiting import LONGEST, wait_until
 
 DELAY = 5.0
 """Seconds that an ordinary pod may take to be bound while others misbehave. Alone it takes a tenth on an idle machine,
@@ -45,7 +47,7 @@ def delay(cluster: Cluster, name: str, **pod: Any) -> float:
     """Seconds until an ordinary pod is bound."""
     began = time.monotonic()
     cluster.pod(name, **{"priority_class": "gfs-hp", **pod})
-    cluster.wait_bound(name, seconds=30)
+    cluster.wait_bound(name)
     return time.monotonic() - began
 
 
@@ -244,18 +246,16 @@ def test_owners_that_own_each_other(bench: Bench, cluster: Cluster, record: Path
 def wait_for_admission(cluster: Cluster, priority_class: str, value: int | None) -> None:
     """Until the API server admits pods with this value of a class, or with None refuses them: it hears of it later."""
     pod = manifests.pod("none", cluster.namespace, priority_class=priority_class)
-    given: int | None = None
-    for _ in range(200):
+
+    def given() -> int | None:
         try:
-            given = cluster.client.create("pods", pod, dry_run=True)["spec"]["priority"]
+            return int(cluster.client.create("pods", pod, dry_run=True)["spec"]["priority"])
         except ApiError as refused:
             if priority_class not in str(refused):
                 raise
-            given = None
-        if given == value:
-            return
-        time.sleep(0.1)
-    raise AssertionError(f"after 20 s pods of class {priority_class} still get {given}")
+            return None
+
+    wait_until(lambda: given() == value, f"pods of class {priority_class} get another value than {value}")
 
 
 def test_priority_classes_that_change_and_vanish(bench: Bench, cluster: Cluster, record: Path) -> None:
@@ -287,10 +287,8 @@ def test_an_api_server_with_another_authority_is_not_spoken_to(bench: Bench, tmp
     """Its certificate is not signed by whom the kubeconfig names: no request, and so no token, is sent."""
     other = tmp_path / "other.crt"
     words = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=127.0.0.1"]
-    try:
-        subprocess.run([*words, "-keyout", str(tmp_path / "key"), "-out", str(other)], check=True, capture_output=True)
-    except FileNotFoundError:
-        pytest.skip("needs openssl to make a certificate")
+    needs.require("openssl")
+    subprocess.run([*words, "-keyout", str(tmp_path / "key"), "-out", str(other)], check=True, capture_output=True)
 
     def reach(change: Any, **options: Any) -> str:
         config = json.loads(bench.kubeconfig.read_text())
@@ -352,13 +350,13 @@ def test_no_secret_is_told_anywhere(bench: Bench, cluster: Cluster, tmp_path: Pa
             headers = {"Authorization": f"Bearer {reader}"}
             for page in ("", "metrics", "status", f"explain/{cluster.namespace}/urgent"):
                 request = urllib.request.Request(f"http://{address}/{page}", headers=headers)
-                with urllib.request.urlopen(request, timeout=10) as answer:
+                with urllib.request.urlopen(request, timeout=LONGEST) as answer:
                     told[page] = answer.read() + str(answer.headers).encode()
             with pytest.raises(urllib.error.HTTPError, match="401"):
-                urllib.request.urlopen(f"http://{address}/status", timeout=10)
+                urllib.request.urlopen(f"http://{address}/status", timeout=LONGEST)
         finally:
             running.terminate()
-            running.wait(30)
+            running.wait(LONGEST)
     told |= {str(file): file.read_bytes() for folder in (state, record) for file in folder.rglob("*") if file.is_file()}
     told["log"] = log.read_bytes()
     told["objects"] = json.dumps([bench.client.items(kind, cluster.namespace) for kind in ("pods", "events")]).encode()

@@ -10,7 +10,6 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
@@ -19,13 +18,13 @@ from typing import Any
 
 import pytest
 
-from browser import BROWSER, Browser
+from browser import Browser
 from gfs.live.bench.bench import Bench
 from gfs.live.bench.cluster import Cluster, node_of
 from gfs.live.bench.processes import _die_with_parent
 from page_reading import chart, rows, tiles
+from waiting import LONGEST, wait_until
 
-pytestmark = pytest.mark.skipif(BROWSER is None, reason="no Chromium here")
 CONFIG = """
 [live]
 burst = 0.01
@@ -58,7 +57,7 @@ def controller(bench: Bench, folder: Path) -> Iterator[int]:
             yield int(port)
         finally:
             process.terminate()
-            process.wait(30)
+            process.wait(LONGEST)
 
 
 class Wire:
@@ -115,7 +114,7 @@ def _hand_on(source: socket.socket, target: socket.socket) -> None:
 
 
 def asked(port: int, path: str) -> dict[str, Any]:
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}/api/v1/{path}", timeout=30) as answer:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/api/v1/{path}", timeout=LONGEST) as answer:
         told: dict[str, Any] = json.loads(answer.read())
     return told
 
@@ -161,10 +160,7 @@ def test_the_page_shows_the_cluster_and_catches_up(bench: Bench, cluster: Cluste
         cluster.pod("more", gpus=4, priority_class="gfs-hp")
         cluster.wait_bound("more")
         cluster.delete_pod("big", grace=0)
-        deadline = time.monotonic() + 60
-        while asked(port, "status")["pools"][0]["gpus"]["hp"] != 4:
-            assert time.monotonic() < deadline
-            time.sleep(0.2)
+        wait_until(lambda: asked(port, "status")["pools"][0]["gpus"]["hp"] == 4)
         assert tiles(browser) == before
         wire.mend()
         browser.wait("document.querySelector('.connection').textContent === 'Live'")
@@ -222,12 +218,12 @@ def test_what_was_recorded_is_shown_by_gfs_view(bench: Bench, cluster: Cluster, 
         cluster.wait_bound("s1")
         cluster.pod("big", gpus=8, priority_class="gfs-hp")
         cluster.wait_bound("big")
-        time.sleep(2.5)  # nodes are written every two seconds
-    folder = tmp_path / "record"
-    assert {path.name for path in folder.iterdir()} >= {"events.csv", "nodes.csv", "quota.csv", "decisions.jsonl"}
+        folder = tmp_path / "record"
+        files = {"events.csv", "nodes.csv", "quota.csv", "decisions.jsonl"}
+        wait_until(lambda: {path.name for path in folder.iterdir()} >= files)
     page = tmp_path / "page.html"
     command = [sys.executable, "-m", "gfs.cli.main", "view", str(folder), "--export", str(page)]
-    subprocess.run(command, check=True, env=os.environ, timeout=120)
+    subprocess.run(command, check=True, env=os.environ, timeout=LONGEST)
     with Browser(tmp_path / "profile") as browser:
         browser.look()
         browser.open(f"{page.as_uri()}#task={cluster.namespace}%2Fs1")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
-import time
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ from gfs.cli.main import app
 from gfs.live.bench.bench import Bench
 from gfs.live.bench.client import ApiError
 from gfs.live.bench.cluster import Cluster
+from waiting import wait_until
 
 KUEUE = "sigs.k8s.io/kueue@v0.15.0"
 STRICT = "?dryRun=All&fieldValidation=Strict"
@@ -44,13 +44,6 @@ def test_a_resource_quota_is_taken_as_it_is(bench: Bench, cluster: Cluster, tmp_
     bench.client.request("POST", where, quota)
 
 
-def _wait(there: Any, seconds: float = 60.0) -> None:
-    end = time.monotonic() + seconds
-    while not there():
-        assert time.monotonic() < end, "it did not come"
-        time.sleep(0.2)
-
-
 @pytest.fixture(scope="module")
 def kueue(bench: Bench) -> None:
     """Kueue's definitions of a ClusterQueue, as it publishes them."""
@@ -67,7 +60,7 @@ def kueue(bench: Bench) -> None:
 
 def test_a_cluster_queue_is_as_kueue_defines_it(bench: Bench, kueue: None, tmp_path: Path) -> None:
     queue = exported(tmp_path, "--as", "kueue")
-    _wait(lambda: bench.client.exists("/apis/kueue.x-k8s.io/v1beta1/clusterqueues"))
+    wait_until(lambda: bench.client.exists("/apis/kueue.x-k8s.io/v1beta1/clusterqueues"))
     for version in ("v1beta1", "v1beta2"):  # the same fields in both
         queue["apiVersion"] = f"kueue.x-k8s.io/{version}"
         where = f"/apis/kueue.x-k8s.io/{version}/clusterqueues"

@@ -18,6 +18,7 @@ from running import quick, running
 from gfs.live.bench.bench import Bench
 from gfs.live.bench.client import path
 from gfs.live.bench.cluster import Cluster
+from waiting import LONGEST
 
 CONFIG = """
 [live]
@@ -52,7 +53,7 @@ def replica(
         if process.poll() is None:
             process.send_signal(signal.SIGCONT)
             process.kill()
-        process.wait(20)
+        process.wait(LONGEST)
 
 
 def holder(bench: Bench, lease: str, *begins: str) -> str:
@@ -61,7 +62,6 @@ def holder(bench: Bench, lease: str, *begins: str) -> str:
         "leases",
         lambda leases: ((leases.get(lease) or {}).get("spec") or {}).get("holderIdentity", "").startswith(begins),
         "kube-system",
-        60,
     )
     return str(seen[lease]["spec"]["holderIdentity"])
 
@@ -76,23 +76,23 @@ def test_a_restart_in_mid_run(
     with replica(bench, tmp_path, "one", lease, state, log="log") as first:
         cluster.job("runs", gpus=4, grace=1)
         cluster.gang("team", 2, gpus=2, grace=1)
-        cluster.wait_pods(lambda pods: sum(bool(pod["spec"].get("nodeName")) for pod in pods.values()) == 3, 40)
+        cluster.wait_pods(lambda pods: sum(bool(pod["spec"].get("nodeName")) for pod in pods.values()) == 3)
         cluster.pod("waits", gpus=8)
         cluster.wait_condition("waits", "PodScheduled", status="False")
         first.send_signal(end)
-        first.wait(60)
+        first.wait(LONGEST)
     before = _nodes(cluster)
     with replica(bench, tmp_path, "two", lease, state, log="log") as second:
         holder(bench, lease, "two")
         cluster.pod("small", gpus=1, priority_class="gfs-hp")
-        cluster.wait_pods(lambda pods: "small" in pods and bool(pods["small"]["spec"].get("nodeName")), 60)
+        cluster.wait_pods(lambda pods: "small" in pods and bool(pods["small"]["spec"].get("nodeName")))
         after = _nodes(cluster)
         stayed = [uid for uid, node in before.items() if node and after.get(uid) == node]
         assert len(stayed) in (1, 2), "the gang or the Job had to go for the newcomer, whole"
         assert not any(after.get(uid, node) != node for uid, node in before.items() if node), "nothing moves"
         assert after[cluster.get("waits")["metadata"]["uid"]] is None
         second.terminate()
-        second.wait(60)  # by then its log is written
+        second.wait(LONGEST)  # by then its log is written
     rows = csv.DictReader((tmp_path / "log" / "events.csv").read_text().splitlines())
     submitted = [row["task"].rpartition("/")[2] for row in rows if row["event"] == "submit"]
     assert len(set(submitted)) == len(submitted), "each is told once"
@@ -123,11 +123,11 @@ def test_the_second_replica_takes_over_and_a_paused_leader_writes_nothing(
             cluster.wait_bound("b")
             first.send_signal(signal.SIGCONT)
             cluster.pod("c", gpus=4, priority_class="gfs-hp")
-            cluster.wait_bound("c", seconds=60)
+            cluster.wait_bound("c")
             lease_now = bench.client.get(path("leases", "kube-system", lease))
             assert lease_now["spec"]["holderIdentity"].startswith("two")
         first.terminate()
-        first.wait(60)  # by then its log is written
+        first.wait(LONGEST)  # by then its log is written
     log = (tmp_path / "log-one" / "events.csv").read_text()
     assert "/a" in log
     assert "/b" not in log, "it had been paused by then"

@@ -27,9 +27,9 @@ def test_a_shadow_binds_nothing_and_sums_up(bench: Bench, cluster: Cluster, tmp_
     with running(bench, shadow=True, record=tmp_path) as service:
         cluster.pod("ours", gpus=1)  # of gfs-scheduler: nobody takes it
         cluster.pod("first", gpus=3, **other)
-        cluster.wait_bound("first", seconds=60)
+        cluster.wait_bound("first")
         cluster.pod("urgent", gpus=4, priority_class="gfs-hp", **other)
-        cluster.wait_bound("urgent", seconds=60)  # kube-scheduler preempts, too
+        cluster.wait_bound("urgent")  # kube-scheduler preempts, too
         told = _settled(service)
     assert not cluster.get("ours")["spec"].get("nodeName")
     assert told["same_node"] + told["other_node"] + told["kept_waiting"] >= 2
@@ -46,7 +46,7 @@ def test_a_gang_that_kube_scheduler_bound_is_a_run_of_the_shadow(bench: Bench, c
     cluster.add_node("n1", gpus=2)
     with running(bench, shadow=True) as service:
         cluster.gang("team", 2, gpus=1, scheduler="default-scheduler")
-        cluster.wait_bound("team-0", "team-1", seconds=60)
+        cluster.wait_bound("team-0", "team-1")
         assert service.controller is not None
         pools = service.controller.scheduler.pools
         until(service, lambda: [run.pods for run in pools["A100"].state.runs.values()] == [2])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,6 +12,7 @@ from gfs.live.bench import manifests
 from gfs.live.bench.bench import Bench
 from gfs.live.bench.client import ApiError, path
 from gfs.live.bench.cluster import Cluster, conditions
+from waiting import wait_until
 
 POLICIES = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"
 
@@ -47,15 +47,18 @@ def closed_to_bindings(cluster: Cluster, node: str) -> Iterator[None]:
 def _until_refused(cluster: Cluster, node: str) -> None:
     """A new policy takes a moment."""
     body = {"kind": "Binding", "metadata": {"name": "probe"}, "target": {"kind": "Node", "name": node}}
-    where, deadline = path("pods", cluster.namespace, "probe", "binding") + "?dryRun=All", time.monotonic() + 60
-    while time.monotonic() < deadline:
+    where = path("pods", cluster.namespace, "probe", "binding") + "?dryRun=All"
+
+    def refused() -> bool:
         try:
             cluster.client.request("POST", where, body)
         except ApiError as error:
             if "no binding for you" in str(error):
-                return
+                return True
             raise
-    raise TimeoutError("the policy never took effect")
+        return False
+
+    wait_until(refused, "the policy never took effect")
 
 
 def bound(cluster: Cluster) -> dict[str, str]:
@@ -98,4 +101,4 @@ def test_bare_pods_are_held_and_told_and_the_rest_joins_them(bench: Bench, clust
             )
             (held,) = bound(cluster)
             assert bound(cluster)[held] == "n1"
-        assert set(cluster.wait_bound("team-0", "team-1", seconds=90).values()) == {"n1", "n2"}
+        assert set(cluster.wait_bound("team-0", "team-1").values()) == {"n1", "n2"}

@@ -6,7 +6,6 @@ Slurm's accounting needs all five. The node has eight GPUs that are empty files:
 from __future__ import annotations
 
 import os
-import shutil
 import socket
 import subprocess
 import time
@@ -14,13 +13,11 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-import pytest
-
+import needs
 from gfs.live.bench.bench import free_ports
 from gfs.live.bench.processes import _die_with_parent
+from waiting import LONGEST
 
-PROGRAMS = ("munged", "mariadbd", "mariadb-install-db", "slurmdbd", "slurmctld", "slurmd", "sacct")
-PACKAGES = ("slurm-wlm", "slurmdbd", "slurm-client", "munge", "mariadb-server")
 ACCOUNTS = (
     "add cluster bench",
     "add qos scavenger",
@@ -83,24 +80,6 @@ PartitionName=a100 Nodes=gpu1 Default=YES OverSubscribe=FORCE:16 MaxTime=60 Stat
 """
 
 
-def install() -> str:
-    """Bring Slurm from Debian's packages where it is not here; why not, or '' if it is."""
-    if not (missing := _missing()):
-        return ""
-    if os.geteuid() != 0 or shutil.which("apt-get") is None:
-        return f"no {', '.join(missing)}: apt-get install {' '.join(PACKAGES)}"
-    quiet = {"env": {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}, "capture_output": True, "check": False}
-    words = ["apt-get", "install", "-y", "-qq", "--no-install-recommends", *PACKAGES]
-    if subprocess.run(words, **quiet).returncode:  # type: ignore[call-overload]
-        subprocess.run(["apt-get", "update", "-qq"], **quiet)  # type: ignore[call-overload]
-        subprocess.run(words, **quiet)  # type: ignore[call-overload]
-    return f"apt-get could not install {', '.join(PACKAGES)}" if _missing() else ""
-
-
-def _missing() -> list[str]:
-    return [name for name in PROGRAMS if shutil.which(name, path=f"{os.environ['PATH']}:/usr/sbin") is None]
-
-
 class Slurm:
     """A cluster of one node."""
 
@@ -109,7 +88,7 @@ class Slurm:
         self._environment = {
             **os.environ,
             "SLURM_CONF": f"{folder}/slurm.conf",
-            "PATH": f"{os.environ['PATH']}:/usr/sbin",
+            "PATH": needs.SYSTEM_PATH,
         }
         self._started: list[subprocess.Popen[bytes]] = []
 
@@ -165,20 +144,22 @@ class Slurm:
         done = subprocess.run(words, capture_output=True, text=True, env=self._environment, check=False)
         return done.stdout if done.returncode == 0 else None
 
-    def submit(self, *options: str, seconds: int) -> str:
-        """A job that sleeps; its number."""
-        words = ("sbatch", "--parsable", "--output=/dev/null", "--ntasks=1", *options, f"--wrap=sleep {seconds}")
+    def submit(self, *options: str, seconds: int, again: int | None = None) -> str:
+        """A job that sleeps, as long as `again` when it was requeued; its number."""
+        later = seconds if again is None else again
+        sleeps = f"[ $SLURM_RESTART_COUNT ] && exec sleep {later}; exec sleep {seconds}"
+        words = ("sbatch", "--parsable", "--output=/dev/null", "--ntasks=1", *options, f"--wrap={sleeps}")
         number = self.answer(*words)
         assert number is not None, options
         return number.strip()
 
-    def wait(self, what: str, there: Callable[[], bool], seconds: float = 120.0) -> None:
+    def wait(self, what: str, there: Callable[[], bool]) -> None:
         """Until it is there."""
-        end = time.monotonic() + seconds
+        end = time.monotonic() + LONGEST
         while not there():
             if time.monotonic() > end:
                 logs = "".join(f"\n{path.name}: {path.read_text()[-400:]}" for path in self._folder.glob("*.log"))
-                raise AssertionError(f"{what} did not come within {seconds:g} s{logs}")
+                raise AssertionError(f"{what} did not come within {LONGEST:g} s{logs}")
             time.sleep(0.2)
 
     def _run(self, *words: str) -> None:
@@ -201,8 +182,7 @@ class Slurm:
 @contextmanager
 def slurm(folder: Path) -> Iterator[Slurm]:
     """A Slurm that is up; the test is skipped where there is none."""
-    if reason := install():
-        pytest.skip(f"a real Slurm is needed: {reason}")
+    needs.require("slurm")
     cluster = Slurm(folder)
     try:
         cluster.start()

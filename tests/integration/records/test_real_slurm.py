@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
 from slurm import FIELDS, Slurm, slurm
@@ -12,14 +11,19 @@ from gfs.cli.main import app
 from gfs.workloads import read_trace
 from gfs.workloads.records.slurm import read_slurm
 
+LONG = 600
+"""Seconds of a job that is to run until something else ends it."""
+
 
 def test_preempted_array_failed_and_cancelled_jobs(tmp_path: Path) -> None:
     with slurm(tmp_path / "slurm") as cluster:
-        victim = cluster.submit("--account=vision", "--qos=scavenger", "--gres=gpu:a100:4", "--requeue", seconds=4)
+        asks = ("--account=vision", "--qos=scavenger", "--gres=gpu:a100:4", "--requeue")
+        victim = cluster.submit(*asks, seconds=LONG, again=4)
         cluster.wait("a running victim", lambda: _state(cluster, victim) == "RUNNING")
         late = cluster.submit("--account=vision", "--qos=normal", "--gres=gpu:a100:8", seconds=1)
         cluster.answer("scancel", late)  # it could not start: only high preempts
-        time.sleep(1.1)  # sacct counts whole seconds: the first run is to have one
+        # sacct counts whole seconds: the first run is to have one.
+        cluster.wait("a second of the victim", lambda: cluster.answer("squeue", "-hj", victim, "-o", "%M") != "0:00\n")
         taker = cluster.submit("--account=language", "--qos=high", "--gres=gpu:a100:8", seconds=1)
         array = cluster.submit("--account=language", "--qos=normal", "--gpus=2", "--array=0-1", seconds=1)
         without = cluster.submit("--account=language", "--qos=normal", seconds=0)
@@ -41,7 +45,7 @@ def test_preempted_array_failed_and_cancelled_jobs(tmp_path: Path) -> None:
     assert [name for name, task in tasks.items() if task.is_spot] == [victim]
     assert {name: task.gpus for name, task in tasks.items()} == {victim: 4, taker: 8, f"{array}_0": 2, f"{array}_1": 2}
     assert tasks[victim].submit_time <= tasks[taker].submit_time  # not the time at which it was requeued
-    assert 4 <= read.workload.durations[tasks[victim].index] <= 60
+    assert 4 <= read.workload.durations[tasks[victim].index] < LONG
     assert dict(read.left_out) == {"asks for no GPU": 1, "never ran": 1}, (without, late, jobs)
     assert read.workload.capacity() == {"a100": 8}
 
@@ -67,12 +71,14 @@ def test_the_exported_quota_limits_a_qos(tmp_path: Path) -> None:
         shown = cluster.answer("sacctmgr", "-nP", "show", "qos", "where", "name=scavenger", "format=GrpTRES")
         assert shown is not None
         assert set(shown.strip().split(",")) == {"gres/gpu=3", "gres/gpu:a100=3"}
-        first = cluster.submit("--account=vision", "--qos=scavenger", "--gres=gpu:a100:3", seconds=60)
+        first = cluster.submit("--account=vision", "--qos=scavenger", "--gres=gpu:a100:3", seconds=LONG)
         cluster.wait("a running job", lambda: _state(cluster, first) == "RUNNING")
         second = cluster.submit("--account=vision", "--qos=scavenger", "--gres=gpu:a100:1", seconds=1)
         cluster.wait("the limit", lambda: "QOSGrpGRES" in (cluster.answer("squeue", "-hj", second, "-o", "%r") or ""))
         other = cluster.submit("--account=vision", "--qos=normal", "--gres=gpu:a100:4", seconds=1)
         cluster.wait("room for others", lambda: _state(cluster, other) in ("RUNNING", "COMPLETING", ""))
+        cluster.answer("scancel", first, second)
+        cluster.wait("an empty queue", lambda: not (cluster.answer("squeue", "-h") or "").strip())
 
 
 def _state(cluster: Slurm, job: str) -> str:

@@ -96,7 +96,6 @@ class TestLive:
     )
 
     def test_the_core_is_built_as_the_file_says(self, tmp_path: Path) -> None:
-        pytest.importorskip("kubernetes_asyncio")
         from gfs.core.events import NodeChange, NodeChangeKind, NodesChanged
         from gfs.live.service import LiveOptions, Service, new_scheduler
         from gfs.live.settings import read_config
@@ -117,7 +116,6 @@ class TestLive:
         assert not isinstance(a10._placer, ReservationPlacer)
 
     def test_the_table_of_live_settings_wins(self, tmp_path: Path) -> None:
-        pytest.importorskip("kubernetes_asyncio")
         from gfs.live.service import LiveOptions, Service
         from gfs.live.settings import read_config
 

@@ -6,10 +6,6 @@ import asyncio
 from math import inf
 from typing import Any
 
-import pytest
-
-pytest.importorskip("aiohttp", reason="needs gfs-scheduler[live]")
-
 from builders import hp, spot
 from gfs.domain.task import Task
 from live_day import Users, Work

@@ -11,6 +11,8 @@ import pytest
 from rich.progress import Progress
 
 from gfs import Parameters, generate
+from gfs.assembly.schedulers import find_scheduler
+from gfs.batch import comparison, worker
 from gfs.batch.comparison import run_all
 from gfs.cli.progress import bars, job_progress
 
@@ -21,14 +23,25 @@ class Terminal(io.StringIO):
 
 
 class TestProgress:
-    def test_every_worker_tells_how_far_it_is_again_and_again(self) -> None:
-        # Eight days: of a shorter run the result may come before its messages on a busy machine.
-        work = generate("demo", nodes=6, days=8, seed=1)
+    def test_a_worker_tells_how_far_it_is_again_and_again(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        work, told = generate("demo", nodes=6, days=1, seed=1), list[tuple[str, int]]()
+        given = {"workload": work, "parameters": Parameters(), "window": (None, None), "options": {}}
+        monkeypatch.setattr(comparison, "_shared", given)
+        monkeypatch.setattr(worker, "tell_parent", told.append)
+        comparison.ComparisonRun(comparison.pack_scheduler(find_scheduler("gfs"))).run()
+        counts = [count for _, count in told]
+        assert {name for name, _ in told} == {"gfs"}
+        assert len(set(counts)) > 2, counts
+        assert counts == sorted(counts)
+        assert counts[-1] <= len(work.tasks)
+
+    def test_what_workers_tell_is_passed_on_and_ends_with_all_tasks(self) -> None:
+        work = generate("demo", nodes=6, days=1, seed=1)
         told: dict[str, list[int]] = {"gfs": [], "static": []}
         run_all(work, list(told), Parameters(), workers=2, progress=lambda name, count: told[name].append(count))
         for counts in told.values():
-            assert counts == sorted(counts)
             assert len(set(counts)) > 2, counts
+            assert counts == sorted(counts)
             assert counts[-1] == len(work.tasks)
 
     @pytest.mark.parametrize("in_turn", [True, False])

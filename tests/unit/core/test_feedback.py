@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from builders import hp, spot
+from builders import Stage, hp, spot
 from gfs.core.ledger import GuaranteeCounts, GuaranteeLedger
 from gfs.core.run import End, Run, Waiting
 from gfs.quota.feedback import BrokenRates, EvictionFeedback, EvictionRates, NoFeedback, Rule
@@ -242,3 +242,12 @@ def test_without_feedback_eta_is_1_and_the_numbers_are_still_told() -> None:
     ledger, waits = Counts(), SpotWaits()
     ledger.evicted_so_far, ledger.finished_so_far = 3, 1
     assert NoFeedback(EvictionRates(ledger), waits).update(1.0, 0.0) == (1.0, 0.75, 0.0)
+
+
+def test_an_evicted_spot_run_is_in_the_ledger_and_an_hp_run_is_not() -> None:
+    stage = Stage(8)
+    victim, other = stage.holds("n0", spot("s", hours=1)), stage.holds("n0", hp("h", hours=1))
+    stage.evicts(victim, 1800.0)
+    stage.evicts(other, 1800.0)
+    # Evicted within its hour: one run evicted, one guarantee broken.
+    assert stage.state.ledger.counts(HOUR, 1800.0) == (1, 0, 0, 0, 1)

@@ -68,24 +68,29 @@ def halve_a_gang(stage: Stage) -> None:
     stage.gang.places.pop()
 
 
+def overdraw_cpus(stage: Stage) -> None:
+    stage.node("n0").free_cpus = -1.0
+
+
 @pytest.mark.parametrize(
-    "break_it",
+    ("break_it", "said"),
     [
-        overcommit,
-        lose_an_idle_card,
-        miscount_levels,
-        miscount_hp_levels,
-        miscount_spot,
-        miscount_hp_free,
-        forget_quota,
-        let_a_task_run_and_wait,
-        forget_a_run,
-        leave_a_dead_run,
-        halve_a_gang,
+        (overcommit, "node n1: card 1 holds 900000 [+] 500000"),
+        (lose_an_idle_card, "node n0: 1 idle, cards say 0"),
+        (miscount_levels, "pool A100: idle levels are off"),
+        (miscount_hp_levels, "pool A100: HP-free levels are off"),
+        (miscount_spot, "node n1: spot cards 1"),
+        (miscount_hp_free, "node n0: HP-free cards 3"),
+        (forget_quota, "pool A100: spot in use .* runs say"),
+        (let_a_task_run_and_wait, "pool A100: a task runs and waits"),
+        (forget_a_run, "pool A100: nodes do not hold what runs say"),
+        (leave_a_dead_run, "spot run .* is over but still on a node"),
+        (halve_a_gang, "spot run .* has 1 pods"),
+        (overdraw_cpus, "node n0: more taken than there is"),
     ],
 )
-def test_a_broken_book_is_found(break_it: Callable[[Stage], None]) -> None:
+def test_a_broken_book_is_found(break_it: Callable[[Stage], None], said: str) -> None:
     stage = scene()
     break_it(stage)
-    with pytest.raises(InvariantError, match="a bug in GFS"):
+    with pytest.raises(InvariantError, match=f"{said}.*a bug in GFS"):
         check_state(stage.state)

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from math import inf
+
+import pytest
+
 from builders import Stage, hp, spot
+from gfs import NodeSpec
 from gfs.core.invariants import check_pool
+from gfs.core.state import PoolState
 
 
 def test_whole_cards_are_taken_lowest_first_and_come_back() -> None:
@@ -80,3 +86,47 @@ def test_slots_for_fractions_count_divided_cards() -> None:
     task = hp("c", gpus=0.4).task()
     assert stage.pool.card_slots(task) == 2
     assert stage.pool.card_slots(task, without_spot=True) == 3
+
+
+def test_what_spot_pods_hold_of_cpus_memory_and_pods_is_free_without_them() -> None:
+    # 96 CPUs, 512 GiB, 20 pods. HP: 2 pods of 8 CPUs and 64 GiB. Spot: 3 pods of 10 CPUs and 20 GiB.
+    spec = NodeSpec(0, "n0", "A100", 8, cpus=96.0, memory=512.0, pods=20)
+    state = PoolState("A100", [spec], resources=True)
+    pool, (node,) = state.pool, state.pool.nodes
+    assert node.free_resources == node.free_without_spot == (96.0, 512.0, 20)
+    pool.occupy(node, hp("h", pods=2, cpus=8, memory=64).task(0), pods=2)
+    task = spot("s", pods=3, cpus=10, memory=20).task(1)
+    place = pool.occupy(node, task, pods=3)
+    assert node.free_resources == (50.0, 324.0, 15)
+    assert node.free_without_spot == (80.0, 384.0, 18)
+    pool.release([place], task)
+    assert node.free_resources == node.free_without_spot == (80.0, 384.0, 18)
+
+
+def test_what_a_node_does_not_state_is_not_limited() -> None:
+    state = PoolState("A100", [NodeSpec(0, "n0", "A100", 8)], resources=True)
+    assert state.pool.nodes[0].free_resources == (inf, inf, inf)
+
+
+@pytest.mark.parametrize(
+    ("held", "asks", "said", "without_spot"),
+    [
+        ({"cpus": 82}, {"cpus": 24}, "14 of 96 CPUs free, pod asks 24", "96 of 96 CPUs free, pod asks 24"),
+        (
+            {"memory": 500},
+            {"memory": 160},
+            "12 of 512 GiB memory free, pod asks 160",
+            "512 of 512 GiB memory free, pod asks 160",
+        ),
+        ({"pods": 5}, {}, "5 pods run there and it takes no more", "it takes 5 more pods of 5 at most"),
+        ({"pods": 4}, {}, "it takes 1 more pods of 5 at most", "it takes 5 more pods of 5 at most"),
+    ],
+)
+def test_what_a_node_is_short_of(held: dict[str, int], asks: dict[str, int], said: str, without_spot: str) -> None:
+    # A spot task holds so much of 96 CPUs, 512 GiB and 5 pods.
+    state = PoolState("A100", [NodeSpec(0, "n0", "A100", 8, cpus=96.0, memory=512.0, pods=5)], resources=True)
+    pool, (node,) = state.pool, state.pool.nodes
+    pool.occupy(node, spot("s", **held).task(0), pods=held.get("pods", 1))
+    task = hp("h", pods=8, **asks).task(1)
+    assert pool.short_of(node, task) == said
+    assert pool.short_of(node, task, without_spot=True) == without_spot

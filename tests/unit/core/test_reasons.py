@@ -5,7 +5,17 @@ from __future__ import annotations
 import pytest
 
 from builders import hp, nodes, play, spot
-from gfs.core.reasons import Behind, EvictReason, NoRoom, OverQuota
+from gfs.core.reasons import (
+    Behind,
+    BetweenLeases,
+    EvictReason,
+    NoLease,
+    NoNode,
+    NoRoom,
+    OverQuota,
+    Reason,
+    preemptor_in,
+)
 
 # -- the words --------------------------------------------------------------------------------------------
 
@@ -22,6 +32,23 @@ from gfs.core.reasons import Behind, EvictReason, NoRoom, OverQuota
         (NoRoom("T4", 1, 0.5, idle=0, gap=0, slots=0), "pool T4: no GPU has 0.5 free"),
         (NoRoom("A100", 4, 8, idle=16, gap=8, slots=2), "pool A100: 16 idle GPUs, room for 2 of 4 pods of 8"),
         (OverQuota("A100", 35.0, 33.5, 2, 1), "pool A100: spot quota 35 for 1 h, 33.5 in use, task asks 2"),
+        (
+            OverQuota("A100", 35.0, 33.5, 2, 1, "92 GPUs are kept for HP"),
+            "pool A100: spot quota 35 for 1 h: 92 GPUs are kept for HP; 33.5 in use, task asks 2",
+        ),
+        (NoNode("T4"), "no node has GPU model T4"),
+        (NoNode("T4", closed=1), "pool T4: the only node closed (cordoned or failed)"),
+        (NoNode("T4", closed=2), "pool T4: all 2 nodes closed (cordoned or failed)"),
+        (BetweenLeases(720.0), "leases are given out in rounds, the next one 12 min after it was queued"),
+        (
+            NoLease(spot("s").task(), free=1.5, asked=12.0),
+            "no lease in this round: waiting Spot tasks asked for 12 GPUs, 1.5 were left",
+        ),
+        (
+            NoLease(hp("h").task(), free=8.0, asked=8.0, short="8 idle GPUs on n1, but 4 of 96 CPUs free, pod asks 8"),
+            "no lease in this round: waiting HP tasks asked for 8 GPUs, 8 were left;"
+            " 8 idle GPUs on n1, but 4 of 96 CPUs free, pod asks 8",
+        ),
         (Behind(hp("h7").task()), "queued behind h7, which does not fit yet"),
         (
             EvictReason(hp("h123").task(), "n7", "cheapest of 14 nodes", lost=720, gpus=8),
@@ -33,8 +60,22 @@ from gfs.core.reasons import Behind, EvictReason, NoRoom, OverQuota
         ),
     ],
 )
-def test_words(reason: NoRoom | OverQuota | Behind | EvictReason, text: str) -> None:
+def test_words(reason: Reason | EvictReason, text: str) -> None:
     assert reason.text() == text
+
+
+@pytest.mark.parametrize(
+    ("text", "task"),
+    [
+        ("evicted for h on n7: cheapest of 14 nodes", 1),
+        ("evicted for run on A100 on n7: cheapest", 2),  # ' on ' is part of the name
+        ("evicted for run on n7: cheapest", None),  # no such task
+        ("lease-end", None),
+        ("h on n7", None),
+    ],
+)
+def test_whom_a_run_went_for_is_read_from_the_words(text: str, task: int | None) -> None:
+    assert preemptor_in(text, {"h": 1, "run on A100": 2}) == task
 
 
 # -- the right reason at the right time -------------------------------------------------------------------

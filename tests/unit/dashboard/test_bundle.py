@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -16,7 +15,6 @@ from gfs.dashboard.recording import recording_of
 
 WEB = Path(__file__).resolve().parents[3] / "web"
 STATIC = WEB.parent / "src" / "gfs" / "dashboard" / "static"
-BUNDLER = WEB / "node_modules" / ".bin" / "esbuild"
 
 
 def sources() -> str:
@@ -31,13 +29,6 @@ def sources() -> str:
 def test_the_bundle_is_made_of_these_sources(name: str) -> None:
     first = (STATIC / name).read_text(encoding="utf-8").partition("\n")[0]
     assert sources() in first, "web/ has changed: run make web"
-
-
-@pytest.mark.skipif(not BUNDLER.exists(), reason="make web was not run here")
-def test_bundling_again_gives_the_same_bytes(tmp_path: Path) -> None:
-    subprocess.run(["node", "build.mjs", str(tmp_path)], cwd=WEB, check=True, timeout=60)
-    for name in ("page.js", "page.css"):
-        assert (tmp_path / name).read_bytes() == (STATIC / name).read_bytes()
 
 
 def test_the_lock_names_no_registry() -> None:

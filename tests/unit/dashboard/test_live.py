@@ -22,6 +22,7 @@ from gfs.dashboard.replay import Replay
 from gfs.dashboard.wire import Patch, Recording, Rules
 from gfs.domain.workload import Workload
 from gfs.telemetry.event_log import EventLog
+from waiting import LONGEST
 
 MACHINES = nodes(8, 8)
 
@@ -156,7 +157,7 @@ def test_listeners_hear_of_news() -> None:
         grown = begun()
         news = grown.news
         asyncio.get_running_loop().call_soon(grown.look, 1.0, a_scheduler())
-        await asyncio.wait_for(news.wait(), 10)
+        await asyncio.wait_for(news.wait(), LONGEST)
         return grown.after(0) != []
 
     assert asyncio.run(wait())

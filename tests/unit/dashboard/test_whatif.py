@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import pytest
@@ -20,8 +19,7 @@ from gfs.dashboard.whatif import WhatIf, WhatIfRun
 from gfs.domain.errors import InputError
 from gfs.domain.workload import Workload
 from gfs.telemetry.event_log import EVENTS
-
-MOST_SECONDS = 120
+from waiting import wait_until
 
 
 @pytest.fixture(scope="module")
@@ -32,12 +30,9 @@ def recorded() -> tuple[Workload, WhatIf, RunTables]:
     return workload, WhatIf(tables, workload), tables
 
 
-def done(whatif: WhatIf, **query: str) -> WhatIfRun:
-    end = time.monotonic() + MOST_SECONDS
-    while (run := whatif.ask(query)).state == "running":
-        assert time.monotonic() < end
-        time.sleep(0.01)
-    return run
+def done(whatif: WhatIf | LiveWhatIf, **query: str) -> WhatIfRun:
+    wait_until(lambda: whatif.ask(query).state != "running")
+    return whatif.ask(query)
 
 
 def test_a_variant_is_a_simulation_of_the_same_jobs(recorded: tuple[Workload, WhatIf, RunTables]) -> None:
@@ -148,10 +143,7 @@ def test_a_controller_simulates_its_day_in_another_process() -> None:
     whatif = LiveWhatIf(day, "yarn-cs", parameters)
     first = whatif.ask({"scheduler": "yarn-cs"})
     assert (first.state, first.day) == ("running", "1")
-    end = time.monotonic() + MOST_SECONDS
-    while (run := whatif.ask({"scheduler": "yarn-cs", "day": first.day})).state == "running":
-        assert time.monotonic() < end
-        time.sleep(0.05)
+    run = done(whatif, scheduler="yarn-cs", day=first.day)
     assert (run.state, run.error) == ("done", "")
     assert run.variant == run.recorded  # the same scheduler: nothing would have been otherwise
     assert len(calls) == 1

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
+import needs
 from gfs.forecasting.history import DemandHistory, Floats, SeriesKey
 from gfs.forecasting.orgquantile.estimator import OrgQuantileEstimator, OrgQuantilePredictor
 
-PAPER_SERIES = Path(__file__).resolve().parents[4] / (
-    "shared/data/alibaba_v2026_spot_gpu/aggregates_sultanul_ovi/outputs_extra__hourly_concurrency_top_models.csv"
+PAPER_SERIES = needs.SHARED / (
+    "data/alibaba_v2026_spot_gpu/aggregates_sultanul_ovi/outputs_extra__hourly_concurrency_top_models.csv"
 )
 HOURS = 50 * 24
 FITTED = 1000
@@ -67,7 +66,7 @@ def test_six_hours_after_demand_is_two_and_a_half_times_as_high_bounds_hold_agai
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not PAPER_SERIES.exists(), reason="the paper's series are not here")
+@needs.shared(PAPER_SERIES)
 @pytest.mark.parametrize("shift", [2700, 2913, 3105])
 def test_so_they_do_on_the_series_of_the_paper(shift: int) -> None:
     values = np.genfromtxt(PAPER_SERIES, delimiter=",", skip_header=1)[24:3537, 1:]

@@ -10,17 +10,17 @@ from typing import Any
 import numpy as np
 import pytest
 
+import needs
 from gfs.forecasting.forecast import Predictor
 from gfs.forecasting.history import DemandHistory, Floats, SeriesKey
 from gfs.forecasting.naive import PERSISTENCE
 from gfs.forecasting.online import cautious_bounds
 from gfs.forecasting.orgquantile.estimator import OrgQuantileEstimator
 
-SHARED = Path(__file__).resolve().parents[4] / "shared/data"
-PAPER_SERIES = SHARED / (
-    "alibaba_v2026_spot_gpu/aggregates_sultanul_ovi/outputs_extra__hourly_concurrency_top_models.csv"
+PAPER_SERIES = needs.SHARED / (
+    "data/alibaba_v2026_spot_gpu/aggregates_sultanul_ovi/outputs_extra__hourly_concurrency_top_models.csv"
 )
-CLUSTER_SERIES = SHARED / "msr_itp_elasticflow/derived_cluster_hourly_gpu_demand.csv"
+CLUSTER_SERIES = needs.SHARED / "data/msr_itp_elasticflow/derived_cluster_hourly_gpu_demand.csv"
 ROLLED = 5 * 24
 """Hours that are forecast after fitting."""
 LEVELS = (0.9, 0.95)
@@ -110,7 +110,7 @@ def test_bounds_of_the_first_weeks_are_not_clearly_worse_than_simple_ones(days: 
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not PAPER_SERIES.exists(), reason="the paper's series are not here")
+@needs.shared(PAPER_SERIES)
 @pytest.mark.parametrize("days", [2, 4, 7, 10, 14, 21, 28])
 def test_nor_on_the_series_of_the_paper(days: int) -> None:
     """Three stretches before the test part that figures are quoted of."""
@@ -120,7 +120,7 @@ def test_nor_on_the_series_of_the_paper(days: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not CLUSTER_SERIES.exists(), reason="the clusters' series are not here")
+@needs.shared(CLUSTER_SERIES)
 @pytest.mark.parametrize("days", [2, 4, 7, 10, 14, 21])
 def test_nor_where_demand_jumps(days: int) -> None:
     """Ten clusters, some of them idle for days."""

@@ -9,8 +9,6 @@ from typing import Any, cast
 import pytest
 from objects import group, node, owned, pod
 
-pytest.importorskip("aiohttp", reason="needs gfs-scheduler[live]")
-
 from gfs.assembly.parameters import Parameters
 from gfs.domain.task import Priority
 from gfs.live.api import Api
@@ -20,6 +18,7 @@ from gfs.live.settings import LIVE_DEFAULTS, LiveSettings
 from gfs.live.tasks import LiveTask
 from gfs.live.translate.pods import read_pod
 from gfs.live.translate.quantities import moment, rfc3339
+from hand import Hand
 
 CREATED = "2026-01-01T00:00:00Z"
 NOTES = {"gfs.dev/task": "lab/p", "gfs.dev/run": "3", "gfs.dev/submitted": "2025-12-31T00:00:00Z"}
@@ -54,10 +53,11 @@ class Play:
 
     def __init__(self, **settings: Any) -> None:
         self.api = SilentApi()
-        self.settings = LiveSettings(burst=0.0, **settings)
+        self.settings, hand = LiveSettings(burst=0.0, **settings), Hand()
         self.controller = Controller(
-            cast(Api, self.api), self.settings, tick=300.0, guarantee_hours=1.0, checkpoint_interval=3600.0
-        )
+            cast(Api, self.api), self.settings, tick=300.0, guarantee_hours=1.0, checkpoint_interval=3600.0,
+            clock=hand, monotonic=hand,
+        )  # fmt: skip
         self.cluster = self.controller.cluster
         self.cluster.node_changed(None, node("n1", gpus=8))
 

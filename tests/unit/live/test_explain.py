@@ -8,9 +8,6 @@ from collections.abc import Awaitable, Callable
 from typing import Any, cast
 
 import pytest
-
-pytest.importorskip("aiohttp", reason="needs gfs-scheduler[live]")
-
 from objects import node, pod
 
 from gfs.assembly.parameters import Parameters
@@ -20,9 +17,9 @@ from gfs.live.controller import Controller
 from gfs.live.explain import IN_TURN
 from gfs.live.service import new_scheduler
 from gfs.live.settings import LIVE_DEFAULTS, LiveSettings
+from hand import Hand
 
 SETTINGS = LiveSettings(burst=0.0)
-NOON = 20_000 * 86_400 + 12 * 3600.0
 
 
 class CountingApi:
@@ -51,28 +48,12 @@ class CountingApi:
         return answer
 
 
-class Hand:
-    """A clock that the test moves: seconds since noon."""
-
-    def __init__(self) -> None:
-        self.at = 0.0
-
-    def now(self) -> float:
-        return NOON + self.at
-
-    def of_wall(self, moment: float) -> float:
-        return self.now()
-
-    def until(self, moment: float) -> float:
-        return 0.0
-
-
 def drive(test: Callable[[Controller, CountingApi, Hand], Awaitable[None]], gpus: int = 16, **parameters: Any) -> None:
     async def main() -> None:
         api, hand = CountingApi(), Hand()
         controller = Controller(
             cast(Api, api), SETTINGS, tick=300.0, guarantee_hours=1.0, checkpoint_interval=3600.0, clock=hand,
-            monotonic=lambda: hand.at,
+            monotonic=hand,
         )  # fmt: skip
         controller.cluster.node_changed(None, node("n1", gpus=gpus))
         controller.begin(new_scheduler(SETTINGS, Parameters(**{**LIVE_DEFAULTS, **parameters})))

@@ -23,6 +23,7 @@ from gfs.live.controller import Controller
 from gfs.live.problems import Conflict, Invalid, NotFound, TooMany, Unreachable
 from gfs.live.service import new_scheduler
 from gfs.live.settings import LIVE_DEFAULTS
+from hand import Hand
 
 
 @pytest.fixture(autouse=True)
@@ -249,8 +250,11 @@ def test_an_eviction_that_a_saved_state_knows_is_brought_to_its_end() -> None:
     faulty(before)
 
     async def after() -> None:
-        api = FaultyApi()
-        controller = Controller(cast(Api, api), SETTINGS, tick=300.0, guarantee_hours=1.0, checkpoint_interval=3600.0)
+        api, hand = FaultyApi(), Hand()
+        controller = Controller(
+            cast(Api, api), SETTINGS, tick=300.0, guarantee_hours=1.0, checkpoint_interval=3600.0, clock=hand,
+            monotonic=hand,
+        )  # fmt: skip
         controller.cluster.node_changed(None, node("n1", gpus=4))
         scheduler = new_scheduler(SETTINGS, Parameters(**{**LIVE_DEFAULTS, "quota": "none"}))
         scheduler.restore(saved[0])
@@ -390,10 +394,13 @@ def test_who_is_evicted_before_it_is_bound_and_then_is_not_bound_waits_on(bare: 
 
 def restarted(saved: Any, world: Callable[[Controller], None]) -> list[tuple[str, str]]:
     """What is bound after a restart by a saved state, of what is in the cluster by then."""
-    api = FaultyApi()
+    api, hand = FaultyApi(), Hand()
 
     async def main() -> None:
-        controller = Controller(cast(Api, api), SETTINGS, tick=300.0, guarantee_hours=1.0, checkpoint_interval=3600.0)
+        controller = Controller(
+            cast(Api, api), SETTINGS, tick=300.0, guarantee_hours=1.0, checkpoint_interval=3600.0, clock=hand,
+            monotonic=hand,
+        )  # fmt: skip
         controller.cluster.node_changed(None, node("n1", gpus=4))
         controller.cluster.group_changed(None, group("team", 2))
         scheduler = new_scheduler(SETTINGS, Parameters(**{**LIVE_DEFAULTS, "quota": "none"}))

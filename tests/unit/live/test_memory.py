@@ -8,15 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-pytest.importorskip("aiohttp", reason="needs gfs-scheduler[live]")
-
 from objects import group, owned, pod
 from test_controller import WillingApi, drive
 from test_record import opened
 
-from gfs.live.clock import WallClock
 from gfs.live.controller import Controller
+from hand import Hand
 
 WARM, MORE = 60, 200
 """Lives of pods before and while it is counted."""
@@ -37,7 +34,7 @@ def some(kind: str, i: int) -> list[dict[str, Any]]:
 def test_who_has_gone_leaves_nothing_behind(kind: str, tmp_path: Path) -> None:
     """Of a pod as the API server sends it, 10 KiB and more, or of our own view of it, some KiB, nothing is kept. What
     is, its part in the histories of a month and the hash of its name in the event log, takes some hundred bytes."""
-    recorder, clock, kept = opened(tmp_path), WallClock(), list[int]()
+    recorder, clock, kept = opened(tmp_path), Hand(), list[int]()
 
     async def test(controller: Controller, api: WillingApi) -> None:
         cluster = controller.cluster
@@ -77,14 +74,14 @@ def test_who_has_gone_leaves_nothing_behind(kind: str, tmp_path: Path) -> None:
                 cluster.group_changed(group(f"g{i}", 2), None)
             if i % 20 == 0:
                 recorder.flush()
-            clock.not_before(clock.now() + LIFE)
+            clock.at += LIFE
             if i in (WARM, WARM + MORE):
                 gc.collect()
                 kept.append(tracemalloc.get_traced_memory()[0])
 
     tracemalloc.start()
     try:
-        drive(test, record=recorder.record, clock=clock)
+        drive(test, record=recorder.record, clock=clock, monotonic=clock)
     finally:
         tracemalloc.stop()
     grown = (kept[1] - kept[0]) / MORE

@@ -5,10 +5,6 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-import pytest
-
-pytest.importorskip("aiohttp", reason="needs gfs-scheduler[live]")
-
 from objects import pod
 
 from gfs.live.problems import ServerTrouble

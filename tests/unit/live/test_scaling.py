@@ -6,9 +6,6 @@ import sys
 from typing import Any
 
 import pytest
-
-pytest.importorskip("aiohttp", reason="needs gfs-scheduler[live]")
-
 from objects import group, node, owned, pod
 from test_controller import WillingApi, drive
 

@@ -9,11 +9,8 @@ import logging
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-pytest.importorskip("aiohttp", reason="needs gfs-scheduler[live]")
-
 import aiohttp
+import pytest
 from aiohttp import web
 
 from gfs.cli.live import _Plain

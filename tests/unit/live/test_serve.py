@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-pytest.importorskip("aiohttp", reason="needs gfs-scheduler[live]")
-
 from gfs.cli.live import DEFAULT_HTTP
 from gfs.domain.address import parse_address
 from gfs.domain.errors import InputError

@@ -3,14 +3,12 @@
 import asyncio
 import json
 
-import pytest
+import aiohttp
+from aiohttp import web
 
-web = pytest.importorskip("aiohttp.web", reason="needs gfs-scheduler[live]")
-
-import aiohttp  # noqa: E402
-
-from gfs.live.api import Api  # noqa: E402
-from gfs.live.watch import Reflector  # noqa: E402
+from gfs.live.api import Api
+from gfs.live.watch import Reflector
+from waiting import LONGEST
 
 
 def thing(name, version, **more):
@@ -36,7 +34,7 @@ class Cluster:
         for kind, item in told or ():
             await answer.write(json.dumps({"type": kind, "object": item}).encode() + b"\n")
         if told is None:
-            await asyncio.sleep(60)
+            await asyncio.Event().wait()  # for ever
         return answer
 
 
@@ -56,7 +54,7 @@ def mirror(cluster, until, **options):
 
             reflector = Reflector(api, "/api/v1/pods", changed, **options)
             following = asyncio.create_task(reflector.run())
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(LONGEST):
                 while not until(reflector):
                     await asyncio.sleep(0.01)
             following.cancel()

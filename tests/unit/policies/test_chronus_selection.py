@@ -7,9 +7,13 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from builders import Draft, hp, spot
+from builders import Draft, Stage, hp, spot
+from gfs.core.run import Waiting
 from gfs.policies.chronus import program
-from gfs.policies.chronus.program import Capacity, Effort, Outcome, TaskGroup, maximise, select
+from gfs.policies.chronus.leases import LeaseMemory, LeaseQueue, LeaseTable
+from gfs.policies.chronus.program import Capacity, Effort, Outcome, TaskGroup, maximise, select, shape_of
+from gfs.policies.chronus.selection import LeaseSelector
+from gfs.quota.static import UnlimitedQuota
 
 
 def room(*free: int, parts: float = 0.0, quota: dict[float, float] | None = None) -> Capacity:
@@ -139,3 +143,43 @@ def test_time_runs_out_with_a_solution_at_hand(monkeypatch: pytest.MonkeyPatch) 
         assert found.counts == kept
         assert found.gap == pytest.approx(1 - value / 10.2)
         assert found.effort is Effort.OUT_OF_TIME
+
+
+# -- fractions: what divided cards have left ---------------------------------------------------------------
+
+
+def selector(stage: Stage) -> LeaseSelector:
+    memory = LeaseMemory()
+    table = LeaseTable(stage.state, memory, round_length=300.0, hp_rounds=4)
+    return LeaseSelector(
+        stage.pool, table, memory, UnlimitedQuota(), resume=(0.1, 0.4), aging=12, round_length=300.0, seconds=1.0
+    )
+
+
+def halves(tasks: int) -> LeaseQueue:
+    """Spot tasks of half a GPU that wait."""
+    waiting = {i: Waiting(spot(f"s{i}", gpus=0.5).task(i), 1, 0.0) for i in range(100, 100 + tasks)}
+    task = waiting[100].task
+    return LeaseQueue(shape_of(task, resources=False), task, waiting)
+
+
+def test_fractions_fit_on_idle_cards_and_on_what_divided_ones_have_left() -> None:
+    # One idle card, half of a divided one and a quarter of another: 1.75 GPUs hold three halves, not four.
+    stage = Stage(1, 1, 1)
+    stage.holds("n0", hp("h", gpus=0.5))
+    stage.holds("n1", hp("i", gpus=0.5))
+    stage.holds("n1", spot("s", gpus=0.25))
+    assert selector(stage).parts() == 0.75
+    assert selector(stage).fit_on_idle_cards([halves(3)])
+    assert not selector(stage).fit_on_idle_cards([halves(4)])
+
+
+def test_spot_gets_the_parts_that_hp_leases_give_back() -> None:
+    # Two HP tasks of half a GPU fill the card. One of them stops: one half is left, not more.
+    stage = Stage(1)
+    runs = [stage.holds("n0", hp(f"h{i}", gpus=0.5)) for i in range(2)]
+    stops = {shape_of(runs[0].task, resources=False): 1}
+    queue = halves(3)
+    chosen, lost = selector(stage).choose_spot([queue], [], stops, number=4, now=1200.0)
+    assert (chosen, lost) == ([queue.waiting[100]], {})
+    assert selector(stage).choose_spot([queue], [], {}, number=4, now=1200.0) == ([], {})

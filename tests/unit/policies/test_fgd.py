@@ -85,6 +85,16 @@ def test_without_arrivals_nothing_is_known_and_f_is_0() -> None:
     assert f(ArrivalMix(8), 5, 0.5) == 0
 
 
+def test_larger_nodes_that_come_later_count_as_if_they_had_been_there() -> None:
+    early, late = ArrivalMix(8), ArrivalMix(2)
+    for mix in (early, late):
+        mix.learn([hp("x", gpus=gpus).task() for gpus in (0.5, 2, 4, 4, 8)])
+    late.reach(8)
+    assert late.of_idle == early.of_idle
+    # 4 idle cards: one task wants more. 3: three do. 8: none does.
+    assert [f(late, idle) for idle in (3, 4, 8)] == [3 * 3, 4 * 1, 0]
+
+
 def test_a_gang_counts_once_with_the_request_of_a_pod() -> None:
     mix = ArrivalMix(8)
     mix.learn([spot("gang", gpus=2, pods=50).task(), hp("single", gpus=2).task()])
@@ -203,6 +213,20 @@ def test_the_growth_is_that_of_the_card_the_pool_would_take() -> None:
     stage.holds("n1", hp("d", gpus=0.3))
     assert chosen(stage, hp("x", gpus=0.3), mix) == "n1"
     assert chosen(stage, hp("x", gpus=0.5), mix) == "n0"  # 0.7 -> 0.2 x 2 on both nodes
+
+
+def test_nodes_are_ranked_as_they_are_chosen_after_each_change() -> None:
+    # The task that came wants two cards: a fraction opens a lone card (n0, n2) before one of two idle ones (n1),
+    # and closes a gap first.
+    stage, mix = Stage(1, 2, 1), mix_of({2: 1})
+    placer, half = FgdPlacer(stage.state, mix), spot("x", gpus=0.5).task()
+    assert [node.name for node in placer.ranked(half)] == ["n0", "n2", "n1"]
+    run = stage.holds("n0", hp("a", gpus=1))
+    assert [node.name for node in placer.ranked(half)] == ["n2", "n1"]
+    stage.holds("n1", hp("b", gpus=1))
+    stage.state.finish(run, 1.0)
+    assert [node.name for node in placer.ranked(half)] == ["n0", "n1", "n2"]
+    assert [node.name for node in placer.ranked(hp("y", gpus=2).task())] == []
 
 
 def test_a_fraction_opens_the_card_that_is_missed_least() -> None:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from builders import Draft, Stage, hp, spot
+from gfs import NodeSpec, Task
+from gfs.core.node import Node
 from gfs.core.ports import Refuses
-from gfs.policies.placement import FitPlacer, best_fit, first_fit
+from gfs.core.state import PoolState
+from gfs.policies.placement import Chooser, FitPlacer, best_fit, first_fit
 
 
 def chosen(placer: FitPlacer, draft: Draft) -> str | None:
@@ -56,3 +59,24 @@ def test_class_and_history_do_not_matter() -> None:
         stage.evicts(stage.holds("n0", spot("victim")))
         assert chosen(placer, spot("x")) == chosen(placer, hp("x")) == "n0"
         assert not isinstance(placer, Refuses), "it uses every node with room"
+
+
+class FirstChoice:
+    """A placer that names its first choice and nothing else."""
+
+    def choose(self, task: Task) -> Node | None:
+        raise AssertionError("asked for a task that wants more than cards")
+
+
+def test_a_placer_that_only_names_its_first_choice_gets_the_fullest_node_that_fits() -> None:
+    # Group a: n0 with 8 idle cards, n1 with 4. Group b: n2 with 2. The task may only use group a.
+    groups = {"n0": "a", "n1": "a", "n2": "b"}
+    state = PoolState("A100", [NodeSpec(i, name, "A100", 8, group=groups[name]) for i, name in enumerate(groups)])
+    n0, n1, n2 = state.pool.nodes
+    for index, (node, cards) in enumerate(((n1, 4), (n2, 6))):
+        task = hp(f"h{index}", gpus=cards).task(index)
+        state.start(task, [state.pool.occupy(node, task)], 0.0)
+    chooser = Chooser(state.pool, FirstChoice())
+    assert chooser.choose(hp("x", gpus=2, only=("a",)).task(9)) is n1
+    assert chooser.choose(hp("y", gpus=6, only=("a",)).task(10)) is n0
+    assert chooser.choose(hp("z", gpus=4, only=("b",)).task(11)) is None

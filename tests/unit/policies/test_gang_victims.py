@@ -10,10 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from builders import Stage, hp, nodes, play, spot
+from gfs import NodeSpec
 from gfs.core.run import Run
+from gfs.core.state import PoolState
 from gfs.domain.execution import since_checkpoint
 from gfs.experiments.victim_gap import least_weight
-from gfs.policies.gfs.gang_victims import CardSearch, GangPreemptor, Weights, all_since_checkpoint
+from gfs.policies.gfs.gang_victims import CardSearch, GangPreemptor, ResourceSearch, Weights, all_since_checkpoint
 
 EQUAL = Weights(0.0)
 
@@ -75,6 +77,33 @@ def test_several_on_one_node_where_no_single_task_helps() -> None:
     a, b = stage.holds("n0", spot("a", gpus=4)), stage.holds("n0", spot("b", gpus=4))
     many = [stage.holds("n1", spot(f"m{i}", gpus=2)) for i in range(4)]
     assert chosen(stage, [a, b, *many], cards=8, pods=1) == ["a", "b"]
+
+
+def test_of_equal_bundles_that_on_the_first_node_goes() -> None:
+    stage = Stage(8, 8)
+    runs = [stage.holds(f"n{i // 2}", spot("abcd"[i], gpus=4)) for i in range(4)]
+    assert chosen(stage, runs, cards=8, pods=1) == ["a", "b"]
+    assert chosen(stage, runs[::-1], cards=8, pods=1) == ["a", "b"]
+
+
+def test_victims_free_the_memory_that_is_short() -> None:
+    # 100 GiB, of which small holds 10, large 60: 30 are free. A pod of 80 lacks 50: only large has as much. Two pods
+    # of 50 lack 70: both must go. A pod of 95 too; three of 40 find no room at all.
+    state = PoolState("A100", [NodeSpec(0, "n0", "A100", 8, memory=100.0)], resources=True)
+    runs = []
+    for index, (name, memory) in enumerate({"small": 10.0, "large": 60.0}.items()):
+        task = spot(name, memory=memory).task(index)
+        runs.append(state.start(task, [state.pool.occupy(state.pool.nodes[0], task)], 0.0))
+
+    def victims(memory: float, pods: int) -> list[str] | None:
+        search = ResourceSearch(state.pool, hp("h", memory=memory, pods=pods).task(9), pods, EQUAL, 1800.0)
+        found = search.victims(runs)
+        return None if found is None else sorted(run.task.name for run in found)
+
+    assert victims(80, pods=1) == ["large"]
+    assert victims(50, pods=2) == ["large", "small"]
+    assert victims(95, pods=1) == ["large", "small"]
+    assert victims(40, pods=3) is None
 
 
 def test_idle_cards_on_the_node_help() -> None:

@@ -57,3 +57,29 @@ def test_the_remembered_nodes_give_the_cheapest_of_all(
             scheduler.handle(now + 1, [Finished(pick.choice(list(state.runs.values())))])
     assert len(victims) > 30
     assert max(victims) > 1
+
+
+def test_the_fewest_victims_that_could_do_follow_every_change() -> None:
+    # 8 cards, 64 CPUs, 20 of them free: spot tasks hold 4 x 11. An HP pod of one card and 40 CPUs lacks 20: two must
+    # go. When one has left, 31 are free and 9 missing: any one will do. When all have left, nobody need go.
+    state = PoolState("A100", [NodeSpec(0, "n0", "A100", 8, cpus=64.0)], resources=True)
+    (node,) = state.pool.nodes
+    runs = []
+    for index in range(4):
+        task = Task(index, f"s{index}", "lab", "A100", Priority.SPOT, 1, 1.0, 0.0, cpus_per_pod=11.0)
+        runs.append(state.start(task, [state.pool.occupy(node, task)], 0.0))
+    taker = Task(9, "h", "lab", "A100", Priority.HP, 1, 1.0, 0.0, cpus_per_pod=40.0)
+    nodes = fitting.FittingNodes(state.pool)
+    assert nodes.known(taker) is None
+    assert nodes.remember(taker).levels == {2: {node: None}}
+    larger = Task(10, "i", "lab", "A100", Priority.HP, 1, 1.0, 0.0, cpus_per_pod=60.0)
+    assert nodes.remember(larger).levels == {4: {node: None}}  # 40 missing: 4 x 11 = 44
+    state.finish(runs[0], 1.0)
+    ask = nodes.known(taker)
+    assert ask is not None
+    assert ask.levels == {1: {node: None}}
+    assert ask.few_nodes(1, most=1) == [node]
+    assert ask.few_nodes(1, most=0) is None
+    for run in runs[1:]:
+        state.finish(run, 2.0)
+    assert nodes.known(taker).levels == {}

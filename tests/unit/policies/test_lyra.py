@@ -455,6 +455,14 @@ def test_a_node_that_hp_leaves_is_lent_at_the_next_round() -> None:
     assert story.started("s") == [1200.0]
 
 
+def test_what_is_on_loan_stays_so_between_rounds_after_one_in_which_hp_took_a_node() -> None:
+    # Both nodes are on loan and empty. At 300, the first round, HP may take them back: h takes n0, n1 stays on loan.
+    # So i, which comes at 350, waits for the next round.
+    story = rounds(nodes(8, 8), hp("h", gpus=8, at=100, lasting=900), hp("i", gpus=8, at=350))
+    assert story.started("h") == [300.0]
+    assert story.started("i") == [600.0]
+
+
 def test_the_headroom_is_never_lent_and_hp_has_it_at_once() -> None:
     # A quarter of 4 x 8 GPUs is one node: n0. The others are lent.
     story = rounds(

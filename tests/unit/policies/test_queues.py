@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from builders import hp, nodes, play, spot
 from gfs import Priority, Task
-from gfs.policies.queues import SizedQueue
+from gfs.policies.queues import HeadBlockingQueue, SizedQueue
 
 BUSY = hp("busy", gpus=8, lasting=100)
 
@@ -43,6 +43,26 @@ def test_fractions_come_after_whole_cards_larger_ones_first() -> None:
     # 0.6 opens the card, 0.3 joins it: both fit, the order shows only in the log.
     at_100 = [line.task for line in story.lines if line.time == 100 and line.event == "start"]
     assert at_100 == ["m", "s"]
+
+
+def test_equals_with_another_guarantee_go_by_submission_too() -> None:
+    # Each guarantee has a lane of its own; which of them came up first makes no difference.
+    queue, served = SizedQueue(), []
+    for index, hours in ((3, 1.0), (1, 4.0), (2, 1.0), (0, 2.0)):
+        queue.push(spot(f"s{index}", gpus=2, hours=hours).task(index))
+    queue.scan(lambda task: not served.append(task.index), 8, lambda hours: 8.0)
+    assert served == [0, 1, 2, 3]
+
+
+def test_who_withdraws_does_not_change_the_order_of_the_others() -> None:
+    queue, served = HeadBlockingQueue(), []
+    tasks = {index: hp(f"h{index}").task(index) for index in range(5)}
+    for index in (2, 1, 0, 4, 3):
+        queue.push(tasks[index])
+    queue.remove(tasks[0])
+    assert queue.head() is tasks[1]
+    queue.scan(lambda task: not served.append(task.index), 8, lambda hours: 8.0)
+    assert served == [1, 2, 3, 4]
 
 
 def test_hp_goes_before_spot_whatever_the_size() -> None:

@@ -19,6 +19,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+import needs
 from gfs.domain.errors import InputError
 from gfs.domain.execution import ExecutionRules
 from gfs.domain.node import NodeSpec
@@ -150,6 +151,7 @@ def test_restart_overhead_is_configurable() -> None:
 @pytest.mark.parametrize(
     ("interval", "lost"),
     [
+        (0.0, 0.0),  # saves all the time
         (600.0, 0.0),  # 5400 = 9 x 600: everything is saved
         (5000.0, 400.0),
         (7200.0, 5400.0),  # no checkpoint yet
@@ -216,6 +218,11 @@ def test_no_nodes_and_a_task_of_no_length_do_not_divide_by_zero() -> None:
     workload = Workload((task,), (), durations=(0.0,))
     m = compute_metrics(log(rows, workload), workload)
     assert (m.spot.tasks, m.spot.slowdown_mean, m.allocation_rate, m.objective) == (1, 0.0, {}, 0.0)
+    assert (m.allocation_rate_total, m.goodput_rate_total, m.wasted_rate_total) == (0.0, 0.0, 0.0)
+    workload = Workload((task,), STORY.nodes, durations=(0.0,))
+    m = compute_metrics(log(rows, workload), workload, window=(100.0, 100.0))
+    assert m.allocation_rate == {"A100": 0.0, "T4": 0.0}
+    assert (m.allocation_rate_total, m.goodput_rate_total, m.wasted_rate_total) == (0.0, 0.0, 0.0)
 
 
 def test_a_run_that_still_lasts_takes_cards_and_nothing_else() -> None:
@@ -281,7 +288,7 @@ def test_prices_go_by_the_longest_name_a_model_begins_with() -> None:
     assert default_prices()["A100"] > 0
 
 
-@pytest.mark.skipif(not AUDITOR.exists(), reason="the outside auditor is not here")
+@needs.shared(AUDITOR)
 @pytest.mark.parametrize("window", [None, (100.0, 30_000.0)])
 @pytest.mark.parametrize("case", ["story", "scrambled"])
 def test_the_outside_auditor_agrees(tmp_path: Path, case: str, window: tuple[float, float] | None) -> None:

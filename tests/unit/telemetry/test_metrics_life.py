@@ -118,3 +118,9 @@ def test_an_unknown_task_is_met_with_names_like_it() -> None:
         task_life(table(GANG), "zzz")
     with pytest.raises(InputError, match="empty"):
         task_life(table(GANG[:1]).slice(0, 0), "s1")
+
+
+def test_names_of_about_the_same_length_are_found_in_a_long_log() -> None:
+    many = [(0.0, "submit", f"a-name-that-is-much-longer-{i}", 0, "", 1.0, "") for i in range(20_001)]
+    with pytest.raises(InputError, match=r"no task 's11'. Did you mean s1"):
+        task_life(table([*many, *GANG]), "s11")

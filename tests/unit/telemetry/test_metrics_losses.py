@@ -29,6 +29,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import needs
 from builders import Draft, hp, spot, workload
 from gfs.core.reasons import LEASE_END
 from gfs.domain.errors import InputError
@@ -235,7 +236,7 @@ class TestCancellations:
         assert found.guaranteed_gpu_hours == pytest.approx(16 * month)
 
 
-@pytest.mark.skipif(not AUDITOR.exists(), reason="the outside auditor is not here")
+@needs.shared(AUDITOR)
 @pytest.mark.parametrize("window", [None, (100.0, 30_000.0)])
 @pytest.mark.parametrize("case", ["losses", "withdrawals", *range(6)])
 def test_the_outside_auditor_agrees(tmp_path: Path, case: str | int, window: tuple[float, float] | None) -> None:

@@ -8,6 +8,7 @@ import os
 import secrets
 import shutil
 import socket
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -23,7 +24,7 @@ HOST = "127.0.0.1"
 START_WITHIN = 120.0
 """Seconds until a part of the bench must be ready: a few are enough, a busy machine may need many."""
 STARTS = 3
-"""A free port can be taken between our look and the start of the program: try again with others."""
+"""Another program may ask for one of our ports by its number: try again with others."""
 GATES = "GenericWorkload=true"
 API_GATES = f"{GATES},GangScheduling=true,WorkloadAwarePreemption=true"
 """The last one lets a PodGroup have a class and a disruption mode of its own."""
@@ -235,15 +236,22 @@ class Bench:
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports of loopback that nobody listens on now."""
+    """Ports of loopback that belong to this process until it ends, also while the server there restarts.
+
+    A socket that does not listen stays bound to each of them: the kernel then gives it to no other socket. A server
+    that names the port can listen there, since servers allow that (SO_REUSEADDR).
+    """
     sockets = [socket.socket() for _ in range(count)]
-    try:
-        for taken in sockets:
-            taken.bind((HOST, 0))
-        return [taken.getsockname()[1] for taken in sockets]
-    finally:
-        for taken in sockets:
-            taken.close()
+    for kept in sockets:
+        kept.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        kept.bind((HOST, 0))
+    ports = [kept.getsockname()[1] for kept in sockets]
+    for kept in sockets:
+        if sys.platform == "linux":
+            kept.detach()
+        else:  # other systems let nobody listen where another socket is bound
+            kept.close()
+    return ports
 
 
 def _private_key() -> str:

@@ -7,7 +7,10 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
+
+import pytest
 
 from gfs.live.bench import recorder
 from gfs.live.bench.client import Client, Manifest
@@ -22,6 +25,7 @@ class LateNodes:
 
     def __init__(self) -> None:
         self.nodes_may_speak = threading.Event()
+        self.over = threading.Event()
         self.present: dict[str, list[Manifest]] = {"nodes": [], "pods": []}
 
     def list_with_version(self, kind: str) -> tuple[list[Manifest], str]:
@@ -30,20 +34,24 @@ class LateNodes:
 
     def watch(self, kind: str, version: str, **_: Any) -> Iterator[Manifest]:
         if kind == "nodes":
-            self.nodes_may_speak.wait(30)
+            self.nodes_may_speak.wait()
         if int(version) < 5:
             name, number = ("Node", 5) if kind == "nodes" else ("Pod", 6)
             yield {"type": "ADDED", "object": thing(name, number)}
-        threading.Event().wait(30)
+        self.over.wait()
 
 
-def test_a_node_stands_before_the_pod_that_was_bound_to_it(tmp_path: Path) -> None:
+def test_a_node_stands_before_the_pod_that_was_bound_to_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    noon = 20_000 * 86_400 + 12 * 3600.0
+    standing = SimpleNamespace(time=lambda: noon, monotonic=time.monotonic, sleep=time.sleep)
+    monkeypatch.setattr(recorder, "time", standing)
     server, file = LateNodes(), tmp_path / "watch.jsonl"
     with recorder.Recorder(cast(Client, server), file, ("nodes", "pods")) as recording:
         server.present["pods"] = [thing("Pod", 6)]
         recording.catch_up()
-        recording.write_due(time.time() + 3.0 - recorder.HELD)  # as it is three seconds later
+        recording.write_due(noon + 3.0 - recorder.HELD)  # as it is three seconds later
         server.present["nodes"] = [thing("Node", 5)]
         server.nodes_may_speak.set()
+    server.over.set()
     kinds = [json.loads(line)["object"]["kind"] for line in file.read_text().splitlines()]
     assert kinds == ["Node", "Pod"]

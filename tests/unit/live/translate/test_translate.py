@@ -13,6 +13,7 @@ from objects import affinity, group, node, pod
 
 from gfs.domain.task import Priority
 from gfs.live.settings import LiveSettings
+from gfs.live.translate.asks import read_asks
 from gfs.live.translate.budgets import read_budget
 from gfs.live.translate.gangs import group_of, read_group
 from gfs.live.translate.nodes import read_node
@@ -29,7 +30,10 @@ LABEL = "nvidia.com/gpu.product"
 @pytest.mark.parametrize(
     ("text", "number"),
     [("500m", 0.5), ("64Gi", 64 * 2**30), ("2", 2.0), ("1e3", 1000.0), ("1.5k", 1500.0), (".5", 0.5), (8, 8.0),
-     ("-1", None), ("", None), ("much", None), ("1Xi", None), ("1e400", None), (None, None), ("9" * 40, None)],
+     ("1n", 1e-9), ("1u", 1e-6), ("1k", 1e3), ("1M", 1e6), ("1G", 1e9), ("1T", 1e12), ("1P", 1e15), ("1E", 1e18),
+     ("1Ki", 1024.0), ("1Mi", 1024.0**2), ("1Gi", 1024.0**3), ("1Ti", 1024.0**4), ("1Pi", 1024.0**5), ("2E", None),
+     ("1Ei", None), (0, 0.0), ("-1", None), ("", None), ("much", None),
+     ("1Xi", None), ("1e400", None), (None, None), ("9" * 40, None)],
 )  # fmt: skip
 def test_quantities(text: Any, number: float | None) -> None:
     assert quantity(text) == number
@@ -175,6 +179,29 @@ def test_what_a_pod_asks_for() -> None:
     ]
     view = read_pod(pod(gpus=2, initContainers=init, overhead={"cpu": "250m"}), SETTINGS)
     assert view.asks == (2.0, 4.25, 3.0), "the first init container's 4 CPUs, and 2 + 1 GiB with the sidecar"
+
+
+def container(**asked: str) -> dict[str, Any]:
+    return {"resources": {"requests": asked}}
+
+
+@pytest.mark.parametrize(
+    ("spec", "cpus", "gib"),
+    [
+        ({}, 0.0, 0.0),
+        ({"containers": [container(cpu="250m", memory="1Gi"), container(cpu="500m")]}, 0.75, 1.0),
+        # An init container runs before the others: the larger of both counts.
+        ({"containers": [container(cpu="1")], "initContainers": [container(cpu="500m")]}, 1.0, 0.0),
+        ({"containers": [container(cpu="1")], "initContainers": [container(cpu="2"), container(cpu="3")]}, 3.0, 0.0),
+        # A limit stands for a request that is missing.
+        ({"containers": [{"resources": {"limits": {"cpu": "2"}, "requests": {"memory": "1Gi"}}}]}, 2.0, 1.0),
+        # What is asked for the pod as a whole counts instead; overhead counts on top.
+        ({"containers": [container(cpu="1")], "resources": {"requests": {"cpu": "4"}}}, 4.0, 0.0),
+        ({"containers": [container(cpu="1")], "overhead": {"cpu": "250m", "memory": "1Gi"}}, 1.25, 1.0),
+    ],
+)
+def test_the_cpus_and_memory_of_a_pod(spec: Any, cpus: float, gib: float) -> None:
+    assert read_asks(spec, SETTINGS) == (0.0, cpus, gib)
 
 
 @pytest.mark.parametrize(

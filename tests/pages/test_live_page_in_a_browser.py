@@ -11,14 +11,11 @@ from typing import Any
 
 import pytest
 
-from browser import BROWSER, Browser
-
-pytest.importorskip("aiohttp", reason="needs gfs-scheduler[live]")
+from browser import Browser
 from gfs.core.actions import CANCEL, EVICT, FINISH, START, SUBMIT
 from gfs.domain.task import Priority, Task
 from told_cluster import BEGIN, Cluster
-
-pytestmark = pytest.mark.skipif(BROWSER is None, reason="no Chromium here")
+from waiting import LONGEST
 
 
 def a_task(index: int, name: str, priority: Priority, gpus: float) -> Task:
@@ -36,7 +33,7 @@ def cluster() -> Iterator[Cluster]:
 
 def fetch(cluster: Cluster, path: str) -> tuple[int, Any]:
     try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{cluster.port}{path}", timeout=30) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{cluster.port}{path}", timeout=LONGEST) as answer:
             return answer.status, json.loads(answer.read())
     except urllib.error.HTTPError as error:
         with error:
@@ -100,7 +97,7 @@ def test_the_api_of_a_replica(cluster: Cluster) -> None:
 def lines(cluster: Cluster, count: int, headers: dict[str, str], query: str = "") -> list[str]:
     """The first lines of the stream."""
     request = urllib.request.Request(f"http://127.0.0.1:{cluster.port}/api/v1/stream{query}", headers=headers)
-    with urllib.request.urlopen(request, timeout=30) as answer:
+    with urllib.request.urlopen(request, timeout=LONGEST) as answer:
         assert answer.headers["Content-Type"] == "text/event-stream"
         return [answer.readline().decode().strip() for _ in range(count)]
 

@@ -8,14 +8,12 @@ from urllib.parse import quote
 
 import pytest
 
-from browser import BROWSER, Browser
+from browser import Browser
 from gfs.dashboard.recording import recording_of
 from gfs.dashboard.replay import Replay
 from gfs.telemetry.decisions import EvictionNote, ExpectedNote, ForecastNote, NodeNote
 from page_reading import at, chart, rows, shown, tiles
 from recorded_day import Day, recorded_day
-
-pytestmark = pytest.mark.skipif(BROWSER is None, reason="no Chromium here")
 
 
 @pytest.fixture(scope="module")

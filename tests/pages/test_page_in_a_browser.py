@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from browser import BROWSER, Browser
+from browser import Browser
 from gfs.dashboard.files import RunTables
 from gfs.dashboard.page import exported_page
 from gfs.dashboard.recording import recording_of
@@ -33,8 +33,6 @@ from gfs.telemetry.runs import Bins, time_average
 from gfs.telemetry.tables import with_timestamps
 from page_reading import at, chart, rows, shown, tiles
 from recorded_day import DAY, FOR, Day, recorded_day
-
-pytestmark = pytest.mark.skipif(BROWSER is None, reason="no Chromium here")
 
 BINS = 600
 

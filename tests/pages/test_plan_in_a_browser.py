@@ -7,10 +7,11 @@ import sys
 from pathlib import Path
 
 import pytest
-from test_report_in_a_browser import BROWSER, opened, read
+from test_report_in_a_browser import opened, read
 
 from gfs import generate
 from gfs.workloads import write_trace
+from waiting import LONGEST
 
 
 @pytest.fixture(scope="module")
@@ -18,11 +19,10 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("plan")
     jobs, nodes = write_trace(generate("demo", nodes=6, days=4.1, seed=1), folder)
     command = [sys.executable, "-m", "gfs.cli.main", "plan", "--jobs", str(jobs), "--nodes", str(nodes)]
-    subprocess.run([*command, "--quick", "--workers", "1", "--out", str(folder / "out")], check=True, timeout=300)
+    subprocess.run([*command, "--quick", "--workers", "1", "--out", str(folder / "out")], check=True, timeout=LONGEST)
     return folder / "out" / "plan.html"
 
 
-@pytest.mark.skipif(BROWSER is None, reason="no Chromium here")
 @pytest.mark.parametrize("width", [1280, 420])
 def test_a_browser_draws_every_chart(page: Path, width: int, tmp_path: Path) -> None:
     sections = read(opened(page, width, tmp_path))

@@ -1,14 +1,12 @@
 """The report of `gfs reproduce`, opened in a browser: every section is there and has data in it.
 
-Looks at the report that GFS_REPORT names, else at one of a small trace made here. Without a browser on the machine
-the pages are only read as text.
+Looks at the report that GFS_REPORT names, as `make test-pages` does, else at one of a small trace made here.
 """
 
 from __future__ import annotations
 
 import os
 import re
-import shutil
 import subprocess
 import sys
 from dataclasses import dataclass, field
@@ -17,11 +15,11 @@ from pathlib import Path
 
 import pytest
 
+from browser import Browser
 from gfs import generate
 from gfs.experiments.report import EXPERIMENTS
 from gfs.workloads import write_trace
-
-BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+from waiting import LONGEST
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +30,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("reproduce")
     jobs, nodes = write_trace(generate("demo", nodes=6, days=3, seed=1), folder)
     command = [sys.executable, "-m", "gfs.cli.main", "reproduce", "--jobs", str(jobs), "--nodes", str(nodes)]
-    subprocess.run([*command, "--workers", "1", "--out", str(folder / "out")], check=True, timeout=300)
+    subprocess.run([*command, "--workers", "1", "--out", str(folder / "out")], check=True, timeout=LONGEST)
     return folder / "out" / "report.html"
 
 
@@ -88,17 +86,12 @@ def read(page: str) -> dict[str, Seen]:
 
 def opened(page: Path, width: int, profile: Path) -> str:
     """The page as a browser of this width has it in the end."""
-    assert BROWSER is not None
-    done = subprocess.run(
-        [
-            *(BROWSER, "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={profile}"),
-            *(f"--window-size={width},2000", "--virtual-time-budget=60000", "--dump-dom", page.as_uri()),
-        ],
-        capture_output=True,
-        timeout=300,
-        check=True,
-    )
-    return done.stdout.decode()
+    with Browser(profile) as browser:
+        browser.look(width, 2000)
+        browser.open(page.as_uri(), until="document.readyState === 'complete'")
+        browser.settle()
+        assert browser.problems == []
+        return str(browser.run("document.documentElement.outerHTML"))
 
 
 def test_every_section_has_words_and_data(report: Path) -> None:
@@ -111,7 +104,6 @@ def test_every_section_has_words_and_data(report: Path) -> None:
             assert section.charts or section.rows > 1 or unavailable, f"nothing in {title}"
 
 
-@pytest.mark.skipif(BROWSER is None, reason="no Chromium here")
 @pytest.mark.parametrize("width", [1280, 420])
 def test_a_browser_draws_every_chart(report: Path, width: int, tmp_path: Path) -> None:
     sections = read(opened(report, width, tmp_path))

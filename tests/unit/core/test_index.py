@@ -1,0 +1,58 @@
+"""The index of nodes: their order (all histories: tests/property/test_node_index.py), and that it stays small."""
+
+from __future__ import annotations
+
+import gc
+import itertools
+from collections.abc import Callable
+
+import pytest
+
+from builders import Stage, hp
+from gfs.core.index import MOST_BUCKETS, Bucket, NodeIndex
+from gfs.core.pool import Pool
+from gfs.policies.placement import FitPlacer, best_fit, first_fit
+
+
+def buckets() -> int:
+    gc.collect()
+    return sum(isinstance(each, Bucket) for each in gc.get_objects())
+
+
+@pytest.mark.parametrize(
+    ("placer", "order"),
+    [
+        (best_fit, ["n2", "n0", "n3", "n1"]),  # 1, 4, 4 and 8 cards are idle
+        (first_fit, ["n0", "n1", "n2", "n3"]),
+    ],
+)
+def test_each_node_is_ranked_once_in_the_order_of_the_placer(
+    placer: Callable[[Pool], FitPlacer], order: list[str]
+) -> None:
+    stage = Stage(8, 8, 8, 8)
+    placed = placer(stage.pool)
+    for _ in range(3):  # nodes come back to where they were
+        runs = [stage.holds(name, hp(name, gpus=cards)) for name, cards in (("n0", 4), ("n2", 7), ("n3", 4))]
+        assert [node.name for node in placed.ranked(hp("x").task())] == order
+        for run in runs:
+            stage.state.finish(run, 0.0)
+        assert [node.name for node in placed.ranked(hp("x").task())] == ["n0", "n1", "n2", "n3"]
+
+
+def test_a_long_life_leaves_no_more_buckets_than_the_bound() -> None:
+    # Each change of a node gives it a rank that no node had before: 3 x 4,096 buckets in all, of which two have nodes.
+    before = buckets()
+    stage = Stage(8, 8)
+    index = NodeIndex(stage.pool)
+    rank = itertools.count()
+    index.follow(
+        plain=lambda size, idle, hp: index.bucket(idle, 0, (0,)),
+        special=lambda node: index.bucket(node.idle, node.room, (next(rank),)),
+        marked=[1, 1],
+    )
+    first, second = stage.pool.nodes
+    for _ in range(3 * MOST_BUCKETS // 2):
+        index.file(first)
+        index.file(second)
+    assert buckets() - before < 1.5 * MOST_BUCKETS
+    assert index.best(8) is first  # it was ranked before the second
