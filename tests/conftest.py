@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from collections import Counter
+from collections.abc import Callable
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -32,8 +33,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Print one line for each reason why tests were skipped."""
-    reports = {report.nodeid: report for report in terminalreporter.stats.get("skipped", ())}
-    reasons = Counter(report.longrepr[2].removeprefix("Skipped: ") for report in reports.values())
-    for reason, count in sorted(reasons.items()):
-        terminalreporter.write_line(f"not tested: {count} {'test' if count == 1 else 'tests'} ({reason})")
+    """Print one line for each reason why tests were skipped, and for each known defect that a test showed."""
+
+    def report(stat: str, text: str, reason: Callable[[pytest.TestReport], str]) -> None:
+        reports = {report.nodeid: report for report in terminalreporter.stats.get(stat, ())}
+        for each, count in sorted(Counter(map(reason, reports.values())).items()):
+            terminalreporter.write_line(f"{text}: {count} {'test' if count == 1 else 'tests'} ({each})")
+
+    report("skipped", "not tested", lambda skipped: skipped.longrepr[2].removeprefix("Skipped: "))
+    report("xfailed", "known to fail", lambda failed: failed.wasxfail)

@@ -15,6 +15,8 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 import needs
 from gfs.live.settings import LiveSettings
 from gfs.live.translate.asks import read_asks
@@ -22,6 +24,12 @@ from gfs.live.translate.asks import read_asks
 TOOLS = needs.SHARED / "tools"
 OURS = "gfs-scheduler"
 SETTINGS = LiveSettings()
+GIVES_UP_RUNNING_PODS = pytest.mark.xfail(
+    raises=AssertionError,
+    strict=False,
+    reason="defect of live: it deletes running pods of a gang that became incomplete or of a node that looks removed",
+)
+"""A mark for tests whose judges find this, at some moments of a fault and not at others."""
 
 
 def audit_cluster(watch: Path, scheduler: str = OURS, gang_seconds: float = 30.0) -> list[str]:

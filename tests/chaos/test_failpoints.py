@@ -7,6 +7,7 @@ import signal
 from pathlib import Path
 
 from cells import cells_of
+from judge import GIVES_UP_RUNNING_PODS
 from world import Begin
 
 import gfs.live
@@ -19,6 +20,7 @@ PREEMPTING = (
 )  # fmt: skip
 
 
+@GIVES_UP_RUNNING_PODS
 def test_killed_at_every_step(begin: Begin) -> None:
     cases = [(point, bare) for point in BINDING for bare in (False, True)]
     cases += [(point, False) for point in PREEMPTING]
