@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from builders import Stage, hp
-from gfs.core.index import MOST_BUCKETS, Bucket, NodeIndex
+from gfs.core.index import MANY, MOST_BUCKETS, Bucket, NodeIndex
 from gfs.core.pool import Pool
 from gfs.policies.placement import FitPlacer, best_fit, first_fit
 
@@ -56,3 +56,19 @@ def test_a_long_life_leaves_no_more_buckets_than_the_bound() -> None:
         index.file(second)
     assert buckets() - before < 1.5 * MOST_BUCKETS
     assert index.best(8) is first  # it was ranked before the second
+
+
+def test_a_level_forgets_its_empty_buckets() -> None:
+    # One node, each time with a rank that it never had: of the buckets of its level only the last has a node.
+    stage = Stage(8)
+    index = NodeIndex(stage.pool)
+    rank = itertools.count()
+    index.follow(
+        plain=lambda size, idle, hp: index.bucket(idle, 0, (0,)),
+        special=lambda node: index.bucket(node.idle, node.room, (next(rank),)),
+        marked=[1],
+    )
+    for _ in range(20 * MANY):
+        index.file(stage.pool.nodes[0])
+        listed = [len(view) for level in index._levels for view in level.views]
+        assert sum(listed) <= 2 * MANY + 2

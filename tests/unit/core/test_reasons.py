@@ -69,13 +69,14 @@ def test_words(reason: Reason | EvictReason, text: str) -> None:
     [
         ("evicted for h on n7: cheapest of 14 nodes", 1),
         ("evicted for run on A100 on n7: cheapest", 2),  # ' on ' is part of the name
+        ("evicted for  on A100 on n7: cheapest", 3),  # a name that begins with it
         ("evicted for run on n7: cheapest", None),  # no such task
         ("lease-end", None),
         ("h on n7", None),
     ],
 )
 def test_whom_a_run_went_for_is_read_from_the_words(text: str, task: int | None) -> None:
-    assert preemptor_in(text, {"h": 1, "run on A100": 2}) == task
+    assert preemptor_in(text, {"h": 1, "run on A100": 2, " on A100": 3}) == task
 
 
 # -- the right reason at the right time -------------------------------------------------------------------
