@@ -10,6 +10,10 @@ from collections.abc import Callable
 import pytest
 from hypothesis import HealthCheck, settings
 
+# Libraries look here whether they are to colour what they print: tests read plain text.
+for name in ("FORCE_COLOR", "GITHUB_ACTIONS", "NO_COLOR", "PY_COLORS", "TTY_COMPATIBLE", "TTY_INTERACTIVE"):
+    os.environ.pop(name, None)
+
 # `ci` tries the same cases on every machine; `explore` looks for new ones:
 #   HYPOTHESIS_PROFILE=explore pytest tests/property
 settings.register_profile("ci", derandomize=True, deadline=None, suppress_health_check=list(HealthCheck))

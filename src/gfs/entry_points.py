@@ -39,6 +39,8 @@ class Offer:
         try:
             return self.entry_point.load()
         except (Exception, SystemExit) as error:  # whatever a stranger's module does when it is imported
+            if isinstance(error, SystemExit) and type(error) is not SystemExit:
+                raise  # a signal ends this process
             raise InputError(one_line(error)) from error
 
 

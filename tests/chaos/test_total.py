@@ -14,7 +14,7 @@ LEAST = 200
 
 def test_there_were_faults_of_every_kind() -> None:
     if any(kind not in TOTAL for kind in ("killed at a failpoint", "clock an hour back", "namespace deleted")):
-        pytest.skip("only a part of the suite was run")
+        pytest.skip("only a part of the suite ran: make test-chaos")
     print(f"{TOTAL.total()} injections: {dict(TOTAL.most_common())}")
     wanted = {*REQUESTS, *WATCHES, BINDING, *STRIKES, *DAMAGE, *STEPS}
     assert not wanted - TOTAL.keys()

@@ -15,10 +15,9 @@ from typing import Any
 
 import pytest
 
-GFS = (sys.executable, "-m", "gfs.cli.start")
-LAST_RESORT = 600
-"""Seconds after which something that hangs fails its test; nothing that works comes near it."""
+from waiting import LONGEST
 
+GFS = (sys.executable, "-m", "gfs.cli.start")
 TAKE = "import fcntl, os, sys, termios; fcntl.ioctl(2, termios.TIOCSCTTY, 0); os.execv(sys.argv[1], sys.argv[1:])"
 """The terminal of standard error becomes that of the session, then the program runs."""
 
@@ -37,7 +36,7 @@ def placer(context):
         nonlocal left
         left -= 1
         while left < 0:
-            signal.alarm({seconds})  # nobody is there any more to end it
+            signal.alarm({seconds:.0f})  # nobody is there any more to end it
             signal.pause()
         return choose(task)
 
@@ -52,7 +51,7 @@ def add_endless_scheduler(folder: Path, monkeypatch: pytest.MonkeyPatch, calls: 
     """Put a scheduler `endless` on the path that places so many pods and then waits for ever."""
     metadata = folder / "gfs_endless-1.dist-info"
     metadata.mkdir(parents=True)
-    (folder / "gfs_endless.py").write_text(ENDLESS.format(calls=calls, seconds=LAST_RESORT))
+    (folder / "gfs_endless.py").write_text(ENDLESS.format(calls=calls, seconds=LONGEST))
     (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: gfs-endless\nVersion: 1\n")
     (metadata / "entry_points.txt").write_text("[gfs.schedulers]\nendless = gfs_endless:ENDLESS\n")
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(folder), os.environ.get("PYTHONPATH", "")]))
@@ -79,11 +78,8 @@ class OnTerminal:
     def __init__(self, *words: str, stdout: int | None = subprocess.DEVNULL) -> None:
         pty = pytest.importorskip("pty")
         self._leader, follower = pty.openpty()
-        take = (
-            "import fcntl, os, sys, termios; fcntl.ioctl(2, termios.TIOCSCTTY, 0); os.execv(sys.argv[1], sys.argv[1:])"
-        )
         self.process = subprocess.Popen(
-            [sys.executable, "-c", take, *GFS, *words], stdout=stdout, stderr=follower, start_new_session=True
+            [sys.executable, "-c", TAKE, *GFS, *words], stdout=stdout, stderr=follower, start_new_session=True
         )
         os.close(follower)
         self.seen = ""
@@ -124,7 +120,7 @@ class OnTerminal:
 
     def end(self) -> int:
         """The exit code, once the process and all of its group have ended."""
-        code = self.process.wait(LAST_RESORT)
+        code = self.process.wait(LONGEST)
         wait_until_ended(alive(self.process.pid))
         assert alive(self.process.pid) == []
         return code
@@ -137,7 +133,7 @@ def wait_until_ended(pids: Iterable[int]) -> None:
             process = os.pidfd_open(pid)
         except ProcessLookupError:
             continue
-        ended, _, _ = select.select([process], [], [], LAST_RESORT)
+        ended, _, _ = select.select([process], [], [], LONGEST)
         os.close(process)
         assert ended, f"process {pid} goes on"
 
@@ -159,5 +155,5 @@ def run(*words: str, code: str | None = None, **options: Any) -> subprocess.Comp
     """Run `gfs` with these words, or Python with this code, to its end."""
     command = [*GFS, *words] if code is None else [sys.executable, "-c", code, *words]
     return subprocess.run(
-        command, capture_output=True, text=True, errors="replace", timeout=LAST_RESORT, check=False, **options
+        command, capture_output=True, text=True, errors="replace", timeout=LONGEST, check=False, **options
     )

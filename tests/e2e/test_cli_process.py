@@ -14,8 +14,9 @@ from pathlib import Path
 import pytest
 
 import gfs
-from e2e.processes import GFS, LAST_RESORT, OnTerminal, add_endless_scheduler, run, started
+from e2e.processes import GFS, OnTerminal, add_endless_scheduler, run, started
 from gfs.workloads import write_trace
+from waiting import LONGEST
 
 GFS_SCRIPT = Path(sys.executable).parent / "gfs"
 TRACE = ("--jobs", "jobs.csv", "--nodes", "nodes.csv")
@@ -92,7 +93,7 @@ def test_a_reader_that_goes_away_costs_no_file_and_no_word(
         assert process.stdout is not None
         process.stdout.close()
         said = process.stderr.read() if process.stderr else ""
-        process.wait(LAST_RESORT)
+        process.wait(LONGEST)
     assert process.returncode == 0
     assert "Traceback" not in said
     assert "Exception ignored" not in said
@@ -105,7 +106,7 @@ def test_closed_streams_are_nowhere(closed: str, folder: Path) -> None:
     """Also for workers; and no file gets the number of a stream, so no text of ours ends up in it."""
     words = ("compare", *TRACE, "--schedulers", "static,lyra", "--workers", "2", "--html", "r.html", "--json", "s.json")
     shell = ["sh", "-c", f'exec "$@" {closed}', "sh", *GFS, *words]
-    done = subprocess.run(shell, capture_output=True, text=True, timeout=LAST_RESORT, check=False)
+    done = subprocess.run(shell, capture_output=True, text=True, timeout=LONGEST, check=False)
     assert done.returncode == 0, done.stderr
     assert "Traceback" not in done.stderr
     assert ("tasks" in done.stdout) == (closed == "2>&-")
@@ -116,7 +117,7 @@ def test_closed_streams_are_nowhere(closed: str, folder: Path) -> None:
 
 def test_closed_output_and_json_for_it() -> None:
     shell = ["sh", "-c", 'exec "$@" >&-', "sh", *GFS, "simulate", *TRACE, "--json", "-", "--events", "e.csv"]
-    done = subprocess.run(shell, capture_output=True, text=True, timeout=LAST_RESORT, check=False)
+    done = subprocess.run(shell, capture_output=True, text=True, timeout=LONGEST, check=False)
     assert (done.returncode, done.stdout) == (0, ""), done.stderr
     assert Path("e.csv").stat().st_size
 
@@ -131,7 +132,7 @@ def test_a_progress_bar_only_where_someone_watches() -> None:
     seen = terminal.rest()
     with terminal.process.stdout as output:
         assert len(json.load(output)["runs"]) == 2
-    assert terminal.process.wait(LAST_RESORT) == 0
+    assert terminal.process.wait(LONGEST) == 0
     for name in ("gfs", "static"):
         counts = [int(count) for count in re.findall(rf"{name}\W+(\d+)/\d+ tasks", seen)]
         assert counts[0] == 0
@@ -145,10 +146,7 @@ WITH_WORKERS = ("compare", "--schedulers", "endless,static", "--workers", "2")
 MOMENTS = {
     "simulate": (("simulate", "--scheduler", "endless"), r"[1-9]\d*/\d+ tasks"),
     "workers starting": (WITH_WORKERS, r"0/\d+ tasks"),
-    "workers running": (
-        ("compare", "--schedulers", "endless,static", "--workers", "2"),
-        r"endless\W+[1-9]\d*/\d+ tasks",
-    ),
+    "workers running": (WITH_WORKERS, r"endless\W+[1-9]\d*/\d+ tasks"),
 }
 
 
@@ -182,18 +180,16 @@ def test_a_terminal_that_closes_leaves_no_file_and_no_process(watched: OnTermina
     assert files(folder) == []
 
 
-@pytest.mark.skipif(not GFS_SCRIPT.exists(), reason="the command is not installed")
+@pytest.mark.skipif(not GFS_SCRIPT.exists(), reason="the command gfs is not installed: make test")
 def test_what_the_demo_recommends_works_where_the_environment_is_not_active() -> None:
     plain = {"PATH": os.defpath, "COLUMNS": "80"}
-    demo = subprocess.run(
-        [GFS_SCRIPT, "demo"], capture_output=True, text=True, check=True, timeout=LAST_RESORT, env=plain
-    )
+    demo = subprocess.run([GFS_SCRIPT, "demo"], capture_output=True, text=True, check=True, timeout=LONGEST, env=plain)
     steps = demo.stdout.partition("Try next")[2].splitlines()
     commands = [line for line in steps if line.startswith("    ") and "JOBS.csv" not in line]
     assert len(commands) == 4
     for command in commands:
         done = subprocess.run(
-            command, shell=True, capture_output=True, text=True, check=False, timeout=LAST_RESORT, env=plain
+            command, shell=True, capture_output=True, text=True, check=False, timeout=LONGEST, env=plain
         )
         assert done.returncode == 0, f"{command}: {done.stderr}"
 
@@ -230,6 +226,59 @@ sys.meta_path.insert(0, Press())
 """
     stopped = run("--version", code=code + RUN)
     assert (stopped.returncode, stopped.stdout, stopped.stderr) == (-signal.SIGINT, "", "")
+
+
+@pytest.mark.parametrize(
+    ("owner", "name", "code", "said"),
+    [
+        ("typer.main", "get_command", -signal.SIGINT, ""),
+        ("gfs.cli.command.CommandGroup", "main", 130, "interrupted; nothing was written\n"),
+    ],
+)
+def test_ctrl_c_before_the_words_are_read(owner: str, name: str, code: int, said: str) -> None:
+    press = f"""
+import os, signal
+import gfs.cli.command, typer.main
+do = {owner}.{name}
+def pressed(*words, **options):
+    os.kill(os.getpid(), signal.SIGINT)
+    return do(*words, **options)
+{owner}.{name} = pressed
+"""
+    stopped = run("schedulers", code=press + RUN)
+    assert (stopped.returncode, stopped.stdout, stopped.stderr) == (code, "", said)
+
+
+def test_a_signal_while_a_plug_in_is_imported_ends_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    add_endless_scheduler(tmp_path / "site", monkeypatch)
+    module = tmp_path / "site" / "gfs_endless.py"
+    module.write_text("import os, signal\nos.kill(os.getpid(), signal.SIGTERM)\n" + module.read_text())
+    stopped = run("simulate", *TRACE, "--scheduler", "endless")
+    assert (stopped.returncode, stopped.stdout, stopped.stderr) == (143, "", "")
+
+
+def test_ctrl_c_between_two_files_of_a_trace_names_the_first() -> None:
+    code = """
+import os, signal
+do = os.replace
+def pressed(path, target, **options):
+    do(path, target, **options)
+    if str(target).endswith("jobs.csv"):
+        os.kill(os.getpid(), signal.SIGINT)
+os.replace = pressed
+"""
+    stopped = run("trace", "generate", "--preset", "demo", "--out", "t", code=code + RUN)
+    assert (stopped.returncode, stopped.stderr) == (130, "interrupted; complete before that: t/jobs.csv\n")
+    assert Path("t/jobs.csv").exists()
+    assert not Path("t/nodes.csv").exists()
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full: run the tests on Linux")
+@pytest.mark.parametrize("words", [("--help",), ("--version",), ("simulate", "--help"), ("schedulers",)])
+def test_a_full_disk_for_standard_output_is_one_sentence(words: tuple[str, ...]) -> None:
+    with open("/dev/full", "w") as full:
+        done = subprocess.run([*GFS, *words], stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert (done.returncode, done.stderr) == (2, "error: standard output: No space left on device\n")
 
 
 @pytest.mark.parametrize(
@@ -272,5 +321,5 @@ def test_ctrl_c_while_results_are_printed_names_what_is_written() -> None:
         assert process.stderr.readline() == "wrote s.json\n"
         process.send_signal(signal.SIGINT)
         assert process.stderr.read() == "interrupted; complete before that: s.json\n"
-        assert process.wait(LAST_RESORT) == 130
+        assert process.wait(LONGEST) == 130
     os.close(reading)

@@ -22,9 +22,9 @@ from typing import Any
 import pytest
 
 import gfs
-from e2e.processes import LAST_RESORT
 from gfs.files import OURS, check_ours
 from gfs.workloads import write_trace
+from waiting import LONGEST
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 
@@ -186,7 +186,7 @@ def start(folder: Path, name: str, *more: str, **options: Any) -> subprocess.Pop
 
 
 def finish(process: subprocess.Popen[str]) -> tuple[int, str]:
-    _, said = process.communicate(timeout=LAST_RESORT)
+    _, said = process.communicate(timeout=LONGEST)
     return process.returncode, said
 
 
@@ -230,6 +230,9 @@ def test_killed_at_any_moment_with_its_workers(name: str, seed: int, tmp_path: P
 # -- disks that are full ---------------------------------------------------------------------------
 
 
+NO_SMALL_DISK = "a small disk cannot be mounted: run the tests as root, with the right to mount"
+
+
 @contextmanager
 def tiny_disk(place: Path, size: str) -> Iterator[Path]:
     """A file system of that size; skipped where we may not mount one."""
@@ -238,14 +241,14 @@ def tiny_disk(place: Path, size: str) -> Iterator[Path]:
         ["mount", "-t", "tmpfs", "-o", f"size={size}", "none", str(place)], capture_output=True, text=True, check=False
     )
     if mounted.returncode:
-        pytest.skip(f"a small disk cannot be mounted here: {mounted.stderr.strip()}")
+        pytest.skip(NO_SMALL_DISK)
     try:
         yield place
     finally:
         subprocess.run(["umount", "-l", str(place)], check=True)
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount a small disk")
+@pytest.mark.skipif(os.geteuid() != 0, reason=NO_SMALL_DISK)
 @pytest.mark.parametrize("name", ["simulate", "sweep"])
 def test_a_full_disk(name: str, tmp_path: Path, run: Run, undisturbed: Any) -> None:
     """Two pages are left: the file that does not fit is named, nothing of it stays, with room again all ends well."""

@@ -12,9 +12,10 @@ from typing import Any
 
 import pytest
 
-from e2e.processes import GFS, LAST_RESORT, add_endless_scheduler, alive, run, started, wait_until_ended
+from e2e.processes import GFS, add_endless_scheduler, alive, run, started, wait_until_ended
 from gfs.batch.executors import on_this_machine
 from gfs.batch.worker import tell_parent
+from waiting import LONGEST
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks at processes in /proc")
 
@@ -42,9 +43,41 @@ list(on_this_machine(2, [Wait(), Wait()]))
 """
 
 
-def test_a_worker_that_dies_is_named_with_what_to_do() -> None:
-    ended = run(code=WAITING.replace("signal.pause()", "os._exit(9)"))
-    assert "GfsError: a worker process ended unexpectedly, most likely because memory ran out" in ended.stderr
+@pytest.mark.parametrize(
+    ("end", "said"),
+    [
+        ("os.kill(os.getpid(), signal.SIGKILL)", "was killed, most likely because memory ran out; try fewer --workers"),
+        ("os._exit(9)", "ended with exit code 9 in the midst of a simulation"),
+    ],
+)
+def test_a_worker_that_dies_is_named_with_what_to_do(end: str, said: str) -> None:
+    ended = run(code=WAITING.replace("signal.pause()", end))
+    assert f"GfsError: a worker process {said}" in ended.stderr
+
+
+PRINTING = """
+from gfs.batch.executors import on_this_machine
+
+class Print:
+    def __init__(self, number):
+        self.number = number
+
+    def run(self):
+        print("what a job prints")
+        return self.number
+
+numbers = sorted(result for _, result in on_this_machine(2, [Print(number) for number in range(4)]))
+open("results", "w").write(str(numbers))
+"""
+
+
+@pytest.mark.parametrize("streams", [">&-", "<&- >&-", "<&- >&- 2>&-", ">/dev/full", "| true"])
+def test_results_come_whatever_became_of_the_streams(streams: str, tmp_path: Path) -> None:
+    plain = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    shell = ["bash", "-c", f'set -o pipefail; "$0" -c "$1" {streams}', sys.executable, PRINTING]
+    done = subprocess.run(shell, capture_output=True, text=True, timeout=LONGEST, check=False, env=plain, cwd=tmp_path)
+    assert (tmp_path / "results").read_text() == "[0, 1, 2, 3]"
+    assert done.stderr == ""
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
@@ -53,21 +86,21 @@ def test_workers_end_with_their_parent(number: signal.Signals) -> None:
         assert process.stderr is not None
         workers = [int(process.stderr.readline()) for _ in range(2)]
         process.send_signal(number)
-        assert process.wait(LAST_RESORT) != 0
+        assert process.wait(LONGEST) != 0
         wait_until_ended(workers)
 
 
 def test_no_worker_is_left_when_its_results_are_not_wanted_any_more() -> None:
+    before = _children()  # of other tests
     results = on_this_machine(2, [Tells(1), Tells(2), Tells(3)])
     next(results)
-    before = _children()
+    assert len(_children() - before) == 2
     results.close()
-    assert len(before) == 2
-    assert _children() == []
+    assert _children() == before
 
 
-def _children() -> list[int]:
-    return [int(pid) for task in Path("/proc/self/task").iterdir() for pid in (task / "children").read_text().split()]
+def _children() -> set[int]:
+    return {int(pid) for task in Path("/proc/self/task").iterdir() for pid in (task / "children").read_text().split()}
 
 
 class Tells:

@@ -1,7 +1,8 @@
 """Install the extra `baselines`, which the networks need, into the environment of `make test-extras`.
 
-An installed torch stays. Otherwise pip installs a CPU build if an index has one, else the ordinary build, whose
-libraries for GPUs take several GB, if the disk has room. With room on the disk, a failure of pip is an error.
+An installed torch of the right version stays. Otherwise pip installs a CPU build if an index has one, else the
+ordinary build, whose libraries for GPUs take several GB, if the disk has room. With room on the disk, a failure of
+pip is an error.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import shutil
 import subprocess
 import sys
 import tomllib
-from importlib.util import find_spec
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -26,13 +27,22 @@ def install(*requirements: str, quiet: bool = False) -> bool:
     return subprocess.run([*PIP, *requirements], capture_output=quiet).returncode == 0
 
 
+def version_of(package: str) -> str:
+    """Returns the installed version without the mark of a build; empty: not installed."""
+    try:
+        return version(package).partition("+")[0]
+    except PackageNotFoundError:
+        return ""
+
+
 def main() -> None:
     """Installs the extra, or prints in one line what is not tested and what to do."""
-    if find_spec("torch") and find_spec("neuralforecast"):
-        return
     extra = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]["baselines"]
     (torch,) = (requirement for requirement in extra if requirement.startswith("torch"))
-    if find_spec("torch") or install(torch + CPU, quiet=True):
+    is_there = torch.endswith(f"=={version_of('torch')}")
+    if is_there and version_of("neuralforecast"):
+        return
+    if is_there or install(torch + CPU, quiet=True):
         extra.remove(torch)
     elif (free := shutil.disk_usage(sys.prefix).free / 1e9) < ROOM_GB:
         print(

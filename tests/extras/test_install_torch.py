@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import tomllib
 from collections.abc import Callable
 from types import SimpleNamespace
 
@@ -10,6 +11,8 @@ import install_torch
 import pytest
 
 CPU_BUILD, ORDINARY = "a CPU build", "the ordinary build"
+EXTRA = tomllib.loads((install_torch.ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+(PINNED,) = (requirement for requirement in EXTRA["baselines"] if requirement.startswith("torch"))
 
 
 @pytest.fixture
@@ -30,7 +33,8 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[str]]:
             return True
 
         monkeypatch.setattr(install_torch, "CPU", "+cpu")
-        monkeypatch.setattr(install_torch, "find_spec", lambda name: name in there)
+        versions = {word.partition("==")[0]: word.partition("==")[2] or "1.0" for word in there}
+        monkeypatch.setattr(install_torch, "version_of", lambda name: versions.get(name, ""))
         monkeypatch.setattr(install_torch, "install", install)
         monkeypatch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(free=free_gb * 1e9))
         install_torch.main()
@@ -40,8 +44,12 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[str]]:
 
 
 def test_what_is_there_stays(installed: Callable[..., list[str]]) -> None:
-    assert installed(there=("torch", "neuralforecast")) == []
-    assert installed(there=("torch",)) == ["neuralforecast"]
+    assert installed(there=(PINNED, "neuralforecast")) == []
+    assert installed(there=(PINNED,)) == ["neuralforecast"]
+
+
+def test_another_version_goes(installed: Callable[..., list[str]]) -> None:
+    assert installed(there=("torch==1.0", "neuralforecast")) == [CPU_BUILD, "neuralforecast"]
 
 
 @pytest.mark.parametrize("free_gb", [100, 1])

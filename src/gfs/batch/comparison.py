@@ -107,12 +107,12 @@ def _share(workload: bytes, parameters: Parameters, window: Window, options: dic
 def _run_in_processes(
     jobs: Sequence[ComparisonRun], workers: int, progress: BarProgress | None, tasks: int, shared: tuple[Any, ...]
 ) -> dict[ComparisonRun, RunResult]:
-    def told(message: tuple[str, int]) -> None:
+    def report(message: tuple[str, int]) -> None:
         if progress:
             progress(*message)
 
     results: dict[ComparisonRun, RunResult] = {}
-    with closing(on_this_machine(workers, jobs, (_share, shared), told)) as done:
+    with closing(on_this_machine(workers, jobs, (_share, shared), report)) as done:
         for job, result in done:
             if isinstance(result, Exception):
                 raise result

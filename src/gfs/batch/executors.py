@@ -18,7 +18,7 @@ def on_this_machine(
     count: int,
     jobs: Sequence[J],
     setup: tuple[Callable[..., None], tuple[Any, ...]] | None = None,
-    message: Callable[[Any], None] = lambda told: None,
+    message: Callable[[Any], None] = lambda ignored: None,
 ) -> Generator[tuple[J, Any], None, None]:
     """Every job with its result, an exception if it failed: one by one here, or `count` at a time in processes.
 

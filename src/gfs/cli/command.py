@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 import re
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, NoReturn
 
 import typer
@@ -46,28 +48,34 @@ class CommandGroup(_ShowsFlags, TyperGroup):
     """A group of commands whose errors become one sentence and an exit code."""
 
     def make_context(self, *args: Any, **options: Any) -> Any:
-        """Read the words of the command."""
-        try:
+        """Read the words of the command. `--help` and `--version` print here."""
+        with _errors_in_one_sentence():
             return super().make_context(*args, **options)
-        except KeyboardInterrupt as stop:
-            _say_interrupted(stop)
 
     def invoke(self, ctx: Any) -> Any:
-        """Run the command; exit code 2 for what the user can correct, 130 after Ctrl-C."""
+        """Run the command."""
         WRITTEN.clear()
+        with _errors_in_one_sentence():
+            return super().invoke(ctx)
+
+
+@contextmanager
+def _errors_in_one_sentence() -> Iterator[None]:
+    """Turn errors into one sentence: exit code 2 for what the user can correct, 130 after Ctrl-C."""
+    try:
         try:
-            result = super().invoke(ctx)
-            sys.stdout.flush()  # a disk that is full is told here, not by Python on its way out
-            return result
-        except GfsError as error:
-            fail(str(error))
-        except KeyboardInterrupt as stop:
-            _say_interrupted(stop)
-        except OSError as error:
-            where = f"{error.filename}: " if error.filename else ""
-            fail(f"{where}{error.strerror or error}")
-        except MemoryError:
-            fail("there is not enough memory for this trace; try a part of it")
+            yield
+        finally:
+            sys.stdout.flush()  # a full disk is reported here, not by Python on its way out
+    except GfsError as error:
+        fail(str(error))
+    except KeyboardInterrupt as stop:
+        _say_interrupted(stop)
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        fail(f"{where}{error.strerror or error}")
+    except MemoryError:
+        fail("there is not enough memory for this trace; try a part of it")
 
 
 def _say_interrupted(stop: KeyboardInterrupt) -> NoReturn:

@@ -90,7 +90,7 @@ def _safe(stream: TextIO) -> TextIO:
 class _SafeStream(io.TextIOWrapper):
     """A stream whose reader may leave early (`| head`, a closed terminal): the rest is dropped, the command goes on.
 
-    What else goes wrong (a full disk) is told once. Errors that cannot be written cannot be told either.
+    Other errors (a full disk) are raised once. What cannot be written to standard error is dropped.
     """
 
     def __init__(self, stream: io.TextIOWrapper) -> None:

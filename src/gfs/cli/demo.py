@@ -35,7 +35,7 @@ def demo(
     from gfs.api import Comparison
     from gfs.assembly.parameters import Parameters
     from gfs.batch.comparison import run_all
-    from gfs.cli.outputs import Outputs
+    from gfs.cli.outputs import Outputs, noting
     from gfs.cli.progress import bars
     from gfs.cli.trace_input import workload_text
     from gfs.files import write_text
@@ -60,14 +60,11 @@ def demo(
                 workload, SCHEDULERS, Parameters(), workers=1, progress=running, record_quota=True, seed=seed
             )
         make_folder(out)
-        jobs_file, nodes_file = write_trace(workload, out)
-        outputs.written(jobs_file, nodes_file)
-        write_table(results[0].events, events)
-        outputs.written(events)
-        write_text(summary, json_text(Comparison(tuple(results), workload).summary()) + "\n")
-        outputs.written(summary)
-        comparison_page(results, workload, report)
-        outputs.written(report)
+        with noting(*(out / name for name in files)):
+            jobs_file, nodes_file = write_trace(workload, out)
+            write_table(results[0].events, events)
+            write_text(summary, json_text(Comparison(tuple(results), workload).summary()) + "\n")
+            comparison_page(results, workload, report)
     rows = [(result.scheduler, result.metrics) for result in results]
     show(comparison_table(rows, quotas=[result.quota_in_force for result in results]))
     _print_next_steps(results[0], report, events, jobs_file, nodes_file)

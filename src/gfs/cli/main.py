@@ -30,8 +30,8 @@ from gfs.cli import (
     trace_inspect,
     view,
 )
-from gfs.cli.command import WARNINGS, Command, CommandGroup
-from gfs.cli.console import prepare_streams
+from gfs.cli.command import NOTHING_WRITTEN, WARNINGS, Command, CommandGroup
+from gfs.cli.console import INTERRUPTED, note, prepare_streams
 from gfs.cli.start import SIGNALS, open_missing_streams
 from gfs.version import __version__
 
@@ -127,9 +127,14 @@ def main() -> None:
     """Run a command, and end this process with its exit code."""
     open_missing_streams()
     prepare_streams()
+    command = typer.main.get_command(app)
     try:
         SIGNALS.listen()
-        app()
+        command()
+    except KeyboardInterrupt:  # before the command was read, or after it was done
+        SIGNALS.raise_no_more()
+        note(NOTHING_WRITTEN)
+        os._exit(INTERRUPTED)
     except SystemExit as end:
         SIGNALS.raise_no_more()
         if SIGNALS.number is not None:

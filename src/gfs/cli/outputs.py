@@ -6,7 +6,8 @@ import json
 import math
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from pathlib import Path
@@ -61,17 +62,9 @@ class Outputs:
         """Let `write` make the file, if it was asked for."""
         if path is None:
             return
-        before = _inode(path)
-        try:
+        with noting(path):
             write(path)
-        finally:  # Ctrl-C may come when the file is there already
-            if _inode(path) != before:
-                self.written(path)
         note(f"wrote {path}")
-
-    def written(self, *paths: Path) -> None:
-        """Note that these files are complete."""
-        WRITTEN.update(dict.fromkeys(paths))
 
     def save_json(self, path: Path | None, value: Any) -> None:
         """Write a value as JSON; the path - prints it."""
@@ -81,6 +74,16 @@ class Outputs:
             say(json_text(value))
         else:
             self.save(path, lambda file: write_text(file, json_text(value) + "\n"))
+
+
+@contextmanager
+def noting(*paths: Path) -> Iterator[None]:
+    """Note which of these files are completed inside; Ctrl-C may come between two of them."""
+    before = {path: _inode(path) for path in paths}
+    try:
+        yield
+    finally:
+        WRITTEN.update({path: None for path, inode in before.items() if _inode(path) != inode})
 
 
 def _inode(path: Path) -> int | None:
@@ -123,9 +126,10 @@ def save_trace(workload: Workload, folder: Path, files: Sequence[str], force: bo
 
     make_folder(folder, files, force)
     try:
-        WRITTEN.update(dict.fromkeys(write_trace(workload, folder)))
-        if "node_events.csv" in files and not workload.node_events:  # chance spared all nodes: a file that says so
-            write_node_events((), folder / "node_events.csv")
+        with noting(*(folder / name for name in files)):
+            write_trace(workload, folder)
+            if "node_events.csv" in files and not workload.node_events:  # chance spared all nodes: a file that says so
+                write_node_events((), folder / "node_events.csv")
     except BaseException:
         unlist_ours(folder)
         raise

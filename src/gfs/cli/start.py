@@ -19,7 +19,7 @@ AGAIN_SECONDS = 0.01
 
 
 def main() -> None:
-    """What the `gfs` command runs."""
+    """Run the `gfs` command."""
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)  # nothing to tidy up yet
     open_missing_streams()
@@ -40,8 +40,12 @@ def open_missing_streams() -> None:
             setattr(sys, name, open(number, mode, closefd=False))  # noqa: SIM115 (stays open)
 
 
+class Ended(SystemExit):
+    """A signal ends the command. Code that survives the SystemExit of others (a plug-in) lets this one pass."""
+
+
 class EndingSignals:
-    """What ends a command from outside: Ctrl-C raises KeyboardInterrupt, the others SystemExit(128 + number).
+    """What ends a command from outside: Ctrl-C raises KeyboardInterrupt, the others Ended(128 + number).
 
     So what is half done is undone on the way out. Python drops an exception that is raised in a finalizer or in a
     callback; such a one is raised again. A signal that the caller ignores, as `nohup` does, stays ignored.
@@ -78,7 +82,7 @@ class EndingSignals:
             return
         if self.number == signal.SIGINT:
             raise KeyboardInterrupt
-        sys.exit(128 + self.number)
+        raise Ended(128 + self.number)
 
     def _dropped(self, what: Any) -> None:
         ours = self.number is not None and issubclass(what.exc_type, KeyboardInterrupt | SystemExit)

@@ -12,6 +12,7 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
+import needs
 from gfs.cli.main import app
 from gfs.live.bench.bench import Bench
 from gfs.live.bench.client import ApiError
@@ -48,10 +49,12 @@ def test_a_resource_quota_is_taken_as_it_is(bench: Bench, cluster: Cluster, tmp_
 def kueue(bench: Bench) -> None:
     """Kueue's definitions of a ClusterQueue, as it publishes them."""
     if shutil.which("go") is None:
-        pytest.skip("the schema of Kueue is had through Go: install go")
+        needs.lack(
+            "no go, through which the schema of Kueue comes: apt-get install golang", possible_here=needs.IS_DEBIAN_ROOT
+        )
     got = subprocess.run(["go", "mod", "download", "-json", KUEUE], capture_output=True, text=True, check=False)
     if got.returncode:
-        pytest.skip(f"the schema of Kueue cannot be had: go mod download {KUEUE} failed")
+        needs.lack(f"no schema of Kueue: go mod download {KUEUE}", possible_here=True)
     bases = Path(json.loads(got.stdout)["Dir"]) / "config" / "components" / "crd" / "bases"
     definition = yaml.safe_load((bases / "kueue.x-k8s.io_clusterqueues.yaml").read_text())
     definition["metadata"].setdefault("annotations", {})["api-approved.kubernetes.io"] = "unapproved, of a test"

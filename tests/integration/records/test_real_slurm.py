@@ -23,7 +23,7 @@ def test_preempted_array_failed_and_cancelled_jobs(tmp_path: Path) -> None:
         late = cluster.submit("--account=vision", "--qos=normal", "--gres=gpu:a100:8", seconds=1)
         cluster.answer("scancel", late)  # it could not start: only high preempts
         # sacct counts whole seconds: the first run is to have one.
-        cluster.wait("a second of the victim", lambda: cluster.answer("squeue", "-hj", victim, "-o", "%M") != "0:00\n")
+        cluster.wait("a second of the victim", lambda: _seconds(cluster, victim) not in (None, "0:00\n"))
         taker = cluster.submit("--account=language", "--qos=high", "--gres=gpu:a100:8", seconds=1)
         array = cluster.submit("--account=language", "--qos=normal", "--gpus=2", "--array=0-1", seconds=1)
         without = cluster.submit("--account=language", "--qos=normal", seconds=0)
@@ -79,6 +79,10 @@ def test_the_exported_quota_limits_a_qos(tmp_path: Path) -> None:
         cluster.wait("room for others", lambda: _state(cluster, other) in ("RUNNING", "COMPLETING", ""))
         cluster.answer("scancel", first, second)
         cluster.wait("an empty queue", lambda: not (cluster.answer("squeue", "-h") or "").strip())
+
+
+def _seconds(cluster: Slurm, job: str) -> str | None:
+    return cluster.answer("squeue", "-hj", job, "-o", "%M")
 
 
 def _state(cluster: Slurm, job: str) -> str:

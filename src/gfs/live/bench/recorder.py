@@ -13,7 +13,7 @@ from math import inf
 from pathlib import Path
 from types import TracebackType
 
-from gfs.live.bench.client import ApiError, Client, Manifest
+from gfs.live.bench.client import SECONDS, ApiError, Client, Manifest
 
 KINDS = ("nodes", "podgroups", "podgroups.scheduling.x-k8s.io", "pods")
 """In this order at the start: pods speak of the others."""
@@ -81,14 +81,15 @@ class Recorder:
         self._threads[-1].join()
         self._file.close()
 
-    def catch_up(self, seconds: float = 30.0) -> None:
+    def catch_up(self) -> None:
         """Wait until all that has happened up to now is recorded."""
-        deadline = time.monotonic() + seconds
+        deadline = time.monotonic() + SECONDS
         for kind in self._seen:
             items, version = self._client.list_with_version(kind)
             done = partial(self._is_up_to, kind, items, int(version))
             with self._lock:
-                self._lock.wait_for(done, max(0.0, deadline - time.monotonic()))
+                if not self._lock.wait_for(done, max(0.0, deadline - time.monotonic())):
+                    raise TimeoutError(f"the watch of {kind} does not follow")
 
     def _is_up_to(self, kind: str, items: Sequence[Manifest], version: int) -> bool:
         """Whether the watch of a kind has told of all that a list has, and of what had been deleted by then."""
