@@ -181,6 +181,15 @@ def test_waits_of_shorter_guarantees_do_not_open_the_quota_of_longer_ones() -> N
     assert waits.longest(1.0, 5000.0) == 5000.0
 
 
+def test_a_wait_that_ended_counts_whatever_ended_before_it_with_a_shorter_guarantee() -> None:
+    waits = SpotWaits()
+    for index, (hours, start) in enumerate(((1.0, 50.0), (4.0, 100.0), (2.0, 150.0))):
+        run = run_of(f"s{index}", hours, start, index)
+        waits.submitted(run.task, 0.0)
+        waits.started(run, start)
+    assert [waits.longest(hours, 200.0) for hours in (1.0, 2.0, 4.0, 8.0)] == [150.0, 150.0, 100.0, 0.0]
+
+
 def test_hp_waits_do_not_count() -> None:
     waits = SpotWaits()
     waits.submitted(hp("h").task(0), 0.0)

@@ -9,6 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from builders import Stage, hp
+from gfs.core import index as node_index
 from gfs.core.index import MANY, MOST_BUCKETS, Bucket, NodeIndex
 from gfs.core.pool import Pool
 from gfs.policies.placement import FitPlacer, best_fit, first_fit
@@ -56,6 +57,24 @@ def test_a_long_life_leaves_no_more_buckets_than_the_bound() -> None:
         index.file(second)
     assert buckets() - before < 1.5 * MOST_BUCKETS
     assert index.best(8) is first  # it was ranked before the second
+
+
+def test_beyond_the_bound_buckets_without_nodes_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Buckets for 1 to 8 idle cards are always kept, and one has the node: 20 + 2 x 9 may be there at the next look.
+    monkeypatch.setattr(node_index, "MOST_BUCKETS", 20)
+    stage = Stage(8)
+    index = NodeIndex(stage.pool)
+    rank = itertools.count()
+    index.follow(
+        plain=lambda size, idle, hp: index.bucket(idle, 0, (0,)),
+        special=lambda node: index.bucket(node.idle, node.room, (next(rank),)),
+        marked=[1],
+    )
+    most = 0
+    for _ in range(200):
+        index.file(stage.pool.nodes[0])
+        most = max(most, len(index._buckets))
+    assert most <= 20 + 2 * 9 + 1
 
 
 def test_a_level_forgets_its_empty_buckets() -> None:

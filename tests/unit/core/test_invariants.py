@@ -52,6 +52,10 @@ def forget_quota(stage: Stage) -> None:
     stage.pool.spot_in_use[1.0] -= 1
 
 
+def count_a_card_too_many(stage: Stage) -> None:
+    stage.pool.capacity += 1
+
+
 def let_a_task_run_and_wait(stage: Stage) -> None:
     stage.state.queue(stage.gang.task, 0.0)
 
@@ -82,6 +86,7 @@ def overdraw_cpus(stage: Stage) -> None:
         (miscount_spot, "node n1: spot cards 1"),
         (miscount_hp_free, "node n0: HP-free cards 3"),
         (forget_quota, "pool A100: spot in use .* runs say"),
+        (count_a_card_too_many, r"pool A100: counts .* 9\), runs say .* 8\)"),
         (let_a_task_run_and_wait, "pool A100: a task runs and waits"),
         (forget_a_run, "pool A100: nodes do not hold what runs say"),
         (leave_a_dead_run, "spot run .* is over but still on a node"),

@@ -114,6 +114,14 @@ def test_what_a_part_does_not_override_it_is_not_called_for() -> None:
     assert [name for name in NOTIFICATIONS if getattr(listeners, name)] == ["ended"]
 
 
+def test_who_joins_twice_hears_everything_once() -> None:
+    stage, diary = Stage(4), Diary()
+    stage.state.listen(diary)
+    stage.state.listen(diary)
+    stage.holds("n0", spot("s", gpus=2), start=5.0)
+    assert diary.heard() == ["n0 has 2 idle", "s holds", "5: s starts"]
+
+
 def test_several_placers_on_one_pool_all_stay_right() -> None:
     stage, mix = Stage(8, 8, 8), ArrivalMix(8)
     mix.learn([hp("x", gpus=gpus).task() for gpus in (1, 8)])

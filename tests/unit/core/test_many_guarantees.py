@@ -7,12 +7,14 @@ from collections.abc import Iterator
 import pytest
 from test_state import Live
 
-from builders import Draft, hp, spot
+from builders import Draft, Stage, hp, spot
 from gfs import SCHEDULERS
+from gfs.core.admission import SpotAdmission
 from gfs.core.events import Cancelled, Finished, Tick
 from gfs.core.ledger import MOST_GUARANTEES, GuaranteeLedger
 from gfs.core.run import Run
 from gfs.domain.units import HOUR
+from gfs.quota.static import FixedQuota
 from gfs.quota.waits import SpotWaits
 
 every_scheduler = pytest.mark.parametrize("scheduler", sorted(SCHEDULERS))
@@ -88,3 +90,11 @@ def test_counts_that_are_asked_for_stay_exact_when_others_are_summed_up() -> Non
     assert ledger.totals(2000 * HOUR) == (100, 200)
     assert len(ledger._by_guarantee) <= MOST_GUARANTEES + 3
     assert not ledger._due
+
+
+def test_for_an_invented_guarantee_the_shorter_ones_on_offer_count_and_its_own() -> None:
+    stage = Stage(8)
+    admission = SpotAdmission(stage.pool, FixedQuota(stage.pool, 0.5, guarantees=(1.0, 2.0, 4.0)))
+    assert admission.counted(3.0) == (1.0, 2.0, 3.0)
+    assert admission.counted(4.0) == (1.0, 2.0, 4.0)
+    assert admission.counted(0.5) == (0.5,)

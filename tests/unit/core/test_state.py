@@ -532,6 +532,23 @@ def test_a_task_told_of_twice_in_an_instant_starts_once(scheduler: str) -> None:
 
 
 @every_scheduler
+def test_a_task_told_of_again_later_goes_on_as_it_was(scheduler: str) -> None:
+    """One runs on 6 of 8 cards, one waits for 4: to hear of either again starts neither, nor queues it twice."""
+    live = Live(8, scheduler=scheduler, quota="weekly-peak")
+    runs, waits = live.task(hp("runs", gpus=6)), live.task(hp("waits", gpus=4))
+    live.tell(300, Submitted(runs), Tick())
+    live.tell(310, Submitted(waits))
+    run = live.run("runs")
+    for task in (runs, waits):
+        assert not live.tell(320, Submitted(task)).starts
+    assert live.run("runs") is run
+    assert (live.idle(), list(live.waits())) == (2, ["waits"])
+    assert live.part(DemandMeter).level().sum() == 10
+    plans = [live.tell(330, Finished(run)), live.tell(600, Tick())]
+    assert [name for plan in plans for name in started(plan)] == ["waits"]
+
+
+@every_scheduler
 @pytest.mark.parametrize("event", [Finished, Lost, StartFailed, EvictionDone])
 def test_what_is_said_of_a_run_that_nobody_knows_is_passed_over(scheduler: str, event: Any) -> None:
     live = Live(4, scheduler=scheduler)

@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 
 from builders import Draft, Stage, hp, spot
+from gfs.core.ports import Quota
 from gfs.core.run import Waiting
 from gfs.policies.chronus import program
 from gfs.policies.chronus.leases import LeaseMemory, LeaseQueue, LeaseTable
 from gfs.policies.chronus.program import Capacity, Effort, Outcome, TaskGroup, maximise, select, shape_of
 from gfs.policies.chronus.selection import LeaseSelector
-from gfs.quota.static import UnlimitedQuota
+from gfs.quota.static import FixedQuota, UnlimitedQuota
 
 
 def room(*free: int, parts: float = 0.0, quota: dict[float, float] | None = None) -> Capacity:
@@ -148,11 +149,12 @@ def test_time_runs_out_with_a_solution_at_hand(monkeypatch: pytest.MonkeyPatch) 
 # -- fractions: what divided cards have left ---------------------------------------------------------------
 
 
-def selector(stage: Stage) -> LeaseSelector:
+def selector(stage: Stage, quota: Quota | None = None) -> LeaseSelector:
     memory = LeaseMemory()
     table = LeaseTable(stage.state, memory, round_length=300.0, hp_rounds=4)
+    limits = quota or UnlimitedQuota()
     return LeaseSelector(
-        stage.pool, table, memory, UnlimitedQuota(), resume=(0.1, 0.4), aging=12, round_length=300.0, seconds=1.0
+        stage.pool, table, memory, limits, resume=(0.1, 0.4), aging=12, round_length=300.0, seconds=1.0
     )
 
 
@@ -172,6 +174,15 @@ def test_fractions_fit_on_idle_cards_and_on_what_divided_ones_have_left() -> Non
     assert selector(stage).parts() == 0.75
     assert selector(stage).fit_on_idle_cards([halves(3)])
     assert not selector(stage).fit_on_idle_cards([halves(4)])
+
+
+def test_who_waits_must_fit_into_the_quota_beside_what_spot_holds() -> None:
+    # 6 of 8 cards are idle. The quota is 4 GPUs and 2 are held: 4 halves fill it, a fifth is too much.
+    stage = Stage(8)
+    stage.holds("n0", spot("s", gpus=2))
+    leases = selector(stage, FixedQuota(stage.pool, 0.5))
+    assert leases.fit_on_idle_cards([halves(4)])
+    assert not leases.fit_on_idle_cards([halves(5)])
 
 
 def test_spot_gets_the_parts_that_hp_leases_give_back() -> None:

@@ -85,6 +85,17 @@ def test_without_arrivals_nothing_is_known_and_f_is_0() -> None:
     assert f(ArrivalMix(8), 5, 0.5) == 0
 
 
+def test_of_given_nodes_a_fraction_takes_the_one_where_f_grows_least() -> None:
+    # Mix: a whole card and a half. Half a card of n0 leaves half a card that is lost to the whole one: F grows by 0.5.
+    # The half that n1 has left was lost to it already: F falls by 0.5.
+    stage = Stage(1, 1)
+    stage.holds("n1", hp("h", gpus=0.5))
+    placer, half = FgdPlacer(stage.state, mix_of({1: 1, 0.5: 1})), hp("x", gpus=0.5).task()
+    assert name_of(placer.best_of(half, stage.pool.nodes)) == "n1"
+    assert name_of(placer.best_of(half, [stage.node("n0")])) == "n0"
+    assert placer.best_of(half, []) is None
+
+
 def test_larger_nodes_that_come_later_count_as_if_they_had_been_there() -> None:
     early, late = ArrivalMix(8), ArrivalMix(2)
     for mix in (early, late):

@@ -80,3 +80,14 @@ def test_a_placer_that_only_names_its_first_choice_gets_the_fullest_node_that_fi
     assert chooser.choose(hp("x", gpus=2, only=("a",)).task(9)) is n1
     assert chooser.choose(hp("y", gpus=6, only=("a",)).task(10)) is n0
     assert chooser.choose(hp("z", gpus=4, only=("b",)).task(11)) is None
+
+
+def test_what_is_short_is_told_of_a_node_that_lacks_it_not_of_one_that_fits() -> None:
+    # n0: 2 idle cards and CPUs for its one pod. n1: 4 idle cards, 4 CPUs, no pod of 8 CPUs. The gang wants two pods.
+    specs = [NodeSpec(0, "n0", "A100", 2, cpus=8.0), NodeSpec(1, "n1", "A100", 4, cpus=4.0)]
+    state = PoolState("A100", specs, resources=True)
+    chooser = Chooser(state.pool, best_fit(state.pool))
+    gang = hp("gang", gpus=2, pods=2, cpus=8).task(0)
+    assert [node.name for node in chooser.ranked(gang)] == ["n0", "n1"]
+    assert chooser.short(gang) == "4 idle GPUs on n1, but 4 of 4 CPUs free, pod asks 8"
+    assert chooser.short(gang, without_spot=True) == "4 GPUs on n1, but 4 of 4 CPUs free, pod asks 8"

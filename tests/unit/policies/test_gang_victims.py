@@ -106,6 +106,25 @@ def test_victims_free_the_memory_that_is_short() -> None:
     assert victims(40, pods=3) is None
 
 
+def test_victims_free_the_cards_that_are_short_where_memory_counts_too() -> None:
+    # 8 cards, of which small holds 2 and large 4, and memory for everybody. A pod of 5 lacks 3 cards: large goes. A pod
+    # of 8 lacks 6: both go. So they do for four pods of 2, of which one fits already.
+    state = PoolState("A100", [NodeSpec(0, "n0", "A100", 8, memory=100.0)], resources=True)
+    runs = []
+    for index, (name, gpus) in enumerate({"small": 2, "large": 4}.items()):
+        task = spot(name, gpus=gpus, memory=1.0).task(index)
+        runs.append(state.start(task, [state.pool.occupy(state.pool.nodes[0], task)], 0.0))
+
+    def victims(gpus: int, missing: int) -> list[str] | None:
+        search = ResourceSearch(state.pool, hp("h", gpus=gpus, memory=1.0).task(9), missing, EQUAL, 1800.0)
+        found = search.victims(runs)
+        return None if found is None else sorted(run.task.name for run in found)
+
+    assert victims(5, missing=1) == ["large"]
+    assert victims(8, missing=1) == ["large", "small"]
+    assert victims(2, missing=3) == ["large", "small"]
+
+
 def test_idle_cards_on_the_node_help() -> None:
     stage = Stage(8, 8)
     a = stage.holds("n0", spot("a", gpus=2))

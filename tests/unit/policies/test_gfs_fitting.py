@@ -83,3 +83,20 @@ def test_the_fewest_victims_that_could_do_follow_every_change() -> None:
     for run in runs[1:]:
         state.finish(run, 2.0)
     assert nodes.known(taker).levels == {}
+
+
+def test_an_ask_is_remembered_when_a_search_by_cards_looks_at_too_many_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
+    # One spot task on each of two nodes, which both are looked at: two looks are allowed, then only one.
+    state = PoolState("A100", [NodeSpec(i, f"n{i}", "A100", 1, cpus=8.0) for i in range(2)], resources=True)
+    for index, node in enumerate(state.pool.nodes):
+        task = Task(index, f"s{index}", "lab", "A100", Priority.SPOT, 1, 1.0, 0.0, cpus_per_pod=8.0)
+        state.start(task, [state.pool.occupy(node, task)], 0.0)
+    taker = Task(9, "h", "lab", "A100", Priority.HP, 1, 1.0, 0.0, cpus_per_pod=8.0)
+    monkeypatch.setattr(preemption, "FEW_NODES", 0)  # nodes are walked by waste
+    for most, remembered in ((2, False), (1, True)):
+        monkeypatch.setattr(preemption, "MOST_LOOKS", most)
+        preemptor = GfsPreemptor(state, period=DAY)
+        chosen = preemptor.choose(taker, 60.0)
+        assert chosen is not None
+        assert chosen.node.name == "n0"
+        assert (preemptor._fitting.known(taker) is not None) == remembered

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from random import Random
+
 import pytest
 
-from builders import Draft, Story, hp, nodes, play, spot
+from builders import Draft, Stage, Story, hp, nodes, play, spot
+from gfs.policies.preemption import DRAWS, RandomPreemptor
 
 # -- who is spared on a node ------------------------------------------------------------------------------
 
@@ -377,3 +380,21 @@ def test_plain_preemption_passes_by_nodes_that_cannot_hold_the_pod(scheduler: st
     )
     assert story.victims() == ["c"]
     assert story.on("h") == ["n1"]
+
+
+# -- a random node ----------------------------------------------------------------------------------------
+
+
+def test_where_all_draws_miss_the_next_node_that_could_hold_the_pod_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    # HP has n0 and n2, spot tasks n1 and n3. n0 is drawn each time, then n2 or n3 or n0 to begin with.
+    for start, node, victim in ((2, "n3", "s3"), (3, "n3", "s3"), (0, "n1", "s1")):
+        stage, random = Stage(1, 1, 1, 1), Random(0)
+        for name in ("n0", "n2"):
+            stage.holds(name, hp(f"h{name[1]}"))
+        for name in ("n1", "n3"):
+            stage.holds(name, spot(f"s{name[1]}"))
+        draws = iter([*[0] * DRAWS, start])
+        monkeypatch.setattr(random, "randrange", lambda count, draws=draws: next(draws))
+        found = RandomPreemptor(stage.pool, random).choose(hp("h").task(9), 60.0)
+        assert found is not None
+        assert (found.node.name, [run.task.name for run in found.runs]) == (node, [victim])

@@ -29,3 +29,16 @@ def test_many_changes_are_looked_at_as_they_come(monkeypatch: pytest.MonkeyPatch
     groups = known.of_size(8).levels[1]
     assert sorted(len(group.nodes) for group in groups) == [4, 6]
     assert len(looks) <= 3 + 1
+
+
+def test_so_are_many_nodes_that_lose_their_spot_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Ten spot tasks finish. Once four nodes have changed, the next one has them looked at: no more are ever behind.
+    monkeypatch.setattr(profiles, "MANY", 3)
+    stage = Stage(*[8] * 10)
+    runs = [stage.holds(f"n{i}", spot(f"s{i}", gpus=8)) for i in range(10)]
+    known = NodeProfiles(stage.pool)
+    (group,) = known.of_size(8).levels[1]
+    for left, run in zip(range(9, -1, -1), runs, strict=True):
+        stage.state.finish(run, 60.0)
+        assert len(group.nodes) - left <= 3 + 1
+    assert known.of_size(8).levels == {}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from builders import hp, nodes, play, spot
 from gfs import Priority, Task
-from gfs.policies.queues import HeadBlockingQueue, SizedQueue
+from gfs.policies.queues import FcfsQueue, HeadBlockingQueue, SizedQueue
 
 BUSY = hp("busy", gpus=8, lasting=100)
 
@@ -231,6 +231,16 @@ def test_static_a_large_gang_that_fails_lets_a_small_one_of_that_size_go() -> No
     )
     assert story.started("pair") == [100.0]
     assert story.started("three") == [1000.0]
+
+
+def test_static_what_failed_says_something_of_larger_ones_with_its_guarantee_only() -> None:
+    # The first one fails. The second is larger and has the same guarantee; the third has another quota, the fourth less
+    # to ask for.
+    queue, tried = FcfsQueue(), list[int]()
+    for index, (gpus, hours) in enumerate(((4, 1.0), (8, 1.0), (4, 4.0), (2, 1.0))):
+        queue.push(spot(f"s{index}", gpus=gpus, hours=hours).task(index))
+    queue.scan(lambda task: bool(tried.append(task.index)), 8, lambda hours: 8.0)
+    assert tried == [0, 2, 3]
 
 
 def test_sizes_that_have_left_are_forgotten() -> None:

@@ -185,6 +185,22 @@ def test_what_others_hold_and_feedback_count_for_expected_room() -> None:
     assert not spot_quota.expected_room(spot("s", gpus=3, hours=1).task(0)).known
 
 
+def test_of_a_guarantee_that_has_no_quota_yet_it_does_not_say_when_there_is_room() -> None:
+    # A controller comes back and offers 2 h besides: until its first tick there is a quota for 1 h only.
+    pool, told, memory = Stage(8, 8).pool, Told(pool_forecast([[14, 11, 9, 8]])), QuotaMemory()
+    before, after = (
+        ForecastQuota(pool, told, told, aggregate=sum_of_peaks, guarantees=guarantees, memory=memory)
+        for guarantees in ((1,), (1, 2))
+    )
+    one, two = (spot("s", gpus=6, hours=hours).task(0) for hours in (1, 2))
+    assert after.expected_room(one) is None, "nothing is known at all"
+    before.tick(14 * 3600.0)
+    assert after.expected_room(one).time == 16 * 3600.0
+    assert after.expected_room(two) is None
+    after.tick(14 * 3600.0)
+    assert after.expected_room(two).time == 16 * 3600.0
+
+
 def test_a_pool_with_one_node() -> None:
     assert quota(Stage(1).pool, Told(pool_forecast([[0, 0, 0, 1]]))).limit(1) == 1
     assert quota(Stage(1).pool, Told(pool_forecast([[0, 0, 0, 1]]))).limit(4) == 0

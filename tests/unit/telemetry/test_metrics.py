@@ -110,6 +110,16 @@ def test_the_whole_story(encoded: bool) -> None:
     assert m.quota_use is None
 
 
+def test_the_objective_of_less_than_one_gpu_hour() -> None:
+    """One GPU for half an hour, all of it of use; then a log in which no time passes."""
+    h = Task(0, "h", "ads", "T4", Priority.HP, 1, 1.0, 0.0)
+    work = Workload((h,), (NodeSpec(0, "m0", "T4", 1),), durations=(1800.0,))
+    submitted: Row = (0.0, "submit", "h", 0, "", "")
+    rows: list[Row] = [submitted, (0.0, "start", "h", 1, "m0", "0"), (1800.0, "finish", "h", 1, "m0", "0")]
+    assert compute_metrics(log(rows, work), work, alpha=0.5).objective == pytest.approx(-0.5 * 0.5 / 0.5)
+    assert compute_metrics(log([submitted], work), work).objective == 0.0
+
+
 def test_a_window_cuts_goodput_to_what_is_useful_inside_it() -> None:
     """s1 keeps its first hour of run 1 and loses the last half; its run 2 restarts for 60 s first."""
     inside = compute_metrics(log(LOG, STORY), STORY, window=(1800.0, 5400.0))

@@ -107,6 +107,10 @@ class TestLosses:
         assert (m.spot.runs, m.spot.evictions, m.spot.eviction_rate) == (4, 0, 0.0)
         assert (m.hp.lost, m.spot.lost, m.hp.cancelled, m.spot.cancelled) == (1, 2, 0, 0)
 
+    def test_the_row_of_a_table_has_the_losses_of_both_classes(self) -> None:
+        figures = compute_metrics(log(LOST, LOSSES), LOSSES).figures()
+        assert (figures["hp_lost"], figures["spot_lost"], figures["lost"]) == (1, 2, 3)
+
     def test_what_losses_throw_away(self) -> None:
         m = compute_metrics(log(LOST, LOSSES), LOSSES)
         assert m.hp.lost_gpu_hours == pytest.approx(8 * 1800 / 3600)

@@ -21,7 +21,7 @@ from gfs.live.translate.pods import class_of, read_pod
 from gfs.live.translate.pools import Refusal, pool_of
 from gfs.live.translate.quantities import duration, moment, quantity
 from gfs.live.translate.rules import NodeRule, Taint, Toleration, group_name
-from gfs.live.translate.unsupported import read_rule
+from gfs.live.translate.unsupported import read_rule, too_long
 
 SETTINGS = LiveSettings()
 LABEL = "nvidia.com/gpu.product"
@@ -113,6 +113,13 @@ def test_taints_that_close_a_node_to_everybody_are_no_rule() -> None:
         ({"affinity": affinity([("zone", "Exists", [])])}, {}, False),
         ({"affinity": affinity([("zone", "DoesNotExist", [])])}, {"zone": "a"}, False),
         ({"affinity": affinity([("size", "Gt", ["4"])])}, {"size": "8"}, True),
+        ({"affinity": affinity([("size", "Gt", ["4"])])}, {"size": "4"}, False),
+        ({"affinity": affinity([("size", "Gt", ["4"])])}, {"size": str(2**63 - 1)}, True),
+        ({"affinity": affinity([("size", "Gt", ["4"])])}, {"size": str(2**63)}, False),  # no number of 64 bits
+        ({"affinity": affinity([("size", "Lt", ["4"])])}, {"size": "3"}, True),
+        ({"affinity": affinity([("size", "Lt", ["4"])])}, {"size": "4"}, False),
+        ({"affinity": affinity([("size", "Lt", ["4"])])}, {"size": str(-(2**63))}, True),
+        ({"affinity": affinity([("size", "Lt", ["4"])])}, {"size": str(-(2**63) - 1)}, False),
         ({"affinity": affinity([("size", "Lt", ["4"])])}, {"size": "x"}, False),
         ({"affinity": affinity([("zone", "In", ["a"])], [("zone", "In", ["b"])])}, {"zone": "b"}, True),
         ({"affinity": affinity([("zone", "In", ["a"]), ("size", "In", ["8"])])}, {"zone": "a"}, False),
@@ -141,6 +148,16 @@ def test_tolerations(toleration: Any, fits: bool) -> None:
     assert (tainted in read_rule({"tolerations": [toleration]})) == fits
     assert tainted not in NodeRule()
     assert "" in NodeRule()
+
+
+def test_labels_values_and_tolerations_of_a_rule_are_a_thousand_at_most() -> None:
+    # Two labels, one expression with three values, and tolerations: 2 + (1 + 3) + 994 = 1,000.
+    spec = {"nodeSelector": {"zone": "a", "disk": "ssd"}, "affinity": affinity([("size", "In", ["2", "4", "8"])])}
+    tolerations = [{"key": f"team-{i}", "operator": "Exists"} for i in range(995)]
+    longest = read_rule({**spec, "tolerations": tolerations[:994]})
+    assert (longest.size, too_long(longest)) == (1000, "")
+    said = "its node selector, affinity and tolerations have 1001 parts; 1000 are allowed"
+    assert too_long(read_rule({**spec, "tolerations": tolerations})) == said
 
 
 def test_equal_rules_are_one_ask_in_another_process_too() -> None:
