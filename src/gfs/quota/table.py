@@ -113,13 +113,13 @@ class QuotaTable(ABC):
         """
         memory, own = self._memory, self.horizon(task.guarantee_hours)
         memory.settle()
-        if memory.forecast is None or own not in self._rows:
+        counted = [hours for hours in self.horizons if hours <= own]
+        if memory.forecast is None or any(hours not in self._rows for hours in counted):
             return None
         if self._later_of != memory.now:
             self._later_of = memory.now
             self._later.clear()
         seen = memory.forecast.upper.shape[1] - ceil(own)
-        counted = [hours for hours in self.horizons if hours <= own]
         for after in range(1, seen + 1):
             if all(self._room_later(after, h) >= self._pool.spot_held(h) / MICRO + task.gpus for h in counted):
                 return ExpectedRoom(memory.now + after * HOUR, known=True)

@@ -201,6 +201,20 @@ def test_of_a_guarantee_that_has_no_quota_yet_it_does_not_say_when_there_is_room
     assert after.expected_room(two).time == 16 * 3600.0
 
 
+def test_a_shorter_guarantee_without_a_quota_leaves_it_open_when_there_is_room() -> None:
+    # It comes back and offers 1 h besides 2 h: the quota of 1 h counts for a task of 2 h, too.
+    pool, told, memory = Stage(8, 8).pool, Told(pool_forecast([[14, 11, 9, 8]])), QuotaMemory()
+    before, after = (
+        ForecastQuota(pool, told, told, aggregate=sum_of_peaks, guarantees=guarantees, memory=memory)
+        for guarantees in ((2,), (1, 2))
+    )
+    before.tick(14 * 3600.0)
+    two = spot("s", gpus=6, hours=2).task(0)
+    assert after.expected_room(two) is None
+    after.tick(14 * 3600.0)
+    assert after.expected_room(two).time == 16 * 3600.0
+
+
 def test_a_pool_with_one_node() -> None:
     assert quota(Stage(1).pool, Told(pool_forecast([[0, 0, 0, 1]]))).limit(1) == 1
     assert quota(Stage(1).pool, Told(pool_forecast([[0, 0, 0, 1]]))).limit(4) == 0
