@@ -20,6 +20,17 @@ def buckets() -> int:
     return sum(isinstance(each, Bucket) for each in gc.get_objects())
 
 
+def ever_new_ranks(stage: Stage) -> NodeIndex:
+    """An index in which a node has, each time it is filed, a rank that no node had before."""
+    index, rank = NodeIndex(stage.pool), itertools.count()
+    index.follow(
+        plain=lambda size, idle, hp: index.bucket(idle, 0, (0,)),
+        special=lambda node: index.bucket(node.idle, node.room, (next(rank),)),
+        marked=[1] * len(stage.pool.nodes),
+    )
+    return index
+
+
 @pytest.mark.parametrize(
     ("placer", "order"),
     [
@@ -44,13 +55,7 @@ def test_a_long_life_leaves_no_more_buckets_than_the_bound() -> None:
     # Each change of a node gives it a rank that no node had before: 3 x 4,096 buckets in all, of which two have nodes.
     before = buckets()
     stage = Stage(8, 8)
-    index = NodeIndex(stage.pool)
-    rank = itertools.count()
-    index.follow(
-        plain=lambda size, idle, hp: index.bucket(idle, 0, (0,)),
-        special=lambda node: index.bucket(node.idle, node.room, (next(rank),)),
-        marked=[1, 1],
-    )
+    index = ever_new_ranks(stage)
     first, second = stage.pool.nodes
     for _ in range(3 * MOST_BUCKETS // 2):
         index.file(first)
@@ -63,13 +68,7 @@ def test_beyond_the_bound_buckets_without_nodes_are_forgotten(monkeypatch: pytes
     # Buckets for 1 to 8 idle cards are always kept, and one has the node: 20 + 2 x 9 may be there at the next look.
     monkeypatch.setattr(node_index, "MOST_BUCKETS", 20)
     stage = Stage(8)
-    index = NodeIndex(stage.pool)
-    rank = itertools.count()
-    index.follow(
-        plain=lambda size, idle, hp: index.bucket(idle, 0, (0,)),
-        special=lambda node: index.bucket(node.idle, node.room, (next(rank),)),
-        marked=[1],
-    )
+    index = ever_new_ranks(stage)
     most = 0
     for _ in range(200):
         index.file(stage.pool.nodes[0])
@@ -80,13 +79,7 @@ def test_beyond_the_bound_buckets_without_nodes_are_forgotten(monkeypatch: pytes
 def test_a_level_forgets_its_empty_buckets() -> None:
     # One node, each time with a rank that it never had: of the buckets of its level only the last has a node.
     stage = Stage(8)
-    index = NodeIndex(stage.pool)
-    rank = itertools.count()
-    index.follow(
-        plain=lambda size, idle, hp: index.bucket(idle, 0, (0,)),
-        special=lambda node: index.bucket(node.idle, node.room, (next(rank),)),
-        marked=[1],
-    )
+    index = ever_new_ranks(stage)
     for _ in range(20 * MANY):
         index.file(stage.pool.nodes[0])
         listed = [len(view) for level in index._levels for view in level.views]
