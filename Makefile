@@ -8,7 +8,7 @@ PIP    := -m pip install -q --disable-pip-version-check
 EXACT  := $(PIP) -c constraints.txt --no-build-isolation
 PYTEST := pytest -n auto --dist worksteal
 
-.PHONY: help demo test test-fast test-all lint test-slow test-pages test-extras test-package test-versions live-binaries test-live test-chaos test-records live-demo reproduce-quick audit docs web build constraints bench bench-live mutants clean
+.PHONY: help demo test test-fast test-all lint test-slow test-pages test-extras test-package test-versions live-binaries test-live test-chaos test-records live-demo live-bench reproduce-quick audit docs web build constraints bench bench-live mutants clean
 .DEFAULT_GOAL := help
 
 help:            ## what can be made here
@@ -76,11 +76,17 @@ test-package: $(VENV)/.dev  ## build wheel and sdist, install the wheel in an en
 test-versions:         ## unit tests and golden runs with the oldest and the newest packages that pyproject.toml allows
 	@$(PYTHON) tests/package/try_versions.py
 
-live-binaries: $(VENV)/.dev  ## etcd, Kubernetes and KWOK for the bench, into a cache: found, fetched or built from source (minutes, once)
-	@$(BIN)/python -m gfs.live.bench.binaries
+# The bench is no part of the package. No shell is between make and Python, so that signals reach the bench.
+live-binaries live-demo live-bench: export PYTHONPATH := tools$(if $(PYTHONPATH),:$(PYTHONPATH))
 
-live-demo: live-binaries  ## GFS on a real control plane on loopback: a synthetic day in a few minutes
-	@$(BIN)/gfs live demo --out live-demo-output
+live-binaries: $(VENV)/.dev  ## etcd, Kubernetes and KWOK for the bench, into a cache: found, fetched or built from source (minutes, once)
+	@$(BIN)/python -m bench.binaries
+
+live-demo: live-binaries  ## GFS on a real control plane on loopback: a synthetic day in a few minutes; other options: DEMO="--force --set quota=none"
+	@$(BIN)/python -m bench.demo --out live-demo-output $(DEMO)
+
+live-bench: live-binaries  ## a real control plane on loopback with simulated GPU nodes, until Ctrl-C; other nodes: BENCH="--nodes 10 --gpus 4"
+	@$(BIN)/python -m bench $(BENCH)
 
 test-live: live-binaries  ## the tests that need the bench: a real API server on loopback
 	@$(BIN)/python tests/needs.py chromium openssl

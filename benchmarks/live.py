@@ -14,14 +14,16 @@ import argparse
 import json
 import os
 import shutil
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).parents[1] / "tools"))
 import live_races as races
-from gfs.live.bench import source
+from bench import source
 from live_day import STATIC, day, workload
 from live_report import show
 from live_track import CONTENDERS, Contender, Track, track

@@ -19,14 +19,14 @@ from math import inf
 from pathlib import Path
 from typing import Any
 
+from bench import manifests
+from bench.client import GROUPS
+from bench.demo import BEGIN, Demo
+from bench.submission import nodes
 from gfs.domain.task import Task
 from gfs.domain.units import HOUR
 from gfs.domain.workload import Workload
 from gfs.live.api import Api, Json
-from gfs.live.bench import manifests
-from gfs.live.bench.client import GROUPS
-from gfs.live.bench.demo import BEGIN, Demo
-from gfs.live.bench.submission import nodes
 from gfs.live.problems import NotFound
 from live_judge import Pod
 from live_races import raced

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import Any
 
-from gfs.live.bench import manifests
-from gfs.live.bench.client import Manifest, path
+from bench import manifests
+from bench.client import Manifest, path
 from live_judge import Judge
 from live_track import SPACE, Contender, Follower, Track
 

@@ -18,7 +18,7 @@ import time
 from pathlib import Path
 from typing import BinaryIO
 
-from gfs.live.bench.client import ApiError, Client
+from bench.client import ApiError, Client
 
 VERSION = re.compile(rb'"resourceVersion":"(\d+)"')
 KINDS = ("nodes", "podgroups", "pods")

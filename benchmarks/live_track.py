@@ -14,12 +14,12 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from bench import manifests
+from bench.bench import API_GATES, Bench, free_ports
+from bench.client import Manifest, path
+from bench.many import create_all, for_all
 from gfs.domain.errors import InputError
 from gfs.live.api import Api, Json
-from gfs.live.bench import manifests
-from gfs.live.bench.bench import API_GATES, Bench, free_ports
-from gfs.live.bench.client import Manifest, path
-from gfs.live.bench.many import create_all, for_all
 from gfs.live.problems import NotFound
 from live_judge import Judge
 

@@ -19,7 +19,11 @@ from typing import NoReturn
 import pytest
 
 from gfs.domain.errors import GfsError
-from gfs.live.bench import binaries
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))  # this file is a program, too
+from bench import binaries
+
+TOOLS = Path(__file__).resolve().parents[1] / "tools"
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 """Real traces and the independent auditors, which are no part of this repository."""
@@ -71,6 +75,12 @@ def bench_programs(names: Sequence[str] = binaries.BENCH) -> dict[str, Path]:
     if missing:
         lack(binaries.missing_text(missing), possible_here=IS_DEBIAN_ROOT or shutil.which("go") is not None)
     return found
+
+
+def bench_environment() -> dict[str, str]:
+    """Returns the environment in which a Python of its own finds the bench, too."""
+    path = [str(TOOLS), *filter(None, [os.environ.get("PYTHONPATH")])]
+    return os.environ | {"PYTHONPATH": os.pathsep.join(path)}
 
 
 def shared(path: Path) -> pytest.MarkDecorator:

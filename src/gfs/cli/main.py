@@ -18,7 +18,6 @@ from gfs.cli import (
     forecast_predict,
     listings,
     live,
-    live_demo,
     plan,
     quota_export,
     reproduce,
@@ -94,7 +93,6 @@ _add(lives, "run", live.run, live.RUN_EPILOG)
 _add(lives, "check", live.check, live.CHECK_EPILOG)
 _add(lives, "status", live.status, live.STATUS_EPILOG)
 _add(lives, "explain", live.explain, live.EXPLAIN_EPILOG)
-_add(lives, "demo", live_demo.live_demo, live_demo.EPILOG)
 _add(sweeps, "run", sweep.run, sweep.EPILOG)
 _add(sweeps, "show", sweep.show_results, sweep.EPILOG)
 _add(trace, "generate", trace_generate.generate, trace_generate.EPILOG)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import threading
 from dataclasses import dataclass
 
-from gfs.live.bench.client import Manifest
-from gfs.live.bench.cluster import conditions, node_of
-from gfs.live.bench.manifests import GPU, SCHEDULER
+from bench.client import Manifest
+from bench.cluster import conditions, node_of
+from bench.manifests import GPU, SCHEDULER
 
 
 @dataclass(frozen=True, slots=True)

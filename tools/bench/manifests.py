@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from gfs.live.bench.client import Manifest
-from gfs.live.bench.stages import RUN_FOR
+from bench.client import Manifest
+from bench.stages import RUN_FOR
 
 SCHEDULER = "gfs-scheduler"
 GPU = "nvidia.com/gpu"

@@ -13,7 +13,7 @@ from math import inf
 from pathlib import Path
 from types import TracebackType
 
-from gfs.live.bench.client import SECONDS, ApiError, Client, Manifest
+from bench.client import SECONDS, ApiError, Client, Manifest
 
 KINDS = ("nodes", "podgroups", "podgroups.scheduling.x-k8s.io", "pods")
 """In this order at the start: pods speak of the others."""

@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
+import needs
+from bench import binaries, release, source
 from gfs.domain.errors import InputError
-from gfs.live.bench import binaries, release, source
 
 
 @pytest.fixture(autouse=True)
@@ -62,9 +63,8 @@ def test_what_cannot_be_had_is_said_in_one_line() -> None:
 
 
 def test_the_command_says_it_too(tmp_path: Path) -> None:
-    told = subprocess.run(
-        [sys.executable, "-m", "gfs.live.bench.binaries", "helm"], capture_output=True, text=True, check=False
-    )
+    words = [sys.executable, "-m", "bench.binaries", "helm"]
+    told = subprocess.run(words, capture_output=True, text=True, check=False, env=needs.bench_environment())
     assert told.returncode == 2
     assert told.stderr.endswith("(there is no Go to build them with)\n")
     assert "Traceback" not in told.stderr

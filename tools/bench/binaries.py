@@ -1,6 +1,6 @@
 """The programs of the bench, from wherever they can be had: this machine, the official release, source.
 
-`python -m gfs.live.bench.binaries [NAME ...]` brings them into the cache and prints where they are.
+`python -m bench.binaries [NAME ...]` (`make live-binaries`) brings them into the cache and prints where they are.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from bench import debian, release, source
 from gfs.domain.errors import GfsError, InputError
-from gfs.live.bench import debian, release, source
 
 BENCH = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok")
 """What the bench itself runs."""

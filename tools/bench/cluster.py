@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from gfs.live.bench import manifests
-from gfs.live.bench.client import SECONDS, Client, Manifest, path
-from gfs.live.bench.stages import HANG
+from bench import manifests
+from bench.client import SECONDS, Client, Manifest, path
+from bench.stages import HANG
 
 KINDS = {
     "Node": "nodes",

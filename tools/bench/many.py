@@ -8,8 +8,9 @@ from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 
-from gfs.live.api import Api, Json
-from gfs.live.bench.client import GROUPS
+from bench.client import GROUPS
+from gfs.live.api import Api
+from gfs.live.client import Json
 from gfs.live.problems import Conflict
 
 AT_ONCE = 32

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from gfs.live.bench.bench import HOST, free_ports
+from bench.bench import HOST, free_ports
 
 
 def test_a_server_can_listen_there_more_than_once() -> None:

@@ -15,10 +15,10 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 
+from bench import binaries, manifests, stages
+from bench.client import Client, Manifest, path
+from bench.processes import Processes
 from gfs.domain.errors import GfsError, InputError
-from gfs.live.bench import binaries, manifests, stages
-from gfs.live.bench.client import Client, Manifest, path
-from gfs.live.bench.processes import Processes
 
 HOST = "127.0.0.1"
 START_WITHIN = 120.0
@@ -26,12 +26,13 @@ START_WITHIN = 120.0
 STARTS = 3
 """Another program may ask for one of our ports by its number: try again with others."""
 GATES = "GenericWorkload=true"
-API_GATES = f"{GATES},GangScheduling=true,WorkloadAwarePreemption=true"
+API_GATES = f"{GATES},GangScheduling=true,TopologyAwareWorkloadScheduling=true,WorkloadAwarePreemption=true"
 """The last one lets a PodGroup have a class and a disruption mode of its own."""
 CONTROLLERS = (
-    "deployment-controller,disruption-controller,garbage-collector-controller,job-controller,namespace-controller,"
-    "node-lifecycle-controller,pod-garbage-collector-controller,podgroup-protection-controller,replicaset-controller,"
-    "taint-eviction-controller,validatingadmissionpolicy-status-controller"
+    "daemonset-controller,deployment-controller,disruption-controller,garbage-collector-controller,job-controller,"
+    "namespace-controller,node-lifecycle-controller,pod-garbage-collector-controller,podgroup-protection-controller,"
+    "replicaset-controller,statefulset-controller,taint-eviction-controller,"
+    "validatingadmissionpolicy-status-controller"
 )
 CLASSES = {"gfs-hp": 1000, "gfs-spot": 100}
 

@@ -7,11 +7,11 @@ import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from bench import manifests
+from bench.client import Manifest
 from gfs.domain.node import NodeSpec
 from gfs.domain.task import Task
 from gfs.domain.workload import Workload
-from gfs.live.bench import manifests
-from gfs.live.bench.client import Manifest
 
 BARE = 5
 """Every so manieth task of one pod is a bare pod, the others are Jobs."""

@@ -12,8 +12,8 @@ from typing import Any, cast
 
 import pytest
 
-from gfs.live.bench import recorder
-from gfs.live.bench.client import Client, Manifest
+from bench import recorder
+from bench.client import Client, Manifest
 
 
 def thing(kind: str, version: int) -> Manifest:

@@ -1,7 +1,11 @@
-"""The demonstration: a synthetic day on the bench, decided by `gfs live run`, in two minutes."""
+"""The demonstration: a synthetic day on the bench, decided by `gfs live run`, in two minutes.
+
+`python -m bench.demo` (`make live-demo`) runs it and writes the event log, the trace and a recorded watch.
+"""
 
 from __future__ import annotations
 
+import argparse
 import sys
 import time
 import urllib.request
@@ -12,14 +16,21 @@ from dataclasses import dataclass, replace
 from math import inf
 from pathlib import Path
 
+from bench.bench import Bench, free_ports
+from bench.cluster import Cluster
+from bench.command import run, within
+from bench.recorder import Recorder
+from bench.submission import Submission, nodes, organizations, submissions, window
+from bench.tally import Tally
+from gfs.assembly.parameters import parse_settings
+from gfs.cli.console import say
+from gfs.cli.live import need_live
+from gfs.cli.outputs import make_folder
 from gfs.domain.errors import InputError
 from gfs.domain.units import DAY, HOUR
 from gfs.domain.workload import Workload
-from gfs.live.bench.bench import Bench, free_ports
-from gfs.live.bench.cluster import Cluster
-from gfs.live.bench.recorder import Recorder
-from gfs.live.bench.submission import Submission, nodes, organizations, submissions, window
-from gfs.live.bench.tally import Tally
+from gfs.files import record_ours
+from gfs.live.settings import read_config
 
 EVERY = 3.0
 """Seconds between two lines."""
@@ -31,14 +42,13 @@ DRAIN = 120.0
 """Seconds to wait after the last submission until everything has finished."""
 RETURN = 25.0
 """Seconds in which nothing runs after which nobody is waited for: a Job brings a pod back after 10, then after 20."""
+FILES = ("events.csv", "jobs.csv", "nodes.csv", "watch.jsonl", "gfs.toml")
 READY_WITHIN, STOP_WITHIN = 60.0, 20.0
 IN_FLIGHT = 4
-CONFIG = """# written by gfs live demo: real seconds: each is {speed:g} s of the trace
+CONFIG = """# written by python -m bench.demo; in real seconds, each is {speed:g} s of the trace
 [live]
 scheduler = "gfs-plus"
 hang_timeout = 20
-return_timeout = 20
-start_timeout = 20
 close_record = true
 """
 
@@ -169,3 +179,42 @@ def _tell(
     hours = (now - began) * demo.speed / HOUR
     say(f"{now - began:4.0f} s = {hours:4.1f} h: {submitted} tasks submitted, {tally.line()}")
     return now
+
+
+def main() -> None:
+    """Run the demonstration with the options of the command line."""
+    parser = argparse.ArgumentParser(prog="python -m bench.demo", description=__doc__)
+    add = parser.add_argument
+    add("--out", type=Path, default=Path("live-demo-output"), metavar="DIR", help="for the results (%(default)s)")
+    add("--nodes", type=within(int, 4, 500), default=24, metavar="N", help="nodes of 8 GPUs (%(default)s)")
+    add("--seconds", type=within(float, 10, 3600), default=120.0, metavar="S", help="how long work comes (%(default)g)")
+    add("--hours", type=within(float, 1, 72), default=18.0, metavar="H", help="of the trace in this time (%(default)g)")
+    add("--set", action="append", default=[], metavar="KEY=VALUE", help="a parameter of gfs live run; may be repeated")
+    add("--seed", type=within(int, 0, 2**32), default=0, metavar="N", help="of the trace (%(default)s)")
+    add("--force", action="store_true", help="overwrite files in DIR even if gfs did not write them")
+    given = parser.parse_args()
+    run(lambda: _show(Demo(given.out, given.nodes, given.hours, given.seconds, given.seed, given.set), given.force))
+
+
+def _show(demo: Demo, force: bool) -> None:
+    """Check what can be wrong before anything starts, run the demonstration, say what came of it."""
+    need_live()
+    read_config(None, dict(parse_settings(demo.settings)))
+    make_folder(demo.out, FILES, force)
+    for name in FILES:  # logs are appended to
+        (demo.out / name).unlink(missing_ok=True)
+    began = time.monotonic()
+    tally = run_demo(demo, say)
+    record_ours(demo.out, FILES)
+    say()
+    done = f"{tally.submitted} tasks submitted, {tally.bound} pods bound, {tally.finished} finished"
+    say(f"{done}, {tally.evicted} evicted. Nothing is left running. It took {time.monotonic() - began:.0f} s.")
+    if tally.withdrawn:
+        why = "bare pods that were evicted, and what had not finished by the end"
+        say(f"{tally.withdrawn} of the tasks count as withdrawn: {why}.")
+    say(f"In {demo.out}: events.csv (what was decided), jobs.csv and nodes.csv (the trace),")
+    say("watch.jsonl (what the API server said) and a log of each program.")
+
+
+if __name__ == "__main__":
+    main()
