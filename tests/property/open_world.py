@@ -1,6 +1,6 @@
 """A cluster that does as it likes, for tests: it drives a scheduler by events and keeps books of its own.
 
-The world decides what happens: tasks come and go, runs finish and are lost, starts fail, evictions take as long
+The world decides what happens: tasks come and go, runs finish, shrink and are lost, starts fail, evictions take as long
 as they take, nodes come, go, fail, close and change their size, things are told twice or late, and the scheduler
 is saved and loaded. Of every plan the world notes who holds which cards since when, in dictionaries and by
 counting, and holds the scheduler to that. A twin hears the same events in another order, is never restarted and
@@ -32,6 +32,7 @@ from gfs.core.events import (
     NodeChange,
     NodeChangeKind,
     NodesChanged,
+    Shrunk,
     StartFailed,
     Submitted,
     Tick,
@@ -43,7 +44,7 @@ from gfs.core.run import Run
 from gfs.core.scheduler import Scheduler
 
 CARD = 1_000_000
-ORDER = (EvictionDone, Finished, Lost, StartFailed, Cancelled, NodesChanged, Tick, Submitted, Wake)
+ORDER = (EvictionDone, Finished, Lost, StartFailed, Shrunk, Cancelled, NodesChanged, Tick, Submitted, Wake)
 """What comes first within an instant (docs/concepts/time-model.md)."""
 WAITING, RUNNING, FINISHED, CANCELLED = "waiting", "running", "finished", "cancelled"
 
@@ -240,6 +241,7 @@ class World:
         events: list[Any] = []
         changes: list[NodeChange] = []
         ending: set[Hold] = set()
+        shrinking: set[Hold] = set()
         for what, pick, more, wish in moves:
             match what:
                 case "submit":
@@ -248,6 +250,8 @@ class World:
                     events += [(Submitted, task)] * (1 + (task.index % 5 == 0))  # some are told twice
                 case "node":
                     changes += self._node_change(pick, more)
+                case "smaller":
+                    changes += self._smaller(pick, more)
                 case "tick":
                     events.append((Tick, None))
                 case "finish" | "lose" | "fail":
@@ -261,6 +265,12 @@ class World:
                         # Two stories about one run: whichever comes first in the order of events is believed.
                         events.append((kind, hold))
                         ending.add(hold)
+                case "shrink":
+                    some = [hold for hold in self._going() if hold.job.task.pods > 1 and hold not in shrinking]
+                    if some:
+                        hold = some[pick % len(some)]
+                        shrinking.add(hold)
+                        events.append((Shrunk, (hold, self._leaving_pods(hold, more))))
                 case "left":
                     gone = [hold for hold in self.holds if hold.leaving]
                     events += [(EvictionDone, hold) for hold in gone[pick % 3 :: 1 + more % 3]]
@@ -272,6 +282,14 @@ class World:
         if changes:
             events.append((NodesChanged, changes))
         return events
+
+    def _leaving_pods(self, hold: Hold, more: int) -> list[tuple[str, int]]:
+        """Some pods of a run that have ended, now and then more than it has."""
+        names = list(hold.places)
+        pods = [(names[more % len(names)], 1 + more // 8 % 3)]
+        if more % 5 == 0:
+            pods.append((names[more // 3 % len(names)], 1))
+        return [*pods, ("nowhere", 1)] if more % 7 == 0 else pods
 
     def _task(self, wish: Wish) -> Task:
         index = len(self.jobs)
@@ -312,6 +330,20 @@ class World:
             cpus = (spec.cpus, 8.0)[pick // 7 % 2] if self._resources else spec.cpus
             spec = replace(spec, gpus=(1, 2, 3, 4, 8)[more // 8 % 5], cpus=cpus)
         return [NodeChange(kind, spec)]
+
+    def _smaller(self, pick: int, more: int) -> list[NodeChange]:
+        """A node gets smaller than what it holds, mostly in cards, else in CPUs or pods."""
+        busy = [name for name in self.machines if self._used(name) > 1]
+        if not busy:
+            return []
+        name = busy[pick % len(busy)]
+        spec, pods = self.machines[name].spec, self._pods_there(name)
+        if self._resources and more % 3 == 0 and self._cpus_taken(name) > 1:
+            fewer = max(self._cpus_taken(name) - 1.0 - more % 4, 0.5)  # 0 would be no limit
+            return [NodeChange(NodeChangeKind.RESIZED, replace(spec, cpus=fewer))]
+        if self._resources and more % 3 == 1 and pods > 1:
+            return [NodeChange(NodeChangeKind.RESIZED, replace(spec, pods=pods - 1))]
+        return [NodeChange(NodeChangeKind.RESIZED, replace(spec, gpus=max(self._used(name) - 1 - more % 4, 1)))]
 
     def _echo(self, pick: int, more: int) -> list[Any]:
         """Something that was said before, or that is no longer so."""
@@ -358,6 +390,8 @@ class World:
                 self._requeue(who, counts=not who.victims)
             elif kind is StartFailed and not who.over:
                 self._requeue(who, counts=False)
+            elif kind is Shrunk:
+                self._shrink(*who)
             elif kind is Cancelled:
                 job = self.jobs[who.index]
                 if job.status == RUNNING:
@@ -385,6 +419,28 @@ class World:
         self.past.append(hold)
         if not hold.victims:
             self.holds.remove(hold)
+
+    def _shrink(self, hold: Hold, pods: Sequence[tuple[str, int]]) -> None:
+        """Pods have left: on each node those that were placed last, and of these those with the highest cards."""
+        job, cards = hold.job, hold.job.task.cards
+        left = {node: hold.pods(node) for node in hold.places}
+        for node, count in pods:
+            if node in left:
+                left[node] = max(left[node] - count, 0)
+        if hold.over or not 0 < sum(left.values()) < job.task.pods:
+            return
+        self.counts["shrunk"] += 1
+        for node, stay in left.items():
+            places = []
+            for mask, whole in hold.places[node]:
+                here = min(stay, whole // cards if cards else 1)
+                stay -= here
+                numbers = [card for card in range(mask.bit_length()) if mask >> card & 1][: here * max(cards, 1)]
+                if numbers:
+                    places.append((sum(1 << card for card in numbers), here * cards))
+            hold.places[node] = places
+        hold.places = {node: places for node, places in hold.places.items() if places}
+        job.task = replace(job.task, pods=sum(left.values()))
 
     def _requeue(self, hold: Hold, counts: bool) -> None:
         """A run was lost (`counts`) or did not come about."""
@@ -484,7 +540,8 @@ class World:
             assert machine.spec.gpu_model == task.gpu_model
             assert not self._closed(machine), f"{task.name} starts on {node}, which is overfull"
             for mask, whole in hold.places[node]:
-                assert mask < 1 << machine.spec.gpus, f"{task.name}: cards {mask:b} of {machine.spec.gpus}"
+                shares_a_card = machine.resized and not whole  # which may have a number from before
+                assert mask < 1 << machine.spec.gpus or shares_a_card, f"{task.name}: {mask:b} of {machine.spec.gpus}"
                 assert mask.bit_count() == (whole or 1)
 
     # -- what must be so after every instant -------------------------------------------------------
@@ -511,10 +568,12 @@ class World:
         for index, job in waiting.items():
             assert entries[index].task is job.task or entries[index].task.name == job.task.name
             assert (entries[index].number, entries[index].since) == (job.number, job.since), job.task.name
+            assert entries[index].task.pods == job.task.pods
         for index, job in running.items():
             hold = job.hold
             assert hold is not None
             assert runs[index] is hold.run
+            assert runs[index].task.pods == job.task.pods
             assert (runs[index].number, runs[index].start) == (job.number, hold.start), job.task.name
         for model, pool in pools.items():
             here = [index for index, job in waiting.items() if job.task.gpu_model == model]
@@ -555,18 +614,28 @@ class World:
             load = self._load(node)
             over = {card: used for card, used in load.items() if used > CARD}
             assert not over, f"{node}: cards {over}"
-            if not self._closed(machine):
+            if not machine.cordoned and not machine.failed:
+                here = next(n for n in self.scheduler.pools[machine.spec.gpu_model].state.nodes if n.name == node)
+                left = machine.spec.gpus - len(load)
+                assert here.idle - here.surplus == left, f"{node}: {here.idle} idle, {left} are left"
+                self.counts["overfull"] += here.overfull
+            if not machine.resized and not self._closed(machine):
                 assert max(load, default=0) < machine.spec.gpus, f"{node} has no card {max(load)}"
 
     def _cpus_taken(self, node: str) -> float:
         return sum(hold.pods(node) * hold.job.task.cpus_per_pod for hold in self.holds if not hold.leaving)
+
+    def _pods_there(self, node: str) -> int:
+        return sum(hold.pods(node) for hold in self.holds if not hold.leaving)
 
     def _closed(self, machine: Machine) -> bool:
         """Whether the node takes no pods: it is down, cordoned, or holds more than it has since it got smaller."""
         spec = machine.spec
         if machine.cordoned or machine.failed or self._used(spec.name) > spec.gpus:
             return True
-        return self._resources and 0 < spec.cpus < self._cpus_taken(spec.name) - 1e-6
+        if not self._resources:
+            return False
+        return 0 < spec.cpus < self._cpus_taken(spec.name) - 1e-6 or 0 < spec.pods < self._pods_there(spec.name)
 
     def _guarantees_are_counted(self) -> None:
         """What was lost, cancelled or never began is no eviction and no kept guarantee."""
@@ -591,17 +660,18 @@ class World:
             slots = 0
             for name, machine in self.machines.items():
                 spec = machine.spec
-                if self._closed(machine) or spec.gpu_model != task.gpu_model:
+                if machine.cordoned or machine.failed or spec.gpu_model != task.gpu_model:
                     continue
                 load: Counter[int] = Counter()
                 for hold in self.holds:
                     if not hold.leaving and not hold.job.task.is_spot:
                         for card, share in hold.load(name):
                             load[card] += share
-                rooms = [CARD - load[card] for card in range(spec.gpus)]
-                if task.cards:
-                    slots += rooms.count(CARD) // task.cards
-                else:
+                left = spec.gpus - len(load)
+                if left >= 0 and task.cards:
+                    slots += left // task.cards
+                elif left >= 0:
+                    rooms = [CARD] * left + [CARD - used for used in load.values()]
                     slots += sum(room // task.share for room in rooms)
             assert slots < task.pods, f"{task.name} waits in vain at {self.now}"
 
@@ -705,6 +775,8 @@ class World:
                 here = spec.gpus // task.cards if task.cards else spec.gpus * (CARD // task.share)
                 if self._resources and spec.cpus and task.cpus_per_pod:
                     here = min(here, floor(spec.cpus / task.cpus_per_pod + 1e-9))
+                if self._resources and spec.pods:
+                    here = min(here, spec.pods)
                 slots += here
         return slots >= task.pods
 
@@ -712,6 +784,9 @@ class World:
 def _event(kind: type, who: Any, *, twin: bool) -> Event:
     if kind in (Tick, Wake):
         return kind()  # type: ignore[no-any-return]
+    if kind is Shrunk:
+        hold, pods = who
+        return Shrunk(hold.twin if twin else hold.run, pods)
     if isinstance(who, Hold):
         return kind(who.twin if twin else who.run)  # type: ignore[no-any-return]
     return kind(who)  # type: ignore[no-any-return]

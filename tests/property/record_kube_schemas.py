@@ -6,10 +6,12 @@ kube_schemas.json has the version it came from. What says nothing about the shap
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
-from gfs.live.bench.bench import Bench
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
+from bench.bench import Bench
 
 FILE = Path(__file__).parent / "kube_schemas.json"
 ROOTS = {

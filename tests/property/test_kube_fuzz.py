@@ -1,6 +1,6 @@
 """Whatever objects the API's schemas allow: no traceback, and no pod is bound where it does not fit.
 
-The controller runs without an API server; `kube_fits` says of every binding whether it is right, from objects alone.
+The controller runs on a cluster in memory; `kube_fits` says of every binding whether it is right, from objects alone.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import copy
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from hypothesis import event, given, settings
@@ -18,17 +18,13 @@ from hypothesis import strategies as st
 from kube_fits import why_not
 from kube_objects import Json, nodes, of_kind, pods
 
-from gfs.assembly.parameters import Parameters
-from gfs.live.api import Api
-from gfs.live.controller import Controller
-from gfs.live.service import new_scheduler
-from gfs.live.settings import LIVE_DEFAULTS, LiveSettings
+from fake_cluster import FakeServer, Replica
+from gfs.live.settings import LiveSettings
 from gfs.live.translate.budgets import read_budget
 from gfs.live.translate.gangs import group_of, read_group
 from gfs.live.translate.nodes import read_node
 from gfs.live.translate.pods import read_pod
 from gfs.live.translate.pools import pool_of
-from hand import Hand
 
 SETTINGS = LiveSettings(burst=0.0)
 KINDS = ("Pod", "Node", "PodGroup", "PriorityClass", "PodDisruptionBudget")
@@ -36,74 +32,72 @@ Action = tuple[str, Any]
 
 
 class World:
-    """Plays API server and kubelets for one controller: a binding is shown at once, a deleted pod is gone at once."""
+    """One controller on a cluster in memory: a bound pod runs at once, a deleted pod is gone at once."""
 
     def __init__(self) -> None:
-        self.nodes: dict[str, Json] = {}
-        self.pods: dict[str, Json] = {}
-        hand = Hand()
-        self.controller = Controller(
-            cast(Api, self), SETTINGS, tick=300.0, guarantee_hours=1.0, checkpoint_interval=3600.0, clock=hand,
-            monotonic=hand,
-        )  # fmt: skip
-        self.wrong: list[str] = []
-        self.bound = 0
-        self._news: list[tuple[Json, Json | None]] = []
-
-    async def bind(self, namespace: str, name: str, uid: str, node: str, notes: dict[str, str]) -> None:
-        pod = self.pods[uid]
-        others = [each for each in self.pods.values() if each["spec"].get("nodeName") == node]
-        if why := why_not(pod, self.nodes.get(node), others):
-            self.wrong.append(f"{name} on {node}: {why}")
-        self.bound += 1
-        after = copy.deepcopy(pod)
-        after["spec"]["nodeName"], after["status"]["phase"] = node, "Running"
-        after["metadata"]["annotations"] = {**(after["metadata"].get("annotations") or {}), **notes}
-        self.pods[uid] = after
-        self._news.append((pod, after))
-
-    async def delete(self, path: str, *, uid: str = "", grace: int | None = None) -> Json:
-        if pod := self.pods.pop(uid, None):
-            self._news.append((pod, None))
-        return {}
-
-    def __getattr__(self, name: str) -> Any:
-        async def answer(*_: Any, **__: Any) -> Json:
-            return {}
-
-        return answer
+        self.server = JudgingServer()
+        self.replica = Replica(self.server, SETTINGS)
+        self.controller = self.replica.controller
 
     def act(self, what: str, thing: Any) -> None:
         """Something happens in the cluster."""
-        cluster = self.controller.cluster
+        server = self.server
         match what:
             case "node":
-                name = thing["metadata"]["name"]
-                before, self.nodes[name] = self.nodes.get(name), thing
-                cluster.node_changed(before, thing)
+                server.put_node(thing)
             case "no node":
-                if before := self.nodes.pop(thing, None):
-                    cluster.node_changed(before, None)
+                server.remove_node(thing)
             case "pod":
-                if thing["metadata"]["uid"] not in self.pods:
-                    self.pods[thing["metadata"]["uid"]] = thing
-                    cluster.pod_changed(None, thing)
+                server.put_pod(thing)
             case "no pod":
-                if before := self.pods.pop(thing, None):
-                    cluster.pod_changed(before, None)
+                server.remove_uid(thing)
             case "group":
-                cluster.group_changed(None, thing)
+                server.put_group(thing)
             case "budget":
-                cluster.budget_changed(None, thing)
+                server.put_budget(thing)
 
     async def step(self) -> None:
         """Decide, and show what came of it."""
         for _ in range(3):
-            self.controller.step()
-            await self.controller.settle()
-            news, self._news = self._news, []
-            for before, after in news:
-                self.controller.cluster.pod_changed(before, after)
+            await self.replica.step()
+            self.server.start_bound()
+            self.server.stop_deleted()
+
+
+class JudgingServer(FakeServer):
+    """Says of every binding whether it is right. Objects keep the uids that they have."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.wrong: list[str] = []
+
+    def put_pod(self, pod: Json) -> str:
+        metadata = pod["metadata"]
+        name = f"{metadata.setdefault('namespace', 'lab')}/{metadata.setdefault('name', metadata['uid'])}"
+        if name not in self.pods and metadata["uid"] not in {each["metadata"]["uid"] for each in self.pods.values()}:
+            self._put("pod", name, copy.deepcopy(pod))
+        return name
+
+    def put_budget(self, budget: Json) -> None:
+        metadata = budget.get("metadata") or {}
+        self._put("budget", str(metadata.get("name")), {**budget, "metadata": metadata})
+
+    def remove_uid(self, uid: str) -> None:
+        for name in [name for name, pod in self.pods.items() if pod["metadata"]["uid"] == uid]:
+            self.remove_pod(name)
+
+    async def bind(self, namespace: str, pod: str, uid: str, node: str, annotations: Any, **more: Any) -> None:
+        there = self.pods.get(f"{namespace}/{pod}")
+        count = len(self.bound)
+        await super().bind(namespace, pod, uid, node, annotations, **more)
+        if there is not None and len(self.bound) > count:
+            others = [
+                each
+                for each in self.pods.values()
+                if each["spec"].get("nodeName") == node and each["metadata"]["uid"] != uid
+            ]
+            if why := why_not(there, self.nodes.get(node), others):
+                self.wrong.append(f"{pod} on {node}: {why}")
 
 
 @contextmanager
@@ -126,7 +120,6 @@ def play(actions: list[Action]) -> World:
 
     async def main() -> World:
         world = World()
-        world.controller.begin(new_scheduler(SETTINGS, Parameters(**{**LIVE_DEFAULTS, "quota": "none"})))
         for what, thing in actions:
             if what == "step":
                 await world.step()
@@ -175,17 +168,17 @@ def histories(draw: st.DrawFn, whole: bool) -> list[Action]:
 
 def check_placements(actions: list[Action]) -> None:
     world = play(actions)
-    event(f"{min(world.bound, 4)} bound")
-    assert not world.wrong
+    event(f"{min(len(world.server.bound), 4)} bound")
+    assert not world.server.wrong
     ours = [pod for what, pod in actions if what == "pod" and pod["spec"].get("schedulerName") == "gfs-scheduler"]
     known = world.controller.book
     for pod in ours:  # nobody is forgotten: bound, waiting, refused or gone
         uid = pod["metadata"]["uid"]
-        there = world.pods.get(uid)
+        there = next((each for each in world.server.pods.values() if each["metadata"]["uid"] == uid), None)
         if there is None or there["spec"].get("nodeName") or "deletionTimestamp" in there["metadata"]:
             continue
         gated = bool([gate for gate in there["spec"].get("schedulingGates") or () if gate is not None])
-        assert gated or uid in known.by_pod or uid in known.refused, "nobody is forgotten"
+        assert gated or uid in known.by_pod or uid in known.waits, "nobody is forgotten"
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -31,7 +31,20 @@ PHASES = tuple(Phase) if "GFS_SHRINK" in os.environ else (Phase.explicit, Phase.
 
 every_scheduler = pytest.mark.parametrize("scheduler", sorted(SCHEDULERS))
 
-HAPPENINGS = ["finish", "finish", "lose", "fail", "left", "left", "cancel", "echo", "tick"]
+HAPPENINGS = [
+    "finish",
+    "finish",
+    "lose",
+    "fail",
+    "left",
+    "left",
+    "cancel",
+    "echo",
+    "tick",
+    "shrink",
+    "shrink",
+    "smaller",
+]
 
 
 @dataclass(frozen=True)
@@ -57,7 +70,7 @@ def submits(draw: st.DrawFn) -> Move:
         wish=Wish(
             priority=draw(among(Priority.HP, Priority.SPOT, Priority.SPOT)),
             gpus=draw(among(1, 1, 2, 2, 4, 8, 0.5, 0.3, 0.6)),
-            pods=draw(among(1, 1, 1, 2, 3)),
+            pods=draw(among(1, 1, 1, 2, 3, 5)),
             model=draw(among(*["A100"] * 5, "T4", "H20")),
             hours=draw(among(0.125, 1.0, 2.0)),
             checkpoint=draw(among(60.0, 3600.0)),
@@ -163,6 +176,16 @@ def test_all_of_it_comes_to_pass(scheduler: str, file: Path) -> None:
         happened.update(world.counts)
 
     play()
-    expected = {"started", "finished", "cancelled", "cancelled early", "lost", "failed", "restarted"}
+    expected = {
+        "started",
+        "finished",
+        "cancelled",
+        "cancelled early",
+        "lost",
+        "failed",
+        "restarted",
+        "shrunk",
+        "overfull",
+    }
     expected |= {kind.value for kind in NodeChangeKind} | {"evicted"}
     assert not expected - happened.keys(), happened

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from hypothesis import given, settings
@@ -10,6 +12,7 @@ from strategies import among
 
 from builders import Draft, Stage
 from gfs import Priority
+from gfs.core.events import NodeChange, NodeChangeKind
 from gfs.core.invariants import check_pool
 from gfs.core.node import Node
 from gfs.core.pool import Pool
@@ -38,7 +41,7 @@ def _copied(value: Any) -> Any:
 
 @st.composite
 def busy_stages(draw: st.DrawFn) -> Stage:
-    """A pool with random HP and spot runs on it, gangs and fractions among them."""
+    """A pool with random HP and spot runs on it, gangs and fractions among them; nodes may hold more than they have."""
     sizes = draw(st.lists(st.sampled_from([1, 2, 4, 8]), min_size=1, max_size=5))
     stage = Stage(*sizes)
     stage.runs = []
@@ -64,7 +67,16 @@ def busy_stages(draw: st.DrawFn) -> Stage:
             run = stage.spread(names, draft)
             if run.task.is_spot:
                 stage.runs.append(run)
+    if draw(st.booleans()):
+        get_smaller(stage, [draw(st.integers(1, node.total)) for node in stage.pool.nodes])
     return stage
+
+
+def get_smaller(stage: Stage, sizes: Sequence[int]) -> None:
+    """Nodes lose cards, whatever is held there."""
+    specs = [replace(node.spec, gpus=size) for node, size in zip(stage.pool.nodes, sizes, strict=True)]
+    stage.state.change_nodes([NodeChange(NodeChangeKind.RESIZED, spec) for spec in specs], 0.0)
+    stage.state.rebuild()
 
 
 def has_room(node: Node, draft: Draft) -> bool:

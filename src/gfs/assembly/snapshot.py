@@ -25,7 +25,7 @@ from gfs.files import always, write_bytes
 from gfs.version import __version__
 
 FORMAT = "gfs-state"
-VERSION = 8
+VERSION = 9
 """Raised whenever a fact is added, dropped or changes its meaning."""
 
 OURS = "gfs"

@@ -1,11 +1,11 @@
 """What a driver tells the scheduler, simulated or live: typed events, handed over instant by instant.
 
 Within one instant the order is fixed, whatever the order given: evicted runs that have left, runs that
-ended, tasks withdrawn, nodes that changed, runs adopted, checkpoints, disruption rules, a model handed back, the tick,
-arrivals; then one scheduling pass. An event about a run that is over, or about a task that is not there, says nothing
-new and is passed over: a live cluster may well tell things late or twice. A run is known by the object that a plan gave
-or that stands in the state (`PoolState.runs`, `leaving`): after a restart a driver takes it from there. That a run has
-ended is told when its pods are gone, for its cards are given out at once.
+ended or shrank, tasks withdrawn, nodes that changed, runs adopted, checkpoints, disruption rules, a model handed back,
+the tick, arrivals; then one scheduling pass. An event about a run that is over, or about a task that is not there, says
+nothing new and is passed over: a live cluster may well tell things late or twice. A run is known by the object that a
+plan gave or that stands in the state (`PoolState.runs`, `leaving`): after a restart a driver takes it from there. That
+a run has ended, or some of its pods, is told when these pods are gone, for their cards are given out at once.
 """
 
 from __future__ import annotations
@@ -38,6 +38,18 @@ class StartFailed(Struct, frozen=True, eq=False, gc=False):
     """A planned start did not come about: its task is put back as if it had not been tried."""
 
     run: Run
+
+
+class Shrunk(Struct, frozen=True, eq=False, gc=False):
+    """Some pods of a run have ended and left their nodes; the run goes on with the others, as a smaller task.
+
+    Pods beyond those that the run has on a node, and pods on nodes that are not there, are passed over. An event that
+    names all pods of the run is ignored: that a run is over is said by `Finished` or `Lost`.
+    """
+
+    run: Run
+    pods: Sequence[tuple[str, int]]
+    """The name of a node, and how many pods of the run have left it."""
 
 
 class EvictionDone(Struct, frozen=True, eq=False, gc=False):
@@ -143,6 +155,7 @@ Event: TypeAlias = (
     | Finished
     | Lost
     | StartFailed
+    | Shrunk
     | Cancelled
     | NodesChanged
     | Adopted
@@ -158,7 +171,7 @@ Event: TypeAlias = (
 _ORDER: dict[type, int] = {kind: rank for rank, kind in enumerate(get_args(Event))}
 
 
-_OF_RUNS = (Finished, Lost, StartFailed, EvictionDone)
+_OF_RUNS = (Finished, Lost, StartFailed, Shrunk, EvictionDone)
 _OF_TASKS = (Submitted, Cancelled)
 
 

@@ -69,7 +69,7 @@ def check_node(node: Node) -> None:
     """No card over-committed, every count of the node right."""
     name = f"node {node.name}"
     least = min(node.free_cpus, node.free_memory, node.free_pods)
-    _expect(least > -1e-6 or node.closed, f"{name}: more taken than there is")
+    _expect(least > -1e-6 or node.closed or node.overdrawn, f"{name}: more taken than there is")
     divided = 0
     for card, (hp, spot) in node.shares.items():
         divided |= 1 << card
@@ -80,10 +80,15 @@ def check_node(node: Node) -> None:
     spot_whole = sum(node.spot.values())
     spot_divided = sum(1 for _, spot in node.shares.values() if spot)
     hp_divided = sum(1 for hp, _ in node.shares.values() if hp)
-    hp_whole = node.total - node.idle - len(node.shares) - spot_whole
+    _expect(not (node.idle and node.surplus), f"{name}: cards are idle though more are held than there are")
+    _expect(node.irregular or not (node.surplus or node.spare), f"{name}: it holds more than it has")
+    _expect(not node.free & node.spare, f"{name}: an idle card is no card")
+    hp_whole = node.total + node.surplus - node.idle - len(node.shares) - spot_whole
     _expect(hp_whole >= 0, f"{name}: more cards held than there are")
     _expect(node.spot_cards == spot_whole + spot_divided, f"{name}: spot cards {node.spot_cards}")
-    _expect(node.hp_free == node.total - hp_whole - hp_divided, f"{name}: HP-free cards {node.hp_free}")
+    hp_free = node.total - hp_whole - hp_divided
+    _expect(node.hp_free - node.hp_surplus == hp_free, f"{name}: HP-free cards {node.hp_free}")
+    _expect(not (node.hp_free and node.hp_surplus), f"{name}: cards for HP though HP holds more than there are")
 
 
 def _expect(holds: bool, otherwise: str) -> None:

@@ -43,6 +43,9 @@ class Listener:
     def ended(self, run: Run, end: End, now: float) -> None:
         """A run is over without being done: evicted, suspended, lost, cancelled, or its start failed."""
 
+    def shrunk(self, run: Run, before: Task, now: float) -> None:
+        """Some pods of a run have ended: it goes on with a smaller task, and has given back their cards."""
+
     def withdrawn(self, task: Task, now: float) -> None:
         """A task that waited has been cancelled."""
 
@@ -74,6 +77,7 @@ class Listeners:
     started: list[Callable[[Run, float], None]]
     finished: list[Callable[[Run, float], None]]
     ended: list[Callable[[Run, End, float], None]]
+    shrunk: list[Callable[[Run, Task, float], None]]
     withdrawn: list[Callable[[Task, float], None]]
     evictions_changed: list[Callable[[Node], None]]
     ticked: list[Callable[[float], None]]

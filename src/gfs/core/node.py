@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from math import inf
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -25,10 +26,23 @@ NO_SHARES: dict[int, list[int]] = {}
 """The divided cards of a node that has none, one for all of them: it stays empty."""
 
 
+def lowest(cards: int, count: int) -> int:
+    """The `count` lowest cards of a set."""
+    mask = 0
+    for _ in range(count):
+        bit = cards & -cards
+        mask |= bit
+        cards ^= bit
+    return mask
+
+
 class _Cards:
     """What every placement reads, side by side in memory."""
 
-    __slots__ = ("closed", "free", "hp_free", "idle", "index", "shares", "size_rank", "spot", "spot_cards")
+    __slots__ = (
+        "closed", "free", "hp_free", "idle", "index", "irregular", "shares", "size_rank", "spot", "spot_cards",
+        "surplus",
+    )  # fmt: skip
 
 
 class Node(_Cards):
@@ -36,11 +50,16 @@ class Node(_Cards):
 
     A node that takes no pods is *closed*: its accounting shows every card as held by HP, so that no scheduler
     finds anything there, and what ends on it frees nothing. When it opens, the pool is rebuilt from its runs.
+
+    A node that got smaller, or whose runs were found there, may hold more than it has. It takes no pods then, and cards
+    that are given back get idle only beyond its `surplus`: after some of its runs have gone, what it has less what the
+    others hold is free. Its runs may have cards with numbers that the node does not have: which card is which is
+    the machine's own business.
     """
 
     __slots__ = (
-        "cordoned", "failed", "free_cpus", "free_memory", "free_pods", "hp_room", "name", "room", "spec", "spot_cpus",
-        "spot_memory", "spot_pods", "total",
+        "cordoned", "failed", "free_cpus", "free_memory", "free_pods", "hp_room", "hp_surplus", "name", "overdrawn",
+        "room", "spare", "spec", "spot_cpus", "spot_memory", "spot_pods", "total",
     )  # fmt: skip
 
     def __init__(self, spec: NodeSpec) -> None:
@@ -60,6 +79,16 @@ class Node(_Cards):
         """As if nothing ran here."""
         spec = self.spec
         self.closed = False
+        self.irregular = False
+        """Whether its cards are not simply held or idle: it is closed, or runs have numbers beyond its cards."""
+        self.surplus = 0
+        """Cards held beyond those that it has."""
+        self.hp_surplus = 0
+        """Cards held by HP beyond those that it has."""
+        self.spare = 0
+        """Set of numbers that nobody holds and that stand for no card, where it is irregular."""
+        self.overdrawn = False
+        """Whether more CPUs, memory or pods were held than it has when its pool was rebuilt: they may be still."""
         self.total = spec.gpus
         self.free = (1 << spec.gpus) - 1
         """Set of wholly idle cards."""
@@ -104,9 +133,35 @@ class Node(_Cards):
         """Whether it has fewer CPUs, less memory or fewer pods than were taken: it has got smaller."""
         return min(self.free_cpus, self.free_memory, self.free_pods) < -SLACK
 
+    @property
+    def overfull(self) -> bool:
+        """Whether it holds more than it has, and takes no pods until that is over."""
+        return bool(self.surplus) or self.short
+
+    def widen(self, numbers: int) -> None:
+        """Its runs have cards with numbers below this: those beyond its own are spare where nobody has them."""
+        self.irregular = True
+        self.spare = (1 << numbers) - 1 & ~self.free
+
+    def count_cards(self, mask: int, cards: int) -> None:
+        """Give back so many cards of an irregular node (below 0: take them): the lowest numbers are idle."""
+        free = self.idle - self.surplus + cards
+        self.idle, self.surplus = max(free, 0), max(-free, 0)
+        numbers = (self.free | self.spare) ^ mask
+        self.free = lowest(numbers, self.idle)
+        self.spare = numbers ^ self.free
+
+    def parts(self) -> Collection[Sequence[int]]:
+        """What HP and spot hold of each divided card, in micro-cards; all of it where nothing of it can be had."""
+        if self.hp_surplus:
+            return [(MICRO, 0)] * len(self.shares)
+        if self.surplus:
+            return [(hp, MICRO - hp) for hp, _ in self.shares.values()]
+        return self.shares.values()
+
     def close(self) -> None:
         """Show nothing that a pod could take: all cards look held by HP."""
-        self.closed = True
+        self.closed = self.irregular = True
         self.free = self.idle = self.spot_cards = self.hp_free = self.room = self.hp_room = 0
         self.shares = NO_SHARES
         self.spot = {}
@@ -119,20 +174,11 @@ class Node(_Cards):
         Node.__init__(self, spec)
         self.cordoned, self.failed = cordoned, failed
 
-    def lowest_idle(self, count: int) -> int:
-        """The `count` idle cards with the lowest numbers, as a set."""
-        if count == self.idle:
-            return self.free
-        free, mask = self.free, 0
-        for _ in range(count):
-            bit = free & -free
-            mask |= bit
-            free ^= bit
-        return mask
-
     def card_for_share(self, share: int) -> int | None:
         """The card for a fraction: the fullest divided one that still fits, else the lowest idle one."""
         best: tuple[int, int] | None = None
+        if self.surplus:
+            return None
         for card, (hp, spot) in self.shares.items():
             room = MICRO - hp - spot
             if room >= share and (best is None or (room, card) < best):
@@ -146,15 +192,16 @@ class Node(_Cards):
         if cards:
             return (self.hp_free if without_spot else self.idle) // cards
         if without_spot:
-            whole, parts = self.hp_free, [MICRO - hp for hp, _ in self.shares.values() if hp]
+            whole, parts = self.hp_free, [MICRO - hp for hp, _ in self.parts() if hp]
         else:
-            whole, parts = self.idle, [MICRO - hp - spot for hp, spot in self.shares.values()]
+            whole, parts = self.idle, [MICRO - hp - spot for hp, spot in self.parts()]
         return whole * (MICRO // share) + sum(part // share for part in parts)
 
     def refresh_rooms(self) -> None:
         """Recompute `room` and `hp_room` after a divided card changed."""
-        self.room = max((MICRO - hp - spot for hp, spot in self.shares.values()), default=0)
-        self.hp_room = max((MICRO - hp for hp, _ in self.shares.values() if hp), default=0)
+        parts = self.parts() if self.surplus else self.shares.values()
+        self.room = max((MICRO - hp - spot for hp, spot in parts), default=0)
+        self.hp_room = max((MICRO - hp for hp, _ in parts if hp), default=0)
 
     def __repr__(self) -> str:
         return f"<Node {self.name}: {self.idle}/{self.total} idle>"

@@ -7,7 +7,7 @@ from math import inf
 from operator import mul
 
 from gfs.core.listeners import Listeners
-from gfs.core.node import NO_SHARES, Node, Place
+from gfs.core.node import NO_SHARES, Node, Place, lowest
 from gfs.core.room import Resources, Room
 from gfs.core.run import Run
 from gfs.domain.node import NodeSpec
@@ -60,12 +60,16 @@ class Pool:
     def rebuild(self, nodes: list[Node], runs: Sequence[Run]) -> None:
         """Start over with these nodes, on which these runs hold their cards. Nobody may listen yet.
 
-        A node that holds more than it has is closed, as cordoned and failed ones are.
+        Cordoned and failed nodes are closed. A node that holds more than it has is not: HP may evict spot runs there.
         """
         self.nodes = nodes
         self.sizes = sorted({node.spec.gpus for node in nodes}) or [1]
         """The different numbers of cards that nodes have."""
-        overfull = {node for run in runs for node, mask, _ in run.places if mask >> node.spec.gpus}
+        numbers: dict[Node, int] = {}
+        for run in runs:
+            for node, mask, _ in run.places:
+                if mask >> node.spec.gpus:
+                    numbers[node] = max(numbers.get(node, 0), mask.bit_length())
         self.idle_levels = [0] * (self.sizes[-1] + 1)
         """How many nodes have k wholly idle cards."""
         self.hp_free_levels = [0] * (self.sizes[-1] + 1)
@@ -73,8 +77,10 @@ class Pool:
         for position, node in enumerate(nodes):
             node.index, node.size_rank = position, self.sizes.index(node.spec.gpus)
             node.clear()
-            if node.cordoned or node.failed or node in overfull:
+            if node.cordoned or node.failed:
                 node.close()
+            elif node in numbers:
+                node.widen(numbers[node])
             self.idle_levels[node.idle] += 1
             self.hp_free_levels[node.hp_free] += 1
         self.spot_in_use.clear()
@@ -86,11 +92,7 @@ class Pool:
             if run.task.is_spot:
                 self._enter_spot(run)
         for node in nodes:
-            if node.short and not node.closed:
-                self.divided.discard(node)
-                self._move_idle(node, -node.idle)
-                self._move_hp_free(node, -node.hp_free)
-                node.close()
+            node.overdrawn = node.short
         self._changed.clear()
         self.capacity = sum(node.total for node in nodes if not node.closed)
         """Cards on nodes that take pods."""
@@ -161,7 +163,7 @@ class Pool:
         """How many pods of the task find cards now (if every spot task went), whatever else they ask for."""
         if task.cards:
             return self.hp_slots(task.cards) if without_spot else self.idle_slots(task.cards)
-        shares = [used for node in self.divided for used in node.shares.values()]
+        shares = [used for node in self.divided for used in (node.parts() if node.surplus else node.shares.values())]
         if without_spot:
             whole, parts = self.hp_slots(1), [MICRO - hp for hp, _ in shares if hp]
         else:
@@ -211,7 +213,7 @@ class Pool:
         elif cards == idle:
             mask = free
         else:
-            mask = node.lowest_idle(cards)
+            mask = lowest(free, cards)
         node.free = free ^ mask
         levels[idle] -= 1
         node.idle = idle = idle - cards
@@ -231,7 +233,8 @@ class Pool:
     def hold(self, place: Place, task: Task) -> None:
         """Take exactly the cards of `place`, which must be free."""
         node, mask, cards = place
-        if node.closed:
+        if node.irregular:
+            self._hold_irregular(place, task)
             return
         if cards:
             node.free ^= mask
@@ -254,7 +257,8 @@ class Pool:
         spot, idle_levels, hp_free_levels = task.priority, self.idle_levels, self.hp_free_levels
         changed, observers = self._changed, self._observers
         for node, mask, cards in places:
-            if node.closed:
+            if node.irregular:
+                self._count_irregular(node, mask, cards, spot)
                 continue
             node.free |= mask
             idle = node.idle
@@ -297,6 +301,16 @@ class Pool:
             self.forget_spot(run)
         self.release(run.places, run.task)
 
+    def shrink(self, run: Run, task: Task, kept: list[Place], freed: list[Place]) -> None:
+        """A run goes on as a smaller task in the places `kept`; what it held of the others is given back."""
+        if task.is_spot:
+            self.forget_spot(run)
+        self.release(freed, run.task)
+        run.task, run.places = task, kept
+        self._changed.update(run.nodes)
+        if task.is_spot:
+            self.register_spot(run)
+
     def put_back(self, run: Run) -> None:
         """Undo `lift`: exactly the same cards, which must be free."""
         for place in run.places:
@@ -328,8 +342,7 @@ class Pool:
             used = [0, 0]
             node.shares = {**node.shares, card: used}
             self.divided.add(node)
-            node.free ^= mask
-            self._move_idle(node, -1)
+            self._count_card(node, mask, -1)
         if used[priority] == 0:
             if priority is Priority.SPOT:
                 node.spot_cards += 1
@@ -356,8 +369,7 @@ class Pool:
                 if not node.shares:
                     node.shares = NO_SHARES
                     self.divided.discard(node)
-                node.free |= mask
-                self._move_idle(node, +1)
+                self._count_card(node, mask, +1)
             node.refresh_rooms()
             self._changed.add(node)
             for tell in self._observers:
@@ -371,4 +383,48 @@ class Pool:
     def _move_hp_free(self, node: Node, by: int) -> None:
         self.hp_free_levels[node.hp_free] -= 1
         node.hp_free += by
+        if node.irregular:
+            free = node.hp_free - node.hp_surplus
+            node.hp_free, node.hp_surplus = max(free, 0), max(-free, 0)
         self.hp_free_levels[node.hp_free] += 1
+
+    def _count_card(self, node: Node, mask: int, by: int) -> None:
+        """A divided card gets idle (+1), or an idle one is divided (-1)."""
+        if node.irregular:
+            self._count_cards(node, mask, by)
+        else:
+            node.free ^= mask
+            self._move_idle(node, by)
+
+    # -- nodes whose runs have numbers beyond their cards ------------------------------------------
+
+    def _hold_irregular(self, place: Place, task: Task) -> None:
+        node, mask, cards = place
+        if cards:
+            self._count_irregular(node, mask, -cards, task.priority)
+        elif not node.closed:
+            self._hold_share(node, mask, task.share, task.priority)
+            self._tell_changed(node)
+
+    def _count_irregular(self, node: Node, mask: int, cards: int, priority: Priority) -> None:
+        """Whole cards are given back, or taken (below 0). On a closed node nothing is counted."""
+        if node.closed:
+            return
+        self._count_cards(node, mask, cards)
+        if priority is Priority.SPOT:
+            node.spot_cards -= cards
+        else:
+            self._move_hp_free(node, cards)
+        if node.shares:
+            node.refresh_rooms()
+        self._tell_changed(node)
+
+    def _count_cards(self, node: Node, mask: int, cards: int) -> None:
+        self.idle_levels[node.idle] -= 1
+        node.count_cards(mask, cards)
+        self.idle_levels[node.idle] += 1
+
+    def _tell_changed(self, node: Node) -> None:
+        self._changed.add(node)
+        for tell in self._observers:
+            tell(node)

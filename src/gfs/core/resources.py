@@ -48,9 +48,9 @@ class ResourcePool(Pool):
         return cpus + SLACK >= task.cpus_per_pod and memory + SLACK >= task.memory_per_pod and pods >= 1
 
     def allowed(self, free: Resources, task: Task) -> float:
-        """How many pods of the task so many free CPUs, GiB and pods allow."""
+        """How many pods of the task so many free CPUs, GiB and pods allow: none if it is less than nothing."""
         cpus, memory, pods = free
-        return min(pods, _times(cpus, task.cpus_per_pod), _times(memory, task.memory_per_pod))
+        return min(max(pods, 0), _times(cpus, task.cpus_per_pod), _times(memory, task.memory_per_pod))
 
     def short_of(self, node: Node, task: Task, *, without_spot: bool = False) -> str:
         """Such as '14 of 96 CPUs free, pod asks 24'."""
@@ -59,6 +59,14 @@ class ResourcePool(Pool):
             return words
         spec = node.spec
         cpus, memory, pods = node.free_without_spot if without_spot else node.free_resources
+        for free, has, what in (
+            (cpus, spec.cpus, "CPUs"),
+            (memory, spec.memory, "GiB memory"),
+            (pods, spec.pods, "pods"),
+        ):
+            if free < -SLACK:
+                beside = " by HP" if without_spot else ""
+                return f"{has - free:.4g} {what} are in use{beside}, more than its {has:.4g}"
         least = self.allowed((cpus, memory, pods), task)  # what allows no more pods than all together is short
         if least == _times(cpus, task.cpus_per_pod):
             return f"{cpus:.4g} of {spec.cpus:.4g} CPUs free, pod asks {task.cpus_per_pod:.4g}"
@@ -104,4 +112,6 @@ def _take(node: Node, task: Task, pods: int) -> None:
 
 
 def _times(free: float, each: float) -> float:
+    if free < -SLACK:
+        return 0
     return floor((free + SLACK) / each) if each and free < inf else inf

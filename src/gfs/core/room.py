@@ -137,5 +137,5 @@ class Room:
 
 
 def _profile(node: Node) -> Profile:
-    parts = tuple(sorted((hp, spot) for hp, spot in node.shares.values())) if node.shares else ()
+    parts = tuple(sorted((hp, spot) for hp, spot in node.parts())) if node.shares else ()
     return node.idle, node.hp_free, parts, node.spec.group, node.free_resources, node.free_without_spot

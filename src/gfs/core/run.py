@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import Enum
 
 from msgspec import Struct
 
-from gfs.core.node import Node, Place
+from gfs.core.node import Node, Place, lowest
 from gfs.core.reasons import Reason
 from gfs.domain.execution import since_checkpoint
 from gfs.domain.task import Task
@@ -79,6 +80,24 @@ class Run(Struct, eq=False):
         """Its pods on one node."""
         cards = self.task.cards
         return sum(held // cards if cards else 1 for where, _, held in self.places if where is node)
+
+    def parted(self, leaving: Mapping[Node, int]) -> tuple[list[Place], list[Place]]:
+        """Its places without so many of its pods on these nodes, and the places of those: the last, highest cards."""
+        cards, left = self.task.cards, dict(leaving)
+        kept: list[Place] = []
+        gone: list[Place] = []
+        for node, mask, held in reversed(self.places):
+            pods = held // cards if cards else 1
+            go = min(left.get(node, 0), pods)
+            if go:
+                left[node] -= go
+            stay = lowest(mask, (pods - go) * cards) if cards else mask * (not go)
+            if stay:
+                kept.append((node, stay, (pods - go) * cards))
+            if go:
+                gone.append((node, mask ^ stay, go * cards))
+        kept.reverse()
+        return kept, gone
 
     def waste(self, now: float) -> float:
         """GPU-seconds that an eviction at `now` would throw away (the paper's theta)."""

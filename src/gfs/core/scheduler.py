@@ -24,6 +24,7 @@ from gfs.core.events import (
     NodeChange,
     NodeChangeKind,
     NodesChanged,
+    Shrunk,
     StartFailed,
     Submitted,
     Tick,
@@ -66,14 +67,6 @@ class PoolScheduler:
         self.lasting = self.lasting or bool(self.state.nodes)
         self.state.rebuild()
         self.policy = self._build(self.state)
-
-    def refresh(self) -> bool:
-        """Rebuild if a node that held more than it has has room again; whether it did."""
-        stale = bool(self.state.overfull) and self.state.is_stale()
-        if stale:
-            self.rebuild()
-            self.freed = self.touched = True
-        return stale
 
     def decide(self, now: float) -> Plan:
         """One scheduling pass with what has come up."""
@@ -126,7 +119,7 @@ class Scheduler:
                 if pool is not None:
                     state = pool.state
                     known = state.runs.get(task.index) is run and not (state.pending and run in state.pending)
-                    if known and not state.overfull:
+                    if known:
                         state.finish(run, now)
                         return pool.policy.decide((), True, now) if state.waiting else NOTHING
             elif kind is Submitted:
@@ -134,12 +127,12 @@ class Scheduler:
                 pool = self.pools.get(task.gpu_model)
                 if pool is not None:
                     state, index = pool.state, task.index
-                    if index not in state.runs and index not in state.waiting and not state.overfull:
+                    if index not in state.runs and index not in state.waiting:
                         if pool.submitted:
                             for tell in pool.submitted:
                                 tell(task, now)
                         return pool.policy.decide((task,), False, now)
-            elif kind is Tick and len(self.pools) == 1 and not self._in_turn[0].state.overfull:
+            elif kind is Tick and len(self.pools) == 1:
                 self._tick(now)
                 return self._in_turn[0].decide(now)
         return self._handle(now, in_order(events) if len(events) > 1 else events)
@@ -162,6 +155,8 @@ class Scheduler:
                 self._tick(now)
             case EvictionDone(run):
                 self._leave(run, now)
+            case Shrunk(run, pods):
+                self._shrink(run, pods, now)
             case Cancelled(task):
                 self._cancel(task, now)
             case NodesChanged(changes):
@@ -195,6 +190,11 @@ class Scheduler:
         else:
             pool.state.fail_start(run, now)
 
+    def _shrink(self, run: Run, pods: Iterable[tuple[str, int]], now: float) -> None:
+        pool = self._touch(run.task)
+        if pool is not None and pool.state.runs.get(run.task.index) is run:
+            pool.freed |= pool.state.shrink(run, pods, now)
+
     def _leave(self, run: Run, now: float) -> None:
         if pool := self._touch(run.task):
             pool.freed |= pool.state.eviction_done(run, now)
@@ -217,7 +217,6 @@ class Scheduler:
             return
         pool.touched = True
         self._over.add(index)  # to be told of it again in this instant says nothing new
-        pool.refresh()  # before anybody is told of a newcomer, whom no state knows until the pass
         for tell in pool.submitted:
             tell(task, now)
         pool.arrived.append(task)
@@ -275,13 +274,9 @@ class Scheduler:
     def _decide(self, now: float, lost: Sequence[LostRun]) -> Plan:
         plan, pools = NOTHING, len(self.pools)
         for pool in self._in_turn:
-            pool.refresh()
             if not pool.touched:
                 continue
             decided = pool.decide(now)
-            while pool.refresh():  # whoever had to go was on a node that held too much
-                further = pool.decide(now)
-                decided = further if decided is NOTHING else decided.joined(further)
             plan = decided if plan is NOTHING else plan.joined(decided)
             if not pool.lasting and not pool.state.waiting:
                 del self.pools[pool.state.gpu_model]
@@ -329,6 +324,12 @@ class Scheduler:
             pool.lasting = True
             pools.append(pool)
         self._put(*pools)
+
+    def forget_cluster(self, now: float) -> None:
+        """Drop nodes, runs and queues; keep what was learned: ledger, evictions, and what parts remember."""
+        for pool in self.pools.values():
+            pool.state.forget_cluster(now)
+            pool.rebuild()
 
     # -- what can be asked -------------------------------------------------------------------------
 

@@ -9,6 +9,7 @@ profiles are built from it and hear of every change (`listen`). It can be saved 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import replace
 from math import inf
 from typing import Any, Literal, TypeVar
 
@@ -34,8 +35,8 @@ class PoolState:
     """The facts of one pool, and the cards that they add up to."""
 
     __slots__ = (
-        "_by_name", "_finished", "_left_overfull", "_started", "evictions", "gpu_model", "leaving", "ledger",
-        "listeners", "memory", "nodes", "overfull", "pending", "pool", "rules", "runs", "vacating", "waiting",
+        "_by_name", "_finished", "_started", "evictions", "gpu_model", "leaving", "ledger",
+        "listeners", "memory", "nodes", "pending", "pool", "rules", "runs", "vacating", "waiting",
     )  # fmt: skip
 
     def __init__(
@@ -88,40 +89,21 @@ class PoolState:
         """Work out again who holds which cards. Listeners are dropped: what they keep is out of date."""
         self.listeners.clear()
         self._by_name = {node.name: node for node in self.nodes}
-        runs = (*self.runs.values(), *self.vacating)
-        for node in {node for run in runs for node, mask, _ in run.places if mask >> node.spec.gpus}:
-            self._renumber(node)  # it has fewer cards than it had
         self.pool.rebuild(list(self.nodes), (*self.runs.values(), *self.vacating))
-        self.overfull = {node for node in self.nodes if node.closed and not node.cordoned and not node.failed}
-        """Nodes that hold more than they have left, and are closed until that is over."""
-        self._left_overfull = False
-        """Whether a run has left such a node since `is_stale` was last asked."""
-
-    def is_stale(self) -> bool:
-        """Whether a node that held more than it has left has room again: then `rebuild` is due."""
-        if not self._left_overfull:
-            return False
-        self._left_overfull = False
-        load = self._load(self.overfull)
-        return any(len(load[node]) <= node.spec.gpus and not node.short for node in self.overfull)
-
-    def _note_left(self, run: Run) -> None:
-        """A run gave back its cards: was one of its nodes overfull?"""
-        self._left_overfull = self._left_overfull or any(node in self.overfull for node, _, _ in run.places)
 
     # -- tasks and runs ----------------------------------------------------------------------------
 
     def queue(self, task: Task, now: float) -> None:
         """A newcomer waits."""
-        self.waiting[task.index] = Waiting(task, 1, now)
+        self.waiting[task.index] = Waiting(task, 1 + task.earlier_runs, now)
 
     def start(self, task: Task, places: list[Place], start: float, overhead: float | None = None) -> Run:
         """A task has its cards, and begins at `start`. `overhead` in place of the usual one of a restart."""
         waiting = self.waiting.pop(task.index, None) if self.waiting else None
-        if waiting is None:
+        if waiting is None and not task.earlier_runs:  # nearly always
             run = Run(task, 1, places, start, start)
         else:
-            number = waiting.number
+            number = 1 + task.earlier_runs if waiting is None else waiting.number
             if overhead is None:
                 overhead = self.rules.overhead(task, number)
             run = Run(task, number, places, start, start + overhead, waiting)
@@ -139,7 +121,7 @@ class PoolState:
         start = now + self.rules.grace_period
         run = self.start(task, places, start)
         if run.waited is None:  # a newcomer waits for its victims to leave, and since now
-            run.waited = Waiting(task, 1, now)
+            run.waited = Waiting(task, run.number, now)
         if start > now:
             self.leaving.update(dict.fromkeys(victims, run))
             self.pending[run] = len(victims)
@@ -160,6 +142,7 @@ class PoolState:
             if task.index in self.waiting:
                 number = max(number, self.waiting[task.index].number)
                 self.cancel(task, now)
+            number = max(number, 1 + task.earlier_runs)
             for tell in self.listeners.submitted:
                 tell(task, now)
             run = Run(task, number, [], start, start + self.rules.overhead(task, number))
@@ -188,9 +171,27 @@ class PoolState:
             self.ledger.finished(run, now)
             self.pool.forget_spot(run)
         run.alive = False
-        if self.overfull:
-            self._note_left(run)
         self.pool.release(run.places, task)
+
+    def shrink(self, run: Run, pods: Iterable[tuple[str, int]], now: float) -> bool:
+        """So many pods of a run have left these nodes; whether any did, and others are left (`Shrunk`)."""
+        gone: dict[Node, int] = {}
+        for name, count in pods:
+            node = self._by_name.get(name)
+            if node is not None:
+                gone[node] = min(gone.get(node, 0) + count, run.pods_on(node))
+        before = run.task
+        left = before.pods - sum(gone.values())
+        if not 0 < left < before.pods:
+            return False
+        kept, freed = run.parted(gone)
+        smaller = replace(before, pods=left)
+        self.pool.shrink(run, smaller, kept, freed)
+        if run.waited is not None:
+            run.waited.task = smaller
+        for tell in self.listeners.shrunk:
+            tell(run, before, now)
+        return True
 
     def evict(self, run: Run, now: float, *, suspended: bool = False) -> None:
         """A run that is off its cards already (by a trial) is stopped for good: its task waits again."""
@@ -199,7 +200,6 @@ class PoolState:
             self.ledger.broken(run, now)
         run.alive = False
         del self.runs[task.index]
-        self._note_left(run)
         self.waiting[task.index] = Waiting(task, run.number + 1, now, suspended=suspended)
         if not suspended:
             for node in run.nodes:
@@ -248,7 +248,6 @@ class PoolState:
         if run in self.pending:
             self.vacating[run] = None
         else:
-            self._note_left(run)
             self.pool.lift(run)
 
     def _tell_ended(self, run: Run, end: End, now: float) -> None:
@@ -266,7 +265,6 @@ class PoolState:
         del self.pending[taker]
         if taker in self.vacating:
             del self.vacating[taker]
-            self._note_left(taker)
             self.pool.release(taker.places, taker.task)
             return True
         if taker.start != now:  # the grace was longer or shorter than foreseen
@@ -279,7 +277,7 @@ class PoolState:
 
         The rest of a victim's cards, which its taker has no use for, are given out at once, for a victim stops at
         the start of its grace period. Real pods take their time: a driver that starts pods for real waits
-        until nobody is in the way.
+        until nobody is in the way. On a node that holds or held more than it has, everybody who has not left it is.
         """
         mine = {node: 0 for node, _, _ in run.places}
         for node, mask, _ in run.places:
@@ -287,7 +285,7 @@ class PoolState:
         return [
             victim
             for victim in self.leaving
-            if any(node in mine and mask & mine[node] for node, mask, _ in victim.places)
+            if any(node in mine and _meets(node, mask, mine[node]) for node, mask, _ in victim.places)
         ]
 
     def age(self, now: float) -> None:
@@ -306,6 +304,7 @@ class PoolState:
         The cards are worked out again by `rebuild`, which the caller owes if anything changed.
         """
         doomed: dict[Node, str] = {}
+        before = {node: node.spec for node in self.nodes}
         changed = False
         for kind, spec in changes:
             node = self._by_name.get(spec.name)
@@ -316,6 +315,10 @@ class PoolState:
                 self.nodes.append(node)
                 changed = True
         lost = self._lose_on(doomed, now) if doomed else []
+        runs = (*self.runs.values(), *self.vacating)
+        for node in {node for run in runs for node, mask, _ in run.places if mask >> node.spec.gpus}:
+            if before[node] != node.spec:  # it has fewer cards than it had
+                self._renumber(node)
         if changed:
             self.nodes = sorted(self._by_name.values(), key=lambda each: (each.spec.index, each.name))
         return lost, changed
@@ -382,6 +385,16 @@ class PoolState:
 
     # -- saving ------------------------------------------------------------------------------------
 
+    def forget_cluster(self, now: float) -> None:
+        """Drop nodes, runs and the queue; keep what was learned. `rebuild` is due after it."""
+        for run in list(self.runs.values()):
+            self.cancel(run.task, now)
+        self.waiting.clear()
+        self.leaving.clear()
+        self.pending.clear()
+        self.vacating.clear()
+        self.nodes = []
+
     def facts(self) -> dict[str, Any]:
         """Everything that must be saved."""
         return {name: getattr(self, name) for name in FACTS}
@@ -391,6 +404,11 @@ class PoolState:
         for name in FACTS:
             setattr(self, name, facts[name])
         self.rebuild()
+
+
+def _meets(node: Node, victim: int, taker: int) -> bool:
+    """Whether cards of a victim are those of the taker, or may be: on a node that holds or held more than it has."""
+    return bool(victim & taker or victim >> node.total) or (node.irregular and not node.closed)
 
 
 def _lowest(node: Node, task: Task, load: dict[int, int]) -> Place:

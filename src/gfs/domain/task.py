@@ -67,6 +67,10 @@ class Task(_Placed):
     """GiB."""
     node_filter: NodeFilter | None = None
     """None: any node of the pool."""
+    earlier_runs: int = 0
+    """Runs it had before the scheduler came to know it: a live driver submits a task again whose pods came back."""
+    preempts: bool = True
+    """Whether an HP task may evict spot tasks; False: it waits for idle GPUs."""
 
     is_spot: bool = field(init=False)
     """Whether it is a spot task: it may be evicted, and runs only inside the spot quota."""

@@ -163,6 +163,12 @@ class DemandMeter(Listener):
         if not end.waits_again:
             self.withdrawn(run.task, now)
 
+    def shrunk(self, run: Run, before: Task, now: float) -> None:
+        """A task that goes on with fewer pods wants less."""
+        if not before.is_spot:
+            self._advance(now)
+            self._now[self._record.rows[before.organization]] -= before.micro - run.task.micro
+
     def withdrawn(self, task: Task, now: float) -> None:
         """A task wants nothing any more."""
         if not task.is_spot:

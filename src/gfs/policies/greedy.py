@@ -113,6 +113,8 @@ class GreedyPolicy(Listener):
     def withdrawn(self, task: Task, now: float) -> None:
         """A task waits no longer."""
         self._queues[task.priority].remove(task)
+        if self._returned:
+            self._returned = [each for each in self._returned if each.index != task.index]
 
     # -- one pass ----------------------------------------------------------------------------------
 
@@ -203,7 +205,7 @@ class GreedyPolicy(Listener):
         elif places := self._place(task):
             self._plan.starts.append(self.state.start(task, places, self._now))
             return True
-        if self._pool.slots(task, without_spot=True) < task.pods:
+        if not task.preempts or self._pool.slots(task, without_spot=True) < task.pods:
             return False
         return self._place_by_preemption(task)
 

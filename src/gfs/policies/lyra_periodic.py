@@ -43,6 +43,7 @@ class LoanOrchestrator(Listener):
         self._observers: list[Callable[[Node], None]] = []
         if self._loans.due == float("-inf"):
             self._lend()
+            self._loans.due = 0.0  # at the first tick, and not whenever this is built again before it
         state.listen(self)
 
     def observe(self, tell: Callable[[Node], None]) -> None:

@@ -56,7 +56,7 @@ def gentlest(pool: Pool, task: Task, now: float, *, whole_nodes: bool) -> Victim
 
 def _victims_whole(node: Node, cards: int, spare_first: Iterable[Run]) -> list[Run]:
     held = node.spot
-    spare = node.idle + sum(held.values()) - cards
+    spare = node.idle - node.surplus + sum(held.values()) - cards
     victims = []
     for run in spare_first:
         here = held[run]
@@ -87,7 +87,7 @@ def _spot_users(node: Node) -> dict[int, dict[Run, int]]:
     for run in node.spot:
         for where, mask, _ in run.places:
             if where is node:
-                for card in range(node.total):
+                for card in range(mask.bit_length()):
                     if mask >> card & 1:
                         holders = users.setdefault(card, {})
                         holders[run] = holders.get(run, 0) + (run.task.share or MICRO)
@@ -98,16 +98,13 @@ def _fits_beside(pool: Pool, node: Node, task: Task, users: dict[int, dict[Run, 
     """Whether the pod fits beside HP and these spot runs."""
     if not pool.could_fit(node, task, (run for run in node.spot if run not in spared)):
         return False
-    free = 0
-    for card in range(node.total):
-        if card not in node.shares and card not in users and not node.free >> card & 1:
-            continue  # an HP pod has the whole card
+    free, part = node.idle - node.surplus, False
+    for card in users.keys() | node.shares.keys():
         load = node.shares[card][0] if card in node.shares else 0
         load += sum(held for run, held in users.get(card, {}).items() if run in spared)
-        if task.share and load + task.share <= MICRO:
-            return True
         free += load == 0
-    return bool(task.cards) and free >= task.cards
+        part = part or 0 < load <= MICRO - task.share
+    return free >= task.cards if task.cards else free > 0 or (part and free == 0)
 
 
 class FirstNodePreemptor:

@@ -20,13 +20,13 @@ Asks = Callable[[Task], Hashable]
 
 
 def only_cards(task: Task) -> Hashable:
-    """Nothing counts but cards, and the nodes that will do."""
-    return task.node_filter
+    """Nothing counts but cards, the nodes that will do, and whether it may preempt."""
+    return task.node_filter if task.preempts else (task.node_filter, False)
 
 
 def with_resources(task: Task) -> Hashable:
     """CPUs and memory count too."""
-    return task.cpus_per_pod, task.memory_per_pod, task.node_filter
+    return task.cpus_per_pod, task.memory_per_pod, task.node_filter, task.preempts
 
 
 def _largest_first(task: Task) -> tuple[float, int, int]:

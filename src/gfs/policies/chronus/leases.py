@@ -114,6 +114,14 @@ class LeaseTable:
         self.expire(run)
         self.leave(run)
 
+    def shrink(self, run: Run) -> None:
+        """A run has left some of its cards: its lease goes on with the others."""
+        for position, here in enumerate(self.on):
+            if here.pop(run, None) is not None:
+                self._sorted[position] = None
+        self._ending[run.task.priority][self._phase(run)][run] = self.shape_of(run.task)
+        self.enter(run)
+
     def expire(self, run: Run) -> None:
         """A run's lease is not renewed; its cards were taken from it already."""
         priority, phase = run.task.priority, self._phase(run)

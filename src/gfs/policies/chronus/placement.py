@@ -257,7 +257,7 @@ class RoundPlacement:
         if node.shares or not self._pool.plain(task):
             return self._leaving_divided(node, task, runs)
         here = self._leases.here(node)
-        missing = (task.cards or 1) - node.idle
+        missing = (task.cards or 1) - node.idle + node.surplus
         if sum(here[run] for run in runs) < missing:
             return []
         gone: list[Run] = []

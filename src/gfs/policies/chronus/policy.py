@@ -89,6 +89,10 @@ class ChronusPolicy(Listener):
             self._leases.queue(self.state.waiting[run.task.index])
             self._memory.newcomers.append(run.task)
 
+    def shrunk(self, run: Run, before: Task, now: float) -> None:
+        """A run holds less; its lease goes on."""
+        self._leases.shrink(run)
+
     def dropped(self) -> None:
         """Nodes have changed: another policy takes over."""
         self._stale = True

@@ -77,13 +77,13 @@ class LeaseSelector:
         ending = leases.ending(Priority.HP, number, now) if priority is Priority.HP else {}
         if not ending:
             return cache(pool.hp_slots)
-        free = [node.hp_free for node in pool.nodes]
+        free = [node.hp_free - node.hp_surplus for node in pool.nodes]
         for run in ending:
             for node, _, cards in run.places:
                 if not node.closed:
                     free[node.index] += cards
         levels = Counter(free)
-        return cache(lambda size: sum(count * (level // size) for level, count in levels.items()))
+        return cache(lambda size: sum(count * (level // size) for level, count in levels.items() if level > 0))
 
     def fit_on_idle_cards(self, queues: list[LeaseQueue]) -> bool:
         """Whether there is room on idle cards and in the quota for all of them."""
@@ -167,12 +167,12 @@ class LeaseSelector:
 
     def parts(self) -> float:
         """GPUs in the free parts of divided cards."""
-        shares = (used for node in self._pool.divided for used in node.shares.values())
+        shares = (used for node in self._pool.divided for used in node.parts())
         return sum(MICRO - hp - spot for hp, spot in shares) / MICRO
 
     def _parts_beside_hp(self) -> float:
         """GPUs in the parts of divided cards that HP leaves: every spot lease ends now."""
-        shares = (used for node in self._pool.divided for used in node.shares.values())
+        shares = (used for node in self._pool.divided for used in node.parts())
         return sum(MICRO - hp for hp, _ in shares if hp) / MICRO
 
     def _note(self, selection: Selection) -> None:

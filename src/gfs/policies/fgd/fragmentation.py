@@ -87,4 +87,4 @@ class ArrivalMix(Listener):
 
 def free_parts(node: Node) -> list[int]:
     """The free part of each divided card of the node, in micro-cards."""
-    return [MICRO - hp - spot for hp, spot in node.shares.values()]
+    return [MICRO - hp - spot for hp, spot in (node.parts() if node.surplus else node.shares.values())]

@@ -69,7 +69,7 @@ class FgdPreemptor:
         for profile in self._plain.groups:
             victims, lefts = ways(profile, need)
             if lefts:
-                rank = (victims, min(of_idle[left] for left in lefts) - of_idle[profile[0]])
+                rank = (victims, min(of_idle[left] for left in lefts) - of_idle[max(profile[0], 0)])
                 if least is None or rank < least:
                     least, best = rank, [profile]
                 elif rank == least:
@@ -78,7 +78,7 @@ class FgdPreemptor:
             return None
         i, profile = min((self._plain.first(profile), profile) for profile in best)
         victims, growth = least
-        equals = [left for left in ways(profile, need)[1] if of_idle[left] - of_idle[profile[0]] == growth]
+        equals = [left for left in ways(profile, need)[1] if of_idle[left] - of_idle[max(profile[0], 0)] == growth]
         if not task.cards:
             growth += self._mix.of_part(MICRO - task.share)  # the rest of the card that the fraction opens
         return victims, growth, i, latest_victims(self._pool.nodes[i], profile, need, equals, victims)
@@ -120,7 +120,7 @@ class FgdPreemptor:
 
 
 def _profile(node: Node) -> Profile:
-    return (node.idle, *sorted(node.spot.values(), reverse=True))
+    return (node.idle - node.surplus, *sorted(node.spot.values(), reverse=True))
 
 
 def _divided_profile(node: Node) -> DividedProfile:
@@ -148,4 +148,4 @@ def _least_growth(profile: DividedProfile, task: Task, of_idle: list[int], of_pa
         touched = sum(of_part(part) for hp, part, _ in cards if not hp)
     else:
         touched = max(of_part(part) for _, part, _ in cards)
-    return -of_idle[idle] - touched
+    return -of_idle[max(idle, 0)] - touched

@@ -27,11 +27,12 @@ from gfs.core.pool import Pool
 from gfs.core.run import Run
 from gfs.domain.task import Task
 from gfs.domain.units import MICRO
-from gfs.policies.fgd.fragmentation import ArrivalMix, free_parts
+from gfs.policies.fgd.fragmentation import ArrivalMix
 from gfs.policies.preemption import victims_on
 
 Profile = tuple[int, ...]
-"""A node without divided cards: its idle cards, then the cards of each spot run there, most first."""
+"""A node without divided cards: its idle cards, then the cards of each spot run there, most first. Below 0: so many
+cards are held beyond those that there are."""
 
 Parts = tuple[int, list[int]]
 """Idle cards and the free parts of divided cards: all that F looks at."""
@@ -88,8 +89,8 @@ class DividedNode:
     def __init__(self, pool: Pool, node: Node) -> None:
         self._pool = pool
         self._node = node
-        self._idle = node.idle
-        self._free = dict(zip(node.shares, free_parts(node), strict=True))
+        self._idle = node.idle - node.surplus
+        self._free = {card: MICRO - hp - spot for card, (hp, spot) in node.shares.items()}
         """Divided card -> its free part."""
         self._held = {run: fractions_on(node, run) for run in node.spot}
         """Spot run still there -> divided card -> what it holds of it."""
@@ -144,7 +145,8 @@ class DividedNode:
             idle += self._node.spot[run]
             for card, share in self._held[run].items():
                 free[card] += share
-        return idle + sum(part == MICRO for part in free.values()), [p for p in free.values() if p < MICRO]
+        idle += sum(part == MICRO for part in free.values())
+        return (idle, [part for part in free.values() if part < MICRO]) if idle >= 0 else (0, [0] * len(free))
 
     def _let_go(self, run: Run) -> None:
         self._idle += self._node.spot[run]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable
 
+from gfs.core.listeners import Listener
 from gfs.core.node import SLACK, Node
 from gfs.core.pool import Pool
 from gfs.core.run import Run
@@ -21,12 +22,18 @@ MOST_ASKS = 32
 """Asks that are remembered; a new one takes the place of the one that came first."""
 
 
-class FittingNodes:
+class FittingNodes(Listener):
     """The nodes for pods that ask for more than cards, by ask."""
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
         self._asks: dict[Hashable, Ask] = {}
+        pool.listeners.add(self)
+
+    def shrunk(self, run: Run, before: Task, now: float) -> None:
+        """It would waste less."""
+        for ask in self._asks.values():
+            ask.reweigh(run)
 
     def known(self, task: Task) -> Ask | None:
         """All about pods that ask for the same, as it stands; None if it is not remembered."""
@@ -82,6 +89,12 @@ class Ask:
                     self._runs.put(node, tuple(node.spot))
         return self._runs
 
+    def reweigh(self, run: Run) -> None:
+        """A run has fewer GPUs than before."""
+        self.lone.reweigh(run)
+        if self._runs is not None:
+            self._runs.reweigh(run)
+
     def catch_up(self) -> None:
         """Look again at the nodes that have changed since the last time."""
         self._look_at(self._changed())
@@ -111,7 +124,7 @@ class Ask:
         by_cards = fewest_victims(profile, task.cards or 1)
         if by_cards > 1:
             return (), max(by_cards, self._by_resources(node))
-        missing = 0 if node.shares else (task.cards or 1) - node.idle
+        missing = 0 if node.shares else (task.cards or 1) - node.idle + node.surplus
         lone = tuple([run for run, held in node.spot.items() if held >= missing and pool.could_fit(node, task, (run,))])
         return lone, 1 if lone else max(2, self._by_resources(node))
 

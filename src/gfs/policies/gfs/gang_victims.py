@@ -276,7 +276,7 @@ class CardSearch(GangSearch):
     def __init__(self, cards: int, pods: int, weights: Weights, now: float) -> None:
         super().__init__(cards, pods, weights, now)
         self._free: dict[Node, int] = {}
-        """Node -> idle cards, those of the victims so far included."""
+        """Node -> idle cards, those of the victims so far included; below 0 while more are held than there are."""
         self._held: dict[Run, dict[Node, int]] = {}
         """Candidate -> the cards that it holds on each node, for those looked at closely."""
 
@@ -290,7 +290,7 @@ class CardSearch(GangSearch):
                 if cards and not node.shares:
                     held[node] = held.get(node, 0) + cards
                     if node not in free:
-                        free[node] = node.idle
+                        free[node] = node.idle - node.surplus
         return held
 
     def _gain(self, run: Run) -> int:
@@ -298,15 +298,21 @@ class CardSearch(GangSearch):
         gain = 0
         for node, held in self._nodes_of(run).items():
             idle = free[node]
-            gain += (idle + held) // cards - idle // cards
+            if idle < 0:
+                gain += max(idle + held, 0) // cards
+            else:
+                gain += (idle + held) // cards - idle // cards
         return gain
 
     def _freed(self, run: Run) -> int:
-        return sum(self._nodes_of(run).values())
+        free = self._free
+        return sum(max(held + min(free[node], 0), 0) for node, held in self._nodes_of(run).items())
 
     def _loss(self, run: Run) -> int:
         cards, free = self._cards, self._free
-        return sum(free[node] // cards - (free[node] - held) // cards for node, held in self._held[run].items())
+        return sum(
+            max(free[node], 0) // cards - max(free[node] - held, 0) // cards for node, held in self._held[run].items()
+        )
 
     def _let_go(self, run: Run) -> None:
         for node, held in self._held[run].items():
@@ -318,7 +324,8 @@ class CardSearch(GangSearch):
 
     def _lightest(self, node: Node, runs: list[Run]) -> tuple[list[Run], float]:
         """The lightest of these runs that hold the cards wanted, exactly: best by cards freed so far."""
-        wanted = self._cards - self._free[node] % self._cards
+        free = self._free[node]
+        wanted = (max(free, 0) // self._cards + 1) * self._cards - free
         best: list[tuple[float, list[Run]]] = [(0.0, []), *[(inf, [])] * wanted]
         for run in sorted(runs, key=lambda r: r.task.index):
             held, weight = self._held[run][node], self._weight[run]
@@ -356,12 +363,12 @@ class ResourceSearch(GangSearch):
                     here = Amount(cards, pods * task.cpus_per_pod, pods * task.memory_per_pod, pods)
                     held[node] = held[node].plus(here) if node in held else here
                     if node not in self._free:
-                        self._free[node] = Amount(node.idle, *node.free_resources)
+                        self._free[node] = Amount(node.idle - node.surplus, *node.free_resources)
         return held
 
     def _pods(self, free: Amount) -> int:
         cards, cpus, memory, pods = free
-        return int(min(cards // self._cards, self._pool.allowed((cpus, memory, pods), self._task)))
+        return int(min(max(cards, 0) // self._cards, self._pool.allowed((cpus, memory, pods), self._task)))
 
     def _gain(self, run: Run) -> int:
         free = self._free
@@ -370,7 +377,8 @@ class ResourceSearch(GangSearch):
         )
 
     def _freed(self, run: Run) -> int:
-        return sum(here.cards for here in self._nodes_of(run).values())
+        free = self._free
+        return sum(max(here.cards + min(free[node].cards, 0), 0) for node, here in self._nodes_of(run).items())
 
     def _loss(self, run: Run) -> int:
         free = self._free

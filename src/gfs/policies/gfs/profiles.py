@@ -14,10 +14,12 @@ from gfs.core.listeners import Listener
 from gfs.core.node import Node
 from gfs.core.pool import Pool
 from gfs.core.run import Run
+from gfs.domain.task import Task
 from gfs.policies.gfs.victims import WasteOrder
 
 Profile = tuple[int, ...]
-"""Whether cards are divided, idle cards, then the cards of each spot task (also if only in part), most first."""
+"""Whether cards are divided, idle cards, then the cards of each spot task (also if only in part), most first. Fewer
+than 0 idle cards: so many are held beyond those that there are."""
 
 MANY = 512
 """So many changed nodes are looked at again at the latest: no search has more to catch up with."""
@@ -76,9 +78,9 @@ class PodSize:
 
     def note(self, node: Node, group: Group | None) -> None:
         """A node has changed, and belongs to this group now."""
-        missing = self.cards - node.idle
+        missing = self.cards - node.idle + node.surplus
         if node.shares:
-            missing = 0 if group and fewest_victims(group.profile, self.cards) == 1 else node.total + 1
+            missing = 0 if group and fewest_victims(group.profile, self.cards) == 1 else node.total + node.surplus + 1
         self.lone.put(node, tuple([run for run, held in node.spot.items() if held >= missing]))
 
 
@@ -142,6 +144,13 @@ class NodeProfiles(Listener):
         """The same."""
         self.spot_held(run)
 
+    def shrunk(self, run: Run, before: Task, now: float) -> None:
+        """It would waste less."""
+        for size in self._sizes.values():
+            size.lone.reweigh(run)
+        if self._runs is not None:
+            self._runs.reweigh(run)
+
     def _catch_up(self) -> None:
         """Look again at the nodes that changed since the last time."""
         self._look_at(self._changed())
@@ -185,8 +194,9 @@ def profile_of(node: Node) -> Profile | None:
         return None
     if node.shares:
         held = [whole + _divided_cards(run, node) for run, whole in node.spot.items()]
-        return (1, node.idle, *sorted(held, reverse=True))
-    return (0, node.idle, *sorted(node.spot.values(), reverse=True))
+        # With nothing idle and nothing held too much a fraction may fit on a divided card: as on one that gets idle.
+        return (1, node.idle - node.surplus + bool(node.surplus), *sorted(held, reverse=True))
+    return (0, node.idle - node.surplus, *sorted(node.spot.values(), reverse=True))
 
 
 def _divided_cards(run: Run, node: Node) -> int:

@@ -63,6 +63,8 @@ class WasteOrder:
         """The runs of each node that are in the order."""
         self._early: dict[tuple[Run, Node], None] = {}
         """Those of them that may still be in restart overhead, and have no place in a lane yet."""
+        self._lane_of: dict[tuple[Run, Node], _Lane] = {}
+        """The lanes of the others."""
 
     def put(self, node: Node, runs: tuple[Run, ...]) -> None:
         """From now on these runs of the node are in the order, and no others of it."""
@@ -82,6 +84,13 @@ class WasteOrder:
             self._runs[node] = runs
         else:
             del self._runs[node]
+
+    def reweigh(self, run: Run) -> None:
+        """A run that may be in the order has fewer GPUs than before. Nodes that it has left are put by themselves."""
+        for node in run.nodes:
+            if (run, node) in self._lane_of:
+                self._remove(run, node)
+                self._enter(run, node)
 
     def rising(self, now: float) -> Iterator[tuple[float, Node]]:
         """The node of each run, with a bound: this and every later run would waste at least that."""
@@ -107,14 +116,14 @@ class WasteOrder:
                 heapreplace(heap, (following[0], number, following[1], walk))
 
     def _enter(self, run: Run, node: Node) -> None:
-        lane = self._lane(run)
+        lane = self._lane_of[run, node] = self._lane(run)
         insort(lane.entries, lane.entry(run, node))
 
     def _remove(self, run: Run, node: Node) -> None:
-        if (run, node) in self._early:
+        lane = self._lane_of.pop((run, node), None)
+        if lane is None:
             del self._early[run, node]
         else:
-            lane = self._lane(run)
             del lane.entries[bisect_left(lane.entries, lane.entry(run, node))]
 
     def _lane(self, run: Run) -> _Lane:
