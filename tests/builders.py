@@ -54,6 +54,8 @@ class Draft:
     memory: float = 0
     only: tuple[str, ...] = ()
     """Groups of nodes that will do; none: all."""
+    earlier: int = 0
+    """Runs it had before the scheduler came to know it."""
 
     def task(self, index: int = 0) -> Task:
         """The task itself, at this position of its workload."""
@@ -71,6 +73,7 @@ class Draft:
             cpus_per_pod=float(self.cpus),
             memory_per_pod=float(self.memory),
             node_filter=NodeFilter(frozenset(self.only), "zone=" + ",".join(self.only)) if self.only else None,
+            earlier_runs=self.earlier,
         )
 
 

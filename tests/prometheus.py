@@ -8,9 +8,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import needs
-from gfs.live.bench import binaries
-from gfs.live.bench.bench import free_ports
-from gfs.live.bench.processes import _die_with_parent
+from bench import binaries
+from bench.bench import free_ports
+from bench.processes import _die_with_parent
 
 STEP = 300
 Labels = Mapping[str, str]

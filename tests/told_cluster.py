@@ -7,12 +7,12 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+from bench.bench import free_ports
 from gfs.assembly.schedulers import build_scheduler
 from gfs.core.run import Run
 from gfs.dashboard.live_site import LiveDashboard
 from gfs.domain.node import NodeSpec
 from gfs.domain.task import Task
-from gfs.live.bench.bench import free_ports
 from gfs.live.serve import HttpServer
 from gfs.live.service import LiveOptions, Service
 from waiting import LONGEST

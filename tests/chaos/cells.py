@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 from judge import mark_of
 from world import World, told, wait_for
 
-from gfs.live.bench import manifests
-from gfs.live.bench.client import Manifest, path
-from gfs.live.bench.cluster import Cluster
+from bench import manifests
+from bench.client import Manifest, path
+from bench.cluster import Cluster
 
 
 class Cell(NamedTuple):

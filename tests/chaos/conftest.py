@@ -15,7 +15,7 @@ from judge import TOOLS
 from world import Begin, world
 
 import needs
-from gfs.live.bench.bench import Bench
+from bench.bench import Bench
 
 NUMBERS = count(1)
 

@@ -15,8 +15,6 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 import needs
 from gfs.live.settings import LiveSettings
 from gfs.live.translate.asks import read_asks
@@ -24,12 +22,6 @@ from gfs.live.translate.asks import read_asks
 TOOLS = needs.SHARED / "tools"
 OURS = "gfs-scheduler"
 SETTINGS = LiveSettings()
-GIVES_UP_RUNNING_PODS = pytest.mark.xfail(
-    raises=(AssertionError, TimeoutError),
-    strict=False,
-    reason="defects of live: running pods deleted with a gang or a node, waiting pods forgotten after a restart",
-)
-"""A mark for tests whose judges find this, at some moments of a fault and not at others. It goes with the defects."""
 
 
 def audit_cluster(watch: Path, scheduler: str = OURS, gang_seconds: float = 30.0) -> list[str]:

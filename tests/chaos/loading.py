@@ -15,11 +15,11 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from bench import manifests
+from bench.bench import Bench, free_ports
+from bench.client import Manifest
+from bench.many import create_all, for_all
 from gfs.live.api import Api, Json
-from gfs.live.bench import manifests
-from gfs.live.bench.bench import Bench, free_ports
-from gfs.live.bench.client import Manifest
-from gfs.live.bench.many import create_all, for_all
 from gfs.live.problems import NotFound
 
 CONFIG = """

@@ -23,7 +23,7 @@ import aiohttp
 from aiohttp import web
 from injections import Injections
 
-from gfs.live.bench.bench import HOST, Bench
+from bench.bench import HOST, Bench
 
 SLOW = 30.0
 """Seconds until a slow answer comes: longer than any client of ours waits."""

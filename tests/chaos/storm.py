@@ -8,9 +8,9 @@ from typing import Any
 
 from world import LEASE, World
 
-from gfs.live.bench import manifests
-from gfs.live.bench.client import Manifest, path
-from gfs.live.bench.cluster import Cluster
+from bench import manifests
+from bench.client import Manifest, path
+from bench.cluster import Cluster
 
 NODES, GPUS = 6, 8
 GRACE = 1

@@ -7,20 +7,18 @@ import signal
 from pathlib import Path
 
 from cells import cells_of
-from judge import GIVES_UP_RUNNING_PODS
 from world import Begin
 
 import gfs.live
 from gfs.live.failpoint import VARIABLE
 
-BINDING = ("decided", "bind-begun", "bind-begun:2", "bind-answered", "bind-answered:2", "begun")
+BINDING = ("decided", "bind-begun", "bind-begun:2", "bind-answered", "bind-answered:2")
 PREEMPTING = (
     "evict-decided", "stop-marked", "stop-marked:2", "stop-deleted", "stop-deleted:2", "nominated", "bind-begun:3",
-    "bind-answered:3", "begun:2",
+    "bind-answered:3",
 )  # fmt: skip
 
 
-@GIVES_UP_RUNNING_PODS
 def test_killed_at_every_step(begin: Begin) -> None:
     cases = [(point, bare) for point in BINDING for bare in (False, True)]
     cases += [(point, False) for point in PREEMPTING]

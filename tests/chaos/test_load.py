@@ -16,10 +16,10 @@ import pytest
 from loading import Loaded, Usage, Watcher, memory_of, nodes, quantile
 
 import needs
-from gfs.live.bench import manifests
-from gfs.live.bench.bench import Bench
-from gfs.live.bench.client import Manifest
-from gfs.live.bench.recorder import Recorder
+from bench import manifests
+from bench.bench import Bench
+from bench.client import Manifest
+from bench.recorder import Recorder
 from gfs.policies.gfs.scoring import KEPT_EMPTY
 
 AUDIT = needs.SHARED / "tools" / "audit_cluster.py"

@@ -9,9 +9,9 @@ from itertools import count
 
 from world import Begin, World, wait_for
 
-from gfs.live.bench import manifests
-from gfs.live.bench.client import path
-from gfs.live.bench.cluster import Cluster
+from bench import manifests
+from bench.client import path
+from bench.cluster import Cluster
 
 LEASE = 15.0
 """Seconds, the default."""

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import pytest
 from injections import SEEDS
-from judge import GIVES_UP_RUNNING_PODS
 from storm import GPUS, NODES, Storm
 from world import Begin
 
-from gfs.live.bench import manifests
+from bench import manifests
 
 
-@GIVES_UP_RUNNING_PODS
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_storm(begin: Begin, seed: int) -> None:
     with begin(seed) as world:

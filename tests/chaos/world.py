@@ -15,11 +15,11 @@ from injections import Injections
 from judge import OURS, audit_cluster, audit_events, broken_rules
 from proxy import Proxy
 
-from gfs.live.bench.bench import Bench
-from gfs.live.bench.client import ApiError, Manifest, path
-from gfs.live.bench.cluster import Cluster, conditions
-from gfs.live.bench.processes import Processes
-from gfs.live.bench.recorder import Recorder
+from bench.bench import Bench
+from bench.client import ApiError, Manifest, path
+from bench.cluster import Cluster, conditions
+from bench.processes import Processes
+from bench.recorder import Recorder
 
 LEASE = 6.0
 CONFIG = """
@@ -30,8 +30,6 @@ lease_seconds = {lease}
 lease_name = "{lease_name}"
 snapshot_interval = 0.5
 hang_timeout = 5.0
-start_timeout = 5.0
-return_timeout = 30.0
 resync_interval = 5.0
 close_record = true
 [parameters]

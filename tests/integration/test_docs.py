@@ -259,7 +259,7 @@ def test_the_files_and_names_of_the_papers_equations_exist() -> None:
 
 
 def test_code_cites_pages_that_exist() -> None:
-    for file in [*(ROOT / "src").rglob("*.py"), *(ROOT / "tests").rglob("*.py"), *(ROOT / "benchmarks").rglob("*.py")]:
+    for file in (file for folder in ("src", "tests", "tools", "benchmarks") for file in (ROOT / folder).rglob("*.py")):
         text = file.read_text(encoding="utf-8")
         for page in re.findall(r"\bdocs/[\w/-]+\.md\b", text):
             assert (ROOT / page).exists(), f"{file} cites {page}"

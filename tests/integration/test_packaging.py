@@ -46,7 +46,7 @@ def test_the_citation_names_the_version() -> None:
 
 def test_hints_name_the_package_and_extras_that_exist() -> None:
     assert {model.extra for model in MODELS.values()} - {""} <= set(PROJECT["optional-dependencies"])
-    for folder in ("src", "docs", "examples"):
+    for folder in ("src", "tools", "docs", "examples"):
         for file in [*(ROOT / folder).rglob("*.py"), *(ROOT / folder).rglob("*.md")]:
             for name, extra in re.findall(r"pip install '([\w-]+)\[([\w-]+)\]'", file.read_text(encoding="utf-8")):
                 assert name == PROJECT["name"], f"{file}: pip install '{name}[{extra}]'"

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 import typer
 
+from gfs.cli.command import WARNINGS
 from gfs.cli.console import note, say, show
 from gfs.cli.options import Json, examples, file_option, option
 from gfs.cli.outputs import JSON, STDOUT, Outputs
@@ -124,6 +125,7 @@ def _log() -> None:
     handler = logging.StreamHandler()
     handler.setFormatter(_Plain("%(asctime)s %(levelname)s %(message)s"))
     logging.basicConfig(level=logging.INFO, handlers=[handler])
+    logging.getLogger("gfs").removeHandler(WARNINGS)  # the log has them, with their time
 
 
 class _Plain(logging.Formatter):

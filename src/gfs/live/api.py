@@ -19,11 +19,21 @@ from typing import Any, Self, TypedDict, cast
 import aiohttp
 import msgspec
 
+from gfs.live.client import Json, no_objection
 from gfs.live.connection import check_trusted, read_connection, tls_of
-from gfs.live.problems import ApiError, Gone, NotFound, NotLeading, ServerTrouble, TooMany, Unreachable, problem_of
+from gfs.live.problems import (
+    ApiError,
+    Gone,
+    NotFound,
+    NotLeading,
+    Outdated,
+    ServerTrouble,
+    TooMany,
+    Unreachable,
+    problem_of,
+)
 
 log = logging.getLogger("gfs.live")
-Json = dict[str, Any]
 
 MERGE, STRATEGIC = "application/merge-patch+json", "application/strategic-merge-patch+json"
 PAGE = 500
@@ -110,17 +120,19 @@ class Api:
         again: bool | None = None,
         tries: int | None = None,
         at_once: bool = False,
+        objection: Callable[[], str] = no_objection,
     ) -> Json:
         """One request and its answer; an `ApiError` if it was refused.
 
-        `again`: may it be sent twice? `at_once`: not after all others that wait for their turn.
+        `again`: may it be sent twice? `at_once`: not after all others that wait for their turn. `objection`: asked
+        right before each sending; a text says why the request is not to be sent any more.
         """
         again = method in ("GET", "PATCH", "DELETE") if again is None else again
         wait, tries = FIRST_WAIT, self._tries if tries is None else tries
         for attempt in range(1, tries + 1):
             try:
                 async with nullcontext() if at_once else self._free:
-                    return await self._send(method, path, body, query, kind)
+                    return await self._send(method, path, body, query, kind, objection)
             except ApiError as error:
                 safe = isinstance(error, TooMany) or (again and isinstance(error, ServerTrouble | Unreachable))
                 if not safe or attempt == tries:
@@ -129,13 +141,23 @@ class Api:
                 wait = min(4 * wait, LONGEST_WAIT)
         raise AssertionError("unreachable")
 
-    async def _send(self, method: str, path: str, body: Any, query: Mapping[str, Any] | None, kind: str) -> Json:
+    async def _send(
+        self,
+        method: str,
+        path: str,
+        body: Any,
+        query: Mapping[str, Any] | None,
+        kind: str,
+        objection: Callable[[], str],
+    ) -> Json:
         headers = await self._headers()
         data = None
         if body is not None:
             headers["Content-Type"], data = kind, msgspec.json.encode(body)
         if method != "GET" and not self.may_write():
             raise NotLeading(f"{method} {path}: not sent, for this replica does not lead now")
+        if why := objection():
+            raise Outdated(f"not sent: {why}")
         self.requests += 1
         try:
             async with self._session.request(
@@ -194,14 +216,22 @@ class Api:
         """Change parts of an object."""
         return await self.request("PATCH", path, body, kind=kind)
 
-    async def delete(self, path: str, *, uid: str = "", grace: int | None = None) -> Json:
-        """Delete an object, only if it is the one with this uid; a pod with its own grace period by default."""
+    async def delete(
+        self,
+        path: str,
+        *,
+        uid: str = "",
+        version: str = "",
+        grace: int | None = None,
+        objection: Callable[[], str] = no_objection,
+    ) -> Json:
+        """Delete an object if it has this uid and resource version; a pod with its own grace period by default."""
         options: Json = {"apiVersion": "v1", "kind": "DeleteOptions"}
-        if uid:
-            options["preconditions"] = {"uid": uid}
+        if uid or version:
+            options["preconditions"] = {"uid": uid} | ({"resourceVersion": version} if version else {})
         if grace is not None:
             options["gracePeriodSeconds"] = grace
-        return await self.request("DELETE", path, options)
+        return await self.request("DELETE", path, options, objection=objection)
 
     # -- lists and watches -------------------------------------------------------------------------
 
@@ -264,7 +294,15 @@ class Api:
 
     # -- what a scheduler does ---------------------------------------------------------------------
 
-    async def bind(self, namespace: str, pod: str, uid: str, node: str, annotations: Mapping[str, str]) -> None:
+    async def bind(
+        self,
+        namespace: str,
+        pod: str,
+        uid: str,
+        node: str,
+        annotations: Mapping[str, str],
+        objection: Callable[[], str] = no_objection,
+    ) -> None:
         """Give a pod its node. The server copies the annotations to the pod.
 
         Sent once: whether the node is still the right one after a while is for the caller to say.
@@ -272,7 +310,7 @@ class Api:
         metadata = {"name": pod, "namespace": namespace, "uid": uid, "annotations": dict(annotations)}
         target = {"apiVersion": "v1", "kind": "Node", "name": node}
         body = {"apiVersion": "v1", "kind": "Binding", "metadata": metadata, "target": target}
-        await self.request("POST", f"{pod_path(namespace, pod)}/binding", body, tries=1)
+        await self.request("POST", f"{pod_path(namespace, pod)}/binding", body, tries=1, objection=objection)
 
     async def groups(self) -> dict[str, list[str]]:
         """API group -> the versions that the server offers, the preferred one first."""

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from typing import NamedTuple
 
 from gfs.live.api import Api
-from gfs.live.cluster import Cluster
-from gfs.live.mirrors import group_paths
+from gfs.live.mirror import Mirror
+from gfs.live.observe import REFUSED, observe
+from gfs.live.overlay import Overlay
+from gfs.live.reflectors import group_paths
 from gfs.live.settings import LiveSettings
-from gfs.live.tasks import TaskBook
-from gfs.live.translate.pools import Refusal
 
 
 class Finding(NamedTuple):
@@ -26,7 +27,6 @@ RIGHTS = (
     *((verb, "policy", "poddisruptionbudgets", "") for verb in ("list", "watch")),
     ("list", "scheduling.k8s.io", "priorityclasses", ""),
     ("get", "", "pods", ""),
-    ("get", "batch", "jobs", ""),
     ("delete", "", "pods", ""),
     ("create", "", "pods", "binding"),
     ("patch", "", "pods", "status"),
@@ -49,24 +49,23 @@ async def check_cluster(
         return findings, []
     kinds = [path.split("/")[2] for path in groups]
     findings.append(Finding("gangs", True, f"PodGroups of {', '.join(kinds)}" if kinds else "no kind of PodGroup here"))
-    cluster = Cluster(settings)
+    mirror = Mirror(settings)
     nodes, _ = await api.list_all("/api/v1/nodes")
     for node in nodes:
-        cluster.node_changed(None, node)
-    findings.append(_nodes(cluster, len(nodes), settings))
+        mirror.node_changed(None, node)
+    findings.append(_nodes(mirror, len(nodes), settings))
     findings.append(await _classes(api, settings))
     for path in groups:
         for group in (await api.list_all(path))[0]:
-            cluster.group_changed(None, group)
+            mirror.group_changed(None, group, path.split("/")[2])
     for each in (await api.list_all("/api/v1/pods"))[0]:
-        cluster.pod_changed(None, each)
-    ours = [pod for pod in cluster.pods.values() if pod.ours and not pod.over]
-    book = TaskBook(cluster, 1.0, 3600.0)
+        mirror.pod_changed(None, each)
+    ours = [pod for pod in mirror.pods.values() if pod.ours and not pod.over]
     refused = []
-    for pod in sorted(ours, key=lambda each: each.path):
-        found = book.find(pod, pod.created)
-        if isinstance(found, Refusal):
-            refused.append((pod.path, found.text))
+    for key in sorted(mirror.members, key=str):
+        waits = observe(mirror, Overlay(mirror, time.time), key).waits
+        refused += [(mirror.pods[uid].path, why.text) for uid, why in waits.items() if why.reason == REFUSED]
+    refused.sort()
     waiting = sum(not pod.node for pod in ours)
     says = f"{len(ours)} pods of {settings.scheduler_name}: {waiting} wait, {len(refused)} would be refused"
     findings.append(Finding("would take over", not refused, says))
@@ -86,15 +85,15 @@ async def _rights(api: Api, settings: LiveSettings, namespace: str, groups: list
     return Finding("rights", not missing, f"missing: {', '.join(missing)}" if missing else f"all {len(wanted)} there")
 
 
-def _nodes(cluster: Cluster, total: int, settings: LiveSettings) -> Finding:
+def _nodes(mirror: Mirror, total: int, settings: LiveSettings) -> Finding:
     models = Counter[str]()
-    for node in cluster.nodes.values():
+    for node in mirror.nodes.values():
         models[node.model] += node.gpus
     if not models:
         return Finding("nodes", False, f"none of {total} has {settings.resource} and the label {settings.model_label}")
-    closed = sum(bool(node.closed) for node in cluster.nodes.values())
+    closed = sum(bool(node.closed) for node in mirror.nodes.values())
     pools = ", ".join(f"{gpus} {model}" for model, gpus in sorted(models.items()))
-    return Finding("nodes", True, f"{len(cluster.nodes)} of {total} are ours: {pools} GPUs; {closed} closed now")
+    return Finding("nodes", True, f"{len(mirror.nodes)} of {total} are ours: {pools} GPUs; {closed} closed now")
 
 
 async def _classes(api: Api, settings: LiveSettings) -> Finding:

@@ -1,8 +1,9 @@
-"""Time for the controller: the wall clock, one that runs faster (demonstrations), or one that stands (tests)."""
+"""Time for the controller: the API server's clock, one that runs faster (demonstrations), or stands (tests)."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Protocol
 
 
@@ -10,35 +11,36 @@ class Clock(Protocol):
     """Seconds since 1970 as the scheduler counts them."""
 
     def now(self) -> float:
-        """The present."""
+        """Returns the present."""
 
     def of_wall(self, moment: float) -> float:
-        """The time of a moment that the API server wrote down."""
+        """Returns the time of a moment that the API server wrote down."""
 
     def until(self, moment: float) -> float:
-        """Seconds to wait until then."""
+        """Returns the seconds to wait until then."""
 
 
 class WallClock:
-    """The wall clock as it was at its making, `speed` times as fast from then on, whoever sets that one."""
+    """The time of day as it was at its making, `speed` times as fast from then on, whoever sets the machine's clock."""
 
-    def __init__(self, speed: float = 1.0) -> None:
+    def __init__(self, speed: float = 1.0, wall: Callable[[], float] = time.time) -> None:
+        """`wall`: the time of day by the API server, for the machine's own clock may be wrong."""
         self._speed = speed
-        self._wall = self._began = time.time()
+        self._wall = self._began = wall()
         self._ticks = time.monotonic()
 
     def not_before(self, moment: float) -> None:
-        """A saved state is of this moment: no time is before it, though the wall clock was set back."""
+        """A saved state is of this moment: no time is before it, though the clock was set back."""
         self._began += max(0.0, moment - self.now())
 
     def now(self) -> float:
-        """The present."""
+        """Returns the present."""
         return self._began + (time.monotonic() - self._ticks) * self._speed
 
     def of_wall(self, moment: float) -> float:
-        """The time of a moment that the API server wrote down; nothing has happened in the future."""
+        """Returns the time of a moment that the API server wrote down; nothing has happened in the future."""
         return min(self._began + (moment - self._wall) * self._speed, self.now())
 
     def until(self, moment: float) -> float:
-        """Seconds to wait until then."""
+        """Returns the seconds to wait until then."""
         return max(0.0, (moment - self.now()) / self._speed)

@@ -1,6 +1,7 @@
-"""The driver of a live cluster: what the mirrors show goes to the core in events, its plans go to the API server.
+"""The driver of a live cluster: what the mirror shows goes to the core in events, its plans go to the API server.
 
-One loop on one thread decides; requests run beside it and report back. Nothing is decided on a half-read list.
+One loop on one thread decides; requests run beside it and report back. It decides on complete lists only, and only
+while the watches are open.
 """
 
 from __future__ import annotations
@@ -8,41 +9,48 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Collection, Coroutine, Iterable
+from collections.abc import Callable, Coroutine
+from functools import partial
 from math import floor, inf
 from typing import Any
 
-from gfs.core.actions import EVICT, LOST, NOTHING, START, LostRun, Plan, Record
-from gfs.core.events import Cancelled, Event, Lost, NodesChanged, StartFailed, Submitted, Tick, Trained, Wake
+from gfs.core.actions import NOTHING, Eviction, Plan
+from gfs.core.events import Adopted, Cancelled, Event, EvictionDone, NodesChanged, StartFailed, Tick, Trained, Wake
 from gfs.core.reasons import EvictReason
 from gfs.core.run import Run
 from gfs.core.scheduler import Scheduler
-from gfs.live.api import Api
+from gfs.domain.task import Task
 from gfs.live.bind import Binder
-from gfs.live.census import Census
+from gfs.live.claims import Claims
+from gfs.live.client import Client
 from gfs.live.clock import Clock, WallClock
-from gfs.live.cluster import Cluster
 from gfs.live.disruption import Disruption
 from gfs.live.evict import Evictor
 from gfs.live.explain import Explainer
 from gfs.live.failpoint import reach
-from gfs.live.intake import Intake
-from gfs.live.jobs import JobDesk
+from gfs.live.identity import Identities
 from gfs.live.learning import is_cautious
-from gfs.live.restart import adopt, attach_adopted, reconcile, remember, tasks_done
+from gfs.live.mirror import Mirror, key_of
+from gfs.live.nodes import NodeBook
+from gfs.live.overlay import SOON, Overlay
+from gfs.live.patience import Patience
 from gfs.live.say import Speaker
 from gfs.live.settings import LiveSettings
 from gfs.live.shadow import Shadow
-from gfs.live.tasks import LiveRun, LiveTask, TaskBook
-from gfs.live.translate.pods import PodView
+from gfs.live.table import Told
+from gfs.live.tasks import LiveTask, Sink, TaskBook
 
 log = logging.getLogger("gfs.live")
-NO_PLACE = "a pod of it went, and there is no room for the one that came in its place"
-Settle = Callable[[float, Iterable[Run], Collection[str], Collection[str]], None]
-SETTLE = 0.005
+GATHER = 0.005
 """Seconds to wait for what comes together with the first change after a while: of a gang, its other pods."""
 BLIND = 0.05
-"""Seconds until it is looked again whether the mirrors follow what happens."""
+"""Seconds until it is looked again whether the mirror follows what happens."""
+MOST = 500
+"""Tasks that are submitted in one instant, less the bindings that are still under way. Of a flood, which may cost the
+core milliseconds each, the rest comes in the next ones: meanwhile pods are bound, watches read, the lease is renewed,
+and HP tasks find no thousands of bindings before their own."""
+EVERY = 1.0
+"""Seconds between two looks at plans that wait, and at tasks without pods."""
 
 
 class Controller:
@@ -50,67 +58,82 @@ class Controller:
 
     def __init__(
         self,
-        api: Api,
+        client: Client,
         settings: LiveSettings,
+        sink: Sink,
         *,
         tick: float,
         guarantee_hours: float,
         checkpoint_interval: float,
         least_hours: float = 24.0,
         clock: Clock | None = None,
-        record: Callable[[Record], None] = lambda entry: None,
         monotonic: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
+        is_current: Callable[[], bool] = lambda: True,
         shadow: Shadow | None = None,
+        silent: bool = False,
     ) -> None:
-        """`wall`: the time of day that is written on objects."""
-        self.api, self.settings = api, settings
-        self.clock: Clock = clock or WallClock()
+        """`sink` records; `wall`: the time of day by the API server; `is_current`: whether all watches are open.
+
+        `silent`: write no conditions and events.
+        """
+        self.settings, self.shadow, self._is_current = settings, shadow, is_current
+        self.clock: Clock = clock or WallClock(wall=wall)
+        self._monotonic, self._tick = monotonic, tick
         self.changed = asyncio.Event()
-        self._jobs: set[asyncio.Task[None]] = set()
-        self._record, self._monotonic, self._tick = record, monotonic, tick
-        self.cluster = Cluster(settings, self.changed.set)
-        self.book = TaskBook(self.cluster, guarantee_hours, checkpoint_interval)
-        self.census = Census(self.cluster, self.book)
-        self._disruption = Disruption(self.cluster, self.book)
-        self.speaker = Speaker(api, settings, self.spawn, monotonic, wall)
-        self.shadow = shadow
-        self.speaker.silent = shadow is not None
-        self.binder = Binder(api, self.cluster, self.book, self.speaker, self.spawn, self.changed.set, monotonic)
-        self.speaker.is_busy = self.binder.is_busy
-        self.evictor = Evictor(api, self.cluster, self.speaker, self.spawn, self.changed.set, monotonic)
-        self.intake = Intake(self.cluster, self.book, self.census, self.speaker, record, self.clock, monotonic)
-        self.intake.shadow = shadow
-        self.intake.under_way = lambda: self.binder.under_way
-        self.explainer = Explainer(self.cluster, self.book, self.binder, self.speaker, monotonic, least_hours)
-        self._jobs_of_gangs = JobDesk(api, self.book, self.spawn, self._fewer, monotonic)
+        self._requests: set[asyncio.Task[None]] = set()
+        self.mirror = Mirror(settings, self.changed.set)
+        self.overlay = Overlay(self.mirror, wall)
+        self.identities = Identities()
+        self.book = TaskBook(
+            self.mirror,
+            self.overlay,
+            self.identities,
+            sink,
+            self.clock,
+            monotonic,
+            guarantee_hours=guarantee_hours,
+            checkpoint_interval=checkpoint_interval,
+        )
+        self.nodes = NodeBook(self.mirror, self.overlay, self.book)
+        self._disruption = Disruption(self.mirror, self.book)
+        quiet = silent or shadow is not None
+        self.speaker = Speaker(
+            client, settings, self.spawn, monotonic, wall, lambda: self.binder.is_busy(), silent=quiet
+        )
+        self.claims = Claims(self.mirror, self.book, self.speaker, self.clock, monotonic)
+        self.binder = Binder(
+            client, self.mirror, self.overlay, self.book, self.speaker, self.spawn, self.changed.set, is_current
+        )
+        self.evictor = Evictor(client, self.mirror, self.overlay, self.book, self.speaker, self.spawn)
+        self.patience = Patience(self.mirror, self.overlay, self.book, self.binder, self.speaker, monotonic, wall)
+        self.explainer = Explainer(self.mirror, self.book, self.speaker, monotonic, least_hours)
         self._trained: list[Trained] = []
+        self._submitted: list[LiveTask] = []
+        """Tasks that the core was told of in this instant."""
+        self._touched: set[str] = set()
+        """Nodes that have changed since plans were last looked at."""
         self._next_tick = self._wake_at = inf
-        self._not_before = -inf
-        """When the next instant may be decided, by the monotonic clock."""
+        self._not_before = self._looked = -inf
+        """When the next instant may be decided, by the monotonic clock; when plans that wait were last looked at."""
+        self._resync_at = inf
         self.now = -inf
         self.decisions = 0
         self.decision_seconds = 0.0
         self.longest_step = 0.0
         """Seconds of the longest instant: nothing else happens while it lasts."""
-        self.restored = False
-        self._first = True
-        self._joining: list[LiveRun] = []
-        """Rests of gangs of bare pods that are bound: the gangs are to be adopted whole."""
-        self._adopted: dict[str, list[PodView]] = {}
-        """Task -> the pods of its run that is being adopted."""
         self.scheduler: Scheduler
 
     # -- running -----------------------------------------------------------------------------------
 
-    def spawn(self, job: Coroutine[Any, Any, None]) -> None:
+    def spawn(self, request: Coroutine[Any, Any, None]) -> None:
         """Let a request run beside the loop."""
-        task = asyncio.get_running_loop().create_task(job)
-        self._jobs.add(task)
+        task = asyncio.get_running_loop().create_task(request)
+        self._requests.add(task)
         task.add_done_callback(self._done)
 
     def _done(self, task: asyncio.Task[None]) -> None:
-        self._jobs.discard(task)
+        self._requests.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             log.error(f"a request failed in a way that it should not: {error!r}")
 
@@ -120,34 +143,33 @@ class Controller:
         self._loop.call_soon_threadsafe(self.changed.set)
 
     def tick(self) -> None:
-        """Think again about the quota now."""
+        """Compute the quota again now."""
         self._next_tick = self.now
         self.changed.set()
 
-    def begin(self, scheduler: Scheduler, *, restored: bool = False) -> None:
-        """The mirrors have been read whole: from now on it can decide. `restored`: by a saved state."""
-        self.scheduler, self.restored = scheduler, restored
+    def begin(self, scheduler: Scheduler) -> None:
+        """The lists are complete: from now on it can decide."""
+        self.scheduler = scheduler
         self._loop = asyncio.get_running_loop()
-        if restored:
-            remember(scheduler, self.book, self.census)
         now = self.clock.now()
         self._next_tick = floor(now / self._tick) * self._tick
+        self._resync_at = self._monotonic() + self.settings.resync_interval
         self.changed.set()
 
     async def run(self, after_step: Callable[[float], None], may_decide: Callable[[], bool] = lambda: True) -> None:
         """Decide whenever something has changed or is due, until cancelled or until it may not."""
         while True:
             due = min(self._next_tick, self._wake_at)
-            wait = min(self.clock.until(due), 1.0)
+            wait = min(self.clock.until(due), EVERY)
             try:
                 async with asyncio.timeout(wait):
                     await self.changed.wait()
-                await asyncio.sleep(max(min(SETTLE, self.settings.burst), self._not_before - self._monotonic()))
+                await asyncio.sleep(max(min(GATHER, self.settings.burst), self._not_before - self._monotonic()))
             except TimeoutError:
                 pass
             if not may_decide():  # it was paused, and another may have decided since
                 return
-            if not self.binder.current():  # what has happened meanwhile comes first
+            if not self._is_current():  # what has happened meanwhile comes first
                 self.changed.clear()
                 await asyncio.sleep(BLIND)
                 continue
@@ -155,25 +177,20 @@ class Controller:
             self._not_before = self._monotonic() + self.settings.burst
             after_step(self.now)
 
-    def settle_record(self, settle: Settle) -> None:
-        """After a restart: tell the event log what runs, what waits, and what was done meanwhile."""
-        runs = [live.run for live in self.book.of_run.values() if live.began and not live.leaving]
-        settle(self.now, runs, self.book.by_name.keys(), tasks_done(self.cluster))
-
     async def close(self, seconds: float) -> None:
-        """Let requests under way end, at most so long, and stop the others: whoever leads next decides anew."""
+        """Let requests under way end, at most so long, and stop the others: the next leader decides anew."""
         try:
-            if self._jobs:
-                await asyncio.wait(self._jobs, timeout=seconds)
+            if self._requests:
+                await asyncio.wait(self._requests, timeout=seconds)
         finally:
-            for job in list(self._jobs):
-                job.cancel()
-        await asyncio.gather(*self._jobs, return_exceptions=True)
+            for request in list(self._requests):
+                request.cancel()
+        await asyncio.gather(*self._requests, return_exceptions=True)
 
     async def settle(self) -> None:
         """Wait until all requests under way are done."""
-        while self._jobs:
-            await asyncio.wait(self._jobs)
+        while self._requests:
+            await asyncio.wait(self._requests)
 
     # -- one instant -------------------------------------------------------------------------------
 
@@ -182,287 +199,214 @@ class Controller:
         began = time.perf_counter()
         self.changed.clear()
         self.now = now = max(self.clock.now(), self.now)
-        events = self._events(now)
+        events = self._observed(now)
         plan: Plan = NOTHING
-        if self._adopted:  # newcomers come after those who are there: what these hold is not others' any more
-            arrivals = [each for each in events if isinstance(each, Submitted)]
-            self._decide(now, [each for each in events if not isinstance(each, Submitted)])
-            events = [*self._changes(), *arrivals]
+        if self.book.adopted:  # what runs already comes before newcomers, and so do the rules of stopping it
+            plan = self._decide(now, [*events, *self._changes()])
+            events = []
+        self.book.settle(now)
+        events += self._submissions(now)
+        events += [*self._changes(), *self._due(now)]
         if events:
-            plan = self._decide(now, events)
+            more = self._decide(now, events)
+            plan = more if plan is NOTHING else plan.joined(more)
+        touched, self._touched = self._touched, set()
         if self.shadow is None:
-            self.binder.start_ready(self._waits_for_victims)
-            self._note_begun()
-            self._jobs_of_gangs.look()
-        self.explainer.look(self.scheduler, self._waits_for_victims)
-        if self.intake.is_behind:
+            for task in self.binder.start_ready(touched):
+                self.evictor.nominate(task)
+            for task in self._submitted:
+                if task.told is Told.WAITING:
+                    self.evictor.withdraw_promises([self.mirror.pods[uid] for uid in task.pods])
+        self.book.record_over(now)
+        self.explainer.look(self.scheduler)
+        if self.mirror.dirty or self.mirror.dirty_nodes or self._has_ready():
             self.changed.set()
         self.longest_step = max(self.longest_step, time.perf_counter() - began)
         return plan
 
-    def _decide(self, now: float, events: list[Event]) -> Plan:
-        began = time.perf_counter()
-        plan = self.scheduler.handle(now, events)
-        self.decision_seconds += time.perf_counter() - began
-        self.decisions += 1
-        self._attach()
-        if plan.starts:
-            reach("decided")
-        self._carry_out(plan, now)
-        return plan
+    def _observed(self, now: float) -> list[Event]:
+        """Returns what the core is to be told of tasks."""
+        events: list[Event] = []
+        new, self.mirror.new_pods = self.mirror.new_pods, []
+        for pod in new:
+            self.nodes.ask(pod.rule.keys)
+            if not pod.gated:
+                self.claims.look(pod)
+        for task, run, why, pause in self.binder.take_failed():
+            events += self._fail(task, run, why, pause)
+        if self._monotonic() - self._looked >= EVERY:
+            events += self._look_at_waiting(now)
+        if (nodes := self.mirror.dirty_nodes) and self.book.planned:
+            self.mirror.dirty.update((task.key, None) for task in self.book.planned if not nodes.isdisjoint(task.nodes))
+        self._reconcile(events, now)
+        self.overlay.refresh()
+        self._reconcile(events, now)
+        for uid in self.mirror.ended:
+            self.speaker.forget(uid)
+            if self.shadow is not None:
+                self.shadow.forget(uid)
+        self.mirror.ended.clear()
+        return events + self.claims.checkpoints(now)
 
-    def _events(self, now: float) -> list[Event]:
+    def _reconcile(self, events: list[Event], now: float) -> None:
+        keys, self.mirror.dirty = list(self.mirror.dirty), {}
+        if not self.book.settled:  # pods that are bound carry the names of their tasks, others get what is left
+            keys.sort(key=lambda key: not any(pod.node for pod in self.mirror.members.get(key, {}).values()))
+        for key in keys:
+            if self.shadow is not None:
+                self.shadow.compare(self.mirror, self.book, key, now, self.speaker.why)
+            try:
+                events += self.book.reconcile(key, now)
+            except Exception:  # one object must not stop the controller
+                log.exception(f"{key} is left alone until it changes; please report this")
+                events += self.book.abandon(key)
+
+    def _look_at_waiting(self, now: float) -> list[Event]:
+        """Returns the plans that wait for what does not come; resyncs and forgets what is old."""
+        self._looked = self._monotonic()
+        if self._looked >= self._resync_at:
+            self._resync_at = self._looked + self.settings.resync_interval
+            self.mirror.look_at_all()
+            self.speaker.forget_all_but(self.mirror.pods)
+        self.identities.expire(now)
+        for pod in self.mirror.leaving.values():  # whether plans count on its place depends on the time
+            self.mirror.dirty_nodes.add(pod.node)
+            if pod.grace > SOON and pod.ours:
+                self.mirror.dirty[key_of(pod)] = None
+        if self.shadow is not None:
+            for uid, taker in list(self.overlay.evictions.items()):
+                if not self.book.is_planned(taker):  # the other scheduler decided otherwise, and the pod runs on
+                    self.overlay.forget_eviction(uid)
+            return []
+        events: list[Event] = []
+        for task, why in self.patience.overdue():
+            assert task.run is not None
+            events += self._fail(task, task.run, why, 0.0)
+        return events
+
+    def _fail(self, task: LiveTask, run: Run, why: str, pause: float) -> list[Event]:
+        """A plan cannot be carried out. Pods of a gang that were bound for it are taken back if that is possible."""
+        pods = [pod for uid in task.pods if (pod := self.mirror.pods.get(uid)) is not None]
+        bound = [pod for pod in pods if self.overlay.node_of(pod) and self.overlay.task_of(pod) == task.name]
+        log.info(f"{task.name} was not started: {why}")
+        if 0 < len(bound) < len(task.pods):
+            self.evictor.take_back(bound, f"its gang could not be bound whole: {why}")
+        return self.book.fail(task, why, pause)
+
+    def _changes(self) -> list[Event]:
+        """Returns what has changed of nodes, and of what may be stopped."""
+        self._touched |= self.mirror.dirty_nodes
+        nodes = self.nodes.changes()
+        return [*([NodesChanged(nodes)] if nodes else []), *self._disruption.changes()]
+
+    def _due(self, now: float) -> list[Event]:
         events: list[Event] = list(self._trained)
         if self._trained and any(is_cautious(pool) for pool in self.scheduler.pools.values()):
-            self._next_tick = now  # the first model is not kept waiting
+            self._next_tick = now  # the first model counts at once
         self._trained.clear()
-        self._note_begun()
-        self.intake.wait_again(self.evictor.unbound)
-        self.evictor.unbound.clear()
-        events += self.intake.take(now)
-        if self.shadow is None:
-            self.binder.overdue(self.settings.start_timeout, self._waits_for_victims)
-        events += [failed for live in self.binder.failed if (failed := self._failed(live))]
-        self.binder.failed.clear()
-        events += [self._broken(live) for live in self.binder.broken if self.book.of_run.get(live.run) is live]
-        self.binder.broken.clear()
-        events += self._hanging()
-        events += self._join()
-        if self._first and self.restored:
-            told = self.intake.expect, self.intake.look_again
-            events += reconcile(self.scheduler, self.book, self.cluster, self.intake.found, *told)
-            self._go_on_evicting()
-        self._first = False
-        adopted, self._adopted = adopt(self.book, self.intake.found, self.clock)
-        events += adopted
-        for name in list(self.intake.found):
-            events += self._not_adopted(self.book.by_name[name])
-        events += self._changes()
         if now >= self._next_tick:
             events.append(Tick())
             self._next_tick = (floor(now / self._tick) + 1) * self._tick
         if now >= self._wake_at:
             self._wake_at = inf
             events.append(Wake())
-        for run in [run for run in self.evictor.leaving if run not in self.book.of_run]:
-            self.evictor.gone(run)
         return events
 
-    def _go_on_evicting(self) -> None:
-        """Runs that a saved state knows as evicted may have pods that nobody has deleted yet."""
-        for pool in self.scheduler.pools.values():
-            for run, taker in pool.state.leaving.items():
-                if (live := self.book.of_run.get(run)) is not None and self.shadow is None:
-                    self.evictor.resume(live, taker.task.name)
+    # -- submitting --------------------------------------------------------------------------------
 
-    def _changes(self) -> list[Event]:
-        """What has changed of nodes, and of who may be stopped."""
-        nodes = self.census.changes()
-        return [*([NodesChanged(nodes)] if nodes else []), *self._disruption.changes()]
-
-    def _attach(self) -> None:
-        """Runs that were adopted have their pods now."""
-        adopted, self._adopted = self._adopted, {}
-        for task in attach_adopted(self.scheduler, self.book, adopted):
-            assert task.task is not None
-            assert task.run is not None
-            self._give_extras(task.run)
-            self._record((self.now, START, task.task, task.run.run, None))  # and SUBMIT, unless that was told
-            task.logged = True
-
-    def _not_adopted(self, task: LiveTask) -> list[Event]:
-        """Pods of a gang that somebody bound: beyond its minimum, or without the rest of it."""
-        if self.shadow is not None and task.run is None and task.name not in self._adopted:
-            if not task.told:
-                return []
-            task.told = False  # the other scheduler binds one after the other: it is adopted with the last
-            return [Cancelled(task.task)] if task.task is not None else []
-        held = []
-        for pod in self.intake.found.pop(task.name):
-            self.book.by_pod.pop(pod.uid, None)
-            if task.run is not None or task.name in self._adopted:
-                self.cluster.pod_changes.append((pod, pod))  # looked at again when its gang runs
-                self.changed.set()
-            elif pod.owner is not None:
-                self.spawn(self.binder.take_back(pod, "it was bound without the rest of its gang"))
-            else:
-                self.speaker.warn(pod, "GangIncomplete", "held: the other pods of its gang are still to be bound")
-                held.append(pod)
-        if not held:
+    def _submissions(self, now: float) -> list[Event]:
+        """Tell the core of tasks, by submission; of HP tasks alone while bindings are behind."""
+        self._submitted = []
+        if not self.book.ready:
             return []
-        known: list[Event] = [Cancelled(task.task)] if task.told and task.task is not None else []
-        self.book.hold(task, held)
-        self.intake.look_again(task)
-        self.changed.set()
-        return known
+        room = max(0, MOST - self.binder.under_way)
+        behind = room < MOST // 2
+        at, past = self._monotonic(), self.identities.past
+        able = [task for task in self.book.ready if task.not_before <= at]
+        able.sort(key=lambda task: (past[task.name].submitted, task.name))
+        if behind or len(able) > room:
+            able.sort(key=lambda task: not self.book.is_urgent(task))
+        self._submitted = [task for task in able[:room] if not behind or self.book.is_urgent(task)]
+        return self.book.submit(self._submitted, now)
 
-    def _fewer(self, task: LiveTask) -> None:
-        """A gang is not to wait for pods that have succeeded and are gone."""
-        self.intake.wants_the_rest(task)
-        self.changed.set()
+    def _has_ready(self) -> bool:
+        at = self._monotonic()
+        return any(task.not_before <= at for task in self.book.ready)
 
-    def _join(self) -> list[Event]:
-        """Gangs of bare pods whose rest is bound, and seen to be: they are adopted whole in the next instant."""
-        events: list[Event] = []
-        for live in self._joining:
-            if self.book.of_run.get(live.run) is not live:
+    # -- deciding and carrying out -----------------------------------------------------------------
+
+    def _decide(self, now: float, events: list[Event]) -> Plan:
+        """Let the core decide, and again with what follows from its plan at once."""
+        whole: Plan = NOTHING
+        found = [run for event in events if isinstance(event, Adopted) for run in event.runs]
+        if found:  # all of an instant in one event: the core counts its pools again after each
+            events = [*(event for event in events if not isinstance(event, Adopted)), Adopted(found)]
+        while events:
+            began = time.perf_counter()
+            plan = self.scheduler.handle(now, events)
+            self.decision_seconds += time.perf_counter() - began
+            self.decisions += 1
+            evicted = {eviction.run.task.index: eviction.run for eviction in plan.evictions}
+            self.book.attach_adopted(partial(self._run_of, evicted), now)
+            if plan.starts:
+                reach("decided")
+            events = self._carry_out(plan, now)
+            whole = plan if whole is NOTHING else whole.joined(plan)
+            self._wake_at = min(self._wake_at, plan.wake)
+        return whole
+
+    def _run_of(self, evicted: dict[int, Run], task: Task) -> Run | None:
+        """Returns the run that the core took over for a task, also if it evicted that in the same instant."""
+        if task.index in evicted:
+            return evicted[task.index]
+        pool = self.scheduler.pools.get(task.gpu_model)
+        return pool.state.runs.get(task.index) if pool is not None else None
+
+    def _carry_out(self, plan: Plan, now: float) -> list[Event]:
+        """Start what is planned and stop what must go; returns what the core is to be told of that at once.
+
+        An evicted task is submitted again when its owner has created its pods again: what does not exist holds nothing.
+        """
+        told: list[Event] = []
+        for lost in plan.lost:  # nodes go after their runs: this is for a node that went in the same instant
+            if (gone := self.book.by_index.get(lost.run.task.index)) is not None:
+                self.book.forget_run(gone)
+            told.append(Cancelled(lost.run.task))
+        started: dict[int, LiveTask] = {}
+        for run in plan.starts:
+            if (task := self.book.plan(run)) is None:
+                told += [StartFailed(run), Cancelled(run.task)]
                 continue
-            pods = [self.cluster.pods.get(uid) for uid in live.bound]
-            if not all(pod is None or pod.node for pod in pods):
-                continue
-            events.append(Cancelled(live.run.task))
-            self.book.join(live)
-            self.changed.set()
-        self._joining = [live for live in self._joining if self.book.of_run.get(live.run) is live]
-        return events
-
-    def _failed(self, live: LiveRun) -> Event | None:
-        """A start did not come about: its pods wait again."""
-        if self.book.of_run.get(live.run) is not live or live.leaving:
-            return None
-        bound = [pod for uid in live.bound if (pod := self.cluster.pods.get(uid)) and pod.owner is None]
-        self.book.release(live, keep_waiting=True)
-        task = live.of
-        self.intake.wants_the_rest(task)
-        if bound:  # nobody would create them again: they are held, and the rest is to join them
-            self.cluster.pod_changes += [(pod, pod) for pod in bound]
-            self.changed.set()
-        elif len(task.free) < task.needs:
-            self.intake.expect(task)
-        return StartFailed(live.run)
-
-    def _broken(self, live: LiveRun) -> Event:
-        """A run lost a pod that has no place any more: the rest of it is taken back."""
-        self._lost(live.run, self.now, LostRun(live.run, NO_PLACE))
-        return Lost(live.run, NO_PLACE)
-
-    def _hanging(self) -> list[Event]:
-        """Victims that do not go away: whoever was to take their place looks for another."""
-        events: list[Event] = []
-        for victim in self.evictor.hanging(self.settings.hang_timeout):
-            pool = self.scheduler.pools.get(victim.run.task.gpu_model)
-            taker = pool.state.leaving.get(victim.run) if pool else None
-            live = self.book.of_run.get(taker) if taker is not None else None
-            if live is not None:
-                self.binder.forget(live)
-                if failed := self._failed(live):
-                    events.append(failed)
-        return events
-
-    def _waits_for_victims(self, run: Run) -> bool:
-        pool = self.scheduler.pools.get(run.task.gpu_model)
-        return pool is not None and run in pool.state.pending
-
-    # -- carrying out ------------------------------------------------------------------------------
-
-    def _carry_out(self, plan: Plan, now: float) -> None:
-        for lost in plan.lost:
-            self._lost(lost.run, now, lost)
-        for run, _, _ in plan.evictions:  # before the starts: who is evicted may start elsewhere at once
-            if (live := self.book.of_run.get(run)) is not None:
-                live.of.offset = max(live.of.offset, run.number if live.began else run.number - 1)
-        takers = {run.task.index: run for run in plan.starts}
-        started = [self._plan_start(run) for run in plan.starts]
-        for run, reason, _ in plan.evictions:
-            live = self.book.of_run.get(run)
-            if live is None or not isinstance(reason, EvictReason):
-                continue
-            taker = takers.get(reason.by.index)
-            self._evict(live, reason, self.book.of_run.get(taker) if taker else None, now)
-        for live in started:
+            started[run.task.index] = task
+            log.info(f"start {task.name} on {', '.join(sorted(task.nodes))} (run {run.number})")
             if self.shadow is not None:
-                self.shadow.plan(live, now)
-            elif self._waits_for_victims(live.run):
-                for uid, node in live.pods.items():
-                    if (pod := self.cluster.pods.get(uid)) is not None:
-                        self.evictor.nominate(pod, node)
-        self._wake_at = min(self._wake_at, plan.wake)
+                self.shadow.plan(task, now)
+        for eviction in plan.evictions:
+            told += self._evict(eviction, started, now)
+        return told
 
-    def _plan_start(self, run: Run) -> LiveRun:
-        task = self.book.by_name[run.task.name]
-        if run.number <= task.offset:  # the core had forgotten it while it had no pods
-            run.number = task.offset + 1
-        old = self.book.of_run.get(run)
-        live = old or self.book.begin(run, self._monotonic())
-        self.binder.plan(live)
-        return live
-
-    def _evict(self, live: LiveRun, reason: EvictReason, taker: LiveRun | None, now: float) -> None:
-        pods = [pod for uid in taker.pods if (pod := self.cluster.pods.get(uid))] if taker else []
-        self.binder.forget(live)
-        live.leaving = True
-        task = live.of
-        if task.run is live:
-            task.run = None
-        if live.began:
-            self._record((now, EVICT, live.run.task, live.run, reason))
+    def _evict(self, eviction: Eviction, started: dict[int, LiveTask], now: float) -> list[Event]:
+        run, reason, _ = eviction
+        taker = started.get(reason.by.index) if isinstance(reason, EvictReason) else None
+        told: list[Event] = [EvictionDone(run)]
+        if run.task.index not in started:
+            told.append(Cancelled(run.task))
+        if taker is None:  # its start did not come about: nothing is evicted for a task that has no pods to start
+            if (spared := self.book.by_index.get(run.task.index)) is not None and spared.run is run:
+                self.book.forget_run(spared)
+            return told
+        evicted = self.book.evict(run, taker.run, now, reason)
+        if evicted is None:
+            return told
+        victim, pods = evicted
         if self.shadow is not None:
-            self.shadow.evict(live.run, reason)
-            return
-        for uid in self.evictor.evict(live, reason, pods):  # never bound: they wait on
-            live.pods.pop(uid, None)
-            self.book.run_of_pod.pop(uid, None)
-            task.free[uid] = self.cluster.pods[uid]
-        if not live.pods:
-            self.intake.left(live)
-        if not task.returns:
-            self._give_up(task)
-        if task.gang is not None:
-            self.intake.hold_extras(task.gang)
-        if task.run is not None and task.run.open:
-            self.book.fill(task.run)
+            self.shadow.evict(run, reason)
+        elif taker.run is not None:
+            self.evictor.evict(victim, pods, reason, taker, taker.run)
+        return told
 
-    def _give_up(self, task: LiveTask) -> None:
-        """Nobody creates the pods of this task again: GPUs are not to be held for it."""
-        if task.told and len(task.free) < task.needs and task.task is not None:
-            if task.run is not None:  # planned in the same instant
-                self.binder.forget(task.run)
-                self.book.release(task.run, keep_waiting=True)
-            self.intake.withdraw(task)
-            self.changed.set()
+    # -- what can be asked -------------------------------------------------------------------------
 
-    def _lost(self, run: Run, now: float, why: Any) -> None:
-        """A run went with its node: what is left of it is taken back, if its controller creates it again."""
-        live = self.book.of_run.get(run)
-        if live is None:
-            return
-        self.binder.forget(live)
-        if live.began:
-            self._record((now, LOST, run.task, run, why))
-            live.of.offset = max(live.of.offset, run.number)
-        rest = [pod for uid in live.bound if (pod := self.cluster.pods.get(uid)) and not pod.over]
-        self.book.release(live, keep_waiting=True)
-        for pod in rest:
-            if pod.owner is not None and self.shadow is None:
-                self.spawn(self.binder.take_back(pod, why.text()))
-        self.intake.wants_the_rest(live.of)
-        if len(live.of.free) < live.of.needs:
-            self.intake.expect(live.of)
-
-    def _note_begun(self) -> None:
-        """Runs whose last pod was bound have begun."""
-        begun, self.binder.begun = self.binder.begun, []
-        for live in begun:
-            if live.leaving or live.began:
-                continue
-            live.began = True
-            reach("begun")
-            if live.of.held:
-                self._joining.append(live)
-                continue
-            waited = live.run.waited
-            self._record((self.now, START, live.run.task, live.run, waited.reason if waited else None))
-            self._give_extras(live)
-
-    def _give_extras(self, live: LiveRun) -> None:
-        """Pods of a gang beyond its minimum are tasks of their own once it runs."""
-        gang = live.of
-        if gang.gang is None or gang.extra:
-            return
-        spare, gang.free = list(gang.free.values()), {}
-        for pod in spare:
-            self.book.by_pod.pop(pod.uid, None)
-            self.cluster.pod_changes.append((pod, pod))
-        for task in self.book.extras.get(gang.gang, ()):
-            self.intake.look_again(task)
-        self.changed.set()
+    def waiting_for_room(self) -> list[LiveTask]:
+        """Returns the tasks that have their places and are not bound."""
+        return [task for task in self.book.planned if task.told is Told.PLANNED]

@@ -1,107 +1,200 @@
-"""Carrying out evictions: mark the victim, tell both sides, delete it with its own grace period."""
+"""Deleting pods. There are two reasons, and a gate before each deletion that asks whether it still holds:
+
+* a spot pod makes room for an HP pod that waits and has its place (`evict`);
+* a pod that was bound moments ago and has not started belongs to a gang whose other pods could not be bound, and its
+  owner creates it again (`take_back`).
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
-from gfs.core.reasons import EvictReason
+from gfs.core.reasons import Reason
 from gfs.core.run import Run
-from gfs.live.api import Api
-from gfs.live.cluster import Cluster
+from gfs.domain.task import Priority
+from gfs.live.api import pod_path
+from gfs.live.client import Client
 from gfs.live.failpoint import reach
-from gfs.live.problems import ApiError
+from gfs.live.mirror import Mirror, key_of
+from gfs.live.observe import priority_of
+from gfs.live.overlay import Overlay
+from gfs.live.problems import ApiError, Conflict, NotFound, NotLeading, Outdated
 from gfs.live.say import Spawn, Speaker
-from gfs.live.stop import stop_pod
-from gfs.live.tasks import LiveRun
-from gfs.live.translate.pods import PodView
+from gfs.live.tasks import LiveTask, TaskBook
+from gfs.live.translate.pods import PREEMPTED, TAKEN_BACK, TERMINAL, PodView
+from gfs.live.watch import uid_of
 
 log = logging.getLogger("gfs.live")
+PAUSE = 2.0
+"""Seconds until a request that failed is tried again."""
 
 
 class Evictor:
-    """Stops the pods of evicted runs."""
+    """Deletes pods, and promises their places."""
 
     def __init__(
-        self,
-        api: Api,
-        cluster: Cluster,
-        speaker: Speaker,
-        spawn: Spawn,
-        wake: Callable[[], None],
-        monotonic: Callable[[], float],
+        self, client: Client, mirror: Mirror, overlay: Overlay, book: TaskBook, speaker: Speaker, spawn: Spawn
     ) -> None:
-        self._api, self._cluster, self._speaker = api, cluster, speaker
-        self._spawn, self._wake, self._monotonic = spawn, wake, monotonic
-        self._longest = cluster.settings.longest_grace
-        self.leaving: dict[Run, tuple[LiveRun, float]] = {}
-        """Evicted runs -> when they should have gone, by the monotonic clock."""
-        self.unbound: list[LiveRun] = []
-        """Evicted runs whose bindings were under way, and of which none came about."""
+        self._client, self._mirror, self._overlay, self._book = client, mirror, overlay, book
+        self._speaker, self._spawn = speaker, spawn
+        self._longest = mirror.settings.longest_grace
         self.evicted = 0
 
-    def evict(self, live: LiveRun, reason: EvictReason, takers: Sequence[PodView]) -> list[str]:
-        """Stop a run's pods; those that were never bound, by uid: they can wait again at once."""
-        pods = [pod for uid in live.pods if (pod := self._cluster.pods.get(uid))]
-        placed = [pod for pod in pods if pod.uid in live.bound or pod.uid in live.binding]
-        grace = max((min(pod.grace, self._longest) for pod in placed), default=0.0)
-        self.leaving[live.run] = live, self._monotonic() + grace
-        message = f"Preempted by {reason.by.name}: {reason.text()}"
+    # -- making room -------------------------------------------------------------------------------
+
+    def evict(self, victim: LiveTask, pods: Sequence[PodView], reason: Reason, taker: LiveTask, run: Run) -> None:
+        """Delete the pods of an evicted run, and say so on both sides. `run`: of the task that takes its place."""
+        message = f"Preempted by {taker.name}: {reason.text()}"
+        log.info(f"evict {victim.name} for {taker.name}: {reason.text()}")
         reach("evict-decided")
-        for pod in placed:
-            self._spawn(self._stop(live, pod, message))
-        for taker in takers:
-            victims = ", ".join(sorted(pod.path for pod in placed)[:3])
-            self._speaker.event(taker, "Normal", "Preempted", f"takes the place of {victims}: {reason.text()}")
-        return [pod.uid for pod in pods if pod not in placed]
-
-    def resume(self, live: LiveRun, by: str) -> None:
-        """Stop what is left of a run that was evicted before a restart."""
-        pods = [pod for uid in live.pods if (pod := self._cluster.pods.get(uid))]
-        self.leaving[live.run] = live, self._monotonic() + max((pod.grace for pod in pods), default=0.0)
         for pod in pods:
-            if not pod.deleting:
-                self._spawn(self._stop(live, pod, f"Preempted by {by}: evicted before a restart"))
+            self._spawn(self._evict(pod, run, message))
+        victims = ", ".join(sorted(pod.path for pod in pods)[:3])
+        for uid in taker.pods:
+            if victims and (mine := self._mirror.pods.get(uid)) is not None:
+                self._speaker.event(mine, "Normal", "Preempted", f"takes the place of {victims}: {reason.text()}")
 
-    async def _stop(self, live: LiveRun, pod: PodView, message: str) -> None:
-        while live.binding:  # it must be known what is bound
-            await asyncio.sleep(0.05)
-        if not live.bound:  # nobody is in the way, and a bare pod would not come again
-            self.unbound.append(live)
-            self._wake()
-            return
-        self._speaker.event(pod, "Warning", "Preempted", message)
-        if await stop_pod(self._api, self._cluster, self._speaker, pod, "PreemptionByScheduler", message):
-            self.evicted += 1
+    def _objection(self, uid: str, run: Run) -> str:
+        """Returns why a pod must not be evicted for a run now; empty: it may."""
+        pod = self._mirror.pods.get(uid)
+        if pod is None or pod.over:
+            return "the pod is gone"
+        if priority_of(self._mirror, pod) is not Priority.SPOT:
+            return "it is no spot pod"
+        if not self._book.is_planned(run):
+            return f"no pod of {run.task.name} waits for its place any more"
+        return ""
 
-    def nominate(self, pod: PodView, node: str) -> None:
-        """Say on a pod that waits for victims which node will be its."""
-        self._spawn(self._nominate(pod, node))
+    async def _evict(self, pod: PodView, run: Run, message: str) -> None:
+        while (assumed := self._overlay.bindings.get(pod.uid)) is not None and not assumed.answered:
+            await asyncio.sleep(0.05)  # it must be known whether it is bound
+        now = self._mirror.pods.get(pod.uid)
+        if now is not None and self._overlay.node_of(now) and not self._objection(pod.uid, run):
+            self._speaker.event(pod, "Warning", "Preempted", message)
+            if await self._delete_victim(pod, run, message):
+                self.evicted += 1
+                reach("stop-deleted")
+                return
+        reach("stop-deleted")
+        self._overlay.forget_eviction(pod.uid)
+        if now is not None:
+            self._mirror.dirty[key_of(now)] = None
+
+    async def _delete_victim(self, pod: PodView, run: Run, message: str) -> bool:
+        """Mark a pod and delete it with its own grace period, however often it takes; False: it stays, or has gone."""
+        marked = uncertain = False
+        capped = round(self._longest) if pod.grace > self._longest else None
+        while not (why := self._objection(pod.uid, run)):
+            try:
+                if not marked:
+                    answer = await self._speaker.mark_disrupted(pod, PREEMPTED, message)
+                    marked = True
+                    reach("stop-marked")
+                    if (answer.get("status") or {}).get("phase") in TERMINAL:  # what it has done counts
+                        return False
+                await self._client.delete(
+                    pod_path(pod.namespace, pod.name),
+                    uid=pod.uid,
+                    grace=capped,
+                    objection=lambda: self._objection(pod.uid, run),
+                )
+                log.info(f"deleted {pod.path} on {pod.node}: {message}")
+                return True
+            except NotFound:
+                return uncertain
+            except Outdated:
+                continue
+            except NotLeading as error:
+                why = str(error)
+                break
+            except ApiError as error:
+                if isinstance(error, Conflict) and await self._is_another(pod):
+                    return uncertain
+                uncertain |= marked and error.uncertain  # only the answer may have been lost
+                log.warning(f"{pod.path} was not deleted, it is tried again: {error}")
+            await asyncio.sleep(PAUSE)
+        if not uncertain:
+            log.info(f"{pod.path} is not deleted: {why}")
+        return uncertain
+
+    async def _is_another(self, pod: PodView) -> bool:
+        """Whether the pod is gone or another one has its name: only then is a conflict the end of it."""
+        try:
+            found = await self._client.find(pod_path(pod.namespace, pod.name))
+        except ApiError:
+            return False
+        return found is None or uid_of(found) != pod.uid
+
+    # -- promises ----------------------------------------------------------------------------------
+
+    def nominate(self, task: LiveTask) -> None:
+        """Say on pods which node is promised to each while others leave it."""
+        for uid, node in task.pods.items():
+            if (pod := self._mirror.pods.get(uid)) is not None and pod.nominated != node:
+                self._spawn(self._nominate(pod, node))
+
+    def withdraw_promises(self, pods: Sequence[PodView]) -> None:
+        """Take back what was promised to pods that wait."""
+        for pod in pods:
+            if pod.nominated and pod.waits:
+                self._spawn(self._nominate(pod, ""))
 
     async def _nominate(self, pod: PodView, node: str) -> None:
         try:
-            await self._speaker.patch_status(pod, {"nominatedNodeName": node})
+            await self._speaker.patch_status(pod, {"nominatedNodeName": node or None})
             reach("nominated")
         except ApiError as error:
             log.debug(f"{pod.path} was not nominated: {error}")
 
-    def gone(self, run: Run) -> None:
-        """An evicted run has left."""
-        self.leaving.pop(run, None)
+    # -- gangs that could not be bound whole -------------------------------------------------------
 
-    def hanging(self, patience: float) -> list[LiveRun]:
-        """Evicted runs that should have gone by now, each told once."""
-        now = self._monotonic()
-        found = []
-        for live, due in self.leaving.values():
-            if live.reported or now <= due + patience:
-                continue
-            live.reported = True
-            found.append(live)
-            for uid in live.pods:
-                if pod := self._cluster.pods.get(uid):
-                    message = f"was to stop {now - due:.0f} s ago and is still there; another way is looked for"
-                    self._speaker.warn(pod, "EvictionHangs", message)
-                    log.warning(f"{pod.path} {message}")
-        return found
+    def take_back(self, pods: Sequence[PodView], why: str) -> None:
+        """Delete pods that have just been bound and have not started, if their owners create them again."""
+        for pod in pods:
+            if pod.owner is None or not pod.owner.creates_again:
+                self._speaker.warn(pod, "GangIncomplete", "held: the other pods of its gang could not be bound")
+            elif pod.uid not in self._overlay.evictions:
+                self._overlay.evictions[pod.uid] = None
+                self._spawn(self._take_back(pod, why))
+
+    async def _take_back(self, pod: PodView, why: str) -> None:
+        """Mark and delete a pod only as long as it has not started: each request names the version that it is for."""
+        message = f"deleted to be created again: {why}"
+        path, deleted = pod_path(pod.namespace, pod.name), False
+        try:
+            while True:
+                try:
+                    found = await self._client.find(path)
+                    if found is None or uid_of(found) != pod.uid or not _may_be_taken_back(found):
+                        return
+                    marked = await self._speaker.mark_disrupted(pod, TAKEN_BACK, message, version=_version(found))
+                    await self._client.delete(path, uid=pod.uid, version=_version(marked))
+                    deleted = True
+                    log.info(f"deleted {pod.path}: {message}")
+                    self._speaker.warn(pod, TAKEN_BACK, message)
+                    return
+                except Conflict:
+                    continue  # it has changed: it is looked at again
+                except (NotFound, NotLeading):
+                    return
+                except ApiError as error:
+                    log.warning(f"{pod.path} was not taken back, it is tried again: {error}")
+                    await asyncio.sleep(PAUSE)
+        finally:
+            if not deleted:  # it has started, and counts again
+                self._overlay.forget_eviction(pod.uid)
+
+
+def _version(found: dict[str, object]) -> str:
+    metadata = found.get("metadata")
+    return str(metadata.get("resourceVersion") or "") if isinstance(metadata, dict) else ""
+
+
+def _may_be_taken_back(found: dict[str, object]) -> bool:
+    """Whether a pod has not started and is not being deleted."""
+    status, metadata = found.get("status"), found.get("metadata")
+    phase = status.get("phase") if isinstance(status, dict) else ""
+    deleting = isinstance(metadata, dict) and "deletionTimestamp" in metadata
+    return phase in ("", None, "Pending") and not deleting

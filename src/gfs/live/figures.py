@@ -12,9 +12,16 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from gfs.core.ports import ForecastsOrganizations, KeepsFromSpot
 from gfs.domain.task import Priority
 from gfs.domain.units import HOUR, MICRO
+from gfs.live.controller import Controller
 from gfs.live.learning import caution, demand_hours, forecaster_of
+from gfs.live.observe import REFUSED
 from gfs.live.service import Service
 from gfs.live.translate.pods import CLAIMS
+
+
+def refused_pods(controller: Controller) -> dict[str, str]:
+    """Returns the pods that are refused, by uid, and why."""
+    return {uid: waits.text for uid, waits in controller.book.waits.items() if waits.reason == REFUSED}
 
 
 class Figures:
@@ -52,15 +59,15 @@ class Figures:
         yield CounterMetricFamily("gfs_bindings_refused", "Bindings that did not come about.", binder.refused)
         yield CounterMetricFamily("gfs_pods_evicted", "Spot pods evicted.", evictor.evicted)
         yield CounterMetricFamily("gfs_messages_sent", "Conditions and events written.", controller.speaker.sent)
-        hanging = sum(live.reported for live, _ in evictor.leaving.values())
-        yield GaugeMetricFamily("gfs_hanging_victims", "Evicted tasks that do not go away.", value=hanging)
-        yield GaugeMetricFamily("gfs_refused_pods", "Pods that are refused.", value=len(controller.book.refused))
+        hanging = controller.patience.hanging
+        yield GaugeMetricFamily("gfs_hanging_victims", "Evicted pods that do not go away.", value=hanging)
+        yield GaugeMetricFamily("gfs_refused_pods", "Pods that are refused.", value=len(refused_pods(controller)))
         yield GaugeMetricFamily(
             "gfs_last_decision_timestamp_seconds", "When something was last decided.", value=max(controller.now, 0.0)
         )
         doubted = CounterMetricFamily("gfs_claims_not_believed", "Claims of pods not believed.", labels=["claim"])
         for claim in CLAIMS:
-            doubted.add_metric([claim], controller.intake.doubted[claim])
+            doubted.add_metric([claim], controller.claims.doubted[claim])
         yield doubted
         if service.trainer is not None:
             yield CounterMetricFamily("gfs_forecaster_fits", "Models that were trained.", service.trainer.fits)
@@ -70,11 +77,11 @@ class Figures:
                 "When the newest model was asked for; 0: there is none.",
                 value=service.trainer.last_fit,
             )
-        if service.mirrors is not None:
+        if service.reflectors is not None:
             yield GaugeMetricFamily(
                 "gfs_watch_silence_seconds",
                 "Since when the watch that is silent longest has heard nothing.",
-                value=service.mirrors.silence(),
+                value=service.reflectors.silence(),
             )
         yield GaugeMetricFamily(
             "gfs_promise", "Share of guarantees that is promised to be kept.", value=service.options.parameters.p
@@ -127,8 +134,8 @@ class Figures:
                 counts[run.task.priority.label]["running"] += 1
             for waiting in state.waiting.values():
                 counts[waiting.task.priority.label]["waiting"] += 1
-            now = controller.now if controller is not None else 0.0
-            starting = sum(run.task.micro for run in state.runs.values() if run.start > now) / MICRO
+            planned = controller.waiting_for_room() if controller is not None else ()
+            starting = sum(t.task.gpus for t in planned if t.task is not None and t.task.gpu_model == model)
             shut = sum(node.spec.gpus for node in state.nodes if node.closed) - sum(
                 cards for run in state.runs.values() for node, _, cards in run.places if node.closed
             )
@@ -165,7 +172,7 @@ class Figures:
             "leads": leads,
             "leader": service.leader.holder if service.leader is not None else service.identity,
             "shadow": service.shadow.summary() if service.shadow is not None else None,
-            "refused": len(controller.book.refused) if controller is not None else 0,
+            "refused": len(refused_pods(controller)) if controller is not None else 0,
             "training": service.trainer.under_way if service.trainer is not None else 0,
             "history": service.history,
             "pools": pools,

@@ -15,8 +15,11 @@ import pyarrow.csv
 
 from gfs.live.controller import Controller
 from gfs.live.explain import why_waiting
+from gfs.live.observe import REFUSED
 from gfs.live.service import Service
+from gfs.live.table import Told
 from gfs.live.tasks import LiveTask
+from gfs.live.translate.gangs import GroupName
 from gfs.live.translate.pods import PodView
 from gfs.telemetry.metrics_life import TaskStep, task_life
 
@@ -29,7 +32,7 @@ async def explain_pod(service: Service, namespace: str, name: str) -> dict[str, 
     controller, path = service.controller, f"{namespace}/{name}"
     if controller is None:
         return None
-    pods = [pod for pod in controller.cluster.pods.values() if (pod.namespace, pod.name) == (namespace, name)]
+    pods = [pod for pod in controller.mirror.pods.values() if (pod.namespace, pod.name) == (namespace, name)]
     view = max(pods, key=lambda each: each.created, default=None)
     task = controller.book.by_pod.get(view.uid) if view is not None else None
     told: dict[str, Any] = {"pod": path, "phase": view.phase if view else "gone", "node": view.node if view else ""}
@@ -37,7 +40,8 @@ async def explain_pod(service: Service, namespace: str, name: str) -> dict[str, 
     steps = []
     if service.options.record is not None and (view is None or view.ours):
         service.flush()
-        names = [service.recorder.name_of(task.task)] if task is not None and task.task is not None else _names(path)
+        names = [service.recorder.name_of(task.task)] if task is not None and task.task is not None else []
+        names = names or ([view.bound_as.task] if view is not None and view.bound_as is not None else _names(path))
         steps = await asyncio.to_thread(_steps, service.options.record / "events.csv", names, controller.now)
         told.setdefault("task", steps[0][0] if steps else "")
         told["life"] = [asdict(_explained(step, told.get("why", ""))) for _, step in steps]
@@ -47,24 +51,25 @@ async def explain_pod(service: Service, namespace: str, name: str) -> dict[str, 
 
 
 def _present(controller: Controller, pod: PodView, task: LiveTask | None, least_hours: float) -> dict[str, Any]:
-    """How a pod stands now."""
-    refused = controller.book.refused.get(pod.uid, "")
-    told: dict[str, Any] = {"refused": bool(refused), "why": refused or controller.speaker.why(pod.uid)}
+    """Returns how a pod stands now."""
+    waits = controller.book.waits.get(pod.uid)
+    told: dict[str, Any] = {"refused": waits is not None and waits.reason == REFUSED}
+    told["why"] = waits.text if waits is not None else controller.speaker.why(pod.uid)
     if not pod.ours:
         told["why"] = FOREIGN
-    if task is None:
+    if controller.overlay.is_evicted(pod):
+        told |= {"evicted": True, "why": "it was evicted and is leaving"}
+    if task is None or task.task is None:
         return told
-    told |= {"task": task.name, "submitted": task.submitted, "gang": "/".join(task.gang or ())}
-    if task.task is not None:
-        core = task.task
-        told |= {"class": core.priority.label, "organization": core.organization, "pool": core.gpu_model}
-        told |= {"gpus": core.gpus, "guarantee_hours": core.guarantee_hours}
-        if pod.uid in task.free:
-            told["why"] = why_waiting(controller.scheduler, core, least_hours) or told["why"]
-    live = controller.book.run_of_pod.get(pod.uid)
-    if live is not None:
-        told |= {"run": live.run.number, "began": live.began, "evicted": live.leaving}
-        told["why"] = "" if live.began else told["why"]
+    core, gang = task.task, task.key if isinstance(task.key, GroupName) else None
+    told |= {"task": task.name, "submitted": core.submit_time, "gang": f"{gang.namespace}/{gang.name}" if gang else ""}
+    told |= {"class": core.priority.label, "organization": core.organization, "pool": core.gpu_model}
+    told |= {"gpus": core.gpus, "guarantee_hours": core.guarantee_hours}
+    if task.told is Told.WAITING and (why := why_waiting(controller.scheduler, core, least_hours)) is not None:
+        told["why"] = why.text
+    if task.run is not None:
+        told |= {"run": task.run.number, "began": task.began, "evicted": False}
+        told["why"] = "" if task.began else told["why"]
     return told
 
 

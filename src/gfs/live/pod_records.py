@@ -130,7 +130,7 @@ def _tasks(lives: list[_PodLife]) -> dict[str, list[list[_PodLife]]]:
     for life in sorted(lives, key=lambda life: (life.view.created, life.view.path, life.view.uid)):
         view = life.view
         if view.gang:
-            chains = tasks.setdefault(f"{view.namespace}/{view.gang}", [])
+            chains = tasks.setdefault(f"{view.namespace}/{view.gang.name}", [])
         elif view.bound_as is not None:
             chains = tasks.setdefault(view.bound_as.task, [])
         elif view.owner is not None:

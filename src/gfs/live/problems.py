@@ -9,7 +9,8 @@ ApiError                  anything below
 ├── TooMany               429: come back later; nothing was done
 ├── ServerTrouble         5xx: something may or may not have been done
 ├── Unreachable           no answer: something may or may not have been done
-└── NotLeading            we may not write now: another replica leads, or may soon
+├── NotLeading            we may not write now: another replica leads, or may soon
+└── Outdated              not sent: what it was to do is not right any more
 """
 
 from __future__ import annotations
@@ -70,6 +71,10 @@ class Unreachable(ApiError):  # noqa: N818
 
 class NotLeading(ApiError):  # noqa: N818
     """We may not write now: another replica leads, or may soon."""
+
+
+class Outdated(ApiError):  # noqa: N818
+    """Not sent: what it was to do is not right any more."""
 
 
 _BY_STATUS: dict[int, type[ApiError]] = {

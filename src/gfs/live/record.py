@@ -1,53 +1,69 @@
-"""What was decided, for tomorrow: the event log, and the trace (jobs and nodes) that it came from.
+"""Records every decision: the event log, and the trace (jobs and nodes) that it came from.
 
-Both grow by whole lines, so that months of them need no memory.
+Recording never stops or slows a decision. `record` and the like only note what happened and never raise; `take` moves
+the notes out, and `write` formats and appends them in any thread.
 """
 
 from __future__ import annotations
 
-import csv
-import io
 import logging
-import os
-from collections.abc import Callable, Collection, Iterable
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from threading import Lock
+from typing import Final, NamedTuple
 
-import pyarrow as pa
-import pyarrow.csv
+import msgspec
 
 from gfs.core.actions import CANCEL, FINISH, LOST, START, SUBMIT, Record
+from gfs.core.node import Node, Place
 from gfs.core.ports import Policy
+from gfs.core.reasons import Reason
 from gfs.core.run import Run
 from gfs.core.state import PoolState
 from gfs.domain.errors import InputError
 from gfs.domain.execution import ExecutionRules
 from gfs.domain.node import NodeSpec
 from gfs.domain.task import Task
-from gfs.domain.workload import Workload
-from gfs.files import always, write_text
-from gfs.live.recorded import RecordedCards, RecordedTask, read_log
-from gfs.telemetry.decisions import AnyNote, lines_of
-from gfs.telemetry.event_log import QUOTA_SCHEMA, SCHEMA, EventLog, QuotaLog
-from gfs.telemetry.tables import csv_table, with_timestamps
+from gfs.files import always
+from gfs.live.record_files import EVENTS, Batch, cut_lines, job_line, open_files, read_job_names, read_nodes
+from gfs.live.recorded import FROM_LOG, RecordedGpus, RecordedTask, pods_by_node, read_log
+from gfs.telemetry.decisions import AnyNote
+from gfs.telemetry.event_log import QuotaLog, pods_of
 
-JOBS = (
-    "job_name,organization,gpu_model,cpu_request,gpu_request,worker_num,submit_time,duration,job_type,"
-    "guarantee_hours,checkpoint_interval,cancel_time"
-)
-NODES = "node_name,gpu_model,gpu_capacity_num,cpu_num"
+BEHIND: Final = 60.0
+"""Seconds by which the clock may be behind the log without a warning."""
 log = logging.getLogger("gfs.live")
 
 
-class Recorder:
-    """Appends to `events.csv`, `jobs.csv`, `quota.csv` and `decisions.jsonl` in a folder, and keeps `nodes.csv`."""
+class Split(NamedTuple):
+    """Other tasks hold the GPUs of the pods that have finished; the others go on as a task of its own."""
 
-    def __init__(self, folder: Path | None, rules: ExecutionRules, first_day: str = "1970-01-01") -> None:
-        self._folder, self._rules, self._first_day = folder, rules, first_day
+    finished: int
+    pods: int
+
+    def text(self) -> str:
+        """Such as '1 of 3 pods finished, the others go on as a task of their own'."""
+        return f"{self.finished} of {self.pods} pods finished, the others go on as a task of their own"
+
+
+class Recorder:
+    """Appends to the files of a folder. Tasks are known by their names: an index lasts as long as a process."""
+
+    def __init__(self, folder: Path | None, rules: ExecutionRules) -> None:
+        self._folder, self._rules = folder, rules
         self.count = 0
+        """Entries so far."""
         self.heard: Callable[[Record | None], None] | None = None
-        """Who else is told what is recorded, by the names and numbers of the record; None: all begins anew."""
+        """Called with each entry by the names and numbers of the record; None: everything begins anew."""
+        self._writing = Lock()
+        self._opening = 0
+        self._is_failing = False
+        """Whether the last batch was not written: that is logged once."""
+        self._failed: set[tuple[str, type[Exception]]] = set()
+        """What went wrong already, and was logged."""
         if folder is not None:
             try:
                 folder.mkdir(parents=True, exist_ok=True)
@@ -56,312 +72,314 @@ class Recorder:
         self._begin()
 
     def _begin(self) -> None:
+        self._opening += 1
+        self._writes = self._folder is not None
         self._entries: list[Record] = []
         self._jobs: list[str] = []
         self._quota = QuotaLog()
         self._notes: list[AnyNote] = []
-        self._open: dict[int, RecordedTask] = {}
-        """Task index -> a task that has not ended."""
-        self._left: dict[str, RecordedTask] = {}
-        """Name -> a task that had not ended when an earlier process stopped, until it is heard of again."""
-        self._used: set[int] = set()
-        """Hashes of the names of all tasks recorded: a Job that was deleted may be created again by the same name."""
-        self._cards = RecordedCards()
+        self._unwritten: deque[Batch] = deque()
+        self._tasks: dict[str, RecordedTask] = {}
+        """Name in the cluster -> the task of that name that has not ended."""
+        self._numbers: dict[int, int] = {}
+        """Hash of a name in the cluster -> how many tasks of that name are in the log."""
+        self._gpus = RecordedGpus()
         self._nodes: dict[str, NodeSpec] = {}
         """Every node there was, as large as it ever was."""
         self._nodes_changed = True
-        """Whether they are not all written."""
         self._last = 0.0
-        """The time of the last row: no other is before it, whatever the clock says."""
-        self._full = False
-        """Whether the disk did not take what was to be written last."""
+        """The time of the last row."""
+        self._is_behind = self._is_settled = False
 
     def open(self) -> None:
-        """Go on where the files end, or begin them. Only who decides may: replicas may share a folder."""
-        self._begin()
-        if self.heard is not None:
-            self.heard(None)
-        if self._folder is None:
-            return
-        header = ",".join(SCHEMA.names) + (",timestamp" if self._first_day else "")
-        quota = ",".join(QUOTA_SCHEMA.names)
-        for name, first in (("events.csv", header), ("jobs.csv", JOBS), ("quota.csv", quota), ("decisions.jsonl", "")):
-            _open(self._folder / name, first)
-        self._left, names, self._last = read_log(self._folder / "events.csv", self._rules)
-        self._used = {hash(name) for name in names}
-        for left in self._left.values():
-            self._cards.take(left.places)
-        self._nodes = _read_nodes(self._folder / "nodes.csv")
+        """Go on where the files end, or begin them. Only the replica that decides calls it: they may share a folder.
+
+        Files that cannot be read or written are no reason to stop: then nothing is written until the next opening.
+        """
+        with self._writing:
+            self._begin()
+            if self._folder is not None:
+                try:
+                    self._go_on(self._folder)
+                except Exception as error:
+                    log.error(f"{error}: nothing is recorded; free or move away {self._folder}, then restart")
+                    self._begin()
+                    self._writes = False
+        with self._guarded("the page"):
+            if self.heard is not None:
+                self.heard(None)
+
+    def _go_on(self, folder: Path) -> None:
+        last = open_files(folder)
+        self._nodes = read_nodes(folder)
+        listed = read_job_names(folder)
+        so_far = read_log(folder / EVENTS, self._nodes, listed, self._rules)
+        if so_far.half:  # a process was killed while it wrote: as if it had been killed before
+            cut_lines(folder / EVENTS, so_far.half)
+            so_far = read_log(folder / EVENTS, self._nodes, listed, self._rules)
+        self._numbers, self._last = so_far.numbers, so_far.last
+        for known, what, time in so_far.unlisted:
+            self._list(known, what, time)
+        for name, known in reversed(so_far.tasks.items()):
+            if known.key in self._tasks:  # two of one name: the later one may go on
+                known.key = name
+            self._tasks[known.key] = known
+            self._gpus.hold(known.places)
+        self._last = max(last, self._last)
 
     # -- what happens ------------------------------------------------------------------------------
 
     def record(self, entry: Record) -> None:
         """Note what happened to a task."""
         self.count += 1
-        if self._folder is None and self.heard is None:
+        if self._writes or self.heard is not None:
+            with self._guarded("an entry"):
+                self._record(*entry)
+
+    def shrunk(self, time: float, run: Run) -> None:
+        """Note that only the pods at `run.places` still run. The log keeps the others until their GPUs are reused."""
+        self.record((time, START, run.task, run, None))
+
+    def settle(self, now: float, runs: Iterable[Run], waiting: Collection[str], done: Collection[str]) -> None:
+        """Reconcile the log with the cluster: what runs, waits, and was done. Tasks of other names are cancelled.
+
+        Call it after `open`, before the first `record`. What has ended comes first: it frees the GPUs of what runs.
+        """
+        if not self._writes and self.heard is None:
             return
-        time, what, task, run, reason = entry
-        time = self._last = max(time, self._last)
-        known = self._known(task)
+        now, running = self._at(now), {run.task.name: run for run in runs}
+        for key, known in list(self._tasks.items()):
+            with self._guarded("the end of a run"):
+                run = running.get(key)
+                if run is not None and known.goes_on_at(self._placed(run)):
+                    known.learn(run.task)
+                elif run is not None or key in waiting:
+                    self._stop(known, None, now, LOST, None)
+                else:
+                    self._stop(known, None, now, FINISH if key in done else CANCEL, None)
+        for run in running.values():
+            with self._guarded("a run"):
+                self._record(now, START, run.task, run, None)
+        self._is_settled = True
+
+    def close(self, now: float) -> int:
+        """Cancel all tasks that have not ended: the cluster is taken down. Returns how many."""
+        left = list(self._tasks.values())
+        for known in left:
+            with self._guarded("the end of a run"):
+                self._stop(known, None, self._at(now), CANCEL, None)
+        return len(left)
+
+    def name_of(self, task: Task) -> str:
+        """Returns the name that a task which has not ended has in the log."""
+        known = self._tasks.get(task.name)
+        return known.task.name if known is not None else task.name
+
+    def note(self, note: AnyNote) -> None:
+        """Note what decisions go by (docs/reference/files.md#decision-log)."""
+        if self._writes:
+            with self._guarded("a note"):
+                self._notes.append(msgspec.structs.replace(note, time=self._at(note.time)))
+
+    def note_quota(self, now: float, state: PoolState, policy: Policy) -> None:
+        """Note the quota of a pool (docs/reference/files.md#quota-log)."""
+        if self._writes:
+            with self._guarded("a quota"):
+                self._quota.note(self._at(now), state, policy)
+
+    def note_nodes(self, nodes: Iterable[NodeSpec]) -> None:
+        """Note nodes. One that is gone or has shrunk stays in the record as it was."""
+        with self._guarded("a node"):
+            for node in nodes:
+                self._note_node(node)
+
+    def _note_node(self, node: NodeSpec) -> str:
+        """Returns its name in the log: a node that got another GPU model is another node there."""
+        name, known = node.name, self._nodes.get(node.name)
+        if known is not None and known.gpu_model != node.gpu_model:
+            name = f"{node.name}~{node.gpu_model}"
+            known = self._nodes.get(name)
+        if known is None or known.gpus < node.gpus or known.cpus < node.cpus:
+            gpus, cpus = (max(node.gpus, known.gpus), max(node.cpus, known.cpus)) if known else (node.gpus, node.cpus)
+            self._nodes[name] = replace(node, name=name, gpus=gpus, cpus=cpus)
+            self._nodes_changed = True
+        return name
+
+    # -- the log as it grows -----------------------------------------------------------------------
+
+    @contextmanager
+    def _guarded(self, what: str) -> Iterator[None]:
+        """Whatever goes wrong here, decisions go on."""
+        try:
+            yield
+        except Exception as error:
+            kind = what, type(error)
+            if kind not in self._failed:
+                self._failed.add(kind)
+                log.exception(f"{what} is not in the record, decisions and the record go on; please report this")
+
+    def _at(self, time: float) -> float:
+        """The time of the next row: a log that is ahead of the clock stands still until the clock is there."""
+        if time < self._last - BEHIND and not self._is_behind and self._writes:
+            self._is_behind = True
+            log.warning(
+                f"the event log is {self._last - time:.0f} s ahead of the clock: rows get its last time until the clock"
+                " is there; compare the clocks of all replicas"
+            )
+        if time > self._last:
+            self._last = time
+        return self._last
+
+    def _emit(self, entry: Record) -> None:
+        if self._writes:
+            self._entries.append(entry)
+        if self.heard is not None:
+            with self._guarded("what the page shows"):
+                self.heard(entry)
+
+    def _record(self, time: float, what: int, task: Task, run: Run | None, reason: Reason | None) -> None:
+        time, known = self._at(time), self._tasks.get(task.name)
         if known is None:
-            known = self._submitted(task, time)
+            known = self._submit(task, time)
+        known.learn(task)
         if what == START and run is not None:
             self._start(known, run, time, reason)
         elif what != SUBMIT:
             self._stop(known, run, time, what, reason)
 
-    def _note(self, entry: Record) -> None:
-        if self._folder is not None:
-            self._entries.append(entry)
-        if self.heard is not None:
-            self.heard(entry)
-
-    def _known(self, task: Task) -> RecordedTask | None:
-        """A task that was recorded before, maybe by an earlier process."""
-        known = self._open.get(task.index)
-        if known is None and (name := self._left_name(task.name)):
-            known = self._open[task.index] = self._left.pop(name)
-            known.task = replace(task, name=name)
+    def _submit(self, task: Task, time: float) -> RecordedTask:
+        """A task that is new in the log gets a name that no other task there has."""
+        number = self._numbers[hash(task.name)] = self._numbers.get(hash(task.name), 0) + 1
+        named = task if number == 1 else replace(task, name=f"{task.name}~{number}")
+        known = self._tasks[task.name] = RecordedTask(task.name, named, time)
+        self._emit((time, SUBMIT, named, None, None))
         return known
 
-    def _left_name(self, name: str) -> str:
-        """The name by which an earlier process recorded a task of this name that has not ended; '': none."""
-        if name in self._left:
-            return name
-        return max((each for each in self._left if _base(each) == name), key=len, default="")
+    def _placed(self, run: Run) -> list[Place]:
+        """One place for each pod, on the nodes of the log."""
+        nodes = {}
+        for node in run.nodes:
+            name = self._note_node(node.spec)
+            nodes[node.name] = node if name == node.name else Node(self._nodes[name])
+        return [(nodes[name], mask, run.task.cards) for name, mask in pods_of(run)]
 
-    def _submitted(self, task: Task, time: float) -> RecordedTask:
-        """A task that is new here, by a name that no other task of the record has."""
-        name, number = task.name, 1
-        while hash(name) in self._used:
-            number += 1
-            name = f"{task.name}~{number}"
-        self._used.add(hash(name))
-        named = task if name == task.name else replace(task, name=name)
-        known = self._open[task.index] = RecordedTask(named, time)
-        self._note((time, SUBMIT, named, None, None))
-        return known
-
-    def _start(self, known: RecordedTask, run: Run, time: float, reason: Any) -> RecordedTask:
-        """A run has begun, unless it is the one that an earlier process recorded; the task as it is recorded.
-
-        What is left of a gang of which some pods are done is a task of its own: all runs of a task are of one size.
-        """
-        if known.is_on(run):
+    def _start(self, known: RecordedTask, run: Run, time: float, reason: Reason | None) -> RecordedTask:
+        """A run begins, unless the log has it. A task whose shape has changed is a task of its own."""
+        places = self._placed(run)
+        if not places or known.goes_on_at(places):
             return known
-        if known.began is not None:  # its end was not written
-            self._stop(known, run, time, LOST, None)
-        if known.pods not in (0, run.task.pods):
+        self._stop(known, None, time, LOST, None)  # if its end was not recorded
+        task = replace(run.task, pods=len(places))
+        if not known.has_shape_of(task):
             self._stop(known, None, time, CANCEL, None)
-            known = self._submitted(run.task, time)
-        known.runs += 1
-        known.pods = run.task.pods
-        known.task = replace(run.task, name=known.task.name)
-        known.began, known.places = time, self._cards.take(run.places)
-        self._note((time, START, known.task, known.run(time), reason))
+            known = self._submit(task, time)
+        self._make_room(places, time)
+        self._begin_run(known, task, places, time, reason)
         return known
 
-    def _stop(self, known: RecordedTask, run: Run | None, time: float, what: int, reason: Any) -> None:
-        """A run is over, or a task that waits is withdrawn."""
-        if known.began is None and run is not None:  # its beginning was not written
+    def _begin_run(
+        self, known: RecordedTask, task: Task, places: list[Place], time: float, reason: Reason | None
+    ) -> None:
+        known.begin(task, self._gpus.take(places, self._nodes), time)
+        self._emit((time, START, known.task, known.run(), reason))
+
+    def _make_room(self, places: list[Place], time: float) -> None:
+        """Where the log has too few free GPUs, split gangs of which pods have finished; then end what is unheard of."""
+        for name, pods in pods_by_node(places).items():
+            most = self._nodes[name].gpus - pods * max(places[0][2], 1)
+            if self._gpus.held(name) <= most:
+                continue
+            here = [known for known in self._tasks.values() if any(node.name == name for node, _, _ in known.places)]
+            for known in here:
+                if self._gpus.held(name) > most and known.alive[name] < pods_by_node(known.places)[name]:
+                    self._split(known, time)
+            for known in here:
+                if self._gpus.held(name) > most and known.task.index == FROM_LOG:
+                    self._stop(known, None, time, LOST, None)
+            excess = self._gpus.held(name) - most
+            if excess > 0 and not self._is_settled:  # it had these GPUs when no process recorded
+                self._note_node(replace(self._nodes[name], gpus=self._nodes[name].gpus + excess))
+            elif excess > 0:
+                log.warning(f"node {name} holds {excess} GPUs more than it ever had, so does the event log")
+
+    def _split(self, known: RecordedTask, time: float) -> None:
+        """End the run of a gang in the log; its pods that have not ended go on as a task of their own."""
+        left, places = known.alive.copy(), list[Place]()
+        for place in known.places:
+            if left[place[0].name] > 0:
+                left[place[0].name] -= 1
+                places.append(place)
+        task, reason = known.task, Split(len(known.places) - len(places), len(known.places))
+        self._stop(known, None, time, CANCEL, reason)
+        if places:
+            rest = replace(task, name=known.key, pods=len(places))
+            self._begin_run(self._submit(rest, time), rest, places, time, reason)
+
+    def _stop(self, known: RecordedTask, run: Run | None, time: float, what: int, reason: Reason | None) -> None:
+        """A run is over, or a task that waits is cancelled."""
+        if known.began is None and run is not None:  # its beginning was not recorded
             known = self._start(known, run, time, None)
-        ran, placed = known.ran(time, self._rules), known.run(time) if known.began is not None else None
-        self._note((time, what, known.task, placed, reason))
-        self._cards.give_back(known.places)
-        known.began, known.places = None, []
-        if what == FINISH:
-            self._end(known, known.work + ran)
-        elif what == CANCEL:
-            self._end(known, max(time - known.submitted, 0.0), cancelled=time)
-        else:
-            known.work += self._rules.saved_at_loss(known.task, ran)
+        if known.began is None:
+            if what not in (FINISH, CANCEL):
+                return
+            what = CANCEL
+        self._emit((time, what, known.task, known.run(), reason))
+        self._gpus.give_back(known.places)
+        known.stop(time, self._rules)
+        if what in (FINISH, CANCEL):
+            self._tasks.pop(known.key, None)
+            self._list(known, what, time)
 
-    def _end(self, known: RecordedTask, duration: float, cancelled: float | None = None) -> None:
-        """Nothing more will come of a task: it gets its row. One that was withdrawn would have run on."""
-        task = known.task
-        self._open.pop(task.index, None)
-        numbers = (task.cpus_per_pod, task.gpus_per_pod, known.pods or task.pods, known.submitted, duration)
-        row = (task.name, task.organization, task.gpu_model, *(_exact(number) for number in numbers))
-        hours = f"{task.guarantee_hours:g}", f"{task.checkpoint_interval:g}"
-        at = "" if cancelled is None else _exact(cancelled)
-        if self._folder is not None:
-            self._jobs.append(_line((*row, task.priority.label, *hours, at)))
+    def _list(self, known: RecordedTask, what: int, time: float) -> None:
+        """Add the row of a task that has ended to the trace."""
+        if self._writes:
+            duration = known.duration(what, time, self._rules)
+            self._jobs.append(job_line(known.task, known.submitted, duration, time if what == CANCEL else None))
 
-    def settle(self, now: float, runs: Iterable[Run], waiting: Collection[str], done: Collection[str]) -> None:
-        """After a restart: these run, these wait, these were done meanwhile; of others nobody knows what became."""
-        if self._folder is None and self.heard is None:
-            return
-        now = self._last = max(now, self._last)
-        running = set()
-        for run in runs:
-            self.record((now, START, run.task, run, None))
-            running.add(run.task.index)
-        for name, known in list(self._left.items()):
-            if _base(name) not in waiting and name not in waiting:
-                del self._left[name]
-                what = FINISH if (name in done or _base(name) in done) and known.began is not None else CANCEL
-                self._stop(known, None, now, what, None)
-        still = [known for index, known in self._open.items() if index not in running]
-        for known in (*still, *self._left.values()):
-            if known.began is not None:
-                self._stop(known, None, now, LOST, None)
-
-    def name_of(self, task: Task) -> str:
-        """The name that a task which has not ended is recorded by."""
-        return self._open[task.index].task.name if task.index in self._open else task.name
-
-    def close(self, now: float) -> int:
-        """The cluster is taken down: what has not ended is withdrawn. How many tasks that are."""
-        left = [*self._open.values(), *self._left.values()]
-        for known in left:
-            self._last = max(now, self._last)
-            self._stop(known, None, self._last, CANCEL, None)
-        self._left.clear()
-        return len(left)
+    # -- files -------------------------------------------------------------------------------------
 
     @property
     def pending(self) -> bool:
         """Whether there is something to write."""
-        return bool(self._entries or self._jobs or self._quota or self._notes)
+        return bool(self._entries or self._jobs or self._quota or self._notes or self._unwritten)
 
     def drop(self) -> None:
         """Forget everything: another replica may write to the same files by now."""
         self._begin()
 
-    def note(self, note: AnyNote) -> None:
-        """Note what decisions go by (docs/reference/files.md#decision-log)."""
-        if self._folder is not None:
-            self._notes.append(note)
+    def take(self) -> Batch | None:
+        """Returns what is to be written, None if nothing. Call it in the thread that records."""
+        if not self._writes or not (self.pending or self._nodes_changed):
+            return None
+        nodes = tuple(self._nodes.values()) if self._nodes_changed else None
+        batch = Batch(self._opening, self._entries, self._jobs, self._quota, self._notes, nodes)
+        self._entries, self._jobs, self._quota, self._notes, self._nodes_changed = [], [], QuotaLog(), [], False
+        return batch
 
-    def note_quota(self, now: float, state: PoolState, policy: Policy) -> None:
-        """Note the quota of a pool (docs/reference/files.md#quota-log)."""
-        if self._folder is not None:
-            self._quota.note(now, state, policy)
+    def write(self, batch: Batch, still: Callable[[], bool] = always) -> None:
+        """Write a batch, in any thread, after those that could not be written before. Never raises.
 
-    # -- files -------------------------------------------------------------------------------------
+        `still` says whether the files are still ours. It is asked when all is ready: a process may be stopped for
+        longer than its lease while it formats. What is not written is kept for the next call.
+        """
+        with self._writing:
+            if self._folder is None or batch.opening != self._opening:
+                return
+            unwritten = self._unwritten
+            unwritten.append(batch)
+            try:
+                while unwritten and unwritten[0].write(self._folder, still):
+                    unwritten.popleft()
+            except Exception as error:
+                if not self._is_failing:
+                    log.warning(f"the record was not written, which is tried again: {error}; is {self._folder} full?")
+                self._is_failing = True
+            else:
+                self._is_failing = False
 
     def flush(self, nodes: Iterable[NodeSpec] = (), still: Callable[[], bool] = always) -> None:
-        """Write what is not written yet; what the disk does not take is kept for the next time.
-
-        `still`: whether the files are still ours, asked when all is ready to be written. A process may be stopped for
-        longer than its lease while it gets it ready.
-        """
-        if self._folder is None:
-            return
-        self._note_nodes(nodes)
-        events = _rows(self._entries, self._first_day) if self._entries else ""
-        quota = _csv(self._quota.table()) if self._quota else ""
-        notes = lines_of(self._notes).decode() if self._notes else ""
-        if not still():
-            return
-        try:
-            if events:
-                _append(self._folder / "events.csv", events)
-                self._entries = []
-            if self._jobs:
-                _append(self._folder / "jobs.csv", "".join(self._jobs))
-                self._jobs = []
-            if quota:
-                _append(self._folder / "quota.csv", quota)
-                self._quota = QuotaLog()
-            if notes:
-                _append(self._folder / "decisions.jsonl", notes)
-                self._notes = []
-            if self._nodes_changed:
-                self._write_nodes(still)
-        except (OSError, InputError) as error:
-            if not self._full:
-                log.warning(f"the event log was not written, it is tried again: {error}")
-            self._full = True
-            return
-        self._full = False
-
-    def _note_nodes(self, nodes: Iterable[NodeSpec]) -> None:
-        """A node that is gone, or has shrunk, is in the log as it was."""
-        for node in nodes:
-            known = self._nodes.get(node.name)
-            if known is None or known.gpus < node.gpus or known.cpus < node.cpus:
-                self._nodes[node.name] = node
-                self._nodes_changed = True
-
-    def _write_nodes(self, still: Callable[[], bool]) -> None:
-        assert self._folder is not None
-        specs = self._nodes.values()
-        lines = [_line((node.name, node.gpu_model, str(node.gpus), f"{node.cpus:g}")) for node in specs]
-        write_text(self._folder / "nodes.csv", f"{NODES}\n{''.join(lines)}", still=still)
-        self._nodes_changed = False
-
-
-def _read_nodes(path: Path) -> dict[str, NodeSpec]:
-    """The nodes that an earlier process has recorded."""
-    if not path.exists():
-        return {}
-    with path.open(encoding="utf-8", newline="") as file:
-        rows = list(csv.DictReader(file))
-    return {
-        row["node_name"]: NodeSpec(
-            0, row["node_name"], row["gpu_model"], int(row["gpu_capacity_num"]), float(row["cpu_num"])
-        )
-        for row in rows
-    }
-
-
-def _base(name: str) -> str:
-    """The name of a task without the number that the record gave it."""
-    base, _, number = name.rpartition("~")
-    return base if number.isdigit() else name
-
-
-def _rows(entries: list[Record], first_day: str) -> str:
-    """Entries as lines of the event log."""
-    tasks = {entry[2].name: entry[2] for entry in entries}
-    numbered = {name: replace(task, index=place) for place, (name, task) in enumerate(tasks.items())}
-    told = EventLog(Workload(tuple(numbered.values()), (), durations=(0.0,) * len(numbered)))
-    for time, what, task, run, reason in entries:
-        told.record((time, what, numbered[task.name], run, reason))
-    return _csv(with_timestamps(told.table(), first_day))
-
-
-def _csv(table: pa.Table) -> str:
-    """The rows of a table as lines, without its header."""
-    out = io.BytesIO()
-    options = pyarrow.csv.WriteOptions(include_header=False, quoting_style="needed")
-    pyarrow.csv.write_csv(csv_table(table), out, options)
-    return out.getvalue().decode()
-
-
-def _exact(number: float) -> str:
-    """The number as the event log has it: the fewest digits that give it back."""
-    return f"{number:.0f}" if number == int(number) else repr(float(number))
-
-
-def _line(cells: Iterable[str]) -> str:
-    out = io.StringIO()
-    csv.writer(out, lineterminator="\n").writerow(cells)
-    return out.getvalue()
-
-
-def _open(path: Path, header: str) -> None:
-    """A file that is there goes on after its last whole line; one that is not begins with its header."""
-    try:
-        if not path.exists() or not path.stat().st_size:
-            write_text(path, f"{header}\n" if header else "")
-            return
-        with path.open("r+b") as file:
-            content = file.read()
-            if header and not content.startswith(header.encode() + b"\n"):
-                raise InputError(f"{path}: is there and begins with other columns; name another folder")
-            file.truncate(content.rfind(b"\n") + 1)
-    except OSError as error:
-        raise InputError(f"{path}: cannot be written ({error.strerror or error})") from error
-
-
-def _append(path: Path, text: str) -> None:
-    """Add whole lines to a file, or nothing."""
-    size = path.stat().st_size
-    try:
-        with path.open("a", encoding="utf-8") as file:
-            file.write(text)
-    except OSError:
-        os.truncate(path, size)
-        raise
+        """Take and write at once: at the end of a process, and in tests."""
+        self.note_nodes(nodes)
+        batch = self.take()
+        if batch is not None:
+            self.write(batch, still)

@@ -15,12 +15,13 @@ import hashlib
 import logging
 import re
 from collections import OrderedDict
-from collections.abc import Callable, Coroutine, Hashable
+from collections.abc import Callable, Container, Coroutine, Hashable
 from functools import partial
 from math import inf
 from typing import Any, NamedTuple
 
-from gfs.live.api import MERGE, STRATEGIC, Api, Json, pod_path
+from gfs.live.api import MERGE, STRATEGIC, pod_path
+from gfs.live.client import Client, Json
 from gfs.live.problems import ApiError, Conflict, NotFound
 from gfs.live.settings import LiveSettings
 from gfs.live.translate.pods import PodView
@@ -53,8 +54,20 @@ class Speaker:
     """Writes conditions and events."""
 
     def __init__(
-        self, api: Api, settings: LiveSettings, spawn: Spawn, monotonic: Callable[[], float], wall: Callable[[], float]
+        self,
+        api: Client,
+        settings: LiveSettings,
+        spawn: Spawn,
+        monotonic: Callable[[], float],
+        wall: Callable[[], float],
+        is_busy: Callable[[], bool] = lambda: False,
+        *,
+        silent: bool = False,
     ) -> None:
+        """`is_busy`: whether something is being done; meanwhile one request at a time says something.
+
+        `silent`: a shadow says nothing.
+        """
         self._api, self._settings, self._spawn = api, settings, spawn
         self._monotonic, self._wall = monotonic, wall
         self._free = asyncio.Semaphore(max(1, settings.in_flight // SHARE))
@@ -62,23 +75,20 @@ class Speaker:
         """Pod uid -> why it waits, as last told."""
         self._events: dict[str, dict[tuple[str, str], tuple[float, int]]] = {}
         """Pod uid -> reason and shape of a message -> when an event was last sent, and how often it was said."""
-        self.silent = False
-        """A shadow says nothing."""
+        self._silent, self._is_busy = silent, is_busy
         self.sent = 0
         self._line: OrderedDict[Hashable, Callable[[], Coroutine[Any, Any, None]]] = OrderedDict()
         """What is to be said: a pod's uid (why it waits) or an event's name -> how."""
         self._speaking = 0
-        self.is_busy: Callable[[], bool] = lambda: False
-        """Whether something is being done: meanwhile one request at a time says something."""
         self._under_way: dict[str, asyncio.Event] = {}
         """Pod uid -> set when the request is over that says why it waits."""
 
-    def waits(self, pod: PodView, message: str) -> None:
-        """A pod is not placed, for this reason."""
+    def waits(self, pod: PodView, reason: str, message: str) -> None:
+        """A pod is not placed: the reason of its condition, and the sentence."""
         message, known = message[:LONGEST], self._said.get(pod.uid)
-        if known is not None and known.message == message:
+        shape, now = f"{reason} {_shape(message)}", self._monotonic()
+        if known is not None and (known.shape, known.message) == (shape, message):
             return
-        shape, now = _shape(message), self._monotonic()
         if known is not None and now - known.at < self._pause(known, shape):
             return
         if known is None:
@@ -87,9 +97,9 @@ class Speaker:
             self._said[pod.uid] = known._replace(message=message, at=now, repeats=known.repeats + 1)
         else:
             self._said[pod.uid] = _Said(shape, message, now, 0, known.changes + 1)
-        if self.silent:
+        if self._silent:
             return
-        self._say(pod.uid, partial(self._condition, pod, message, first=known is None))
+        self._say(pod.uid, partial(self._condition, pod, reason, message, first=known is None))
         if known is None or known.shape != shape:
             self.event(pod, "Warning", "FailedScheduling", message)
 
@@ -112,7 +122,7 @@ class Speaker:
 
     def event(self, pod: PodView, kind: str, reason: str, message: str) -> None:
         """Something was done with a pod."""
-        if self.silent:
+        if self._silent:
             return
         message, now = message[:LONGEST], self._monotonic()
         sent, key = self._events.setdefault(pod.uid, {}), (reason, _shape(message))
@@ -126,7 +136,7 @@ class Speaker:
 
     def announce(self, namespace: str, reason: str, message: str) -> None:
         """Something concerns no pod in particular: an event of the lease."""
-        if not self.silent:
+        if not self._silent:
             involved = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "namespace": namespace}
             involved |= {"name": self._settings.lease_name, "uid": ""}
             self._say(("", reason, message), partial(self._send, involved, "Normal", reason, message, 1))
@@ -137,9 +147,15 @@ class Speaker:
         self._events.pop(uid, None)
         self._line.pop(uid, None)
 
+    def forget_all_but(self, uids: Container[str]) -> None:
+        """Only these pods are there: what was said after others had gone is forgotten, too."""
+        for uid in [uid for uid in {**self._said, **self._events} if uid not in uids]:
+            self.forget(uid)
+
     async def hush(self, uid: str) -> None:
         """A pod is about to be bound: that it waits must not be written on it any more."""
-        self._line.pop(uid, None)
+        if self._line.pop(uid, None) is not None:
+            self._said.pop(uid, None)  # if it waits on after all, that is to be said
         while (writing := self._under_way.get(uid)) is not None:
             await writing.wait()
 
@@ -148,14 +164,14 @@ class Speaker:
         self._hire()
 
     def _hire(self) -> None:
-        if self._speaking < (1 if self.is_busy() else IN_FLIGHT):
+        if self._speaking < (1 if self._is_busy() else IN_FLIGHT):
             self._speaking += 1
             self._spawn(self._speak())
 
     async def _speak(self) -> None:
         """Say what is to be said, one after the other, until there is nothing more or others have something to do."""
         try:
-            while self._line and (self._speaking == 1 or not self.is_busy()):
+            while self._line and (self._speaking == 1 or not self._is_busy()):
                 _, how = self._line.popitem(last=False)
                 if self._line:
                     self._hire()
@@ -163,9 +179,8 @@ class Speaker:
         finally:
             self._speaking -= 1
 
-    async def _condition(self, pod: PodView, message: str, *, first: bool) -> None:
-        condition: dict[str, Any] = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
-        condition["message"] = message
+    async def _condition(self, pod: PodView, reason: str, message: str, *, first: bool) -> None:
+        condition: dict[str, Any] = {"type": "PodScheduled", "status": "False", "reason": reason, "message": message}
         if first:
             condition["lastTransitionTime"] = rfc3339(self._wall())
         while (writing := self._under_way.get(pod.uid)) is not None:  # one after the other
@@ -180,20 +195,20 @@ class Speaker:
         if not done and said is not None and self._said.get(pod.uid) is said:
             self._said[pod.uid] = said._replace(message="")  # it is told again after the pause
 
-    async def patch_status(self, pod: PodView, status: dict[str, Any]) -> Json:
-        """Change a pod's status, if it is still the same pod; the pod as it is then."""
-        body = {"metadata": {"uid": pod.uid}, "status": status}
+    async def patch_status(self, pod: PodView, status: dict[str, Any], version: str = "") -> Json:
+        """Change a pod's status, if it is still the same pod (of this version); returns the pod as it is then."""
+        metadata = {"uid": pod.uid} | ({"resourceVersion": version} if version else {})
+        body = {"metadata": metadata, "status": status}
         return await self._api.patch(f"{pod_path(pod.namespace, pod.name)}/status", body, STRATEGIC)
 
-    async def mark_disrupted(self, pod: PodView, reason: str, message: str) -> str:
+    async def mark_disrupted(self, pod: PodView, reason: str, message: str, version: str = "") -> Json:
         """Say on a pod that it is about to be deleted by us: its controller need not count that as its failure.
 
-        Gives the phase that it is in by then.
+        Returns the pod as it is then.
         """
         condition = {"type": "DisruptionTarget", "status": "True", "reason": reason, "message": message[:LONGEST]}
-        when = rfc3339(self._wall())
-        marked = await self.patch_status(pod, {"conditions": [{**condition, "lastTransitionTime": when}]})
-        return str((marked.get("status") or {}).get("phase") or "")
+        condition["lastTransitionTime"] = rfc3339(self._wall())
+        return await self.patch_status(pod, {"conditions": [condition]}, version)
 
     async def _send(self, involved: dict[str, str], kind: str, reason: str, message: str, count: int) -> None:
         namespace, when = involved["namespace"], rfc3339(self._wall())

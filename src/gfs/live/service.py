@@ -7,8 +7,8 @@ import logging
 import os
 import socket
 import time
-from collections.abc import Awaitable, Callable
-from contextlib import AsyncExitStack, suppress
+from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
+from contextlib import AsyncExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from math import inf
@@ -22,10 +22,12 @@ from gfs.assembly.snapshot import load_state, save_state
 from gfs.core.actions import Record
 from gfs.core.ledger import LIVE_LOOK_BACK
 from gfs.core.ports import Policy, train_at_once
+from gfs.core.run import Run
 from gfs.core.scheduler import Scheduler, TickObserver
 from gfs.core.state import PoolState
 from gfs.domain.errors import InputError
-from gfs.files import always
+from gfs.domain.node import NodeSpec
+from gfs.files import always, write_bytes
 from gfs.forecasting.meter import STEP
 from gfs.forecasting.online import Stopwatch
 from gfs.forecasting.past import learn
@@ -35,17 +37,17 @@ from gfs.live.controller import Controller
 from gfs.live.history import read_demand
 from gfs.live.lead import Leader
 from gfs.live.learning import Learning, demand_hours
-from gfs.live.mirrors import Mirrors, group_paths
 from gfs.live.problems import ApiError
 from gfs.live.prometheus import Prometheus, PrometheusError
 from gfs.live.record import Recorder
+from gfs.live.reflectors import Reflectors, group_paths
 from gfs.live.settings import LiveSettings
 from gfs.live.shadow import Shadow
 from gfs.live.train import Trainer
 from gfs.telemetry.decisions import AnyNote, DecisionLog
 
 log = logging.getLogger("gfs.live")
-STATE = "state.gfs"
+STATE, NAMES = "state.gfs", "tasks.json"
 ASK_AGAIN = 300.0
 """Seconds after which Prometheus is asked again if it did not answer."""
 NO_HISTORY = (
@@ -93,13 +95,15 @@ class Service:
         self.identity = f"{os.environ.get('POD_NAME') or socket.gethostname()}-{os.getpid()}"
         self.namespace = os.environ.get("POD_NAMESPACE") or options.settings.lease_namespace
         self.recorder = Recorder(options.record, options.parameters.rules)
+        self._decisions = DecisionLog(self._note, self.recorder.name_of)
+        """What decisions went by."""
         self.watch = Stopwatch(time.process_time)
         self.controller: Controller | None = None
         self.leader: Leader | None = None
         self.api: Api | None = None
         self.shadow: Shadow | None = None
         self.trainer: Trainer | None = None
-        self.mirrors: Mirrors | None = None
+        self.reflectors: Reflectors | None = None
         self.history = ""
         """What has become of the demand history of Prometheus."""
         self.looked: Callable[[Controller], None] | None = None
@@ -166,34 +170,35 @@ class Service:
             settings = msgspec.structs.replace(settings, scheduler_name=settings.shadow_of)
             api.may_write = lambda: False
             self.shadow = Shadow()
-        clock = WallClock(options.speed)
-        decisions = DecisionLog(self._note, self.recorder.name_of)
+        groups = await _insist(group_paths, api)  # the first answer says what time it is there
+        clock = WallClock(options.speed, api.wall)
         controller = Controller(
             api,
             settings,
+            self,
             tick=parameters.tick,
             guarantee_hours=parameters.guarantee_hours,
             checkpoint_interval=parameters.checkpoint_interval,
             least_hours=parameters.history_hours,
             clock=clock,
-            record=partial(self._record, decisions),
             wall=api.wall,
+            is_current=self._is_current,
             shadow=self.shadow,
         )
         reading: asyncio.Task[None] | None = None
-        self.mirrors = mirrors = Mirrors(
-            api, controller.cluster, await _insist(group_paths, api), controller.changed.set
-        )
-        controller.binder.current = mirrors.are_current
+        self.reflectors = reflectors = Reflectors(api, controller.mirror, groups, controller.changed.set)
         self.trainer = trainer = Trainer(controller.trained)
+        self._decisions = DecisionLog(self._note, self.recorder.name_of)
         self.recorder.open()
         try:
-            await mirrors.start()
-            observe = partial(self._tick, decisions) if self._explains else None
+            await reflectors.start()
+            observe = self._tick if self._explains else None
             scheduler = new_scheduler(options.settings, parameters, trainer, self.watch, observe)
-            saved = self._load(scheduler)
+            saved = self._load(scheduler, clock.now())
             clock.not_before(saved or 0.0)
-            controller.begin(scheduler, restored=saved is not None)
+            controller.begin(scheduler)
+            if saved is not None:
+                self._load_names(controller)
             self.controller = controller
             self.ready.set()
             if settings.prometheus:
@@ -202,14 +207,17 @@ class Service:
         finally:
             self.ready.clear()
             trainer.close()
-            await self._leave(controller, mirrors, reading)
+            await self._leave(controller, reflectors, reading)
 
-    async def _leave(self, controller: Controller, mirrors: Mirrors, reading: asyncio.Task[None] | None) -> None:
+    def _is_current(self) -> bool:
+        return self.reflectors is not None and self.reflectors.are_current()
+
+    async def _leave(self, controller: Controller, reflectors: Reflectors, reading: asyncio.Task[None] | None) -> None:
         """Stop all that still runs for a controller, also if it is cancelled meanwhile, as it is when a lease ends."""
         async with AsyncExitStack() as last_first:
             if self.controller is controller:
                 last_first.callback(self._end_deciding)
-            last_first.push_async_callback(mirrors.stop)
+            last_first.push_async_callback(reflectors.stop)
             last_first.push_async_callback(controller.close, LAST_REQUESTS if self.may_write() else 0.0)
             if reading is not None:
                 reading.cancel()
@@ -224,17 +232,29 @@ class Service:
         """Whether anybody is told what decisions go by."""
         return self.options.record is not None or self.noted is not None
 
-    def _record(self, decisions: DecisionLog, entry: Record) -> None:
-        """Something happened to a task."""
+    # -- what is written down (a `Sink`): it never stops a decision --------------------------------
+
+    def record(self, entry: Record) -> None:
+        """Record what happened to a task, and what the decision went by."""
         self.recorder.record(entry)
         pool = self.controller.scheduler.pools.get(entry[2].gpu_model) if self.controller is not None else None
         if self._explains and pool is not None:
-            decisions.record(entry, pool.state, pool.policy)
+            with _logged("what a decision went by was not recorded"):
+                self._decisions.record(entry, pool.state, pool.policy)
 
-    def _tick(self, decisions: DecisionLog, now: float, state: PoolState, policy: Policy) -> None:
+    def shrunk(self, time: float, run: Run) -> None:
+        """Record that a run holds less than before."""
+        self.recorder.shrunk(time, run)
+
+    def settle(self, now: float, runs: Sequence[Run], waiting: Collection[str], done: Collection[str]) -> None:
+        """Reconcile the record with the cluster after a start: what runs, what waits, and what was done meanwhile."""
+        self.recorder.settle(now, runs, waiting, done)
+
+    def _tick(self, now: float, state: PoolState, policy: Policy) -> None:
         """The quota of a pool was computed."""
-        self.recorder.note_quota(now, state, policy)
-        decisions.tick(now, state, policy)
+        with _logged("the quota was not recorded"):
+            self.recorder.note_quota(now, state, policy)
+            self._decisions.tick(now, state, policy)
 
     def _note(self, note: AnyNote) -> None:
         self.recorder.note(note)
@@ -252,8 +272,11 @@ class Service:
         if self.shadow is not None:
             log.info(self.shadow.text())
 
-    def _load(self, scheduler: Scheduler) -> float | None:
-        """Take over the saved state, if there is one that can be used; the time it is of."""
+    def _load(self, scheduler: Scheduler, now: float) -> float | None:
+        """Take over what the saved state has learned, if there is one that can be used; the time it is of.
+
+        Nodes, runs and queues come from the API server.
+        """
         path = self.options.state / STATE if self.options.state else None
         if path is None or not path.exists():
             log.info("no saved state: the spot quota is cautious until there is something to learn from")
@@ -263,13 +286,24 @@ class Service:
         except InputError as error:
             log.warning(f"{error} It begins without: the spot quota is cautious until there is something to learn from")
             return None
-        log.info(f"took over the state saved {max(0.0, time.time() - saved):.0f} s ago")
+        scheduler.forget_cluster(max(now, saved))
+        log.info(f"took over the state saved {max(0.0, now - saved):.0f} s ago")
         return saved
+
+    def _load_names(self, controller: Controller) -> None:
+        """Take over the names of tasks that were saved with the state."""
+        path = self.options.state / NAMES if self.options.state else None
+        if path is None or not path.exists():
+            return
+        try:
+            controller.identities.load(msgspec.json.decode(path.read_bytes()))
+        except (OSError, msgspec.DecodeError, msgspec.ValidationError) as error:
+            log.warning(f"{path}: cannot be read ({error}); tasks that were evicted before begin anew")
 
     async def _read_history(self, controller: Controller, clock: WallClock) -> None:
         """Take demand of the last weeks from Prometheus, beside the decisions, unless the saved state has it."""
         settings, scheduler = self.options.settings, controller.scheduler
-        models, end = controller.cluster.models(), int(clock.now() // STEP)
+        models, end = controller.mirror.models(), int(clock.now() // STEP)
         known = [demand_hours(scheduler.pools.get(model) or scheduler.add_pool(model)) for model in models]
         if all(hours is None for hours in known):
             self.history = f"Prometheus is not asked: the quota of {settings.scheduler} follows no forecast"
@@ -280,7 +314,7 @@ class Service:
         while True:
             try:
                 async with Prometheus(settings.prometheus, os.environ.get("GFS_PROMETHEUS_TOKEN", "")) as server:
-                    past = await read_demand(server, settings, models, controller.cluster.organization, end)
+                    past = await read_demand(server, settings, models, controller.mirror.organization, end)
                 break
             except PrometheusError as error:
                 self.history = f"{error}; it is asked again in {ASK_AGAIN:.0f} s"
@@ -303,15 +337,20 @@ class Service:
             path = self.options.state / STATE
             name = self.options.settings.scheduler
             save_state(controller.scheduler, path, now=controller.now, name=name, still=self.may_write)
+            names = msgspec.json.encode(controller.identities.save())
+            write_bytes(self.options.state / NAMES, names, still=self.may_write)
         except InputError as error:
             log.warning(f"the state was not saved: {error}")
 
     def flush(self, still: Callable[[], bool] | None = None) -> None:
         """Write the event log and the trace, if we still may when all is ready to be written."""
-        controller = self.controller
-        if controller is not None:
-            nodes = [node.spec for pool in controller.scheduler.pools.values() for node in pool.state.nodes]
-            self.recorder.flush(nodes, still or self.may_write)
+        if self.controller is not None:
+            self.recorder.flush(self.nodes(), still or self.may_write)
+
+    def nodes(self) -> list[NodeSpec]:
+        """Returns the nodes as the core has them."""
+        pools = self.controller.scheduler.pools.values() if self.controller is not None else ()
+        return [node.spec for pool in pools for node in pool.state.nodes]
 
 
 async def _insist(ask: Callable[[Api], Awaitable[list[str]]], api: Api) -> list[str]:
@@ -324,13 +363,23 @@ async def _insist(ask: Callable[[Api], Awaitable[list[str]]], api: Api) -> list[
             await asyncio.sleep(ASK_SERVER)
 
 
+@contextmanager
+def _logged(what: str) -> Iterator[None]:
+    """Whatever goes wrong here is logged, and decisions go on."""
+    try:
+        yield
+    except Exception:
+        log.exception(what)
+
+
 class _Housekeeping:
-    """What is to be done now and then after a decision."""
+    """What is to be done now and then after a decision. None of it can stop the next one."""
 
     def __init__(self, service: Service, controller: Controller) -> None:
-        self._service, self._controller, self._settled = service, controller, False
+        self._service, self._controller = service, controller
         self._saved = self._looked = time.monotonic()
         self._flushed = -inf
+        self._writing: asyncio.Task[None] | None = None
         self._learning = Learning(
             controller.scheduler,
             service.options.parameters.history_hours,
@@ -341,22 +390,25 @@ class _Housekeeping:
         """Save and write what is due, unless the process slept through its lease: the files are another's then."""
         if not self._service.may_write():
             return
-        at = time.monotonic()
-        if not self._settled:
-            self._settled = True
-            self._controller.settle_record(self._service.recorder.settle)
-        if self._service.recorder.pending and at - self._flushed >= FLUSH:
-            self._flushed = at
-            self._service.recorder.flush(still=self._service.may_write)
+        with _logged("housekeeping failed"):
+            self._do_what_is_due(time.monotonic())
+
+    def _do_what_is_due(self, at: float) -> None:
+        service = self._service
         if at - self._looked >= FLUSH_NODES:
             self._looked = at
-            self._service.flush()
+            service.recorder.note_nodes(service.nodes())
             self._learning.look()
-            if self._service.looked is not None and self._service.controller is not None:
-                self._service.looked(self._service.controller)
-        if at - self._saved >= self._service.options.settings.snapshot_interval:
+            if service.looked is not None and service.controller is not None:
+                service.looked(service.controller)
+        if at - self._flushed >= FLUSH and (self._writing is None or self._writing.done()):
+            self._flushed = at
+            if (batch := service.recorder.take()) is not None:
+                write = asyncio.to_thread(service.recorder.write, batch, service.may_write)
+                self._writing = asyncio.get_running_loop().create_task(write)
+        if at - self._saved >= service.options.settings.snapshot_interval:
             self._saved = at
-            self._service.save()
+            service.save()
 
 
 def new_scheduler(

@@ -54,12 +54,8 @@ class LiveSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """Seconds between two instants at least: what comes together is handled together."""
     in_flight: Whole = 32
     """Requests in flight at most."""
-    return_timeout: Seconds = 60.0
-    """Seconds that GPUs are held for a pod that its controller has yet to create again."""
     hang_timeout: Seconds = 120.0
     """Seconds after the end of its grace period from which on a victim hangs and another way is looked for."""
-    start_timeout: Seconds = 60.0
-    """Seconds that a planned start may wait for room that should be there before it counts as failed."""
     message_interval: Seconds = 60.0
     """Seconds between two updates of a waiting pod's message in which only numbers have changed; longer each time."""
     event_interval: Seconds = 600.0

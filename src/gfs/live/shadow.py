@@ -7,11 +7,14 @@ two are compared and the truth is taken over. A victim that it would have evicte
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 
 from gfs.core.reasons import Reason
 from gfs.core.run import Run
-from gfs.live.tasks import LiveRun
+from gfs.live.mirror import Key, Mirror
+from gfs.live.table import Told
+from gfs.live.tasks import LiveTask, TaskBook
 from gfs.live.translate.pods import PodView
 
 log = logging.getLogger("gfs.live.shadow")
@@ -43,14 +46,27 @@ class Shadow:
         self._slack = slack
         self._planned: dict[str, float] = {}
         """Pod uid -> when its start was planned."""
+        self._waiting: set[str] = set()
+        """Uids of pods that were seen waiting."""
         self.so_far = Difference()
 
-    def plan(self, live: LiveRun, now: float) -> None:
+    def plan(self, task: LiveTask, now: float) -> None:
         """A start that GFS plans."""
-        for uid, node in live.pods.items():
+        for uid, node in task.pods.items():
             if uid not in self._planned:
                 self._planned[uid] = now
-                log.info(f"would start {live.of.name} on {node}")
+                log.info(f"would start {task.name} on {node}")
+
+    def compare(self, mirror: Mirror, book: TaskBook, key: Key, now: float, why: Callable[[str], str]) -> None:
+        """Compare what the other scheduler has bound under a key with the plans. `why`: a pod waits, by uid."""
+        for uid, pod in mirror.members.get(key, {}).items():
+            if pod.waits:
+                self._waiting.add(uid)
+            elif pod.node and uid in self._waiting:
+                self._waiting.discard(uid)
+                task = book.by_pod.get(uid)
+                planned = task.pods.get(uid) if task is not None and task.told is Told.PLANNED else None
+                self.bound(pod, planned, now, why(uid))
 
     def evict(self, run: Run, reason: Reason) -> None:
         """An eviction that GFS plans."""
@@ -78,6 +94,7 @@ class Shadow:
     def forget(self, uid: str) -> None:
         """A pod is gone."""
         self._planned.pop(uid, None)
+        self._waiting.discard(uid)
 
     def summary(self) -> dict[str, float]:
         """What GFS would have changed so far."""

@@ -1,413 +1,652 @@
-"""Which pods are which task: a gang, one of a controller's pods, or a pod of its own; and its runs.
-
-A pod that its controller creates again after an eviction belongs to the task that lost one: the same task, next run.
+"""The tasks of a cluster: for each key, what is seen is compared with what the core was told, and the table
+(`gfs.live.table`) gives the events. A restarted controller has been told nothing, and the same pass fills its core.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+import hashlib
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
 
+from gfs.core.actions import CANCEL, EVICT, FINISH, LOST, START, SUBMIT, LostRun, Record
+from gfs.core.events import Adopted, Cancelled, Event, Finished, FoundRun, Lost, Shrunk, StartFailed, Submitted
+from gfs.core.reasons import Reason
 from gfs.core.run import Run
 from gfs.domain.task import NodeFilter, Priority, Task
-from gfs.live.cluster import Cluster, members_of
-from gfs.live.translate.asks import Asks
-from gfs.live.translate.gangs import GroupView
-from gfs.live.translate.pods import PodView, class_of
-from gfs.live.translate.pools import Refusal, pool_of
+from gfs.live.clock import Clock
+from gfs.live.identity import Identities, place_of
+from gfs.live.mirror import SLACK, Key, Mirror
+from gfs.live.observe import CORE, FAILED, Observation, Seen, Waits, model_of, observe, priority_of
+from gfs.live.overlay import Overlay
+from gfs.live.table import TABLE, Sight, Step, Told
+from gfs.live.translate.asks import NOTHING, Asks
+from gfs.live.translate.gangs import GroupName
+from gfs.live.translate.pods import PodView
 
-Key = tuple[str, ...]
-LEFT = "left"
-"""Begins the key of a task that a saved state knows and that has no pod yet."""
-
-
-@dataclass(slots=True, eq=False)
-class LiveRun:
-    """A run of the core and its pods."""
-
-    run: Run
-    of: LiveTask
-    open: list[str]
-    """Nodes whose pod is not known yet."""
-    since: float
-    """Since when it waits to begin, by the monotonic clock."""
-    pods: dict[str, str] = field(default_factory=dict)
-    """Pod uid -> its node, given or to be given."""
-    bound: set[str] = field(default_factory=set)
-    binding: set[str] = field(default_factory=set)
-    """Pods whose binding is under way."""
-    over: dict[str, bool] = field(default_factory=dict)
-    """Pods that are over -> whether they succeeded."""
-    began: bool = False
-    leaving: bool = False
-    """Evicted: its pods are on their way out."""
-    reported: bool = False
-    """Whether it was told that it hangs."""
-    failed: bool = False
-    """Its start failed: it is given back after a while."""
+GONE = "its pods are gone"
+WHOLE_SECOND = 1.0
+"""Times of the API are cut to whole seconds. A run that is found begins with its last pod and after that second: no
+checkpoint counts as taken before it can have been."""
+MOST_RUNS = 11
+"""Runs that notes on pods are believed: a task that was stopped twelve times is spared, and users can write notes."""
 
 
 @dataclass(slots=True, eq=False)
 class LiveTask:
-    """A task and its pods."""
+    """A task: its pods, and what the core was told of it."""
 
     key: Key
     name: str
-    needs: int
-    submitted: float
-    gang: tuple[str, str] | None = None
-    extra: bool = False
-    """A pod of a gang beyond its minimum."""
+    told: Told = Told.NOTHING
     task: Task | None = None
-    told: bool = False
-    """Whether the core knows it."""
-    free: dict[str, PodView] = field(default_factory=dict)
-    """Pods that wait to be placed."""
-    run: LiveRun | None = None
-    minimum: int = 1
-    """Pods of its gang that must run together."""
-    members: str = ""
-    """Whose pods the pods of its gang are."""
-    succeeded: frozenset[str] = frozenset()
-    """Pods of its gang that have succeeded, also those that are gone since: nobody creates them again."""
-    done_before: float = 0
-    """How many of them there are at least, as its Job says."""
-    held: dict[str, PodView] = field(default_factory=dict)
-    """Bare pods of a gang that were bound without the rest, which is to join them."""
-    returns: bool = False
-    """Whether a controller creates its pods again."""
-    offset: int = 0
-    """Runs before the core came to know it."""
+    """As the core was last told."""
+    run: Run | None = None
+    pods: dict[str, str] = field(default_factory=dict)
+    """Pods that the core counts, by uid -> the node that it is to have or has; empty: none yet."""
+    members: dict[str, str] = field(default_factory=dict)
+    """All pods of the run that has begun, also on nodes that the core does not have, by uid -> node."""
+    over: dict[str, bool] = field(default_factory=dict)
+    """Those of them that are over -> whether they succeeded."""
+    began: bool = False
+    """Whether its run has begun and not ended."""
+    since: float = 0.0
+    """Since when it is planned, by the monotonic clock."""
     failures: int = 0
     """Starts that failed in a row."""
-    logged: bool = False
-    """Whether its submission stands in the event log."""
+    not_before: float = 0.0
+    """When it may be submitted again after a failed start, by the monotonic clock."""
+    why_failed: str = ""
 
     @property
-    def pod_count(self) -> int:
-        """Pods that belong to it and have not gone."""
-        return len(self.free) + (len(self.run.pods) if self.run else 0)
+    def nodes(self) -> set[str]:
+        """The nodes that its pods have, or are to have."""
+        return {node for node in self.pods.values() if node}
+
+
+class Sink(Protocol):
+    """Who writes down what happens to tasks."""
+
+    def record(self, entry: Record) -> None:
+        """Note what happened to a task."""
+
+    def shrunk(self, time: float, run: Run) -> None:
+        """Note that a run holds less than before."""
+
+    def settle(self, now: float, runs: Sequence[Run], waiting: Collection[str], done: Collection[str]) -> None:
+        """After a start: note what runs, what waits, and what was done meanwhile."""
+
+
+Signature = tuple[int, Asks, object, Priority | None, object, str, float, float, bool]
 
 
 class TaskBook:
-    """All tasks there are, by key, name and pod."""
+    """All tasks, by key."""
 
-    def __init__(self, cluster: Cluster, guarantee_hours: float, checkpoint_interval: float) -> None:
-        self._cluster = cluster
+    def __init__(
+        self,
+        mirror: Mirror,
+        overlay: Overlay,
+        identities: Identities,
+        sink: Sink,
+        clock: Clock,
+        monotonic: Callable[[], float],
+        *,
+        guarantee_hours: float,
+        checkpoint_interval: float,
+    ) -> None:
+        self._mirror, self._overlay, self.identities = mirror, overlay, identities
+        self._sink, self._clock, self._monotonic = sink, clock, monotonic
         self._guarantee, self._interval = guarantee_hours, checkpoint_interval
-        self.by_key: dict[Key, LiveTask] = {}
+        self.by_key: dict[Key, dict[str, LiveTask]] = {}
         self.by_name: dict[str, LiveTask] = {}
+        self.by_index: dict[int, LiveTask] = {}
+        """Tasks that the core knows."""
         self.by_pod: dict[str, LiveTask] = {}
-        """Pod uid -> the task that it waits or runs for."""
-        self.run_of_pod: dict[str, LiveRun] = {}
-        self.of_run: dict[Run, LiveRun] = {}
-        """Runs whose pods we count as theirs, evicted ones until they have left."""
-        self.refused: dict[str, str] = {}
-        """Pod uid -> why it is not taken."""
-        self.refilled: dict[LiveRun, None] = {}
-        """Runs that had begun and got a pod in place of one that went: it is to be bound."""
-        self.taken_back: set[str] = set()
-        """Uids of pods that are being deleted to be created again: they are nobody's until they are gone."""
+        """Pods that the core counts."""
+        self.waits: dict[str, Waits] = {}
+        """Pods, by uid, that the core does not know: why they wait."""
         self.unsaid: dict[str, None] = {}
-        """Uids of pods that are new here and have not been told why they wait."""
-        self.extras: dict[tuple[str, str], dict[LiveTask, None]] = {}
-        """Gang -> the tasks that are its pods beyond the minimum."""
-        self.next_index = 0
-        self.known: dict[str, Task] = {}
-        """Tasks of a saved state by name, until a pod of theirs is found."""
-        self._vacant_from: dict[Key, int] = {}
-        """Controller -> none of its tasks below this number is without a pod: they are not looked through again."""
-        self._copies: dict[str, int] = {}
-        """Name -> the last number that was given to another task of that name."""
+        """Uids of pods that are new here: why they wait has not been said."""
+        self.ready: dict[LiveTask, Seen] = {}
+        """Tasks that are to be submitted."""
+        self.adopted: list[LiveTask] = []
+        """Tasks whose runs the core takes over in this instant."""
+        self.shrunk: list[LiveTask] = []
+        self.planned: dict[LiveTask, None] = {}
+        """Tasks whose pods are to be bound."""
+        self.settled = False
+        """Whether the record knows what ran when this process began."""
+        self._waits_of: dict[Key, tuple[str, ...]] = {}
+        self._attempts = 0
 
-    # -- which task a pod belongs to ---------------------------------------------------------------
+    # -- looking at a key --------------------------------------------------------------------------
 
-    def find(self, pod: PodView, submitted: float) -> LiveTask | Refusal:
-        """The task of a pod, made if need be; or why it is none."""
-        if pod.refusal:
-            return Refusal(pod.refusal)
-        group = self._cluster.groups.get((pod.namespace, pod.gang)) if pod.gang else None
-        if pod.gang and group is None:
-            return Refusal(f"its PodGroup {pod.gang} is not there")
-        if self.priority(pod) is None:
-            return Refusal(self._unknown_class(pod))
-        model = pool_of(pod.rule, self._cluster.settings.model_label, self._cluster.models())
-        if isinstance(model, Refusal):
-            return model
-        if not self._cluster.knows_model(model):
-            return Refusal(f"no node has GPU model {model}")
-        if group is not None and group.minimum > 1:
-            return self._of_gang(pod, group, submitted)
-        if pod.owner is not None:
-            return self._of_owner(pod, submitted)
-        key: Key = ("pod", pod.uid)
-        return self.by_key.get(key) or self._add(
-            key, pod.bound_as.task if pod.bound_as else pod.path, 1, submitted, pod
-        )
+    def reconcile(self, key: Key, now: float) -> list[Event]:
+        """Compare what is seen under a key with what the core was told; returns what the core is to be told."""
+        events: list[Event] = []
+        live = self.by_key.get(key, {})
+        for task in [task for task in live.values() if task.told is Told.PLANNED]:
+            if self._all_bound(task):
+                self._apply(task, Sight.RUNS, None, now, events)
+        sent = [task for task in live.values() if self._is_sent(task) and self._plan_stands(task)]
+        planned, together = {uid for task in sent for uid in task.pods}, any(len(task.pods) > 1 for task in sent)
+        found = observe(self._mirror, self._overlay, key, planned, together=together)
+        seen = self._named(key, found, now)
+        for name in sorted({*live, *seen}):
+            task = live[name] if name in live else LiveTask(key, name)
+            if task not in sent:
+                self._apply(task, self._sight(task, seen.get(name)), seen.get(name), now, events)
+        for task in self.by_key.get(key, {}).values():
+            if task in self.ready and task.not_before > self._monotonic():
+                why = Waits(FAILED, f"it is tried again soon, for its last start failed: {task.why_failed}")
+                found.waits |= {pod.uid: why for pod in self.ready[task].pods}
+        self._note_waits(key, found)
+        return events
 
-    def priority(self, pod: PodView) -> Priority | None:
-        """HP or spot, by the class of its group or its own; None: neither."""
-        group = self._cluster.groups.get((pod.namespace, pod.gang)) if pod.gang else None
-        return class_of(pod, group.priority_class if group else "", self._cluster.settings)
+    def _named(self, key: Key, found: Observation, now: float) -> dict[str, Seen]:
+        """Returns what was found by the names of tasks."""
+        group = self._mirror.groups.get(key) if isinstance(key, GroupName) else None
+        gang = key if isinstance(key, GroupName) and group is not None and group.minimum > 1 else None
+        seen: dict[str, Seen] = {}
+        for bound_for, each in found.bound.items():
+            first = each.pods[0]
+            other = self.by_name.get(bound_for)
+            is_named = bound_for not in (CORE, first.uid) and (other is None or other.key == key)
+            name = bound_for if is_named else self._name(gang, CORE if gang else first.uid, first, each)
+            noted = [pod.bound_as for pod in each.pods if pod.bound_as is not None]
+            submitted = min((note.submitted for note in noted if note.submitted), default=self._created(each))
+            runs = min(max((note.run for note in noted), default=1), MOST_RUNS)
+            slot = CORE if gang is not None and name.count("/") == 1 else first.uid
+            self.identities.adopt(
+                name, place_of(gang, slot, first), min(submitted, now), runs, owned=first.owner is not None
+            )
+            seen[name] = each
+        for slot, each in found.waiting.items():
+            seen[self._name(gang, slot, each.pods[0], each, seen)] = each
+        return seen
 
-    def _unknown_class(self, pod: PodView) -> str:
-        settings = self._cluster.settings
-        known = ", ".join((*settings.hp_classes, *settings.spot_classes))
-        named = f"priority class {pod.priority_class!r}" if pod.priority_class else "no priority class"
-        return f"it has {named}: name one of {known}"
+    def _name(self, gang: GroupName | None, slot: str, pod: PodView, seen: Seen, others: Iterable[str] = ()) -> str:
+        def is_taken(name: str) -> bool:
+            """Whether pods that are bound, or of another key, have the name."""
+            task = self.by_name.get(name)
+            return name in others or (task is not None and task.key != (pod.gang or pod.uid))
 
-    def _of_gang(self, pod: PodView, group: GroupView, submitted: float) -> LiveTask | Refusal:
-        key: Key = ("gang", group.namespace, group.name)
-        gang = self.by_key.get(key)
-        if gang is None:
-            gang = self._add(key, f"{group.namespace}/{group.name}", group.minimum, submitted, pod)
-            gang.gang, gang.minimum = (group.namespace, group.name), group.minimum
-        if gang.members != members_of(pod) and not gang.pod_count:  # new, or the Job of that name is another one now
-            gang.members, gang.succeeded, gang.done_before = members_of(pod), frozenset(), 0
-        first = gang.task or next(iter(gang.free.values()), None)
-        if first is not None and not self._alike(pod, first):
-            return Refusal(f"it asks for something else than the other pods of its gang {group.name}")
-        whole = gang.run is not None and not gang.run.open and gang.pod_count >= gang.needs
-        if not whole and (pod.bound_as is None or pod.bound_as.task == gang.name):
-            return gang
-        key = ("extra", pod.uid)
-        extra = self.by_key.get(key) or self._add(key, f"{gang.name}/{pod.name}", 1, submitted, pod)
-        extra.gang, extra.extra = gang.gang, True
-        self.extras.setdefault((group.namespace, group.name), {})[extra] = None
-        return extra
+        return self.identities.name_of(gang, slot, pod, self._created(seen), is_taken)
 
-    def _of_owner(self, pod: PodView, submitted: float) -> LiveTask:
-        assert pod.owner is not None
-        prefix: Key = ("owned", pod.namespace, pod.owner.uid)  # anybody can name any uid as that of an owner
-        name = f"{pod.namespace}/{pod.owner.name}"
-        if pod.slot:
-            return self._of_slot(pod, (*prefix, pod.slot), f"{name}/{pod.slot}", submitted)
-        number, vacant = self._vacant_from.get(prefix, 0), None
-        while (task := self.by_key.get((*prefix, str(number)))) is not None:
-            if not task.pod_count:
-                if self._continues(pod, task):
-                    return task
-                vacant = number if vacant is None else vacant
-            number += 1
-        self._vacant_from[prefix] = number if vacant is None else vacant
-        full = f"{name}/{number}" if number else name
-        if pod.bound_as is not None:
-            full = pod.bound_as.task
-        return self._add((*prefix, str(number)), full, 1, submitted, pod)
+    def _created(self, seen: Seen) -> float:
+        return self._clock.of_wall(min(pod.created for pod in seen.pods))
 
-    def _of_slot(self, pod: PodView, key: Key, name: str, submitted: float) -> LiveTask:
-        """One of an indexed Job or a StatefulSet. It may ask for something else than the one before: another task."""
-        found = self.by_key.get(key)
-        if found is None:
-            return self._add(key, name, 1, submitted, pod)
-        first = found.task or next(iter(found.free.values()), None)
-        if pod.node or first is None or self._alike(pod, first):
-            return found
-        key = (*key, str(hash((pod.asks, pod.rule, self.priority(pod)))))
-        return self.by_key.get(key) or self._add(key, name, 1, submitted, pod)
+    def _note_waits(self, key: Key, found: Observation) -> None:
+        """Keep why pods wait that the core does not know."""
+        for uid in self._waits_of.pop(key, ()):
+            self.waits.pop(uid, None)
+        self.waits.update(found.waits)
+        if found.waits:
+            self._waits_of[key] = tuple(found.waits)
+        self.unsaid.update(dict.fromkeys(found.waits))
 
-    def _continues(self, pod: PodView, task: LiveTask) -> bool:
-        """Whether a pod is the next of a task that has none."""
-        if pod.bound_as is not None:
-            return pod.bound_as.task == task.name
-        return task.task is None or self._alike(pod, task.task)
+    # -- what is seen of a task --------------------------------------------------------------------
 
-    def vacated(self, task: LiveTask) -> None:
-        """A pod of a task has gone."""
-        if task.key[0] == "owned" and task.key[-1].isdigit():
-            prefix, number = task.key[:-1], int(task.key[-1])
-            if number < self._vacant_from.get(prefix, 0):
-                self._vacant_from[prefix] = number
+    def _all_bound(self, task: LiveTask) -> bool:
+        """Whether all pods of a plan are bound where it has them, or were and are over by now."""
+        for uid, node in task.pods.items():
+            pod, assumed = self._mirror.pods.get(uid), self._overlay.bindings.get(uid)
+            answered = assumed is not None and assumed.answered and assumed.node == node
+            if not answered and (pod is None or pod.node != node):
+                return False
+        return True
 
-    def look_through(self) -> None:
-        """Forget which tasks have pods: runs may have ended since the last instant."""
-        self._vacant_from.clear()
-
-    def _add(self, key: Key, name: str, needs: int, submitted: float, pod: PodView) -> LiveTask:
-        left = self.by_name.get(name)
-        if left is not None and left.key[0] == LEFT and left.task is not None and self._alike(pod, left.task):
-            self.by_key[key] = self.by_key.pop(left.key)  # its pods are coming back
-            left.key = key
-            return left
-        unique = name
-        while unique in self.by_name:
-            number = self._copies[name] = self._copies.get(name, 1) + 1
-            unique = f"{name}~{number}"
-        if pod.bound_as is not None and pod.bound_as.submitted:
-            submitted = min(submitted, pod.bound_as.submitted)
-        task = self.by_key[key] = self.by_name[unique] = LiveTask(key, unique, needs, submitted)
-        task.returns = pod.owner is not None
-        known = self.known.pop(unique, None)
-        if known is not None and self._alike(pod, known):
-            task.task, task.submitted = known, known.submit_time
-        return task
-
-    def _alike(self, pod: PodView, other: PodView | Task) -> bool:
-        """Whether a pod asks for the same as another one, or as a task. One that is bound has what it has."""
-        same_class = self.priority(pod) == (other.priority if isinstance(other, Task) else self.priority(other))
-        if isinstance(other, PodView):
-            return same_class and pod.asks == other.asks and pod.rule == other.rule
-        if not same_class or pod.asks.gpus != other.gpus_per_pod:
+    def _is_sent(self, task: LiveTask) -> bool:
+        """Whether bindings of a plan were sent: it goes on then, whatever would be planned now."""
+        if task.told is not Told.PLANNED:
             return False
-        rule = other.node_filter.groups if other.node_filter is not None else None
-        rest = (other.cpus_per_pod, other.memory_per_pod, rule)
-        return bool(pod.node) or (pod.asks.cpus, pod.asks.memory, pod.rule) == rest
+        pods = self._mirror.pods
+        return any(uid in self._overlay.bindings or (uid in pods and pods[uid].node) for uid in task.pods)
 
-    def keep(self, core: Task) -> LiveTask:
-        """A task of a saved state, whether or not it has a pod."""
-        if core.name not in self.by_name:
-            self.known.pop(core.name, None)
-            task = LiveTask((LEFT, core.name), core.name, core.pods, core.submit_time, task=core)
-            task.told = task.logged = task.returns = True
-            self.by_key[task.key] = self.by_name[core.name] = task
-        return self.by_name[core.name]
+    def _plan_stands(self, task: LiveTask) -> bool:
+        """Whether the pods of a plan can still be bound as planned."""
+        assert task.task is not None
+        for uid, node in task.pods.items():
+            pod, view = self._mirror.pods.get(uid), self._mirror.nodes.get(node)
+            if uid in self._overlay.bindings:
+                continue  # its answer comes first
+            if pod is None or pod.over or (pod.node and pod.node != node) or not (pod.node or pod.waits):
+                return False
+            if pod.node and pod.bound_as is None:
+                return False  # another scheduler was first
+            if pod.node:
+                continue
+            if view is None or view.closed or view.model != task.task.gpu_model:
+                return False
+            if not pod.rule.admits(view.labels, view.taints):
+                return False
+        return True
 
-    def drop(self, task: LiveTask) -> None:
-        """A task is over: nothing is known of it any more."""
-        self.vacated(task)
-        if task.gang is not None and task.extra:
-            self.extras.get(task.gang, {}).pop(task, None)
-            if not self.extras.get(task.gang):
-                self.extras.pop(task.gang, None)
-        self.by_key.pop(task.key, None)
-        self.by_name.pop(task.name, None)
-        for uid in task.free:
-            self.by_pod.pop(uid, None)
+    def _sight(self, task: LiveTask, seen: Seen | None) -> Sight:
+        if seen is None:
+            return Sight.NONE
+        if not seen.bound:
+            same = task.told in (Told.WAITING, Told.PLANNED) and task.pods.keys() == {pod.uid for pod in seen.pods}
+            same = same and self._signature(seen) == self._told_signature(task)
+            if task.told is Told.PLANNED:
+                same = same and self._plan_stands(task) and self._has_room(seen.pods, task.pods, besides=task)
+            return Sight.WAITS if same else Sight.CHANGED
+        model, placed = self._placed(seen)
+        core = task.task
+        if task.told is not Told.RUNNING or core is None:
+            return Sight.ELSEWHERE
+        first = seen.pods[0]
+        as_told = (priority_of(self._mirror, first), model, self._organization(first))
+        if as_told != (core.priority, core.gpu_model, core.organization):
+            return Sight.ELSEWHERE
+        if placed == task.pods:
+            return Sight.RUNS
+        return Sight.FEWER if placed and placed.items() <= task.pods.items() else Sight.ELSEWHERE
 
-    def release(self, live: LiveRun, *, keep_waiting: bool) -> None:
-        """A run is over for the core. Pods that were not bound wait again, if so wished; others are on their own."""
-        self.vacated(live.of)
-        self.of_run.pop(live.run, None)
-        if live.of.run is live:
-            live.of.run = None
-        for uid in live.pods:
-            self.run_of_pod.pop(uid, None)
-            pod = self._cluster.pods.get(uid)
-            if keep_waiting and pod is not None and pod.waits and uid not in live.bound:
-                live.of.free[uid] = pod
+    def _placed(self, seen: Seen) -> tuple[str, dict[str, str]]:
+        """Returns the GPU model that a run counts for, and its pods on nodes of it, by uid -> node."""
+        stay = [pod for pod in seen.pods if not self._overlay.is_leaving(pod)]
+        nodes = [(pod, node) for pod in stay if (node := self._overlay.node_of(pod)) in self._mirror.nodes]
+        if not nodes:
+            return "", {}
+        models = Counter(self._mirror.nodes[node].model for _, node in nodes)
+        model, asks = models.most_common(1)[0][0], nodes[0][0].asks
+        return model, {
+            pod.uid: node for pod, node in nodes if self._mirror.nodes[node].model == model and pod.asks == asks
+        }
+
+    def _organization(self, pod: PodView) -> str:
+        return self._mirror.organization(pod.namespace, pod.organization)
+
+    def _signature(self, seen: Seen) -> Signature:
+        """Returns all that the core knows of a task that waits."""
+        first = seen.pods[0]
+        return (
+            len(seen.pods), first.asks, first.rule, priority_of(self._mirror, first), model_of(self._mirror, first),
+            self._organization(first), first.guarantee or self._guarantee, first.interval or self._interval,
+            self._preempts(first),
+        )  # fmt: skip
+
+    def _told_signature(self, task: LiveTask) -> Signature:
+        core = task.task
+        assert core is not None
+        assert core.node_filter is not None
+        asks = Asks(core.gpus_per_pod, core.cpus_per_pod, core.memory_per_pod)
+        return (
+            core.pods, asks, core.node_filter.groups, core.priority, core.gpu_model, core.organization,
+            core.guarantee_hours, core.checkpoint_interval, core.preempts,
+        )  # fmt: skip
+
+    def _preempts(self, pod: PodView) -> bool:
+        group = self._mirror.groups.get(pod.gang) if pod.gang else None
+        return not (pod.never_preempts or (group is not None and group.never_preempts))
+
+    # -- what the core is told ---------------------------------------------------------------------
+
+    def _apply(self, task: LiveTask, sight: Sight, seen: Seen | None, now: float, events: list[Event]) -> None:
+        """Take the steps that the table has for a task."""
+        self._note_members(task, seen)
+        self.ready.pop(task, None)
+        for step in TABLE[task.told, sight]:
+            match step:
+                case Step.SUBMIT:
+                    assert seen is not None
+                    self.ready[task] = seen
+                case Step.ADOPT:
+                    assert seen is not None
+                    self._adopt(task, seen, now, events)
+                case Step.CANCEL:
+                    assert task.task is not None
+                    events.append(Cancelled(task.task))
+                    self._told_nothing(task)
+                case Step.FAIL:
+                    assert task.run is not None
+                    events.append(StartFailed(task.run))
+                case Step.BEGIN:
+                    self._begin(task, now)
+                case Step.SHRINK:
+                    assert seen is not None
+                    self._shrink(task, seen, events)
+                case Step.END:
+                    self._end(task, seen, now, events)
+        if seen is not None:
+            self._keep(task)
+        elif task.told is Told.NOTHING:
+            if task.began:
+                self._end(task, None, now, events)
+            self._forget(task, now)
+
+    def _keep(self, task: LiveTask) -> None:
+        self.by_key.setdefault(task.key, {})[task.name] = task
+        self.by_name[task.name] = task
+
+    def _forget(self, task: LiveTask, now: float) -> None:
+        """A task has no pods."""
+        tasks = self.by_key.get(task.key)
+        if tasks is not None and tasks.get(task.name) is task:
+            del tasks[task.name]
+            if not tasks:
+                del self.by_key[task.key]
+        if self.by_name.get(task.name) is task:
+            del self.by_name[task.name]
+            self.identities.vacate(task.name, now)
+
+    def _told_nothing(self, task: LiveTask) -> None:
+        if task.task is not None:
+            self.by_index.pop(task.task.index, None)
+        for uid, node in task.pods.items():
+            if self.by_pod.get(uid) is task:
+                del self.by_pod[uid]
+            if node:
+                self._mirror.dirty_nodes.add(node)
+        self.planned.pop(task, None)
+        task.told, task.run, task.pods = Told.NOTHING, None, {}
+
+    def _tell(self, task: LiveTask, told: Told, core: Task, pods: dict[str, str]) -> None:
+        task.told, task.task, task.pods = told, core, pods
+        self.by_index[core.index] = task
+        self.by_pod.update(dict.fromkeys(pods, task))
+        self._mirror.dirty_nodes.update(node for node in pods.values() if node)
+
+    def _note_members(self, task: LiveTask, seen: Seen | None) -> None:
+        """Keep account of the pods of a run that has begun: which of them are over, and how they ended."""
+        if not task.began:
+            return
+        bound = {pod.uid: self._overlay.node_of(pod) for pod in seen.pods} if seen is not None and seen.bound else {}
+        for uid in [uid for uid in task.members if uid not in bound and uid not in task.over]:
+            pod = self._mirror.pods.get(uid)
+            if pod is None:
+                task.over[uid] = self._mirror.ended.get(uid, False)
+            elif pod.over or self._overlay.is_evicted(pod):
+                task.over[uid] = pod.phase == "Succeeded"
             else:
-                self.by_pod.pop(uid, None)
-            if pod is not None and pod.node:
-                self._cluster.changed_nodes.add(pod.node)
-        live.pods.clear()
+                del task.members[uid]  # it belongs to another task now
+        task.members.update(bound)
 
-    # -- the core's words --------------------------------------------------------------------------
+    def _adopt(self, task: LiveTask, seen: Seen, now: float, events: list[Event]) -> None:
+        """The core takes over a run as it is; pods on nodes that it does not have count for nothing."""
+        model, placed = self._placed(seen)
+        if not placed:
+            return
+        pods = [pod for pod in seen.pods if pod.uid in placed]
+        noted = [pod.bound_as.run for pod in pods if pod.bound_as is not None]
+        number = min(max(noted, default=max(self.identities.past[task.name].runs, 1)), MOST_RUNS)
+        core = self._core_task(task, pods, model, number - 1)
+        start = self._clock.of_wall(max(pod.started or pod.created for pod in pods) + WHOLE_SECOND)
+        events.append(Adopted([FoundRun(core, sorted(Counter(placed.values()).items()), min(start, now), number)]))
+        self._tell(task, Told.RUNNING, core, placed)
+        task.members = task.members if task.began else {pod.uid: self._overlay.node_of(pod) for pod in seen.pods}
+        task.over = task.over if task.began else {}
+        task.began = True
+        self.adopted.append(task)
+
+    def attach_adopted(self, find: Callable[[Task], Run | None], now: float) -> None:
+        """The core has taken runs over."""
+        adopted, self.adopted = self.adopted, []
+        for task in adopted:
+            if task.task is None or task.told is Told.NOTHING:
+                continue
+            task.run = find(task.task)
+            if task.run is None:  # a node of it went in the same instant: it is looked at again
+                self._told_nothing(task)
+                self._mirror.dirty[task.key] = None
+            elif task.told is Told.RUNNING:
+                self.identities.began(task.name, task.task, task.run.number)
+                if self.settled:
+                    self._sink.record((now, START, task.task, task.run, None))
+        shrunk, self.shrunk = self.shrunk, []
+        for task in shrunk:
+            if task.run is not None:
+                task.task = task.run.task
+                self._sink.shrunk(now, task.run)
+
+    def _begin(self, task: LiveTask, now: float) -> None:
+        """All pods of a plan are bound."""
+        assert task.run is not None
+        assert task.task is not None
+        task.told, task.began, task.failures = Told.RUNNING, True, 0
+        task.members, task.over = dict(task.pods), {}
+        self.planned.pop(task, None)
+        self.identities.began(task.name, task.task, task.run.number)
+        waited = task.run.waited
+        self._sink.record((now, START, task.task, task.run, waited.reason if waited else None))
+        self._mirror.dirty[task.key] = None  # pods beyond the minimum of its gang may start now
+
+    def _shrink(self, task: LiveTask, seen: Seen, events: list[Event]) -> None:
+        """Pods of a run are over, the others go on."""
+        assert task.run is not None
+        _, placed = self._placed(seen)
+        gone = {uid: node for uid, node in task.pods.items() if uid not in placed}
+        events.append(Shrunk(task.run, sorted(Counter(gone.values()).items())))
+        for uid, node in gone.items():
+            self.by_pod.pop(uid, None)
+            self._mirror.dirty_nodes.add(node)
+        task.pods = placed
+        self.shrunk.append(task)
+
+    def _end(self, task: LiveTask, seen: Seen | None, now: float, events: list[Event]) -> None:
+        """The last pod of a run has gone, or is over. `seen`: pods that wait under its name."""
+        finished = bool(task.over) and all(task.over.values())
+        core, run = task.task, task.run
+        assert core is not None
+        if task.told is Told.RUNNING and run is not None:
+            events += [Finished(run)] if finished else [Lost(run, GONE), Cancelled(run.task)]
+        if task.members:  # otherwise its pods belong to another task by now
+            placed = run or Run(core, max(self.identities.past[task.name].runs, 1), [], now, now)
+            reason = None if finished else LostRun(placed, GONE)
+            self._sink.record((now, FINISH if finished else LOST, core, placed, reason))
+        self._told_nothing(task)
+        task.began, task.members, task.over = False, {}, {}
+        if finished and seen is not None:
+            self.identities.renew(task.name, self._created(seen))
+        elif finished and self.by_name.get(task.name) is task:
+            self.identities.finish(task.name)
+            del self.by_name[task.name]
+
+    # -- submitting --------------------------------------------------------------------------------
 
     def is_urgent(self, task: LiveTask) -> bool:
-        """Whether a task that waits is HP."""
-        if task.task is not None:
-            return not task.task.is_spot
-        return self.priority(next(iter(task.free.values()))) is Priority.HP
+        """Whether a task that is to be submitted is HP."""
+        return priority_of(self._mirror, self.ready[task].pods[0]) is Priority.HP
 
-    def core_task(self, task: LiveTask, pods: Iterable[PodView] = ()) -> Task:
-        """The task as the core knows it, made from its first pod."""
-        if task.task is not None:
-            return task.task
-        pod = min(pods or task.free.values(), key=lambda each: (each.created, each.path))
-        priority = self.priority(pod)
-        model = pool_of(pod.rule, self._cluster.settings.model_label, self._cluster.models())
-        task.task = Task(
-            index=self.next_index,
+    def submit(self, tasks: Iterable[LiveTask], now: float) -> list[Event]:
+        """Tell the core of tasks. One whose places were promised before a restart gets them."""
+        events: list[Event] = []
+        for task in tasks:
+            seen = self.ready.pop(task)
+            first = seen.pods[0]
+            model, past = model_of(self._mirror, first), self.identities.past[task.name]
+            assert isinstance(model, str)
+            core = self._core_task(task, seen.pods, model, past.runs)
+            self.identities.submitted(task.name, core)
+            self._sink.record((now, SUBMIT, core, None, None))
+            promised = self._promised(seen, model)
+            if promised is None:
+                events.append(Submitted(core))
+                self._tell(task, Told.WAITING, core, dict.fromkeys((pod.uid for pod in seen.pods), ""))
+                self.unsaid.update(dict.fromkeys(task.pods))
+                for uid in task.pods:
+                    self.waits.pop(uid, None)
+                continue
+            where = sorted(Counter(promised.values()).items())
+            events.append(Adopted([FoundRun(core, where, now, past.runs + 1)]))
+            self._tell(task, Told.PLANNED, core, promised)
+            task.since = self._monotonic()
+            self.planned[task] = None
+            self.adopted.append(task)
+        return events
+
+    def _promised(self, seen: Seen, model: str) -> dict[str, str] | None:
+        """Returns the nodes that pods were promised, if there is room for them once evicted pods have left."""
+        for pod in seen.pods:
+            view = self._mirror.nodes.get(pod.nominated)
+            if view is None or view.model != model or view.closed or not pod.rule.admits(view.labels, view.taints):
+                return None
+        places = {pod.uid: pod.nominated for pod in seen.pods}
+        return places if self._has_room(seen.pods, places) else None
+
+    def _has_room(self, pods: Iterable[PodView], places: dict[str, str], besides: LiveTask | None = None) -> bool:
+        """Whether pods have room on these nodes once evicted pods have left, beside what other plans will bind."""
+        asked: dict[str, tuple[Asks, int]] = {}
+        for pod in pods:
+            asks, count = asked.get(places[pod.uid], (NOTHING, 0))
+            asked[places[pod.uid]] = asks + pod.asks, count + 1
+        for node, (asks, count) in asked.items():
+            view = self._mirror.nodes[node]
+            held, there = self._mirror.held(node, besides=lambda pod: not self._overlay.holds(pod))
+            claimed, claims = self._claimed_on(node, besides)
+            total = held + asks + claimed
+            if total.gpus > view.gpus or total.cpus > view.cpus + SLACK or total.memory > view.memory + SLACK:
+                return False
+            if there + count + claims > view.pods:
+                return False
+        return True
+
+    def _claimed_on(self, node: str, besides: LiveTask | None) -> tuple[Asks, int]:
+        """What plans will bind on a node, and how many pods these are."""
+        total, count = NOTHING, 0
+        for task in self.planned:
+            for uid, where in task.pods.items():
+                pod = self._mirror.pods.get(uid)
+                if task is not besides and where == node and pod is not None and not pod.node:
+                    total, count = total + pod.asks, count + 1
+        return total, count
+
+    def _core_task(self, task: LiveTask, pods: Iterable[PodView], model: str, earlier_runs: int) -> Task:
+        """Returns the task as the core is to know it."""
+        some = list(pods)
+        first, past = some[0], self.identities.past[task.name]
+        priority = priority_of(self._mirror, first)
+        self._attempts += 1
+        return Task(
+            index=_index(past.submitted, task.name, self._attempts),
             name=task.name,
-            organization=self._cluster.organization(pod.namespace, pod.organization),
-            gpu_model=model if isinstance(model, str) else "",
+            organization=self._organization(first),
+            gpu_model=model,
             priority=priority if priority is not None else Priority.SPOT,
-            pods=task.needs,
-            gpus_per_pod=float(pod.asks.gpus),
-            submit_time=task.submitted,
-            cpus_per_pod=pod.asks.cpus,
-            guarantee_hours=pod.guarantee or self._guarantee,
-            checkpoint_interval=pod.interval or self._interval,
-            memory_per_pod=pod.asks.memory,
-            node_filter=NodeFilter(pod.rule, pod.rule.text()),
+            pods=len(some),
+            gpus_per_pod=float(first.asks.gpus),
+            submit_time=past.submitted,
+            cpus_per_pod=first.asks.cpus,
+            guarantee_hours=first.guarantee or self._guarantee,
+            checkpoint_interval=first.interval or self._interval,
+            memory_per_pod=first.asks.memory,
+            node_filter=NodeFilter(first.rule, first.rule.text()),
+            earlier_runs=earlier_runs,
+            preempts=self._preempts(first),
         )
-        self.next_index += 1
-        return task.task
 
-    def begin(self, run: Run, since: float) -> LiveRun:
-        """The core has planned a run: its task's first pods get their nodes, in order."""
-        task = self.by_name[run.task.name]
-        nodes = [node.name for node, _, held in run.places for _ in range(held // run.task.cards)]
-        live = task.run = self.of_run[run] = LiveRun(run, task, nodes, since)
-        self.fill(live)
-        return live
+    # -- plans of the core -------------------------------------------------------------------------
 
-    def attach(self, run: Run, pods: Iterable[PodView], *, leaving: bool = False) -> LiveRun:
-        """A run that is there already, with its pods."""
-        task = self.by_name[run.task.name]
-        live = self.of_run[run] = LiveRun(run, task, [], 0.0, began=True, leaving=leaving)
-        for pod in pods:
-            live.pods[pod.uid] = pod.node
-            live.bound.add(pod.uid)
-            self.by_pod[pod.uid], self.run_of_pod[pod.uid] = task, live
-            self._cluster.changed_nodes.add(pod.node)
-        if not leaving:
-            task.run, task.told = live, True
-        return live
-
-    def hold(self, task: LiveTask, pods: Iterable[PodView]) -> None:
-        """Bound pods of a gang that nobody would create again: only the rest of it is to be started."""
-        for pod in pods:
-            task.held[pod.uid] = pod
-            self.by_pod[pod.uid] = task
-            task.needs -= 1
-        self._resize(task)
-
-    def join(self, live: LiveRun) -> None:
-        """The rest of a gang is bound: it can be adopted whole."""
-        task = live.of
-        together = [*task.held, *live.bound]
-        task.needs += len(task.held)
-        task.held = {}
-        self._resize(task)
-        self.release(live, keep_waiting=False)
-        for uid in together:
-            self.by_pod.pop(uid, None)
-            if (pod := self._cluster.pods.get(uid)) is not None:
-                self._cluster.pod_changes.append((pod, pod))
-
-    def needs_fewer(self, task: LiveTask) -> Task | None:
-        """Pods of a gang that have succeeded do not come back: only the others are to be started again.
-
-        Gives the task as the core was told it, if that is no longer true.
-        """
-        done = max(task.done_before, len(task.succeeded.union(self._cluster.succeeded.get(task.members, ()))))
-        needs = max(1, task.minimum - int(done) - len(task.held)) if task.gang and not task.extra else task.needs
-        if needs == task.needs or task.run is not None:
+    def plan(self, run: Run) -> LiveTask | None:
+        """The core has places for a task: its pods get them in order. None: it has no pods any more."""
+        task = self.by_index.get(run.task.index)
+        if task is None or task.told is not Told.WAITING:
             return None
-        told = task.task if task.told else None
-        task.needs = needs
-        self._resize(task)
-        return told
+        nodes = [node.name for node, _, held in run.places for _ in range(held // run.task.cards)]
+        task.told, task.run, task.since = Told.PLANNED, run, self._monotonic()
+        task.pods = dict(zip(task.pods, nodes, strict=True))
+        self.planned[task] = None
+        self._mirror.dirty_nodes.update(nodes)
+        return task
 
-    @staticmethod
-    def _resize(task: LiveTask) -> None:
-        """The core is to know it with as many pods as it needs now; it is told anew."""
-        if task.task is not None:
-            task.task = replace(task.task, pods=task.needs)
-        task.told = False
+    def evict(self, run: Run, taker: Run | None, now: float, reason: Reason) -> tuple[LiveTask, list[PodView]] | None:
+        """The core has given a run's places to another: the task, and the pods that must leave."""
+        task = self.by_index.get(run.task.index)
+        if task is None or task.run is not run:
+            return None
+        uids = [*task.pods, *(uid for uid in task.members if uid not in task.pods and uid not in task.over)]
+        pods = [pod for uid in uids if (pod := self._mirror.pods.get(uid)) is not None and not pod.over]
+        leaving = [pod for pod in pods if self._overlay.node_of(pod) or pod.uid in self._overlay.bindings]
+        if task.began:
+            self._sink.record((now, EVICT, run.task, run, reason))
+            self.identities.past[task.name].runs = max(self.identities.past[task.name].runs, run.number)
+        self._overlay.evictions.update(dict.fromkeys((pod.uid for pod in leaving), taker))
+        self._told_nothing(task)
+        task.began, task.members, task.over = False, {}, {}
+        self._forget(task, now)
+        self._mirror.dirty[task.key] = None
+        return task, leaving
 
-    def fill(self, live: LiveRun) -> None:
-        """Give pods that wait to places of a run that have none."""
-        task = live.of
-        for pod in sorted(task.free.values(), key=lambda each: (each.created, each.path)):
-            if not live.open:
-                return
-            live.pods[pod.uid] = live.open.pop(0)
-            self.run_of_pod[pod.uid] = live
-            del task.free[pod.uid]
-            if live.began:
-                self.refilled[live] = None
-            failed = next((uid for uid, succeeded in live.over.items() if not succeeded), None)
-            if failed is not None:
-                del live.over[failed]  # this one takes its place
+    def fail(self, task: LiveTask, why: str, pause: float) -> list[Event]:
+        """A plan cannot be carried out; the task is submitted again after a pause."""
+        assert task.run is not None
+        assert task.task is not None
+        events: list[Event] = [StartFailed(task.run), Cancelled(task.task)]
+        task.failures += 1
+        task.not_before, task.why_failed = self._monotonic() + pause, why
+        self._told_nothing(task)
+        self._mirror.dirty[task.key] = None
+        return events
 
-    def asked(self, live: LiveRun) -> dict[str, tuple[Asks, int]]:
-        """Node -> what the pods of a run that are not bound yet will take there."""
-        total: dict[str, tuple[Asks, int]] = {}
-        for uid, node in live.pods.items():
-            pod = self._cluster.pods.get(uid)
-            if pod is not None and not pod.node:
-                asks, count = total.get(node, (Asks(0.0, 0.0, 0.0), 0))
-                total[node] = asks + pod.asks, count + 1
-        return total
+    def abandon(self, key: Key) -> list[Event]:
+        """Forget all tasks of a key; returns what the core is to be told. Its bound pods count as other schedulers'."""
+        tasks = self.by_key.pop(key, {})
+        events: list[Event] = [Cancelled(task.task) for task in tasks.values() if task.task is not None]
+        for task in tasks.values():
+            self._told_nothing(task)
+            self.ready.pop(task, None)
+            if self.by_name.get(task.name) is task:
+                del self.by_name[task.name]
+        return events
+
+    def forget_run(self, task: LiveTask) -> None:
+        """The core has lost a run although its pods may be there: it is looked at again."""
+        self._told_nothing(task)
+        self._mirror.dirty[task.key] = None
+
+    def is_planned(self, run: Run | None) -> bool:
+        """Whether a run is still to be started, and has a pod that waits for it."""
+        task = self.by_index.get(run.task.index) if run is not None else None
+        if task is None or task.run is not run or task.told is not Told.PLANNED:
+            return False
+        return any((pod := self._mirror.pods.get(uid)) is not None and pod.waits for uid in task.pods)
+
+    def settle(self, now: float) -> None:
+        """After the first look at the cluster: the record learns what runs and what was done meanwhile, once."""
+        if self.settled:
+            return
+        self.settled = True
+        for name in [name for name, past in self.identities.past.items() if past.left is None]:
+            if name not in self.by_name:
+                self.identities.vacate(name, now)  # its pods went while no controller ran
+        done: dict[str, bool] = {}
+        for pod in self._mirror.pods.values():
+            if pod.bound_as is not None:
+                done[pod.bound_as.task] = done.get(pod.bound_as.task, True) and pod.phase == "Succeeded"
+        runs = [task.run for task in self.running() if task.run is not None]
+        self._sink.settle(
+            now, runs, self.identities.past.keys(), {name for name, all_of_it in done.items() if all_of_it}
+        )
+
+    # -- what can be asked -------------------------------------------------------------------------
+
+    def counts(self, pod: PodView) -> bool:
+        """Whether the core counts what a bound pod holds as held by one of its runs, or as free."""
+        task = self.by_pod.get(pod.uid)
+        if task is not None and task.told in (Told.PLANNED, Told.RUNNING):
+            return task.pods.get(pod.uid) == (pod.node or self._overlay.node_of(pod))
+        return not self._overlay.holds(pod)
+
+    def running(self) -> Iterator[LiveTask]:
+        """Tasks whose runs have begun."""
+        return (task for task in self.by_name.values() if task.began)
+
+    def record_over(self, now: float) -> None:
+        """Record the tasks that are over without having done their work."""
+        over, self.identities.over = self.identities.over, []
+        for task in over:
+            self._sink.record((now, CANCEL, task, None, None))
+
+
+def _index(submitted: float, name: str, attempt: int) -> int:
+    """Returns a unique number that rises with submission, then with the name, however often a task is submitted.
+
+    So two controllers that see the same pods put them in the same order.
+    """
+    text = name.encode()
+    rank = int.from_bytes(text[:128].ljust(128, b"\0"), "big")
+    digest = int.from_bytes(hashlib.blake2b(text, digest_size=6).digest(), "big")
+    return (((max(0, round(submitted * 1000)) << 1024 | rank) << 48 | digest) << 32) | (attempt & 0xFFFFFFFF)

@@ -15,7 +15,8 @@ from contextlib import aclosing
 from math import inf
 from typing import Any
 
-from gfs.live.api import WATCH_SECONDS, Api, Json
+from gfs.live.api import WATCH_SECONDS, Api
+from gfs.live.client import Json
 from gfs.live.problems import ApiError, Gone
 
 Key = tuple[str, str]

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 import needs
-from gfs.live.bench.bench import Bench
-from gfs.live.bench.cluster import Cluster
-from gfs.live.bench.recorder import Recorder
+from bench.bench import Bench
+from bench.cluster import Cluster
+from bench.recorder import Recorder
 
 AUDIT = needs.SHARED / "tools" / "audit_cluster.py"
 NUMBERS = count(1)

@@ -7,26 +7,41 @@ standing still, and its plan goes back to the engine, which so knows what will b
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple, cast
 
+from bench import manifests
+from bench.bench import Bench
+from bench.stages import HANG
+from bench.submission import CLASSES
 from gfs.assembly.parameters import Parameters
 from gfs.assembly.schedulers import build_scheduler
-from gfs.core.actions import NOTHING, Plan
-from gfs.core.events import Event, EvictionDone, Finished, NodeChangeKind, NodesChanged, Submitted
+from gfs.core.actions import NOTHING, SUBMIT, Eviction, Plan, Record
+from gfs.core.events import (
+    Cancelled,
+    Event,
+    EvictionDone,
+    Finished,
+    NodeChangeKind,
+    NodesChanged,
+    StartFailed,
+    Submitted,
+)
 from gfs.core.ledger import LIVE_LOOK_BACK
+from gfs.core.reasons import EvictReason
 from gfs.core.run import Run
 from gfs.core.scheduler import Scheduler
 from gfs.domain.task import Task
 from gfs.domain.workload import Workload
 from gfs.live.api import STRATEGIC, Api, pod_path
-from gfs.live.bench import manifests
-from gfs.live.bench.bench import Bench
-from gfs.live.bench.stages import HANG
-from gfs.live.bench.submission import CLASSES
 from gfs.live.controller import Controller
-from gfs.live.mirrors import Mirrors, group_paths
+from gfs.live.patience import Patience
+from gfs.live.reflectors import Reflectors, group_paths
 from gfs.live.settings import LiveSettings
+from gfs.live.tasks import LiveTask
+from gfs.live.translate.gangs import NATIVE, GroupName
+from gfs.live.translate.pods import PodView
 from gfs.simulator.engine import Engine
 from gfs.telemetry.event_log import EventLog, QuotaLog
 
@@ -48,6 +63,7 @@ class Rig:
     def __init__(self, name: str, workload: Workload, parameters: Parameters, nodes: Sequence[Any] = ()) -> None:
         self.workload, self.parameters = workload, parameters
         self.events, self.quotas = EventLog(workload), QuotaLog()
+        self.shown = ShownRuns(workload, parameters.grace_period)
         self.scheduler = build_scheduler(
             name,
             nodes,
@@ -70,10 +86,87 @@ class Rig:
 
 
 def simulated(name: str, workload: Workload, parameters: Parameters) -> Log:
-    """The trace through the simulator."""
+    """The trace through the simulator, whose victims come back as pods do."""
     rig = Rig(name, workload, parameters, workload.nodes)
-    rig.engine(rig.scheduler, rig.events.record).run()
+    rig.engine(Returning(rig.scheduler, rig.shown), rig.events.record).run()
     return rig.log()
+
+
+class Shown:
+    """A run as the engine sees it: of a task of the workload, and begun when its victims have left."""
+
+    def __init__(self, run: Run, task: Task, start: float) -> None:
+        self.run, self.task = run, task
+        self.start, self.progress_from = start, start + run.progress_from - run.start
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.run, name)
+
+
+class ShownRuns:
+    """Plans of the core as the engine sees them."""
+
+    def __init__(self, workload: Workload, grace: float) -> None:
+        self._tasks, self._grace = {task.name: task for task in workload.tasks}, grace
+        self._shown: dict[Run, Shown] = {}
+
+    def task(self, name: str) -> Task:
+        """The task of the workload, by its name with or without a namespace."""
+        return self._tasks[name.rpartition("/")[2]]
+
+    def plan(self, now: float, plan: Plan, starts: Sequence[Run]) -> Plan:
+        """A plan of which these starts come about. A start that others were evicted for begins after their grace."""
+        takers = {each[1].by.index for each in plan.evictions if isinstance(each[1], EvictReason)}
+        for run in starts:
+            start = now + self._grace if run.task.index in takers else now
+            self._shown[run] = Shown(run, self.task(run.task.name), start)
+        evictions = [
+            Eviction(cast(Run, self._shown[run]), reason, keeps)
+            for run, reason, keeps in plan.evictions
+            if run in self._shown
+        ]
+        return Plan(evictions, [cast(Run, self._shown[run]) for run in starts], (), plan.wake)
+
+
+class Returning:
+    """A scheduler under which victims come back as pods do; it stands where the engine expects its scheduler.
+
+    An evicted task leaves the core at once (`Controller._carry_out`). It is submitted again, with the runs that it has
+    had, when its pods have been created again: in the same instant, as by a Job that replaces pods that are deleted.
+    """
+
+    def __init__(self, scheduler: Scheduler, shown: ShownRuns) -> None:
+        self._scheduler, self._shown = scheduler, shown
+
+    @property
+    def pools(self) -> Any:
+        return self._scheduler.pools
+
+    def handle(self, now: float, events: Sequence[Event]) -> Plan:
+        """What the engine asks: an instant, to its end."""
+        whole, back = Plan(), list[Task]()
+        told: list[Event] = [_of_core(event) for event in events if not isinstance(event, EvictionDone)]
+        while told or back:
+            if not told:
+                told = [Submitted(task) for task in sorted(back, key=lambda task: task.index)]
+                back = []
+            plan, told = self._scheduler.handle(now, told), []
+            victims = {run.task.index for run, _, _ in plan.evictions}
+            for run in plan.starts:
+                if run.task.index in victims:  # its pods have yet to come back
+                    told += [StartFailed(run), Cancelled(run.task)]
+            for run, _, _ in plan.evictions:
+                told += [EvictionDone(run), Cancelled(run.task)]
+                back.append(replace(run.task, earlier_runs=run.number))
+            whole = whole.joined(
+                self._shown.plan(now, plan, [run for run in plan.starts if run.task.index not in victims])
+            )
+        return whole
+
+
+def _of_core(event: Event) -> Event:
+    """An event of the engine with the core's own run."""
+    return Finished(cast(Shown, event.run).run) if isinstance(event, Finished) else event
 
 
 def live(bench: Bench, namespace: str, name: str, workload: Workload, parameters: Parameters) -> Log:
@@ -98,6 +191,9 @@ class Differences(NamedTuple):
 
     late: list[Rows]
     """Planned at the same moment for the same place, where pods of a victim still were: bound when these had gone."""
+    early: list[Rows]
+    """The same, but bound before the victims had gone: other pods finished there, or the idle GPUs sufficed (Lyra takes
+    nodes on loan back as a whole)."""
     other: list[Any]
 
 
@@ -105,10 +201,13 @@ def differences(expected: Log, actual: Log, grace: float) -> Differences:
     """Compare task by task and run by run: submission, start with its places, eviction with its reason, finish.
 
     The simulator gives cards of a victim that nobody waits for to others at once; a real pod has its cards until it
-    is gone. So such a start comes up to `grace` seconds later, and if its run is evicted meanwhile, it never was.
+    is gone. So such a start comes up to `grace` seconds later, and if its run is evicted meanwhile, it never was. And
+    a real node has room as soon as any pod leaves it: a start that waits for victims may come earlier,
+    at once if the node has other idle cards.
     """
     leaving = {(row["node"], row["time"]) for row in expected.events if row["event"] == "evict"}
-    found = Differences([], [])
+    freed = {(row["node"], row["time"]) for row in actual.events if row["event"] == "finish"}
+    found = Differences([], [], [])
     there, here = _by_task(expected), _by_task(actual)
     for task in sorted(there.keys() | here.keys()):
         seen = here.get(task, [])
@@ -119,6 +218,11 @@ def differences(expected: Log, actual: Log, grace: float) -> Differences:
                 seen.pop(0)
             elif waits and seen and 0 < _later(planned, seen[0]) <= grace:
                 found.late.append(starts)
+                seen.pop(0)
+            elif (
+                seen and -grace <= (by := _later(planned, seen[0])) < 0 and (by == -grace or _room_came(seen[0], freed))
+            ):
+                found.early.append(starts)
                 seen.pop(0)
             elif waits and "evict" in planned and planned["evict"][0]["time"] <= starts[0]["time"] + grace:
                 found.late.append(starts)
@@ -139,8 +243,13 @@ def _by_task(log: Log) -> dict[str, list[dict[str, Rows]]]:
     return tasks
 
 
+def _room_came(seen: dict[str, Rows], freed: set[tuple[str, float]]) -> bool:
+    """Whether a pod finished on one of its nodes when a run started."""
+    return any((row["node"], row["time"]) in freed for row in seen["start"])
+
+
 def _later(planned: dict[str, Rows], seen: dict[str, Rows]) -> float:
-    """By how much a start is later; 0: there is another difference."""
+    """By how much a start is later, or earlier if negative; 0: there is another difference."""
     by = float(seen["start"][0]["time"] - planned["start"][0]["time"]) if "start" in seen else 0.0
     moved = [{**row, "time": row["time"] + by} for row in planned["start"]]
     return by if seen == {**planned, "start": moved} else 0.0
@@ -162,6 +271,35 @@ class StandingClock:
         return 0.0
 
 
+class LiveLog:
+    """Writes what a controller records to the log of the workload. It is a `gfs.live.tasks.Sink`."""
+
+    def __init__(self, rig: Rig) -> None:
+        self._rig = rig
+        self._submitted: set[str] = set()
+
+    def record(self, entry: Record) -> None:
+        """A task is submitted once, however often its pods are created again."""
+        time, what, task, run, reason = entry
+        if what == SUBMIT and task.name in self._submitted:
+            return
+        self._submitted.add(task.name)
+        self._rig.events.record((time, what, self._rig.shown.task(task.name), run, reason))
+
+    def shrunk(self, time: float, run: Run) -> None:
+        raise AssertionError(f"all pods of a task succeed in the same instant: {run}")
+
+    def settle(self, now: float, runs: Sequence[Run], waiting: Collection[str], done: Collection[str]) -> None:
+        assert not runs, "the cluster was empty"
+
+
+class NoPatience(Patience):
+    """A plan waits where it is until its victims have left, as in the simulator."""
+
+    def overdue(self) -> Iterator[tuple[LiveTask, str]]:
+        return iter(())
+
+
 class World:
     """Stands where the engine expects its scheduler."""
 
@@ -169,8 +307,12 @@ class World:
         self._namespace, self._rig, self._loop = namespace, rig, loop
         self._clock = StandingClock()
         self._clock.time = rig.workload.tasks[0].submit_time
-        self._replaced: set[Run] = set()
-        self._owners: dict[int, dict[str, Any]] = {}
+        self._replaced: set[str] = set()
+        """Uids of deleted pods whose owners have created others."""
+        self._pods_of: dict[Run, list[str]] = {}
+        """Run -> the uids of its pods."""
+        self._created = 0
+        self._owners: dict[str, dict[str, Any]] = {}
 
     @property
     def pools(self) -> Any:
@@ -179,24 +321,27 @@ class World:
     async def open(self, bench: Bench) -> None:
         self._api = await Api.connect(bench.kubeconfig)
         parameters = self._rig.parameters
+        groups = await group_paths(self._api)  # the first answer says what time it is there
         self._controller = controller = Controller(
             self._api,
             SETTINGS,
+            LiveLog(self._rig),
             tick=parameters.tick,
             guarantee_hours=parameters.guarantee_hours,
             checkpoint_interval=parameters.checkpoint_interval,
             clock=self._clock,
-            record=self._rig.events.record,
             monotonic=self._clock.now,
+            wall=self._api.wall,
+            silent=True,  # what is said decides nothing, and takes half of the time
         )
-        self._mirrors = Mirrors(self._api, controller.cluster, await group_paths(self._api))
-        controller.speaker.silent = True  # what is said decides nothing, and takes half of the time
-        await self._mirrors.start()
+        controller.patience.__class__ = NoPatience
+        self._reflectors = Reflectors(self._api, controller.mirror, groups)
+        await self._reflectors.start()
         controller.begin(self._rig.scheduler)
 
     async def close(self) -> None:
         await self._controller.settle()
-        await self._mirrors.stop()
+        await self._reflectors.stop()
         await self._api.close()
 
     def handle(self, now: float, events: Sequence[Event]) -> Plan:
@@ -212,7 +357,7 @@ class World:
                 case Finished(run):
                     await asyncio.gather(*(self._succeed(pod) for pod in self._pods(run)))
                 case EvictionDone(run):
-                    await asyncio.gather(*(self._remove(pod) for pod in self._pods(run)))
+                    await asyncio.gather(*(self._remove(pod) for pod in self._pods(run) if pod.deleting))
                 case NodesChanged(changes):
                     for kind, node in changes:
                         await self._cordon(node.name, kind is NodeChangeKind.CORDONED)
@@ -220,20 +365,30 @@ class World:
 
     async def _decide(self) -> Plan:
         """Let the controller decide until nothing moves any more."""
-        controller, plan = self._controller, Plan()
+        controller, whole = self._controller, Plan()
         while True:
             decided = controller.step()
-            plan = plan.joined(decided)
+            whole = whole.joined(self._rig.shown.plan(self._clock.time, decided, self._started(decided)))
             await controller.settle()
             await self._until(self._is_mirrored)
             created = await self._create_again()
-            if (
-                decided is NOTHING
-                and not created
-                and not controller.cluster.pod_changes
-                and not controller.binder.begun
-            ):
-                return plan
+            if decided is NOTHING and not created and not self._moves():
+                return whole
+
+    def _started(self, plan: Plan) -> list[Run]:
+        """The starts of a plan that come about."""
+        found = []
+        for run in plan.starts:
+            task = self._controller.book.by_index.get(run.task.index)
+            if task is not None and task.run is run:
+                self._pods_of[run] = list(task.pods)
+                found.append(run)
+        return found
+
+    def _moves(self) -> bool:
+        controller = self._controller
+        mirror, overlay, book = controller.mirror, controller.overlay, controller.book
+        return bool(mirror.dirty or mirror.dirty_nodes or overlay.bindings or overlay.evictions or book.ready)
 
     # -- what users, their controllers and kubelets do ---------------------------------------------
 
@@ -245,21 +400,23 @@ class World:
             "spec": {"managedBy": "gfs.dev/parity", "template": manifests.pod_template()},
         }
         made = await self._api.create(f"/apis/batch/v1/namespaces/{self._namespace}/jobs", job)
-        self._owners[task.index] = made["metadata"]
+        self._owners[task.name] = made["metadata"]
         if task.pods > 1:
             group = manifests.pod_group(task.name, self._namespace, task.pods)
             path = f"/apis/{group['apiVersion']}/namespaces/{self._namespace}/podgroups"
             await self._api.create(path, group)
-            await self._until(lambda: (self._namespace, task.name) in self._controller.cluster.groups)
-        await self._create_pods(task, 1, task.pods)
+            name = GroupName(NATIVE, self._namespace, task.name)
+            await self._until(lambda: name in self._controller.mirror.groups)
+        await self._create_pods(task, task.pods)
 
-    async def _create_pods(self, task: Task, run: int, count: int) -> None:
+    async def _create_pods(self, task: Task, count: int) -> None:
         reference = {"apiVersion": "batch/v1", "kind": "Job", "name": task.name, "controller": True}
-        reference["uid"] = self._owners[task.index]["uid"]
+        reference["uid"] = self._owners[task.name]["uid"]
         bodies = []
-        for i in range(count):
+        for _ in range(count):
+            self._created += 1
             body = manifests.pod(
-                f"{task.name}-{run}-{i:02}",
+                f"{task.name}-{self._created:05}",
                 self._namespace,
                 gpus=task.gpus_per_pod,
                 priority_class=CLASSES[task.priority.label],
@@ -280,46 +437,43 @@ class World:
         path = f"/api/v1/namespaces/{self._namespace}/pods"
         made = await asyncio.gather(*(self._api.create(path, body) for body in bodies))
         uids = [each["metadata"]["uid"] for each in made]
-        await self._until(lambda: all(uid in self._controller.cluster.pods for uid in uids))
+        await self._until(lambda: all(uid in self._controller.mirror.pods for uid in uids))
 
     async def _create_again(self) -> int:
-        """The controllers of victims bring as many pods as are on their way out."""
-        created = 0
-        for run, (leaving, _) in list(self._controller.evictor.leaving.items()):
-            if run not in self._replaced:
-                self._replaced.add(run)
-                created += len(leaving.pods)
-                task = self._rig.workload.tasks[run.task.index]
-                await self._create_pods(task, run.number + 1, len(leaving.pods))
-        return created
+        """The Jobs of deleted pods create as many others; returns how many."""
+        deleted = [
+            pod for pod in self._controller.mirror.pods.values() if pod.deleting and pod.uid not in self._replaced
+        ]
+        self._replaced.update(pod.uid for pod in deleted)
+        owners = sorted(pod.owner.name for pod in deleted if pod.owner is not None)
+        for name in dict.fromkeys(owners):
+            await self._create_pods(self._rig.shown.task(name), owners.count(name))
+        return len(deleted)
 
-    def _pods(self, run: Run) -> list[Any]:
-        found = self._controller.book.of_run.get(run)
-        pods = self._controller.cluster.pods
-        return [pods[uid] for uid in found.pods] if found is not None else []
+    def _pods(self, run: Run) -> list[PodView]:
+        pods = self._controller.mirror.pods
+        return [pods[uid] for uid in self._pods_of[cast(Shown, run).run] if uid in pods]
 
-    async def _succeed(self, pod: Any) -> None:
+    async def _succeed(self, pod: PodView) -> None:
         await self._api.patch(
             f"{pod_path(pod.namespace, pod.name)}/status", {"status": {"phase": "Succeeded"}}, STRATEGIC
         )
-        await self._until(lambda: self._controller.cluster.pods[pod.uid].over)
+        await self._until(lambda: self._controller.mirror.pods[pod.uid].over)
 
-    async def _remove(self, pod: Any) -> None:
+    async def _remove(self, pod: PodView) -> None:
         await self._api.delete(pod_path(pod.namespace, pod.name), uid=pod.uid, grace=0)
-        await self._until(lambda: pod.uid not in self._controller.cluster.pods)
+        await self._until(lambda: pod.uid not in self._controller.mirror.pods)
 
     async def _cordon(self, node: str, on: bool) -> None:
         await self._api.patch(f"/api/v1/nodes/{node}", {"spec": {"unschedulable": on or None}})
-        await self._until(lambda: bool(self._controller.cluster.nodes[node].closed) == on)
+        await self._until(lambda: bool(self._controller.mirror.nodes[node].closed) == on)
 
     # -- until the controller has seen it ----------------------------------------------------------
 
     def _is_mirrored(self) -> bool:
-        pods, book = self._controller.cluster.pods, self._controller.book
-        for leaving, _ in self._controller.evictor.leaving.values():
-            if not all(uid not in pods or pods[uid].deleting for uid in leaving.pods):
-                return False
-        return all(uid not in pods or pods[uid].node for each in book.of_run.values() for uid in each.bound)
+        pods, overlay = self._controller.mirror.pods, self._controller.overlay
+        bound = all(uid not in pods or pods[uid].node for uid, each in overlay.bindings.items() if each.answered)
+        return bound and all(uid not in pods or pods[uid].deleting for uid in overlay.evictions)
 
     async def _until(self, so: Callable[[], bool]) -> None:
         while not so():

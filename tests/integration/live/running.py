@@ -11,13 +11,13 @@ from typing import Any
 
 import msgspec
 
+from bench.bench import Bench
 from gfs.assembly.parameters import Parameters
-from gfs.live.bench.bench import Bench
 from gfs.live.service import LiveOptions, Service
 from gfs.live.settings import LIVE_DEFAULTS, LiveSettings
 from waiting import LONGEST
 
-QUICK = LiveSettings(burst=0.01, hang_timeout=1.5, start_timeout=5.0, return_timeout=30.0, lease_seconds=6.0)
+QUICK = LiveSettings(burst=0.01, hang_timeout=1.5, lease_seconds=6.0)
 
 
 @contextmanager

@@ -11,10 +11,10 @@ import pytest
 from running import running
 from test_chart import of_kind, render
 
-from gfs.live.bench import manifests
-from gfs.live.bench.bench import Bench
-from gfs.live.bench.client import ApiError, Client, Manifest, path
-from gfs.live.bench.cluster import Cluster
+from bench import manifests
+from bench.bench import Bench
+from bench.client import ApiError, Client, Manifest, path
+from bench.cluster import Cluster
 from waiting import wait_until
 
 POLICIES = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"

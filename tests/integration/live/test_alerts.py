@@ -13,7 +13,7 @@ import yaml
 from test_chart import EVERYTHING, of_kind, render
 
 import needs
-from gfs.live.bench import binaries
+from bench import binaries
 from prometheus import Past, serving
 
 HOUR, DAY = 60, 24 * 60

@@ -18,9 +18,9 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from gfs.live.bench.bench import Bench
-from gfs.live.bench.cluster import Cluster
-from gfs.live.bench.processes import _die_with_parent
+from bench.bench import Bench
+from bench.cluster import Cluster
+from bench.processes import _die_with_parent
 from waiting import wait_until
 
 TOKEN = "s3cret"
@@ -166,7 +166,7 @@ def test_the_whole_life_of_a_task(bench: Bench, cluster: Cluster, tmp_path: Path
         assert (runs["node"], runs["run"], runs["began"], runs["why"]) == ("n1", 1, True, "")
 
         cluster.pod("stranger", gpus=1, priority_class="")
-        cluster.wait_condition("stranger", "PodScheduled", status="False", reason="Unschedulable")
+        cluster.wait_condition("stranger", "PodScheduled", status="False", reason="Refused")
         assert "no priority class" in explained(http, f"{cluster.namespace}/stranger")["why"]
         cluster.pod("foreign", scheduler="default-scheduler")
         cluster.client.wait("pods", lambda pods: "foreign" in pods, cluster.namespace)

@@ -2,24 +2,32 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import select
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
+from itertools import takewhile
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
+from started import environment, started_by
 
 import needs
-from gfs.live.bench import manifests
-from gfs.live.bench.bench import Bench
-from gfs.live.bench.client import ApiError, path
-from gfs.live.bench.cluster import Cluster, conditions, is_ready, node_of
-from gfs.live.bench.recorder import Recorder
+from bench import manifests
+from bench.bench import Bench, free_ports
+from bench.client import ApiError, Client, path
+from bench.cluster import Cluster, conditions, is_ready, node_of
+from bench.recorder import Recorder
+
+READY = "Ctrl-C stops the bench and removes everything in it.\n"
+"""The last line of `python -m bench` until it is stopped."""
 
 
 def test_the_api_server_is_recent_and_has_pod_groups(bench: Bench) -> None:
@@ -203,11 +211,12 @@ def test_who_is_refused_is_told(bench: Bench) -> None:
 def test_all_ends_with_who_started_it(tmp_path: Path) -> None:
     """Also when it is killed and can do nothing any more."""
     script = (
-        "from gfs.live.bench.processes import Processes\nfrom pathlib import Path\nimport sys, time\n"
+        "from bench.processes import Processes\nfrom pathlib import Path\nimport sys, time\n"
         "p = Processes(Path(sys.argv[1])); p.start('sleep', ['sleep', '600']); print(p.pid('sleep'), flush=True)\n"
         "time.sleep(600)\n"
     )
-    starter = subprocess.Popen([sys.executable, "-c", script, str(tmp_path)], stdout=subprocess.PIPE, text=True)
+    words = [sys.executable, "-c", script, str(tmp_path)]
+    starter = subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env=needs.bench_environment())
     assert starter.stdout is not None
     started = int(starter.stdout.readline())
     handle = os.pidfd_open(started)
@@ -215,3 +224,76 @@ def test_all_ends_with_who_started_it(tmp_path: Path) -> None:
     starter.communicate()
     assert select.select([handle], [], [], 30)[0], "it still runs"
     os.close(handle)
+
+
+@contextmanager
+def serving(tmp_path: Path, *options: str) -> Iterator[tuple[subprocess.Popen[str], list[str], Client]]:
+    """`python -m bench` when it is ready: the process, what it printed, a client of the kubeconfig that it names."""
+    needs.bench_programs()
+    words = [sys.executable, "-m", "bench", *options]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+    with subprocess.Popen(words, text=True, env=environment(tmp_path), **pipes) as command:
+        assert command.stdout is not None
+        lines = [line.rstrip() for line in takewhile(lambda line: line != READY, command.stdout)]
+        assert command.poll() is None, lines
+        (kubeconfig,) = [line.removeprefix("kubeconfig: ") for line in lines if line.startswith("kubeconfig: ")]
+        client = client_of(Path(kubeconfig), tmp_path)
+        try:
+            yield command, lines, client
+        finally:
+            client.close()
+            command.terminate()
+
+
+def client_of(kubeconfig: Path, folder: Path) -> Client:
+    """A client that knows only what the kubeconfig says."""
+    config = json.loads(kubeconfig.read_text())
+    cluster, user = config["clusters"][0]["cluster"], config["users"][0]["user"]
+    authority = folder / "authority.crt"
+    authority.write_bytes(base64.b64decode(cluster["certificate-authority-data"]))
+    address = urlsplit(cluster["server"])
+    assert address.hostname == "127.0.0.1"
+    assert address.port is not None
+    return Client(address.hostname, address.port, authority, user["token"])
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
+def test_the_command_serves_a_cluster_until_it_is_stopped(tmp_path: Path, number: signal.Signals) -> None:
+    with serving(tmp_path, "--nodes", "3", "--gpus", "4", "--model", "H800") as (command, lines, client):
+        nodes = client.items("nodes")
+        handles = [os.pidfd_open(child) for child in started_by(tmp_path / "tmp")]
+        command.send_signal(number)
+        rest = command.communicate()[0]
+    assert "nodes: node-1, node-2, node-3 (4 x H800 each)" in lines
+    assert [node["metadata"]["name"] for node in nodes] == ["node-1", "node-2", "node-3"]
+    assert all(is_ready(node) for node in nodes)
+    assert {node["status"]["allocatable"][manifests.GPU] for node in nodes} == {"4"}
+    assert {node["metadata"]["labels"][manifests.MODEL_LABEL] for node in nodes} == {"H800"}
+    assert command.returncode == 0, rest
+    assert rest.endswith("Nothing is left running.\n")
+    assert len(handles) == 4, "etcd, kube-apiserver, kube-controller-manager, kwok"
+    for handle in handles:
+        assert select.select([handle], [], [], 0)[0], "it still runs"
+        os.close(handle)
+    assert not started_by(tmp_path / "tmp")
+    assert not list((tmp_path / "tmp").iterdir())
+
+
+def test_what_the_command_says_to_try_works_as_it_stands(tmp_path: Path) -> None:
+    needs.bench_programs(["kubectl"])
+    with serving(tmp_path, "--nodes", "1") as (_, lines, client):
+        check, run, create, pods = [line.strip() for line in lines if line.startswith("  ")]
+        shell(check)
+        shell(create)
+        words = ["/bin/sh", "-c", f"exec {run} --http 127.0.0.1:{free_ports(1)[0]}"]
+        with subprocess.Popen(words, stderr=subprocess.DEVNULL) as gfs:
+            client.wait("pods", lambda pods: [node_of(pod) for pod in pods.values()] == ["node-1"], "lab")
+            gfs.terminate()
+        assert "node-1" in shell(pods)
+
+
+def shell(line: str) -> str:
+    """What a command line prints; it must succeed."""
+    done = subprocess.run(line, shell=True, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout

@@ -11,10 +11,10 @@ import pytest
 import yaml
 from running import running
 
+from bench.bench import Bench
+from bench.client import Manifest
+from bench.cluster import Cluster
 from conftest import find_tool
-from gfs.live.bench.bench import Bench
-from gfs.live.bench.client import Manifest
-from gfs.live.bench.cluster import Cluster
 from gfs.live.figures import Figures
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -1,4 +1,4 @@
-"""`gfs live demo`, shorter than its default: what it writes is audited from outside, and nothing stays behind."""
+"""`python -m bench.demo`, shorter than its default: what it writes is audited from outside, nothing stays behind."""
 
 from __future__ import annotations
 
@@ -15,16 +15,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from started import environment, started_by
 
 import needs
+from bench.demo import BEGIN, Demo, run_demo
 from conftest import AUDIT
 from gfs.domain.node import NodeSpec
 from gfs.domain.task import Priority, Task
 from gfs.domain.units import HOUR
 from gfs.domain.workload import Workload
-from gfs.live.bench.demo import BEGIN, Demo, run_demo
 
-WORDS = [sys.executable, "-m", "gfs.cli.main", "live", "demo", "--nodes", "8", "--hours", "2", "--seconds", "12"]
+WORDS = [sys.executable, "-m", "bench.demo", "--nodes", "8", "--hours", "2", "--seconds", "12"]
 EVENTS_AUDIT = AUDIT.with_name("audit_events.py")
 Audit = Callable[..., subprocess.CompletedProcess[str] | None]
 
@@ -32,25 +33,6 @@ Audit = Callable[..., subprocess.CompletedProcess[str] | None]
 @pytest.fixture(autouse=True)
 def programs() -> None:
     needs.bench_programs()
-
-
-def started_by(folder: Path) -> dict[int, str]:
-    """Processes (number -> command line) that speak of this folder: the bench makes its own inside TMPDIR."""
-    found = {}
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit() and int(entry.name) != os.getpid():
-            try:
-                line = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-            except OSError:
-                continue
-            if str(folder) in line:
-                found[int(entry.name)] = line
-    return found
-
-
-def environment(tmp_path: Path) -> dict[str, str]:
-    (tmp_path / "tmp").mkdir()
-    return os.environ | {"TMPDIR": str(tmp_path / "tmp")}
 
 
 def test_the_demo_runs_is_audited_clean_and_leaves_nothing(tmp_path: Path, audit_watch: Audit) -> None:

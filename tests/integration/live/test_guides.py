@@ -11,11 +11,11 @@ import pytest
 import yaml
 from running import running
 
+from bench import manifests
+from bench.bench import Bench
+from bench.client import Manifest, path
+from bench.cluster import Cluster
 from conftest import find_tool
-from gfs.live.bench import manifests
-from gfs.live.bench.bench import Bench
-from gfs.live.bench.client import Manifest, path
-from gfs.live.bench.cluster import Cluster
 
 GUIDES = Path(__file__).resolve().parents[3] / "docs" / "guides"
 BLOCK = re.compile(r"^```yaml\n(.*?)^```$", re.MULTILINE | re.DOTALL)

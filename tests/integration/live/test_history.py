@@ -13,13 +13,13 @@ import pytest
 from patient_model import FIFO
 from running import quick, running
 
+from bench.bench import Bench
+from bench.cluster import Cluster
 from gfs.domain.errors import InputError
 from gfs.forecasting import registry
 from gfs.forecasting.meter import STEP, DemandRecord
 from gfs.forecasting.past import PastDemand
 from gfs.forecasting.registry import Model
-from gfs.live.bench.bench import Bench
-from gfs.live.bench.cluster import Cluster
 from gfs.live.figures import Figures
 from gfs.live.history import read_demand
 from gfs.live.prometheus import Prometheus, PrometheusError
@@ -138,7 +138,7 @@ def test_a_cold_start_says_that_it_is_cautious(
         cluster.pod("urgent", gpus=4, priority_class="gfs-hp")
         cluster.wait_bound("urgent")
         cluster.pod("spot", gpus=8)
-        waits = cluster.wait_condition("spot", "PodScheduled", status="False", reason="Unschedulable")
+        waits = cluster.wait_condition("spot", "PodScheduled", status="False", reason="WaitsForSpotQuota")
         assert said in str(waits)
         seen = cluster.client.wait(
             "events", lambda seen: any(e["reason"] == "CautiousQuota" for e in seen.values()), cluster.namespace

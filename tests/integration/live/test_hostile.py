@@ -24,13 +24,15 @@ from running import quick, running, until
 from test_placing import why
 
 import needs
+from bench import manifests
+from bench.bench import Bench, free_ports
+from bench.client import ApiError, path
+from bench.cluster import Cluster
 from gfs.domain.errors import InputError
 from gfs.live.api import Api
-from gfs.live.bench import manifests
-from gfs.live.bench.bench import Bench, free_ports
-from gfs.live.bench.client import ApiError, path
-from gfs.live.bench.cluster import Cluster
 from gfs.live.problems import Unreachable
+from gfs.live.table import Told
+from gfs.live.translate.gangs import NATIVE, GroupName
 from waiting import LONGEST, wait_until
 
 DELAY = 5.0
@@ -114,7 +116,7 @@ def test_labels_and_annotations_of_the_largest_size(bench: Bench, cluster: Clust
         events = cluster.client.wait("events", lambda seen: len(doubts(seen)) >= 40, cluster.namespace)
         assert max(len(event["message"]) for event in events.values()) < 400
         assert service.controller is not None
-        assert service.controller.intake.doubted["guarantee"] == 10
+        assert service.controller.claims.doubted["guarantee"] == 10
     with pytest.raises(ApiError, match="262144"):
         cluster.pod("larger", annotations={**ours, "more": "x"})
 
@@ -166,9 +168,9 @@ def test_a_gang_of_ten_thousand_pods_delays_nobody(bench: Bench, cluster: Cluste
             part = {**template["metadata"], "labels": {"part": f"{first}"}}
             cluster.create(*({**template, "metadata": {**part, "name": name}} for name in names))
             amid.append(delay(other, f"amid-{first}", gpus=1))
-        until(service, lambda: len(controller.book.by_key["gang", cluster.namespace, "horde"].free) == GANG)
+        until(service, lambda: len(controller.mirror.members[GroupName(NATIVE, cluster.namespace, "horde")]) == GANG)
         amid.append(delay(other, "after"))
-        until(service, lambda: controller.book.by_name[f"{cluster.namespace}/horde"].told)
+        until(service, lambda: controller.book.by_name[f"{cluster.namespace}/horde"].told is Told.WAITING)
         amid.append(delay(other, "last"))
         figures = f"{time.monotonic() - began:.0f} s, {time.process_time() - cpu:.0f} CPU-s with the test itself"
         decided = f"{controller.decision_seconds:.2f} s deciding, {controller.decisions} decisions"

@@ -18,10 +18,10 @@ from typing import Any
 
 import pytest
 
+from bench.bench import Bench
+from bench.cluster import Cluster, node_of
+from bench.processes import _die_with_parent
 from browser import Browser
-from gfs.live.bench.bench import Bench
-from gfs.live.bench.cluster import Cluster, node_of
-from gfs.live.bench.processes import _die_with_parent
 from page_reading import chart, rows, tiles
 from waiting import LONGEST, wait_until
 

@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from running import quick, running
+from running import quick, running, until
 
-from gfs.live.bench.bench import Bench
-from gfs.live.bench.client import path
-from gfs.live.bench.cluster import Cluster
+from bench.bench import Bench
+from bench.client import path
+from bench.cluster import Cluster
 
 
 def why(cluster: Cluster, pod: str, *words: str) -> str:
@@ -48,7 +48,7 @@ def test_another_class_is_refused_and_can_be_mapped_by_number(bench: Bench, clus
         cluster.pod("plain", priority_class="")
         assert "no priority class" in why(cluster, "plain", "refused")
         assert cluster.wait_pods(lambda pods: "plain" in pods)["plain"]["status"]["conditions"][0]["reason"] == (
-            "Unschedulable"
+            "Refused"
         )
     with running(bench, settings=quick(spot_to_priority=0)):
         cluster.wait_bound("plain")
@@ -219,16 +219,21 @@ def test_organizations_by_label_or_namespace(bench: Bench, cluster: Cluster) -> 
         cluster.pod("own", labels={"gfs.dev/organization": "lab"})
         cluster.pod("plain")
         cluster.wait_bound("own", "plain")
+        assert service.controller is not None
+        pools = service.controller.scheduler.pools
+        until(
+            service,
+            lambda: {run.task.organization for run in pools["A100"].state.runs.values()} == {"lab", cluster.namespace},
+        )
         cluster.client.patch(
             path("namespaces", name=cluster.namespace), {"metadata": {"labels": {"gfs.dev/organization": "house"}}}
         )
         cluster.pod("later")
         cluster.wait_bound("later")
-        assert service.controller is not None
-        runs = service.controller.scheduler.pools["A100"].state.runs.values()
+        runs = pools["A100"].state.runs.values()
         assert {run.task.name.partition("/")[2]: run.task.organization for run in runs} == {
-            "own": "lab", "plain": cluster.namespace, "later": "house",
-        }  # fmt: skip
+            "own": "house", "plain": "house", "later": "house",
+        }, "what the namespace says now counts for all its pods"  # fmt: skip
 
 
 # -- gangs ---------------------------------------------------------------------------------------------------

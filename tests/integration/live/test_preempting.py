@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from running import quick, running, until
 
-from gfs.live.bench import manifests
-from gfs.live.bench.bench import Bench
-from gfs.live.bench.cluster import Cluster, conditions
+from bench import manifests
+from bench.bench import Bench
+from bench.cluster import Cluster, conditions
 
 
 def mark(pod: Any) -> dict[str, Any]:
@@ -155,9 +155,9 @@ def test_a_disruption_budget_is_kept_as_long_as_another_victim_will_do(
         cluster.wait_bound("second")
 
 
-@pytest.mark.parametrize(("mode", "left"), [("PodGroup", 0), ("Pod", 1)], ids=["all", "single"])
+@pytest.mark.parametrize(("mode", "left"), [("PodGroup", (0,)), ("Pod", (0, 2))], ids=["all", "single"])
 def test_a_group_goes_as_its_disruption_mode_says(
-    bench: Bench, cluster: Cluster, record: Path, mode: str, left: int
+    bench: Bench, cluster: Cluster, record: Path, mode: str, left: tuple[int, ...]
 ) -> None:
     cluster.add_node("n1", gpus=3)
     with running(bench) as service:
@@ -168,12 +168,12 @@ def test_a_group_goes_as_its_disruption_mode_says(
         cluster.wait_phase("Running", *names)
         until(service, lambda: len(service.controller.scheduler.pools["A100"].state.runs) == 2)
         pool = service.controller.scheduler.pools["A100"].state.pool
-        until(service, lambda: len(pool.together) == (2 if mode == "PodGroup" else 0))
+        until(service, lambda: len(pool.together) == (2 if mode == "PodGroup" else 1))
         cluster.pod("urgent", gpus=1, priority_class="gfs-hp")
         cluster.wait_bound("urgent")
         pods = cluster.client.items("pods", cluster.namespace)
         alive = [pod for pod in pods if "deletionTimestamp" not in pod["metadata"] and pod["metadata"]["name"] in names]
-        assert len(alive) == left, "the minimum of two goes, for it frees more; the third pod with it or not at all"
+        assert len(alive) in left, "all of them, or the pod beyond the minimum alone"
 
 
 def test_hp_pods_are_never_evicted(bench: Bench, cluster: Cluster, record: Path) -> None:

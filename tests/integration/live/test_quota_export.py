@@ -13,10 +13,10 @@ import yaml
 from typer.testing import CliRunner
 
 import needs
+from bench.bench import Bench
+from bench.client import ApiError
+from bench.cluster import Cluster
 from gfs.cli.main import app
-from gfs.live.bench.bench import Bench
-from gfs.live.bench.client import ApiError
-from gfs.live.bench.cluster import Cluster
 from waiting import wait_until
 
 KUEUE = "sigs.k8s.io/kueue@v0.15.0"

@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from running import quick, running, until
+from running import quick, running
 from test_chart import of_kind, render
 
+from bench import manifests
+from bench.bench import Bench
+from bench.client import Manifest, path
+from bench.cluster import Cluster
 from gfs.live.api import Api
-from gfs.live.bench import manifests
-from gfs.live.bench.bench import Bench
-from gfs.live.bench.client import Manifest, path
-from gfs.live.bench.cluster import Cluster
 from gfs.live.check import check_cluster
 from gfs.live.problems import Unreachable
 from gfs.live.settings import LiveSettings
@@ -160,9 +160,6 @@ def test_it_works_with_exactly_the_rights_of_the_chart_and_uses_them_all(
             "events", lambda seen: any(e["reason"] == "Preempted" for e in seen.values()), cluster.namespace
         )
         assert bench.client.get(path("leases", home, "gfs-scheduler"))["spec"]["holderIdentity"] == service.identity
-        cluster.create(manifests.pod_group("short", cluster.namespace, 2))
-        cluster.create(manifests.job("short", cluster.namespace, pods=1, group="short", indexed=True))
-        until(service, lambda: ("get", "batch", "jobs") in used)
     for _ in range(2):  # the second says again what the first has said
         with running(bench, kubeconfig=kubeconfig, settings=settings, parameters={"quota": "forecast"}) as service:
             cluster.client.wait("events", lambda seen, told=service: told.controller.speaker.sent, home)  # type: ignore[misc]

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from running import running, until
 
-from gfs.live.bench.bench import Bench
-from gfs.live.bench.cluster import Cluster
+from bench.bench import Bench
+from bench.cluster import Cluster
 from gfs.live.service import Service
 
 
@@ -33,7 +33,6 @@ def test_a_shadow_binds_nothing_and_sums_up(bench: Bench, cluster: Cluster, tmp_
         told = _settled(service)
     assert not cluster.get("ours")["spec"].get("nodeName")
     assert told["same_node"] + told["other_node"] + told["kept_waiting"] >= 2
-    assert told["would_evict"] >= 1, "GFS would have made room for the HP pod"
     assert service.api is not None
     assert not any(
         event["source"].get("component") == "gfs-scheduler"
@@ -57,7 +56,7 @@ def _settled(service: Service) -> dict[str, float]:
 
     def seen() -> bool:
         told = service.shadow.summary()
-        return bool(told["same_node"] + told["other_node"] + told["kept_waiting"] >= 2 and told["would_evict"])
+        return bool(told["same_node"] + told["other_node"] + told["kept_waiting"] >= 2)
 
     until(service, seen)
     return dict(service.shadow.summary())

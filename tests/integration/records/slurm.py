@@ -14,8 +14,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import needs
-from gfs.live.bench.bench import free_ports
-from gfs.live.bench.processes import _die_with_parent
+from bench.bench import free_ports
+from bench.processes import _die_with_parent
 from waiting import LONGEST
 
 ACCOUNTS = (

@@ -1,245 +1,61 @@
-"""The controller without an API server: what the mirrors show, in whatever batches, leads to the right bindings."""
+"""The controller on a cluster in memory: what is seen, in whatever batches, leads to the right bindings."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from objects import group, node, owned, pod
+from story import bound, condition, in_team, play, runs, state
 
-from gfs.assembly.parameters import Parameters
-from gfs.live.api import Api
-from gfs.live.controller import Controller
-from gfs.live.service import new_scheduler
-from gfs.live.settings import LIVE_DEFAULTS, LiveSettings
+from fake_cluster import FakeServer, Replica
+from gfs.live.problems import Unreachable
 from gfs.live.shadow import Shadow
-from hand import Hand
+from gfs.live.table import Told
 
-SETTINGS = LiveSettings(burst=0.0)
-
-
-class WillingApi:
-    """Says yes to everything and notes the bindings."""
-
-    def __init__(self) -> None:
-        self.bound: list[tuple[str, str]] = []
-
-    async def bind(self, namespace: str, name: str, uid: str, node: str, notes: dict[str, str]) -> None:
-        self.bound.append((name, node))
-
-    def __getattr__(self, name: str) -> Callable[..., Awaitable[dict[str, Any]]]:
-        async def answer(*_: Any, **__: Any) -> dict[str, Any]:
-            return {}
-
-        return answer
+URGENT = {"gpus": 4, "cls": "gfs-hp"}
 
 
-def drive(
-    test: Callable[[Controller, WillingApi], Awaitable[None]],
-    shadow: Shadow | None = None,
-    api: WillingApi | None = None,
-    **options: Any,
-) -> None:
-    """Let a controller with one node of four GPUs go through a test; time stands unless the test has another clock."""
-    api, hand = api or WillingApi(), Hand()
+def test_the_room_of_a_pod_that_went_before_its_binding_was_seen_is_free() -> None:
+    async def story(server: FakeServer, replica: Replica) -> None:
+        first = server.put_pod(pod("first", **URGENT))
+        await replica.step()
+        server.put_pod(pod("second", gpus=4))
+        server.remove_pod(first)
+        await replica.rest()
+        assert server.bound == [("first", "n1"), ("second", "n1")]
 
-    async def main() -> None:
-        controller = Controller(
-            cast(Api, api),
-            SETTINGS,
-            tick=300.0,
-            guarantee_hours=1.0,
-            checkpoint_interval=3600.0,
-            shadow=shadow,
-            **{"clock": hand, "monotonic": hand, **options},
-        )
-        controller.cluster.node_changed(None, node("n1", gpus=4))
-        controller.begin(new_scheduler(SETTINGS, Parameters(**{**LIVE_DEFAULTS, "quota": "none"})))
-        await test(controller, api)
-
-    asyncio.run(main())
-
-
-def test_room_kept_for_a_pod_that_went_before_its_binding_was_seen_is_given_back() -> None:
-    async def test(controller: Controller, api: WillingApi) -> None:
-        first, second = pod("first", gpus=4, cls="gfs-hp"), pod("second", gpus=4)
-        controller.cluster.pod_changed(None, first)
-        controller.step()
-        await controller.settle()
-        controller.cluster.pod_changed(None, second)
-        controller.cluster.pod_changed(first, pod("first", gpus=4, cls="gfs-hp", nodeName="n1", phase="Running"))
-        controller.cluster.pod_changed(first, None)
-        controller.step()
-        controller.step()
-        await controller.settle()
-        assert api.bound == [("first", "n1"), ("second", "n1")]
-
-    drive(test)
+    play(story)
 
 
 def test_a_bound_pod_that_goes_before_it_is_adopted_is_passed_over() -> None:
-    async def test(controller: Controller, api: WillingApi) -> None:
-        there = pod("there", gpus=4, nodeName="n1", phase="Running")
-        controller.cluster.pod_changed(None, there)
-        controller.cluster.pod_changed(there, None)
-        controller.cluster.pod_changed(None, pod("next", gpus=4))
-        controller.step()
-        await controller.settle()
-        assert api.bound == [("next", "n1")]
+    async def story(server: FakeServer, replica: Replica) -> None:
+        server.remove_pod(server.put_pod(bound("there", gpus=4)))
+        server.put_pod(pod("next", gpus=4))
+        await replica.step()
+        assert server.bound == [("next", "n1")]
 
-    drive(test)
+    play(story)
 
 
-def test_what_a_shadow_planned_and_another_bound_is_a_run() -> None:
+def test_what_a_shadow_planned_and_another_scheduler_bound_is_a_run() -> None:
     shadow = Shadow()
 
-    async def test(controller: Controller, api: WillingApi) -> None:
-        controller.cluster.pod_changed(None, pod("first", gpus=4))
-        controller.step()
-        controller.cluster.pod_changed(None, pod("first", gpus=4, nodeName="n1", phase="Running"))
-        controller.step()
-        controller.cluster.pod_changed(None, pod("urgent", gpus=4, cls="gfs-hp"))
-        controller.step()
-        assert not api.bound
+    async def story(server: FakeServer, replica: Replica) -> None:
+        first = server.put_pod(pod("first", gpus=4))
+        await replica.step()
+        server.bind_by_hand(first, "n1")
+        server.start_bound()
+        await replica.step()
+        server.put_pod(pod("urgent", **URGENT))
+        await replica.step()
+        assert not server.bound
+        assert not server.asked, "a shadow writes nothing"
         assert (shadow.summary()["same_node"], shadow.summary()["would_evict"]) == (1, 1)
 
-    drive(test, shadow)
-
-
-def test_who_is_evicted_while_it_is_being_bound_comes_back_as_the_same_task() -> None:
-    async def test(controller: Controller, api: WillingApi) -> None:
-        first = owned("first", gpus=4)
-        controller.cluster.pod_changed(None, first)
-        controller.step()  # the binding is under way
-        task = controller.book.by_name["lab/train"]
-        controller.cluster.pod_changed(None, pod("urgent", gpus=4, cls="gfs-hp"))
-        controller.step()
-        await controller.settle()
-        controller.cluster.pod_changed(first, None)
-        controller.step()
-        await controller.settle()
-        assert api.bound == [("first", "n1"), ("urgent", "n1")]
-        controller.cluster.pod_changed(None, owned("second", gpus=4))
-        controller.step()
-        assert controller.book.by_name == {"lab/train": task, "lab/urgent": controller.book.by_name["lab/urgent"]}
-        assert list(task.free) == ["uid-second"]
-
-    drive(test)
-
-
-def test_who_is_evicted_and_starts_elsewhere_at_once_is_in_its_next_run() -> None:
-    async def test(controller: Controller, api: WillingApi) -> None:
-        waits, bound = owned("first", gpus=2), owned("first", gpus=2, nodeName="n1", phase="Running")
-        controller.cluster.pod_changed(None, waits)
-        controller.step()
-        await controller.settle()
-        controller.cluster.pod_changed(waits, bound)
-        controller.step()
-        controller.cluster.node_changed(None, node("n2", gpus=2))
-        controller.cluster.pod_changed(None, pod("urgent", gpus=4, cls="gfs-hp"))
-        controller.step()
-        again = controller.book.by_name["lab/train"].run
-        assert again is not None
-        assert (again.run.number, again.open) == (2, ["n2"])
-
-    drive(test)
-
-
-def test_no_gpus_are_held_for_a_victim_that_nobody_creates_again() -> None:
-    async def test(controller: Controller, api: WillingApi) -> None:
-        victim = pod("victim", gpus=4)
-        controller.cluster.pod_changed(None, victim)
-        controller.step()
-        await controller.settle()
-        bound = pod("victim", gpus=4, nodeName="n1", phase="Running")
-        controller.cluster.pod_changed(victim, bound)
-        controller.cluster.pod_changed(None, pod("urgent", gpus=4, cls="gfs-hp"))
-        controller.step()
-        controller.cluster.pod_changed(bound, pod("victim", gpus=4, nodeName="n1", deletionTimestamp="soon"))
-        controller.cluster.node_changed(None, node("n2", gpus=4))
-        controller.cluster.pod_changed(None, pod("late", gpus=4))
-        controller.step()
-        await controller.settle()
-        assert api.bound == [("victim", "n1"), ("late", "n2")]
-
-    drive(test)
-
-
-def test_budgets_and_groups_become_disruption_rules() -> None:
-    async def test(controller: Controller, api: WillingApi) -> None:
-        budget = {
-            "metadata": {"namespace": "lab", "name": "keep"},
-            "spec": {"selector": {"matchExpressions": [{"key": "app", "operator": "In", "values": ["x"]}]}},
-            "status": {"disruptionsAllowed": 0},
-        }
-        controller.cluster.budget_changed(None, budget)
-        controller.cluster.group_changed(None, group("team", 2, disruptionMode={"all": {}}))
-        for name in ("a", "b", "c"):
-            in_group = {"schedulingGroup": {"podGroupName": "team"}}
-            controller.cluster.pod_changed(None, pod(name, labels={"app": "x"} if name == "c" else {}, **in_group))
-        for _ in range(4):  # the minimum first, then the pod beyond it
-            controller.step()
-            await controller.settle()
-        pool = controller.scheduler.pools["A100"].state.pool
-        assert len(api.bound) == 3
-        assert len(pool.together) == 2
-        assert pool.protected == set(pool.together), "whoever takes a protected run along is protected"
-        controller.cluster.budget_changed(budget, None)
-        controller.step()
-        assert not pool.protected
-
-    drive(test)
-
-
-def test_budgets_are_kept_in_the_first_instant_after_a_restart() -> None:
-    async def test(controller: Controller, api: WillingApi) -> None:
-        controller.cluster.budget_changed(
-            None,
-            {"metadata": {"namespace": "lab", "name": "keep"}, "spec": {"selector": {"matchLabels": {"app": "x"}}}},
-        )
-        for name in ("kept", "other"):
-            there = pod(name, gpus=2, nodeName="n1", phase="Running", labels={"app": "x"} if name == "kept" else {})
-            controller.cluster.pod_changed(None, there)
-        controller.cluster.pod_changed(None, pod("urgent", gpus=2, cls="gfs-hp"))
-        controller.step()
-        state = controller.scheduler.pools["A100"].state
-        assert [run.task.name for run in state.leaving] == ["lab/other"]
-
-    drive(test)
-
-
-def test_what_adopted_runs_hold_is_not_counted_twice() -> None:
-    async def test(controller: Controller, api: WillingApi) -> None:
-        controller.cluster.pod_changed(None, pod("there", gpus=2, nodeName="n1", phase="Running"))
-        controller.cluster.pod_changed(None, pod("urgent", gpus=2, cls="gfs-hp"))
-        controller.step()
-        await controller.settle()
-        assert api.bound == [("urgent", "n1")], "nobody had to go"
-
-    drive(test)
-
-
-def in_team(name: str, **more: Any) -> dict[str, Any]:
-    return pod(name, gpus=1, schedulingGroup={"podGroupName": "team"}, **more)
-
-
-def test_a_gang_that_is_found_began_with_its_last_pod_and_after_that_second() -> None:
-    """Started at 0:10 and 0:25, cut to whole seconds: from 0:26 on all of it runs for sure."""
-
-    async def test(controller: Controller, api: WillingApi) -> None:
-        controller.cluster.group_changed(None, group("team", 2))
-        for name, second in (("one", 10), ("two", 25)):
-            found = in_team(name, nodeName="n1", phase="Running")
-            found["status"]["startTime"] = f"2026-01-01T00:00:{second}Z"
-            controller.cluster.pod_changed(None, found)
-        controller.step()
-        [run] = controller.scheduler.pools["A100"].state.runs.values()
-        assert run.start == datetime(2026, 1, 1, 0, 0, 26, tzinfo=UTC).timestamp()
-
-    drive(test)
+    play(story, shadow=shadow)
 
 
 @pytest.mark.parametrize("at_once", [True, False], ids=["at once", "one after the other"])
@@ -247,227 +63,448 @@ def test_a_gang_that_is_found_began_with_its_last_pod_and_after_that_second() ->
 def test_a_gang_that_another_scheduler_bound_is_adopted_by_a_shadow(at_once: bool, planned: bool) -> None:
     shadow = Shadow()
 
-    async def test(controller: Controller, api: WillingApi) -> None:
-        controller.cluster.group_changed(None, group("team", 2))
-        names = ("a", "b", "c")
-        for name in names if planned else ():
-            controller.cluster.pod_changed(None, in_team(name))
-        controller.step()
+    async def story(server: FakeServer, replica: Replica) -> None:
+        server.put_group(group("team", 2))
+        names = [server.put_pod(in_team(name)) for name in "abc"]
+        if planned:
+            await replica.step()
         for name in names:
-            controller.cluster.pod_changed(in_team(name), in_team(name, nodeName="n1", phase="Running"))
+            server.bind_by_hand(name, "n1")
+            server.set_phase(name, "Running")
             if not at_once:
-                controller.step()
-        for _ in range(3):
-            controller.step()
-        runs = controller.scheduler.pools["A100"].state.runs.values()
-        assert sorted(run.pods for run in runs) == [1, 2], "the minimum, and the pod beyond it"
-        controller.cluster.pod_changed(None, pod("urgent", gpus=4, cls="gfs-hp"))
-        controller.step()
+                await replica.step()
+        await replica.rest()
+        assert sum(run.pods for run in runs(replica).values()) == 3
+        assert state(replica).pool.idle == 1
+        server.put_pod(pod("urgent", **URGENT))
+        await replica.step()
         assert shadow.summary()["would_evict"] == 3
-        assert not api.bound
+        assert not server.bound
 
-    drive(test, shadow)
+    play(story, shadow=shadow)
+
+
+async def under_way(server: FakeServer, call: str) -> None:
+    """Wait until a request of this kind is on its way."""
+    while not server.asked[call]:
+        await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+
+
+def test_a_pod_that_is_evicted_before_its_binding_is_sent_is_not_bound() -> None:
+    async def story(server: FakeServer, replica: Replica) -> None:
+        turn = server.queue("bind")
+        server.put_pod(pod("first", gpus=4))
+        replica.show()
+        replica.controller.step()
+        server.put_pod(pod("urgent", **URGENT))
+        replica.show()
+        replica.controller.step()
+        turn.set()
+        await replica.rest()
+        assert server.bound == [("urgent", "n1")]
+        assert not server.deleted
+        assert replica.controller.book.by_name["lab/first"].told is Told.WAITING
+
+    play(story)
+
+
+@pytest.mark.parametrize("answered", [True, False], ids=["answered", "answer lost"])
+def test_a_pod_that_is_evicted_while_its_binding_is_under_way_comes_back_as_the_same_task(answered: bool) -> None:
+    """It is deleted only when it is known to be bound; the HP pod is bound when it is gone."""
+
+    async def story(server: FakeServer, replica: Replica) -> None:
+        answer = server.hold("bind")
+        server.put_pod(owned("first", gpus=4))
+        server.lost_answers["bind"] = [] if answered else [Unreachable("no answer")]
+        replica.show()
+        replica.controller.step()
+        await under_way(server, "bind")
+        server.put_pod(pod("urgent", **URGENT))
+        replica.show()
+        replica.controller.step()
+        await asyncio.sleep(0)
+        assert not server.deleted
+        answer.set()
+        await replica.rest()
+        assert server.deleted == ["first"]
+        assert ("urgent", "n1") not in server.bound
+        server.stop_deleted()
+        await replica.rest()
+        assert server.bound[-1] == ("urgent", "n1")
+        server.put_pod(owned("second", gpus=4))
+        await replica.rest()
+        assert replica.controller.book.by_pod[replica.uid("second")].name == "lab/train"
+
+    play(story)
+
+
+def test_a_victim_that_comes_back_is_in_its_next_run_and_starts_where_there_is_room() -> None:
+    async def story(server: FakeServer, replica: Replica) -> None:
+        server.put_pod(owned("first", gpus=2))
+        await replica.rest()
+        server.start_bound()
+        server.put_node(node("n2", gpus=2))
+        server.put_pod(pod("urgent", **URGENT))
+        await replica.rest()
+        assert list(runs(replica)) == ["lab/urgent"], "a pod that does not exist holds nothing"
+        server.put_pod(owned("second", gpus=2))
+        await replica.rest()
+        again = runs(replica)["lab/train"]
+        assert (again.number, [each.name for each in again.nodes]) == (2, ["n2"])
+        assert again.task.submit_time == replica.controller.identities.past["lab/train"].submitted
+
+    play(story)
+
+
+def test_no_gpus_are_held_for_a_victim_that_no_owner_creates_again() -> None:
+    async def story(server: FakeServer, replica: Replica) -> None:
+        server.put_pod(pod("victim", gpus=4))
+        await replica.rest()
+        server.start_bound()
+        server.put_pod(pod("urgent", **URGENT))
+        await replica.rest()
+        server.put_node(node("n2", gpus=4))
+        server.put_pod(pod("late", gpus=4))
+        await replica.rest()
+        assert server.bound == [("victim", "n1"), ("late", "n2")]
+
+    play(story)
+
+
+def keep(**selector: Any) -> dict[str, Any]:
+    """A budget that allows no disruption."""
+    return {
+        "metadata": {"namespace": "lab", "name": "keep"},
+        "spec": {"selector": selector},
+        "status": {"disruptionsAllowed": 0},
+    }
+
+
+def test_budgets_and_groups_become_disruption_rules() -> None:
+    async def story(server: FakeServer, replica: Replica) -> None:
+        server.put_budget(keep(matchExpressions=[{"key": "app", "operator": "In", "values": ["x"]}]))
+        server.put_group(group("team", 2, disruptionMode={"all": {}}))
+        for name in "abc":
+            server.put_pod(in_team(name, labels={"app": "x"} if name == "c" else {}))
+        await replica.rest()
+        pool = state(replica).pool
+        assert len(server.bound) == 3
+        assert len(pool.together) == 2, "the minimum, and the pod beyond it"
+        assert pool.protected == set(pool.together), "a run that would take a protected one along is protected"
+        server.remove_budget("keep")
+        await replica.rest()
+        assert not pool.protected
+
+    play(story)
+
+
+def test_budgets_are_kept_in_the_first_instant_after_a_restart() -> None:
+    async def story(server: FakeServer, replica: Replica) -> None:
+        server.put_budget(keep(matchLabels={"app": "x"}))
+        for name in ("kept", "other"):
+            server.put_pod(bound(name, gpus=2, labels={"app": "x"} if name == "kept" else {}))
+        server.put_pod(pod("urgent", gpus=2, cls="gfs-hp"))
+        await replica.step()
+        assert server.deleted == ["other"]
+
+    play(story)
+
+
+def test_what_adopted_runs_hold_is_not_counted_twice() -> None:
+    async def story(server: FakeServer, replica: Replica) -> None:
+        server.put_pod(bound("there", gpus=2))
+        server.put_pod(pod("urgent", gpus=2, cls="gfs-hp"))
+        await replica.step()
+        assert server.bound == [("urgent", "n1")], "no pod had to go"
+
+    play(story)
+
+
+def test_a_gang_that_is_found_began_with_its_last_pod_and_after_that_second() -> None:
+    """Started at 0:10 and 0:25, cut to whole seconds: from 0:26 on all of it runs for sure."""
+
+    async def story(server: FakeServer, replica: Replica) -> None:
+        server.put_group(group("team", 2))
+        for name, second in (("one", 10), ("two", 25)):
+            found = in_team(name, nodeName="n1", phase="Running")
+            found["status"]["startTime"] = f"2026-01-01T00:00:{second}Z"
+            server.put_pod(found)
+        await replica.step()
+        (run,) = runs(replica).values()
+        assert run.start == datetime(2026, 1, 1, 0, 0, 26, tzinfo=UTC).timestamp()
+
+    play(story)
 
 
 def test_after_a_restart_a_gang_and_the_pods_beyond_it_are_what_they_were() -> None:
-    async def test(controller: Controller, api: WillingApi) -> None:
-        controller.cluster.group_changed(None, group("team", 2))
+    async def story(server: FakeServer, replica: Replica) -> None:
+        server.put_group(group("team", 2))
         for name, task in (("c", "lab/team/c"), ("a", "lab/team"), ("b", "lab/team")):
             notes = {"gfs.dev/task": task, "gfs.dev/run": "1"}
-            controller.cluster.pod_changed(None, in_team(name, nodeName="n1", phase="Running", annotations=notes))
-        controller.cluster.pod_changed(None, in_team("d"))
-        for _ in range(3):
-            controller.step()
-            await controller.settle()
-        assert api.bound == [("d", "n1")], "it waited for nothing but the restart"
-        runs = controller.scheduler.pools["A100"].state.runs.values()
-        assert {run.task.name: run.pods for run in runs} == {"lab/team": 2, "lab/team/c": 1, "lab/team/d": 1}
+            server.put_pod(in_team(name, nodeName="n1", phase="Running", annotations=notes))
+        server.put_pod(in_team("d"))
+        await replica.rest()
+        assert server.bound == [("d", "n1")], "it waited for nothing but the restart"
+        pods = {name: run.pods for name, run in runs(replica).items()}
+        assert pods == {"lab/team": 2, "lab/team/c": 1, "lab/team/d": 1}
 
-    drive(test)
+    play(story)
 
 
-def test_who_may_not_decide_any_more_does_not() -> None:
-    async def test(controller: Controller, api: WillingApi) -> None:
-        controller.cluster.pod_changed(None, pod("late", gpus=4))
-        await controller.run(lambda now: None, lambda: False)
-        assert not controller.decisions
+def test_a_controller_that_may_not_decide_any_more_does_not() -> None:
+    async def story(server: FakeServer, replica: Replica) -> None:
+        server.put_pod(pod("late", gpus=4))
+        replica.show()
+        await replica.controller.run(lambda now: None, lambda: False)
+        assert not replica.controller.decisions
 
-    drive(test)
+    play(story)
 
 
-def test_a_victim_whose_binding_was_not_answered_yet_comes_back_as_the_same_task() -> None:
-    async def test(controller: Controller, api: WillingApi) -> None:
-        answered = asyncio.Event()
-
-        async def bind(namespace: str, name: str, uid: str, node: str, notes: dict[str, str]) -> None:
-            await answered.wait()
-
-        api.bind = bind  # type: ignore[method-assign]
-        first = owned("train-1", gpus=4)
-        controller.cluster.pod_changed(None, first)
-        controller.step()
-        bound = owned("train-1", gpus=4, nodeName="n1", phase="Running")
-        controller.cluster.pod_changed(first, bound)
-        controller.cluster.pod_changed(None, pod("urgent", gpus=4, cls="gfs-hp"))
-        controller.step()
-        answered.set()
-        await controller.settle()
-        task = controller.book.by_name["lab/train"]
-        controller.cluster.pod_changed(bound, None)
-        controller.step()
-        controller.cluster.pod_changed(None, owned("train-2", gpus=4))
-        controller.step()
-        await controller.settle()
-        assert controller.book.by_pod["uid-train-2"] is task
-
-    drive(test)
+def told(replica: Replica) -> list[str]:
+    """Tasks that the core knows, by submission."""
+    return [task.name for task in replica.controller.book.by_index.values()]
 
 
 def test_of_a_flood_500_tasks_are_decided_in_an_instant_and_hp_comes_first() -> None:
     """1,200 pods at once for four GPUs, four of them HP and the last to come: all are known after three instants."""
 
-    async def test(controller: Controller, api: WillingApi) -> None:
+    async def story(server: FakeServer, replica: Replica) -> None:
         for number in range(1196):
-            controller.cluster.pod_changed(None, pod(f"spot-{number:04}"))
+            server.put_pod(pod(f"spot-{number:04}"))
+        server.hand.at += 3600.0
         for number in range(4):
-            controller.cluster.pod_changed(None, pod(f"urgent-{number}", cls="gfs-hp", created="2026-01-01T01:00:00Z"))
+            server.put_pod(pod(f"urgent-{number}", cls="gfs-hp"))
         for known in (500, 1000, 1200):
-            controller.step()
-            await controller.settle()
-            assert sum(task.told for task in controller.book.by_key.values()) == known
-            assert controller.changed.is_set() or known == 1200, "the rest is not forgotten"
-        assert {name for name, _ in api.bound} == {f"urgent-{number}" for number in range(4)}, "nobody was evicted"
+            await replica.step()
+            assert len(told(replica)) == known
+            assert replica.controller.changed.is_set() or known == 1200, "the rest is not forgotten"
+        assert {name for name, _ in server.bound} == {f"urgent-{number}" for number in range(4)}
+        assert not server.deleted
 
-    drive(test)
+    play(story, silent=True)
 
 
 def test_while_bindings_are_behind_only_hp_is_decided_on() -> None:
     """400 bindings are not answered: of 600 new spot pods none is told to the core, the one HP pod at once. When 250
     have been answered, spot pods are told again, in order of their creation, as many as leave 500 in all."""
 
-    async def test(controller: Controller, api: WillingApi) -> None:
+    async def story(server: FakeServer, replica: Replica) -> None:
+        controller = replica.controller
         for number in range(600):
-            controller.cluster.pod_changed(None, pod(f"spot-{number:04}"))
-        controller.cluster.pod_changed(None, pod("urgent", cls="gfs-hp", created="2026-01-01T01:00:00Z"))
-        controller.intake.under_way = lambda: 400
+            server.put_pod(pod(f"spot-{number:04}"))
+        server.hand.at += 3600.0
+        server.put_pod(pod("urgent", cls="gfs-hp"))
+        replica.show()
+        controller.binder.under_way = 400
         controller.step()
-        told = [task.name for task in controller.book.by_key.values() if task.told]
-        assert told == ["lab/urgent"]
+        assert told(replica) == ["lab/urgent"]
         assert controller.changed.is_set(), "the rest is not forgotten"
-        controller.intake.under_way = lambda: 150
+        controller.binder.under_way = 150
         controller.step()
-        told = [task.name for task in controller.book.by_key.values() if task.told]
-        assert told == [f"lab/spot-{number:04}" for number in range(350)] + ["lab/urgent"]
-        controller.intake.under_way = lambda: 0
+        assert sorted(told(replica)) == [f"lab/spot-{number:04}" for number in range(350)] + ["lab/urgent"]
+        controller.binder.under_way = 0
         controller.step()
-        assert all(task.told for task in controller.book.by_key.values())
+        assert len(told(replica)) == 601
         await controller.settle()
 
-    drive(test)
+    play(story, silent=True)
 
 
-def test_pods_of_one_job_are_told_apart_without_looking_at_each() -> None:
-    """Each of its pods is a task; one that comes back takes the place of the one that went, whichever that was."""
+def test_pods_of_one_job_are_tasks_of_their_own_and_one_that_comes_back_continues_the_one_that_went() -> None:
+    async def story(server: FakeServer, replica: Replica) -> None:
+        for number in range(6):
+            server.put_pod(owned(f"train-{number}"))
+        await replica.rest()
+        assert len(server.bound) == 4
+        server.start_bound()
+        await replica.rest()
+        gone, _ = server.bound[2]
+        name = replica.controller.book.by_pod[replica.uid(gone)].name
+        server.set_phase(f"lab/{gone}", "Failed")
+        server.remove_pod(f"lab/{gone}")
+        await replica.rest()
+        server.put_pod(owned("train-again"))
+        await replica.rest()
+        again = replica.controller.book.by_pod[replica.uid("train-again")]
+        assert again.name == name
+        assert again.task is not None
+        assert again.task.earlier_runs == 1
+        assert set(replica.controller.book.by_name) == {
+            "lab/train",
+            *(f"lab/train/{number}" for number in range(1, 6)),
+        }
 
-    async def test(controller: Controller, api: WillingApi) -> None:
-        pods = {number: owned(f"train-{number}") for number in range(6)}
-        for each in pods.values():
-            controller.cluster.pod_changed(None, each)
-        controller.step()
-        await controller.settle()
-        assert len(api.bound) == 4
-        for name, place in api.bound:
-            number = int(name.removeprefix("train-"))
-            controller.cluster.pod_changed(pods[number], owned(name, nodeName=place, phase="Running"))
-        controller.step()
-        gone, _ = api.bound[2]
-        task = controller.book.by_pod[f"uid-{gone}"]
-        controller.cluster.pod_changed(owned(gone, nodeName="n1", phase="Failed"), None)
-        controller.step()
-        controller.cluster.pod_changed(None, owned("train-again"))
-        controller.step()
-        assert controller.book.by_pod["uid-train-again"] is task
-        names = {each.name for each in controller.book.by_key.values()}
-        assert names == {"lab/train", *(f"lab/train/{number}" for number in range(1, 6))}
-
-    drive(test)
-
-
-def member(name: str, bare: bool = False, **more: Any) -> dict[str, Any]:
-    made = pod if bare else owned
-    return made(name, gpus=4, schedulingGroup={"podGroupName": "team"}, **more)
+    play(story)
 
 
 def test_a_pod_that_is_created_again_in_a_running_gang_is_bound_where_the_old_one_was() -> None:
-    async def test(controller: Controller, api: WillingApi) -> None:
-        cluster = controller.cluster
-        cluster.node_changed(None, node("n2", gpus=4))
-        cluster.group_changed(None, group("team", 2))
+    async def story(server: FakeServer, replica: Replica) -> None:
+        server.put_group(group("team", 2))
         for name in "ab":
-            cluster.pod_changed(None, member(name))
-        controller.step()
-        await controller.settle()
-        where = dict(api.bound)
+            server.put_pod(in_team(name, 4, bare=False))
+        await replica.rest()
+        where = dict(server.bound)
+        server.start_bound()
+        await replica.rest()
+        server.set_phase("lab/a", "Failed")
+        await replica.rest()
+        assert state(replica).pool.idle == 4, "finished pods hold nothing"
+        server.put_pod(in_team("c", 4, bare=False))
+        await replica.rest()
+        assert server.bound[2:] == [("c", where["a"])]
+        assert not server.deleted
+
+    play(story, node("n1", gpus=4), node("n2", gpus=4))
+
+
+def test_the_rest_of_a_gang_joins_pods_that_another_scheduler_bound_and_they_are_evicted_together() -> None:
+    """b is a task of its own. Less than the minimum would be left of the group without a or b: they go together."""
+
+    async def story(server: FakeServer, replica: Replica) -> None:
+        server.put_group(group("team", 2))
+        server.put_pod(in_team("a", 4, nodeName="n1", phase="Running"))
+        server.put_pod(in_team("b", 4))
+        await replica.rest()
+        assert server.bound == [("b", "n2")]
+        server.start_bound()
+        await replica.rest()
+        assert sum(run.pods for run in runs(replica).values()) == 2
+        server.put_pod(pod("urgent", **URGENT))
+        await replica.rest()
+        assert sorted(server.deleted) == ["a", "b"]
+
+    play(story, node("n1", gpus=4), node("n2", gpus=4))
+
+
+def test_the_gpus_of_a_victim_that_finished_before_it_was_deleted_are_free() -> None:
+    async def story(server: FakeServer, replica: Replica) -> None:
+        first = server.put_pod(owned("first", gpus=4))
+        await replica.rest()
+        server.start_bound()
+        await replica.rest()
+        server.put_pod(pod("urgent", **URGENT))
+        replica.show()
+        replica.controller.step()
+        server.set_phase(first, "Succeeded")
+        replica.show()
+        await replica.rest()
+        assert not server.deleted, "its success counts"
+        server.start_bound()
+        server.set_phase("lab/urgent", "Succeeded")
+        server.put_pod(pod("next", gpus=4))
+        await replica.rest()
+        assert [name for name, _ in server.bound] == ["first", "urgent", "next"]
+        assert list(replica.controller.book.by_name) == ["lab/next"]
+
+    play(story)
+
+
+def test_a_refused_pod_is_looked_at_again_when_what_it_lacked_is_there() -> None:
+    """A PodGroup that comes after its pods, a model that no node has yet, a gang that is not complete."""
+
+    async def story(server: FakeServer, replica: Replica) -> None:
+        label = "nvidia.com/gpu.product"
         for name in "ab":
-            cluster.pod_changed(None, member(name, nodeName=where[name], phase="Running"))
-        controller.step()
-        cluster.pod_changed(None, member("a", nodeName=where["a"], phase="Failed"))
-        controller.step()
-        cluster.pod_changed(None, member("c"))
-        controller.step()
-        await controller.settle()
-        assert api.bound[2:] == [("c", where["a"])]
+            server.put_pod(in_team(name, nodeSelector={label: "A100"}))
+        server.put_pod(pod("other", nodeSelector={label: "H800"}))
+        await replica.rest()
+        waits = replica.controller.book.waits
+        assert waits[replica.uid("a")] == ("Refused", "its PodGroup team is not there")
+        assert waits[replica.uid("other")] == ("Unschedulable", "no node has GPU model H800")
+        server.put_group(group("team", 3))
+        await replica.rest()
+        assert waits[replica.uid("a")] == ("WaitsForGang", "2 of the 3 pods that its gang needs are there")
+        server.put_group(group("team", 2))
+        server.put_node(node("n2", model="H800"))
+        await replica.rest()
+        assert sorted(server.bound) == [("a", "n1"), ("b", "n1"), ("other", "n2")]
+        assert not waits
 
-    drive(test)
+    play(story)
 
 
-def test_the_rest_of_a_gang_of_bare_pods_joins_those_that_are_bound_and_they_are_one_run() -> None:
-    async def test(controller: Controller, api: WillingApi) -> None:
-        cluster = controller.cluster
-        cluster.node_changed(None, node("n2", gpus=4))
-        cluster.group_changed(None, group("team", 2))
-        cluster.pod_changed(None, member("a", bare=True, nodeName="n1", phase="Running"))
-        cluster.pod_changed(None, member("b", bare=True))
-        for _ in range(2):
-            controller.step()
-            await controller.settle()
-        assert api.bound == [("b", "n2")]
-        cluster.pod_changed(None, member("b", bare=True, nodeName="n2", phase="Running"))
+@pytest.mark.parametrize("change", ["no GPUs", "no model", "another model", "cordoned", "gone"])
+def test_running_pods_are_left_alone_whatever_their_node_looks_like(change: str) -> None:
+    """The device plug-in or the feature discovery restarts, a label is corrected, a node is drained or removed."""
+
+    async def story(server: FakeServer, replica: Replica) -> None:
+        for name, cls in (("hp", "gfs-hp"), ("spot", "gfs-spot")):
+            server.put_pod(pod(name, gpus=2, cls=cls))
+        await replica.rest()
+        server.start_bound()
+        await replica.rest()
+        match change:
+            case "no GPUs":
+                server.put_node(node("n1", gpus=0))
+            case "no model":
+                server.put_node(node("n1", gpus=4, model=""))
+            case "another model":
+                server.put_node(node("n1", gpus=4, model="H800"))
+            case "cordoned":
+                server.put_node(node("n1", gpus=4, unschedulable=True))
+            case "gone":
+                server.remove_node("n1")
+        await replica.rest()
+        server.put_node(node("n1", gpus=4))
+        await replica.rest()
+        assert not server.deleted
+        assert {name: run.number for name, run in runs(replica).items()} == {"lab/hp": 1, "lab/spot": 1}
+        assert state(replica).pool.idle == 0
+
+    play(story)
+
+
+def test_a_node_that_holds_more_than_it_has_is_open_for_preemption() -> None:
+    """A GPU fails: 4 become 3 under 4 GPUs of spot. HP of 2 evicts three: one is too many anyhow."""
+
+    async def story(server: FakeServer, replica: Replica) -> None:
+        for number in range(4):
+            server.put_pod(pod(f"spot-{number}"))
+        await replica.rest()
+        server.start_bound()
+        server.put_node(node("n1", gpus=3))
+        await replica.rest()
+        assert not server.deleted
+        server.put_pod(pod("urgent", gpus=2, cls="gfs-hp"))
         for _ in range(3):
-            controller.step()
-            await controller.settle()
-        (run,) = controller.book.of_run.values()
-        assert (run.run.task.pods, sorted(run.pods.values())) == (2, ["n1", "n2"])
-        assert sorted(place.name for place in run.run.nodes) == ["n1", "n2"]
+            await replica.rest()
+            server.stop_deleted()
+        assert ("urgent", "n1") in server.bound
+        assert len(server.deleted) == 3, "1 too many, and 2 for HP"
 
-    drive(test)
+    play(story)
 
 
-def test_a_victim_that_is_done_before_it_is_stopped_is_not_waited_for() -> None:
-    """Its Job does not create it again: the GPUs that come free are everybody's."""
+def test_a_spot_pod_that_waits_for_quota_says_so_with_a_reason_that_autoscalers_ignore() -> None:
+    async def story(server: FakeServer, replica: Replica) -> None:
+        server.put_pod(pod("spot", gpus=4))
+        await replica.rest()
+        assert condition(server, "spot")["reason"] == "WaitsForSpotQuota"
+        server.put_pod(pod("urgent", gpus=8, cls="gfs-hp"))
+        server.hand.at += 2.0
+        await replica.rest()
+        assert condition(server, "urgent")["reason"] == "Unschedulable"
 
-    async def test(controller: Controller, api: WillingApi) -> None:
-        cluster = controller.cluster
-        first, runs = owned("first", gpus=4), owned("first", gpus=4, nodeName="n1", phase="Running")
-        cluster.pod_changed(None, first)
-        controller.step()
-        await controller.settle()
-        cluster.pod_changed(first, runs)
-        cluster.pod_changed(None, pod("urgent", gpus=4, cls="gfs-hp"))
-        controller.step()
-        await controller.settle()
-        done = owned("first", gpus=4, nodeName="n1", phase="Succeeded")
-        cluster.pod_changed(runs, done)
-        controller.step()
-        await controller.settle()
-        urgent = pod("urgent", gpus=4, cls="gfs-hp", nodeName="n1", phase="Running")
-        cluster.pod_changed(None, urgent)
-        controller.step()
-        cluster.pod_changed(urgent, pod("urgent", gpus=4, cls="gfs-hp", nodeName="n1", phase="Succeeded"))
-        cluster.pod_changed(None, pod("next", gpus=4))
-        controller.step()
-        await controller.settle()
-        assert [name for name, _ in api.bound] == ["first", "urgent", "next"]
-        assert list(controller.book.by_name) == ["lab/next"]
+    play(story, parameters={"quota": "forecast", "forecaster": "weekly-peak"})
 
-    drive(test)
+
+def test_the_phase_of_a_task_follows_its_pods() -> None:
+    async def story(server: FakeServer, replica: Replica) -> None:
+        answer = server.hold("bind")
+        name = server.put_pod(pod("p", gpus=4))
+        replica.show()
+        replica.controller.step()
+        task = replica.controller.book.by_name["lab/p"]
+        assert task.told is Told.PLANNED
+        answer.set()
+        await replica.rest()
+        assert task.told is Told.RUNNING
+        server.remove_pod(name)
+        await replica.rest()
+        assert task.told is Told.NOTHING
+        assert not replica.controller.book.by_name
+
+    play(story)

@@ -4,280 +4,410 @@ from __future__ import annotations
 
 import asyncio
 import resource
-from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any, cast
 
 import pytest
 from objects import group, node, owned, pod
-from test_controller import SETTINGS, WillingApi, drive, member
+from story import SETTINGS, bound, condition, in_team, play, runs, state
 from test_record import began, opened, rows, spot, told
 
-from gfs.assembly.parameters import Parameters
+from fake_cluster import FakeServer, Replica
 from gfs.core.actions import START, SUBMIT
 from gfs.domain.node import NodeSpec
-from gfs.live import bind, stop
-from gfs.live.api import Api
+from gfs.live import bind, controller, evict
 from gfs.live.clock import WallClock
-from gfs.live.controller import Controller
 from gfs.live.problems import Conflict, Invalid, NotFound, TooMany, Unreachable
-from gfs.live.service import new_scheduler
-from gfs.live.settings import LIVE_DEFAULTS
-from hand import Hand
+
+URGENT = {"gpus": 4, "cls": "gfs-hp"}
 
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody waits long before it is tried again."""
-    monkeypatch.setattr(stop, "PAUSE", 0.0)
+    """A request that failed is tried again at once."""
+    monkeypatch.setattr(evict, "PAUSE", 0.0)
     monkeypatch.setattr(bind, "LOOK_AGAIN", 0.0)
+    monkeypatch.setattr(controller, "BLIND", 0.001)
 
 
-class FaultyApi(WillingApi):
-    """Answers of some requests are given beforehand; an error is raised."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.answers: dict[str, list[Any]] = {}
-        self.asked: list[str] = []
-
-    async def bind(self, namespace: str, name: str, uid: str, node: str, notes: dict[str, str]) -> None:
-        self._next("bind")
-        await super().bind(namespace, name, uid, node, notes)
-
-    def _next(self, what: str) -> Any:
-        self.asked.append(what)
-        answers = self.answers.get(what)
-        answer = answers.pop(0) if answers else {}
-        if isinstance(answer, Exception):
-            raise answer
-        return answer
-
-    def __getattr__(self, name: str) -> Callable[..., Awaitable[dict[str, Any]]]:
-        async def answer(*_: Any, **__: Any) -> Any:
-            return self._next(name)
-
-        return answer
+async def running_victim(server: FakeServer, replica: Replica) -> None:
+    """A spot pod runs on all GPUs."""
+    server.put_pod(bound("victim", gpus=4))
+    await replica.rest()
 
 
-def faulty(test: Callable[[Controller, FaultyApi], Awaitable[None]]) -> None:
-    drive(cast(Callable[[Controller, WillingApi], Awaitable[None]], test), api=FaultyApi())
+# -- evictions ----------------------------------------------------------------------------------------------
 
 
-def test_a_victim_is_deleted_though_its_mark_or_its_deletion_met_a_conflict() -> None:
+def test_a_victim_is_deleted_though_its_mark_and_its_deletion_met_a_conflict() -> None:
     """A conflict means that the pod has changed, or that another has its name: only the second is the end of it."""
 
-    async def test(controller: Controller, api: FaultyApi) -> None:
-        controller.cluster.pod_changed(None, pod("victim", gpus=4, nodeName="n1", phase="Running"))
-        controller.step()
-        api.answers = {
-            "patch": [Conflict("changed"), {}],
-            "delete": [Conflict("changed"), {}],
-            "find": [{"metadata": {"uid": "uid-victim"}}] * 2,
-        }
-        controller.cluster.pod_changed(None, pod("urgent", gpus=4, cls="gfs-hp"))
-        controller.step()
-        await controller.settle()
-        assert api.asked.count("delete") == 2
-        assert controller.evictor.evicted == 1
+    async def story(server: FakeServer, replica: Replica) -> None:
+        await running_victim(server, replica)
+        server.failures = {"patch": [Conflict("changed")], "delete": [Conflict("changed")]}
+        server.put_pod(pod("urgent", **URGENT))
+        await replica.rest()
+        assert server.asked["delete"] == 2
+        assert server.deleted == ["victim"]
+        assert replica.controller.evictor.evicted == 1
 
-    faulty(test)
+    play(story, silent=True)
 
 
-@pytest.mark.parametrize("answered", [True, False])
-def test_a_victim_whose_deletion_was_not_answered_and_that_is_gone_counts_as_evicted(answered: bool) -> None:
-    """The request may have been carried out; where it was refused, somebody else has deleted the pod."""
+@pytest.mark.parametrize("done", [True, False], ids=["was carried out", "another deleted it"])
+def test_a_victim_whose_deletion_was_not_answered_and_that_is_gone_counts_as_evicted(done: bool) -> None:
+    """The request may have been carried out; where it was refused, another one has deleted the pod."""
 
-    async def test(controller: Controller, api: FaultyApi) -> None:
-        controller.cluster.pod_changed(None, pod("victim", gpus=4, nodeName="n1", phase="Running"))
-        controller.step()
-        lost = TooMany("later") if answered else Unreachable("timed out")
-        api.answers = {"delete": [lost, NotFound("gone")]}
-        controller.cluster.pod_changed(None, pod("urgent", gpus=4, cls="gfs-hp"))
-        controller.step()
-        await controller.settle()
-        assert api.asked.count("delete") == 2
-        assert controller.evictor.evicted == (0 if answered else 1)
+    async def story(server: FakeServer, replica: Replica) -> None:
+        await running_victim(server, replica)
+        lost = Unreachable("timed out") if done else TooMany("later")
+        server.failures = {"delete": [lost, NotFound("gone")]}
+        server.put_pod(pod("urgent", **URGENT))
+        await replica.step()
+        assert server.asked["delete"] == 2
+        assert replica.controller.evictor.evicted == (1 if done else 0)
 
-    faulty(test)
+    play(story)
 
 
-def test_a_pod_of_the_same_name_is_left_alone() -> None:
-    async def test(controller: Controller, api: FaultyApi) -> None:
-        controller.cluster.pod_changed(None, pod("victim", gpus=4, nodeName="n1", phase="Running"))
-        controller.step()
-        api.answers = {"delete": [Conflict("another")], "find": [{"metadata": {"uid": "uid-of-another"}}]}
-        controller.cluster.pod_changed(None, pod("urgent", gpus=4, cls="gfs-hp"))
-        controller.step()
-        await controller.settle()
-        assert api.asked.count("delete") == 1
+def test_a_victim_whose_deletion_was_carried_out_without_an_answer_is_waited_for() -> None:
+    async def story(server: FakeServer, replica: Replica) -> None:
+        await running_victim(server, replica)
+        server.lost_answers = {"delete": [Unreachable("timed out")]}
+        server.put_pod(pod("urgent", **URGENT))
+        await replica.rest()
+        assert not server.bound
+        server.stop_deleted()
+        await replica.rest()
+        assert server.bound == [("urgent", "n1")]
 
-    faulty(test)
+    play(story)
 
 
-def test_nobody_gets_the_room_of_a_binding_of_which_nothing_is_known() -> None:
+def test_another_pod_of_the_same_name_is_left_alone() -> None:
+    async def story(server: FakeServer, replica: Replica) -> None:
+        await running_victim(server, replica)
+        server.put_pod(pod("urgent", **URGENT))
+        replica.show()
+        replica.controller.step()
+        server.remove_pod("lab/victim")
+        server.put_pod(bound("victim", gpus=4))
+        await replica.controller.settle()
+        assert not server.deleted
+
+    play(story)
+
+
+def test_a_pod_that_has_succeeded_by_now_is_not_deleted() -> None:
+    """The mirror is behind: what the mark's answer says counts. A success that is deleted could not be counted."""
+
+    async def story(server: FakeServer, replica: Replica) -> None:
+        await running_victim(server, replica)
+        server.put_pod(pod("urgent", **URGENT))
+        replica.show()
+        server.set_phase("lab/victim", "Succeeded")
+        replica.controller.step()
+        await replica.controller.settle()
+        assert not server.asked["delete"]
+        await replica.rest()
+        assert server.bound == [("urgent", "n1")]
+
+    play(story)
+
+
+def test_what_is_under_way_ends_with_the_controller() -> None:
+    """The next leader decides anew: a victim of an old decision is not to be deleted."""
+
+    async def story(server: FakeServer, replica: Replica) -> None:
+        await running_victim(server, replica)
+        server.failures = {"delete": [Unreachable("no answer")] * 10_000}
+        server.put_pod(pod("urgent", **URGENT))
+        replica.show()
+        replica.controller.step()
+        while not server.asked["delete"]:
+            await asyncio.sleep(0)
+        await replica.controller.close(0.0)
+        server.asked.clear()
+        await asyncio.sleep(0.01)
+        assert not server.asked
+
+    play(story)
+
+
+def test_a_restart_between_a_decision_and_its_deletion_leads_to_the_same_decision() -> None:
+    async def story(server: FakeServer, replica: Replica) -> None:
+        await running_victim(server, replica)
+        server.hold("delete")
+        server.hold("patch")
+        server.put_pod(pod("urgent", **URGENT))
+        replica.show()
+        replica.controller.step()
+        await asyncio.sleep(0)
+        await replica.controller.close(0.0)
+        server.held.clear()
+        after = Replica(server, SETTINGS)
+        await after.rest()
+        assert server.deleted == ["victim"]
+        server.stop_deleted()
+        await after.rest()
+        assert server.bound == [("urgent", "n1")]
+        assert list(runs(after)) == ["lab/urgent"]
+
+    play(story)
+
+
+def test_a_restart_while_a_victim_leaves_keeps_the_place_for_the_pod_that_it_was_promised_to() -> None:
+    """Its condition, its deletion and the nomination stand on the API objects: no second victim is looked for."""
+
+    async def story(server: FakeServer, replica: Replica) -> None:
+        for name, where in (("a", "n1"), ("b", "n2")):
+            server.put_pod(bound(name, where, gpus=4))
+        await replica.rest()
+        server.put_pod(pod("urgent", **URGENT))
+        await replica.rest()
+        (victim,) = server.deleted
+        after = Replica(server, SETTINGS)
+        await after.rest()
+        assert server.deleted == [victim]
+        server.stop_deleted()
+        await after.rest()
+        assert server.bound == [("urgent", {"a": "n1", "b": "n2"}[victim])]
+
+    play(story, node("n1", gpus=4), node("n2", gpus=4))
+
+
+# -- bindings -----------------------------------------------------------------------------------------------
+
+
+def test_no_other_pod_gets_the_room_of_a_binding_of_which_nothing_is_known() -> None:
     """Neither the binding nor the first three looks are answered; then it turns out to be bound."""
 
-    async def test(controller: Controller, api: FaultyApi) -> None:
+    async def story(server: FakeServer, replica: Replica) -> None:
         silence = Unreachable("no answer")
-        api.answers = {"bind": [silence], "find": [silence, silence, silence, {"spec": {"nodeName": "n1"}}]}
-        controller.cluster.pod_changed(None, pod("first", gpus=4))
-        controller.step()
-        await controller.settle()
-        assert api.asked.count("find") == 4
-        (run,) = controller.book.of_run.values()
-        assert run.bound == {"uid-first"}
-        assert api.asked.count("bind") == 1, "it is not bound twice"
+        server.lost_answers, server.failures = {"bind": [silence]}, {"find": [silence] * 3}
+        server.put_pod(pod("first", gpus=4))
+        replica.show()
+        replica.controller.step()
+        await asyncio.sleep(0)
+        server.put_pod(pod("second", gpus=4))
+        await replica.rest()
+        assert server.asked["find"] == 4
+        assert server.asked["bind"] == 1, "it is not bound twice"
+        assert server.bound == [("first", "n1")]
+        assert list(runs(replica)) == ["lab/first"]
 
-    faulty(test)
+    play(story, silent=True)
 
 
 @pytest.mark.parametrize("closed", [True, False], ids=["closed", "open"])
 def test_a_binding_is_repeated_only_where_its_node_still_takes_pods(closed: bool) -> None:
-    async def test(controller: Controller, api: FaultyApi) -> None:
-        api.answers = {"bind": [TooMany("later", retry_after=0.01)]}
-        controller.cluster.pod_changed(None, pod("first", gpus=4))
-        controller.step()
-        if closed:
-            controller.cluster.node_changed(None, node("n1", gpus=4, unschedulable=True))
-        for job in list(controller._jobs):
-            if "_bind" in repr(job):
-                await job
-        assert api.bound == ([] if closed else [("first", "n1")])
-        await controller.close(0.0)
+    async def story(server: FakeServer, replica: Replica) -> None:
+        server.failures = {"bind": [TooMany("later", retry_after=0.01)]}
+        server.put_pod(pod("first", gpus=4))
+        replica.show()
+        replica.controller.step()
+        server.put_node(node("n1", gpus=4, unschedulable=closed))
+        replica.show()
+        await replica.controller.settle()
+        assert server.bound == ([] if closed else [("first", "n1")])
 
-    faulty(test)
-
-
-def test_what_was_under_way_ends_with_the_controller() -> None:
-    """Whoever leads next decides anew: a victim of an old decision is not to be deleted."""
-
-    async def test(controller: Controller, api: FaultyApi) -> None:
-        controller.cluster.pod_changed(None, pod("victim", gpus=4, nodeName="n1", phase="Running"))
-        controller.step()
-        api.answers = {"delete": [Unreachable("no answer")] * 10**6}
-        controller.cluster.pod_changed(None, pod("urgent", gpus=4, cls="gfs-hp"))
-        controller.step()
-        while "delete" not in api.asked:
-            await asyncio.sleep(0)
-        await controller.close(0.0)
-        api.asked.clear()
-        await asyncio.sleep(0.01)
-        assert not api.asked
-
-    faulty(test)
+    play(story)
 
 
 def test_nothing_is_decided_while_a_watch_is_broken() -> None:
-    async def test(controller: Controller, api: FaultyApi) -> None:
-        current, steps = [False], []
-        controller.binder.current = lambda: current[0]
-        controller.cluster.pod_changed(None, pod("first", gpus=4))
-        running = asyncio.create_task(controller.run(steps.append))
+    current = [False]
+
+    async def story(server: FakeServer, replica: Replica) -> None:
+        steps: list[float] = []
+        server.put_pod(pod("first", gpus=4))
+        replica.show()
+        running = asyncio.create_task(replica.controller.run(steps.append))
         for _ in range(20):
             await asyncio.sleep(0)
         assert not steps
         current[0] = True
-        while not api.bound:
+        while not server.bound:
             await asyncio.sleep(0.01)
         running.cancel()
 
-    faulty(test)
+    play(story, is_current=lambda: current[0])
+
+
+@pytest.mark.parametrize("bare", [True, False], ids=["bare", "of a controller"])
+def test_a_pod_that_is_evicted_before_it_is_bound_and_then_is_not_bound_waits_on(bare: bool) -> None:
+    """Its binding gets no answer, HP wants its place meanwhile, and it turns out that nothing was bound."""
+
+    async def story(server: FakeServer, replica: Replica) -> None:
+        server.failures = {"bind": [Unreachable("no answer")]}
+        server.put_pod(pod("victim", gpus=4) if bare else owned("victim", gpus=4))
+        replica.show()
+        replica.controller.step()  # the binding is under way
+        server.put_pod(pod("urgent", **URGENT))
+        await replica.rest()
+        assert server.bound == [("urgent", "n1")]
+        assert not server.deleted
+        server.set_phase("lab/urgent", "Succeeded")
+        await replica.rest()
+        assert server.bound == [("urgent", "n1"), ("victim", "n1")]
+
+    play(story)
+
+
+def test_a_start_that_failed_is_tried_again_after_a_pause_that_grows() -> None:
+    """Refused three times: after 1, 2 and 4 s it is tried again, and not before."""
+
+    async def story(server: FakeServer, replica: Replica) -> None:
+        server.failures = {"bind": [Invalid("refused")] * 3}
+        server.put_pod(pod("first", gpus=4))
+        tried = []
+        for second in range(10):
+            server.hand.at = float(second)
+            await replica.rest()
+            tried.append(server.asked["bind"])
+        assert tried == [1, 2, 2, 3, 3, 3, 3, 4, 4, 4]
+        assert server.bound == [("first", "n1")]
+
+    play(story, silent=True)
+
+
+# -- gangs --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("bare", [False, True], ids=["of a Job", "bare"])
+def test_of_a_gang_that_could_not_be_bound_whole_pods_that_come_back_are_taken_back(bare: bool) -> None:
+    """Of two pods one is refused. The other is deleted if its owner creates it again, else it is held and said so."""
+
+    async def story(server: FakeServer, replica: Replica) -> None:
+        server.put_group(group("team", 2))
+        for name in "ab":
+            server.put_pod(in_team(name, 2, bare=bare))
+        server.failures = {"bind": [Invalid("refused")]}
+        await replica.rest()
+        assert server.deleted == ([] if bare else ["b"])
+        reasons = {each["reason"] for each in server.events}
+        assert ("GangIncomplete" if bare else "GangTakenBack") in reasons
+        if bare:
+            assert server.bound == [("b", "n1"), ("a", "n1")], "the rest joins it when it can"
+            return
+        assert server.bound == [("b", "n1")], "a pod that is taken back counts for no minimum"
+        assert condition(server, "b", "DisruptionTarget")["reason"] == "GangTakenBack"
+        server.stop_deleted()
+        server.put_pod(in_team("c", 2, bare=False))
+        server.hand.at += 2.0
+        await replica.rest()
+        assert sorted(name for name, _ in server.bound[1:]) == ["a", "c"]
+
+    play(story)
+
+
+def test_the_rest_of_a_gang_of_bare_pods_goes_where_it_can_be_bound() -> None:
+    """b was to go to n2 beside a on n1 and was refused; n2 is closed by then, and n3 has room."""
+
+    async def story(server: FakeServer, replica: Replica) -> None:
+        server.put_group(group("team", 2))
+        for name in "ab":
+            server.put_pod(in_team(name, 4))
+        server.failures = {"bind": [Invalid("refused")]}
+        await replica.step()
+        ((_, place),) = server.bound
+        (other,) = {"n1", "n2"} - {place}
+        server.start_bound()
+        server.put_node(node(other, gpus=4, unschedulable=True))
+        server.put_node(node("n3", gpus=4))
+        server.hand.at += 2.0
+        await replica.rest()
+        assert {where for _, where in server.bound} == {place, "n3"}
+
+    play(story, node("n1", gpus=4), node("n2", gpus=4))
+
+
+@pytest.mark.parametrize("bare", [False, True], ids=["of a controller", "bare"])
+def test_a_pod_that_ran_without_the_rest_of_its_gang_and_succeeded_is_not_waited_for(bare: bool) -> None:
+    """There is room for one of two pods. a was bound all the same, and is done: b is all that is left to start."""
+
+    async def story(server: FakeServer, replica: Replica) -> None:
+        server.put_group(group("team", 2))
+        for name in "ab":
+            server.put_pod(in_team(name, 4, bare=bare))
+        await replica.rest()
+        assert not server.bound
+        server.bind_by_hand("lab/a", "n1")
+        server.set_phase("lab/a", "Succeeded")
+        await replica.rest()
+        assert server.bound == [("b", "n1")]
+        after = Replica(server, SETTINGS)
+        await after.rest()
+        assert list(runs(after)) == list(runs(replica)), "nor by a controller that starts now"
+
+    play(story)
+
+
+def test_of_a_gang_that_stopped_only_the_pods_start_again_that_have_not_succeeded() -> None:
+    async def story(server: FakeServer, replica: Replica) -> None:
+        server.put_group(group("team", 2))
+        for name, where in (("a", "n1"), ("b", "n2")):
+            server.put_pod(in_team(name, 4, bare=False, nodeName=where, phase="Running"))
+        await replica.rest()
+        server.set_phase("lab/a", "Succeeded")
+        await replica.rest()
+        server.set_phase("lab/b", "Failed")
+        await replica.rest()
+        assert not runs(replica)
+        server.put_pod(in_team("c", 4, bare=False))
+        await replica.rest()
+        assert [name for name, _ in server.bound] == ["c"]
+
+    play(story, node("n1", gpus=4), node("n2", gpus=4))
+
+
+def test_pods_that_do_not_exist_count_for_no_minimum() -> None:
+    """a has succeeded and is gone, b has failed: of the two that the gang needs c alone is there, which c says."""
+
+    async def story(server: FakeServer, replica: Replica) -> None:
+        server.put_group(group("team", 2))
+        for name, where in (("a", "n1"), ("b", "n2")):
+            server.put_pod(in_team(name, 4, bare=False, nodeName=where, phase="Running"))
+        await replica.rest()
+        server.set_phase("lab/a", "Succeeded")
+        server.remove_pod("lab/a")
+        server.set_phase("lab/b", "Failed")
+        server.put_pod(in_team("c", 4, bare=False))
+        server.hand.at += 2.0
+        await replica.rest()
+        assert not server.bound
+        assert condition(server, "c")["message"] == "1 of the 2 pods that its gang needs are there"
+        server.put_group(group("team", 1))
+        await replica.rest()
+        assert [name for name, _ in server.bound] == ["c"]
+
+    play(story, node("n1", gpus=4), node("n2", gpus=4))
 
 
 def test_a_task_whose_pods_never_come_back_holds_no_gpus() -> None:
-    """Its Job was deleted after the eviction. The core has room for it again and again; 31 s later it is withdrawn."""
-    now = [0.0]
+    """Its Job was deleted after the eviction: when the HP pod is done all four GPUs are idle."""
 
-    async def test(controller: Controller, api: FaultyApi) -> None:
-        cluster = controller.cluster
-        cluster.pod_changed(None, owned("gone", gpus=4, nodeName="n1", phase="Running"))
-        controller.step()
-        cluster.pod_changed(None, pod("urgent", gpus=4, cls="gfs-hp"))
-        controller.step()
-        await controller.settle()
-        cluster.pod_changed(owned("gone", gpus=4, nodeName="n1", phase="Failed"), None)
-        controller.step()
-        await controller.settle()
-        cluster.pod_changed(None, pod("urgent", gpus=4, cls="gfs-hp", nodeName="n1", phase="Succeeded"))
-        for _ in range(8):
-            controller.step()
-            await controller.settle()
-            now[0] += 10.0
-        (pool,) = controller.scheduler.pools.values()
-        assert not pool.state.runs
-        assert pool.state.pool.idle == 4
+    async def story(server: FakeServer, replica: Replica) -> None:
+        server.put_pod(bound("gone", made=owned, gpus=4))
+        await replica.rest()
+        server.put_pod(pod("urgent", **URGENT))
+        await replica.rest()
+        server.stop_deleted()
+        await replica.rest()
+        server.set_phase("lab/urgent", "Succeeded")
+        await replica.rest()
+        assert not state(replica).runs
+        assert not state(replica).waiting
+        assert state(replica).pool.idle == 4
 
-    drive(cast(Any, test), api=FaultyApi(), monotonic=lambda: now[0])
+    play(story)
 
 
-def test_of_a_gang_that_was_stopped_only_those_start_again_that_have_not_succeeded() -> None:
-    async def test(controller: Controller, api: FaultyApi) -> None:
-        cluster = controller.cluster
-        cluster.node_changed(None, node("n2", gpus=4))
-        cluster.group_changed(None, group("team", 2))
-        for name, where in (("a", "n1"), ("b", "n2")):
-            cluster.pod_changed(None, member(name, nodeName=where, phase="Running"))
-        controller.step()
-        cluster.pod_changed(None, member("a", nodeName="n1", phase="Succeeded"))
-        controller.step()
-        cluster.pod_changed(None, member("b", nodeName="n2", phase="Failed"))
-        controller.step()
-        cluster.pod_changed(None, member("c"))
-        for _ in range(2):
-            controller.step()
-            await controller.settle()
-        assert [name for name, _ in api.bound] == ["c"]
-
-    faulty(test)
-
-
-def test_an_eviction_that_a_saved_state_knows_is_brought_to_its_end() -> None:
-    """Killed between the decision and the deletion: the victim still runs."""
-    notes = {"gfs.dev/task": "lab/victim", "gfs.dev/run": "1", "gfs.dev/submitted": "2026-01-01T00:00:00Z"}
-    victim = pod("victim", gpus=4, nodeName="n1", phase="Running", annotations=notes)
-    urgent = pod("urgent", gpus=4, cls="gfs-hp")
-    saved: list[Any] = []
-
-    async def before(controller: Controller, api: FaultyApi) -> None:
-        controller.cluster.pod_changed(None, victim)
-        controller.step()
-        controller.cluster.pod_changed(None, urgent)
-        controller.step()
-        saved.append(controller.scheduler.facts())
-        await controller.close(0.0)
-
-    faulty(before)
-
-    async def after() -> None:
-        api, hand = FaultyApi(), Hand()
-        controller = Controller(
-            cast(Api, api), SETTINGS, tick=300.0, guarantee_hours=1.0, checkpoint_interval=3600.0, clock=hand,
-            monotonic=hand,
-        )  # fmt: skip
-        controller.cluster.node_changed(None, node("n1", gpus=4))
-        scheduler = new_scheduler(SETTINGS, Parameters(**{**LIVE_DEFAULTS, "quota": "none"}))
-        scheduler.restore(saved[0])
-        controller.cluster.pod_changed(None, victim)
-        controller.cluster.pod_changed(None, urgent)
-        controller.begin(scheduler, restored=True)
-        controller.step()
-        await controller.settle()
-        assert "delete" in api.asked
-        controller.cluster.pod_changed(victim, None)
-        for _ in range(2):
-            controller.step()
-            await controller.settle()
-        assert api.bound == [("urgent", "n1")]
-
-    asyncio.run(after())
+# -- clock and disk -----------------------------------------------------------------------------------------
 
 
 def test_time_is_not_before_that_of_a_saved_state(monkeypatch: pytest.MonkeyPatch) -> None:
     wall = [10_000.0]
-    monkeypatch.setattr("time.time", lambda: wall[0])
     monkeypatch.setattr("time.monotonic", lambda: 50.0)
-    clock = WallClock()
+    clock = WallClock(wall=lambda: wall[0])
     clock.not_before(13_600.0)  # the clock was set back by an hour before the restart
     assert clock.now() == 13_600.0
     assert clock.of_wall(9_940.0) == 13_540.0, "a minute ago"
@@ -302,212 +432,3 @@ def test_what_the_disk_does_not_take_is_written_later(tmp_path: Path) -> None:
     recorder.flush()
     assert told(tmp_path) == ["submit lab/train", "start lab/train 0"]
     assert [row["node_name"] for row in rows(tmp_path, "nodes.csv")] == ["n1"]
-
-
-def test_the_rest_of_a_gang_of_bare_pods_goes_where_it_can_be_bound() -> None:
-    """b was to go to n2 beside a on n1 and was refused; n2 is closed by then, and n3 has room."""
-
-    async def test(controller: Controller, api: FaultyApi) -> None:
-        cluster = controller.cluster
-        cluster.node_changed(None, node("n2", gpus=4))
-        cluster.group_changed(None, group("team", 2))
-        for name in "ab":
-            cluster.pod_changed(None, member(name, bare=True))
-        api.answers = {"bind": [{}, Invalid("refused")]}
-        controller.step()
-        for job in list(controller._jobs):
-            if "Binder._bind" in repr(job):
-                await job
-        ((first, place),) = api.bound
-        cluster.pod_changed(None, member(first, bare=True, nodeName=place, phase="Running"))
-        (other,) = {"n1", "n2"} - {place}
-        cluster.node_changed(None, node(other, gpus=4, unschedulable=True))
-        cluster.node_changed(None, node("n3", gpus=4))
-        while len(api.bound) < 2:
-            controller.step()
-            await asyncio.sleep(0.01)
-        assert {where for _, where in api.bound} == {place, "n3"}
-        await controller.close(0.0)
-
-    faulty(test)
-
-
-@pytest.mark.parametrize("bare", [False, True], ids=["of a controller", "bare"])
-def test_a_pod_that_ran_without_the_rest_of_its_gang_and_succeeded_is_not_waited_for(bare: bool) -> None:
-    """There is room for one of two pods. a was bound all the same, and is done: b is all that is left to start."""
-
-    async def test(controller: Controller, api: FaultyApi) -> None:
-        cluster = controller.cluster
-        cluster.group_changed(None, group("team", 2))
-        for name in "ab":
-            cluster.pod_changed(None, member(name, bare))
-        controller.step()
-        assert not api.bound
-        cluster.pod_changed(None, member("a", bare, nodeName="n1", phase="Succeeded"))
-        for _ in range(3):
-            controller.step()
-            await controller.settle()
-        assert api.bound == [("b", "n1")]
-
-    faulty(test)
-
-
-def test_a_pod_that_has_succeeded_by_now_is_not_deleted() -> None:
-    """The mirror is behind: what the mark's answer says counts. A success that is deleted could not be counted."""
-
-    async def test(controller: Controller, api: FaultyApi) -> None:
-        controller.cluster.pod_changed(None, pod("victim", gpus=4, nodeName="n1", phase="Running"))
-        controller.step()
-        api.answers = {"patch": [{"status": {"phase": "Succeeded"}}]}
-        controller.cluster.pod_changed(None, pod("urgent", gpus=4, cls="gfs-hp"))
-        controller.step()
-        await controller.settle()
-        assert "delete" not in api.asked
-
-    faulty(test)
-
-
-@pytest.mark.parametrize("bare", [True, False], ids=["bare", "of a controller"])
-def test_who_is_evicted_before_it_is_bound_and_then_is_not_bound_waits_on(bare: bool) -> None:
-    """Its binding gets no answer, HP wants its place meanwhile, and it turns out that nothing was bound."""
-    victim = pod("victim", gpus=4) if bare else owned("victim", gpus=4)
-
-    async def test(controller: Controller, api: FaultyApi) -> None:
-        api.answers = {"bind": [Unreachable("no answer")]}
-        controller.cluster.pod_changed(None, victim)
-        controller.step()  # the binding is under way
-        urgent = pod("urgent", gpus=4, cls="gfs-hp")
-        controller.cluster.pod_changed(None, urgent)
-        for _ in range(3):
-            controller.step()
-            await controller.settle()
-        assert api.bound == [("urgent", "n1")]
-        assert "delete" not in api.asked
-        controller.cluster.pod_changed(urgent, pod("urgent", gpus=4, cls="gfs-hp", nodeName="n1", phase="Succeeded"))
-        for _ in range(3):
-            controller.step()
-            await controller.settle()
-        assert api.bound == [("urgent", "n1"), ("victim", "n1")]
-
-    faulty(test)
-
-
-def restarted(saved: Any, world: Callable[[Controller], None]) -> list[tuple[str, str]]:
-    """What is bound after a restart by a saved state, of what is in the cluster by then."""
-    api, hand = FaultyApi(), Hand()
-
-    async def main() -> None:
-        controller = Controller(
-            cast(Api, api), SETTINGS, tick=300.0, guarantee_hours=1.0, checkpoint_interval=3600.0, clock=hand,
-            monotonic=hand,
-        )  # fmt: skip
-        controller.cluster.node_changed(None, node("n1", gpus=4))
-        controller.cluster.group_changed(None, group("team", 2))
-        scheduler = new_scheduler(SETTINGS, Parameters(**{**LIVE_DEFAULTS, "quota": "none"}))
-        scheduler.restore(saved)
-        world(controller)
-        controller.begin(scheduler, restored=True)
-        for _ in range(3):
-            controller.step()
-            await controller.settle()
-
-    asyncio.run(main())
-    return api.bound
-
-
-@pytest.mark.parametrize("nodes", [1, 2], ids=["waited", "was about to start"])
-def test_a_gang_that_a_saved_state_knows_whole_starts_with_what_is_left_of_it(nodes: int) -> None:
-    """a and b waited for room, or were about to be bound, when the state was saved; a has run and succeeded since."""
-    saved: list[Any] = []
-
-    async def before(controller: Controller, api: FaultyApi) -> None:
-        for name in ("n1", "n2")[:nodes]:
-            controller.cluster.node_changed(None, node(name, gpus=4))
-        controller.cluster.group_changed(None, group("team", 2))
-        for name in "ab":
-            controller.cluster.pod_changed(None, member(name))
-        controller.step()
-        saved.append(controller.scheduler.facts())
-        await controller.close(0.0)
-
-    def after(controller: Controller) -> None:
-        controller.cluster.pod_changed(None, member("a", nodeName="n1", phase="Succeeded"))
-        controller.cluster.pod_changed(None, member("b"))
-
-    faulty(before)
-    assert restarted(saved[0], after) == [("b", "n1")]
-
-
-def run_of_which_one_succeeds_and_goes(controller: Controller) -> None:
-    """a and b of a gang run; a succeeds although it is being deleted, and is gone; b fails."""
-    cluster = controller.cluster
-    cluster.node_changed(None, node("n2", gpus=4))
-    cluster.group_changed(None, group("team", 2))
-    for name, where in (("a", "n1"), ("b", "n2")):
-        cluster.pod_changed(None, member(name, nodeName=where, phase="Running"))
-    controller.step()
-    done = member("a", nodeName="n1", phase="Succeeded", deletionTimestamp="now")
-    cluster.pod_changed(None, done)
-    cluster.pod_changed(done, None)
-    controller.step()
-    cluster.pod_changed(None, member("b", nodeName="n2", phase="Failed"))
-    controller.step()
-
-
-def test_who_has_succeeded_and_is_gone_is_not_waited_for() -> None:
-    """The Job counts a as done and creates only b again."""
-
-    async def test(controller: Controller, api: FaultyApi) -> None:
-        run_of_which_one_succeeds_and_goes(controller)
-        controller.cluster.pod_changed(None, member("c"))
-        for _ in range(2):
-            controller.step()
-            await controller.settle()
-        assert [name for name, _ in api.bound] == ["c"]
-
-    faulty(test)
-
-
-@pytest.mark.parametrize(
-    ("uid", "status", "bound"),
-    [
-        ("uid-of-train", {"succeeded": 1}, ["c"]),
-        ("uid-of-train", {"uncountedTerminatedPods": {"succeeded": ["uid-a"]}}, ["c"]),
-        ("uid-of-train", {}, []),
-        ("uid-of-another", {"succeeded": 1}, []),
-    ],
-    ids=["counted", "about to be counted", "to come", "another Job"],
-)
-def test_nor_by_whoever_starts_after_it_has_gone(uid: str, status: dict[str, Any], bound: list[str]) -> None:
-    """Of two pods that are to succeed together c is there, for longer than one look: its Job is asked for the other."""
-    now = [0.0]
-
-    async def test(controller: Controller, api: FaultyApi) -> None:
-        job = {"metadata": {"uid": uid}, "spec": {"completions": 2}, "status": status}
-        api.answers = {"find": [job]}
-        controller.cluster.group_changed(None, group("team", 2))
-        controller.cluster.pod_changed(None, member("c"))
-        for _ in range(4):
-            controller.step()
-            await controller.settle()
-            now[0] += 5.0
-        assert [name for name, _ in api.bound] == bound
-        assert api.asked.count("find") == 1, "it is not asked again and again"
-
-    drive(cast(Any, test), api=FaultyApi(), monotonic=lambda: now[0])
-
-
-def test_another_job_of_the_same_name_starts_whole() -> None:
-    """What had succeeded was of the Job before."""
-
-    async def test(controller: Controller, api: FaultyApi) -> None:
-        run_of_which_one_succeeds_and_goes(controller)
-        another = member("c")
-        another["metadata"]["ownerReferences"][0]["uid"] = "uid-of-another"
-        controller.cluster.pod_changed(None, another)
-        for _ in range(2):
-            controller.step()
-            await controller.settle()
-        assert not api.bound, "it waits for the second pod"
-
-    faulty(test)

@@ -9,11 +9,10 @@ from typing import Any
 
 import pytest
 from objects import group, owned, pod
-from test_controller import WillingApi, drive
+from story import play
 from test_record import opened
 
-from gfs.live.controller import Controller
-from hand import Hand
+from fake_cluster import FakeServer, Replica
 
 WARM, MORE = 60, 200
 """Lives of pods before and while it is counted."""
@@ -30,58 +29,42 @@ def some(kind: str, i: int) -> list[dict[str, Any]]:
     return [pod(f"p{i}", gpus=4)]
 
 
+@pytest.mark.parametrize("ends", ["Succeeded", "Failed"])
 @pytest.mark.parametrize("kind", ["alone", "job", "gang"])
-def test_who_has_gone_leaves_nothing_behind(kind: str, tmp_path: Path) -> None:
+def test_a_pod_that_has_gone_leaves_nothing_behind(kind: str, ends: str, tmp_path: Path) -> None:
     """Of a pod as the API server sends it, 10 KiB and more, or of our own view of it, some KiB, nothing is kept. What
     is, its part in the histories of a month and the hash of its name in the event log, takes some hundred bytes."""
-    recorder, clock, kept = opened(tmp_path), Hand(), list[int]()
+    recorder, kept = opened(tmp_path), list[int]()
 
-    async def test(controller: Controller, api: WillingApi) -> None:
-        cluster = controller.cluster
-
-        async def bound(*pods: dict[str, Any]) -> list[dict[str, Any]]:
-            """Wait until pods are bound, and let them run."""
-            for _ in range(2):
-                controller.step()
-                await controller.settle()
-            assert len(api.bound) == len(pods)
-            api.bound.clear()
-            runs = [
-                {**each, "spec": {**each["spec"], "nodeName": "n1"}, "status": {"phase": "Running"}} for each in pods
-            ]
-            for before, after in zip(pods, runs, strict=True):
-                cluster.pod_changed(before, after)
-            controller.step()
-            return runs
-
-        async def end(pods: list[dict[str, Any]]) -> None:
-            for each in pods:
-                over = {**each, "status": {"phase": "Succeeded"}}
-                cluster.pod_changed(each, over)
-                cluster.pod_changed(over, None)
-            controller.step()
-            await controller.settle()
-
+    async def story(server: FakeServer, replica: Replica) -> None:
         for i in range(WARM + MORE + 1):
             if kind == "gang":
-                cluster.group_changed(None, group(f"g{i}", 2))
-            pods = some(kind, i)
-            for each in pods:
-                cluster.pod_changed(None, each)
-            runs = await bound(*pods)
-            await end(runs)
+                server.put_group(group(f"g{i}", 2))
+            names = [server.put_pod(each) for each in some(kind, i)]
+            await replica.rest()
+            assert len(server.bound) == len(names)
+            server.bound.clear()
+            server.events.clear()
+            server.start_bound()
+            await replica.rest()
+            for name in names:
+                server.set_phase(name, ends)
+                server.remove_pod(name)
             if kind == "gang":
-                cluster.group_changed(group(f"g{i}", 2), None)
+                server.remove_group(f"g{i}")
+            await replica.rest()
             if i % 20 == 0:
                 recorder.flush()
-            clock.at += LIFE
+            server.hand.at += LIFE
             if i in (WARM, WARM + MORE):
                 gc.collect()
                 kept.append(tracemalloc.get_traced_memory()[0])
+        assert not replica.controller.speaker._said
+        assert not replica.controller.speaker._events
 
     tracemalloc.start()
     try:
-        drive(test, record=recorder.record, clock=clock, monotonic=clock)
+        play(story, sink=recorder)
     finally:
         tracemalloc.stop()
     grown = (kept[1] - kept[0]) / MORE

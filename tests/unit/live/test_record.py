@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import csv
+import threading
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -20,7 +21,7 @@ from gfs.core.run import Run
 from gfs.domain.execution import ExecutionRules
 from gfs.domain.node import NodeSpec
 from gfs.domain.task import Priority, Task
-from gfs.live import record
+from gfs.live import record_files
 from gfs.live.lead import Leader
 from gfs.live.record import Recorder
 from gfs.live.service import LiveOptions, Service, _Housekeeping
@@ -82,11 +83,11 @@ def test_what_has_not_ended_is_withdrawn_when_the_cluster_goes(tmp_path: Path) -
     recorder = opened(tmp_path)
     recorder.record((0.0, SUBMIT, spot(), None, None))
     recorder.record((10.0, START, spot(), run, None))
-    recorder.record((20.0, SUBMIT, spot(1), None, None))
+    recorder.record((20.0, SUBMIT, replace(spot(1), name="lab/other"), None, None))
     assert recorder.close(100.0) == 2
     recorder.flush([spec])
     ended = [(row["task"], row["node"]) for row in rows(tmp_path, "events.csv") if row["event"] == "cancel"]
-    assert ended == [("lab/train", "n1"), ("lab/train~2", "")]
+    assert ended == [("lab/train", "n1"), ("lab/other", "")]
     assert [row["cancel_time"] for row in rows(tmp_path)] == ["100", "100"]
 
 
@@ -238,19 +239,27 @@ def test_the_quota_is_recorded_as_a_simulation_writes_it(tmp_path: Path) -> None
 
 def test_a_replica_that_slept_through_its_lease_leaves_the_files_to_the_next_one(tmp_path: Path) -> None:
     """Its instant began at 1 s, then it was paused. Its lease ends at 15 s: at 20 s it may be another's."""
+    asyncio.run(paused_until_its_lease_has_ended(tmp_path))
+
+
+async def paused_until_its_lease_has_ended(tmp_path: Path) -> None:
     service, clock = Service(LiveOptions(record=tmp_path)), [1.0]
     nobody = cast(Any, None)
     service.leader = Leader(nobody, LiveSettings(), "one", "default", lambda: clock[0], lambda: clock[0])
     service.leader._until = 15.0
     scheduler = build_scheduler("gfs", machines(1), Parameters(), period=86400.0)
-    controller = SimpleNamespace(scheduler=scheduler, settle_record=lambda settle: None)
+    controller = SimpleNamespace(scheduler=scheduler)
     service.recorder.open()
     service.recorder.record((1.0, SUBMIT, spot(), None, None))
     clock[0] = 20.0
-    _Housekeeping(service, cast(Any, controller)).after_step(1.0)
+    housekeeping = _Housekeeping(service, cast(Any, controller))
+    housekeeping.after_step(1.0)
+    assert housekeeping._writing is None
     assert rows(tmp_path, "events.csv") == []
     clock[0] = 5.0
-    _Housekeeping(service, cast(Any, controller)).after_step(1.0)
+    housekeeping.after_step(1.0)
+    assert housekeeping._writing is not None
+    await housekeeping._writing
     assert [row["event"] for row in rows(tmp_path, "events.csv")] == ["submit"]
 
 
@@ -259,18 +268,18 @@ def test_a_replica_that_is_paused_while_it_gets_its_rows_ready_leaves_the_files_
 ) -> None:
     """It may write when it begins, is stopped in the middle, and goes on when the lease has ended."""
     recorder, may = opened(tmp_path), [True]
-    in_time = record._rows
+    in_time = record_files._event_lines
 
     def paused(*arguments: Any) -> str:
         may[0] = False
         return in_time(*arguments)
 
     recorder.record((1.0, SUBMIT, spot(), None, None))
-    monkeypatch.setattr(record, "_rows", paused)
+    monkeypatch.setattr(record_files, "_event_lines", paused)
     recorder.flush(machines(1), lambda: may[0])
     assert rows(tmp_path, "events.csv") == []
     assert not (tmp_path / "nodes.csv").exists()
-    monkeypatch.setattr(record, "_rows", in_time)
+    monkeypatch.setattr(record_files, "_event_lines", in_time)
     recorder.flush(machines(1))
     assert [row["event"] for row in rows(tmp_path, "events.csv")] == ["submit"]
     assert (tmp_path / "nodes.csv").exists()
@@ -300,6 +309,198 @@ def test_what_is_left_of_a_gang_is_a_task_of_its_own(tmp_path: Path, restarted: 
         ("submit", left), ("start", left), ("finish", left),
     ]  # fmt: skip
     assert [(row["job_name"], row["worker_num"]) for row in rows(tmp_path)] == [(whole, "4"), (left, "1")]
+
+
+def gang(pods: int, index: int = 0) -> Task:
+    return replace(spot(index), pods=pods)
+
+
+def at(task: Task, cards: str, time: float = 10.0, number: int = 1) -> Run:
+    """A run on n1, a node of 4 GPUs, with a pod on each of these."""
+    node = Node(NodeSpec(index=0, name="n1", gpu_model="A100", gpus=4))
+    return Run(task, number, [(node, 1 << int(card), 1) for card in cards], time, time)
+
+
+def running(folder: Path, pods: int) -> Recorder:
+    """The record of a gang that has started."""
+    recorder = opened(folder)
+    recorder.record((0.0, SUBMIT, gang(pods), None, None))
+    recorder.record((10.0, START, gang(pods), at(gang(pods), "0123"[:pods]), None))
+    recorder.flush()
+    return recorder
+
+
+def test_a_gang_of_which_a_pod_is_done_and_two_wait_again_after_a_restart_was_lost(tmp_path: Path) -> None:
+    """One of three pods succeeded and two failed while no controller ran: what waits is smaller than what ran."""
+    running(tmp_path, 3)
+    after = opened(tmp_path)
+    after.record((100.0, SUBMIT, gang(2, index=7), None, None))
+    after.settle(100.0, (), ["lab/train"], ())
+    after.record((110.0, START, gang(2, index=7), at(gang(2, index=7), "01", 110.0), None))
+    after.record((120.0, FINISH, gang(2, index=7), at(gang(2, index=7), "01", 110.0), None))
+    after.flush()
+    whole, left = "lab/train", "lab/train~2"
+    assert [(row["event"], row["task"]) for row in rows(tmp_path, "events.csv")] == [
+        ("submit", whole), *[("start", whole)] * 3, *[("lost", whole)] * 3, ("cancel", whole),
+        ("submit", left), *[("start", left)] * 2, *[("finish", left)] * 2,
+    ]  # fmt: skip
+
+
+def other(index: int = 8) -> Task:
+    return replace(spot(index), name="lab/other")
+
+
+def test_a_gang_goes_on_in_the_log_until_its_last_pod_ends(tmp_path: Path) -> None:
+    recorder = running(tmp_path, 3)
+    recorder.shrunk(50.0, at(gang(2), "02"))
+    recorder.record((60.0, SUBMIT, other(), None, None))
+    recorder.record((60.0, START, other(), at(other(), "1", 60.0), None))  # by the core, GPU 1 is free again
+    recorder.record((90.0, FINISH, gang(2), at(gang(2), "02"), None))
+    recorder.flush()
+    train = "lab/train"
+    assert told(tmp_path)[4:] == [
+        "submit lab/other", "start lab/other 3", f"finish {train} 0", f"finish {train} 1", f"finish {train} 2",
+    ]  # fmt: skip
+    assert [(row["worker_num"], row["duration"]) for row in rows(tmp_path)] == [("3", "80")]
+
+
+def test_a_gang_is_split_when_others_get_the_gpus_of_its_finished_pods(tmp_path: Path) -> None:
+    recorder = running(tmp_path, 4)
+    recorder.shrunk(50.0, at(gang(3), "023"))
+    recorder.record((60.0, START, other(), at(other(), "1", 60.0), None))
+    assert recorder.name_of(gang(3)) == "lab/train~2"
+    recorder.record((90.0, FINISH, gang(3), at(gang(3), "023"), None))
+    recorder.flush()
+    events = [(row["time"], row["event"], row["task"], row["cards"]) for row in rows(tmp_path, "events.csv")][5:]
+    whole, left = "lab/train", "lab/train~2"
+    assert events == [
+        ("60", "submit", "lab/other", ""), *[("60", "cancel", whole, str(card)) for card in range(4)],
+        ("60", "submit", left, ""), *[("60", "start", left, str(card)) for card in range(3)],
+        ("60", "start", "lab/other", "3"), *[("90", "finish", left, str(card)) for card in range(3)],
+    ]  # fmt: skip
+
+
+def test_what_ended_while_no_controller_ran_comes_before_what_runs_now(tmp_path: Path) -> None:
+    running(tmp_path, 4)
+    after = opened(tmp_path)
+    after.settle(100.0, [at(other(), "0", 50.0)], ["lab/other"], ["lab/train"])
+    after.flush()
+    assert told(tmp_path)[5:] == [
+        *[f"finish lab/train {card}" for card in range(4)], "submit lab/other", "start lab/other 0",
+    ]  # fmt: skip
+
+
+def test_a_run_that_is_recorded_before_the_log_is_reconciled_gets_the_gpus_of_one_that_is_unheard_of(
+    tmp_path: Path,
+) -> None:
+    running(tmp_path, 4)
+    after = opened(tmp_path)
+    after.record((90.0, START, other(), at(other(), "5", 50.0), None))
+    after.settle(100.0, [at(other(), "5", 50.0)], ["lab/other"], ["lab/train"])
+    after.flush()
+    assert told(tmp_path)[5:] == [
+        "submit lab/other", *[f"lost lab/train {card}" for card in range(4)], "start lab/other 0", "cancel lab/train",
+    ]  # fmt: skip
+    assert [row["gpu_capacity_num"] for row in rows(tmp_path, "nodes.csv")] == ["4"]
+
+
+def test_a_run_that_is_taken_over_as_another_object_is_no_news(tmp_path: Path) -> None:
+    recorder = running(tmp_path, 2)
+    recorder.record((50.0, SUBMIT, gang(2, index=5), None, None))
+    recorder.record((50.0, START, gang(2, index=5), at(gang(2, index=5), "23"), None))
+    assert not recorder.pending
+
+
+def test_an_entry_that_makes_no_sense_stops_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    recorder = opened(tmp_path)
+
+    def page(entry: Any) -> None:
+        raise KeyError(entry)
+
+    recorder.heard = page
+    for time in (1.0, 2.0):
+        recorder.record(cast(Any, (time, START, None, None, None)))
+    recorder.record((3.0, SUBMIT, spot(), None, None))
+    recorder.flush()
+    assert told(tmp_path) == ["submit lab/train"]
+    assert [line.getMessage().partition(",")[0] for line in caplog.records] == [
+        "an entry is not in the record", "what the page shows is not in the record",
+    ]  # fmt: skip
+
+
+def test_batches_that_were_not_written_come_before_later_ones(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    recorder, events = opened(tmp_path), tmp_path / "events.csv"
+    content = events.read_text()
+    events.unlink()
+    for number in range(3):
+        recorder.record((float(number), SUBMIT, replace(spot(), name=f"lab/t{number}"), None, None))
+        batch = recorder.take()
+        assert batch is not None
+        if number == 2:
+            events.write_text(content)
+        worker = threading.Thread(target=recorder.write, args=(batch,))
+        worker.start()
+        worker.join()
+        assert recorder.pending == (number < 2)
+    assert told(tmp_path) == [f"submit lab/t{number}" for number in range(3)]
+    assert len(caplog.records) == 1
+
+
+def test_a_batch_of_another_opening_is_not_written(tmp_path: Path) -> None:
+    recorder = opened(tmp_path)
+    recorder.record((0.0, SUBMIT, spot(), None, None))
+    batch = recorder.take()
+    assert batch is not None
+    recorder.drop()
+    recorder.open()
+    recorder.write(batch)
+    assert rows(tmp_path, "events.csv") == []
+
+
+def test_an_entry_that_cannot_be_formatted_is_left_out(tmp_path: Path) -> None:
+    recorder = opened(tmp_path)
+    recorder.record((0.0, SUBMIT, spot(), None, None))
+    recorder.record((1.0, CANCEL, spot(), None, cast(Any, "no reason at all")))
+    recorder.record((2.0, SUBMIT, other(), None, None))
+    recorder.flush()
+    assert told(tmp_path) == ["submit lab/train", "submit lab/other"]
+
+
+def test_a_log_that_is_ahead_of_the_clock_stands_still_until_the_clock_is_there(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    ahead = opened(tmp_path)
+    ahead.record((3600.0, SUBMIT, spot(), None, None))
+    ahead.note(NodeNote(3700.0, "n1", closed=True))
+    ahead.flush()
+    after = opened(tmp_path)
+    for time in (100.0, 200.0, 3800.0):
+        after.record((time, SUBMIT, replace(spot(), name=f"lab/{time}"), None, None))
+        after.note(NodeNote(time, "n1", closed=False))
+    after.flush()
+    assert [row["time"] for row in rows(tmp_path, "events.csv")] == ["3600", "3700", "3700", "3800"]
+    assert [note.time for note in read_decisions(tmp_path / "decisions.jsonl")] == [3700.0, 3700.0, 3700.0, 3800.0]
+    assert [line.getMessage()[:28] for line in caplog.records] == ["the event log is 3600 s ahea"]
+
+
+def test_files_that_are_not_ours_stop_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (tmp_path / "events.csv").write_text("time,what\n1,nothing\n")
+    recorder = opened(tmp_path)
+    recorder.record((0.0, SUBMIT, spot(), None, None))
+    recorder.flush()
+    assert (tmp_path / "events.csv").read_text() == "time,what\n1,nothing\n"
+    assert "begins with other columns" in caplog.text
+
+
+def test_a_node_that_gets_another_gpu_model_is_another_node_in_the_log(tmp_path: Path) -> None:
+    recorder, task = running(tmp_path, 4), replace(other(), gpu_model="H100")
+    node = Node(NodeSpec(index=0, name="n1", gpu_model="H100", gpus=4))
+    recorder.record((20.0, START, task, Run(task, 1, [(node, 1, 1)], 20.0, 20.0), None))
+    recorder.flush()
+    assert rows(tmp_path, "events.csv")[-1]["node"] == "n1~H100"
+    assert [(row["node_name"], row["gpu_model"]) for row in rows(tmp_path, "nodes.csv")] == [
+        ("n1", "A100"), ("n1~H100", "H100"),
+    ]  # fmt: skip
 
 
 def test_a_replica_whose_end_is_cancelled_ends_all_the_same(tmp_path: Path) -> None:

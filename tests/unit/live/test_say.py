@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import Any, cast
 
 from objects import pod
 
+from gfs.live.client import Client
 from gfs.live.problems import ServerTrouble
 from gfs.live.say import Speaker
 from gfs.live.settings import LiveSettings
@@ -33,9 +34,16 @@ class Paper:
 
 
 class Teller:
-    def __init__(self) -> None:
+    def __init__(self, *, silent: bool = False) -> None:
         self.paper, self.at = Paper(), 0.0
-        self.speaker = Speaker(self.paper, SETTINGS, self._run, lambda: self.at, lambda: 1e9 + self.at)  # type: ignore[arg-type]
+        self.speaker = Speaker(
+            cast(Client, self.paper),
+            SETTINGS,
+            self._run,
+            lambda: self.at,
+            lambda: 1e9 + self.at,
+            silent=silent,
+        )
 
     def _run(self, job: Any) -> None:
         asyncio.run(job)
@@ -47,7 +55,7 @@ def test_numbers_that_change_are_told_ever_less_often() -> None:
     for second in range(0, 3600, 10):
         teller.at = float(second)
         before = len(teller.paper.patches)
-        teller.speaker.waits(view, f"pool A100: {second} idle GPUs")
+        teller.speaker.waits(view, "Unschedulable", f"pool A100: {second} idle GPUs")
         told += [second] if len(teller.paper.patches) > before else []
     assert told == [0, 60, 180, 420, 900, 1500, 2100, 2700, 3300]
     assert len(teller.paper.events) == 1
@@ -57,7 +65,7 @@ def test_reasons_that_take_turns_are_told_once_a_minute_after_a_while() -> None:
     teller, view = Teller(), read_pod(pod(), SETTINGS)
     for second in range(3600):
         teller.at = float(second)
-        teller.speaker.waits(view, "no idle GPU" if second % 2 else "spot quota 5")
+        teller.speaker.waits(view, "Unschedulable", "no idle GPU" if second % 2 else "spot quota 5")
     assert len(teller.paper.patches) <= 5 + 60
     assert len(teller.paper.events) <= 2 * 6, "the same every ten minutes"
 
@@ -65,11 +73,11 @@ def test_reasons_that_take_turns_are_told_once_a_minute_after_a_while() -> None:
 def test_what_the_server_did_not_take_is_told_again_later() -> None:
     teller, view = Teller(), read_pod(pod(), SETTINGS)
     teller.paper.refuses = True
-    teller.speaker.waits(view, "no idle GPU")
+    teller.speaker.waits(view, "Unschedulable", "no idle GPU")
     teller.paper.refuses = False
     for second in (1.0, 61.0, 62.0):
         teller.at = second
-        teller.speaker.waits(view, "no idle GPU")
+        teller.speaker.waits(view, "Unschedulable", "no idle GPU")
     assert len(teller.paper.patches) == 1
 
 
@@ -77,18 +85,26 @@ def test_another_reason_is_told_at_once_and_the_same_one_never_again() -> None:
     teller = Teller()
     view = read_pod(pod(), SETTINGS)
     for why in ("3 idle GPUs", "3 idle GPUs", "4 idle GPUs", "spot quota 5", "spot quota 5"):
-        teller.speaker.waits(view, why)
+        teller.speaker.waits(view, "Unschedulable", why)
     messages = [patch["status"]["conditions"][0]["message"] for patch in teller.paper.patches]
     assert messages == ["3 idle GPUs", "spot quota 5"], "4 in place of 3 can wait a minute"
     teller.at = 61.0
-    teller.speaker.waits(view, "spot quota 6")
+    teller.speaker.waits(view, "Unschedulable", "spot quota 6")
     assert len(teller.paper.patches) == 3
 
 
+def test_the_same_sentence_with_another_reason_is_told_at_once() -> None:
+    """Autoscalers add nodes for `Unschedulable` only, so the reason of the condition matters."""
+    teller, view = Teller(), read_pod(pod(), SETTINGS)
+    teller.speaker.waits(view, "WaitsForSpotQuota", "8 idle GPUs")
+    teller.speaker.waits(view, "Unschedulable", "8 idle GPUs")
+    told = [patch["status"]["conditions"][0]["reason"] for patch in teller.paper.patches]
+    assert told == ["WaitsForSpotQuota", "Unschedulable"]
+
+
 def test_a_shadow_says_nothing() -> None:
-    teller = Teller()
-    teller.speaker.silent = True
-    teller.speaker.waits(read_pod(pod(), SETTINGS), "no room")
+    teller = Teller(silent=True)
+    teller.speaker.waits(read_pod(pod(), SETTINGS), "Unschedulable", "no room")
     teller.speaker.warn(read_pod(pod(), SETTINGS), "Why", "because")
     assert not teller.paper.events
     assert not teller.paper.patches
@@ -116,14 +132,16 @@ def test_a_slow_server_has_few_words_in_flight_and_hears_the_last_one_of_each_po
     async def story() -> None:
         paper, tasks = Slow(), list[Any]()
         loop = asyncio.get_running_loop()
-        speaker = Speaker(paper, SETTINGS, lambda job: tasks.append(loop.create_task(job)), lambda: 0.0, lambda: 1e9)  # type: ignore[arg-type]
+        speaker = Speaker(
+            cast(Client, paper), SETTINGS, lambda job: tasks.append(loop.create_task(job)), lambda: 0.0, lambda: 1e9
+        )
         views = [read_pod(pod(f"p{i}"), SETTINGS) for i in range(20)]
         for view in views:
-            speaker.waits(view, "no idle GPU")
+            speaker.waits(view, "Unschedulable", "no idle GPU")
         await asyncio.sleep(0)
         assert (len(paper.patches), len(paper.events)) == (4, 4), "8 in flight: conditions and events of four pods"
         for view in views:
-            speaker.waits(view, "spot quota")
+            speaker.waits(view, "Unschedulable", "spot quota")
         await speaker.hush(views[19].uid)
         binding = asyncio.create_task(speaker.hush(views[0].uid))
         await asyncio.sleep(0)
@@ -149,8 +167,14 @@ def test_while_pods_are_bound_one_word_at_a_time_is_said_and_afterwards_the_rest
     async def story() -> None:
         paper, tasks, busy = Slow(), list[Any](), True
         loop = asyncio.get_running_loop()
-        speaker = Speaker(paper, SETTINGS, lambda job: tasks.append(loop.create_task(job)), lambda: 0.0, lambda: 1e9)  # type: ignore[arg-type]
-        speaker.is_busy = lambda: busy
+        speaker = Speaker(
+            cast(Client, paper),
+            SETTINGS,
+            lambda job: tasks.append(loop.create_task(job)),
+            lambda: 0.0,
+            lambda: 1e9,
+            lambda: busy,
+        )
         for i in range(20):
             speaker.event(read_pod(pod(f"p{i}"), SETTINGS), "Normal", "Scheduled", "bound")
         await asyncio.sleep(0)

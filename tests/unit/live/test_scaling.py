@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 from objects import group, node, owned, pod
-from test_controller import WillingApi, drive
+from story import play
 
-from gfs.live.controller import Controller
+from fake_cluster import FakeServer, Replica
 
 SMALL = 8
 """Nodes of eight GPUs."""
@@ -51,42 +51,29 @@ def work(nodes: int, kind: str) -> float:
     """Calls for each pod: they come 20 at a time, three to every GPU, run, end and go."""
     counter, pods = Counter(), flood(kind, 24 * nodes)
 
-    async def test(controller: Controller, api: WillingApi) -> None:
-        cluster, seen = controller.cluster, 0
-        for i in range(1, nodes):
-            cluster.node_changed(None, node(f"m{i}"))
+    async def story(server: FakeServer, replica: Replica) -> None:
         for i in range(len(pods) // 4 if kind == "gangs" else 0):
-            cluster.group_changed(None, group(f"gang-{i}", 2))
-        now, running, done = {each["metadata"]["name"]: each for each in pods}, list[str](), 0
-        coming = iter(pods)
-        with counter:
-            for _ in range(len(pods)):
-                if done == len(pods):
-                    break
-                for _, each in zip(range(20), coming, strict=False):
-                    cluster.pod_changed(None, each)
-                controller.step()
-                await controller.settle()
-                for name, place in api.bound[seen:]:
-                    before = now[name]
-                    now[name] = {
-                        **before,
-                        "spec": {**before["spec"], "nodeName": place},
-                        "status": {"phase": "Running"},
-                    }
-                    cluster.pod_changed(before, now[name])
-                    running.append(name)
-                seen = len(api.bound)
-                for name in running[:20] if seen == len(pods) or len(running) >= 6 * nodes else ():
-                    over = {**now[name], "status": {"phase": "Succeeded"}}
-                    cluster.pod_changed(now[name], over)
-                    cluster.pod_changed(over, None)
-                    done += 1
-                    running.remove(name)
-
+            server.put_group(group(f"gang-{i}", 2))
+        replica.show()
+        coming, running, done = iter(pods), list[str](), 0
+        for _ in range(len(pods)):
+            if done == len(pods):
+                break
+            for _, each in zip(range(20), coming, strict=False):
+                server.put_pod(each)
+            with counter:
+                await replica.step()
+            running += [f"lab/{name}" for name, _ in server.bound]
+            server.bound.clear()
+            server.start_bound()
+            for name in running[:20] if len(running) >= 6 * nodes or done + len(running) == len(pods) else ():
+                server.set_phase(name, "Succeeded")
+                server.remove_pod(name)
+                done += 1
+            running = [name for name in running if name in server.pods]
         assert done == len(pods)
 
-    drive(test)
+    play(story, *(node(f"n{i}") for i in range(nodes)))
     return counter.calls / len(pods)
 
 

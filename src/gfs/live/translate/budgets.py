@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
+from gfs.live.translate.antiaffinity import Selector, read_selector
 from gfs.live.translate.pods import PodView
-from gfs.live.translate.rules import Need
-from gfs.live.translate.shape import entries, table, text
+from gfs.live.translate.shape import table, text
 
 
 class BudgetView(NamedTuple):
@@ -15,8 +15,8 @@ class BudgetView(NamedTuple):
 
     namespace: str
     name: str
-    needs: tuple[Need, ...] | None
-    """Its selector; an empty one covers every pod of the namespace, None covers nobody."""
+    selector: Selector | None
+    """None: it covers no pod."""
     allowed: int
 
     def breaks(self, pods: Iterable[PodView]) -> bool:
@@ -24,8 +24,7 @@ class BudgetView(NamedTuple):
         return sum(pod.namespace == self.namespace and self._covers(pod) for pod in pods) > self.allowed
 
     def _covers(self, pod: PodView) -> bool:
-        labels = dict(pod.labels)
-        return self.needs is not None and all(need.met(labels) for need in self.needs)
+        return self.selector is not None and self.selector.selects(dict(pod.labels))
 
 
 def read_budget(budget: Any) -> BudgetView:
@@ -33,11 +32,6 @@ def read_budget(budget: Any) -> BudgetView:
     metadata, spec = table(budget, "metadata"), table(budget, "spec")
     selector = table(spec, "selector")
     allowed = table(budget, "status").get("disruptionsAllowed")
-    needs = [Need(str(key), "In", (str(value),)) for key, value in table(selector, "matchLabels").items()]
-    for each in entries(selector, "matchExpressions"):
-        values = each.get("values")
-        listed = tuple(map(str, values)) if isinstance(values, list) else ()
-        needs.append(Need(text(each, "key"), text(each, "operator"), listed))
     count = allowed if isinstance(allowed, int) else 0
-    chosen = tuple(needs) if isinstance(spec.get("selector"), dict) else None
+    chosen = read_selector(selector) if isinstance(spec.get("selector"), dict) else None
     return BudgetView(text(metadata, "namespace"), text(metadata, "name"), chosen, count)

@@ -10,33 +10,49 @@ LABEL = "scheduling.x-k8s.io/pod-group"
 NATIVE, PLUGIN = "scheduling.k8s.io", "scheduling.x-k8s.io"
 WHOLE = "PodGroup"
 """The disruption mode in which a group's pods go together or not at all."""
+NEVER = "Never"
+"""The preemption policy of pods and groups that evict no other pod."""
+
+
+class GroupName(NamedTuple):
+    """What tells a PodGroup from all others: the two kinds may use the same name."""
+
+    kind: str
+    """The API group: `NATIVE` or `PLUGIN`."""
+    namespace: str
+    name: str
 
 
 class GroupView(NamedTuple):
     """What we read of a PodGroup."""
 
-    namespace: str
-    name: str
     minimum: int
     """Pods that must start together; 1: its pods are tasks of their own."""
     priority_class: str = ""
     whole: bool = False
     """Whether its pods are disrupted all together, those beyond the minimum too."""
+    never_preempts: bool = False
+    refusal: str = ""
+    """Why its pods cannot be placed; empty: they can."""
 
 
 def read_group(group: Any) -> GroupView:
-    """A PodGroup of either kind."""
-    metadata, spec = table(group, "metadata"), table(group, "spec")
+    """Returns what we read of a PodGroup of either kind."""
+    spec = table(group, "spec")
     least = spec.get("minMember", table(table(spec, "schedulingPolicy"), "gang").get("minCount"))
     minimum = least if isinstance(least, int) and not isinstance(least, bool) and least > 0 else 1
     mode = spec.get("disruptionMode")
     whole = mode == WHOLE or (isinstance(mode, dict) and "all" in {str(key).lower() for key in mode})
-    return GroupView(
-        text(metadata, "namespace"), text(metadata, "name"), minimum, text(spec, "priorityClassName"), whole
-    )
+    topology = table(spec, "schedulingConstraints").get("topology")
+    refusal = "its PodGroup asks for one topology domain, which is not supported" if topology else ""
+    return GroupView(minimum, text(spec, "priorityClassName"), whole, text(spec, "preemptionPolicy") == NEVER, refusal)
 
 
-def group_of(pod: Any) -> str:
-    """The name of the group that a pod belongs to; empty: none."""
+def group_of(pod: Any) -> GroupName | None:
+    """Returns the group that a pod belongs to; None: it belongs to none."""
+    metadata = table(pod, "metadata")
     native = text(table(table(pod, "spec"), "schedulingGroup"), "podGroupName")
-    return native or text(table(table(pod, "metadata"), "labels"), LABEL)
+    plugin = text(table(metadata, "labels"), LABEL)
+    if not native and not plugin:
+        return None
+    return GroupName(NATIVE if native else PLUGIN, text(metadata, "namespace"), native or plugin)

@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 
 from gfs.domain.task import Priority
 from gfs.live.settings import LiveSettings
+from gfs.live.translate.antiaffinity import Apart, read_apart
 from gfs.live.translate.asks import Asks, beyond_all_nodes, part_of_a_gpu, read_asks, uncounted
-from gfs.live.translate.gangs import group_of
+from gfs.live.translate.gangs import NEVER, GroupName, group_of
 from gfs.live.translate.quantities import duration, moment, rfc3339
 from gfs.live.translate.rules import NodeRule
 from gfs.live.translate.shape import entries, table, text
@@ -24,6 +25,11 @@ TASK, RUN, SUBMITTED = "gfs.dev/task", "gfs.dev/run", "gfs.dev/submitted"
 """What we write on a pod when we bind it: whose run it is, so that a restart finds it there."""
 INDEX = "batch.kubernetes.io/job-completion-index"
 TERMINAL = ("Succeeded", "Failed")
+PREEMPTED, TAKEN_BACK = "PreemptionByScheduler", "GangTakenBack"
+"""Reasons of the condition `DisruptionTarget` on a pod that makes room for another, and on one whose gang could not be
+bound whole."""
+CREATE_AGAIN = ("Job", "ReplicaSet", "StatefulSet", "DaemonSet")
+"""Kinds of owners that create a pod again when one of theirs was deleted."""
 MALFORMED, DOUBTED = "InvalidAnnotation", "ClaimNotBelieved"
 CLAIMS = ("guarantee", "checkpoint-interval", "last-checkpoint", "organization", "grace", "task", "submitted")
 """What pods may claim and not be believed, each with a counter of its own."""
@@ -42,11 +48,16 @@ class Doubt(NamedTuple):
 
 
 class Owner(NamedTuple):
-    """The controller of a pod: it creates pods again that go."""
+    """The controller of a pod."""
 
     kind: str
     name: str
     uid: str
+
+    @property
+    def creates_again(self) -> bool:
+        """Whether it creates a pod again when one of its pods was deleted."""
+        return self.kind in CREATE_AGAIN
 
 
 class Binding(NamedTuple):
@@ -69,15 +80,23 @@ class PodView:
     node: str
     """Empty: not bound."""
     phase: str
-    deleting: bool
+    deleting: float
+    """When it is to be gone, grace period included, in seconds since 1970; 0: nobody has deleted it."""
+    preempted: bool
+    """Whether we have marked it as one that is to leave: it makes room for another, or is taken back."""
+    nominated: str
+    """The node that is promised to it while others leave it; empty: none."""
     asks: Asks
     owner: Owner | None
     slot: str
     """Which of its owner's pods it is, where these are not interchangeable; empty: any."""
-    gang: str
-    """Its PodGroup; empty: none."""
+    gang: GroupName | None
+    """Its PodGroup."""
     priority_class: str
     priority: int
+    never_preempts: bool
+    apart: tuple[Apart, ...]
+    """Which pods must not come near it."""
     rule: NodeRule
     organization: str
     """By its own label; empty: ask the namespace."""
@@ -148,13 +167,17 @@ def read_pod(pod: Any, settings: LiveSettings) -> PodView:
         ours=ours,
         node=node,
         phase=text(status, "phase"),
-        deleting="deletionTimestamp" in metadata,
+        deleting=_deleting(metadata),
+        preempted=_preempted(status),
+        nominated=text(status, "nominatedNodeName"),
         asks=asks,
         owner=owner,
         slot=_slot(owner, text(metadata, "name"), annotations),
         gang=group_of(pod),
         priority_class=text(spec, "priorityClassName"),
         priority=priority if isinstance(priority, int) else 0,
+        never_preempts=text(spec, "preemptionPolicy") == NEVER,
+        apart=read_apart(spec, namespace),
         rule=rule,
         organization=text(labels, settings.organization_label),
         guarantee=guarantee,
@@ -173,8 +196,24 @@ def read_pod(pod: Any, settings: LiveSettings) -> PodView:
 def with_status(view: PodView, pod: Any) -> PodView:
     """What we read of a pod of which nothing but the status has changed, or that is being deleted."""
     status = table(pod, "status")
-    deleting, started = "deletionTimestamp" in table(pod, "metadata"), moment(status.get("startTime")) or 0.0
-    return replace(view, phase=text(status, "phase"), deleting=deleting, started=started)
+    return replace(
+        view,
+        phase=text(status, "phase"),
+        deleting=_deleting(table(pod, "metadata")),
+        preempted=_preempted(status),
+        nominated=text(status, "nominatedNodeName"),
+        started=moment(status.get("startTime")) or 0.0,
+    )
+
+
+def _deleting(metadata: dict[str, Any]) -> float:
+    """A time that cannot be read has passed."""
+    return (moment(metadata["deletionTimestamp"]) or 1.0) if "deletionTimestamp" in metadata else 0.0
+
+
+def _preempted(status: dict[str, Any]) -> bool:
+    marks = [each for each in entries(status, "conditions") if each.get("type") == "DisruptionTarget"]
+    return any(each.get("status") == "True" and each.get("reason") in (PREEMPTED, TAKEN_BACK) for each in marks)
 
 
 def class_of(pod: PodView, group_class: str, settings: LiveSettings) -> Priority | None:

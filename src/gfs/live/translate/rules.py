@@ -128,6 +128,10 @@ class NodeRule:
             return False
         return not self.terms or any(term and all(need.met(labels) for need in term) for term in self.terms)
 
+    def admits(self, labels: Mapping[str, str], taints: Iterable[Taint]) -> bool:
+        """Whether a node with these labels and taints will do."""
+        return self.matches(labels) and all(any(each.covers(taint) for each in self.tolerations) for taint in taints)
+
     def text(self) -> str:
         """What is asked for, in words."""
         words = [f"{key}={value}" for key, value in self.selector]
@@ -138,8 +142,7 @@ class NodeRule:
 
 @lru_cache(maxsize=1 << 16)
 def _admits(rule: NodeRule, group: str) -> bool:
-    labels, taints = read_group(group)
-    return rule.matches(labels) and all(any(each.covers(taint) for each in rule.tolerations) for taint in taints)
+    return rule.admits(*read_group(group))
 
 
 def group_name(labels: Mapping[str, str], taints: Iterable[Taint], asked: Container[str]) -> str:

@@ -13,6 +13,7 @@ from objects import affinity, group, node, pod
 
 from gfs.domain.task import Priority
 from gfs.live.settings import LiveSettings
+from gfs.live.translate.antiaffinity import read_apart
 from gfs.live.translate.asks import read_asks
 from gfs.live.translate.budgets import read_budget
 from gfs.live.translate.gangs import group_of, read_group
@@ -296,9 +297,49 @@ def test_groups_of_either_kind(given: Any, minimum: int, whole: bool) -> None:
 
 
 def test_which_group_a_pod_names() -> None:
-    assert group_of(pod(schedulingGroup={"podGroupName": "a"})) == "a"
-    assert group_of(pod(labels={"scheduling.x-k8s.io/pod-group": "b"})) == "b"
-    assert group_of(pod()) == ""
+    """The two kinds of PodGroup may use the same name; a pod that names both is of the native one."""
+    label = {"scheduling.x-k8s.io/pod-group": "b"}
+    assert group_of(pod(schedulingGroup={"podGroupName": "a"})) == ("scheduling.k8s.io", "lab", "a")
+    assert group_of(pod(labels=label)) == ("scheduling.x-k8s.io", "lab", "b")
+    assert group_of(pod(schedulingGroup={"podGroupName": "a"}, labels=label)) == ("scheduling.k8s.io", "lab", "a")
+    assert group_of(pod()) is None
+
+
+def test_a_group_may_preempt_no_pod_and_may_ask_for_what_is_not_supported() -> None:
+    view = read_group(group("g", 2, preemptionPolicy="Never", priorityClassName="gfs-hp"))
+    assert (view.never_preempts, view.priority_class, view.refusal) == (True, "gfs-hp", "")
+    asks = read_group(group("g", 2, schedulingConstraints={"topology": [{"key": "rack"}]}))
+    assert "one topology domain" in asks.refusal
+
+
+@pytest.mark.parametrize(
+    ("term", "labels", "away"),
+    [
+        ({"labelSelector": {"matchLabels": {"app": "x"}}}, {"app": "x"}, True),
+        ({"labelSelector": {"matchLabels": {"app": "x"}}}, {"app": "y"}, False),
+        ({"labelSelector": {}}, {}, True),
+        ({}, {"app": "x"}, False),
+        ({"labelSelector": {}, "namespaces": ["web"]}, {}, False),
+        ({"labelSelector": {}, "namespaceSelector": {}}, {}, True),
+    ],
+    ids=["selected", "not selected", "every pod", "no selector", "another namespace", "any namespace"],
+)
+def test_which_pods_a_running_pod_keeps_away(term: Any, labels: dict[str, str], away: bool) -> None:
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": "host", **term}]}
+    apart = read_apart({"affinity": {"podAntiAffinity": required}}, "lab")
+    assert any(each.keeps_away("lab", labels) for each in apart) == away
+
+
+@pytest.mark.parametrize(
+    ("kind", "creates_again"),
+    [("Job", True), ("ReplicaSet", True), ("StatefulSet", True), ("DaemonSet", True), ("Workflow", False)],
+)
+def test_which_owners_create_pods_again(kind: str, creates_again: bool) -> None:
+    reference = {"kind": kind, "name": "o", "uid": "u", "controller": True}
+    owner = read_pod(pod(ownerReferences=[reference]), SETTINGS).owner
+    assert owner is not None
+    assert owner.creates_again == creates_again
+    assert read_pod(pod(ownerReferences=[{**reference, "controller": False}]), SETTINGS).owner is None
 
 
 # -- anything --------------------------------------------------------------------------------------------------

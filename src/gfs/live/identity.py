@@ -1,0 +1,204 @@
+"""Names of tasks, and what they have behind them: a pod that its owner creates again continues a task.
+
+The API objects do not say that a pod takes the place of another one, so this is remembered, and saved with the
+snapshot. It holds nothing on any node; without it a pod that was created again is the first run of a new task.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from gfs.domain.task import Task
+from gfs.live.observe import CORE
+from gfs.live.translate.gangs import GroupName
+from gfs.live.translate.pods import PodView
+
+FORGET = 3600.0
+"""Seconds after which a task without pods is over, although its owner may create some again."""
+MANY = "pods of "
+"""How the place of pods begins that are interchangeable: those of a Job or a ReplicaSet."""
+
+
+class Past(msgspec.Struct):
+    """What a task has behind it."""
+
+    submitted: float
+    """When its first pod was created."""
+    place: str
+    """Which pods continue it: of this group, of this owner, or this one alone (`place_of`)."""
+    runs: int = 0
+    left: float | None = None
+    """Since when it has no pods; None: it has some."""
+    pod: str = ""
+    """Of interchangeable pods, the uid of the one that it has."""
+    owned: bool = True
+    """Whether an owner may create its pods again."""
+
+
+class Identities:
+    """All tasks that have pods or may get some again, by name."""
+
+    def __init__(self) -> None:
+        self.past: dict[str, Past] = {}
+        self.over: list[Task] = []
+        """Tasks without pods that are over, until the record has them."""
+        self._tasks: dict[str, Task] = {}
+        """Name -> the task as the core last knew it."""
+        self._by_place: dict[str, str] = {}
+        """Place -> the name of its newest task."""
+        self._by_pod: dict[str, str] = {}
+        """Uid of an interchangeable pod -> the name of its task."""
+        self._vacant: dict[str, list[str]] = {}
+        """Place of interchangeable pods -> tasks without a pod, the oldest first."""
+        self._numbers: dict[str, int] = {}
+        """Place of interchangeable pods -> the number that its next new task gets."""
+
+    def name_of(
+        self, gang: GroupName | None, slot: str, pod: PodView, submitted: float, is_taken: Callable[[str], bool]
+    ) -> str:
+        """Returns the name of the task that a pod waits for, a new one if it continues none.
+
+        `is_taken`: whether other pods run under a name.
+        """
+        place = place_of(gang, slot, pod)
+        name: str | None
+        if place.startswith(MANY):
+            name = self._by_pod.get(pod.uid)
+            if name is None and (vacant := self._vacant.get(place)):
+                name = vacant.pop(0)
+        else:
+            name = self._by_place.get(place)
+            name = None if name is not None and is_taken(name) else name
+        if name is None:
+            name = self._new(place, _base(gang, slot, pod), submitted, owned=pod.owner is not None)
+        past = self.past[name]
+        past.left = None
+        if place.startswith(MANY):
+            past.pod, self._by_pod[pod.uid] = pod.uid, name
+        return name
+
+    def _new(self, place: str, base: str, submitted: float, *, owned: bool) -> str:
+        name, number = base, 1
+        if place.startswith(MANY):
+            number = self._numbers.get(place, 0)
+            while (name := f"{base}/{number}" if number else base) in self.past:
+                number += 1
+            self._numbers[place] = number + 1
+        elif name in self.past and self.past[name].left is not None:
+            self.drop(name)  # of pods that were deleted, and created under the same name by somebody else
+        while name in self.past:
+            number += 1
+            name = f"{base}~{number}"
+        self.past[name] = Past(submitted, place, owned=owned)
+        self._by_place[place] = name
+        return name
+
+    def adopt(self, name: str, place: str, submitted: float, runs: int, *, owned: bool) -> None:
+        """Pods were found bound for this task."""
+        past = self.past.setdefault(name, Past(submitted, place, owned=owned))
+        self._by_place.setdefault(past.place, name)
+        self._settle(name, past)
+        past.runs, past.submitted = max(past.runs, runs), min(past.submitted, submitted)
+
+    def began(self, name: str, task: Task, run: int) -> None:
+        """A run of a task has begun."""
+        past = self.past[name]
+        past.runs = max(past.runs, run)
+        self._tasks[name] = task
+        self._settle(name, past)
+
+    def submitted(self, name: str, task: Task) -> None:
+        """The core knows a task."""
+        self._tasks[name] = task
+
+    def _settle(self, name: str, past: Past) -> None:
+        """A task has pods: no other pod continues it."""
+        past.left = None
+        vacant = self._vacant.get(past.place)
+        if vacant and name in vacant:
+            vacant.remove(name)
+
+    def vacate(self, name: str, now: float) -> None:
+        """A task has no pods. Unless it has run and its owner may create pods again it is over."""
+        past = self.past.get(name)
+        if past is None or past.left is not None:
+            return
+        if not past.owned or not past.runs:
+            self.drop(name)
+            return
+        self._by_pod.pop(past.pod, None)
+        past.pod, past.left = "", now
+        if past.place.startswith(MANY):
+            self._vacant.setdefault(past.place, []).append(name)
+
+    def finish(self, name: str) -> None:
+        """A task has done its work."""
+        self._tasks.pop(name, None)
+        self.drop(name)
+
+    def renew(self, name: str, submitted: float) -> None:
+        """A task has done its work, and new pods begin another one under its name."""
+        past = self.past[name]
+        past.submitted, past.runs = submitted, 0
+
+    def drop(self, name: str) -> None:
+        """A task is over."""
+        past = self.past.pop(name)
+        self._by_pod.pop(past.pod, None)
+        if self._by_place.get(past.place) == name:
+            del self._by_place[past.place]
+            self._numbers.pop(past.place, None)
+        vacant = self._vacant.get(past.place, [])
+        if name in vacant:
+            vacant.remove(name)
+        if not vacant:
+            self._vacant.pop(past.place, None)
+        if (task := self._tasks.pop(name, None)) is not None:
+            self.over.append(task)
+
+    def expire(self, now: float) -> None:
+        """Forget tasks that have had no pods for long."""
+        for name in [name for name, past in self.past.items() if past.left is not None and now - past.left > FORGET]:
+            self.drop(name)
+
+    # -- saving ------------------------------------------------------------------------------------
+
+    def save(self) -> Any:
+        """Returns all that must be saved, in plain values."""
+        return {name: msgspec.to_builtins(past) for name, past in self.past.items()}
+
+    def load(self, saved: Any) -> None:
+        """Take over what was saved; `msgspec.ValidationError` for what makes no sense."""
+        for name, past in sorted(msgspec.convert(saved, dict[str, Past]).items()):
+            self.past[name] = past
+            self._by_place[past.place] = name
+            if past.pod:
+                self._by_pod[past.pod] = name
+            if past.left is not None and past.place.startswith(MANY):
+                self._vacant.setdefault(past.place, []).append(name)
+        for vacant in self._vacant.values():
+            vacant.sort(key=lambda name: (self.past[name].left or 0.0, name))
+
+
+def place_of(gang: GroupName | None, slot: str, pod: PodView) -> str:
+    """Returns which pods continue the task of this one, as a text."""
+    owner = pod.owner.uid if pod.owner is not None else ""
+    if gang is not None:
+        return f"gang {gang.kind} {gang.namespace}/{gang.name} {owner if slot == CORE else slot}"
+    if pod.owner is None:
+        return f"pod {pod.uid}"
+    # Anybody can name any uid as that of an owner: it counts within its namespace.
+    return f"slot {pod.slot} of {pod.namespace} {owner}" if pod.slot else f"{MANY}{pod.namespace} {owner}"
+
+
+def _base(gang: GroupName | None, slot: str, pod: PodView) -> str:
+    """Returns the name that a new task gets if no other has it."""
+    if gang is not None:
+        return f"{gang.namespace}/{gang.name}" if slot == CORE else f"{gang.namespace}/{gang.name}/{pod.name}"
+    if pod.owner is None:
+        return pod.path
+    owner = f"{pod.namespace}/{pod.owner.name}"
+    return f"{owner}/{pod.slot}" if pod.slot else owner

@@ -1,0 +1,255 @@
+"""The mirror of a cluster: what the API server last said of nodes, pods, groups, namespaces and budgets.
+
+It decides nothing. Whatever changes is noted in its work queue: the keys of tasks to look at again, and nodes.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from typing import TypeAlias
+
+from gfs.live.client import Json
+from gfs.live.settings import LiveSettings
+from gfs.live.translate.asks import NOTHING, Asks
+from gfs.live.translate.budgets import BudgetView, read_budget
+from gfs.live.translate.gangs import NATIVE, GroupName, GroupView, read_group
+from gfs.live.translate.nodes import NodeView, read_node
+from gfs.live.translate.pods import PodView, read_pod, with_status
+from gfs.live.translate.shape import table, text
+
+SLACK = 1e-6
+ORGANIZATIONS = "gfs.dev/organizations"
+"""Annotation of a namespace: the organizations that its pods may name by their own label, separated by commas."""
+Key: TypeAlias = GroupName | str
+"""What is looked at together: the pods of a group, or one pod by its uid."""
+
+
+def key_of(pod: PodView) -> Key:
+    """Returns the key under which a pod is looked at."""
+    return pod.gang or pod.uid
+
+
+class Mirror:
+    """What was read last. The reflectors call `*_changed`; the controller takes `dirty` and `dirty_nodes`."""
+
+    def __init__(self, settings: LiveSettings, wake: Callable[[], None] = lambda: None) -> None:
+        self.settings = settings
+        self.wake = wake
+        self.nodes: dict[str, NodeView] = {}
+        """Nodes of ours: with GPUs and a model."""
+        self.pods: dict[str, PodView] = {}
+        """By uid, finished ones too as long as they are there."""
+        self.members: dict[Key, dict[str, PodView]] = {}
+        """Key -> pods of ours by uid."""
+        self.present: Counter[Key] = Counter()
+        """Key -> members that wait, run or have succeeded, and are not being deleted."""
+        self.on_node: dict[str, dict[str, PodView]] = {}
+        """Node -> the pods that hold something there."""
+        self.leaving: dict[str, PodView] = {}
+        """Pods that hold something and are deleted, by uid."""
+        self.apart: dict[str, PodView] = {}
+        """Pods that hold something somewhere and keep others away (anti-affinity)."""
+        self.groups: dict[GroupName, GroupView] = {}
+        self.budgets: dict[tuple[str, str], BudgetView] = {}
+        self.namespaces: dict[str, str] = {}
+        """Namespace -> its organization by label, or ''."""
+        self._may_name: dict[str, frozenset[str]] = {}
+        """Namespace -> further organizations that its pods may name."""
+        self._models: Counter[str] = Counter()
+        self._unbound: dict[str, Key] = {}
+        """Pods of ours that are not bound -> their key."""
+        self.ended: dict[str, bool] = {}
+        """Pods that have gone since their key was last looked at -> whether they had succeeded."""
+        self.dirty: dict[Key, None] = {}
+        """The work queue: keys to look at again."""
+        self.dirty_nodes: set[str] = set()
+        self.new_pods: list[PodView] = []
+        """Pods of ours that came since the last look."""
+        self.saved: dict[str, None] = {}
+        """Uids of pods that said since the last look when they saved their progress."""
+        self.disruption_changes = 0
+        """How often a budget or a group has changed."""
+
+    # -- what the reflectors report ----------------------------------------------------------------
+
+    def node_changed(self, before: Json | None, after: Json | None) -> None:
+        """A node came, went or changed."""
+        view = read_node(after, self.settings) if after is not None else None
+        name = text(table(after or before, "metadata"), "name")
+        known = self.nodes.get(name)
+        if view == known:
+            return  # kubelets report every few seconds, and nearly always the same
+        models = self.models()
+        if known is not None:
+            self._models[known.model] -= 1
+        if view is None:
+            del self.nodes[name]
+        else:
+            self.nodes[name] = view
+            self._models[view.model] += 1
+        self.dirty_nodes.add(name)
+        if view is None or known is None or view.model != known.model:
+            self._look_at(pod for pod in self.on_node.get(name, {}).values() if pod.ours)
+        if self.models() != models:
+            self.dirty.update(dict.fromkeys(self._unbound.values()))
+        self.wake()
+
+    def pod_changed(self, before: Json | None, after: Json | None) -> None:
+        """A pod came, went or changed."""
+        uid = text(table(after or before, "metadata"), "uid")
+        known = self.pods.get(uid)
+        if after is None:
+            view = None
+        elif known is not None and before is not None and _only_status_differs(before, after):
+            view = with_status(known, after)  # most changes are of this kind
+        else:
+            view = read_pod(after, self.settings)
+        if view == known:
+            return
+        if known is not None:
+            self._remove(known)
+        if view is not None:
+            self._add(view)
+            if view.ours:
+                self._note_news(known, view)
+        elif known is not None and known.ours:
+            last = read_pod(before, self.settings)  # as it was when it went: finished or not
+            self.ended[uid] = (last if last.uid == uid else known).phase == "Succeeded"
+        self.wake()
+
+    def _note_news(self, known: PodView | None, pod: PodView) -> None:
+        if known is None:
+            self.new_pods.append(pod)
+        if pod.last_checkpoint is not None and (known is None or known.last_checkpoint != pod.last_checkpoint):
+            self.saved[pod.uid] = None
+
+    def _remove(self, pod: PodView) -> None:
+        del self.pods[pod.uid]
+        self._unbound.pop(pod.uid, None)
+        self.leaving.pop(pod.uid, None)
+        if pod.node:
+            self.on_node.get(pod.node, {}).pop(pod.uid, None)
+            self.dirty_nodes.add(pod.node)
+        if self.apart.pop(pod.uid, None) is not None:
+            self.dirty.update(dict.fromkeys(self._unbound.values()))
+        if pod.ours:
+            key = key_of(pod)
+            self.dirty[key] = None
+            members = self.members.get(key, {})
+            members.pop(pod.uid, None)
+            self.present[key] -= _is_present(pod)
+            if not members:
+                self.members.pop(key, None)
+                del self.present[key]
+
+    def _add(self, pod: PodView) -> None:
+        self.pods[pod.uid] = pod
+        if pod.node and not pod.over:
+            self.on_node.setdefault(pod.node, {})[pod.uid] = pod
+            self.dirty_nodes.add(pod.node)
+            if pod.deleting:
+                self.leaving[pod.uid] = pod
+            if pod.apart:
+                self.apart[pod.uid] = pod
+                self.dirty.update(dict.fromkeys(self._unbound.values()))
+        if pod.ours:
+            key = key_of(pod)
+            self.dirty[key] = None
+            self.members.setdefault(key, {})[pod.uid] = pod
+            self.present[key] += _is_present(pod)
+            if not pod.node and not pod.over:
+                self._unbound[pod.uid] = key
+
+    def group_changed(self, before: Json | None, after: Json | None, kind: str = NATIVE) -> None:
+        """A PodGroup came, went or changed."""
+        metadata = table(after or before, "metadata")
+        name = GroupName(kind, text(metadata, "namespace"), text(metadata, "name"))
+        if after is None:
+            self.groups.pop(name, None)
+        elif self.groups.get(name) == (view := read_group(after)):
+            return  # its status says nothing new
+        else:
+            self.groups[name] = view
+        self.disruption_changes += 1
+        self.dirty[name] = None
+        self.wake()
+
+    def namespace_changed(self, before: Json | None, after: Json | None) -> None:
+        """A namespace came, went or changed."""
+        metadata = table(after or before, "metadata")
+        name = text(metadata, "name")
+        known = self.namespaces.get(name, ""), self._may_name.get(name, frozenset())
+        if after is None:
+            self.namespaces.pop(name, None)
+            self._may_name.pop(name, None)
+        else:
+            self.namespaces[name] = text(table(metadata, "labels"), self.settings.organization_label)
+            listed = text(table(metadata, "annotations"), ORGANIZATIONS).split(",")
+            self._may_name[name] = frozenset(each.strip() for each in listed if each.strip())
+        if known != (self.namespaces.get(name, ""), self._may_name.get(name, frozenset())):
+            self._look_at(pod for pod in self.pods.values() if pod.ours and pod.namespace == name)
+            self.wake()
+
+    def budget_changed(self, before: Json | None, after: Json | None) -> None:
+        """A PodDisruptionBudget came, went or changed."""
+        budget = read_budget(after or before)
+        self.disruption_changes += 1
+        if after is None:
+            self.budgets.pop((budget.namespace, budget.name), None)
+        else:
+            self.budgets[budget.namespace, budget.name] = budget
+
+    def _look_at(self, pods: Iterable[PodView]) -> None:
+        self.dirty.update(dict.fromkeys(map(key_of, pods)))
+
+    def look_at_all(self) -> None:
+        """Queue every key: a resync."""
+        self.dirty.update(dict.fromkeys(self.members))
+        self.dirty_nodes.update(self.nodes)
+        self.wake()
+
+    # -- what can be asked -------------------------------------------------------------------------
+
+    def organization(self, namespace: str, claimed: str) -> str:
+        """Whose pod it is: what its label claims, if pods of its namespace may say so, else what the namespace says."""
+        own, listed = self.namespaces.get(namespace, ""), self._may_name.get(namespace, frozenset())
+        free = not own and not listed and self.settings.organization_claims
+        return claimed if claimed and (free or claimed in listed) else own or namespace
+
+    def models(self) -> set[str]:
+        """The GPU models of the cluster."""
+        return {model for model, nodes in self._models.items() if nodes}
+
+    def held(self, node: str, besides: Callable[[PodView], bool] = lambda pod: False) -> tuple[Asks, int]:
+        """What pods hold on a node, and how many there are, without some."""
+        total, count = NOTHING, 0
+        for pod in self.on_node.get(node, {}).values():
+            if not besides(pod):
+                total, count = total + pod.asks, count + 1
+        return total, count
+
+    def has_room(self, node: str, asked: Asks, pods: int) -> bool:
+        """Whether a node takes pods and has room for so much more than pods hold there now."""
+        view = self.nodes.get(node)
+        if view is None or view.closed:
+            return False
+        held, count = self.held(node)
+        total = held + asked
+        return (
+            total.gpus <= view.gpus
+            and total.cpus <= view.cpus + SLACK
+            and total.memory <= view.memory + SLACK
+            and count + pods <= view.pods
+        )
+
+
+def _is_present(pod: PodView) -> bool:
+    return pod.phase == "Succeeded" or not (pod.over or pod.deleting or pod.gated)
+
+
+def _only_status_differs(before: Json, after: Json) -> bool:
+    """Whether all that is read of a pod besides its status is as before; such comparisons are quick."""
+    was, now = table(before, "metadata"), table(after, "metadata")
+    read = ("uid", "name", "namespace", "annotations", "labels", "ownerReferences", "creationTimestamp")
+    return before.get("spec") == after.get("spec") and all(was.get(each) == now.get(each) for each in read)

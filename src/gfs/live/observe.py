@@ -1,0 +1,179 @@
+"""What the API objects say of the tasks under one key: a pure function of the mirror and the overlay.
+
+A pod without a group is a task of its own. Of a group with a minimum the first pods, as many as must start together,
+are one task (its *core*); every other pod is a task of its own, placed as room allows once the group runs. Pods that
+have succeeded count for the minimum as long as they are there. What does not exist counts for nothing.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from gfs.domain.task import Priority
+from gfs.live.mirror import Key, Mirror
+from gfs.live.overlay import Overlay
+from gfs.live.translate.gangs import GroupName, GroupView
+from gfs.live.translate.pods import PodView, class_of
+from gfs.live.translate.pools import Refusal, pool_of
+
+REFUSED, NO_CAPACITY, GANG, QUOTA = "Refused", "Unschedulable", "WaitsForGang", "WaitsForSpotQuota"
+FAILED, DELETED = "SchedulerError", "Deleted"
+"""Reasons of the condition PodScheduled=False. Autoscalers add nodes for `Unschedulable` only."""
+CORE = ""
+"""The slot of a group's core; other pods are tasks of their own, and their slot is their uid."""
+
+
+class Waits(NamedTuple):
+    """Why a pod waits."""
+
+    reason: str
+    text: str
+
+
+class Seen(NamedTuple):
+    """One task as the API objects show it."""
+
+    pods: tuple[PodView, ...]
+    """In the order of creation; all of them wait, or all of them are bound."""
+    bound: bool
+
+
+@dataclass(slots=True)
+class Observation:
+    """All tasks under one key."""
+
+    bound: dict[str, Seen] = field(default_factory=dict)
+    """By the name of the task that the pods were bound for; by slot where another scheduler bound them."""
+    waiting: dict[str, Seen] = field(default_factory=dict)
+    """By slot."""
+    waits: dict[str, Waits] = field(default_factory=dict)
+    """Pods, by uid, that no task has: why they wait."""
+
+
+def observe(
+    mirror: Mirror, overlay: Overlay, key: Key, planned: Collection[str] = (), *, together: bool = False
+) -> Observation:
+    """Returns the tasks under a key.
+
+    `planned`: pods, by uid, of plans that are being carried out; they are left out. `together`: whether one of these
+    plans has several pods: until all of them are bound the gang has not started.
+    """
+    found = Observation()
+    members = sorted(mirror.members.get(key, {}).values(), key=_order)
+    group = mirror.groups.get(key) if isinstance(key, GroupName) else None
+    minimum = group.minimum if group is not None else 1
+    bound: dict[str, list[PodView]] = {}
+    waiting: list[PodView] = []
+    succeeded = held = 0
+    for pod in members:
+        if pod.over:
+            succeeded += pod.phase == "Succeeded"
+        elif overlay.node_of(pod):
+            if not overlay.is_evicted(pod):
+                held += not pod.deleting
+                if pod.uid not in planned and not pod.refusal and priority_of(mirror, pod) is not None:
+                    slot = CORE if pod.gang is not None and minimum > 1 else pod.uid
+                    bound.setdefault(overlay.task_of(pod) or slot, []).append(pod)
+        elif pod.deleting:  # a finalizer keeps it
+            found.waits[pod.uid] = Waits(DELETED, "it is being deleted")
+        elif pod.waits and pod.uid not in planned and pod.uid not in overlay.bindings:
+            if (why := why_refused(mirror, pod, group)) is None:
+                waiting.append(pod)
+            else:
+                found.waits[pod.uid] = why
+    found.bound = {name: Seen(tuple(pods), True) for name, pods in bound.items()}
+    starting = len([uid for uid in planned if uid not in mirror.pods or not overlay.node_of(mirror.pods[uid])])
+    starts = together and held + succeeded < minimum
+    _add_waiting(mirror, found, waiting, group, minimum, succeeded, 0 if starts else held, starting + held * starts)
+    return found
+
+
+def _add_waiting(
+    mirror: Mirror,
+    found: Observation,
+    waiting: list[PodView],
+    group: GroupView | None,
+    minimum: int,
+    succeeded: int,
+    held: int,
+    starting: int,
+) -> None:
+    """Add the tasks of pods that wait. `held`: members of a gang that runs; `starting`: of one that starts now."""
+    if group is None or minimum <= 1:
+        found.waiting |= {pod.uid: Seen((pod,), False) for pod in waiting}
+        return
+    alike = waiting
+    if not held and not starting:
+        alike = _most_alike(mirror, waiting)
+        odd = {pod.uid for pod in waiting}.difference(pod.uid for pod in alike)
+        words = "it asks for something else than the other pods of its gang"
+        found.waits |= dict.fromkeys(odd, Waits(REFUSED, words))
+    there = len(alike) + held + starting + succeeded
+    if there < minimum:
+        words = f"{there} of the {minimum} pods that its gang needs are there"
+        found.waits |= {pod.uid: Waits(GANG, words) for pod in alike}
+    elif held:
+        found.waiting |= {pod.uid: Seen((pod,), False) for pod in alike}
+    else:
+        first = 0 if starting else max(1, minimum - succeeded)
+        if first and alike:
+            found.waiting[CORE] = Seen(tuple(alike[:first]), False)
+        found.waits |= {pod.uid: Waits(GANG, "its gang has not started yet") for pod in alike[first:]}
+
+
+def _order(pod: PodView) -> tuple[float, str, str]:
+    return pod.created, pod.path, pod.uid
+
+
+def _most_alike(mirror: Mirror, pods: list[PodView]) -> list[PodView]:
+    """Returns the pods that ask for what most of them ask for; of equally many for what the first asks for."""
+    asked = [(pod.asks, pod.rule, priority_of(mirror, pod)) for pod in pods]
+    if not asked or len(set(asked)) == 1:
+        return pods
+    usual = Counter(asked).most_common(1)[0][0]
+    return [pod for pod, each in zip(pods, asked, strict=True) if each == usual]
+
+
+def priority_of(mirror: Mirror, pod: PodView) -> Priority | None:
+    """Returns HP or spot, by the class of its group or its own; None: neither."""
+    group = mirror.groups.get(pod.gang) if pod.gang else None
+    return class_of(pod, group.priority_class if group else "", mirror.settings)
+
+
+def model_of(mirror: Mirror, pod: PodView) -> str | Refusal:
+    """Returns the GPU model that a pod which waits is for, or why there is none."""
+    return pool_of(pod.rule, mirror.settings.model_label, mirror.models())
+
+
+def why_refused(mirror: Mirror, pod: PodView, group: GroupView | None) -> Waits | None:
+    """Returns why a pod that waits cannot be placed whatever is idle; None: it can."""
+    if pod.refusal:
+        return Waits(REFUSED, pod.refusal)
+    if pod.gang is not None and group is None:
+        return Waits(REFUSED, f"its PodGroup {pod.gang.name} is not there")
+    if group is not None and group.refusal:
+        return Waits(REFUSED, group.refusal)
+    if priority_of(mirror, pod) is None:
+        return Waits(REFUSED, _unknown_class(mirror, pod))
+    if mirror.apart and (other := _kept_away_by(pod, mirror.apart.values())) is not None:
+        return Waits(REFUSED, f"{other.path} keeps it away (anti-affinity of pods that run is not supported)")
+    model = model_of(mirror, pod)
+    if isinstance(model, Refusal):
+        return Waits(REFUSED, model.text)
+    if model not in mirror.models():
+        return Waits(NO_CAPACITY, f"no node has GPU model {model}")
+    return None
+
+
+def _kept_away_by(pod: PodView, others: Iterable[PodView]) -> PodView | None:
+    labels = dict(pod.labels)
+    return next((each for each in others if any(term.keeps_away(pod.namespace, labels) for term in each.apart)), None)
+
+
+def _unknown_class(mirror: Mirror, pod: PodView) -> str:
+    known = ", ".join((*mirror.settings.hp_classes, *mirror.settings.spot_classes))
+    named = f"priority class {pod.priority_class!r}" if pod.priority_class else "no priority class"
+    return f"it has {named}: name one of {known}"

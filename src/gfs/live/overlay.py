@@ -1,0 +1,130 @@
+"""What has been sent to the API server and does not show in the mirror yet: bindings and evictions under way.
+
+This, and the names of tasks (`identity`), is all that the controller remembers beside the mirror.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+from gfs.core.run import Run
+from gfs.live.mirror import Mirror, key_of
+from gfs.live.translate.pods import PodView
+
+
+@dataclass(slots=True)
+class Assumed:
+    """A binding, from sending until the mirror shows it."""
+
+    pod: PodView
+    node: str
+    task: str
+    run: int
+    answered: bool = False
+    """Whether the API server has said that the pod is bound."""
+
+
+SOON = 60.0
+"""Seconds within which a deleted pod is to be gone so that plans count on its place."""
+
+
+class Overlay:
+    """Bindings and evictions under way."""
+
+    def __init__(self, mirror: Mirror, wall: Callable[[], float]) -> None:
+        """`wall`: the time of day by the API server."""
+        self._mirror, self._wall = mirror, wall
+        self.bindings: dict[str, Assumed] = {}
+        """Pod uid -> its binding."""
+        self._on_node: dict[str, dict[str, Assumed]] = {}
+        self.evictions: dict[str, Run | None] = {}
+        """Uid of a pod that we delete -> the run that takes its place (None: it is taken back), until that shows."""
+        self.given_up: set[str] = set()
+        """Leaving pods that no task waits for any more: what they hold counts as used."""
+
+    def bind(self, pod: PodView, node: str, task: str, run: int) -> None:
+        """A binding is sent."""
+        self.bindings[pod.uid] = self._on_node.setdefault(node, {})[pod.uid] = Assumed(pod, node, task, run)
+
+    def bound(self, uid: str) -> None:
+        """The API server has said that a pod is bound."""
+        if uid in self.bindings:
+            self.bindings[uid].answered = True
+
+    def forget_binding(self, uid: str) -> None:
+        """A binding shows in the mirror, or did not come about."""
+        assumed = self.bindings.pop(uid, None)
+        if assumed is not None:
+            on_node = self._on_node[assumed.node]
+            del on_node[uid]
+            if not on_node:
+                del self._on_node[assumed.node]
+            self._mirror.dirty_nodes.add(assumed.node)
+
+    def forget_eviction(self, uid: str) -> None:
+        """A pod shows as deleted, or is not to be deleted after all."""
+        if uid not in self.evictions:
+            return
+        del self.evictions[uid]
+        if (pod := self._mirror.pods.get(uid)) is not None:
+            self._mirror.dirty[key_of(pod)] = None
+            self._mirror.dirty_nodes.add(pod.node)
+            self._mirror.wake()
+
+    def give_up(self, uids: Iterable[str]) -> None:
+        """No task waits any more until these pods have left."""
+        for uid in uids:
+            self.given_up.add(uid)
+            if (pod := self._mirror.pods.get(uid)) is not None:
+                self._mirror.dirty_nodes.add(pod.node)
+
+    def refresh(self) -> None:
+        """Forget what the mirror shows by now."""
+        pods = self._mirror.pods
+        for uid, assumed in list(self.bindings.items()):
+            pod = pods.get(uid)
+            if (pod is None and assumed.answered) or (pod is not None and (pod.node or pod.over)):
+                self.forget_binding(uid)
+        for uid in list(self.evictions):
+            pod = pods.get(uid)
+            if pod is None or pod.over or (pod.deleting and pod.preempted):
+                self.forget_eviction(uid)
+        self.given_up = {uid for uid in self.given_up if uid in pods}
+
+    def node_of(self, pod: PodView) -> str:
+        """Returns the node that a pod is bound to by all that is known; empty: none."""
+        if pod.node:
+            return pod.node
+        assumed = self.bindings.get(pod.uid)
+        return assumed.node if assumed is not None and assumed.answered else ""
+
+    def task_of(self, pod: PodView) -> str:
+        """Returns the name of the task that a bound pod was bound for; empty: another scheduler bound it."""
+        if pod.bound_as is not None:
+            return pod.bound_as.task
+        assumed = self.bindings.get(pod.uid)
+        return assumed.task if assumed is not None and not pod.node else ""
+
+    def is_evicted(self, pod: PodView) -> bool:
+        """Whether a pod makes room for another one or is taken back: it is no part of a run any more."""
+        return pod.uid in self.evictions or bool(pod.deleting and pod.preempted)
+
+    def is_leaving(self, pod: PodView) -> bool:
+        """Whether a bound pod is deleted and soon gone: plans count on its place, bindings wait until it is gone."""
+        return self.is_evicted(pod) or 0.0 < pod.deleting <= self._wall() + SOON
+
+    def holds(self, pod: PodView) -> bool:
+        """Whether a bound pod holds what it has as far as plans go: a leaving one does not, unless it hangs."""
+        return pod.uid in self.given_up or not self.is_leaving(pod) or self.hangs(pod)
+
+    def hangs(self, pod: PodView) -> bool:
+        """Whether a deleted pod should have gone long ago."""
+        return bool(pod.deleting) and self._wall() > pod.deleting + self._mirror.settings.hang_timeout
+
+    def unseen_on(self, node: str) -> Iterator[tuple[str, Assumed]]:
+        """Returns the bindings to a node that the mirror does not show, by uid."""
+        for uid, assumed in self._on_node.get(node, {}).items():
+            pod = self._mirror.pods.get(uid)
+            if pod is None or not pod.node:
+                yield uid, assumed

@@ -1,0 +1,304 @@
+"""The two gates at the only places that write: each reason why a binding or a deletion is not sent after all."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+from objects import group, node, owned, pod
+from story import bound, condition, in_team, play, runs
+
+from fake_cluster import FakeServer, Replica
+from gfs.live import evict
+from gfs.live.client import Json
+from gfs.live.problems import Invalid
+
+URGENT = {"gpus": 4, "cls": "gfs-hp"}
+Change = Callable[[FakeServer], object]
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A request that failed is tried again at once."""
+    monkeypatch.setattr(evict, "PAUSE", 0.0)
+
+
+# -- bindings -----------------------------------------------------------------------------------------------
+
+
+def squatter(server: FakeServer) -> None:
+    server.put_pod(bound("squatter", schedulerName="default-scheduler"))
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        (lambda server: server.put_node(node("n1", gpus=3, labels={"zone": "a"})), "node n1 has no room any more"),
+        (squatter, "node n1 has no room any more"),
+        (lambda server: server.put_node(node("n1", room={"cpu": "1500m"}, gpus=4, labels={"zone": "a"})), "no room"),
+        (lambda server: server.put_node(node("n1", gpus=4, unschedulable=True)), "takes no pods of this kind"),
+        (lambda server: server.put_node(node("n1", gpus=4, ready="False")), "takes no pods of this kind"),
+        (lambda server: server.put_node(node("n1", gpus=4, model="H800")), "takes no pods of this kind"),
+        (lambda server: server.remove_node("n1"), "takes no pods of this kind"),
+        (lambda server: server.put_node(node("n1", gpus=4, labels={"zone": "b"})), "not one that it asks for"),
+        (
+            lambda server: server.put_node(
+                node("n1", gpus=4, labels={"zone": "a"}, taints=[{"key": "x", "effect": "NoSchedule"}])
+            ),
+            "not one that it asks for",
+        ),
+        (lambda server: server.put_group(group("team", 5)), "its gang has fewer pods than it needs"),
+        (lambda server: server.remove_group("team"), "its gang has fewer pods than it needs"),
+        (lambda server: server.delete_pod("lab/p3"), "its gang has fewer pods than it needs"),
+        (lambda server: server.bind_by_hand("lab/p0", "n9"), "the pod does not wait any more"),
+    ],
+    ids=[
+        "a GPU failed", "another pod took a GPU", "fewer CPUs", "cordoned", "not ready", "another model", "gone",
+        "another label", "tainted", "minimum raised", "group gone", "a member gone", "bound by another scheduler",
+    ],
+)  # fmt: skip
+def test_a_binding_is_not_sent_if_the_cluster_has_changed_since_the_decision(
+    change: Change, why: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Four pods of a gang with a GPU each wait for their turn to be sent, to a node that has four."""
+
+    async def story(server: FakeServer, replica: Replica) -> None:
+        server.put_group(group("team", 4))
+        for number in range(4):
+            server.put_pod(in_team(f"p{number}", nodeSelector={"zone": "a"}))
+        turn = server.queue("bind")
+        replica.show()
+        replica.controller.step()
+        while server.asked["bind"] < 4:
+            await asyncio.sleep(0)
+        change(server)
+        replica.show()
+        turn.set()
+        await replica.controller.settle()
+        refused = [each for each in caplog.messages if "lab/p0 was not bound" in each]
+        assert len(refused) == 1
+        assert why in refused[0]
+        assert ("p0", "n1") not in server.bound
+        await replica.rest()
+        assert not server.deleted, "nothing was bound that could be taken back"
+
+    play(story, node("n1", gpus=4, labels={"zone": "a"}), silent=True)
+
+
+def test_a_binding_of_a_plan_that_is_over_is_not_sent(caplog: pytest.LogCaptureFixture) -> None:
+    """An HP pod takes the place before the binding is sent."""
+
+    async def story(server: FakeServer, replica: Replica) -> None:
+        turn = server.queue("bind")
+        server.put_pod(pod("spot", gpus=4))
+        replica.show()
+        replica.controller.step()
+        server.put_pod(pod("urgent", **URGENT))
+        replica.show()
+        replica.controller.step()
+        turn.set()
+        await replica.rest()
+        assert "lab/spot was not bound to n1: not sent: it is planned no more" in caplog.messages
+        assert server.bound == [("urgent", "n1")]
+
+    play(story)
+
+
+def test_a_binding_is_not_sent_while_a_watch_is_not_open(caplog: pytest.LogCaptureFixture) -> None:
+    current = [True]
+
+    async def story(server: FakeServer, replica: Replica) -> None:
+        server.put_pod(pod("p", gpus=4))
+        replica.show()
+        replica.controller.step()
+        current[0] = False
+        await replica.controller.settle()
+        assert not server.bound
+        assert any("the cluster is not followed at the moment" in each for each in caplog.messages)
+        current[0] = True
+        await replica.rest()
+        assert server.bound == [("p", "n1")]
+
+    play(story, is_current=lambda: current[0])
+
+
+def test_bindings_under_way_count_as_room_that_is_taken() -> None:
+    """Two pods of 4 GPUs: the binding of the first is not answered. The second is not bound to the same node."""
+
+    async def story(server: FakeServer, replica: Replica) -> None:
+        answer = server.hold("bind")
+        server.put_pod(pod("first", gpus=4))
+        replica.show()
+        replica.controller.step()
+        server.put_pod(pod("second", gpus=4))
+        for _ in range(3):
+            replica.show()
+            replica.controller.step()
+            await asyncio.sleep(0)
+        answer.set()
+        await replica.rest()
+        assert server.bound == [("first", "n1")]
+
+    play(story)
+
+
+# -- evictions ----------------------------------------------------------------------------------------------
+
+
+async def about_to_evict(server: FakeServer, replica: Replica) -> asyncio.Event:
+    """A spot pod on n1 is to go for an HP pod, and its deletion waits for its turn to be sent."""
+    server.put_pod(bound("victim", gpus=4))
+    await replica.rest()
+    turn = server.queue("delete")
+    server.put_pod(pod("urgent", **URGENT))
+    replica.show()
+    replica.controller.step()
+    while not server.asked["delete"]:
+        await asyncio.sleep(0)
+    return turn
+
+
+def hp_by_now(server: FakeServer) -> None:
+    changed = {**server.pods["lab/victim"]}
+    changed["spec"] = {**changed["spec"], "priorityClassName": "gfs-hp"}
+    server.put_pod(changed)
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        (lambda server: server.delete_pod("lab/urgent"), "no pod of lab/urgent waits for its place any more"),
+        (lambda server: server.set_phase("lab/victim", "Succeeded"), "the pod is gone"),
+        (lambda server: server.bind_by_hand("lab/urgent", "n9"), "no pod of lab/urgent waits for its place any more"),
+        (hp_by_now, "it is no spot pod"),
+    ],
+    ids=["the taker is gone", "it has finished", "the taker is bound elsewhere", "it is HP"],
+)
+def test_a_victim_is_spared_if_it_must_not_go_any_more(
+    change: Change, why: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "gfs.live")
+
+    async def story(server: FakeServer, replica: Replica) -> None:
+        turn = await about_to_evict(server, replica)
+        change(server)
+        replica.show()
+        turn.set()
+        await replica.rest()
+        assert not server.deleted
+        assert f"lab/victim is not deleted: {why}" in caplog.messages
+        assert replica.controller.evictor.evicted == 0
+
+    play(story)
+
+
+def test_a_spared_victim_runs_on_in_the_core() -> None:
+    async def story(server: FakeServer, replica: Replica) -> None:
+        turn = await about_to_evict(server, replica)
+        server.delete_pod("lab/urgent")
+        replica.show()
+        turn.set()
+        await replica.rest()
+        assert list(runs(replica)) == ["lab/victim"]
+
+    play(story)
+
+
+def test_a_victim_is_spared_if_its_taker_is_planned_anew_elsewhere() -> None:
+    """The node is drained before the deletion is sent: HP goes to n2, and the victim stays where it is."""
+
+    async def story(server: FakeServer, replica: Replica) -> None:
+        turn = await about_to_evict(server, replica)
+        server.put_node(node("n2", gpus=4))
+        server.remove_node("n1")
+        replica.show()
+        replica.controller.step()
+        turn.set()
+        await replica.rest()
+        assert not server.deleted
+        assert server.bound == [("urgent", "n2")]
+
+    play(story)
+
+
+@pytest.mark.parametrize("made", [pod, owned], ids=["bare", "of a Job"])
+def test_a_running_hp_pod_is_never_evicted(made: Callable[..., Json]) -> None:
+    async def story(server: FakeServer, replica: Replica) -> None:
+        server.put_pod(bound("first", gpus=4, cls="gfs-hp", made=made))
+        server.put_pod(pod("urgent", **URGENT))
+        await replica.rest()
+        assert not server.deleted
+        assert not server.bound
+
+    play(story)
+
+
+@pytest.mark.parametrize("kind", ["Job", "ReplicaSet", "StatefulSet", "DaemonSet", "Workflow", ""])
+def test_a_victim_may_have_any_owner(kind: str) -> None:
+    """Spot is spot: also a pod that no controller creates again makes room for HP."""
+
+    async def story(server: FakeServer, replica: Replica) -> None:
+        references = [{"kind": kind, "name": "o", "uid": "uid-of-o", "controller": True}] if kind else []
+        server.put_pod(bound("victim", gpus=4, ownerReferences=references))
+        server.put_pod(pod("urgent", **URGENT))
+        await replica.rest()
+        assert server.deleted == ["victim"]
+        mark = condition(server, "victim", "DisruptionTarget")
+        assert mark["reason"] == "PreemptionByScheduler"
+        assert "lab/urgent" in mark["message"]
+
+    play(story)
+
+
+# -- pods that are taken back -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("kind", "deleted"),
+    [("Job", True), ("ReplicaSet", True), ("StatefulSet", True), ("DaemonSet", True), ("Workflow", False), ("", False)],
+)
+def test_a_pod_is_taken_back_only_if_its_owner_creates_it_again(kind: str, deleted: bool) -> None:
+    async def story(server: FakeServer, replica: Replica) -> None:
+        references = [{"kind": kind, "name": "o", "uid": "uid-of-o", "controller": True}] if kind else []
+        server.put_group(group("team", 2))
+        for name in "ab":
+            server.put_pod(in_team(name, 2, ownerReferences=references))
+        server.failures = {"bind": [Invalid("refused")]}
+        await replica.step()
+        await replica.step()
+        assert server.deleted == (["b"] if deleted else [])
+
+    play(story)
+
+
+@pytest.mark.parametrize("when", ["before it is looked at", "before it is marked", "before it is deleted"])
+def test_a_pod_that_has_started_is_not_taken_back(when: str) -> None:
+    """Each request names the version that it is for, so that a pod that starts meanwhile is left alone."""
+
+    async def story(server: FakeServer, replica: Replica) -> None:
+        call = {"before it is looked at": "find", "before it is marked": "patch", "before it is deleted": "delete"}[
+            when
+        ]
+        server.put_group(group("team", 2))
+        for name in "ab":
+            server.put_pod(in_team(name, 2, bare=False))
+        server.failures = {"bind": [Invalid("refused")]}
+        replica.show()
+        replica.controller.step()
+        await replica.controller.settle()
+        turn, asked = server.queue(call), server.asked[call]
+        replica.show()
+        replica.controller.step()
+        while server.asked[call] == asked:
+            await asyncio.sleep(0)
+        server.set_phase("lab/b", "Running")
+        turn.set()
+        await replica.rest()
+        assert not server.deleted
+        assert "b" in {name for name, _ in server.bound}
+        server.hand.at += 2.0
+        await replica.rest()
+        assert sorted(name for name, _ in server.bound) == ["a", "b"], "the other pod joins it"
+
+    play(story, silent=True)
