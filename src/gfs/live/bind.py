@@ -127,6 +127,9 @@ class Binder:
         try:
             await self._speaker.hush(pod.uid)
             problem = await self._insist(task, run, pod, node)
+        except Exception as error:  # whatever it was, the plan must not wait for an answer that never comes
+            log.exception(f"the binding of {pod.path} failed in a way that it should not")
+            problem = ApiError(repr(error))
         finally:
             self.under_way -= 1
         reach("bind-answered")

@@ -118,8 +118,8 @@ def used(monkeypatch: pytest.MonkeyPatch) -> set[Right]:
         rights.add(right_of("WATCH", url))
         return watch(self, url, version, **query)
 
-    async def noted_bind(self: Api, *words: Any) -> None:
-        await bind(self, *words)
+    async def noted_bind(self: Api, *words: Any, **options: Any) -> None:
+        await bind(self, *words, **options)
         if silent.pop() if silent else False:
             raise Unreachable("no answer")
 
