@@ -70,17 +70,18 @@ class Evictor:
     async def _evict(self, pod: PodView, run: Run, message: str) -> None:
         while (assumed := self._overlay.bindings.get(pod.uid)) is not None and not assumed.answered:
             await asyncio.sleep(0.05)  # it must be known whether it is bound
-        now = self._mirror.pods.get(pod.uid)
-        if now is not None and self._overlay.node_of(now) and not self._objection(pod.uid, run):
-            self._speaker.event(pod, "Warning", "Preempted", message)
-            if await self._delete_victim(pod, run, message):
-                self.evicted += 1
-                reach("stop-deleted")
-                return
+        now, deleted = self._mirror.pods.get(pod.uid), False
+        try:
+            if now is not None and self._overlay.node_of(now) and not self._objection(pod.uid, run):
+                self._speaker.event(pod, "Warning", "Preempted", message)
+                deleted = await self._delete_victim(pod, run, message)
+        finally:  # whatever happened, a pod that stays counts again
+            if not deleted:
+                self._overlay.forget_eviction(pod.uid)
+                if now is not None:
+                    self._mirror.dirty[key_of(now)] = None
+        self.evicted += deleted
         reach("stop-deleted")
-        self._overlay.forget_eviction(pod.uid)
-        if now is not None:
-            self._mirror.dirty[key_of(now)] = None
 
     async def _delete_victim(self, pod: PodView, run: Run, message: str) -> bool:
         """Mark a pod and delete it with its own grace period, however often it takes; False: it stays, or has gone."""
