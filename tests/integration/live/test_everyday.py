@@ -5,8 +5,11 @@ each pod that waits at the end has a reason.
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Callable, Iterator
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -1449,5 +1452,27 @@ def test_the_recorded_watch_of_all_cases_is_sound(play: Play, audit_watch: Calla
         if audited is None:
             pytest.skip("the auditor is not at hand")
         broken += [line for line in audited.stdout.splitlines() if line.startswith("BROKEN")]
-    if wrong := [line for line in broken if not any(name in line for name in apart)]:
+    wrong = [line for line in broken if not any(name in line for name in apart)]
+    if wrong := [line for line in wrong if not is_status_of_an_old_binding(line, play.watch)]:
         pytest.fail("\n".join(wrong), pytrace=False)
+
+
+def is_status_of_an_old_binding(finding: str, watch: Path) -> bool:
+    """Whether a pod that is said to be bound to a node that is gone was bound while the node was there.
+
+    KWOK may write once more that a pod runs after the garbage collector has marked it as failed. The auditor takes
+    that for a new binding.
+    """
+    said = re.fullmatch(r"BROKEN: line (\d+): (\S+)/(\S+) was bound to (\S+), which does not exist", finding)
+    if said is None:
+        return False
+    *earlier, last = watch.read_text().splitlines()[: int(said[1])]
+    uid, node = json.loads(last)["object"]["metadata"]["uid"], said[4]
+    known = False
+    for line in earlier:
+        if uid in line or f'"name": "{node}"' in line:
+            each = json.loads(line)
+            if each["object"]["metadata"]["name"] == node and each["type"] == "DELETED":
+                return known
+            known |= each["object"]["metadata"]["uid"] == uid and each["object"]["spec"].get("nodeName") == node
+    return False
