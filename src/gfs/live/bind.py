@@ -21,7 +21,6 @@ from gfs.live.problems import ApiError, Conflict, NotFound, NotLeading, Outdated
 from gfs.live.say import Spawn, Speaker
 from gfs.live.table import Told
 from gfs.live.tasks import LiveTask, TaskBook
-from gfs.live.translate.asks import NOTHING, Asks
 from gfs.live.translate.gangs import GroupName
 from gfs.live.translate.pods import RUN, SUBMITTED, TASK, PodView
 from gfs.live.translate.quantities import rfc3339
@@ -76,7 +75,7 @@ class Binder:
             unbound = [pod for uid in task.pods if (pod := self._mirror.pods.get(uid)) and not pod.node]
             if any(pod.uid in self._overlay.bindings for pod in unbound):
                 continue
-            if not self.fits(task, unbound):
+            if not self._book.room.fits_now(unbound, task.pods):
                 if task.run not in self._blocked:
                     blocked.append(task)
                 self._blocked.add(task.run)
@@ -88,37 +87,22 @@ class Binder:
                 self._spawn(self._bind(task, task.run, pod, task.pods[pod.uid]))
         return blocked
 
-    def fits(self, task: LiveTask, pods: Collection[PodView]) -> bool:
-        """Whether the nodes of a plan have room for these pods of it."""
-        asked: dict[str, tuple[Asks, int]] = {}
-        for pod in pods:
-            asks, count = asked.get(task.pods[pod.uid], (NOTHING, 0))
-            asked[task.pods[pod.uid]] = asks + pod.asks, count + 1
-        return all(self._has_room(node, asks, count) for node, (asks, count) in asked.items())
-
-    def _has_room(self, node: str, asks: Asks, count: int, besides: str = "") -> bool:
-        for uid, assumed in self._overlay.unseen_on(node):
-            if uid != besides:
-                asks, count = asks + assumed.pod.asks, count + 1
-        return self._mirror.has_room(node, asks, count)
-
     def _objection(self, task: LiveTask, run: Run, uid: str, node: str) -> str:
         """Returns why a pod must not be bound now; empty: it may."""
-        pod, view = self._mirror.pods.get(uid), self._mirror.nodes.get(node)
+        pod = self._mirror.pods.get(uid)
         if not self.is_current():
             return "the cluster is not followed at the moment"
         if task.run is not run or task.told is not Told.PLANNED:
             return "it is planned no more"
         if pod is None or not pod.waits:
             return "the pod does not wait any more"
-        if view is None or view.closed or view.model != run.task.gpu_model:
-            return f"node {node} takes no pods of this kind now"
-        if not pod.rule.admits(view.labels, view.taints):
-            return f"node {node} is not one that it asks for any more"
+        if not self._mirror.admits(node, pod, run.task.gpu_model):
+            return f"node {node} does not take it any more"
         group = self._mirror.groups.get(task.key) if isinstance(task.key, GroupName) else None
         if isinstance(task.key, GroupName) and (group is None or self._mirror.present[task.key] < group.minimum):
             return "its gang has fewer pods than it needs"
-        if not self._has_room(node, pod.asks, 1, besides=uid):
+        free = self._book.room.now(node, besides=uid)
+        if free is None or not pod.asks.within(free):
             return f"node {node} has no room any more"
         return ""
 

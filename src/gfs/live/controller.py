@@ -106,7 +106,7 @@ class Controller:
             client, self.mirror, self.overlay, self.book, self.speaker, self.spawn, self.changed.set, is_current
         )
         self.evictor = Evictor(client, self.mirror, self.overlay, self.book, self.speaker, self.spawn)
-        self.patience = Patience(self.mirror, self.overlay, self.book, self.binder, self.speaker, monotonic, wall)
+        self.patience = Patience(self.mirror, self.overlay, self.book, self.speaker, monotonic, wall)
         self.explainer = Explainer(self.mirror, self.book, self.speaker, monotonic, least_hours)
         self._trained: list[Trained] = []
         self._submitted: list[LiveTask] = []
@@ -236,8 +236,7 @@ class Controller:
             events += self._fail(task, run, why, pause)
         if self._monotonic() - self._looked >= EVERY:
             events += self._look_at_waiting(now)
-        if (nodes := self.mirror.dirty_nodes) and self.book.planned:
-            self.mirror.dirty.update((task.key, None) for task in self.book.planned if not nodes.isdisjoint(task.nodes))
+        self.mirror.dirty.update(dict.fromkeys(self.book.broken_plans(self.mirror.dirty_nodes)))
         self._reconcile(events, now)
         self.overlay.refresh()
         self._reconcile(events, now)

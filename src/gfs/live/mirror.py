@@ -11,14 +11,12 @@ from typing import TypeAlias
 
 from gfs.live.client import Json
 from gfs.live.settings import LiveSettings
-from gfs.live.translate.asks import NOTHING, Asks
 from gfs.live.translate.budgets import BudgetView, read_budget
 from gfs.live.translate.gangs import NATIVE, GroupName, GroupView, read_group
 from gfs.live.translate.nodes import NodeView, read_node
 from gfs.live.translate.pods import PodView, read_pod, with_status
 from gfs.live.translate.shape import table, text
 
-SLACK = 1e-6
 ORGANIZATIONS = "gfs.dev/organizations"
 """Annotation of a namespace: the organizations that its pods may name by their own label, separated by commas."""
 Key: TypeAlias = GroupName | str
@@ -221,27 +219,12 @@ class Mirror:
         """The GPU models of the cluster."""
         return {model for model, nodes in self._models.items() if nodes}
 
-    def held(self, node: str, besides: Callable[[PodView], bool] = lambda pod: False) -> tuple[Asks, int]:
-        """What pods hold on a node, and how many there are, without some."""
-        total, count = NOTHING, 0
-        for pod in self.on_node.get(node, {}).values():
-            if not besides(pod):
-                total, count = total + pod.asks, count + 1
-        return total, count
-
-    def has_room(self, node: str, asked: Asks, pods: int) -> bool:
-        """Whether a node takes pods and has room for so much more than pods hold there now."""
+    def admits(self, node: str, pod: PodView, model: str) -> bool:
+        """Whether a node is there, of this model, open, and one that the pod asks for."""
         view = self.nodes.get(node)
-        if view is None or view.closed:
+        if view is None or view.closed or view.model != model:
             return False
-        held, count = self.held(node)
-        total = held + asked
-        return (
-            total.gpus <= view.gpus
-            and total.cpus <= view.cpus + SLACK
-            and total.memory <= view.memory + SLACK
-            and count + pods <= view.pods
-        )
+        return pod.rule.admits(view.labels, view.taints)
 
 
 def _is_present(pod: PodView) -> bool:

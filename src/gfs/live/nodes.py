@@ -11,6 +11,7 @@ from gfs.domain.node import NodeSpec
 from gfs.live.mirror import Mirror
 from gfs.live.overlay import Overlay
 from gfs.live.tasks import TaskBook
+from gfs.live.translate.asks import less, total
 from gfs.live.translate.nodes import NodeView
 from gfs.live.translate.rules import group_name
 
@@ -59,20 +60,19 @@ class NodeBook:
 
     def _spec(self, view: NodeView) -> tuple[NodeSpec, bool]:
         """What we may use of a node, and whether it takes no pods: closed, or others hold all its GPUs."""
-        held, pods = self._mirror.held(view.name, besides=self._tasks.counts)
-        for uid, assumed in self._overlay.unseen_on(view.name):
-            if uid not in self._tasks.by_pod:
-                held, pods = held + assumed.pod.asks, pods + 1
-        gpus = view.gpus - int(held.gpus)
-        left = view.pods - pods
+        bound = self._mirror.on_node.get(view.name, {}).values()
+        others = [pod.asks for pod in bound if not self._tasks.counts(pod)]
+        sent = self._overlay.unseen_on(view.name)
+        others += [assumed.pod.asks for uid, assumed in sent if uid not in self._tasks.by_pod]
+        left = less(view.has, total(others))
         spec = NodeSpec(
             index=0,
             name=view.name,
             gpu_model=view.model,
-            gpus=max(gpus, 1),
-            cpus=max(round(view.cpus - held.cpus, 6), LEAST),
-            memory=max(round(view.memory - held.memory, 6), LEAST),
-            pods=max(left, 1),
+            gpus=max(int(left.gpus), 1),
+            cpus=max(round(left.cpus, 6), LEAST),
+            memory=max(round(left.memory, 6), LEAST),
+            pods=max(left.pods, 1),
             group=group_name(view.labels, view.taints, self._asked),
         )
-        return spec, bool(view.closed) or gpus < 1 or left < 1
+        return spec, bool(view.closed) or left.gpus < 1 or left.pods < 1

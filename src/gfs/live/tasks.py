@@ -17,11 +17,12 @@ from gfs.core.run import Run
 from gfs.domain.task import NodeFilter, Priority, Task
 from gfs.live.clock import Clock
 from gfs.live.identity import Identities, place_of
-from gfs.live.mirror import SLACK, Key, Mirror
+from gfs.live.mirror import Key, Mirror
 from gfs.live.observe import CORE, FAILED, Observation, Seen, Waits, model_of, observe, priority_of
 from gfs.live.overlay import Overlay
+from gfs.live.room import Room
 from gfs.live.table import TABLE, Sight, Step, Told
-from gfs.live.translate.asks import NOTHING, Asks
+from gfs.live.translate.asks import Asks
 from gfs.live.translate.gangs import GroupName
 from gfs.live.translate.pods import PodView
 
@@ -97,6 +98,7 @@ class TaskBook:
         checkpoint_interval: float,
     ) -> None:
         self._mirror, self._overlay, self.identities = mirror, overlay, identities
+        self.room = Room(mirror, overlay)
         self._sink, self._clock, self._monotonic = sink, clock, monotonic
         self._guarantee, self._interval = guarantee_hours, checkpoint_interval
         self.by_key: dict[Key, dict[str, LiveTask]] = {}
@@ -209,20 +211,26 @@ class TaskBook:
         """Whether the pods of a plan can still be bound as planned."""
         assert task.task is not None
         for uid, node in task.pods.items():
-            pod, view = self._mirror.pods.get(uid), self._mirror.nodes.get(node)
+            pod = self._mirror.pods.get(uid)
             if uid in self._overlay.bindings:
                 continue  # its answer comes first
-            if pod is None or pod.over or (pod.node and pod.node != node) or not (pod.node or pod.waits):
+            if pod is None or pod.over:
                 return False
-            if pod.node and pod.bound_as is None:
+            if pod.node and (pod.node != node or pod.bound_as is None):
                 return False  # another scheduler was first
-            if pod.node:
-                continue
-            if view is None or view.closed or view.model != task.task.gpu_model:
-                return False
-            if not pod.rule.admits(view.labels, view.taints):
+            if not pod.node and not (pod.waits and self._mirror.admits(node, pod, task.task.gpu_model)):
                 return False
         return True
+
+    def _will_fit(self, task: LiveTask) -> bool:
+        """Whether a plan can be carried out as soon as the pods have left that are leaving."""
+        pods = [pod for uid in task.pods if (pod := self._mirror.pods.get(uid)) is not None and not pod.node]
+        return self._plan_stands(task) and self.room.fits_soon(pods, task.pods)
+
+    def broken_plans(self, nodes: Iterable[str]) -> set[Key]:
+        """Returns the keys of plans on nodes that have changed and do not take them any more."""
+        tasks = {self.by_pod[uid] for uid in self.room.planned_on(nodes)}
+        return {task.key for task in tasks if not self._will_fit(task)}
 
     def _sight(self, task: LiveTask, seen: Seen | None) -> Sight:
         if seen is None:
@@ -231,7 +239,7 @@ class TaskBook:
             same = task.told in (Told.WAITING, Told.PLANNED) and task.pods.keys() == {pod.uid for pod in seen.pods}
             same = same and self._signature(seen) == self._told_signature(task)
             if task.told is Told.PLANNED:
-                same = same and self._plan_stands(task) and self._has_room(seen.pods, task.pods, besides=task)
+                same = same and self._will_fit(task)
             return Sight.WAITS if same else Sight.CHANGED
         model, placed = self._placed(seen)
         core = task.task
@@ -341,7 +349,7 @@ class TaskBook:
                 del self.by_pod[uid]
             if node:
                 self._mirror.dirty_nodes.add(node)
-        self.planned.pop(task, None)
+        self._no_plan(task)
         task.told, task.run, task.pods = Told.NOTHING, None, {}
 
     def _tell(self, task: LiveTask, told: Told, core: Task, pods: dict[str, str]) -> None:
@@ -408,7 +416,7 @@ class TaskBook:
         assert task.task is not None
         task.told, task.began, task.failures = Told.RUNNING, True, 0
         task.members, task.over = dict(task.pods), {}
-        self.planned.pop(task, None)
+        self._no_plan(task)
         self.identities.began(task.name, task.task, task.run.number)
         waited = task.run.waited
         self._sink.record((now, START, task.task, task.run, waited.reason if waited else None))
@@ -473,46 +481,15 @@ class TaskBook:
             where = sorted(Counter(promised.values()).items())
             events.append(Adopted([FoundRun(core, where, now, past.runs + 1)]))
             self._tell(task, Told.PLANNED, core, promised)
-            task.since = self._monotonic()
-            self.planned[task] = None
+            self._plan(task)
             self.adopted.append(task)
         return events
 
     def _promised(self, seen: Seen, model: str) -> dict[str, str] | None:
         """Returns the nodes that pods were promised, if there is room for them once evicted pods have left."""
-        for pod in seen.pods:
-            view = self._mirror.nodes.get(pod.nominated)
-            if view is None or view.model != model or view.closed or not pod.rule.admits(view.labels, view.taints):
-                return None
         places = {pod.uid: pod.nominated for pod in seen.pods}
-        return places if self._has_room(seen.pods, places) else None
-
-    def _has_room(self, pods: Iterable[PodView], places: dict[str, str], besides: LiveTask | None = None) -> bool:
-        """Whether pods have room on these nodes once evicted pods have left, beside what other plans will bind."""
-        asked: dict[str, tuple[Asks, int]] = {}
-        for pod in pods:
-            asks, count = asked.get(places[pod.uid], (NOTHING, 0))
-            asked[places[pod.uid]] = asks + pod.asks, count + 1
-        for node, (asks, count) in asked.items():
-            view = self._mirror.nodes[node]
-            held, there = self._mirror.held(node, besides=lambda pod: not self._overlay.holds(pod))
-            claimed, claims = self._claimed_on(node, besides)
-            total = held + asks + claimed
-            if total.gpus > view.gpus or total.cpus > view.cpus + SLACK or total.memory > view.memory + SLACK:
-                return False
-            if there + count + claims > view.pods:
-                return False
-        return True
-
-    def _claimed_on(self, node: str, besides: LiveTask | None) -> tuple[Asks, int]:
-        """What plans will bind on a node, and how many pods these are."""
-        total, count = NOTHING, 0
-        for task in self.planned:
-            for uid, where in task.pods.items():
-                pod = self._mirror.pods.get(uid)
-                if task is not besides and where == node and pod is not None and not pod.node:
-                    total, count = total + pod.asks, count + 1
-        return total, count
+        admitted = all(self._mirror.admits(pod.nominated, pod, model) for pod in seen.pods)
+        return places if admitted and self.room.fits_soon(seen.pods, places) else None
 
     def _core_task(self, task: LiveTask, pods: Iterable[PodView], model: str, earlier_runs: int) -> Task:
         """Returns the task as the core is to know it."""
@@ -546,11 +523,22 @@ class TaskBook:
         if task is None or task.told is not Told.WAITING:
             return None
         nodes = [node.name for node, _, held in run.places for _ in range(held // run.task.cards)]
-        task.told, task.run, task.since = Told.PLANNED, run, self._monotonic()
+        task.told, task.run = Told.PLANNED, run
         task.pods = dict(zip(task.pods, nodes, strict=True))
-        self.planned[task] = None
         self._mirror.dirty_nodes.update(nodes)
+        self._plan(task)
         return task
+
+    def _plan(self, task: LiveTask) -> None:
+        """A task has its places; they are its own until it runs or the plan is given up."""
+        task.since = self._monotonic()
+        self.planned[task] = None
+        self.room.claim(task.pods)
+
+    def _no_plan(self, task: LiveTask) -> None:
+        if task in self.planned:
+            del self.planned[task]
+            self.room.release(task.pods)
 
     def evict(self, run: Run, taker: Run | None, now: float, reason: Reason) -> tuple[LiveTask, list[PodView]] | None:
         """The core has given a run's places to another: the task, and the pods that must leave."""

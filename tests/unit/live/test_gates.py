@@ -37,16 +37,16 @@ def squatter(server: FakeServer) -> None:
         (lambda server: server.put_node(node("n1", gpus=3, labels={"zone": "a"})), "node n1 has no room any more"),
         (squatter, "node n1 has no room any more"),
         (lambda server: server.put_node(node("n1", room={"cpu": "1500m"}, gpus=4, labels={"zone": "a"})), "no room"),
-        (lambda server: server.put_node(node("n1", gpus=4, unschedulable=True)), "takes no pods of this kind"),
-        (lambda server: server.put_node(node("n1", gpus=4, ready="False")), "takes no pods of this kind"),
-        (lambda server: server.put_node(node("n1", gpus=4, model="H800")), "takes no pods of this kind"),
-        (lambda server: server.remove_node("n1"), "takes no pods of this kind"),
-        (lambda server: server.put_node(node("n1", gpus=4, labels={"zone": "b"})), "not one that it asks for"),
+        (lambda server: server.put_node(node("n1", gpus=4, unschedulable=True)), "does not take it"),
+        (lambda server: server.put_node(node("n1", gpus=4, ready="False")), "does not take it"),
+        (lambda server: server.put_node(node("n1", gpus=4, model="H800")), "does not take it"),
+        (lambda server: server.remove_node("n1"), "does not take it"),
+        (lambda server: server.put_node(node("n1", gpus=4, labels={"zone": "b"})), "does not take it"),
         (
             lambda server: server.put_node(
                 node("n1", gpus=4, labels={"zone": "a"}, taints=[{"key": "x", "effect": "NoSchedule"}])
             ),
-            "not one that it asks for",
+            "does not take it",
         ),
         (lambda server: server.put_group(group("team", 5)), "its gang has fewer pods than it needs"),
         (lambda server: server.remove_group("team"), "its gang has fewer pods than it needs"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from gfs.domain.limits import MOST_CPUS, MOST_GPUS_A_NODE
@@ -16,22 +17,41 @@ MOST_MEMORY = 1e8
 FRACTION_ANNOTATIONS = ("gfs.dev/gpu-fraction", "gpu-fraction", "gpu-memory")
 
 
+SLACK = 1e-6
+"""CPUs or GiB by which sums may differ: quantities are rounded."""
+
+
 class Asks(NamedTuple):
-    """What a pod takes of its node."""
+    """What a pod takes of its node, what several pods take together, or what a node has."""
 
     gpus: float
     cpus: float
     memory: float
     """GiB."""
+    pods: int = 1
 
-    def __add__(self, other: Any) -> Asks:
-        return Asks(self.gpus + other[0], self.cpus + other[1], self.memory + other[2])
+    def within(self, has: Asks) -> bool:
+        """Returns whether a node that has so much can give this."""
+        return (
+            self.gpus <= has.gpus
+            and self.cpus <= has.cpus + SLACK
+            and self.memory <= has.memory + SLACK
+            and self.pods <= has.pods
+        )
 
-    def __sub__(self, other: Any) -> Asks:
-        return Asks(self.gpus - other[0], self.cpus - other[1], self.memory - other[2])
+
+def total(asks: Iterable[Asks]) -> Asks:
+    """Returns what all of these take together."""
+    gpus = cpus = memory = 0.0
+    pods = 0
+    for each in asks:
+        gpus, cpus, memory, pods = gpus + each.gpus, cpus + each.cpus, memory + each.memory, pods + each.pods
+    return Asks(gpus, cpus, memory, pods)
 
 
-NOTHING = Asks(0.0, 0.0, 0.0)
+def less(has: Asks, taken: Asks) -> Asks:
+    """Returns what is left; below 0 where more is taken than there is."""
+    return Asks(has.gpus - taken.gpus, has.cpus - taken.cpus, has.memory - taken.memory, has.pods - taken.pods)
 
 
 def read_asks(spec: dict[str, Any], settings: LiveSettings) -> Asks:

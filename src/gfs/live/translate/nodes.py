@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from gfs.domain.limits import MOST_GPUS_A_NODE
 from gfs.live.settings import LiveSettings
+from gfs.live.translate.asks import Asks
 from gfs.live.translate.quantities import GIB, quantity
 from gfs.live.translate.rules import BLOCKING, BY_NAME, CLOSED, Taint
 from gfs.live.translate.shape import entries, table, text
@@ -25,6 +26,11 @@ class NodeView(NamedTuple):
     taints: tuple[Taint, ...]
     closed: str
     """Why it takes no pods: 'cordoned', 'not ready'; empty: it does."""
+
+    @property
+    def has(self) -> Asks:
+        """What it can allocate."""
+        return Asks(self.gpus, self.cpus, self.memory, self.pods)
 
 
 def read_node(node: Any, settings: LiveSettings) -> NodeView | None:

@@ -196,7 +196,7 @@ def test_what_a_pod_asks_for() -> None:
         {"resources": {"requests": {"cpu": "1", "memory": "1Gi"}}, "restartPolicy": "Always"},
     ]
     view = read_pod(pod(gpus=2, initContainers=init, overhead={"cpu": "250m"}), SETTINGS)
-    assert view.asks == (2.0, 4.25, 3.0), "the first init container's 4 CPUs, and 2 + 1 GiB with the sidecar"
+    assert view.asks == (2.0, 4.25, 3.0, 1), "the first init container's 4 CPUs, and 2 + 1 GiB with the sidecar"
 
 
 def container(**asked: str) -> dict[str, Any]:
@@ -219,7 +219,7 @@ def container(**asked: str) -> dict[str, Any]:
     ],
 )
 def test_the_cpus_and_memory_of_a_pod(spec: Any, cpus: float, gib: float) -> None:
-    assert read_asks(spec, SETTINGS) == (0.0, cpus, gib)
+    assert read_asks(spec, SETTINGS) == (0.0, cpus, gib, 1)
 
 
 @pytest.mark.parametrize(
