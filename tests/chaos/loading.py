@@ -223,9 +223,10 @@ def cpu_of(pid: int) -> float:
 
 
 def memory_of(pid: int) -> int:
-    """Bytes of memory that a process has to itself."""
-    text = Path(f"/proc/{pid}/smaps_rollup").read_text()
-    return sum(int(kib) * 1024 for kib in re.findall(r"^Private_\w+:\s+(\d+) kB", text, re.MULTILINE))
+    """Bytes of memory that are no file's: whether other processes use the same libraries does not count."""
+    found = re.search(r"^RssAnon:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text(), re.MULTILINE)
+    assert found is not None
+    return int(found[1]) * 1024
 
 
 def quantile(values: Sequence[float], share: float) -> float:
