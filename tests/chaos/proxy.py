@@ -13,8 +13,9 @@ import json
 import random
 import ssl
 import threading
-from collections.abc import Mapping
-from contextlib import suppress
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -44,6 +45,8 @@ BINDING = "pod deleted before its binding"
 IN_ORDER = tuple(fault for fault in WATCHES if fault not in ("watch late", "watch drops"))
 STEADY = ("/api/v1/nodes",)
 """Watches whose lines are neither late nor lost."""
+SEEN = 0.5
+"""Seconds until a change of a node is surely known."""
 
 
 class Proxy:
@@ -55,6 +58,10 @@ class Proxy:
         self._name = name
         self.rates: Mapping[str, float] = {}
         """Fault -> its probability per request, or per line of a watch."""
+        self._bindings = 0
+        """Bindings under way."""
+        self._refuses_bindings = False
+        self._one_node = threading.Lock()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self.kubeconfig: Path
@@ -88,6 +95,22 @@ class Proxy:
     def calm(self) -> None:
         """From now on it does what it should."""
         self.rates = {}
+
+    @contextmanager
+    def no_bindings(self) -> Iterator[None]:
+        """A node gets less: no binding is under way then that was right when it was sent. Those that come get a 503."""
+        with self._one_node:
+            self._refuses_bindings = True
+            try:
+                self._call(self._bindings_answered())
+                yield
+                time.sleep(SEEN)
+            finally:
+                self._refuses_bindings = False
+
+    async def _bindings_answered(self) -> None:
+        while self._bindings:
+            await asyncio.sleep(0.005)
 
     def _call(self, work: Any) -> Any:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(30)
@@ -129,10 +152,20 @@ class Proxy:
         try:
             if "watch" in request.query:
                 return await self._watch(request)
-            faults = (*REQUESTS, BINDING) if request.path.endswith("/binding") else REQUESTS
-            return await self._pass(request, self._draw(faults, f"{request.method} {request.path}"))
+            if request.path.endswith("/binding"):
+                return await self._bind(request)
+            return await self._pass(request, self._draw(REQUESTS, f"{request.method} {request.path}"))
         except (aiohttp.ClientError, OSError):  # the API server is away
             return self._cut(request)
+
+    async def _bind(self, request: web.BaseRequest) -> web.StreamResponse:
+        if self._refuses_bindings:
+            return _refusal(503)
+        self._bindings += 1
+        try:
+            return await self._pass(request, self._draw((*REQUESTS, BINDING), f"{request.method} {request.path}"))
+        finally:
+            self._bindings -= 1
 
     async def _pass(self, request: web.BaseRequest, fault: str) -> web.StreamResponse:
         body = await request.read()

@@ -14,8 +14,8 @@ from bench.cluster import Cluster
 
 NODES, GPUS = 6, 8
 GRACE = 1
-LEAST = 60
-"""Faults of a storm."""
+LEAST = 170
+"""Faults and everyday events of a storm."""
 
 
 class Storm:
@@ -131,11 +131,10 @@ class Storm:
         """A node loses GPUs, with what runs on it staying, and gets them back."""
         node = self._node()
         self.world.injections.note("node shrunk", node)
-        for gpus in (self.random.randint(1, GPUS - 1), GPUS):
-            room = {name: {manifests.GPU: str(gpus)} for name in ("capacity", "allocatable")}
-            where = path("nodes", name=node, sub="status")
-            self.world.insist(lambda where=where, room=room: self.world.client.patch(where, {"status": room}))
-            time.sleep(self.random.uniform(0.5, 3.0))
+        with self.world.proxy.no_bindings():
+            self.world.set_gpus(node, self.random.randint(1, GPUS - 1))
+        time.sleep(self.random.uniform(0.5, 3.0))
+        self.world.set_gpus(node, GPUS)
 
     def _delete_some(self, fault: str, wanted: Callable[[Manifest], bool]) -> None:
         pods = [pod for pod in self.world.pods(self.lab.namespace) if wanted(pod)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import random
+import re
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -18,6 +19,7 @@ from proxy import Proxy
 from bench.bench import Bench
 from bench.client import ApiError, Manifest, path
 from bench.cluster import Cluster, conditions
+from bench.manifests import GPU
 from bench.processes import Processes
 from bench.recorder import Recorder
 
@@ -54,6 +56,8 @@ class World:
         """Uids of pods that we deleted."""
         self.removed: set[str] = set()
         """Namespaces that we deleted."""
+        self.changing: set[str] = set()
+        """Namespaces whose owners delete pods, for they are scaled and the like."""
         self.clusters: list[Cluster] = []
         self.gang_seconds = 30.0
         self.lease = LEASE
@@ -117,6 +121,13 @@ class World:
         for each in objects:
             self.insist(lambda each=each: self.client.create(kinds[each["kind"]], each))
 
+    def set_gpus(self, node: str, count: int) -> None:
+        """A node reports so many GPUs; nothing if it is gone."""
+        room = {name: {GPU: str(count)} for name in ("capacity", "allocatable")}
+        where = path("nodes", name=node, sub="status")
+        with suppress(ApiError):
+            self.insist(lambda: self.client.patch(where, {"status": room}))
+
     def pods(self, namespace: str) -> list[Manifest]:
         found: list[Manifest] = self.insist(lambda: self.client.items("pods", namespace))
         return found
@@ -136,8 +147,11 @@ class World:
             if cluster.namespace in self.removed:
                 continue
             jobs, pods = (self.client.items(kind, cluster.namespace) for kind in ("jobs", "pods"))
-            left += [f"Job {job['metadata']['name']}: {job['status']}" for job in jobs if not _is_complete(job)]
-            left += [told(pod) for pod in pods if pod["status"].get("phase") not in ("Succeeded", "Failed")]
+            pods = [pod for pod in pods if pod["status"].get("phase") not in ("Succeeded", "Failed")]
+            torn = {job["metadata"]["uid"] for job in jobs if _is_torn(job, pods)}
+            jobs = [job for job in jobs if not _is_complete(job) and job["metadata"]["uid"] not in torn]
+            left += [f"Job {job['metadata']['name']}: {job['status']}" for job in jobs]
+            left += [told(pod) for pod in pods if owner_of(pod) not in torn]
         return "; ".join(left)
 
     def drain(self, seconds: float) -> None:
@@ -166,7 +180,9 @@ class World:
 
     def verdict(self) -> list[str]:
         """What is broken by the judges."""
-        found = [f"watch (ours): {line}" for line in broken_rules(self.watch, self.deleted, self.removed)]
+        found = [
+            f"watch (ours): {line}" for line in broken_rules(self.watch, self.deleted, self.removed | self.changing)
+        ]
         for scheduler, home in self.homes.items():
             found += [
                 f"watch of {scheduler}: {line}" for line in audit_cluster(self.watch, scheduler, self.gang_seconds)
@@ -201,6 +217,22 @@ def world(bench: Bench, folder: Path, name: str, seed: int = 0) -> Iterator[Worl
 
 def _is_complete(job: Manifest) -> bool:
     return any(each["type"] == "Complete" for each in conditions(job))
+
+
+def _is_torn(job: Manifest, pods: list[Manifest]) -> bool:
+    """Whether a gang waits for members that have succeeded and whose pods went with their node: only pods that exist
+    count for its minimum, so it waits for ever, and says so.
+    """
+    mine = [pod for pod in pods if owner_of(pod) == job["metadata"]["uid"]]
+    texts = [each.get("message", "") for pod in mine for each in conditions(pod) if each["type"] == "PodScheduled"]
+    said = [re.fullmatch(r"(\d+) of the (\d+) pods that its gang needs are there", text) for text in texts]
+    done = int(job["status"].get("succeeded") or 0)
+    return bool(mine) and len(said) == len(mine) and all(each and int(each[1]) + done >= int(each[2]) for each in said)
+
+
+def owner_of(pod: Manifest) -> str:
+    """The uid of its owner, or nothing."""
+    return next((str(each["uid"]) for each in pod["metadata"].get("ownerReferences") or ()), "")
 
 
 def told(pod: Manifest) -> str:

@@ -91,7 +91,7 @@ class Identities:
             self.drop(name)  # of pods that were deleted, and created under the same name by somebody else
         while name in self.past:
             number += 1
-            name = f"{base}~{number}"
+            name = f"{base}#{number}"  # `~` is how the event log numbers tasks of one name
         self.past[name] = Past(submitted, place, owned=owned)
         self._by_place[place] = name
         return name

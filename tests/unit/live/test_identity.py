@@ -57,7 +57,7 @@ def test_a_name_that_pods_of_another_owner_have_gets_a_number() -> None:
     assert named(names, indexed("train-x", 0)) == "lab/train/0"
     reference = {"kind": "Job", "name": "train", "uid": "uid-of-another", "controller": True}
     note = {"batch.kubernetes.io/job-completion-index": "0"}
-    assert named(names, view(pod("train-z", ownerReferences=[reference], annotations=note))) == "lab/train/0~2"
+    assert named(names, view(pod("train-z", ownerReferences=[reference], annotations=note))) == "lab/train/0#2"
 
 
 def test_a_pod_keeps_its_name() -> None:
