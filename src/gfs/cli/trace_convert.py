@@ -189,7 +189,7 @@ def _ask(
         with bars(names, asked.days, unit="days") as running:
             async with server.connect() as prometheus:
                 conversion, cluster = await read_series(
-                    prometheus, asked, spot=spot, settings=settings, progress=lambda days: running(names[0], days)
+                    prometheus, settings, asked, spot, lambda days: running(names[0], days)
                 )
                 if not demand:
                     return conversion, None

@@ -4,16 +4,16 @@
     kubectl get pods -A -w -o json --output-watch-events > pods.json    # a recorded watch: nothing is missed
     kubectl get nodes -o json > nodes.json
 
-Pods are read as `gfs live` reads them: a PodGroup is a gang, a pod that its controller created again after it had been
-evicted is the next run of the same task, a namespace or its label is the organization. A task lasts as long as its last
-run.
+Pods are read as `gfs live` reads them: a PodGroup is a gang, a pod that its controller created again after an eviction
+is the next run of the same task, a namespace or its label is the organization. A task lasts as long as its last run.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -26,148 +26,166 @@ from gfs.live.translate.nodes import read_node
 from gfs.live.translate.pods import PodView, class_of, read_pod
 from gfs.live.translate.quantities import moment
 from gfs.live.translate.shape import entries, table, text
-from gfs.workloads.readers.file_bytes import GZIP, unpacked
+from gfs.workloads.readers.file_bytes import read_any_bytes
 from gfs.workloads.records.conversion import Conversion, JobRecord, Notes, SpotRule, assemble
 
+NO_CLASS = "(no class)"
+"""Stands for the priority class of pods without one."""
 
-@dataclass(slots=True)
-class _PodLife:
-    """What is known of one pod."""
+
+@dataclass(frozen=True, slots=True)
+class PodLife:
+    """A pod, and when it ran."""
 
     view: PodView
     start: float
+    """0: it never ran."""
     end: float
     """0: it has not ended, as far as the records go."""
-    good_end: bool
-    """It succeeded: nothing that is created later continues it."""
 
 
 @dataclass(slots=True)
-class Seen:
-    """Pods and nodes, as records have them."""
+class _Seen:
+    """What the files hold."""
 
     pods: dict[str, Any] = field(default_factory=dict)
-    """By uid, as it was last seen."""
+    """By uid, each as it was last seen."""
     gone: dict[str, float] = field(default_factory=dict)
-    """When a watch saw a pod deleted."""
+    """When a watch saw a pod deleted; 0: the watch does not say when."""
     nodes: dict[str, Any] = field(default_factory=dict)
     last: float = 0.0
-    """The latest moment that the records speak of."""
+    """The latest moment in the files."""
+
+    def add(self, event: str, received: float, item: Any) -> None:
+        kind, metadata = text(item, "kind"), table(item, "metadata")
+        name = text(metadata, "name")
+        deleted = moment(metadata.get("deletionTimestamp")) or 0.0
+        if kind == "Node" and name and (event != "DELETED" or name not in self.nodes):
+            self.nodes[name] = item
+        elif kind == "Pod" and name:
+            key = text(metadata, "uid") or f"{text(metadata, 'namespace')}/{name}"
+            self.pods[key] = item
+            if event == "DELETED":
+                self.gone[key] = received or deleted
+        self.last = max(self.last, received, moment(metadata.get("creationTimestamp")) or 0.0, deleted)
 
 
 def read_pods(
     pods: Path, nodes: Path | None, *, spot: Sequence[str] = (), settings: LiveSettings | None = None
 ) -> Conversion:
     """Read pods, and nodes where they are not in the same file. `spot`: priority classes that may be evicted."""
-    settings, notes, seen = settings or LiveSettings(), Notes(), Seen()
+    settings, seen = settings or LiveSettings(), _Seen()
     for path in (pods, nodes):
         if path is not None:
-            for word, received, item in _objects(path):
-                _take(seen, word, received, item)
-    return convert(seen, pods.name, SpotRule(spot, "priority class"), settings, notes)
+            for event, received, item in _objects(path):
+                seen.add(event, received, item)
+    lives = [_life(item, seen.gone.get(key), settings) for key, item in seen.pods.items()]
+    specs = node_specs(seen.nodes.values(), settings)
+    return convert(lives, specs, seen.last, pods.name, SpotRule(spot, "priority class"), settings, Notes())
 
 
-def convert(seen: Seen, name: str, is_spot: SpotRule, settings: LiveSettings, notes: Notes) -> Conversion:
-    """The trace of these pods and nodes. `is_spot` is asked for classes that the settings do not name."""
-    views = [view for item in seen.nodes.values() if (view := read_node(item, settings)) is not None]
+def node_specs(nodes: Iterable[Any], settings: LiveSettings) -> tuple[NodeSpec, ...]:
+    """Return the nodes that have GPUs, sorted by name."""
+    views = [view for node in nodes if (view := read_node(node, settings)) is not None]
     views.sort(key=lambda view: view.name)
-    specs = tuple(NodeSpec(i, view.name, view.model, view.gpus, view.cpus) for i, view in enumerate(views))
-    models = {view.name: view.model for view in views}
-    lives = [life for item in seen.pods.values() if (life := _life(item, seen, settings, notes)) is not None]
+    return tuple(NodeSpec(i, view.name, view.model, view.gpus, view.cpus) for i, view in enumerate(views))
+
+
+def convert(
+    lives: Iterable[PodLife],
+    nodes: Sequence[NodeSpec],
+    last: float,
+    name: str,
+    is_spot: SpotRule,
+    settings: LiveSettings,
+    notes: Notes,
+) -> Conversion:
+    """Return the trace of these pods and nodes.
+
+    `last`: the latest moment of the records. `is_spot` decides about priority classes that the settings do not name.
+    """
+    kept = [life for life in lives if _belongs(life, notes)]
+    last = max([last, *(life.start for life in kept), *(life.end for life in kept)])
+    models = {node.name: node.gpu_model for node in nodes}
     records = [
         record
-        for key, chains in sorted(_tasks(lives).items())
-        if (record := _record(key, chains, models, is_spot, settings, notes, seen.last)) is not None
+        for task, chains in sorted(_tasks(kept).items())
+        if (record := _record(task, chains, models, is_spot, settings, notes, last)) is not None
     ]
     if is_spot.seen:
         is_spot.note(notes)
     notes.guess(f"organization by label {settings.organization_label}, else the namespace")
-    return assemble(records, specs, name, notes)
+    return assemble(records, nodes, name, notes)
 
 
-def _take(seen: Seen, word: str, received: float, item: Any) -> None:
-    metadata = table(item, "metadata")
-    uid, name = text(metadata, "uid"), text(metadata, "name")
-    kind = text(item, "kind")
-    if kind == "Node" and name and (word != "DELETED" or name not in seen.nodes):
-        seen.nodes[name] = item
-    elif kind == "Pod" and name:
-        key = uid or f"{text(metadata, 'namespace')}/{name}"
-        seen.pods[key] = item
-        if word == "DELETED":
-            seen.gone[key] = received or moment(metadata.get("deletionTimestamp")) or 0.0
-    for stamp in (metadata.get("creationTimestamp"), metadata.get("deletionTimestamp")):
-        seen.last = max(seen.last, received, moment(stamp) or 0.0)
-
-
-def _life(item: Any, seen: Seen, settings: LiveSettings, notes: Notes) -> _PodLife | None:
-    """When a pod ran; None, noted, for one that has no place in a trace."""
+def _life(item: Any, deleted: float | None, settings: LiveSettings) -> PodLife:
+    """Read when a pod ran. `deleted`: when a watch saw it deleted; None: no watch did."""
     view = read_pod(item, settings)
-    if view.asks.gpus <= 0:
-        notes.left_out["asks for no GPU"] += 1
-        return None
-    status, metadata = table(item, "status"), table(item, "metadata")
     begins, ends = [], []
-    for container in entries(status, "containerStatuses"):
-        for state in (table(container, "state"), table(container, "lastState")):
-            begins += [moment(table(state, phase).get("startedAt")) for phase in ("running", "terminated")]
-        ends.append(moment(table(table(container, "state"), "terminated").get("finishedAt")) or 0.0)
-    start = min((begin for begin in begins if begin), default=view.started)
-    if not view.node or not start:
-        notes.left_out["never ran"] += 1
-        return None
-    key = view.uid or view.path
-    deleted = seen.gone.get(key) or moment(metadata.get("deletionTimestamp")) or 0.0
+    for container in entries(table(item, "status"), "containerStatuses"):
+        state = table(container, "state")
+        for known in (state, table(container, "lastState")):
+            begins += [moment(table(known, phase).get("startedAt")) for phase in ("running", "terminated")]
+        ends.append(moment(table(state, "terminated").get("finishedAt")) or 0.0)
+    if deleted is None and view.over:
+        deleted = moment(table(item, "metadata").get("deletionTimestamp"))
     end = max(ends, default=0.0) if view.over else 0.0
-    end = end or (deleted if key in seen.gone or view.over else 0.0)
-    seen.last = max(seen.last, start, end)
-    return _PodLife(view, start, end, view.phase == "Succeeded")
+    return PodLife(view, min(filter(None, begins), default=view.started), end or deleted or 0.0)
 
 
-def _tasks(lives: list[_PodLife]) -> dict[str, list[list[_PodLife]]]:
-    """Task -> the lives of each of its pods, one after the other."""
-    tasks: dict[str, list[list[_PodLife]]] = {}
+def _belongs(life: PodLife, notes: Notes) -> bool:
+    """Return whether a pod has a place in a trace, and note why not."""
+    if life.view.asks.gpus <= 0:
+        notes.left_out["asks for no GPU"] += 1
+        return False
+    if not life.view.node or not life.start:
+        notes.left_out["never ran"] += 1
+        return False
+    return True
+
+
+def _tasks(lives: list[PodLife]) -> dict[str, list[list[PodLife]]]:
+    """Return for each task the chains of its pods: a pod, and those that continue it one after the other."""
+    tasks: dict[str, list[list[PodLife]]] = {}
     for life in sorted(lives, key=lambda life: (life.view.created, life.view.path, life.view.uid)):
-        view = life.view
-        if view.gang:
-            chains = tasks.setdefault(f"{view.namespace}/{view.gang.name}", [])
-        elif view.bound_as is not None:
-            chains = tasks.setdefault(view.bound_as.task, [])
-        elif view.owner is not None:
-            chains = _chains_of_owner(tasks, life)
-        else:
-            chains = tasks.setdefault(view.path, [])
-        for chain in chains:
-            if _continues(chain[-1], life):
-                chain.append(life)
-                break
-        else:
+        chains = tasks.setdefault(_task_of(life, tasks), [])
+        continued = next((chain for chain in chains if _continues(chain[-1], life)), None)
+        if continued is None:
             chains.append([life])
+        else:
+            continued.append(life)
     return tasks
 
 
-def _chains_of_owner(tasks: dict[str, list[list[_PodLife]]], life: _PodLife) -> list[list[_PodLife]]:
-    """Pods of one controller that are no gang: a task each; one that continues another joins it."""
-    owner = life.view.owner
-    assert owner is not None
-    base, number = f"{life.view.namespace}/{owner.name}", 1
-    while True:
-        name = base if number == 1 else f"{base}-{number}"
-        chains = tasks.setdefault(name, [])
-        if not chains or _continues(chains[0][-1], life):
-            return chains
-        number += 1
+def _task_of(life: PodLife, tasks: dict[str, list[list[PodLife]]]) -> str:
+    """Return the name of a pod's task."""
+    view = life.view
+    if view.gang is not None:
+        return f"{view.namespace}/{view.gang.name}"
+    if view.bound_as is not None:
+        return view.bound_as.task
+    if view.owner is None:
+        return view.path
+    # each pod of a controller is a task, unless it continues another
+    base = f"{view.namespace}/{view.owner.name}"
+    names = (base if number == 1 else f"{base}-{number}" for number in count(1))
+    return next(name for name in names if name not in tasks or _continues(tasks[name][0][-1], life))
 
 
-def _continues(before: _PodLife, after: _PodLife) -> bool:
-    """Whether `after` was created in place of `before`, which had not done its work."""
-    ended = before.end and not before.good_end and after.view.created >= before.end - 1.0
-    return bool(ended) and before.view.owner == after.view.owner and before.view.slot == after.view.slot
+def _continues(before: PodLife, after: PodLife) -> bool:
+    """Return whether `after` was created in place of `before`, which had not done its work."""
+    failed = before.end and before.view.phase != "Succeeded"
+    return (
+        bool(failed)
+        and after.view.created >= before.end - 1.0
+        and before.view.owner == after.view.owner
+        and before.view.slot == after.view.slot
+    )
 
 
 def _record(
-    name: str,
-    chains: list[list[_PodLife]],
+    task: str,
+    chains: list[list[PodLife]],
     models: dict[str, str],
     is_spot: SpotRule,
     settings: LiveSettings,
@@ -187,10 +205,10 @@ def _record(
     if len({life.view.asks.gpus for life in latest}) > 1:
         notes.guess("gangs whose pods differ count each as large as its largest")
     priority = class_of(first, "", settings)
-    spot = priority is Priority.SPOT if priority is not None else is_spot(first.priority_class or "(no class)")
+    spot = priority is Priority.SPOT if priority is not None else is_spot(first.priority_class or NO_CLASS)
     duration = max((life.end or last) for life in latest) - min(life.start for life in latest)
     return JobRecord(
-        name,
+        task,
         first.organization or first.namespace or "default",
         model,
         spot,
@@ -206,13 +224,7 @@ def _record(
 
 def _objects(path: Path) -> Iterator[tuple[str, float, Any]]:
     """(event, when it was received or 0, object) of a list, of single objects, or of the lines of a watch."""
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror or error}).") from error
-    content = (unpacked(str(path), data) if data[:2] == GZIP else data).decode("utf-8-sig", errors="replace").strip()
-    if not content:
-        raise InputError(f"{path}: the file is empty.")
+    content = read_any_bytes(path).decode("utf-8-sig", errors="replace").strip()
     decoder, at = json.JSONDecoder(), 0
     while at < len(content):
         try:
@@ -233,8 +245,7 @@ def _unwrapped(path: Path, item: Any) -> Iterator[tuple[str, float, Any]]:
         yield str(item["type"]), float(received) if isinstance(received, int | float) else 0.0, item["object"]
     elif isinstance(item.get("items"), list):
         kind = text(item, "kind").removesuffix("List")
-        for each in item["items"]:
-            if isinstance(each, dict):
-                yield "ADDED", 0.0, each if each.get("kind") else {**each, "kind": kind}
+        for each in entries(item, "items"):
+            yield "ADDED", 0.0, each if each.get("kind") else {**each, "kind": kind}
     else:
         yield "ADDED", 0.0, item
