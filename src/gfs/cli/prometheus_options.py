@@ -17,7 +17,7 @@ from gfs.domain.units import DAY
 
 if TYPE_CHECKING:
     from gfs.live.prometheus import Prometheus
-    from gfs.live.series import Range
+    from gfs.records.kube_state_metrics import Range
 
 PROMETHEUS = "Prometheus"
 TOKEN, HEADERS = "GFS_PROMETHEUS_TOKEN", "GFS_PROMETHEUS_HEADERS"
@@ -105,7 +105,7 @@ def _header(line: str) -> tuple[str, str]:
 
 def parse_range(start: str | None, end: str | None, days: float | None, step: float, usual_days: float = 28) -> Range:
     """The time that is asked for; the end is the last full step."""
-    from gfs.live.series import Range
+    from gfs.records.kube_state_metrics import Range
 
     if start is not None and days is not None:
         raise InputError("give --start or --days, not both")

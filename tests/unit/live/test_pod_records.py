@@ -11,8 +11,8 @@ import pytest
 from objects import node, owned, pod
 
 from gfs.domain.errors import InputError
-from gfs.live.pod_records import read_pods
-from gfs.workloads.records import Conversion
+from gfs.records import Conversion
+from gfs.records.kubernetes import read_pods
 
 GROUP = {"schedulingGroup": {"podGroupName": "gang"}}
 

@@ -26,8 +26,8 @@ from gfs.live.translate.nodes import read_node
 from gfs.live.translate.pods import PodView, class_of, read_pod
 from gfs.live.translate.quantities import moment
 from gfs.live.translate.shape import entries, table, text
+from gfs.records.conversion import Conversion, JobRecord, Notes, SpotRule, assemble
 from gfs.workloads.readers.file_bytes import read_any_bytes
-from gfs.workloads.records.conversion import Conversion, JobRecord, Notes, SpotRule, assemble
 
 NO_CLASS = "(no class)"
 """Stands for the priority class of pods without one."""

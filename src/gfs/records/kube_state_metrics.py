@@ -18,7 +18,7 @@ from gfs.live.prometheus import Prometheus, PrometheusError, QueryTooLargeError
 from gfs.live.settings import LiveSettings
 from gfs.live.translate.gangs import LABEL as GANG_LABEL
 from gfs.live.translate.pods import GUARANTEE, INDEX, INTERVAL
-from gfs.workloads.records.conversion import shown
+from gfs.records.conversion import shown
 
 LEAST_PIECE = 900.0
 """Seconds: a server for which even this is too much cannot be asked."""

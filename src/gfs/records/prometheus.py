@@ -1,7 +1,7 @@
 """A trace from Prometheus: what kube-state-metrics told it of pods and nodes, over a range of time.
 
-A pod is put together from the last values of its series (`series`) as `kubectl get -o json` would have shown it, and
-read as that is (`pod_records`): one rule for both.
+A pod is put together from the last values of its series (`kube_state_metrics`) as `kubectl get -o json` would have
+shown it, and read as that is (`kubernetes`): one rule for both.
 
 | what | series |
 |---|---|
@@ -27,14 +27,14 @@ from gfs.domain.units import DAY, HOUR
 from gfs.forecasting.meter import STEP
 from gfs.forecasting.past import PastDemand
 from gfs.live.history import A_DAY, POD, label_name, read_demand
-from gfs.live.pod_records import NO_CLASS, PodLife, convert, node_specs
 from gfs.live.prometheus import Prometheus
-from gfs.live.series import LOOK_BACK, ClusterSeries, PodSeries, Range, moment_text
 from gfs.live.settings import LiveSettings
 from gfs.live.translate.gangs import LABEL as GANG_LABEL
 from gfs.live.translate.pods import read_pod
 from gfs.live.translate.quantities import rfc3339
-from gfs.workloads.records.conversion import Conversion, Notes, SpotRule, shown
+from gfs.records.conversion import Conversion, Notes, SpotRule, shown
+from gfs.records.kube_state_metrics import LOOK_BACK, ClusterSeries, PodSeries, Range, moment_text
+from gfs.records.kubernetes import NO_CLASS, PodLife, convert, node_specs
 
 ONE_MODEL = "gpu"
 """The model of all GPUs where no node has a label that names one."""
