@@ -1,4 +1,4 @@
-"""Demand of the last weeks from Prometheus, as kube-state-metrics saw it before GFS did.
+"""Demand of the last weeks from Prometheus, as kube-state-metrics recorded it before GFS ran.
 
 HP demand is what containers of HP pods request that are pending or running, every five minutes:
 `kube_pod_container_resource_requests` of pods whose `kube_pod_info` names an HP class and whose
@@ -28,12 +28,12 @@ POD = "namespace, pod, uid"
 
 
 def label_name(name: str) -> str:
-    """A name of Kubernetes as kube-state-metrics writes it."""
+    """Return a name of Kubernetes as kube-state-metrics writes it."""
     return re.sub(r"\W", "_", name)
 
 
 def demand_query(settings: LiveSettings, *, by_model: bool) -> str:
-    """GPUs wanted by HP pods, by namespace and organization label, and by GPU model if there are several."""
+    """Return the query for GPUs wanted by HP pods, by namespace, organization label and, if asked for, GPU model."""
     organization, model = (f"label_{label_name(name)}" for name in (settings.organization_label, settings.model_label))
     classes = "|".join(name.replace(".", r"\\.") for name in settings.hp_classes)
     # kube-state-metrics may run twice: each container counts once
