@@ -84,7 +84,7 @@ async def read_demand(
             for at, value in values:
                 row[round(at / STEP) - first] += value
         progress(days)
-    if not gpus:
+    if not gpus or not seen.any():
         return PastDemand({}, end)
     # while no node was seen, demand stayed as it was
     last = np.maximum.accumulate(np.where(seen, np.arange(size), -1))[int(seen.argmax()) :]
