@@ -7,15 +7,17 @@ import os
 import time
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 from gfs.cli.options import file_option, option
 from gfs.domain.errors import GfsError, InputError
+from gfs.domain.units import DAY
 
 if TYPE_CHECKING:
     from gfs.live.prometheus import Prometheus
-    from gfs.live.series import Range
+    from gfs.records.kube_state_metrics import Range
 
 PROMETHEUS = "Prometheus"
 TOKEN, HEADERS = "GFS_PROMETHEUS_TOKEN", "GFS_PROMETHEUS_HEADERS"
@@ -103,18 +105,27 @@ def _header(line: str) -> tuple[str, str]:
 
 def parse_range(start: str | None, end: str | None, days: float | None, step: float, usual_days: float = 28) -> Range:
     """The time that is asked for; the end is the last full step."""
-    from gfs.live.series import Range, parse_moment
+    from gfs.records.kube_state_metrics import Range
 
     if start is not None and days is not None:
         raise InputError("give --start or --days, not both")
-    last = min(parse_moment(end, "--end") if end is not None else time.time(), time.time())
+    last = min(_parse_moment(end, "--end") if end is not None else time.time(), time.time())
     last -= last % step
-    first = parse_moment(start, "--start") if start is not None else last - (days or usual_days) * 86400.0
+    first = _parse_moment(start, "--start") if start is not None else last - (days or usual_days) * DAY
     if first >= last:
         raise InputError("--start must be before --end, and before now; --days must be above 0")
-    if last - first > LONGEST * 86400.0:
-        raise InputError(f"{(last - first) / 86400:,.0f} days are asked for; {LONGEST:,.0f} are the most")
+    if last - first > LONGEST * DAY:
+        raise InputError(f"{(last - first) / DAY:,.0f} days are asked for; {LONGEST:,.0f} are the most")
     return Range(first, last, step)
+
+
+def _parse_moment(text: str, option: str) -> float:
+    """Seconds since 1970 of '2026-05-01' or '2026-05-01T12:00:00Z'; without a zone it is UTC."""
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise InputError(f"{option} {text}: write a date or a moment such as 2026-05-01 or 2026-05-01T12:00Z") from None
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
 
 
 def ask(work: Callable[[], Coroutine[Any, Any, Result]]) -> Result:

@@ -81,7 +81,7 @@ class DemandServer:
         asked = parse_range(None, None, self.days, STEP, usual_days=self.settings.prometheus_days)
 
         async def read() -> tuple[Sequence[NodeSpec], PastDemand]:
-            from gfs.live.pod_series import cluster_demand, read_cluster
+            from gfs.records.prometheus import cluster_demand, read_cluster
 
             with bars(["HP demand"], asked.days, unit="days") as running:
                 async with self.server.connect() as prometheus:

@@ -15,9 +15,9 @@ from gfs.domain.errors import BadRows, InputError
 
 if TYPE_CHECKING:
     from gfs.forecasting.history import DemandHistory
-    from gfs.live.series import Range
     from gfs.live.settings import LiveSettings
-    from gfs.workloads.records import Conversion
+    from gfs.records import Conversion
+    from gfs.records.kube_state_metrics import Range
 
 EPILOG = examples(
     "gfs trace convert --from slurm sacct.txt --nodes scontrol.txt --spot 'preempt*' --out my-trace",
@@ -184,12 +184,12 @@ def _ask(
     names = ["pods and nodes", *(["HP demand"] if demand else [])]
 
     async def read() -> tuple[Conversion, DemandHistory | None]:
-        from gfs.live.pod_series import cluster_demand, read_series
+        from gfs.records.prometheus import cluster_demand, read_series
 
         with bars(names, asked.days, unit="days") as running:
             async with server.connect() as prometheus:
                 conversion, cluster = await read_series(
-                    prometheus, asked, spot=spot, settings=settings, progress=lambda days: running(names[0], days)
+                    prometheus, settings, asked, spot, lambda days: running(names[0], days)
                 )
                 if not demand:
                     return conversion, None
@@ -212,7 +212,7 @@ def _read(
     settings: LiveSettings,
     msr: tuple[int, float, float],
 ) -> Conversion:
-    from gfs.workloads.records import Conversion
+    from gfs.records import Conversion
 
     if format == "msr":
         from gfs.workloads import read_msr
@@ -220,17 +220,17 @@ def _read(
         seed, share, load = msr
         return Conversion(read_msr(file, seed=seed, spot_share=share, load=load), None)
     if format == "kubernetes":
-        from gfs.live.pod_records import read_pods
+        from gfs.records.kubernetes import read_pods
 
         return read_pods(file, nodes, spot=spot, settings=settings)
     if nodes is None:
         raise InputError(f"--from {format}: give the nodes with --nodes")
     if format == "slurm":
-        from gfs.workloads.records.conversion import time_zone
-        from gfs.workloads.records.slurm import read_slurm
+        from gfs.records.conversion import time_zone
+        from gfs.records.slurm import read_slurm
 
         return read_slurm(file, nodes, spot=spot, zone=time_zone(timezone, "--timezone"), skip_bad_rows=skip_bad_rows)
-    from gfs.workloads.records.mapped import read_mapped
+    from gfs.records.mapped import read_mapped
 
     if columns is None:
         raise InputError("--from csv: say which of your columns are which of ours with --map FILE")

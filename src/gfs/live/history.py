@@ -1,4 +1,4 @@
-"""Demand of the last weeks from Prometheus, as kube-state-metrics saw it before GFS did.
+"""Demand of the last weeks from Prometheus, as kube-state-metrics recorded it before GFS ran.
 
 HP demand is what containers of HP pods request that are pending or running, every five minutes:
 `kube_pod_container_resource_requests` of pods whose `kube_pod_info` names an HP class and whose
@@ -10,8 +10,7 @@ node (`kube_node_labels`), and pods without a node do not count.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import numpy as np
 
@@ -19,27 +18,24 @@ from gfs.domain.units import DAY
 from gfs.forecasting.history import Floats
 from gfs.forecasting.meter import STEP
 from gfs.forecasting.past import PastDemand
+from gfs.live.prometheus import Prometheus
 from gfs.live.settings import LiveSettings
 
-if TYPE_CHECKING:
-    from gfs.live.prometheus import Prometheus
-
 A_DAY = round(DAY / STEP)
+"""Steps."""
 POD = "namespace, pod, uid"
+"""Labels that tell a pod from all others."""
 
 
 def label_name(name: str) -> str:
-    """A name of Kubernetes as kube-state-metrics writes it."""
+    """Return a name of Kubernetes as kube-state-metrics writes it."""
     return re.sub(r"\W", "_", name)
 
 
-def demand_query(settings: LiveSettings, *, by_model: bool, hp_classes: Sequence[str] = ()) -> str:
-    """GPUs wanted by HP pods, by namespace and organization label, and by GPU model if there are several.
-
-    `hp_classes`: priority classes in place of those of the settings; '' is that of pods without any.
-    """
+def demand_query(settings: LiveSettings, *, by_model: bool) -> str:
+    """Return the query for GPUs wanted by HP pods, by namespace, organization label and, if asked for, GPU model."""
     organization, model = (f"label_{label_name(name)}" for name in (settings.organization_label, settings.model_label))
-    classes = "|".join(name.replace(".", r"\\.") for name in hp_classes or settings.hp_classes)
+    classes = "|".join(name.replace(".", r"\\.") for name in settings.hp_classes)
     # kube-state-metrics may run twice: each container counts once
     asked = (
         f"sum by ({POD}, node) (max by ({POD}, node, container)"
@@ -63,20 +59,17 @@ async def read_demand(
     server: Prometheus,
     settings: LiveSettings,
     models: set[str],
-    whose: Callable[[str, str], str],
+    organization_of: Callable[[str, str], str],
     end: int,
-    *,
-    first: int | None = None,
-    hp_classes: Sequence[str] = (),
     progress: Callable[[int], None] = lambda days: None,
 ) -> PastDemand:
-    """The demand of the days before step `end`, or from step `first` on. `whose`: organization by namespace and label.
+    """Return the demand of the `prometheus_days` of the settings before step `end`.
 
-    `hp_classes`: see `demand_query`; `progress` is told how many days have been read.
+    `organization_of`: the organization by namespace and label. `progress` gets the number of days that have been read.
     """
-    first = end - round(settings.prometheus_days * A_DAY) if first is None else first
-    size, only = end - first, next(iter(models)) if len(models) == 1 else ""
-    query = demand_query(settings, by_model=not only, hp_classes=hp_classes)
+    size = round(settings.prometheus_days * A_DAY)
+    first, only = end - size, next(iter(models)) if len(models) == 1 else ""
+    query = demand_query(settings, by_model=not only)
     organization, model = (f"label_{label_name(name)}" for name in (settings.organization_label, settings.model_label))
     gpus: dict[str, dict[str, Floats]] = {}
     seen = np.zeros(size, bool)
@@ -86,13 +79,13 @@ async def read_demand(
             seen[[round(at / STEP) - first for at, _ in values]] = True
         for labels, values in await server.query_range(query, *span):
             namespace, pool = labels.get("namespace", ""), only or labels.get(model, "")
-            name = whose(namespace, labels.get(organization, ""))
+            name = organization_of(namespace, labels.get(organization, ""))
             row = gpus.setdefault(pool, {}).setdefault(name, np.zeros(size))
             for at, value in values:
                 row[round(at / STEP) - first] += value
         progress(days)
-    if not gpus:
+    if not gpus or not seen.any():
         return PastDemand({}, end)
-    # while nobody looked, demand stayed as it was
+    # while no node was seen, demand stayed as it was
     last = np.maximum.accumulate(np.where(seen, np.arange(size), -1))[int(seen.argmax()) :]
     return PastDemand({pool: {name: row[last] for name, row in some.items()} for pool, some in gpus.items()}, end)

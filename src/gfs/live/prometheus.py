@@ -1,7 +1,7 @@
 """A client of Prometheus' HTTP API, and of all that answer in the same way (Thanos, Mimir, VictoriaMetrics).
 
-Ranges are asked for in pieces: a server refuses more than 11,000 points a series, and more samples or seconds than it
-is set up for. `QueryTooLargeError` says that smaller pieces may do.
+Ask for a range in pieces: a server refuses more than 11,000 points per series, and more samples or seconds than its
+limits. After `QueryTooLargeError` smaller pieces may do.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ TIMEOUT = 60.0
 Series = list[tuple[dict[str, str], list[tuple[float, float]]]]
 """Labels, and (seconds, value) of each sample."""
 _TOO_LARGE = re.compile("too many|exceed|more than|timed out|timeout|limit", re.I)
-"""What servers say of queries that are too large for them; they agree on no code."""
+"""Words of errors about queries that are too large: servers agree on no code."""
 
 
 class PrometheusError(GfsError):
-    """Prometheus could not be asked, or did not answer as it should."""
+    """Prometheus gives no answer, or not the expected one."""
 
 
 class QueryTooLargeError(PrometheusError):
-    """The answer would be more than the server gives at once, or takes too long."""
+    """The answer is more than the server gives at once, or takes too long."""
 
 
 class _Result(msgspec.Struct):
@@ -52,13 +52,13 @@ class _Answer(msgspec.Struct):
 
 
 class Prometheus:
-    """A server that is asked."""
+    """A client of one server."""
 
     def __init__(self, url: str, token: str = "", headers: Mapping[str, str] | None = None) -> None:
         check_url(url)
         self._url = url.rstrip("/")
-        self.shown = without_password(self._url)
-        """Its address, as it may be told."""
+        self.shown = _without_password(self._url)
+        """Its address without a password, for messages."""
         own = urlsplit(url).username is not None  # a name in the address goes before the token: both cannot be sent
         bearer = {"Authorization": f"Bearer {token}"} if token and not own else {}
         self._session = aiohttp.ClientSession(
@@ -72,13 +72,13 @@ class Prometheus:
         await self._session.close()
 
     async def query_range(self, query: str, start: float, end: float, step: float) -> Series:
-        """The samples of a query from start to end, both included."""
+        """Return the samples of a query from start to end, both included."""
         asked = {"query": query, "start": f"{start:.0f}", "end": f"{end:.0f}", "step": f"{step:.0f}"}
         found = await self._ask("query_range", asked)
         return [(each.metric, [(at, x) for at, text in each.values if isfinite(x := float(text))]) for each in found]
 
     async def query(self, query: str, at: float) -> list[tuple[dict[str, str], float]]:
-        """Labels and value of each series of a query at a moment."""
+        """Return labels and value of each series of a query at a moment."""
         found = await self._ask("query", {"query": query, "time": f"{at:.0f}"})
         values = [(each.metric, float(each.value[1])) for each in found if each.value is not None]
         return [(labels, value) for labels, value in values if isfinite(value)]
@@ -91,7 +91,7 @@ class Prometheus:
             raise QueryTooLargeError(f"{self.shown}: no answer within {TIMEOUT:.0f} s") from error
         except (aiohttp.ClientError, OSError, ValueError) as error:
             raise PrometheusError(
-                f"{self.shown}: no answer ({type(error).__name__}: {without_password(str(error))})"
+                f"{self.shown}: no answer ({type(error).__name__}: {_without_password(str(error))})"
             ) from error
         if response.status in (401, 403):
             raise PrometheusError(
@@ -113,14 +113,14 @@ class Prometheus:
 
 
 def check_url(url: str) -> None:
-    """`InputError` if it is not the address of a server."""
+    """Raise `InputError` if this is not the address of a server."""
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.netloc:
         raise InputError(
-            f"prometheus = {without_password(url)!r}: give its address, such as http://prometheus.monitoring:9090"
+            f"prometheus = {_without_password(url)!r}: give its address, such as http://prometheus.monitoring:9090"
         )
 
 
-def without_password(url: str) -> str:
-    """A URL as it may be shown."""
+def _without_password(url: str) -> str:
+    """Return a URL as messages may show it."""
     return re.sub(r"//[^/@]*@", "//", url)

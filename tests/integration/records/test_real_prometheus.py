@@ -218,6 +218,16 @@ def test_what_is_missing_is_named(tmp_path: Path, midnight: int) -> None:
     assert not out.exists()
 
 
+def test_a_cluster_whose_nodes_are_not_recorded_is_told(tmp_path: Path, midnight: int) -> None:
+    past = Past()
+    past.add([each for each in node_series("a", "A100", gpus=8) if each[0] != "kube_node_info"], midnight, midnight + 6)
+    past.add(pod_series("lab", "p", gpus=1, node="a"), midnight, midnight + HOUR)
+    with serving(past, tmp_path) as url:
+        told = convert(url, tmp_path / "trace", "--start", clock(midnight), "--end", clock(midnight + DAY))
+    assert told.exit_code == 2
+    assert "it has no series kube_node_info between" in told.output
+
+
 def test_a_question_that_the_server_does_not_understand_is_told(tmp_path: Path, midnight: int) -> None:
     """Nobody's priority class has a quotation mark in it; a slip in a config may have."""
     past = Past()

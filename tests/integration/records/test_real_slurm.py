@@ -8,8 +8,8 @@ from slurm import FIELDS, Slurm, slurm
 from typer.testing import CliRunner
 
 from gfs.cli.main import app
+from gfs.records.slurm import read_slurm
 from gfs.workloads import read_trace
-from gfs.workloads.records.slurm import read_slurm
 
 LONG = 600
 """Seconds of a job that is to run until something else ends it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from pathlib import Path
 from typing import Any
@@ -10,8 +11,8 @@ import pytest
 from objects import node, owned, pod
 
 from gfs.domain.errors import InputError
-from gfs.live.pod_records import read_pods
-from gfs.workloads.records import Conversion
+from gfs.records import Conversion
+from gfs.records.kubernetes import read_pods
 
 GROUP = {"schedulingGroup": {"podGroupName": "gang"}}
 
@@ -114,6 +115,13 @@ def test_what_has_no_place_in_a_trace_is_counted(tmp_path: Path) -> None:
     assert dict(found.left_out) == {"never ran": 1, "asks for no GPU": 1}
     assert found.workload.durations == (3 * 3600.0,)  # it still runs at four, the latest moment there is
     assert any("still run" in guess for guess in found.guesses)
+
+
+def test_records_may_be_gzipped(tmp_path: Path) -> None:
+    item = {**ran(pod("a", created=at(1)), 1, 2), "kind": "Pod"}
+    lines = "\n".join(map(json.dumps, ({**node(), "kind": "Node"}, item)))
+    (tmp_path / "watch.json.gz").write_bytes(gzip.compress(lines.encode()))
+    assert read_pods(tmp_path / "watch.json.gz", None).workload.durations == (3600.0,)
 
 
 @pytest.mark.parametrize(

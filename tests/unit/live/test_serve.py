@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from gfs.cli.live import DEFAULT_HTTP
 from gfs.domain.address import parse_address
 from gfs.domain.errors import InputError
-from gfs.live.history import demand_query
-from gfs.live.prometheus import check_url
+from gfs.live.history import demand_query, read_demand
+from gfs.live.prometheus import Series, check_url
 from gfs.live.settings import LiveSettings
 
 
@@ -44,3 +46,16 @@ def test_names_are_those_of_kube_state_metrics() -> None:
     assert "label_amd_com_gpu_product_name" in query
     assert r'priority_class=~"a\\.b|c"' in query
     assert "kube_node_labels" not in demand_query(settings, by_model=False)
+
+
+class NoNodes:
+    """A server that has series of pods, but not `kube_node_info`."""
+
+    async def query_range(self, query: str, start: float, end: float, step: float) -> Series:
+        return [] if "kube_node_info" in query else [({"namespace": "lab"}, [(start, 4.0)])]
+
+
+def test_no_demand_is_known_of_a_time_in_which_no_node_was_seen() -> None:
+    settings = LiveSettings(prometheus_days=1)
+    past = asyncio.run(read_demand(NoNodes(), settings, {"A100"}, lambda home, label: home, 1000))  # type: ignore[arg-type]
+    assert not past.pools

@@ -38,6 +38,11 @@ _KINDS = (
 
 def read_bytes(path: Path) -> bytes:
     """The whole file, unpacked if it is gzipped; raises InputError where it holds no CSV or Parquet table."""
+    return _table_bytes(str(path), read_any_bytes(path))
+
+
+def read_any_bytes(path: Path) -> bytes:
+    """The whole file, unpacked if it is gzipped, whatever it holds."""
     if path.is_dir():
         raise InputError(f"{path}: this is a directory. Give the file in it.")
     try:
@@ -48,11 +53,15 @@ def read_bytes(path: Path) -> bytes:
         raise InputError(f"{path}: no permission to read it. Change its permissions or copy it.") from None
     except (OSError, ValueError) as error:
         raise InputError(f"{path}: cannot be read ({getattr(error, 'strerror', None) or error}).") from error
-    return unpacked(str(path), data)
+    return _gunzipped(str(path), data)
 
 
 def unpacked(file: str, data: bytes) -> bytes:
     """What `read_bytes` gives, of bytes that are there already; `file` is their name in errors."""
+    return _table_bytes(file, _gunzipped(file, data))
+
+
+def _gunzipped(file: str, data: bytes) -> bytes:
     if data[:2] == GZIP:
         try:
             data = gzip.GzipFile(fileobj=io.BytesIO(data)).read(MOST_UNPACKED + 1)
@@ -63,6 +72,10 @@ def unpacked(file: str, data: bytes) -> bytes:
             raise InputError(f"{file}: unpacks to more than {most}. Split it, or give it as Parquet.")
     if not data.strip():
         raise InputError(f"{file}: the file is empty.")
+    return data
+
+
+def _table_bytes(file: str, data: bytes) -> bytes:
     if data[:4] != PARQUET:
         if file.lower().endswith((".parquet", ".pq")):
             other = next((f" but {kind}" for magic, kind, _ in _KINDS if data.startswith(magic)), "")

@@ -28,8 +28,8 @@ from typing import Final, NamedTuple
 from gfs.domain.errors import BadRow, BadRows, InputError
 from gfs.domain.limits import MOST_CPUS, MOST_GPUS_A_NODE
 from gfs.domain.node import NodeSpec
+from gfs.records.conversion import Conversion, JobRecord, Notes, SpotRule, assemble
 from gfs.workloads.readers.file_bytes import read_bytes
-from gfs.workloads.records.conversion import Conversion, JobRecord, Notes, SpotRule, assemble
 
 NEEDED: Final = ("JobID", "Account", "Partition", "QOS", "Submit", "Start", "End", "ElapsedRaw", "State")
 GPU: Final = re.compile(r"gres/gpu(?::(?P<model>[^=,]+))?=(?P<count>\d+)")

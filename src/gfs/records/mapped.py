@@ -45,9 +45,9 @@ from gfs.domain.limits import MOST_CPUS, MOST_GPUS, MOST_GPUS_A_NODE, MOST_SECON
 from gfs.domain.node import NodeSpec
 from gfs.domain.units import HOUR
 from gfs.files import read_toml
+from gfs.records.conversion import Conversion, JobRecord, Notes, SpotRule, assemble, time_zone
 from gfs.workloads.readers.checks import Checks, Floats
 from gfs.workloads.readers.tables import Table, read_table
-from gfs.workloads.records.conversion import Conversion, JobRecord, Notes, SpotRule, assemble, time_zone
 
 PER_SECOND: Final = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}
 LATEST: Final = 4e9

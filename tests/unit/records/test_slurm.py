@@ -7,10 +7,10 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from gfs.domain.errors import BadRows, InputError
-from gfs.workloads.records.conversion import Conversion
-from gfs.workloads.records.slurm import read_slurm
+from gfs.records.conversion import Conversion
+from gfs.records.slurm import read_slurm
 
-SAMPLES = Path(__file__).parents[4] / "examples" / "records"
+SAMPLES = Path(__file__).parents[3] / "examples" / "records"
 HEADER = "JobID|Account|Partition|QOS|Submit|Start|End|ElapsedRaw|State|AllocTRES|NNodes"
 NODES = "NodeName=n1 Gres=gpu:a100:8,gpu:h100:2 Partitions=p CfgTRES=cpu=64,gres/gpu=10\n"
 

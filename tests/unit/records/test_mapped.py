@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from gfs.domain.errors import BadRows, InputError
-from gfs.workloads.records.conversion import Conversion
-from gfs.workloads.records.mapped import read_map, read_mapped
+from gfs.records.conversion import Conversion
+from gfs.records.mapped import read_map, read_mapped
 
-SAMPLES = Path(__file__).parents[4] / "examples" / "records"
+SAMPLES = Path(__file__).parents[3] / "examples" / "records"
 MAP = """
 [jobs]
 job_name = "id"
