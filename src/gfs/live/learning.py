@@ -41,24 +41,22 @@ def caution(pool: PoolScheduler, least_hours: float) -> str:
 
 
 class Learning:
-    """Tells when a pool's quota begins to be cautious, and when it is forecast."""
+    """Logs and announces when the quota of a pool begins to be cautious, and when it is forecast."""
 
-    def __init__(self, scheduler: Scheduler, least_hours: float, tell: Callable[[str, str], None]) -> None:
-        """`tell`: reason and message of an event."""
-        self._scheduler, self._least, self._tell = scheduler, least_hours, tell
-        self._told: dict[str, str] = {}
+    def __init__(self, scheduler: Scheduler, least_hours: float, announce: Callable[[str, str], None]) -> None:
+        """`announce` takes reason and message of an event."""
+        self._scheduler, self._least_hours, self._announce = scheduler, least_hours, announce
+        self._known: dict[str, str] = {}
 
     def look(self) -> None:
-        """Tell what has changed since the last time."""
+        """Announce what has changed since the last time."""
         for model, pool in self._scheduler.pools.items():
-            if not pool.state.nodes:
+            forecaster = forecaster_of(pool) if pool.state.nodes else ""
+            state = CAUTIOUS if forecaster == NOTHING_KNOWN else forecaster
+            if state in ("", self._known.get(model)):
                 continue
-            forecaster = forecaster_of(pool)
-            now = "cautious" if is_cautious(pool) else forecaster
-            if not now or self._told.get(model, "") == now:
-                continue
-            self._told[model] = now
-            why = caution(pool, self._least)
+            self._known[model] = state
+            why = caution(pool, self._least_hours)
             message = f"pool {model}: {why or f'the spot quota follows the forecast of {forecaster}'}"
             log.info(message)
-            self._tell("CautiousQuota" if why else "ForecastInForce", message)
+            self._announce("CautiousQuota" if why else "ForecastInForce", message)

@@ -6,13 +6,12 @@ import asyncio
 import logging
 import os
 import socket
-import time
-from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Coroutine, Iterator, Sequence
 from contextlib import AsyncExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
-from math import inf
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -21,7 +20,7 @@ from gfs.assembly.schedulers import build_scheduler, check_pool_schedulers, find
 from gfs.assembly.snapshot import load_state, save_state
 from gfs.core.actions import Record
 from gfs.core.ledger import LIVE_LOOK_BACK
-from gfs.core.ports import Policy, train_at_once
+from gfs.core.ports import Policy, Train, train_at_once
 from gfs.core.run import Run
 from gfs.core.scheduler import Scheduler, TickObserver
 from gfs.core.state import PoolState
@@ -29,10 +28,9 @@ from gfs.domain.errors import InputError
 from gfs.domain.node import NodeSpec
 from gfs.files import always, write_bytes
 from gfs.forecasting.meter import STEP
-from gfs.forecasting.online import Stopwatch
 from gfs.forecasting.past import learn
 from gfs.live.api import Api
-from gfs.live.clock import WallClock
+from gfs.live.clock import Clock
 from gfs.live.controller import Controller
 from gfs.live.history import read_demand
 from gfs.live.lead import Leader
@@ -58,8 +56,8 @@ ASK_SERVER = 1.0
 """Seconds until an API server that did not answer is asked again what it offers."""
 LAST_REQUESTS = 1.0
 """Seconds that requests under way have to end when it is told to stop."""
-FLUSH, FLUSH_NODES = 0.1, 2.0
-"""Seconds between two writings of the event log, and of the nodes beside it."""
+FLUSH, LOOK = 0.1, 2.0
+"""Seconds between two writings of the event log, and between two looks at nodes and quotas beside the decisions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,39 +77,34 @@ class LiveOptions:
     """Talk to an API server that shows no certificate we trust."""
 
 
-def check_scheduler(name: str) -> None:
-    """Schedulers with leases suspend and move runs, which no pod survives."""
-    if has_leases(find_scheduler(name)):
-        raise InputError(f"scheduler {name!r} gives out leases: pods cannot be suspended; choose another, such as gfs")
-
-
 class Service:
     """One replica."""
 
     def __init__(self, options: LiveOptions) -> None:
-        check_scheduler(options.settings.scheduler)
-        check_pool_schedulers(find_scheduler(options.settings.scheduler), options.parameters)
+        name = options.settings.scheduler
+        if has_leases(find_scheduler(name)):
+            raise InputError(
+                f"scheduler {name!r} gives out leases: pods cannot be suspended; choose another, such as gfs"
+            )
+        check_pool_schedulers(find_scheduler(name), options.parameters)
         self.options = options
         self.identity = f"{os.environ.get('POD_NAME') or socket.gethostname()}-{os.getpid()}"
         self.namespace = os.environ.get("POD_NAMESPACE") or options.settings.lease_namespace
         self.recorder = Recorder(options.record, options.parameters.rules)
-        self._decisions = DecisionLog(self._note, self.recorder.name_of)
-        """What decisions went by."""
-        self.watch = Stopwatch(time.process_time)
         self.controller: Controller | None = None
         self.leader: Leader | None = None
         self.api: Api | None = None
-        self.shadow: Shadow | None = None
         self.trainer: Trainer | None = None
         self.reflectors: Reflectors | None = None
         self.history = ""
         """What has become of the demand history of Prometheus."""
         self.looked: Callable[[Controller], None] | None = None
-        """Who looks at the cluster every few seconds, beside the decisions."""
+        """Called every few seconds, for what shows the cluster."""
         self.noted: Callable[[AnyNote], None] | None = None
-        """Who else is told what decisions go by."""
+        """Called with each note of the decision log."""
         self.ready = asyncio.Event()
         """Set while it decides."""
+        self._decisions: DecisionLog
 
     async def run(self) -> None:
         """Take part until cancelled: lead and decide, or stand by."""
@@ -140,7 +133,7 @@ class Service:
         if not self.options.elect or self.options.shadow:
             await self._decide(api)
             return
-        self.leader = Leader(lease_api, settings, self.identity, self.namespace, time.monotonic, time.time)
+        self.leader = Leader(lease_api, settings, self.identity, self.namespace)
         api.may_write = self.leader.leads
         try:
             while True:
@@ -164,14 +157,14 @@ class Service:
             task.result()
 
     async def _decide(self, api: Api) -> None:
+        """Decide until cancelled, or until another replica may lead."""
         options, parameters = self.options, self.options.parameters
         settings = options.settings
         if options.shadow:
             settings = msgspec.structs.replace(settings, scheduler_name=settings.shadow_of)
             api.may_write = lambda: False
-            self.shadow = Shadow()
-        groups = await _insist(group_paths, api)  # the first answer says what time it is there
-        clock = WallClock(options.speed, api.wall)
+        groups = await _group_paths(api)  # the first answer says what time it is there
+        clock = Clock(options.speed, api.wall)
         controller = Controller(
             api,
             settings,
@@ -182,18 +175,18 @@ class Service:
             least_hours=parameters.history_hours,
             clock=clock,
             wall=api.wall,
-            is_current=self._is_current,
-            shadow=self.shadow,
+            is_current=lambda: reflectors.are_current(),
+            shadow=Shadow() if options.shadow else None,
         )
-        reading: asyncio.Task[None] | None = None
         self.reflectors = reflectors = Reflectors(api, controller.mirror, groups, controller.changed.set)
         self.trainer = trainer = Trainer(controller.trained)
         self._decisions = DecisionLog(self._note, self.recorder.name_of)
         self.recorder.open()
+        beside: list[asyncio.Task[None]] = []
         try:
             await reflectors.start()
             observe = self._tick if self._explains else None
-            scheduler = new_scheduler(options.settings, parameters, trainer, self.watch, observe)
+            scheduler = new_scheduler(options.settings, parameters, trainer.train, observe)
             saved = self._load(scheduler, clock.now())
             clock.not_before(saved or 0.0)
             controller.begin(scheduler)
@@ -201,36 +194,70 @@ class Service:
                 self._load_names(controller)
             self.controller = controller
             self.ready.set()
-            if settings.prometheus:
-                reading = asyncio.create_task(self._read_history(controller, clock))
-            await controller.run(_Housekeeping(self, controller).after_step, self.may_write)
+            beside += map(asyncio.create_task, self._housekeeping(controller, clock))
+            await controller.run(self.may_write)
         finally:
             self.ready.clear()
             trainer.close()
-            await self._leave(controller, reflectors, reading)
+            await self._leave(controller, reflectors, beside)
 
-    def _is_current(self) -> bool:
-        return self.reflectors is not None and self.reflectors.are_current()
-
-    async def _leave(self, controller: Controller, reflectors: Reflectors, reading: asyncio.Task[None] | None) -> None:
+    async def _leave(self, controller: Controller, reflectors: Reflectors, beside: list[asyncio.Task[None]]) -> None:
         """Stop all that still runs for a controller, also if it is cancelled meanwhile, as it is when a lease ends."""
         async with AsyncExitStack() as last_first:
             if self.controller is controller:
                 last_first.callback(self._end_deciding)
             last_first.push_async_callback(reflectors.stop)
             last_first.push_async_callback(controller.close, LAST_REQUESTS if self.may_write() else 0.0)
-            if reading is not None:
-                reading.cancel()
-                last_first.push_async_callback(asyncio.wait, [reading])
+            for task in beside:
+                task.cancel()
+            if beside:
+                last_first.push_async_callback(asyncio.wait, beside)
 
     def may_write(self) -> bool:
         """Whether no other replica can decide and write to the same files."""
         return self.leader is None or self.leader.leads()
 
+    def leads(self) -> bool:
+        """Whether this replica has the lease; without an election, whether it decides."""
+        return self.leader.leads() if self.leader is not None else self.ready.is_set()
+
     @property
     def _explains(self) -> bool:
-        """Whether anybody is told what decisions go by."""
+        """Whether the decision log is written or shown."""
         return self.options.record is not None or self.noted is not None
+
+    # -- beside the decisions: none of it can stop one --------------------------------------------
+
+    def _housekeeping(self, controller: Controller, clock: Clock) -> Iterator[Coroutine[Any, Any, None]]:
+        """Returns what is done beside the decisions."""
+        settings = self.options.settings
+        yield self._write_log()
+        announce = partial(controller.speaker.announce, self.namespace)
+        learning = Learning(controller.scheduler, self.options.parameters.history_hours, announce)
+        yield self._every(LOOK, partial(self._look, controller, learning))
+        yield self._every(max(settings.snapshot_interval, FLUSH), self.save)
+        if settings.prometheus:
+            yield self._read_history(controller, clock)
+
+    async def _every(self, seconds: float, work: Callable[[], None]) -> None:
+        """Do something now and then. A process that slept through its lease does not: the files are another's then."""
+        while True:
+            await asyncio.sleep(seconds)
+            if self.may_write():
+                with _logged("housekeeping failed"):
+                    work()
+
+    async def _write_log(self) -> None:
+        while True:
+            await asyncio.sleep(FLUSH)
+            if self.may_write() and (batch := self.recorder.take()) is not None:
+                await asyncio.shield(asyncio.to_thread(self.recorder.write, batch, self.may_write))
+
+    def _look(self, controller: Controller, learning: Learning) -> None:
+        self.recorder.note_nodes(self.nodes())
+        learning.look()
+        if self.looked is not None:
+            self.looked(controller)
 
     # -- what is written down (a `Sink`): it never stops a decision --------------------------------
 
@@ -269,8 +296,8 @@ class Service:
             return
         self.save()
         self.flush()
-        if self.shadow is not None:
-            log.info(self.shadow.text())
+        if self.controller is not None and self.controller.shadow is not None:
+            log.info(self.controller.shadow.text())
 
     def _load(self, scheduler: Scheduler, now: float) -> float | None:
         """Take over what the saved state has learned, if there is one that can be used; the time it is of.
@@ -300,7 +327,7 @@ class Service:
         except (OSError, msgspec.DecodeError, msgspec.ValidationError) as error:
             log.warning(f"{path}: cannot be read ({error}); tasks that were evicted before begin anew")
 
-    async def _read_history(self, controller: Controller, clock: WallClock) -> None:
+    async def _read_history(self, controller: Controller, clock: Clock) -> None:
         """Take demand of the last weeks from Prometheus, beside the decisions, unless the saved state has it."""
         settings, scheduler = self.options.settings, controller.scheduler
         models, end = controller.mirror.models(), int(clock.now() // STEP)
@@ -353,11 +380,11 @@ class Service:
         return [node.spec for pool in pools for node in pool.state.nodes]
 
 
-async def _insist(ask: Callable[[Api], Awaitable[list[str]]], api: Api) -> list[str]:
-    """Ask until there is an answer: an API server that is just starting is no reason to give up."""
+async def _group_paths(api: Api) -> list[str]:
+    """Ask where PodGroups are until there is an answer: the API server may just be starting."""
     while True:
         try:
-            return await ask(api)
+            return await group_paths(api)
         except ApiError as error:
             log.warning(f"{error}; it is asked again in {ASK_SERVER:g} s")
             await asyncio.sleep(ASK_SERVER)
@@ -365,73 +392,28 @@ async def _insist(ask: Callable[[Api], Awaitable[list[str]]], api: Api) -> list[
 
 @contextmanager
 def _logged(what: str) -> Iterator[None]:
-    """Whatever goes wrong here is logged, and decisions go on."""
+    """Log whatever goes wrong here: decisions go on."""
     try:
         yield
     except Exception:
         log.exception(what)
 
 
-class _Housekeeping:
-    """What is to be done now and then after a decision. None of it can stop the next one."""
-
-    def __init__(self, service: Service, controller: Controller) -> None:
-        self._service, self._controller = service, controller
-        self._saved = self._looked = time.monotonic()
-        self._flushed = -inf
-        self._writing: asyncio.Task[None] | None = None
-        self._learning = Learning(
-            controller.scheduler,
-            service.options.parameters.history_hours,
-            lambda reason, message: controller.speaker.announce(service.namespace, reason, message),
-        )
-
-    def after_step(self, now: float) -> None:
-        """Save and write what is due, unless the process slept through its lease: the files are another's then."""
-        if not self._service.may_write():
-            return
-        with _logged("housekeeping failed"):
-            self._do_what_is_due(time.monotonic())
-
-    def _do_what_is_due(self, at: float) -> None:
-        service = self._service
-        if at - self._looked >= FLUSH_NODES:
-            self._looked = at
-            service.recorder.note_nodes(service.nodes())
-            self._learning.look()
-            if service.looked is not None and service.controller is not None:
-                service.looked(service.controller)
-        if at - self._flushed >= FLUSH and (self._writing is None or self._writing.done()):
-            self._flushed = at
-            if (batch := service.recorder.take()) is not None:
-                write = asyncio.to_thread(service.recorder.write, batch, service.may_write)
-                self._writing = asyncio.get_running_loop().create_task(write)
-        if at - self._saved >= service.options.settings.snapshot_interval:
-            self._saved = at
-            service.save()
-
-
 def new_scheduler(
-    settings: LiveSettings,
-    parameters: Parameters,
-    trainer: Trainer | None = None,
-    stopwatch: Stopwatch | None = None,
-    observe: TickObserver | None = None,
+    settings: LiveSettings, parameters: Parameters, train: Train = train_at_once, observe: TickObserver | None = None
 ) -> Scheduler:
-    """The core as a live cluster has it: resources count, 30 days are looked back, training runs elsewhere.
+    """Returns the core as a live cluster has it: resources count, and it looks back 30 days.
 
     `observe` looks at every tick; then evictions say what else was weighed.
     """
-    offered = {*settings.guarantees, parameters.guarantee_hours}
     return build_scheduler(
         settings.scheduler,
         (),
         parameters,
         period=LIVE_LOOK_BACK,
-        guarantees=offered,
+        guarantees={*settings.guarantees, parameters.guarantee_hours},
         look_back=LIVE_LOOK_BACK,
-        stopwatch=stopwatch,
-        train=trainer.train if trainer is not None else train_at_once,
+        train=train,
         on_tick=observe,
         tell_alternatives=observe is not None,
     )
