@@ -6,7 +6,7 @@ import asyncio
 import logging
 import os
 import socket
-from collections.abc import Callable, Collection, Coroutine, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterator, Sequence
 from contextlib import AsyncExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -231,7 +231,7 @@ class Service:
     def _housekeeping(self, controller: Controller, clock: Clock) -> Iterator[Coroutine[Any, Any, None]]:
         """Returns what is done beside the decisions."""
         settings = self.options.settings
-        yield self._write_log()
+        yield self._every(FLUSH, self._write)
         announce = partial(controller.speaker.announce, self.namespace)
         learning = Learning(controller.scheduler, self.options.parameters.history_hours, announce)
         yield self._every(LOOK, partial(self._look, controller, learning))
@@ -239,19 +239,21 @@ class Service:
         if settings.prometheus:
             yield self._read_history(controller, clock)
 
-    async def _every(self, seconds: float, work: Callable[[], None]) -> None:
+    async def _every(self, seconds: float, work: Callable[[], Awaitable[None] | None]) -> None:
         """Do something now and then. A process that slept through its lease does not: the files are another's then."""
         while True:
             await asyncio.sleep(seconds)
             if self.may_write():
                 with _logged("housekeeping failed"):
-                    work()
+                    if (rest := work()) is not None:
+                        await rest
 
-    async def _write_log(self) -> None:
-        while True:
-            await asyncio.sleep(FLUSH)
-            if self.may_write() and (batch := self.recorder.take()) is not None:
-                await asyncio.shield(asyncio.to_thread(self.recorder.write, batch, self.may_write))
+    def _write(self) -> Awaitable[None] | None:
+        """Write the event log in another thread, to the end though we may be cancelled meanwhile."""
+        batch = self.recorder.take()
+        if batch is None:
+            return None
+        return asyncio.shield(asyncio.to_thread(self.recorder.write, batch, self.may_write))
 
     def _look(self, controller: Controller, learning: Learning) -> None:
         self.recorder.note_nodes(self.nodes())

@@ -238,14 +238,12 @@ def test_the_quota_is_recorded_as_a_simulation_writes_it(tmp_path: Path) -> None
     assert told["quota"].to_pylist() == [4.0, 4.0]
 
 
-def test_a_replica_that_slept_through_its_lease_leaves_the_files_to_the_next_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_replica_that_slept_through_its_lease_leaves_the_files_to_the_next_one(tmp_path: Path) -> None:
     """Its instant began at 1 s, then it was paused. Its lease ends at 15 s: at 20 s it may be another's."""
-    asyncio.run(paused_until_its_lease_has_ended(tmp_path, monkeypatch))
+    asyncio.run(paused_until_its_lease_has_ended(tmp_path))
 
 
-async def paused_until_its_lease_has_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def paused_until_its_lease_has_ended(tmp_path: Path) -> None:
     service, clock = Service(LiveOptions(record=tmp_path)), [1.0]
     nobody = cast(Any, None)
     service.leader = Leader(nobody, LiveSettings(), "one", "default", lambda: clock[0])
@@ -253,8 +251,7 @@ async def paused_until_its_lease_has_ended(tmp_path: Path, monkeypatch: pytest.M
     service.recorder.open()
     service.recorder.record((1.0, SUBMIT, spot(), None, None))
     clock[0] = 20.0
-    monkeypatch.setattr("gfs.live.service.FLUSH", 0.0)
-    writing = asyncio.create_task(service._write_log())
+    writing = asyncio.create_task(service._every(0.0, service._write))
     for _ in range(10):
         await asyncio.sleep(0)
     assert service.recorder.pending
