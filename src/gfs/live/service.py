@@ -26,13 +26,14 @@ from gfs.core.scheduler import Scheduler, TickObserver
 from gfs.core.state import PoolState
 from gfs.domain.errors import InputError
 from gfs.domain.node import NodeSpec
-from gfs.files import always, write_bytes
+from gfs.files import always
 from gfs.forecasting.meter import STEP
 from gfs.forecasting.past import learn
 from gfs.live.api import Api
 from gfs.live.clock import Clock
 from gfs.live.controller import Controller
 from gfs.live.history import read_demand
+from gfs.live.identity import Identities
 from gfs.live.lead import Leader
 from gfs.live.learning import Learning, demand_hours
 from gfs.live.problems import ApiError
@@ -45,7 +46,7 @@ from gfs.live.train import Trainer
 from gfs.telemetry.decisions import AnyNote, DecisionLog
 
 log = logging.getLogger("gfs.live")
-STATE, NAMES = "state.gfs", "tasks.json"
+STATE = "state.gfs"
 ASK_AGAIN = 300.0
 """Seconds after which Prometheus is asked again if it did not answer."""
 NO_HISTORY = (
@@ -187,11 +188,8 @@ class Service:
             await reflectors.start()
             observe = self._tick if self._explains else None
             scheduler = new_scheduler(options.settings, parameters, trainer.train, observe)
-            saved = self._load(scheduler, clock.now())
-            clock.not_before(saved or 0.0)
+            clock.not_before(self._load(scheduler, controller.identities, clock.now()))
             controller.begin(scheduler)
-            if saved is not None:
-                self._load_names(controller)
             self.controller = controller
             self.ready.set()
             beside += map(asyncio.create_task, self._housekeeping(controller, clock))
@@ -301,33 +299,25 @@ class Service:
         if self.controller is not None and self.controller.shadow is not None:
             log.info(self.controller.shadow.text())
 
-    def _load(self, scheduler: Scheduler, now: float) -> float | None:
-        """Take over what the saved state has learned, if there is one that can be used; the time it is of.
+    def _load(self, scheduler: Scheduler, identities: Identities, now: float) -> float:
+        """Take over what the saved state has learned, and names of tasks. Returns its time; 0: there is none to use.
 
         Nodes, runs and queues come from the API server.
         """
         path = self.options.state / STATE if self.options.state else None
         if path is None or not path.exists():
             log.info("no saved state: the spot quota is cautious until there is something to learn from")
-            return None
+            return 0.0
         try:
             saved = load_state(scheduler, path, name=self.options.settings.scheduler)
         except InputError as error:
             log.warning(f"{error} It begins without: the spot quota is cautious until there is something to learn from")
-            return None
-        scheduler.forget_cluster(max(now, saved))
-        log.info(f"took over the state saved {max(0.0, now - saved):.0f} s ago")
-        return saved
-
-    def _load_names(self, controller: Controller) -> None:
-        """Take over the names of tasks that were saved with the state."""
-        path = self.options.state / NAMES if self.options.state else None
-        if path is None or not path.exists():
-            return
-        try:
-            controller.identities.load(msgspec.json.decode(path.read_bytes()))
-        except (OSError, msgspec.DecodeError, msgspec.ValidationError) as error:
-            log.warning(f"{path}: cannot be read ({error}); tasks that were evicted before begin anew")
+            return 0.0
+        scheduler.forget_cluster(max(now, saved.time))
+        with _logged(f"{path}: the names of tasks were not taken over; tasks that were evicted before begin anew"):
+            identities.load(saved.beside)
+        log.info(f"took over the state saved {max(0.0, now - saved.time):.0f} s ago")
+        return saved.time
 
     async def _read_history(self, controller: Controller, clock: Clock) -> None:
         """Take demand of the last weeks from Prometheus, beside the decisions, unless the saved state has it."""
@@ -364,10 +354,8 @@ class Service:
             self.options.state.mkdir(parents=True, exist_ok=True)
         try:
             path = self.options.state / STATE
-            name = self.options.settings.scheduler
-            save_state(controller.scheduler, path, now=controller.now, name=name, still=self.may_write)
-            names = msgspec.json.encode(controller.identities.save())
-            write_bytes(self.options.state / NAMES, names, still=self.may_write)
+            name, names = self.options.settings.scheduler, controller.identities.save()
+            save_state(controller.scheduler, path, now=controller.now, name=name, beside=names, still=self.may_write)
         except InputError as error:
             log.warning(f"the state was not saved: {error}")
 
