@@ -40,11 +40,16 @@ class HttpServer:
     async def start(self) -> None:
         """Listen."""
         app = web.Application(middlewares=[self._guard])
-        routes = {"/healthz": self._health, "/readyz": self._ready, "/metrics": self._metrics, "/status": self._status}
-        for path, handler in routes.items():
-            app.router.add_get(path, handler)
-        app.router.add_get("/explain/{namespace}/{pod}", self._explain)
-        app.router.add_routes(self._routes)
+        app.add_routes(
+            [
+                web.get("/healthz", self._health),
+                web.get("/readyz", self._ready),
+                web.get("/metrics", self._metrics),
+                web.get("/status", self._status),
+                web.get("/explain/{namespace}/{pod}", self._explain),
+                *self._routes,
+            ]
+        )
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
         await self._runner.setup()
         try:

@@ -35,14 +35,13 @@ from gfs.live.controller import Controller
 from gfs.live.history import read_demand
 from gfs.live.identity import Identities
 from gfs.live.lead import Leader
-from gfs.live.learning import Learning, demand_hours
+from gfs.live.learning import Learning, Trainer, demand_hours
 from gfs.live.problems import ApiError
 from gfs.live.prometheus import Prometheus, PrometheusError
 from gfs.live.record import Recorder
 from gfs.live.reflectors import Reflectors, group_paths
 from gfs.live.settings import LiveSettings
 from gfs.live.shadow import Shadow
-from gfs.live.train import Trainer
 from gfs.telemetry.decisions import AnyNote, DecisionLog
 
 log = logging.getLogger("gfs.live")
@@ -109,41 +108,39 @@ class Service:
 
     async def run(self) -> None:
         """Take part until cancelled: lead and decide, or stand by."""
-        settings = self.options.settings
-        third = settings.lease_seconds / 3
+        options, settings = self.options, self.options.settings
         connect = partial(
             Api.connect,
-            self.options.kubeconfig,
-            context=self.options.context,
-            timeout=min(5.0, third),
-            insecure=self.options.insecure,
+            options.kubeconfig,
+            context=options.context,
+            timeout=min(5.0, settings.lease_seconds / 3),
+            insecure=options.insecure,
         )
         api, lease_api = await connect(in_flight=settings.in_flight), await connect(in_flight=2, tries=1)
+        self.api = api
         try:
             async with api, lease_api:
-                await self._take_part(api, lease_api)
+                if options.elect and not options.shadow:
+                    self.leader = Leader(lease_api, settings, self.identity, self.namespace)
+                    await self._take_turns(api, self.leader)
+                else:
+                    await self._decide(api)
         finally:
             if settings.close_record and self.controller is not None:
                 self.recorder.close(self.controller.now)
                 self.flush(always)
 
-    async def _take_part(self, api: Api, lease_api: Api) -> None:
-        """Lead and decide, or stand by."""
-        settings = self.options.settings
-        self.api = api
-        if not self.options.elect or self.options.shadow:
-            await self._decide(api)
-            return
-        self.leader = Leader(lease_api, settings, self.identity, self.namespace)
-        api.may_write = self.leader.leads
+    async def _take_turns(self, api: Api, leader: Leader) -> None:
+        """Decide while this replica has the lease, stand by otherwise."""
+        api.may_write = leader.leads
         try:
             while True:
-                log.info(f"{self.identity} stands by for the lease {settings.lease_name}")
-                await self.leader.campaign()
+                log.info(f"{self.identity} stands by for the lease {self.options.settings.lease_name}")
+                await leader.campaign()
                 log.info(f"{self.identity} leads")
-                await self._lead(api, self.leader)
+                await self._lead(api, leader)
         finally:
-            await self.leader.resign()
+            await leader.resign()
 
     async def _lead(self, api: Api, leader: Leader) -> None:
         """Decide as long as the lease is ours."""
