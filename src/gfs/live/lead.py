@@ -1,4 +1,4 @@
-"""Who decides: a Lease. A leader that cannot renew it stops writing before another may begin.
+"""Leader election by a Lease. A leader that cannot renew it stops writing before another may begin.
 
 Another replica takes a lease over when it has not seen it renewed for its whole length. A leader writes only until two
 thirds of the length after the last renewal was *sent*, and no request takes longer than the remaining third.
@@ -21,7 +21,7 @@ log = logging.getLogger("gfs.live")
 
 
 class Leader:
-    """One replica's side of the election."""
+    """One replica in the election."""
 
     def __init__(
         self,
@@ -37,7 +37,7 @@ class Leader:
         self._folder = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
         self._until = 0.0
         self._seen: tuple[Any, float] = (None, 0.0)
-        """What another's lease looked like, and since when it has looked like that."""
+        """Holder and renewal of another's lease as last seen, and since when they are so."""
         self.holder = ""
 
     def leads(self) -> bool:

@@ -1,4 +1,4 @@
-"""`gfs live run`: the controller with everything around it: leader, mirrors, snapshot, event log, training, HTTP."""
+"""`gfs live run`: the controller with what is around it: election, reflectors, saved state, event log, training."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ from gfs.telemetry.decisions import AnyNote, DecisionLog
 log = logging.getLogger("gfs.live")
 STATE = "state.gfs"
 ASK_AGAIN = 300.0
-"""Seconds after which Prometheus is asked again if it did not answer."""
+"""Seconds until a Prometheus that did not answer is asked again."""
 NO_HISTORY = (
     "Prometheus knows no HP pods with GPUs: are hp_classes and resource as they were, does it have kube-state-metrics,"
     " and, if there are several GPU models, their label (--metric-labels-allowlist=nodes=[...])?"
@@ -55,14 +55,14 @@ NO_HISTORY = (
 ASK_SERVER = 1.0
 """Seconds until an API server that did not answer is asked again what it offers."""
 LAST_REQUESTS = 1.0
-"""Seconds that requests under way have to end when it is told to stop."""
+"""Seconds that requests under way have to end when the process stops."""
 FLUSH, LOOK = 0.1, 2.0
 """Seconds between two writings of the event log, and between two looks at nodes and quotas beside the decisions."""
 
 
 @dataclass(frozen=True, slots=True)
 class LiveOptions:
-    """What the command line says."""
+    """The options of the command line."""
 
     settings: LiveSettings = field(default_factory=LiveSettings)
     parameters: Parameters = field(default_factory=Parameters)
@@ -74,7 +74,7 @@ class LiveOptions:
     speed: float = 1.0
     elect: bool = True
     insecure: bool = False
-    """Talk to an API server that shows no certificate we trust."""
+    """Talk to an API server whose certificate cannot be verified."""
 
 
 class Service:
@@ -97,13 +97,13 @@ class Service:
         self.trainer: Trainer | None = None
         self.reflectors: Reflectors | None = None
         self.history = ""
-        """What has become of the demand history of Prometheus."""
+        """What became of the demand history from Prometheus."""
         self.looked: Callable[[Controller], None] | None = None
         """Called every few seconds, for what shows the cluster."""
         self.noted: Callable[[AnyNote], None] | None = None
         """Called with each note of the decision log."""
         self.ready = asyncio.Event()
-        """Set while it decides."""
+        """Set while this replica decides."""
         self._decisions: DecisionLog
 
     async def run(self) -> None:
@@ -224,7 +224,7 @@ class Service:
     # -- beside the decisions: none of it can stop one --------------------------------------------
 
     def _housekeeping(self, controller: Controller, clock: Clock) -> Iterator[Coroutine[Any, Any, None]]:
-        """Returns what is done beside the decisions."""
+        """Returns what runs beside the decisions."""
         settings = self.options.settings
         yield self._every(FLUSH, self._write)
         announce = partial(controller.speaker.announce, self.namespace)
@@ -244,7 +244,7 @@ class Service:
                         await rest
 
     def _write(self) -> Awaitable[None] | None:
-        """Write the event log in another thread, to the end though we may be cancelled meanwhile."""
+        """Write the event log in another thread. A cancellation meanwhile does not stop it."""
         batch = self.recorder.take()
         if batch is None:
             return None
@@ -275,7 +275,7 @@ class Service:
         self.recorder.settle(now, runs, waiting, done)
 
     def _tick(self, now: float, state: PoolState, policy: Policy) -> None:
-        """The quota of a pool was computed."""
+        """Record the quota of a pool."""
         with _logged("the quota was not recorded"):
             self.recorder.note_quota(now, state, policy)
             self._decisions.tick(now, state, policy)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
 from gfs.cli.live import DEFAULT_HTTP
@@ -44,3 +47,9 @@ def test_names_are_those_of_kube_state_metrics() -> None:
     assert "label_amd_com_gpu_product_name" in query
     assert r'priority_class=~"a\\.b|c"' in query
     assert "kube_node_labels" not in demand_query(settings, by_model=False)
+
+
+def test_every_setting_is_documented() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "reference" / "live.md").read_text()
+    settings = page.partition("## Settings")[2].partition("## Why a pod waits")[0]
+    assert set(re.findall(r"^\| `(\w+)` \|", settings, re.M)) == set(LiveSettings.__struct_fields__)
