@@ -80,7 +80,7 @@ class FakeServer:
         await self._enter("bind", objection)
         found = self._pod(f"{namespace}/{pod}", uid)
         if found["spec"].get("nodeName"):
-            raise Conflict("already bound", 409)
+            raise Conflict("already bound")
         self.bound.append((pod, node))
         after = copy.deepcopy(found)
         after["spec"]["nodeName"] = node
@@ -101,7 +101,7 @@ class FakeServer:
         name = _name(path)
         found = self._same_pod(name, uid)
         if version and found["metadata"]["resourceVersion"] != version:
-            raise Conflict("another version", 409)
+            raise Conflict("another version")
         self.deleted.append(found["metadata"]["name"])
         self.graces[found["metadata"]["name"]] = grace
         self.delete_pod(name, grace)
@@ -115,7 +115,7 @@ class FakeServer:
         found = self._same_pod(_name(path), body["metadata"]["uid"])
         version = body["metadata"].get("resourceVersion")
         if version and found["metadata"]["resourceVersion"] != version:
-            raise Conflict("another version", 409)
+            raise Conflict("another version")
         after, status = copy.deepcopy(found), body["status"]
         if "nominatedNodeName" in status:
             after["status"]["nominatedNodeName"] = status["nominatedNodeName"] or ""
@@ -165,13 +165,13 @@ class FakeServer:
     def _same_pod(self, name: str, uid: str) -> Json:
         """As `_pod`, but another pod of this name is a conflict."""
         if name in self.pods and uid and self.pods[name]["metadata"]["uid"] != uid:
-            raise Conflict(f"{name} has another uid", 409)
+            raise Conflict(f"{name} has another uid")
         return self._pod(name, uid)
 
     def _pod(self, name: str, uid: str) -> Json:
         found = self.pods.get(name)
         if found is None or (uid and found["metadata"]["uid"] != uid):
-            raise NotFound(f"{name} is not there", 404)
+            raise NotFound(f"{name} is not there")
         return found
 
     # -- what users, kubelets and others do --------------------------------------------------------

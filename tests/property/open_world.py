@@ -681,7 +681,7 @@ class World:
         """Save, load into a fresh scheduler, and go on with that one; as `Engine.swap` does."""
         save_state(self.scheduler, self._file, now=self.now, name=self.name)
         fresh = self.build()
-        assert load_state(fresh, self._file, name=self.name) == self.now
+        assert load_state(fresh, self._file, name=self.name).time == self.now
         runs, leaving = {}, {}
         vacating: dict[tuple[int, int], list[Run]] = {}
         for pool in fresh.pools.values():

@@ -67,7 +67,7 @@ class Lived:
             self.stops += 1
             self.most = max(self.most, save_state(engine.scheduler, file, now=now, name=name))
             other = fresh()
-            assert load_state(other, file, name=name) == now
+            assert load_state(other, file, name=name).time == now
             swap(engine, other)
 
         engine = Engine(work, fresh(), self.log.record, rules=parameters.rules, tick=parameters.tick)
@@ -266,14 +266,14 @@ def put_aside(path: Path) -> bytes:
     """What is kept of a file that could not be read, once a state is saved to its name."""
     save_state(busy(), path, now=9.0, name="gfs")
     fresh = busy()
-    assert load_state(fresh, path, name="gfs") == 9.0
+    assert load_state(fresh, path, name="gfs").time == 9.0
     (kept,) = path.parent.glob(f"{path.name}.kept-*")
     return kept.read_bytes()
 
 
 def test_a_state_comes_back_as_it_was(saved: Path) -> None:
     other = build_scheduler("gfs", nodes(4, 4), Parameters(quota="none"), period=7200.0)
-    assert load_state(other, saved, name="gfs") == 5.0
+    assert load_state(other, saved, name="gfs").time == 5.0
     assert facts(other) == facts(busy())
     assert sorted(path.name for path in saved.parent.iterdir()) == ["gfs.state"]
 
@@ -281,7 +281,7 @@ def test_a_state_comes_back_as_it_was(saved: Path) -> None:
 def test_saving_again_puts_nothing_aside(saved: Path) -> None:
     save_state(busy(), saved, now=6.0, name="gfs")
     assert [path.name for path in saved.parent.iterdir()] == ["gfs.state"]
-    assert load_state(busy(), saved, name="gfs") == 6.0
+    assert load_state(busy(), saved, name="gfs").time == 6.0
 
 
 @pytest.mark.parametrize("step", ["write", "fsync", "replace"])
@@ -312,7 +312,7 @@ def test_a_full_disk_leaves_the_old_file(saved: Path, step: str, monkeypatch: py
     monkeypatch.undo()
     assert saved.read_bytes() == content
     assert [path.name for path in saved.parent.iterdir()] == ["gfs.state"]
-    assert load_state(busy(), saved, name="gfs") == 5.0
+    assert load_state(busy(), saved, name="gfs").time == 5.0
 
 
 def test_a_crash_while_writing_leaves_the_old_file(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -411,6 +411,12 @@ def test_facts_that_make_no_sense_change_nothing(tmp_path: Path) -> None:
     assert set(fresh.pools) == {"A100"}
 
 
+def test_what_the_driver_saves_with_a_state_comes_back(tmp_path: Path) -> None:
+    names = {"lab/train": {"submitted": 1.5, "runs": 2}}
+    save_state(busy(), tmp_path / "state", now=3.0, beside=names)
+    assert load_state(busy(), tmp_path / "state") == (3.0, names)
+
+
 def test_two_files_put_aside_are_both_kept(saved: Path) -> None:
     for number in range(3):
         saved.write_bytes(b"notes %d" % number)
@@ -425,7 +431,7 @@ def test_the_state_of_another_scheduler_is_refused(saved: Path) -> None:
     assert "is the state of scheduler 'gfs', not of 'lyra'" in words
     content = saved.read_bytes()
     save_state(busy("lyra"), saved, now=9.0, name="lyra")
-    assert load_state(busy("lyra"), saved, name="lyra") == 9.0
+    assert load_state(busy("lyra"), saved, name="lyra").time == 9.0
     (kept,) = saved.parent.glob("gfs.state.kept-*")
     assert kept.read_bytes() == content
 
@@ -435,7 +441,7 @@ def test_the_state_of_another_scheduler_is_refused(saved: Path) -> None:
 
 def crafted(path: Path, content: bytes) -> None:
     """A file with all the right words around this pickle."""
-    payload = zlib.compress(content)
+    payload = zlib.compress(content + pickle.dumps(None))
     header = {
         "format": FORMAT,
         "version": VERSION,
@@ -518,7 +524,7 @@ def test_packages_of_plug_ins_are_trusted_by_name(saved: Path) -> None:
     scheduler.pools["A100"].state.memory["mine"] = Reduced()
     save_state(scheduler, saved, now=1.0, name="gfs")
     assert "decimal.Decimal" in refused(saved)
-    assert load_state(busy(), saved, name="gfs", trusted=("decimal",)) == 1.0
+    assert load_state(busy(), saved, name="gfs", trusted=("decimal",)).time == 1.0
 
 
 @pytest.mark.parametrize("content", [None, [], {"A100": None}, {"A100": {"nodes": []}}, "facts"])

@@ -3,7 +3,8 @@
 A file begins with a line that any program can read: what it is, the format's version, who wrote it, the length
 and the checksum of what follows. A file of another version, a damaged one or one of another scheduler is refused
 with a clear error and stays where it is; when it would be overwritten it is put aside first. What follows is a
-compressed pickle of facts (`PoolState.facts`), read by a reader that makes only objects it knows.
+compressed pickle of facts (`PoolState.facts`) and of what the driver adds, read by a reader that makes only objects
+it knows.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import zlib
 from collections.abc import Callable, Iterable
 from enum import EnumType
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from gfs.core.scheduler import Scheduler
 from gfs.core.state import FACTS
@@ -25,7 +26,7 @@ from gfs.files import always, write_bytes
 from gfs.version import __version__
 
 FORMAT = "gfs-state"
-VERSION = 9
+VERSION = 10
 """Raised whenever a fact is added, dropped or changes its meaning."""
 
 OURS = "gfs"
@@ -49,16 +50,31 @@ KNOWN = frozenset(
 """What else there may be, one by one: a package as a whole holds functions that can do anything."""
 
 
+class Saved(NamedTuple):
+    """What a file says besides the state of the scheduler."""
+
+    time: float
+    """When it was saved."""
+    beside: Any
+    """What its driver saved with it."""
+
+
 def save_state(
-    scheduler: Scheduler, path: Path | str, *, now: float, name: str = "", still: Callable[[], bool] = always
+    scheduler: Scheduler,
+    path: Path | str,
+    *,
+    now: float,
+    name: str = "",
+    beside: Any = None,
+    still: Callable[[], bool] = always,
 ) -> int:
     """Write the state of a scheduler; the bytes written. The file is complete or as it was before.
 
-    `name`: of the scheduler, so that nobody else's state is taken for its own. `still`: asked last of all, whether the
-    file is still ours to write.
+    `name`: of the scheduler, so that nobody else's state is taken for its own. `beside`: what the driver saves with it,
+    in plain values. `still`: asked last of all, whether the file is still ours to write.
     """
     path = Path(path)
-    payload = zlib.compress(pickle.dumps(scheduler.facts(), protocol=5), level=1)
+    payload = zlib.compress(pickle.dumps(scheduler.facts(), protocol=5) + pickle.dumps(beside), level=1)
     header: dict[str, Any] = {
         "format": FORMAT,
         "version": VERSION,
@@ -74,8 +90,8 @@ def save_state(
     return len(data)
 
 
-def load_state(scheduler: Scheduler, path: Path | str, *, name: str = "", trusted: Iterable[str] = ()) -> float:
-    """Take over a saved state; the time it was saved at. `InputError`, and nothing changed, if that cannot be.
+def load_state(scheduler: Scheduler, path: Path | str, *, name: str = "", trusted: Iterable[str] = ()) -> Saved:
+    """Take over a saved state. `InputError`, and nothing changed, if that cannot be.
 
     Its nodes are those of the saved state, whatever the scheduler was built with: tell what has changed since.
     Parameters may be others than before; parts that remember nothing under the new ones begin to learn.
@@ -86,7 +102,8 @@ def load_state(scheduler: Scheduler, path: Path | str, *, name: str = "", truste
     if name and header.get("scheduler") not in ("", name):
         raise InputError(f"{path}: is the state of scheduler {header['scheduler']!r}, not of {name!r}. {_KEPT}")
     try:
-        facts = _Reader(io.BytesIO(zlib.decompress(payload)), trusted).load()
+        reader = _Reader(io.BytesIO(zlib.decompress(payload)), trusted)
+        facts, beside = reader.load(), reader.load()
     except Exception as error:  # a pickle can fail in many ways
         raise InputError(f"{path}: the saved state cannot be read ({error}). {_KEPT}") from error
     whole = isinstance(facts, dict) and all(isinstance(f, dict) and f.keys() == set(FACTS) for f in facts.values())
@@ -96,7 +113,7 @@ def load_state(scheduler: Scheduler, path: Path | str, *, name: str = "", truste
         scheduler.restore(facts)
     except Exception as error:  # facts that passed the checksum and make no sense: of a scheduler that is not named
         raise InputError(f"{path}: the saved state does not fit this scheduler ({error!r}). {_KEPT}") from error
-    return float(header["time"])
+    return Saved(float(header["time"]), beside)
 
 
 _KEPT = "It was left as it is; name another file, or move it away to begin without a history."

@@ -23,7 +23,6 @@ from gfs.live.client import Json, no_objection
 from gfs.live.connection import check_trusted, read_connection, tls_of
 from gfs.live.problems import (
     ApiError,
-    Gone,
     NotFound,
     NotLeading,
     Outdated,
@@ -415,6 +414,5 @@ def _watch_line(path: str, line: bytes) -> tuple[str, Json]:
         raise Unreachable(f"watch {path}: a line that is no event ({error})") from error
     if kind == "ERROR":
         code = int(thing.get("code") or 500)
-        problem = problem_of(code, f"watch {path}: {thing.get('message')}")
-        raise problem if not isinstance(problem, Gone) else Gone(str(problem), 410)
+        raise problem_of(code, f"watch {path}: {thing.get('message')}")
     return kind, cast(Json, thing)

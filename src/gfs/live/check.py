@@ -1,4 +1,4 @@
-"""`gfs live check`: whether a cluster is ready: rights, nodes, models, classes, and what would be taken over."""
+"""`gfs live check`: checks whether a cluster is ready: rights, nodes, GPU models, classes, and pods to take over."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gfs.live.settings import LiveSettings
 
 
 class Finding(NamedTuple):
-    """One thing that was looked at."""
+    """The result of one check."""
 
     what: str
     fine: bool
@@ -33,14 +33,14 @@ RIGHTS = (
     ("create", "", "events", ""),
     ("patch", "", "events", ""),
 )
-"""Verb, API group, resource and subresource that running needs; a shadow needs those that read."""
+"""Verb, API group, resource and subresource that `gfs live run` needs; a shadow needs those of `READS`."""
 READS = ("list", "watch")
 
 
 async def check_cluster(
     api: Api, settings: LiveSettings, namespace: str, *, shadow: bool = False
 ) -> tuple[list[Finding], list[tuple[str, str]]]:
-    """What was found, and pods of ours that would be refused, with the reason."""
+    """Returns the findings, and the pods of ours that would be refused, with the reasons."""
     version = str((await api.get("/version")).get("gitVersion") or "unknown version")
     findings = [Finding("API server", True, version)]
     groups = await group_paths(api)

@@ -1,36 +1,26 @@
-"""Time for the controller: the API server's clock, one that runs faster (demonstrations), or stands (tests)."""
+"""Time for the controller: the API server's clock, or one that runs faster (demonstrations)."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Protocol
 
 
-class Clock(Protocol):
-    """Seconds since 1970 as the scheduler counts them."""
+class Clock:
+    """Seconds since 1970 as the scheduler counts them.
 
-    def now(self) -> float:
-        """Returns the present."""
-
-    def of_wall(self, moment: float) -> float:
-        """Returns the time of a moment that the API server wrote down."""
-
-    def until(self, moment: float) -> float:
-        """Returns the seconds to wait until then."""
-
-
-class WallClock:
-    """The time of day as it was at its making, `speed` times as fast from then on, whoever sets the machine's clock."""
+    It starts with the time of day of the API server, for the machine's own clock may be wrong, and then runs `speed`
+    times as fast, whatever happens to the machine's clock.
+    """
 
     def __init__(self, speed: float = 1.0, wall: Callable[[], float] = time.time) -> None:
-        """`wall`: the time of day by the API server, for the machine's own clock may be wrong."""
+        """`wall`: the time of day by the API server."""
         self._speed = speed
         self._wall = self._began = wall()
         self._ticks = time.monotonic()
 
     def not_before(self, moment: float) -> None:
-        """A saved state is of this moment: no time is before it, though the clock was set back."""
+        """Move on to the time of a saved state: no time is before it, though the API server's clock was set back."""
         self._began += max(0.0, moment - self.now())
 
     def now(self) -> float:

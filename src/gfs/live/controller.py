@@ -23,7 +23,7 @@ from gfs.domain.task import Task
 from gfs.live.bind import Binder
 from gfs.live.claims import Claims
 from gfs.live.client import Client
-from gfs.live.clock import Clock, WallClock
+from gfs.live.clock import Clock
 from gfs.live.disruption import Disruption
 from gfs.live.evict import Evictor
 from gfs.live.explain import Explainer
@@ -78,7 +78,7 @@ class Controller:
         `silent`: write no conditions and events.
         """
         self.settings, self.shadow, self._is_current = settings, shadow, is_current
-        self.clock: Clock = clock or WallClock(wall=wall)
+        self.clock = clock or Clock(wall=wall)
         self._monotonic, self._tick = monotonic, tick
         self.changed = asyncio.Event()
         self._requests: set[asyncio.Task[None]] = set()
@@ -151,12 +151,12 @@ class Controller:
         """The lists are complete: from now on it can decide."""
         self.scheduler = scheduler
         self._loop = asyncio.get_running_loop()
-        now = self.clock.now()
+        now = self.now = self.clock.now()
         self._next_tick = floor(now / self._tick) * self._tick
         self._resync_at = self._monotonic() + self.settings.resync_interval
         self.changed.set()
 
-    async def run(self, after_step: Callable[[float], None], may_decide: Callable[[], bool] = lambda: True) -> None:
+    async def run(self, may_decide: Callable[[], bool]) -> None:
         """Decide whenever something has changed or is due, until cancelled or until it may not."""
         while True:
             due = min(self._next_tick, self._wake_at)
@@ -175,7 +175,6 @@ class Controller:
                 continue
             self.step()
             self._not_before = self._monotonic() + self.settings.burst
-            after_step(self.now)
 
     async def close(self, seconds: float) -> None:
         """Let requests under way end, at most so long, and stop the others: the next leader decides anew."""

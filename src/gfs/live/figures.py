@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-from prometheus_client import CollectorRegistry, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client import generate_latest
+from prometheus_client.core import CounterMetricFamily as Counter
+from prometheus_client.core import GaugeMetricFamily as Gauge
+from prometheus_client.core import Metric
+from prometheus_client.registry import Collector
 
 from gfs.core.ports import ForecastsOrganizations, KeepsFromSpot
+from gfs.core.scheduler import PoolScheduler
 from gfs.domain.task import Priority
 from gfs.domain.units import HOUR, MICRO
 from gfs.live.controller import Controller
@@ -19,93 +22,69 @@ from gfs.live.service import Service
 from gfs.live.translate.pods import CLAIMS
 
 
-def refused_pods(controller: Controller) -> dict[str, str]:
-    """Returns the pods that are refused, by uid, and why."""
-    return {uid: waits.text for uid, waits in controller.book.waits.items() if waits.reason == REFUSED}
-
-
-class Figures:
+class Figures(Collector):
     """Reads the figures of a service when it is asked: nothing is counted twice, labels are bounded by the pools."""
 
     def __init__(self, service: Service) -> None:
         self._service = service
-        self._registry = CollectorRegistry()
-        self._registry.register(self)
 
     def text(self) -> bytes:
-        """All figures as Prometheus reads them."""
-        return bytes(generate_latest(self._registry))
+        """Returns all metrics as Prometheus reads them."""
+        return bytes(generate_latest(self))
 
     def collect(self) -> Iterator[Metric]:
-        """One family at a time."""
-        service = self._service
-        leads = service.leader.leads() if service.leader is not None else service.ready.is_set()
-        yield GaugeMetricFamily("gfs_leader", "1 if this replica decides.", value=float(leads))
+        """Yield all metrics."""
+        service, controller = self._service, self._service.controller
+        yield Gauge("gfs_leader", "1 if this replica decides.", float(service.leads()))
         if service.api is not None:
-            yield CounterMetricFamily("gfs_api_requests", "Requests sent to the API server.", service.api.requests)
-            yield CounterMetricFamily("gfs_api_problems", "Requests refused or without answer.", service.api.problems)
-        controller = service.controller
+            yield Counter("gfs_api_requests", "Requests sent to the API server.", service.api.requests)
+            yield Counter("gfs_api_problems", "Requests refused or without answer.", service.api.problems)
         if controller is None:
             return
-        binder, evictor = controller.binder, controller.evictor
-        yield CounterMetricFamily("gfs_decisions", "Instants that were decided.", controller.decisions)
-        yield CounterMetricFamily("gfs_decision_seconds", "Seconds spent deciding.", controller.decision_seconds)
-        yield GaugeMetricFamily(
-            "gfs_longest_step_seconds",
-            "The longest instant: nothing else is done while it lasts.",
-            controller.longest_step,
-        )
-        yield CounterMetricFamily("gfs_pods_bound", "Pods bound.", binder.bound)
-        yield CounterMetricFamily("gfs_bindings_refused", "Bindings that did not come about.", binder.refused)
-        yield CounterMetricFamily("gfs_pods_evicted", "Spot pods evicted.", evictor.evicted)
-        yield CounterMetricFamily("gfs_messages_sent", "Conditions and events written.", controller.speaker.sent)
-        hanging = controller.patience.hanging
-        yield GaugeMetricFamily("gfs_hanging_victims", "Evicted pods that do not go away.", value=hanging)
-        yield GaugeMetricFamily("gfs_refused_pods", "Pods that are refused.", value=len(refused_pods(controller)))
-        yield GaugeMetricFamily(
-            "gfs_last_decision_timestamp_seconds", "When something was last decided.", value=max(controller.now, 0.0)
-        )
-        doubted = CounterMetricFamily("gfs_claims_not_believed", "Claims of pods not believed.", labels=["claim"])
+        binder, evictor, now = controller.binder, controller.evictor, controller.now
+        yield Counter("gfs_decisions", "Instants that were decided.", controller.decisions)
+        yield Counter("gfs_decision_seconds", "Seconds spent deciding.", controller.decision_seconds)
+        longest = "The longest instant: nothing else is done while it lasts."
+        yield Gauge("gfs_longest_step_seconds", longest, controller.longest_step)
+        yield Counter("gfs_pods_bound", "Pods bound.", binder.bound)
+        yield Counter("gfs_bindings_refused", "Bindings that did not come about.", binder.refused)
+        yield Counter("gfs_pods_evicted", "Spot pods evicted.", evictor.evicted)
+        yield Counter("gfs_messages_sent", "Conditions and events written.", controller.speaker.sent)
+        yield Gauge("gfs_hanging_victims", "Evicted pods that do not go away.", controller.patience.hanging)
+        yield Gauge("gfs_refused_pods", "Pods that are refused.", _refused(controller))
+        yield Gauge("gfs_last_decision_timestamp_seconds", "When something was last decided.", now)
+        doubted = Counter("gfs_claims_not_believed", "Claims of pods not believed.", labels=["claim"])
         for claim in CLAIMS:
             doubted.add_metric([claim], controller.claims.doubted[claim])
         yield doubted
         if service.trainer is not None:
-            yield CounterMetricFamily("gfs_forecaster_fits", "Models that were trained.", service.trainer.fits)
-            yield CounterMetricFamily("gfs_forecaster_failures", "Trainings that failed.", service.trainer.failures)
-            yield GaugeMetricFamily(
-                "gfs_forecaster_last_fit_timestamp_seconds",
-                "When the newest model was asked for; 0: there is none.",
-                value=service.trainer.last_fit,
-            )
+            yield Counter("gfs_forecaster_fits", "Models that were trained.", service.trainer.fits)
+            yield Counter("gfs_forecaster_failures", "Trainings that failed.", service.trainer.failures)
+            newest = "When the newest model was asked for; 0: there is none."
+            yield Gauge("gfs_forecaster_last_fit_timestamp_seconds", newest, service.trainer.last_fit)
         if service.reflectors is not None:
-            yield GaugeMetricFamily(
-                "gfs_watch_silence_seconds",
-                "Since when the watch that is silent longest has heard nothing.",
-                value=service.reflectors.silence(),
-            )
-        yield GaugeMetricFamily(
-            "gfs_promise", "Share of guarantees that is promised to be kept.", value=service.options.parameters.p
-        )
-        yield self._guarantees()
+            silence = "Since when the watch that is silent longest has heard nothing."
+            yield Gauge("gfs_watch_silence_seconds", silence, service.reflectors.silence())
+        promise = "Share of guarantees that is promised to be kept."
+        yield Gauge("gfs_promise", promise, service.options.parameters.p)
+        yield self._guarantees(controller)
         yield from self._pools()
 
-    def _guarantees(self) -> Metric:
-        guarantees = CounterMetricFamily(
-            "gfs_guarantees", "Spot runs that had their guaranteed hours, or not.", labels=["pool", "outcome"]
-        )
-        controller = self._service.controller
-        for model, scheduler in sorted(controller.scheduler.pools.items()) if controller is not None else ():
-            counts = scheduler.state.ledger.counts(0.0, controller.now if controller is not None else 0.0)
+    def _guarantees(self, controller: Controller) -> Metric:
+        words = "Spot runs that had their guaranteed hours, or not."
+        guarantees = Counter("gfs_guarantees", words, labels=["pool", "outcome"])
+        for model, scheduler in sorted(controller.scheduler.pools.items()):
+            counts = scheduler.state.ledger.counts(0.0, controller.now)
             guarantees.add_metric([model, "kept"], counts.kept)
             guarantees.add_metric([model, "broken"], counts.broken)
         return guarantees
 
     def _pools(self) -> Iterator[Metric]:
-        gpus = GaugeMetricFamily("gfs_gpus", "GPUs by who holds them.", labels=["pool", "state"])
-        tasks = GaugeMetricFamily("gfs_tasks", "Tasks that run or wait.", labels=["pool", "class", "state"])
-        quota = GaugeMetricFamily("gfs_spot_quota_gpus", "Spot quota.", labels=["pool", "guarantee_hours"])
-        cautious = GaugeMetricFamily("gfs_quota_cautious", "1 if the quota follows no forecast yet.", labels=["pool"])
-        known = GaugeMetricFamily("gfs_demand_history_seconds", "How long demand is known.", labels=["pool"])
+        gpus = Gauge("gfs_gpus", "GPUs by who holds them.", labels=["pool", "state"])
+        tasks = Gauge("gfs_tasks", "Tasks that run or wait.", labels=["pool", "class", "state"])
+        quota = Gauge("gfs_spot_quota_gpus", "Spot quota.", labels=["pool", "guarantee_hours"])
+        cautious = Gauge("gfs_quota_cautious", "1 if the quota follows no forecast yet.", labels=["pool"])
+        known = Gauge("gfs_demand_history_seconds", "How long demand is known.", labels=["pool"])
         for pool in self.status()["pools"]:
             name = pool["pool"]
             cautious.add_metric([name], float(bool(pool["caution"])))
@@ -120,60 +99,66 @@ class Figures:
         yield from (gpus, tasks, quota, cautious, known)
 
     def status(self) -> dict[str, Any]:
-        """The state of every pool."""
+        """Returns how this replica and every pool stand."""
         service, controller = self._service, self._service.controller
-        pools: list[dict[str, Any]] = []
-        for model, scheduler in sorted(controller.scheduler.pools.items()) if controller is not None else ():
-            state, pool = scheduler.state, scheduler.state.pool
-            total = sum(node.spec.gpus for node in state.nodes)
-            held = Counter[Priority]()
-            for run in state.runs.values():
-                held[run.task.priority] += run.task.micro // MICRO
-            counts = {each.label: {"running": 0, "waiting": 0} for each in Priority}
-            for run in state.runs.values():
-                counts[run.task.priority.label]["running"] += 1
-            for waiting in state.waiting.values():
-                counts[waiting.task.priority.label]["waiting"] += 1
-            planned = controller.waiting_for_room() if controller is not None else ()
-            starting = sum(t.task.gpus for t in planned if t.task is not None and t.task.gpu_model == model)
-            shut = sum(node.spec.gpus for node in state.nodes if node.closed) - sum(
-                cards for run in state.runs.values() for node, _, cards in run.places if node.closed
-            )
-            rows = [
-                {"guarantee_hours": row.guarantee_hours, "quota": row.quota, "why": scheduler.policy.quota.why(row[0])}
-                for row in scheduler.policy.quota.rows()
-            ]
-            policy, quota = scheduler.policy, scheduler.policy.quota
-            kept = policy.kept_from_spot() if isinstance(policy, KeepsFromSpot) else {}
-            forecast = quota.organization_demand() if isinstance(quota, ForecastsOrganizations) else ()
-            pools.append({
-                "pool": model,
-                "nodes": len(state.nodes),
-                "closed": sum(node.closed for node in state.nodes),
-                "gpus": {
-                    "total": total, "idle": pool.idle, "hp": held[Priority.HP], "spot": held[Priority.SPOT],
-                    "reserved": starting, "closed": shut,
-                    "kept_from_spot": sum(node.idle for node in kept if not node.closed),
-                },
-                "tasks": counts,
-                "quota": rows,
-                "forecaster": forecaster_of(scheduler),
-                "demand_hours": demand_hours(scheduler) or 0.0,
-                "caution": caution(scheduler, service.options.parameters.history_hours),
-                "kept_from_spot": [
-                    {"node": node.name, "reserved_for": service.recorder.name_of(task) if task is not None else ""}
-                    for node, task in kept.items()
-                ],
-                "organizations": [row._asdict() for row in forecast],
-            })  # fmt: skip
-        leads = service.leader.leads() if service.leader is not None else service.ready.is_set()
+        shadow, pools = None, list[dict[str, Any]]()
+        if controller is not None:
+            shadow = controller.shadow
+            pools = [self._pool(controller, *each) for each in sorted(controller.scheduler.pools.items())]
         return {
             "identity": service.identity,
-            "leads": leads,
+            "leads": service.leads(),
             "leader": service.leader.holder if service.leader is not None else service.identity,
-            "shadow": service.shadow.summary() if service.shadow is not None else None,
-            "refused": len(refused_pods(controller)) if controller is not None else 0,
+            "shadow": shadow.summary() if shadow is not None else None,
+            "refused": _refused(controller) if controller is not None else 0,
             "training": service.trainer.under_way if service.trainer is not None else 0,
             "history": service.history,
             "pools": pools,
         }
+
+    def _pool(self, controller: Controller, model: str, scheduler: PoolScheduler) -> dict[str, Any]:
+        state, policy, quota = scheduler.state, scheduler.policy, scheduler.policy.quota
+        tasks: dict[str, dict[str, int]] = {}
+        held: dict[Priority, int] = {}
+        for each in Priority:
+            running = [run.task for run in state.runs.values() if run.task.priority is each]
+            waiting = sum(waiting.task.priority is each for waiting in state.waiting.values())
+            tasks[each.label] = {"running": len(running), "waiting": waiting}
+            held[each] = sum(task.micro // MICRO for task in running)
+        planned = [task.task for task in controller.waiting_for_room()]
+        closed = [node for node in state.nodes if node.closed]
+        held_closed = sum(gpus for run in state.runs.values() for node, _, gpus in run.places if node.closed)
+        kept = policy.kept_from_spot() if isinstance(policy, KeepsFromSpot) else {}
+        forecast = quota.organization_demand() if isinstance(quota, ForecastsOrganizations) else ()
+        name_of, least_hours = self._service.recorder.name_of, self._service.options.parameters.history_hours
+        return {
+            "pool": model,
+            "nodes": len(state.nodes),
+            "closed": len(closed),
+            "gpus": {
+                "total": sum(node.spec.gpus for node in state.nodes),
+                "idle": state.pool.idle,
+                "hp": held[Priority.HP],
+                "spot": held[Priority.SPOT],
+                "reserved": sum(task.gpus for task in planned if task is not None and task.gpu_model == model),
+                "closed": sum(node.spec.gpus for node in closed) - held_closed,
+                "kept_from_spot": sum(node.idle for node in kept if not node.closed),
+            },
+            "tasks": tasks,
+            "quota": [
+                {"guarantee_hours": row.guarantee_hours, "quota": row.quota, "why": quota.why(row.guarantee_hours)}
+                for row in quota.rows()
+            ],
+            "forecaster": forecaster_of(scheduler),
+            "demand_hours": demand_hours(scheduler) or 0.0,
+            "caution": caution(scheduler, least_hours),
+            "kept_from_spot": [
+                {"node": node.name, "reserved_for": name_of(task) if task is not None else ""}
+                for node, task in kept.items()
+            ],
+            "organizations": [row._asdict() for row in forecast],
+        }
+
+
+def _refused(controller: Controller) -> int:
+    return sum(waits.reason == REFUSED for waits in controller.book.waits.values())

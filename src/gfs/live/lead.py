@@ -1,4 +1,4 @@
-"""Who decides: a Lease. A leader that cannot renew it stops writing before another may begin.
+"""Leader election by a Lease. A leader that cannot renew it stops writing before another may begin.
 
 Another replica takes a lease over when it has not seen it renewed for its whole length. A leader writes only until two
 thirds of the length after the last renewal was *sent*, and no request takes longer than the remaining third.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -20,7 +21,7 @@ log = logging.getLogger("gfs.live")
 
 
 class Leader:
-    """One replica's side of the election."""
+    """One replica in the election."""
 
     def __init__(
         self,
@@ -28,17 +29,15 @@ class Leader:
         settings: LiveSettings,
         identity: str,
         namespace: str,
-        monotonic: Callable[[], float],
-        wall: Callable[[], float],
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._api, self._identity = api, identity
-        self._monotonic, self._wall = monotonic, wall
-        self.length = settings.lease_seconds
+        self._api, self._identity, self._monotonic = api, identity, monotonic
+        self._length = settings.lease_seconds
         self._name = settings.lease_name
         self._folder = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
         self._until = 0.0
         self._seen: tuple[Any, float] = (None, 0.0)
-        """What another's lease looked like, and since when it has looked like that."""
+        """Holder and renewal of another's lease as last seen, and since when they are so."""
         self.holder = ""
 
     def leads(self) -> bool:
@@ -48,12 +47,12 @@ class Leader:
     async def campaign(self) -> None:
         """Wait until this replica leads."""
         while not await self._try():
-            await asyncio.sleep(self.length / 7.5)
+            await asyncio.sleep(self._length / 7.5)
 
     async def keep(self) -> None:
         """Renew until that is not possible any more."""
         while self.leads():
-            await asyncio.sleep(self.length / 7.5)
+            await asyncio.sleep(self._length / 7.5)
             await self._try()
         log.warning("the lease could not be renewed in time: this replica does not lead any more")
 
@@ -78,12 +77,12 @@ class Leader:
             self.holder = str(spec.get("holderIdentity") or "")
             if self.holder not in ("", self._identity) and not self._expired(spec, began):
                 return False
-            renewed = rfc3339(self._wall())
+            renewed = rfc3339(self._api.wall())
             if self.holder != self._identity:
                 changes = int(spec.get("leaseTransitions") or 0) + (1 if lease else 0)
                 spec |= {"acquireTime": renewed, "leaseTransitions": changes}
             spec |= {"holderIdentity": self._identity, "renewTime": renewed}
-            spec["leaseDurationSeconds"] = max(1, round(self.length))
+            spec["leaseDurationSeconds"] = max(1, round(self._length))
             if lease is None:
                 body = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": self._name}}
                 await self._api.create(self._folder, {**body, "spec": spec})
@@ -96,7 +95,7 @@ class Leader:
             log.warning(f"the lease was not renewed: {error}")
             return False
         self.holder = self._identity
-        self._until = began + self.length * 2 / 3
+        self._until = began + self._length * 2 / 3
         return True
 
     def _expired(self, spec: dict[str, Any], now: float) -> bool:
@@ -104,4 +103,4 @@ class Leader:
         look = spec.get("holderIdentity"), spec.get("renewTime")
         if self._seen[0] != look:
             self._seen = look, now
-        return now - self._seen[1] > max(self.length, float(spec.get("leaseDurationSeconds") or 0))
+        return now - self._seen[1] > max(self._length, float(spec.get("leaseDurationSeconds") or 0))

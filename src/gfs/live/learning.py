@@ -1,10 +1,16 @@
-"""What the spot quota rests on: a cautious rule at first, then the forecast. Said in the log, the status and events."""
+"""What the spot quota rests on: a cautious rule at first, then the forecast; and training, in another process."""
 
 from __future__ import annotations
 
 import logging
+import multiprocessing
 from collections.abc import Callable
+from concurrent.futures import Future, ProcessPoolExecutor
+from functools import partial
+from typing import Any
 
+from gfs.core.events import Trained
+from gfs.core.ports import FitRequest
 from gfs.core.scheduler import PoolScheduler, Scheduler
 from gfs.forecasting.meter import STEPS, DemandRecord
 from gfs.forecasting.online import CAUTIOUS, NOTHING_KNOWN
@@ -41,24 +47,61 @@ def caution(pool: PoolScheduler, least_hours: float) -> str:
 
 
 class Learning:
-    """Tells when a pool's quota begins to be cautious, and when it is forecast."""
+    """Logs and announces when the quota of a pool begins to be cautious, and when it is forecast."""
 
-    def __init__(self, scheduler: Scheduler, least_hours: float, tell: Callable[[str, str], None]) -> None:
-        """`tell`: reason and message of an event."""
-        self._scheduler, self._least, self._tell = scheduler, least_hours, tell
-        self._told: dict[str, str] = {}
+    def __init__(self, scheduler: Scheduler, least_hours: float, announce: Callable[[str, str], None]) -> None:
+        """`announce` takes reason and message of an event."""
+        self._scheduler, self._least_hours, self._announce = scheduler, least_hours, announce
+        self._known: dict[str, str] = {}
 
     def look(self) -> None:
-        """Tell what has changed since the last time."""
+        """Announce what has changed since the last time."""
         for model, pool in self._scheduler.pools.items():
-            if not pool.state.nodes:
+            forecaster = forecaster_of(pool) if pool.state.nodes else ""
+            state = CAUTIOUS if forecaster == NOTHING_KNOWN else forecaster
+            if state in ("", self._known.get(model)):
                 continue
-            forecaster = forecaster_of(pool)
-            now = "cautious" if is_cautious(pool) else forecaster
-            if not now or self._told.get(model, "") == now:
-                continue
-            self._told[model] = now
-            why = caution(pool, self._least)
+            self._known[model] = state
+            why = caution(pool, self._least_hours)
             message = f"pool {model}: {why or f'the spot quota follows the forecast of {forecaster}'}"
             log.info(message)
-            self._tell("CautiousQuota" if why else "ForecastInForce", message)
+            self._announce("CautiousQuota" if why else "ForecastInForce", message)
+
+
+class Trainer:
+    """Runs each fit in a process of its own and hands the model back as an event."""
+
+    def __init__(self, done: Callable[[Trained], None]) -> None:
+        """`done` is called from another thread."""
+        self._done, self._is_closed = done, False
+        self.asked = self.fits = self.failures = 0
+        self.last_fit = 0.0
+        """When the newest model was asked for; 0: there is none."""
+
+    def train(self, request: FitRequest) -> None:
+        """Begin a fit; the model comes later."""
+        process = ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn"))
+        process.submit(request.fit).add_done_callback(partial(self._hand_back, request))
+        process.shutdown(wait=False)  # it ends with the fit
+        self.asked += 1
+
+    def _hand_back(self, request: FitRequest, future: Future[Any]) -> None:
+        error = future.exception()
+        if self._is_closed:
+            return
+        if error is not None:
+            self.failures += 1
+            log.warning(f"a fit for pool {request.gpu_model} failed, the earlier model stays: {error}")
+            return
+        self.fits += 1
+        self.last_fit = max(self.last_fit, request.asked_at)
+        self._done(Trained(request.gpu_model, future.result(), request.asked_at))
+
+    @property
+    def under_way(self) -> int:
+        """Fits that were asked for and have not come."""
+        return self.asked - self.fits - self.failures
+
+    def close(self) -> None:
+        """Drop what is still to come."""
+        self._is_closed = True

@@ -16,16 +16,16 @@ from gfs.live.life import explain_pod
 from gfs.live.service import Service
 
 OPEN = ("/healthz", "/readyz")
-"""What a kubelet asks without a token."""
+"""Paths that a kubelet asks for without a token."""
 ASK = 'Basic realm="GFS: any name, and the token as password", charset="UTF-8"'
 """Programs send a bearer token; a browser asks its user for a name and a password."""
 
 
 class HttpServer:
-    """Serves what a service says of itself."""
+    """Serves the figures of a service."""
 
     def __init__(self, service: Service, address: str, token: str = "", routes: Sequence[web.RouteDef] = ()) -> None:
-        """`routes`: what is served besides, such as a page."""
+        """`routes` are served besides, such as a page."""
         self._routes = routes
         self._service, self._figures, self._token = service, Figures(service), token
         self._host, self._port = parse_address(address)
@@ -40,11 +40,16 @@ class HttpServer:
     async def start(self) -> None:
         """Listen."""
         app = web.Application(middlewares=[self._guard])
-        routes = {"/healthz": self._health, "/readyz": self._ready, "/metrics": self._metrics, "/status": self._status}
-        for path, handler in routes.items():
-            app.router.add_get(path, handler)
-        app.router.add_get("/explain/{namespace}/{pod}", self._explain)
-        app.router.add_routes(self._routes)
+        app.add_routes(
+            [
+                web.get("/healthz", self._health),
+                web.get("/readyz", self._ready),
+                web.get("/metrics", self._metrics),
+                web.get("/status", self._status),
+                web.get("/explain/{namespace}/{pod}", self._explain),
+                *self._routes,
+            ]
+        )
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
         await self._runner.setup()
         try:
@@ -54,7 +59,7 @@ class HttpServer:
         self.port = self._runner.addresses[0][1]
 
     async def stop(self) -> None:
-        """Listen no longer."""
+        """Stop listening."""
         if self._runner is not None:
             await self._runner.cleanup()
 

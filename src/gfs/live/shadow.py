@@ -18,6 +18,8 @@ from gfs.live.tasks import LiveTask, TaskBook
 from gfs.live.translate.pods import PodView
 
 log = logging.getLogger("gfs.live.shadow")
+SLACK = 5.0
+"""Seconds that count as the same moment."""
 
 
 @dataclass(slots=True)
@@ -41,21 +43,25 @@ class Difference:
 class Shadow:
     """Compares plans with what happens."""
 
-    def __init__(self, slack: float = 5.0) -> None:
-        """`slack`: seconds that count as the same moment."""
-        self._slack = slack
+    def __init__(self) -> None:
         self._planned: dict[str, float] = {}
         """Pod uid -> when its start was planned."""
         self._waiting: set[str] = set()
         """Uids of pods that were seen waiting."""
-        self.so_far = Difference()
+        self._so_far = Difference()
 
     def plan(self, task: LiveTask, now: float) -> None:
-        """A start that GFS plans."""
+        """Note a start that GFS plans."""
         for uid, node in task.pods.items():
             if uid not in self._planned:
                 self._planned[uid] = now
                 log.info(f"would start {task.name} on {node}")
+
+    def evict(self, run: Run, reason: Reason) -> None:
+        """Note an eviction that GFS plans."""
+        self._so_far.would_evict += run.task.pods
+        self._so_far.would_evict_gpus += run.task.gpus
+        log.info(f"would evict {run.task.name}: {reason.text()}")
 
     def compare(self, mirror: Mirror, book: TaskBook, key: Key, now: float, why: Callable[[str], str]) -> None:
         """Compare what the other scheduler has bound under a key with the plans. `why`: a pod waits, by uid."""
@@ -66,49 +72,44 @@ class Shadow:
                 self._waiting.discard(uid)
                 task = book.by_pod.get(uid)
                 planned = task.pods.get(uid) if task is not None and task.told is Told.PLANNED else None
-                self.bound(pod, planned, now, why(uid))
+                self._bound(pod, planned, now, why)
 
-    def evict(self, run: Run, reason: Reason) -> None:
-        """An eviction that GFS plans."""
-        self.so_far.would_evict += run.task.pods
-        self.so_far.would_evict_gpus += run.task.gpus
-        log.info(f"would evict {run.task.name}: {reason.text()}")
-
-    def bound(self, pod: PodView, planned: str | None, now: float, why: str) -> None:
-        """The other scheduler bound a pod. `planned`: the node that GFS would have taken; `why` it waits if none."""
+    def _bound(self, pod: PodView, planned: str | None, now: float, why: Callable[[str], str]) -> None:
+        """Count a pod that the other scheduler bound. `planned`: the node that GFS would have taken."""
         since = self._planned.pop(pod.uid, None)
         if planned is None or since is None:
-            self.so_far.kept_waiting += 1
-            log.info(f"{pod.path} was started on {pod.node}; GFS would have let it wait: {why or 'not decided yet'}")
+            self._so_far.kept_waiting += 1
+            reason = why(pod.uid) or "not decided yet"
+            log.info(f"{pod.path} was started on {pod.node}; GFS would have let it wait: {reason}")
             return
         early = now - since
-        if early > self._slack:
-            self.so_far.earlier += 1
-            self.so_far.earlier_seconds += early
+        if early > SLACK:
+            self._so_far.earlier += 1
+            self._so_far.earlier_seconds += early
         if planned == pod.node:
-            self.so_far.same_node += 1
+            self._so_far.same_node += 1
         else:
-            self.so_far.other_node += 1
+            self._so_far.other_node += 1
         log.info(f"{pod.path} was started on {pod.node}; GFS: {planned}, {max(early, 0.0):.0f} s earlier")
 
     def forget(self, uid: str) -> None:
-        """A pod is gone."""
+        """Forget a pod that is gone."""
         self._planned.pop(uid, None)
         self._waiting.discard(uid)
 
     def summary(self) -> dict[str, float]:
-        """What GFS would have changed so far."""
-        self.so_far.still_waiting = len(self._planned)
-        return asdict(self.so_far)
+        """Returns what GFS would have changed so far."""
+        self._so_far.still_waiting = len(self._planned)
+        return asdict(self._so_far)
 
     def text(self) -> str:
-        """The same in a sentence."""
-        told = self.summary()
-        placed = told["same_node"] + told["other_node"]
+        """Returns the same in a sentence."""
+        told = self._so_far
+        placed = told.same_node + told.other_node
         return (
-            f"shadow: of {placed + told['kept_waiting']:.0f} pods that the other scheduler started, GFS would have"
-            f" taken the same node for {told['same_node']:.0f} and another for {told['other_node']:.0f}, started"
-            f" {told['earlier']:.0f} earlier (by {told['earlier_seconds']:.0f} s in all) and let"
-            f" {told['kept_waiting']:.0f} wait; it would have evicted {told['would_evict']:.0f} pods"
-            f" ({told['would_evict_gpus']:g} GPUs), and {told['still_waiting']:.0f} wait that it would have started"
+            f"shadow: of {placed + told.kept_waiting} pods that the other scheduler started, GFS would have"
+            f" taken the same node for {told.same_node} and another for {told.other_node}, started"
+            f" {told.earlier} earlier (by {told.earlier_seconds:.0f} s in all) and let"
+            f" {told.kept_waiting} wait; it would have evicted {told.would_evict} pods"
+            f" ({told.would_evict_gpus:g} GPUs), and {len(self._planned)} wait that it would have started"
         )

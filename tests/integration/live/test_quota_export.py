@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from typer.testing import CliRunner
 
 import needs
 from bench.bench import Bench
-from bench.client import ApiError
+from bench.client import ApiError, Manifest
 from bench.cluster import Cluster
 from gfs.cli.main import app
 from waiting import wait_until
@@ -61,12 +62,23 @@ def kueue(bench: Bench) -> None:
     bench.client.request("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition)
 
 
+def takes(bench: Bench, where: str, queue: Manifest) -> bool:
+    """Whether the API server has made the storage of a new kind ready."""
+    try:
+        bench.client.request("POST", f"{where}{STRICT}", queue)
+    except ApiError as error:
+        if error.code in (404, 429):
+            return False
+        raise
+    return True
+
+
 def test_a_cluster_queue_is_as_kueue_defines_it(bench: Bench, kueue: None, tmp_path: Path) -> None:
     queue = exported(tmp_path, "--as", "kueue")
-    wait_until(lambda: bench.client.exists("/apis/kueue.x-k8s.io/v1beta1/clusterqueues"))
     for version in ("v1beta1", "v1beta2"):  # the same fields in both
         queue["apiVersion"] = f"kueue.x-k8s.io/{version}"
         where = f"/apis/kueue.x-k8s.io/{version}/clusterqueues"
+        wait_until(partial(takes, bench, where, queue))
         answer = bench.client.request("POST", f"{where}{STRICT}", queue)
         (flavor,) = answer["spec"]["resourceGroups"][0]["flavors"]
         assert flavor == {"name": "a100", "resources": [{"name": "nvidia.com/gpu", "nominalQuota": 14}]}

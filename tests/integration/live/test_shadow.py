@@ -38,7 +38,7 @@ def test_a_shadow_binds_nothing_and_sums_up(bench: Bench, cluster: Cluster, tmp_
         event["source"].get("component") == "gfs-scheduler"
         for event in cluster.client.items("events", cluster.namespace)
     )
-    assert "would have evicted" in service.shadow.text()
+    assert "would have evicted" in service.controller.shadow.text()
 
 
 def test_a_gang_that_kube_scheduler_bound_is_a_run_of_the_shadow(bench: Bench, cluster: Cluster) -> None:
@@ -55,8 +55,8 @@ def _settled(service: Service) -> dict[str, float]:
     """What the shadow says once it has seen all that happened."""
 
     def seen() -> bool:
-        told = service.shadow.summary()
+        told = service.controller.shadow.summary()
         return bool(told["same_node"] + told["other_node"] + told["kept_waiting"] >= 2)
 
     until(service, seen)
-    return dict(service.shadow.summary())
+    return dict(service.controller.shadow.summary())

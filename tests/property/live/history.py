@@ -521,7 +521,7 @@ def time_passes(world: World, a: int, b: int) -> None:
 def fault(world: World, a: int, b: int) -> None:
     """The next calls of a kind fail."""
     call = ("bind", "bind", "delete", "patch", "find")[a % 5]
-    problem = (Conflict("changed", 409), Unreachable("no answer"), TooMany(), ServerTrouble("500", 500), None)[b % 5]
+    problem = (Conflict("changed"), Unreachable("no answer"), TooMany(), ServerTrouble("500"), None)[b % 5]
     if problem is not None:
         world.server.failures.setdefault(call, []).extend([problem] * (1 + b // 5 % 4))
     elif call != "find":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gfs.live.clock import WallClock
+from gfs.live.clock import Clock
 
 
 @pytest.fixture
@@ -16,14 +16,14 @@ def ticks(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 
 def test_it_begins_with_the_time_of_the_api_server(ticks: list[float]) -> None:
-    clock = WallClock(wall=lambda: 1_000_000.0)
+    clock = Clock(wall=lambda: 1_000_000.0)
     assert clock.now() == 1_000_000.0
     ticks[0] += 7.5
     assert clock.now() == 1_000_007.5
 
 
 def test_times_that_the_api_server_wrote_down_are_on_the_same_clock(ticks: list[float]) -> None:
-    clock = WallClock(wall=lambda: 1_000_000.0)
+    clock = Clock(wall=lambda: 1_000_000.0)
     ticks[0] += 60.0
     assert clock.of_wall(1_000_020.0) == 1_000_020.0
     assert clock.of_wall(999_000.0) == 999_000.0
@@ -32,7 +32,7 @@ def test_times_that_the_api_server_wrote_down_are_on_the_same_clock(ticks: list[
 
 def test_a_faster_clock_counts_faster_from_its_beginning(ticks: list[float]) -> None:
     """60 times as fast: 10 s later ten minutes have passed, and what was written 5 s ago was five minutes ago."""
-    clock = WallClock(60.0, lambda: 1_000_000.0)
+    clock = Clock(60.0, lambda: 1_000_000.0)
     ticks[0] += 10.0
     assert clock.now() == 1_000_600.0
     assert clock.of_wall(1_000_005.0) == 1_000_300.0
@@ -42,7 +42,7 @@ def test_a_faster_clock_counts_faster_from_its_beginning(ticks: list[float]) -> 
 
 def test_a_clock_that_is_set_while_it_runs_changes_nothing(ticks: list[float]) -> None:
     wall = [1_000_000.0]
-    clock = WallClock(wall=lambda: wall[0])
+    clock = Clock(wall=lambda: wall[0])
     wall[0] -= 3600.0
     ticks[0] += 1.0
     assert clock.now() == 1_000_001.0

@@ -257,7 +257,7 @@ def test_a_controller_that_may_not_decide_any_more_does_not() -> None:
     async def story(server: FakeServer, replica: Replica) -> None:
         server.put_pod(pod("late", gpus=4))
         replica.show()
-        await replica.controller.run(lambda now: None, lambda: False)
+        await replica.controller.run(lambda: False)
         assert not replica.controller.decisions
 
     play(story)

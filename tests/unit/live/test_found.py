@@ -10,7 +10,7 @@ from objects import group, node, owned, pod
 
 from fake_cluster import FakeServer, Replica
 from gfs.live.client import Json
-from gfs.live.problems import Invalid
+from gfs.live.problems import ApiError
 from gfs.live.settings import LiveSettings
 from gfs.live.table import Told
 
@@ -114,7 +114,7 @@ def test_what_is_said_of_a_pod_that_has_gone_is_not_kept_for_ever() -> None:
         server = cluster()
         replica = start(server)
         server.put_pod(pod("a"))
-        server.failures["bind"] = [Invalid("no", 422)]
+        server.failures["bind"] = [ApiError("no")]
         replica.show()
         replica.controller.step()
         server.delete_pod("lab/a")

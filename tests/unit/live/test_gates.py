@@ -12,7 +12,7 @@ from story import bound, condition, in_team, play, runs
 from fake_cluster import FakeServer, Replica
 from gfs.live import evict
 from gfs.live.client import Json
-from gfs.live.problems import Invalid
+from gfs.live.problems import ApiError
 
 URGENT = {"gpus": 4, "cls": "gfs-hp"}
 Change = Callable[[FakeServer], object]
@@ -264,7 +264,7 @@ def test_a_pod_is_taken_back_only_if_its_owner_creates_it_again(kind: str, delet
         server.put_group(group("team", 2))
         for name in "ab":
             server.put_pod(in_team(name, 2, ownerReferences=references))
-        server.failures = {"bind": [Invalid("refused")]}
+        server.failures = {"bind": [ApiError("refused")]}
         await replica.step()
         await replica.step()
         assert server.deleted == (["b"] if deleted else [])
@@ -283,7 +283,7 @@ def test_a_pod_that_has_started_is_not_taken_back(when: str) -> None:
         server.put_group(group("team", 2))
         for name in "ab":
             server.put_pod(in_team(name, 2, bare=False))
-        server.failures = {"bind": [Invalid("refused")]}
+        server.failures = {"bind": [ApiError("refused")]}
         replica.show()
         replica.controller.step()
         await replica.controller.settle()

@@ -24,10 +24,11 @@ from gfs.domain.task import Priority, Task
 from gfs.live import record_files
 from gfs.live.lead import Leader
 from gfs.live.record import Recorder
-from gfs.live.service import LiveOptions, Service, _Housekeeping
+from gfs.live.service import LiveOptions, Service
 from gfs.live.settings import LiveSettings
 from gfs.telemetry.decisions import ExpectedNote, NodeNote, read_decisions
 from gfs.workloads.readers.quota_log import read_quota
+from waiting import LONGEST
 
 
 def opened(folder: Path) -> Recorder:
@@ -245,21 +246,21 @@ def test_a_replica_that_slept_through_its_lease_leaves_the_files_to_the_next_one
 async def paused_until_its_lease_has_ended(tmp_path: Path) -> None:
     service, clock = Service(LiveOptions(record=tmp_path)), [1.0]
     nobody = cast(Any, None)
-    service.leader = Leader(nobody, LiveSettings(), "one", "default", lambda: clock[0], lambda: clock[0])
+    service.leader = Leader(nobody, LiveSettings(), "one", "default", lambda: clock[0])
     service.leader._until = 15.0
-    scheduler = build_scheduler("gfs", machines(1), Parameters(), period=86400.0)
-    controller = SimpleNamespace(scheduler=scheduler)
     service.recorder.open()
     service.recorder.record((1.0, SUBMIT, spot(), None, None))
     clock[0] = 20.0
-    housekeeping = _Housekeeping(service, cast(Any, controller))
-    housekeeping.after_step(1.0)
-    assert housekeeping._writing is None
+    writing = asyncio.create_task(service._every(0.0, service._write))
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert service.recorder.pending
     assert rows(tmp_path, "events.csv") == []
     clock[0] = 5.0
-    housekeeping.after_step(1.0)
-    assert housekeeping._writing is not None
-    await housekeeping._writing
+    async with asyncio.timeout(LONGEST):
+        while not rows(tmp_path, "events.csv"):
+            await asyncio.sleep(0.01)
+    writing.cancel()
     assert [row["event"] for row in rows(tmp_path, "events.csv")] == ["submit"]
 
 
@@ -510,7 +511,7 @@ def test_a_replica_whose_end_is_cancelled_ends_all_the_same(tmp_path: Path) -> N
 
 async def cancelled_while_it_ends(tmp_path: Path) -> None:
     service, ended = Service(LiveOptions(record=tmp_path)), list[str]()
-    service.leader = Leader(cast(Any, None), LiveSettings(), "one", "default", lambda: 20.0, lambda: 20.0)
+    service.leader = Leader(cast(Any, None), LiveSettings(), "one", "default", lambda: 20.0)
 
     async def close(seconds: float) -> None:
         ended.append("requests")
@@ -524,7 +525,7 @@ async def cancelled_while_it_ends(tmp_path: Path) -> None:
     service.controller = controller
     service.recorder.open()
     service.recorder.record((1.0, SUBMIT, spot(), None, None))
-    leaving = asyncio.create_task(service._leave(controller, mirrors, None))
+    leaving = asyncio.create_task(service._leave(controller, mirrors, []))
     await asyncio.sleep(0)
     leaving.cancel()
     await asyncio.wait([leaving])

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import re
+from pathlib import Path
 
 import pytest
 
@@ -59,3 +61,9 @@ def test_no_demand_is_known_of_a_time_in_which_no_node_was_seen() -> None:
     settings = LiveSettings(prometheus_days=1)
     past = asyncio.run(read_demand(NoNodes(), settings, {"A100"}, lambda home, label: home, 1000))  # type: ignore[arg-type]
     assert not past.pools
+
+
+def test_every_setting_is_documented() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "reference" / "live.md").read_text()
+    settings = page.partition("## Settings")[2].partition("## Why a pod waits")[0]
+    assert set(re.findall(r"^\| `(\w+)` \|", settings, re.M)) == set(LiveSettings.__struct_fields__)
