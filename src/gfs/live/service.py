@@ -403,8 +403,8 @@ class _Housekeeping:
                 service.looked(service.controller)
         if at - self._flushed >= FLUSH and (self._writing is None or self._writing.done()):
             self._flushed = at
-            if (batch := service.recorder.take()) is not None:
-                write = asyncio.to_thread(service.recorder.write, batch, service.may_write)
+            if service.recorder.take():
+                write = asyncio.to_thread(service.recorder.write, service.may_write)
                 self._writing = asyncio.get_running_loop().create_task(write)
         if at - self._saved >= service.options.settings.snapshot_interval:
             self._saved = at

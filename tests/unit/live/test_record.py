@@ -408,7 +408,7 @@ def test_a_run_that_is_taken_over_as_another_object_is_no_news(tmp_path: Path) -
     recorder = running(tmp_path, 2)
     recorder.record((50.0, SUBMIT, gang(2, index=5), None, None))
     recorder.record((50.0, START, gang(2, index=5), at(gang(2, index=5), "23"), None))
-    assert not recorder.pending
+    assert not recorder.take()
 
 
 def test_an_entry_that_makes_no_sense_stops_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -434,14 +434,13 @@ def test_batches_that_were_not_written_come_before_later_ones(tmp_path: Path, ca
     events.unlink()
     for number in range(3):
         recorder.record((float(number), SUBMIT, replace(spot(), name=f"lab/t{number}"), None, None))
-        batch = recorder.take()
-        assert batch is not None
+        assert recorder.take()
         if number == 2:
             events.write_text(content)
-        worker = threading.Thread(target=recorder.write, args=(batch,))
+        worker = threading.Thread(target=recorder.write)
         worker.start()
         worker.join()
-        assert recorder.pending == (number < 2)
+        assert recorder.take() == (number < 2)
     assert told(tmp_path) == [f"submit lab/t{number}" for number in range(3)]
     assert len(caplog.records) == 1
 
@@ -449,11 +448,10 @@ def test_batches_that_were_not_written_come_before_later_ones(tmp_path: Path, ca
 def test_a_batch_of_another_opening_is_not_written(tmp_path: Path) -> None:
     recorder = opened(tmp_path)
     recorder.record((0.0, SUBMIT, spot(), None, None))
-    batch = recorder.take()
-    assert batch is not None
+    assert recorder.take()
     recorder.drop()
     recorder.open()
-    recorder.write(batch)
+    recorder.write()
     assert rows(tmp_path, "events.csv") == []
 
 
@@ -530,4 +528,4 @@ async def cancelled_while_it_ends(tmp_path: Path) -> None:
     await asyncio.wait([leaving])
     assert ended == ["requests", "mirrors"]
     assert service.controller is None
-    assert not service.recorder.pending
+    assert not service.recorder.take()
