@@ -31,8 +31,8 @@ from gfs.domain.node import NodeSpec
 from gfs.domain.task import Task
 from gfs.files import always
 from gfs.live import record_files as files
-from gfs.live.record_files import Batch, Ended, Row
-from gfs.live.recorded import FROM_LOG, RecordedTask, name_in_log, read_gpus, read_node, read_task, split_name
+from gfs.live.record_files import Batch, Row
+from gfs.live.recorded import FROM_LOG, RecordedTask, name_in_log, read_node, read_place, read_task, split_name
 from gfs.telemetry.decisions import AnyNote
 from gfs.telemetry.event_log import EVENTS, pods_of
 
@@ -122,8 +122,7 @@ class Recorder:
             task = read_task(row, len(rows), gpus)
             if not known.has_shape_of(task):
                 return False
-            places = [(Node(self._nodes[each["node"]]), read_gpus(each["cards"]), task.cards) for each in rows]
-            known.begin(task, places, time)
+            known.begin(task, [read_place(each) for each in rows], time)
         elif known is not None:
             if known.run is not None and len(rows) < known.task.pods:
                 return False
@@ -180,15 +179,13 @@ class Recorder:
 
     def note(self, note: AnyNote) -> None:
         """Note what decisions go by (docs/reference/files.md#decision-log)."""
-        if self._writes:
-            with self._guarded("a note"):
-                self._batch.notes.append(msgspec.structs.replace(note, time=self._at(note.time)))
+        with self._guarded("a note"):
+            self._batch.notes.append(msgspec.structs.replace(note, time=self._at(note.time)))
 
     def note_quota(self, now: float, state: PoolState, policy: Policy) -> None:
         """Note the quota of a pool (docs/reference/files.md#quota-log)."""
-        if self._writes:
-            with self._guarded("a quota"):
-                self._batch.quota.note(self._at(now), state, policy)
+        with self._guarded("a quota"):
+            self._batch.quota.note(self._at(now), state, policy)
 
     def note_nodes(self, nodes: Iterable[NodeSpec]) -> None:
         """Note nodes. One that is gone or has shrunk stays in the record as it was."""
@@ -296,10 +293,10 @@ class Recorder:
 
     def _make_room(self, node: str, gpus: int, time: float) -> None:
         """Split gangs of which pods have finished, and end what is unheard of, until so many GPUs are free."""
-        for known in [each for each in self._tasks.values() if each.pods()[node]]:
+        for known in [each for each in self._tasks.values() if each.pods[node]]:
             if self._free(node) >= gpus:
                 return
-            if known.alive[node] < known.pods()[node]:
+            if known.alive[node] < known.pods[node]:
                 self._split(known, time)
             elif known.task.index == FROM_LOG:
                 self._stop(known, time, LOST, None)
@@ -311,7 +308,7 @@ class Recorder:
 
     def _split(self, known: RecordedTask, time: float) -> None:
         """End the run of a gang in the log; its pods that have not ended go on as a task of their own."""
-        pods, alive, task = known.pods().total(), known.alive, known.task
+        pods, alive, task = known.pods.total(), known.alive, known.task
         words = f"{pods - alive.total()} of {pods} pods finished, the others go on as a task of their own"
         assert known.run is not None
         reason = LostRun(known.run, words)
@@ -338,7 +335,7 @@ class Recorder:
         """A task has ended: forget it, and add its row to the trace."""
         del self._tasks[known.key]
         duration = known.duration(what, time, self._rules)
-        self._batch.jobs.append(Ended(known.task, known.submitted, duration, time if what == CANCEL else None))
+        self._batch.jobs.append(files.job_row(known.task, known.submitted, duration, time if what == CANCEL else None))
 
     # -- files -------------------------------------------------------------------------------------
 

@@ -9,11 +9,11 @@ import csv
 import io
 import logging
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import NamedTuple, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import msgspec
 import pyarrow as pa
@@ -31,9 +31,10 @@ from gfs.telemetry.tables import csv_table, with_timestamps
 from gfs.workloads.readers.alibaba import CANCEL_COLUMN, JOB_COLUMNS, NODE_COLUMNS, OPTIONAL_JOB_COLUMNS
 
 EVENTS, JOBS, QUOTA, NOTES, NODES = "events.csv", "jobs.csv", "quota.csv", "decisions.jsonl", "nodes.csv"
+JOB_ROW = (*JOB_COLUMNS, *OPTIONAL_JOB_COLUMNS, CANCEL_COLUMN)
 HEADERS = {
     EVENTS: ",".join((*SCHEMA.names, "timestamp")),
-    JOBS: ",".join((*JOB_COLUMNS, *OPTIONAL_JOB_COLUMNS, CANCEL_COLUMN)),
+    JOBS: ",".join(JOB_ROW),
     QUOTA: ",".join(QUOTA_SCHEMA.names),
     NOTES: "",
 }
@@ -46,21 +47,12 @@ log = logging.getLogger("gfs.live")
 T = TypeVar("T")
 
 
-class Ended(NamedTuple):
-    """A task that has ended: a row of `jobs.csv`."""
-
-    task: Task
-    submitted: float
-    duration: float
-    cancelled: float | None
-
-
 @dataclass(slots=True)
 class Batch:
     """What to write together. The thread that writes it also formats it, beside the decisions."""
 
     entries: list[Record] = field(default_factory=list)
-    jobs: list[Ended] = field(default_factory=list)
+    jobs: list[tuple[Any, ...]] = field(default_factory=list)
     quota: QuotaLog = field(default_factory=QuotaLog)
     notes: list[AnyNote] = field(default_factory=list)
     nodes: dict[str, NodeSpec] = field(default_factory=dict)
@@ -120,6 +112,15 @@ def _event_lines(entries: list[Record]) -> str:
     return _csv(with_timestamps(told.table(), FIRST_DAY))
 
 
+def _job_lines(rows: list[tuple[Any, ...]]) -> str:
+    return _csv(pa.table([*map(pa.array, zip(*rows, strict=True))], JOB_ROW))
+
+
+def _node_lines(nodes: list[NodeSpec]) -> str:
+    columns = [pa.array([getattr(node, name) for node in nodes]) for name in ("name", "gpu_model", "gpus", "cpus")]
+    return ",".join(NODE_COLUMNS) + "\n" + _csv(pa.table(columns, NODE_COLUMNS))
+
+
 def _csv(table: pa.Table) -> str:
     """The rows of a table as lines, without its header."""
     out = io.BytesIO()
@@ -128,33 +129,10 @@ def _csv(table: pa.Table) -> str:
     return out.getvalue().decode()
 
 
-def _job_lines(jobs: list[Ended]) -> str:
-    return _rows(
-        (
-            *(task.name, task.organization, task.gpu_model),
-            *map(_exact, (task.cpus_per_pod, task.gpus_per_pod, task.pods, submitted, duration)),
-            task.priority.label,
-            *map(_exact, (task.guarantee_hours, task.checkpoint_interval)),
-            "" if cancelled is None else _exact(cancelled),
-        )
-        for task, submitted, duration, cancelled in jobs
-    )
-
-
-def _node_lines(nodes: list[NodeSpec]) -> str:
-    rows = ((node.name, node.gpu_model, str(node.gpus), f"{node.cpus:g}") for node in nodes)
-    return _rows((NODE_COLUMNS, *rows))
-
-
-def _rows(rows: Iterable[Iterable[str]]) -> str:
-    out = io.StringIO()
-    csv.writer(out, lineterminator="\n").writerows(rows)
-    return out.getvalue()
-
-
-def _exact(number: float) -> str:
-    """The number as the event log has it: the fewest digits that give it back."""
-    return repr(float(number)).removesuffix(".0")
+def job_row(task: Task, submitted: float, duration: float, cancelled: float | None) -> tuple[Any, ...]:
+    """Returns the row of a task that has ended, in the order of `JOB_ROW`."""
+    about = (task.name, task.organization, task.gpu_model, task.cpus_per_pod, task.gpus_per_pod, task.pods)
+    return *about, submitted, duration, task.priority.label, task.guarantee_hours, task.checkpoint_interval, cancelled
 
 
 def _append(path: Path, text: str) -> None:

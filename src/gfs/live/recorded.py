@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 
 from gfs.core.actions import CANCEL
-from gfs.core.node import Place
+from gfs.core.node import Node, Place
 from gfs.core.run import Run
 from gfs.domain.execution import ExecutionRules
 from gfs.domain.node import NodeSpec
@@ -30,8 +30,10 @@ class RecordedTask:
     submitted: float
     run: Run | None = None
     """None: it waits."""
+    pods: Counter[str] = field(default_factory=Counter)
+    """Node -> pods of its run."""
     alive: Counter[str] = field(default_factory=Counter)
-    """Node -> pods of its run that have not ended. The log keeps the others until the run ends, or is split."""
+    """Of these, the pods that have not ended. The log keeps the others until the run ends, or is split."""
     lengths: list[float] = field(default_factory=list)
     """Seconds of each run that is over."""
 
@@ -45,28 +47,23 @@ class RecordedTask:
         """Returns whether a run of `task` can be the next one of this task."""
         return not self.lengths or all(getattr(self.task, name) == getattr(task, name) for name in SHAPE)
 
-    def pods(self) -> Counter[str]:
-        """Returns the number of pods of its run on each node."""
-        return Counter(node for node, _ in pods_of(self.run)) if self.run is not None else Counter()
-
     def goes_on_with(self, pods: Counter[str]) -> bool:
         """Returns whether its run is the one with these pods, all of its own or some; notes which are left."""
-        if self.run is None or not pods <= self.pods():
-            return False
-        self.alive = pods
-        return True
+        if pods <= self.pods:
+            self.alive = pods
+        return pods <= self.pods
 
     def begin(self, task: Task, places: list[Place], time: float) -> None:
         """Begin the next run."""
         self.learn(task)
         self.run = Run(self.task, len(self.lengths) + 1, places, time, time)
-        self.alive = self.pods()
+        self.pods = self.alive = Counter(node for node, _ in pods_of(self.run))
 
     def stop(self, time: float) -> None:
         """End the run, if there is one."""
         if self.run is not None:
             self.lengths.append(time - self.run.start)
-            self.run = None
+            self.run, self.pods = None, Counter()
 
     def duration(self, what: int, time: float, rules: ExecutionRules) -> float:
         """Returns the seconds that it takes in a trace: its work; at least its time here if it was cancelled."""
@@ -94,9 +91,11 @@ def read_task(row: Row, pods: int, gpus_per_pod: float) -> Task:
     return Task(FROM_LOG, *about, priority, pods, gpus_per_pod, float(row["time"]))
 
 
-def read_gpus(text: str) -> int:
-    """Returns a set of GPUs: bits 3 and 4 for '3+4'."""
-    return sum(1 << int(gpu) for gpu in text.split("+"))
+def read_place(row: Row) -> Place:
+    """Returns where a pod runs, as far as a row of the log describes it: by name and GPUs."""
+    node = NodeSpec(0, row["node"], row["gpu_model"], 1)
+    mask = sum(1 << int(gpu) for gpu in row["cards"].split("+"))
+    return Node(node), mask, mask.bit_count()
 
 
 def read_node(row: Row) -> NodeSpec:

@@ -23,6 +23,7 @@ from gfs.domain.node import NodeSpec
 from gfs.domain.task import Priority, Task
 from gfs.live import record_files
 from gfs.live.lead import Leader
+from gfs.live.life import read_life
 from gfs.live.record import Recorder
 from gfs.live.service import LiveOptions, Service, _Housekeeping
 from gfs.live.settings import LiveSettings
@@ -98,6 +99,24 @@ def test_two_jobs_of_one_name_are_two_tasks_also_after_a_restart(tmp_path: Path)
         recorder.record((100.0 * index + 1, CANCEL, spot(index), None, None))
         recorder.flush()
     assert [row["job_name"] for row in rows(tmp_path)] == ["lab/train", "lab/train~2"]
+
+
+def test_the_life_of_a_task_is_that_of_the_last_one_of_its_name(tmp_path: Path) -> None:
+    recorder = opened(tmp_path)
+    for time in (0.0, 100.0):
+        recorder.record((time, SUBMIT, spot(), None, None))
+        recorder.record((time + 1, CANCEL, spot(), None, None))
+    recorder.record((200.0, SUBMIT, replace(spot(), name="lab/training"), None, None))
+    recorder.flush()
+    log = tmp_path / "events.csv"
+    for names in (["lab/train"], ["lab/nothing", "lab/train~2", "lab/training"]):
+        name, life = read_life(log, names, 300.0)
+        assert name == "lab/train~2"
+        assert [(step.time, step.what) for step in life] == [
+            (100.0, "submitted"), (100.0, "waited"), (101.0, "cancelled"),
+        ]  # fmt: skip
+    assert [step.length for step in read_life(log, ["lab/training"], 300.0)[1]] == [0.0, 100.0]
+    assert read_life(log, ["lab/nothing"], 300.0) == ("", [])
 
 
 def test_a_task_that_waited_at_a_restart_is_submitted_once(tmp_path: Path) -> None:
