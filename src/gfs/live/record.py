@@ -30,11 +30,11 @@ from gfs.domain.execution import ExecutionRules
 from gfs.domain.node import NodeSpec
 from gfs.domain.task import Task
 from gfs.files import always
-from gfs.live import record_files as files
-from gfs.live.record_files import Batch, Row
-from gfs.live.recorded import FROM_LOG, RecordedTask, name_in_log, read_node, read_place, read_task, split_name
+from gfs.live.record_files import EVENTS, JOBS, NODES, Batch, Row, cut_end, job_row, open_files, read_rows
+from gfs.live.recorded import FROM_LOG, RecordedTask, name_in_log, read_node, read_place, read_task, renamed, split_name
+from gfs.telemetry import event_log
 from gfs.telemetry.decisions import AnyNote
-from gfs.telemetry.event_log import EVENTS, pods_of
+from gfs.telemetry.event_log import pods_of
 
 BEHIND: Final = 60.0
 """Seconds by which the clock may be behind the log without a warning."""
@@ -91,27 +91,26 @@ class Recorder:
                     log.error(f"{error}: nothing is recorded; free or move away {self._folder}, then restart")
                     self.drop()
                     self._writes = False
-        with self._guarded("the page"):
-            if self.heard is not None:
-                self.heard(None)
+        self._tell(None)
 
     def _go_on(self, folder: Path) -> None:
-        last = files.open_files(folder)
-        self._nodes = {spec.name: spec for spec in map(read_node, files.read_rows(folder / files.NODES))}
-        missing, listed = 0, {row["job_name"] for row in files.read_rows(folder / files.JOBS)}
-        for _, each in groupby(files.read_rows(folder / files.EVENTS), itemgetter("time", "event", "task", "run")):
-            rows = list(each)
-            missing = 0 if self._read(rows, listed) else len(rows)
-        if missing:  # a process was killed while it wrote: as if it had been killed before
-            files.cut_end(folder / files.EVENTS, missing)
+        last, torn = open_files(folder), 0
+        self._nodes = {node.name: node for node in map(read_node, read_rows(folder / NODES))}
+        listed = {row["job_name"] for row in read_rows(folder / JOBS)}
+        for _, entry in groupby(read_rows(folder / EVENTS), itemgetter("time", "event", "task", "run")):
+            rows = list(entry)
+            torn = 0 if self._read(rows, listed) else len(rows)
+        if torn:  # a process was killed while it wrote: as if it had been killed before
+            cut_end(folder / EVENTS, torn)
         self._last = max(last, self._last)
         for known in self._tasks.values():
-            self._hold(known.run.places if known.run is not None else [])
+            if known.run is not None:
+                self._hold(known.run.places)
 
     def _read(self, rows: list[Row], listed: Collection[str]) -> bool:
         """Read an entry of the log; False: it lacks rows. `listed`: names that have a row in `jobs.csv`."""
         row = rows[0]
-        what, time, gpus = EVENTS.index(row["event"]), float(row["time"]), float(row["gpus"])
+        what, time, gpus = event_log.EVENTS.index(row["event"]), float(row["time"]), float(row["gpus"])
         key, number = split_name(row["task"])
         known = self._tasks.get(key)
         self._last = max(time, self._last)
@@ -137,9 +136,17 @@ class Recorder:
 
     def record(self, entry: Record) -> None:
         """Note what happened to a task."""
-        if self._writes or self.heard is not None:
-            with self._guarded("an entry"):
-                self._record(*entry)
+        if not self._writes and self.heard is None:
+            return
+        with self._guarded("an entry"):
+            time, what, task, run, reason = entry
+            time = self._at(time)
+            known = self._tasks.get(task.name) or self._submit(task, time)
+            known.learn(task)
+            if run is not None and (what == START or known.run is None):  # or its beginning was not recorded
+                known = self._start(known, run, time, reason if what == START else None)
+            if what not in (SUBMIT, START):
+                self._stop(known, time, what, reason)
 
     def shrunk(self, time: float, run: Run) -> None:
         """Note that only the pods at `run.places` still run. The log keeps the others until their GPUs are reused."""
@@ -231,24 +238,17 @@ class Recorder:
 
     def _emit(self, entry: Record) -> None:
         self._batch.entries.append(entry)
+        self._tell(entry)
+
+    def _tell(self, entry: Record | None) -> None:
         if self.heard is not None:
             with self._guarded("what the page shows"):
                 self.heard(entry)
 
-    def _record(self, time: float, what: int, task: Task, run: Run | None, reason: Reason | None) -> None:
-        time, known = self._at(time), self._tasks.get(task.name)
-        if known is None:
-            known = self._submit(task, time)
-        known.learn(task)
-        if run is not None and (what == START or known.run is None):  # or its beginning was not recorded
-            known = self._start(known, run, time, reason if what == START else None)
-        if what not in (SUBMIT, START):
-            self._stop(known, time, what, reason)
-
     def _submit(self, task: Task, time: float) -> RecordedTask:
         """Add a task to the log, by a name that no other task there has."""
         self._numbers[hash(task.name)] += 1
-        named = replace(task, name=name_in_log(task.name, self._numbers[hash(task.name)]))
+        named = renamed(task, name_in_log(task.name, self._numbers[hash(task.name)]))
         known = self._tasks[task.name] = RecordedTask(task.name, named, time)
         self._emit((time, SUBMIT, named, None, None))
         return known
@@ -335,7 +335,7 @@ class Recorder:
         """A task has ended: forget it, and add its row to the trace."""
         del self._tasks[known.key]
         duration = known.duration(what, time, self._rules)
-        self._batch.jobs.append(files.job_row(known.task, known.submitted, duration, time if what == CANCEL else None))
+        self._batch.jobs.append(job_row(known.task, known.submitted, duration, time if what == CANCEL else None))
 
     # -- files -------------------------------------------------------------------------------------
 

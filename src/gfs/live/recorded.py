@@ -38,10 +38,11 @@ class RecordedTask:
     """Seconds of each run that is over."""
 
     def learn(self, task: Task) -> None:
-        """Take from the cluster what the log does not have: CPUs, guarantee, checkpoints."""
-        has_run = self.run is not None or self.lengths
-        shape = {name: getattr(self.task, name) for name in SHAPE} if has_run else {}
-        self.task = replace(task, name=self.task.name, **shape)
+        """Take from the cluster what the log does not have, unless it is known."""
+        if self.task.index == FROM_LOG:
+            has_run = self.run is not None or self.lengths
+            shape = {name: getattr(self.task, name) for name in SHAPE} if has_run else {}
+            self.task = replace(task, name=self.task.name, **shape)
 
     def has_shape_of(self, task: Task) -> bool:
         """Returns whether a run of `task` can be the next one of this task."""
@@ -55,7 +56,7 @@ class RecordedTask:
 
     def begin(self, task: Task, places: list[Place], time: float) -> None:
         """Begin the next run."""
-        self.learn(task)
+        self.task = renamed(task, self.task.name)
         self.run = Run(self.task, len(self.lengths) + 1, places, time, time)
         self.pods = self.alive = Counter(node for node, _ in pods_of(self.run))
 
@@ -71,6 +72,11 @@ class RecordedTask:
             return max(0.0, time - self.submitted)
         *early, last = [length - rules.overhead(self.task, run) for run, length in enumerate(self.lengths, 1)]
         return sum(rules.saved_at_loss(self.task, each) for each in early) + max(0.0, last)
+
+
+def renamed(task: Task, name: str) -> Task:
+    """Returns the task by this name."""
+    return task if task.name == name else replace(task, name=name)
 
 
 def name_in_log(name: str, number: int) -> str:
