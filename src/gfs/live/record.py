@@ -1,7 +1,10 @@
-"""Records every decision: the event log, and the trace (jobs and nodes) that it came from.
+"""Records every decision: the event log, and the trace (jobs and nodes) that belongs to it.
 
-Recording never stops or slows a decision. `record` and the like only note what happened and never raise; `write`
-formats and appends the notes in any thread.
+Recording never stops or slows a decision. `record` and the methods like it only note what happened and never raise;
+`write` formats and appends the notes in any thread.
+
+The log stays consistent by itself. A process that was killed may not have written its last decisions, and the core may
+number the GPUs of a node in another order after a restart: a run gets the lowest GPUs that are free in the log.
 """
 
 from __future__ import annotations
@@ -31,7 +34,7 @@ from gfs.domain.node import NodeSpec
 from gfs.domain.task import Task
 from gfs.files import always
 from gfs.live.record_files import EVENTS, JOBS, NODES, Batch, Row, cut_end, job_row, open_files, read_rows
-from gfs.live.recorded import FROM_LOG, RecordedTask, name_in_log, read_node, read_place, read_task, renamed, split_name
+from gfs.live.recorded import FROM_LOG, RecordedTask, read_node, read_place, read_task, renamed, split_name
 from gfs.telemetry import event_log
 from gfs.telemetry.decisions import AnyNote
 from gfs.telemetry.event_log import pods_of
@@ -47,12 +50,12 @@ class Recorder:
     def __init__(self, folder: Path | None, rules: ExecutionRules) -> None:
         self._folder, self._rules = folder, rules
         self.heard: Callable[[Record | None], None] | None = None
-        """Called with each entry by the names and numbers of the record; None: everything begins anew."""
+        """Called with each entry, by the names and numbers of the record; with None when the record is opened."""
         self._writing = Lock()
         self._is_failing = False
-        """Whether the last batch was not written: that is logged once."""
+        """Whether the last write failed. Only the first failure is logged."""
         self._failed: set[tuple[str, type[Exception]]] = set()
-        """What went wrong already, and was logged."""
+        """Errors that were logged."""
         if folder is not None:
             try:
                 folder.mkdir(parents=True, exist_ok=True)
@@ -61,7 +64,7 @@ class Recorder:
         self.drop()
 
     def drop(self) -> None:
-        """Forget everything: another replica may write to the same files by now."""
+        """Forget everything: another replica may write the files by now."""
         self._writes = self._folder is not None
         self._batch = Batch()
         self._unwritten: deque[Batch] = deque()
@@ -78,9 +81,9 @@ class Recorder:
         self._is_behind = self._is_settled = False
 
     def open(self) -> None:
-        """Go on where the files end, or begin them. Only the replica that decides calls it: they may share a folder.
+        """Continue the files, or begin them. Only the replica that decides calls it: replicas may share a folder.
 
-        Files that cannot be read or written are no reason to stop: then nothing is written until the next opening.
+        Files that cannot be read or written stop nothing: the record is off until the next opening.
         """
         with self._writing:
             self.drop()
@@ -153,9 +156,9 @@ class Recorder:
         self.record((time, START, run.task, run, None))
 
     def settle(self, now: float, runs: Iterable[Run], waiting: Collection[str], done: Collection[str]) -> None:
-        """Reconcile the log with the cluster: what runs, waits, and was done. Tasks of other names are cancelled.
+        """Reconcile the log with the cluster: `runs`, and names of tasks that wait or are done. Cancel all others.
 
-        Call it after `open`. What has ended comes first: it frees the GPUs of what runs.
+        Call it after `open`. Ends come first: they free the GPUs of what runs.
         """
         now, running = self._at(now), {run.task.name: run for run in runs}
         for key, known in list(self._tasks.items()):
@@ -172,7 +175,7 @@ class Recorder:
         self._is_settled = True
 
     def close(self, now: float) -> int:
-        """Cancel all tasks that have not ended: the cluster is taken down. Returns how many."""
+        """Cancel all tasks that have not ended, because the cluster is taken down; returns their number."""
         left = list(self._tasks.values())
         for known in left:
             with self._guarded("the end of a run"):
@@ -195,13 +198,13 @@ class Recorder:
             self._batch.quota.note(self._at(now), state, policy)
 
     def note_nodes(self, nodes: Iterable[NodeSpec]) -> None:
-        """Note nodes. One that is gone or has shrunk stays in the record as it was."""
+        """Note nodes. A node that is gone or has shrunk stays in the record as it was."""
         with self._guarded("a node"):
             for node in nodes:
                 self._note_node(node)
 
     def _note_node(self, node: NodeSpec) -> str:
-        """Returns its name in the log: a node that got another GPU model is another node there."""
+        """Returns the name of the node in the log. A node that gets another GPU model is another node there."""
         name, known = node.name, self._nodes.get(node.name)
         if known is not None and known.gpu_model != node.gpu_model:
             name = f"{node.name}~{node.gpu_model}"
@@ -216,7 +219,7 @@ class Recorder:
 
     @contextmanager
     def _guarded(self, what: str) -> Iterator[None]:
-        """Whatever goes wrong here, decisions go on."""
+        """Log any error, so that decisions go on."""
         try:
             yield
         except Exception as error:
@@ -226,7 +229,7 @@ class Recorder:
                 log.exception(f"{what} is not in the record, decisions and the record go on; please report this")
 
     def _at(self, time: float) -> float:
-        """Returns the time of the next row: a log that is ahead of the clock stands still until the clock is there."""
+        """Returns the time of the next row. A log that is ahead of the clock keeps its last time until then."""
         if time < self._last - BEHIND and not self._is_behind and self._writes:
             self._is_behind = True
             log.warning(
@@ -246,9 +249,10 @@ class Recorder:
                 self.heard(entry)
 
     def _submit(self, task: Task, time: float) -> RecordedTask:
-        """Add a task to the log, by a name that no other task there has."""
+        """Add a task to the log, by a name that no other task there has (`split_name` reads it)."""
         self._numbers[hash(task.name)] += 1
-        named = renamed(task, name_in_log(task.name, self._numbers[hash(task.name)]))
+        number = self._numbers[hash(task.name)]
+        named = renamed(task, task.name if number == 1 else f"{task.name}~{number}")
         known = self._tasks[task.name] = RecordedTask(task.name, named, time)
         self._emit((time, SUBMIT, named, None, None))
         return known
@@ -259,7 +263,7 @@ class Recorder:
         return Counter(names[node] for node, _ in pods_of(run))
 
     def _start(self, known: RecordedTask, run: Run, time: float, reason: Reason | None) -> RecordedTask:
-        """Begin a run, unless the log has it. A task whose shape has changed is a task of its own."""
+        """Begin a run, unless the log has it. A task with another shape than before is another task in the log."""
         pods = self._pods(run)
         if not pods or known.goes_on_with(pods):
             return known
@@ -292,7 +296,7 @@ class Recorder:
         return self._nodes[node].gpus - self._held[node].bit_count()
 
     def _make_room(self, node: str, gpus: int, time: float) -> None:
-        """Split gangs of which pods have finished, and end what is unheard of, until so many GPUs are free."""
+        """Free GPUs in the log: split gangs with finished pods, end runs that the cluster has not confirmed yet."""
         for known in [each for each in self._tasks.values() if each.pods[node]]:
             if self._free(node) >= gpus:
                 return
@@ -307,7 +311,7 @@ class Recorder:
             log.warning(f"node {node} holds {excess} GPUs more than it ever had, so does the event log")
 
     def _split(self, known: RecordedTask, time: float) -> None:
-        """End the run of a gang in the log; its pods that have not ended go on as a task of their own."""
+        """End the run of a gang. Its pods that have not ended become a task of their own."""
         pods, alive, task = known.pods.total(), known.alive, known.task
         words = f"{pods - alive.total()} of {pods} pods finished, the others go on as a task of their own"
         assert known.run is not None
@@ -332,7 +336,7 @@ class Recorder:
             self._end(known, what, time)
 
     def _end(self, known: RecordedTask, what: int, time: float) -> None:
-        """A task has ended: forget it, and add its row to the trace."""
+        """Forget a task that has ended, and add its row to the trace."""
         del self._tasks[known.key]
         duration = known.duration(what, time, self._rules)
         self._batch.jobs.append(job_row(known.task, known.submitted, duration, time if what == CANCEL else None))
@@ -340,10 +344,7 @@ class Recorder:
     # -- files -------------------------------------------------------------------------------------
 
     def take(self) -> bool:
-        """Get ready to write what was noted; returns whether there is anything to write.
-
-        Call it in the thread that records.
-        """
+        """Hand the notes over to `write`; returns whether it has work. Call it in the thread that records."""
         batch, self._batch = self._batch, Batch()
         if batch and self._writes:
             batch.nodes = batch.nodes.copy()  # these are still noted while another thread writes
@@ -351,10 +352,10 @@ class Recorder:
         return bool(self._unwritten)
 
     def write(self, still: Callable[[], bool] = always) -> None:
-        """Write what was taken, in any thread. Never raises.
+        """Write what `take` handed over, in any thread; keep what cannot be written for the next call. Never raises.
 
-        `still` says whether the files are still ours. It is asked when all is ready: a process may be stopped for
-        longer than its lease while it formats. What is not written is kept for the next call.
+        `still` says whether the files are still ours. It is asked after formatting: a process may be paused for longer
+        than its lease meanwhile.
         """
         with self._writing:
             unwritten = self._unwritten
@@ -369,7 +370,7 @@ class Recorder:
                 self._is_failing = False
 
     def flush(self, nodes: Iterable[NodeSpec] = (), still: Callable[[], bool] = always) -> None:
-        """Take and write at once: at the end of a process, and in tests."""
+        """Note nodes, take and write."""
         self.note_nodes(nodes)
         if self.take():
             self.write(still)

@@ -80,7 +80,7 @@ class Batch:
     def _formatted(self) -> dict[str, str]:
         """Nodes come first: the log names no node that is not listed."""
         texts = {
-            NODES: _lines([*self.nodes.values()], _node_lines),
+            NODES: _node_lines([*self.nodes.values()]) if self.nodes else "",
             EVENTS: _lines(self.entries, _event_lines),
             JOBS: _lines(self.jobs, _job_lines),
             QUOTA: _lines([self.quota] if self.quota else [], lambda quotas: _csv(quotas[0].table())),

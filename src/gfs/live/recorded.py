@@ -1,4 +1,4 @@
-"""A task as the event log has it."""
+"""A task as the event log has it, and what a row of the log says."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gfs.live.record_files import Row
 from gfs.telemetry.event_log import pods_of
 
 FROM_LOG = -1
-"""The index of a task that only the log has told of: it has no CPUs, guarantee and checkpoints there."""
+"""The index of a task that only the log describes: its CPUs, guarantee and checkpoints are not known."""
 SHAPE = ("pods", "gpus_per_pod", "gpu_model", "priority")
 
 
@@ -33,7 +33,7 @@ class RecordedTask:
     pods: Counter[str] = field(default_factory=Counter)
     """Node -> pods of its run."""
     alive: Counter[str] = field(default_factory=Counter)
-    """Of these, the pods that have not ended. The log keeps the others until the run ends, or is split."""
+    """Those of them that have not ended. The log keeps the others until the run ends or is split."""
     lengths: list[float] = field(default_factory=list)
     """Seconds of each run that is over."""
 
@@ -77,11 +77,6 @@ class RecordedTask:
 def renamed(task: Task, name: str) -> Task:
     """Returns the task by this name."""
     return task if task.name == name else replace(task, name=name)
-
-
-def name_in_log(name: str, number: int) -> str:
-    """Returns the name of the second task, and of later ones, of a name in the cluster: `train~2`."""
-    return name if number == 1 else f"{name}~{number}"
 
 
 def split_name(name: str) -> tuple[str, int]:
