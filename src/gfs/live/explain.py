@@ -18,7 +18,7 @@ from gfs.live.mirror import Mirror
 from gfs.live.observe import NO_CAPACITY, QUOTA, REFUSED, Waits
 from gfs.live.say import Speaker
 from gfs.live.table import Told
-from gfs.live.tasks import LiveTask, TaskBook
+from gfs.live.tasks import TaskBook
 
 EVERY = 1.0
 """Seconds between two looks."""
@@ -88,13 +88,10 @@ class Explainer:
             return None
         if task.told is Told.PLANNED:
             words = f"is placed on {task.pods[uid]} and waits for room there: other pods are still leaving"
-            return Waits(NO_CAPACITY, words) if self._is_blocked(task) else None
+            return Waits(NO_CAPACITY, words) if self._monotonic() - task.since > EVERY else None
         if task.name not in explained:
             explained[task.name] = why_waiting(scheduler, task.task, self._least_hours)
         return explained[task.name]
-
-    def _is_blocked(self, task: LiveTask) -> bool:
-        return self._monotonic() - task.since > EVERY
 
 
 def why_waiting(scheduler: Scheduler, task: Task, least_hours: float) -> Waits | None:

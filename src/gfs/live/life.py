@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-import mmap
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.csv
+import pyarrow.csv as pacsv
 
 from gfs.live.controller import Controller
 from gfs.live.explain import why_waiting
 from gfs.live.observe import REFUSED
+from gfs.live.record_files import EVENTS
+from gfs.live.recorded import split_name
 from gfs.live.service import Service
 from gfs.live.table import Told
 from gfs.live.tasks import LiveTask
@@ -37,17 +38,17 @@ async def explain_pod(service: Service, namespace: str, name: str) -> dict[str, 
     task = controller.book.by_pod.get(view.uid) if view is not None else None
     told: dict[str, Any] = {"pod": path, "phase": view.phase if view else "gone", "node": view.node if view else ""}
     told |= _present(controller, view, task, service.options.parameters.history_hours) if view is not None else {}
-    steps = []
+    life: list[TaskStep] = []
     if service.options.record is not None and (view is None or view.ours):
         service.flush()
         names = [service.recorder.name_of(task.task)] if task is not None and task.task is not None else []
         names = names or ([view.bound_as.task] if view is not None and view.bound_as is not None else _names(path))
-        steps = await asyncio.to_thread(_steps, service.options.record / "events.csv", names, controller.now)
-        told.setdefault("task", steps[0][0] if steps else "")
-        told["life"] = [asdict(_explained(step, told.get("why", ""))) for _, step in steps]
+        known, life = await asyncio.to_thread(read_life, service.options.record / EVENTS, names, controller.now)
+        told.setdefault("task", known)
+        told["life"] = [asdict(_explained(step, told.get("why", ""))) for step in life]
     elif view is None or view.ours:
         told["note"] = NO_RECORD
-    return told if view is not None or steps else None
+    return told if view is not None or life else None
 
 
 def _present(controller: Controller, pod: PodView, task: LiveTask | None, least_hours: float) -> dict[str, Any]:
@@ -85,34 +86,19 @@ def _names(path: str) -> list[str]:
     return [path, job, *([f"{indexed}/{index[1]}", indexed] if index else [])]
 
 
-def _steps(log: Path, names: Sequence[str], now: float) -> list[tuple[str, TaskStep]]:
-    """The life of the first of these tasks that the log knows, of several by one name the last, with its name."""
+def read_life(log: Path, names: Sequence[str], now: float) -> tuple[str, list[TaskStep]]:
+    """Returns the first of these tasks that the log knows, the last one of that name, and its life up to now."""
+    types = pacsv.ConvertOptions(column_types={"run": pa.float64(), "task": pa.string(), "node": pa.string()})
     for name in names:
-        rows = b"".join(_lines(log, name))
-        if not rows:
-            continue
-        options = pyarrow.csv.ReadOptions(column_names=_columns(log))
-        types = pyarrow.csv.ConvertOptions(column_types={"run": pa.float64(), "task": pa.string(), "node": pa.string()})
-        table = pyarrow.csv.read_csv(pa.BufferReader(rows), options, convert_options=types)
-        again = re.compile(re.escape(name) + r"(~\d+)?")
-        found = [each for each in dict.fromkeys(table["task"].to_pylist()) if again.fullmatch(each)]
+        table = pacsv.read_csv(pa.BufferReader(_lines(log, name)), convert_options=types)
+        found = [each for each in table["task"].to_pylist() if name in (each, split_name(each)[0])]
         if found:
             life = task_life(table, found[-1])
-            return [(found[-1], replace(s, length=now - s.time) if s.ongoing else s) for s in life]
-    return []
+            return found[-1], [replace(step, length=now - step.time) if step.ongoing else step for step in life]
+    return "", []
 
 
-def _columns(log: Path) -> list[str]:
-    with log.open(encoding="utf-8") as file:
-        return file.readline().strip().split(",")
-
-
-def _lines(log: Path, text: str) -> Iterator[bytes]:
-    """The lines of a file that contain a text: it may be of months."""
-    with log.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
-        wanted, at = text.encode(), content.find(b"\n")
-        while (at := content.find(wanted, at + 1)) >= 0:
-            begin, end = content.rfind(b"\n", 0, at) + 1, content.find(b"\n", at)
-            end = len(content) if end < 0 else end
-            yield content[begin:end] + b"\n"
-            at = end
+def _lines(log: Path, text: str) -> bytes:
+    """Returns the header of a log, which may be of months, and the lines that contain a text."""
+    with log.open("rb") as file:
+        return file.readline() + b"".join(line for line in file if text.encode() in line)

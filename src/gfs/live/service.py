@@ -245,10 +245,9 @@ class Service:
 
     def _write(self) -> Awaitable[None] | None:
         """Write the event log in another thread. A cancellation meanwhile does not stop it."""
-        batch = self.recorder.take()
-        if batch is None:
+        if not self.recorder.take():
             return None
-        return asyncio.shield(asyncio.to_thread(self.recorder.write, batch, self.may_write))
+        return asyncio.shield(asyncio.to_thread(self.recorder.write, self.may_write))
 
     def _look(self, controller: Controller, learning: Learning) -> None:
         self.recorder.note_nodes(self.nodes())

@@ -23,6 +23,7 @@ from gfs.domain.node import NodeSpec
 from gfs.domain.task import Priority, Task
 from gfs.live import record_files
 from gfs.live.lead import Leader
+from gfs.live.life import read_life
 from gfs.live.record import Recorder
 from gfs.live.service import LiveOptions, Service
 from gfs.live.settings import LiveSettings
@@ -99,6 +100,24 @@ def test_two_jobs_of_one_name_are_two_tasks_also_after_a_restart(tmp_path: Path)
         recorder.record((100.0 * index + 1, CANCEL, spot(index), None, None))
         recorder.flush()
     assert [row["job_name"] for row in rows(tmp_path)] == ["lab/train", "lab/train~2"]
+
+
+def test_the_life_of_a_task_is_that_of_the_last_one_of_its_name(tmp_path: Path) -> None:
+    recorder = opened(tmp_path)
+    for time in (0.0, 100.0):
+        recorder.record((time, SUBMIT, spot(), None, None))
+        recorder.record((time + 1, CANCEL, spot(), None, None))
+    recorder.record((200.0, SUBMIT, replace(spot(), name="lab/training"), None, None))
+    recorder.flush()
+    log = tmp_path / "events.csv"
+    for names in (["lab/train"], ["lab/nothing", "lab/train~2", "lab/training"]):
+        name, life = read_life(log, names, 300.0)
+        assert name == "lab/train~2"
+        assert [(step.time, step.what) for step in life] == [
+            (100.0, "submitted"), (100.0, "waited"), (101.0, "cancelled"),
+        ]  # fmt: skip
+    assert [step.length for step in read_life(log, ["lab/training"], 300.0)[1]] == [0.0, 100.0]
+    assert read_life(log, ["lab/nothing"], 300.0) == ("", [])
 
 
 def test_a_task_that_waited_at_a_restart_is_submitted_once(tmp_path: Path) -> None:
@@ -254,7 +273,6 @@ async def paused_until_its_lease_has_ended(tmp_path: Path) -> None:
     writing = asyncio.create_task(service._every(0.0, service._write))
     for _ in range(10):
         await asyncio.sleep(0)
-    assert service.recorder.pending
     assert rows(tmp_path, "events.csv") == []
     clock[0] = 5.0
     async with asyncio.timeout(LONGEST):
@@ -409,7 +427,7 @@ def test_a_run_that_is_taken_over_as_another_object_is_no_news(tmp_path: Path) -
     recorder = running(tmp_path, 2)
     recorder.record((50.0, SUBMIT, gang(2, index=5), None, None))
     recorder.record((50.0, START, gang(2, index=5), at(gang(2, index=5), "23"), None))
-    assert not recorder.pending
+    assert not recorder.take()
 
 
 def test_an_entry_that_makes_no_sense_stops_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -435,14 +453,13 @@ def test_batches_that_were_not_written_come_before_later_ones(tmp_path: Path, ca
     events.unlink()
     for number in range(3):
         recorder.record((float(number), SUBMIT, replace(spot(), name=f"lab/t{number}"), None, None))
-        batch = recorder.take()
-        assert batch is not None
+        assert recorder.take()
         if number == 2:
             events.write_text(content)
-        worker = threading.Thread(target=recorder.write, args=(batch,))
+        worker = threading.Thread(target=recorder.write)
         worker.start()
         worker.join()
-        assert recorder.pending == (number < 2)
+        assert recorder.take() == (number < 2)
     assert told(tmp_path) == [f"submit lab/t{number}" for number in range(3)]
     assert len(caplog.records) == 1
 
@@ -450,11 +467,10 @@ def test_batches_that_were_not_written_come_before_later_ones(tmp_path: Path, ca
 def test_a_batch_of_another_opening_is_not_written(tmp_path: Path) -> None:
     recorder = opened(tmp_path)
     recorder.record((0.0, SUBMIT, spot(), None, None))
-    batch = recorder.take()
-    assert batch is not None
+    assert recorder.take()
     recorder.drop()
     recorder.open()
-    recorder.write(batch)
+    recorder.write()
     assert rows(tmp_path, "events.csv") == []
 
 
@@ -531,4 +547,4 @@ async def cancelled_while_it_ends(tmp_path: Path) -> None:
     await asyncio.wait([leaving])
     assert ended == ["requests", "mirrors"]
     assert service.controller is None
-    assert not service.recorder.pending
+    assert not service.recorder.take()
