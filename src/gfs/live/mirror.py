@@ -9,13 +9,12 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import TypeAlias
 
-from gfs.live.client import Json
 from gfs.live.settings import LiveSettings
 from gfs.live.translate.budgets import BudgetView, read_budget
 from gfs.live.translate.gangs import NATIVE, GroupName, GroupView, read_group
 from gfs.live.translate.nodes import NodeView, read_node
 from gfs.live.translate.pods import PodView, read_pod, with_status
-from gfs.live.translate.shape import table, text
+from gfs.live.translate.shape import Json, table, text
 
 ORGANIZATIONS = "gfs.dev/organizations"
 """Annotation of a namespace: the organizations that its pods may name by their own label, separated by commas."""

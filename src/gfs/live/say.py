@@ -20,12 +20,12 @@ from functools import partial
 from math import inf
 from typing import Any, NamedTuple
 
-from gfs.live.api import MERGE, STRATEGIC, pod_path
-from gfs.live.client import Client, Json
+from gfs.live.api import MERGE, STRATEGIC, Api, pod_path
 from gfs.live.problems import ApiError, Conflict, NotFound
 from gfs.live.settings import LiveSettings
 from gfs.live.translate.pods import PodView
 from gfs.live.translate.quantities import rfc3339
+from gfs.live.translate.shape import Json
 
 log = logging.getLogger("gfs.live")
 LONGEST = 1000
@@ -55,7 +55,7 @@ class Speaker:
 
     def __init__(
         self,
-        api: Client,
+        api: Api,
         settings: LiveSettings,
         spawn: Spawn,
         monotonic: Callable[[], float],

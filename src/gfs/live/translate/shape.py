@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+Json = dict[str, Any]
+
 
 def table(thing: Any, name: str) -> dict[str, Any]:
     """An object inside an object."""
