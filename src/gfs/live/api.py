@@ -264,7 +264,7 @@ class Api:
             "watch": "1",
             "allowWatchBookmarks": "true",
             "resourceVersion": version,
-            "timeoutSeconds": round(seconds),
+            "timeoutSeconds": str(round(seconds)),
         }
         silence = aiohttp.ClientTimeout(total=None, sock_connect=10.0, sock_read=SILENCE)
         try:

@@ -169,7 +169,7 @@ def why_refused(mirror: Mirror, pod: PodView, group: GroupView | None) -> Waits 
 
 
 def _kept_away_by(pod: PodView, others: Iterable[PodView]) -> PodView | None:
-    labels = dict(pod.labels)
+    labels = pod.labels
     return next((each for each in others if any(term.keeps_away(pod.namespace, labels) for term in each.apart)), None)
 
 

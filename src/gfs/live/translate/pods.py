@@ -9,12 +9,12 @@ from typing import Any, NamedTuple
 from gfs.domain.task import Priority
 from gfs.live.settings import LiveSettings
 from gfs.live.translate.antiaffinity import Apart, read_apart
-from gfs.live.translate.asks import Asks, beyond_all_nodes, part_of_a_gpu, read_asks, uncounted
+from gfs.live.translate.asks import Asks, read_asks
 from gfs.live.translate.gangs import NEVER, GroupName, group_of
 from gfs.live.translate.quantities import duration, moment, rfc3339
-from gfs.live.translate.rules import NodeRule
-from gfs.live.translate.shape import entries, table, text
-from gfs.live.translate.unsupported import read_rule, too_long, unsupported
+from gfs.live.translate.rules import NodeRule, read_rule
+from gfs.live.translate.shape import Json, cut, entries, table, text
+from gfs.live.translate.unsupported import refusal
 
 GUARANTEE, INTERVAL, LAST_CHECKPOINT = (
     "gfs.dev/guaranteed-duration",
@@ -111,7 +111,7 @@ class PodView:
     doubts: tuple[Doubt, ...]
     """What it claims and is not believed."""
     bound_as: Binding | None
-    labels: tuple[tuple[str, str], ...]
+    labels: dict[str, str]
     grace: float
     started: float
     """When it was first seen on its node; 0: not known."""
@@ -154,7 +154,7 @@ def read_pod(pod: Any, settings: LiveSettings) -> PodView:
     last = annotations.get(LAST_CHECKPOINT)
     checkpoint = moment(last) if last is not None else None
     if last is not None and checkpoint is None:
-        told = f"{LAST_CHECKPOINT} = {_cut(last)}: not a time such as 2026-04-01T12:00:00Z; it is ignored"
+        told = f"{LAST_CHECKPOINT} = {cut(last)}: not a time such as 2026-04-01T12:00:00Z; it is ignored"
         doubts.append(Doubt("last-checkpoint", MALFORMED, told))
     bound_as = _binding(annotations, namespace, created, settings, doubts, bound=bool(node))
     rule = read_rule(spec) if ours else NodeRule()
@@ -184,10 +184,10 @@ def read_pod(pod: Any, settings: LiveSettings) -> PodView:
         interval=interval,
         last_checkpoint=checkpoint,
         gated=bool(entries(spec, "schedulingGates")),
-        refusal=_refusal(pod, spec, asks, rule, settings) if ours else "",
+        refusal=refusal(pod, asks, rule, settings) if ours else "",
         doubts=tuple(doubts) if ours else (),
         bound_as=bound_as if ours else None,
-        labels=tuple(sorted((str(key), str(value)) for key, value in labels.items())),
+        labels={str(key): str(value) for key, value in labels.items()},
         grace=_grace(spec),
         started=moment(status.get("startTime")) or 0.0,
     )
@@ -206,12 +206,12 @@ def with_status(view: PodView, pod: Any) -> PodView:
     )
 
 
-def _deleting(metadata: dict[str, Any]) -> float:
+def _deleting(metadata: Json) -> float:
     """A time that cannot be read has passed."""
     return (moment(metadata["deletionTimestamp"]) or 1.0) if "deletionTimestamp" in metadata else 0.0
 
 
-def _preempted(status: dict[str, Any]) -> bool:
+def _preempted(status: Json) -> bool:
     marks = [each for each in entries(status, "conditions") if each.get("type") == "DisruptionTarget"]
     return any(each.get("status") == "True" and each.get("reason") in (PREEMPTED, TAKEN_BACK) for each in marks)
 
@@ -230,19 +230,7 @@ def class_of(pod: PodView, group_class: str, settings: LiveSettings) -> Priority
     return None
 
 
-def _refusal(pod: Any, spec: dict[str, Any], asks: Asks, rule: NodeRule, settings: LiveSettings) -> str:
-    if absurd := beyond_all_nodes(asks):
-        return f"it asks for {absurd}, which no node can have"
-    if part := part_of_a_gpu(pod, asks.gpus):
-        return f"it asks for a part of a GPU ({part}); live, only whole GPUs can be given"
-    if asks.gpus < 1:
-        return "it asks for no GPU; leave it to another scheduler"
-    if other := uncounted(spec, settings):
-        return f"it asks for {_cut(other)}, which is not counted here (the setting ignored_resources names exceptions)"
-    return unsupported(spec) or too_long(rule)
-
-
-def _guarantee(annotations: dict[str, Any], settings: LiveSettings, doubts: list[Doubt]) -> float | None:
+def _guarantee(annotations: Json, settings: LiveSettings, doubts: list[Doubt]) -> float | None:
     given = annotations.get(GUARANTEE)
     if given is None:
         return None
@@ -250,28 +238,28 @@ def _guarantee(annotations: dict[str, Any], settings: LiveSettings, doubts: list
     if seconds is not None and seconds / 3600 in settings.guarantees:
         return seconds / 3600
     offered = ", ".join(f"{hours:g}h" for hours in settings.guarantees)
-    told = f"{GUARANTEE} = {_cut(given)}: there are {offered}; the default is used"
+    told = f"{GUARANTEE} = {cut(given)}: there are {offered}; the default is used"
     doubts.append(Doubt("guarantee", MALFORMED, told))
     return None
 
 
-def _interval(annotations: dict[str, Any], settings: LiveSettings, doubts: list[Doubt]) -> float | None:
+def _interval(annotations: Json, settings: LiveSettings, doubts: list[Doubt]) -> float | None:
     """Who saves rarely would lose much and is evicted last: so the claim has a limit."""
     given = annotations.get(INTERVAL)
     if given is None:
         return None
     seconds, longest = duration(given), settings.longest_checkpoint_interval
     if seconds is None:
-        told = f"{INTERVAL} = {_cut(given)}: not a length of time such as 30m; the default is used"
+        told = f"{INTERVAL} = {cut(given)}: not a length of time such as 30m; the default is used"
         doubts.append(Doubt("checkpoint-interval", MALFORMED, told))
     elif seconds > longest:
-        told = f"{INTERVAL} = {_cut(given)}: counts as {longest:g} s, the longest that is believed"
+        told = f"{INTERVAL} = {cut(given)}: counts as {longest:g} s, the longest that is believed"
         doubts.append(Doubt("checkpoint-interval", DOUBTED, told))
         return longest
     return seconds
 
 
-def _slot(owner: Owner | None, name: str, annotations: dict[str, Any]) -> str:
+def _slot(owner: Owner | None, name: str, annotations: Json) -> str:
     """Indexed Jobs and StatefulSets give their pods a place each; other controllers' pods are interchangeable."""
     if owner is None:
         return ""
@@ -282,7 +270,7 @@ def _slot(owner: Owner | None, name: str, annotations: dict[str, Any]) -> str:
 
 
 def _binding(
-    annotations: dict[str, Any],
+    annotations: Json,
     namespace: str,
     created: float,
     settings: LiveSettings,
@@ -301,16 +289,11 @@ def _binding(
         return None
     at, earliest = moment(submitted) or 0.0, created - settings.earlier_submission
     if 0.0 < at < earliest:
-        told = f"{SUBMITTED} = {_cut(submitted)}: counts as {rfc3339(earliest)}, the earliest that is believed"
+        told = f"{SUBMITTED} = {cut(submitted)}: counts as {rfc3339(earliest)}, the earliest that is believed"
         doubts.append(Doubt("submitted", DOUBTED, told))
     return Binding(str(name), max(int(run), 1), max(at, earliest) if at > 0.0 else 0.0)
 
 
-def _grace(spec: dict[str, Any]) -> float:
+def _grace(spec: Json) -> float:
     grace = spec.get("terminationGracePeriodSeconds")
     return float(grace) if isinstance(grace, int) and 0 <= grace < 2**63 else 30.0
-
-
-def _cut(value: Any) -> str:
-    shown = repr(value)
-    return shown if len(shown) <= 60 else f"{shown[:57]}..."

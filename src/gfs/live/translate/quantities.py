@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from datetime import datetime
+from datetime import UTC, datetime
 from math import isfinite
 from typing import Any
 
@@ -54,6 +54,4 @@ def moment(text: Any) -> float | None:
 
 def rfc3339(seconds: float) -> str:
     """A moment as the API server writes it, to the microsecond."""
-    from datetime import UTC
-
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

@@ -23,3 +23,9 @@ def text(thing: Any, name: str) -> str:
     """A text inside an object."""
     found = thing.get(name) if isinstance(thing, dict) else None
     return found if isinstance(found, str) else ""
+
+
+def cut(value: Any) -> str:
+    """Returns a value as written in Python, 60 characters at most."""
+    shown = repr(value)
+    return shown if len(shown) <= 60 else f"{shown[:57]}..."
