@@ -134,7 +134,7 @@ class PodView:
 
 def read_pod(pod: Any, settings: LiveSettings) -> PodView:
     """A pod as we see it, whatever it looks like."""
-    metadata, spec, status = table(pod, "metadata"), table(pod, "spec"), table(pod, "status")
+    metadata, spec = table(pod, "metadata"), table(pod, "spec")
     annotations, labels = table(metadata, "annotations"), table(metadata, "labels")
     asks = read_asks(spec, settings)
     ours = text(spec, "schedulerName") == settings.scheduler_name
@@ -166,10 +166,6 @@ def read_pod(pod: Any, settings: LiveSettings) -> PodView:
         created=created,
         ours=ours,
         node=node,
-        phase=text(status, "phase"),
-        deleting=_deleting(metadata),
-        preempted=_preempted(status),
-        nominated=text(status, "nominatedNodeName"),
         asks=asks,
         owner=owner,
         slot=_slot(owner, text(metadata, "name"), annotations),
@@ -189,26 +185,25 @@ def read_pod(pod: Any, settings: LiveSettings) -> PodView:
         bound_as=bound_as if ours else None,
         labels={str(key): str(value) for key, value in labels.items()},
         grace=_grace(spec),
-        started=moment(status.get("startTime")) or 0.0,
+        **_status(pod),
     )
 
 
 def with_status(view: PodView, pod: Any) -> PodView:
-    """What we read of a pod of which nothing but the status has changed, or that is being deleted."""
-    status = table(pod, "status")
-    return replace(
-        view,
-        phase=text(status, "phase"),
-        deleting=_deleting(table(pod, "metadata")),
-        preempted=_preempted(status),
-        nominated=text(status, "nominatedNodeName"),
-        started=moment(status.get("startTime")) or 0.0,
-    )
+    """Returns what we read of a pod of which only the status has changed, or that is being deleted."""
+    return replace(view, **_status(pod))
 
 
-def _deleting(metadata: Json) -> float:
-    """A time that cannot be read has passed."""
-    return (moment(metadata["deletionTimestamp"]) or 1.0) if "deletionTimestamp" in metadata else 0.0
+def _status(pod: Any) -> Json:
+    metadata, status = table(pod, "metadata"), table(pod, "status")
+    return {
+        "phase": text(status, "phase"),
+        # a time that cannot be read has passed
+        "deleting": (moment(metadata["deletionTimestamp"]) or 1.0) if "deletionTimestamp" in metadata else 0.0,
+        "preempted": _preempted(status),
+        "nominated": text(status, "nominatedNodeName"),
+        "started": moment(status.get("startTime")) or 0.0,
+    }
 
 
 def _preempted(status: Json) -> bool:
