@@ -7,13 +7,11 @@ The caller of `bind` handles a binding without an answer.
 from __future__ import annotations
 
 import asyncio
-import logging
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import nullcontext, suppress
 from email.utils import parsedate_to_datetime
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self, TypedDict, cast
 
 import aiohttp
@@ -31,8 +29,6 @@ from gfs.live.problems import (
     problem_of,
 )
 from gfs.live.translate.shape import Json
-
-log = logging.getLogger("gfs.live")
 
 MERGE, STRATEGIC = "application/merge-patch+json", "application/strategic-merge-patch+json"
 PAGE = 500
@@ -85,8 +81,7 @@ class Api:
     ) -> Self:
         """Returns a client for the cluster of a kubeconfig, or of this pod. `insecure`: without checking the server."""
         configuration = await read_connection(kubeconfig, context)
-        if warning := check_trusted(configuration, insecure=insecure):
-            log.warning(warning)
+        check_trusted(configuration, insecure=insecure)
         session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=0, ssl=tls_of(configuration)),
             timeout=aiohttp.ClientTimeout(total=timeout),
@@ -96,7 +91,7 @@ class Api:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(self, kind: type[BaseException] | None, _: object, trace: TracebackType | None) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
 
     async def close(self) -> None:

@@ -67,7 +67,6 @@ class Reflector:
         """Set when the first list is complete."""
         self.current = False
         """Whether a watch is open. Otherwise the objects may be outdated."""
-        self.lists = 0
         self._heard = monotonic()
         """When the API server sent something last."""
 
@@ -95,7 +94,6 @@ class Reflector:
 
     async def _list(self) -> None:
         objects, self._version = await self._api.list_all(self._path)
-        self.lists += 1
         found = {_name_of(thing): thing for thing in objects}
         for name in [name for name in self.objects if name not in found]:
             self._remove(name, self.objects[name])

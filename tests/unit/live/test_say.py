@@ -8,7 +8,7 @@ from typing import Any, cast
 from objects import pod
 
 from gfs.live.api import Api
-from gfs.live.problems import ServerTrouble
+from gfs.live.problems import Conflict, ServerTrouble
 from gfs.live.say import Speaker
 from gfs.live.settings import LiveSettings
 from gfs.live.translate.pods import read_pod
@@ -23,8 +23,11 @@ class Paper:
         self.events: list[Any] = []
         self.patches: list[Any] = []
         self.refuses = False
+        self.has_event = False
 
     async def create(self, path: str, body: Any) -> Any:
+        if self.has_event:
+            raise Conflict("it is there")
         self.events.append(body)
 
     async def patch(self, path: str, body: Any, kind: str = "") -> Any:
@@ -100,6 +103,15 @@ def test_the_same_sentence_with_another_reason_is_told_at_once() -> None:
     teller.speaker.waits(view, "Unschedulable", "8 idle GPUs")
     told = [patch["status"]["conditions"][0]["reason"] for patch in teller.paper.patches]
     assert told == ["WaitsForSpotQuota", "Unschedulable"]
+
+
+def test_an_event_that_has_expired_is_written_again() -> None:
+    """The API server keeps events for an hour; one that is still there is counted up."""
+    teller, view = Teller(), read_pod(pod(), SETTINGS)
+    for at, there in ((0.0, False), (1200.0, True), (7200.0, False)):
+        teller.at, teller.paper.has_event = at, there
+        teller.speaker.event(view, "Warning", "Preempted", "makes room")
+    assert [event["count"] for event in teller.paper.events] == [1, 2, 3]
 
 
 def test_a_shadow_says_nothing() -> None:

@@ -15,26 +15,24 @@ class Refusal(NamedTuple):
 
 
 def pool_of(rule: NodeRule, label: str, models: Collection[str]) -> str | Refusal:
-    """The GPU model that a pod is for, or why there is none."""
+    """Returns the GPU model that a pod is for, or why there is none."""
     named = _named(rule, label)
-    if named is None:
-        if len(models) == 1:
-            return next(iter(models))
-        if not models:
-            return Refusal(f"no node of the cluster has GPUs and the label {label}")
-        return Refusal(f"it names no GPU model, and there are {_listed(models)}: select one by the label {label}")
-    if len(named) == 1:
+    if named is not None and len(named) == 1:
         return next(iter(named))
-    present = named & set(models)
-    if len(present) == 1:
-        return next(iter(present))
+    possible = set(models) if named is None else named & set(models)
+    if len(possible) == 1:
+        return possible.pop()
+    if named is None and not models:
+        return Refusal(f"no node of the cluster has GPUs and the label {label}")
+    if named is None:
+        return Refusal(f"it names no GPU model, and there are {_listed(models)}: select one by the label {label}")
     if not named:
         return Refusal(f"no GPU model meets all that it asks of the label {label}")
     return Refusal(f"it would take several GPU models ({_listed(named)}): name one by the label {label}")
 
 
 def _named(rule: NodeRule, label: str) -> set[str] | None:
-    """The models that selector and affinity name; None: they leave it open."""
+    """Returns the models that selector and affinity name; None: they leave it open."""
     selected = {value for key, value in rule.selector if key == label}
     found: set[str] | None = set(selected) or None
     by_term = [
