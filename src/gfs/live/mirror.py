@@ -117,9 +117,8 @@ class Mirror:
             if view.ours:
                 if known is None:
                     self.new_pods.append(view)
-                if view.last_checkpoint is not None and (
-                    known is None or known.last_checkpoint != view.last_checkpoint
-                ):
+                saved = known.last_checkpoint if known is not None else None
+                if view.last_checkpoint not in (None, saved):
                     self.saved[uid] = None
         elif known is not None and known.ours:
             self.ended[uid] = text(table(before, "status"), "phase") == "Succeeded"

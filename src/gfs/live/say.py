@@ -40,13 +40,16 @@ Write = Callable[[], Coroutine[Any, Any, None]]
 
 
 class _Said(NamedTuple):
-    shape: str
-    message: str
-    at: float
+    """The sentence that a pod carries."""
+
+    shape: str = ""
+    """Reason and message without numbers; empty: the pod carries none."""
+    message: str = ""
+    at: float = -inf
     repeats: int = 0
-    """How often only its numbers have changed since."""
-    changes: int = 0
-    """How often it was another sentence."""
+    """How often only numbers have changed since."""
+    sentences: int = 0
+    """How many sentences the pod has carried."""
 
 
 class Speaker:
@@ -81,36 +84,32 @@ class Speaker:
 
     def waits(self, pod: PodView, reason: str, message: str) -> None:
         """Write on a pod why it is not placed: the reason of its condition, and the sentence."""
-        message, known = message[:LONGEST], self._said.get(pod.uid)
+        message, known = message[:LONGEST], self._said.get(pod.uid, _Said())
         shape, now = f"{reason} {_shape(message)}", self._monotonic()
-        if known is not None and (known.shape, known.message) == (shape, message):
+        same = shape == known.shape
+        if (same and message == known.message) or now - known.at < self._pause(known, same):
             return
-        if known is not None and now - known.at < self._pause(known, shape):
-            return
-        if known is None:
-            self._said[pod.uid] = _Said(shape, message, now)
-        elif known.shape == shape:
+        if same:
             self._said[pod.uid] = known._replace(message=message, at=now, repeats=known.repeats + 1)
         else:
-            self._said[pod.uid] = _Said(shape, message, now, 0, known.changes + 1)
+            self._said[pod.uid] = _Said(shape, message, now, sentences=known.sentences + 1)
         if self._silent:
             return
-        self._say(pod.uid, partial(self._condition, pod, reason, message, first=known is None))
-        if known is None or known.shape != shape:
+        self._say(pod.uid, partial(self._condition, pod, reason, message, first=not known.shape))
+        if not same:
             self.event(pod, "Warning", "FailedScheduling", message)
 
-    def _pause(self, known: _Said, shape: str) -> float:
-        """Returns the seconds after a sentence in which another one is not written."""
+    def _pause(self, known: _Said, same: bool) -> float:
+        """Returns the seconds after a sentence in which it, or another one, is not written."""
         settings = self._settings
-        if shape != known.shape:
-            return 0.0 if known.changes < AT_ONCE else settings.message_interval
+        if not same:
+            return 0.0 if known.sentences <= AT_ONCE else settings.message_interval
         longest = max(settings.event_interval, settings.message_interval)
         return min(settings.message_interval * 2.0 ** min(known.repeats, 10), longest)
 
     def why(self, uid: str) -> str:
         """Returns why a pod waits, as last written."""
-        known = self._said.get(uid)
-        return known.message if known else ""
+        return self._said.get(uid, _Said()).message
 
     def warn(self, pod: PodView, reason: str, message: str) -> None:
         """Write a warning event on a pod."""
