@@ -16,7 +16,6 @@ from kubernetes_asyncio.client import Configuration
 
 from gfs.domain.errors import InputError
 
-IN_CLUSTER = "KUBERNETES_SERVICE_HOST"
 log = logging.getLogger("gfs.live")
 USUAL = Path("~/.kube/config")
 
@@ -29,12 +28,11 @@ async def read_connection(kubeconfig: Path | None = None, context: str | None = 
     configuration = Configuration()
     named = kubeconfig or (Path(os.environ["KUBECONFIG"]) if os.environ.get("KUBECONFIG") else None)
     if named is None and not USUAL.expanduser().exists():
-        if IN_CLUSTER not in os.environ:
-            raise InputError("no cluster is named: give --kubeconfig FILE, set KUBECONFIG, or run inside a cluster")
         try:
             kube_config.load_incluster_config(client_configuration=configuration)
         except (kube_config.ConfigException, OSError) as error:
-            raise InputError(f"the service account of this pod cannot be used: {error}") from error
+            what = "no cluster is named: give --kubeconfig FILE, set KUBECONFIG, or run inside a cluster"
+            raise InputError(f"{what} ({error})") from error
         return configuration
     path = (named or USUAL).expanduser()
     if not path.is_file():

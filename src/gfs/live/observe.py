@@ -17,7 +17,7 @@ from gfs.live.mirror import Key, Mirror
 from gfs.live.overlay import Overlay
 from gfs.live.translate.gangs import GroupName, GroupView
 from gfs.live.translate.pods import PodView, class_of
-from gfs.live.translate.pools import Refusal, pool_of
+from gfs.live.translate.rules import Refusal, pool_of
 
 REFUSED, NO_CAPACITY, GANG, QUOTA = "Refused", "Unschedulable", "WaitsForGang", "WaitsForSpotQuota"
 FAILED, DELETED = "SchedulerError", "Deleted"

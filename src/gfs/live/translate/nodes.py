@@ -34,7 +34,7 @@ class NodeView(NamedTuple):
 
 
 def read_node(node: Any, settings: LiveSettings) -> NodeView | None:
-    """A node as we see it; None: it has no GPUs or no model, and is not ours."""
+    """Returns a node as we see it; None: it has no GPUs or no model, and is not ours."""
     metadata, spec, status = table(node, "metadata"), table(node, "spec"), table(node, "status")
     allocatable = table(status, "allocatable")
     labels = {str(key): str(value) for key, value in table(metadata, "labels").items()}
@@ -62,7 +62,7 @@ def _taints(spec: Json) -> list[Taint]:
 
 
 def _why_closed(spec: Json, status: Json, taints: list[Taint]) -> str:
-    """By its own words or by the taint that follows them: a new node has that before it is ready and a moment after."""
+    """Reads the conditions and the taints: those of a new node begin before it is ready and end a moment after."""
     marks = {taint.key for taint in taints}
     if spec.get("unschedulable") is True or CLOSED[0] in marks:
         return "cordoned"

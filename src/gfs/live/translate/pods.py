@@ -22,7 +22,7 @@ GUARANTEE, INTERVAL, LAST_CHECKPOINT = (
     "gfs.dev/last-checkpoint-time",
 )
 TASK, RUN, SUBMITTED = "gfs.dev/task", "gfs.dev/run", "gfs.dev/submitted"
-"""What we write on a pod when we bind it: whose run it is, so that a restart finds it there."""
+"""Annotations that we write when we bind a pod: a restart reads from them whose run it is."""
 INDEX = "batch.kubernetes.io/job-completion-index"
 TERMINAL = ("Succeeded", "Failed")
 PREEMPTED, TAKEN_BACK = "PreemptionByScheduler", "GangTakenBack"
@@ -32,7 +32,7 @@ CREATE_AGAIN = ("Job", "ReplicaSet", "StatefulSet", "DaemonSet")
 """Kinds of owners that create a pod again when one of theirs was deleted."""
 MALFORMED, DOUBTED = "InvalidAnnotation", "ClaimNotBelieved"
 CLAIMS = ("guarantee", "checkpoint-interval", "last-checkpoint", "organization", "grace", "task", "submitted")
-"""What pods may claim and not be believed, each with a counter of its own."""
+"""Claims of pods that may be doubted, each with a counter."""
 _TASK_NAME = re.compile(r"[a-z0-9.~/-]{1,600}")
 _SLOT = re.compile(r"[0-9]{1,9}")
 
@@ -41,9 +41,9 @@ class Doubt(NamedTuple):
     """A claim of a pod that is not believed, or not as far as it goes."""
 
     claim: str
-    """Which one: a word of few, for it is counted by it."""
+    """One of `CLAIMS`."""
     reason: str
-    """Of the event: malformed, or not believed."""
+    """Of the event: `MALFORMED` or `DOUBTED`."""
     text: str
 
 
@@ -81,9 +81,9 @@ class PodView:
     """Empty: not bound."""
     phase: str
     deleting: float
-    """When it is to be gone, grace period included, in seconds since 1970; 0: nobody has deleted it."""
+    """When it is to be gone, grace period included, in seconds since 1970; 0: it is not deleted."""
     preempted: bool
-    """Whether we have marked it as one that is to leave: it makes room for another, or is taken back."""
+    """Whether we have marked it for deletion: it makes room for another pod, or is taken back."""
     nominated: str
     """The node that is promised to it while others leave it; empty: none."""
     asks: Asks
@@ -109,7 +109,7 @@ class PodView:
     refusal: str
     """Why it cannot be placed at all, whatever the cluster is like; empty: it can."""
     doubts: tuple[Doubt, ...]
-    """What it claims and is not believed."""
+    """Its claims that are not believed."""
     bound_as: Binding | None
     labels: dict[str, str]
     grace: float
@@ -133,7 +133,7 @@ class PodView:
 
 
 def read_pod(pod: Any, settings: LiveSettings) -> PodView:
-    """A pod as we see it, whatever it looks like."""
+    """Returns a pod as we see it, whatever it looks like."""
     metadata, spec = table(pod, "metadata"), table(pod, "spec")
     annotations, labels = table(metadata, "annotations"), table(metadata, "labels")
     asks = read_asks(spec, settings)
@@ -147,7 +147,6 @@ def read_pod(pod: Any, settings: LiveSettings) -> PodView:
         None,
     )
     namespace, node = text(metadata, "namespace"), text(spec, "nodeName")
-    created = moment(metadata.get("creationTimestamp")) or 0.0
     doubts: list[Doubt] = []
     guarantee = _guarantee(annotations, settings, doubts)
     interval = _interval(annotations, settings, doubts)
@@ -156,14 +155,14 @@ def read_pod(pod: Any, settings: LiveSettings) -> PodView:
     if last is not None and checkpoint is None:
         told = f"{LAST_CHECKPOINT} = {cut(last)}: not a time such as 2026-04-01T12:00:00Z; it is ignored"
         doubts.append(Doubt("last-checkpoint", MALFORMED, told))
-    bound_as = _binding(annotations, namespace, created, settings, doubts, bound=bool(node))
+    bound_as = _binding(metadata, settings, doubts, bound=bool(node))
     rule = read_rule(spec) if ours else NodeRule()
     priority = spec.get("priority")
     return PodView(
         uid=text(metadata, "uid"),
         namespace=namespace,
         name=text(metadata, "name"),
-        created=created,
+        created=moment(metadata.get("creationTimestamp")) or 0.0,
         ours=ours,
         node=node,
         asks=asks,
@@ -212,7 +211,7 @@ def _preempted(status: Json) -> bool:
 
 
 def class_of(pod: PodView, group_class: str, settings: LiveSettings) -> Priority | None:
-    """HP or spot, by the class of its group if that has one, else by its own; None: neither."""
+    """Returns HP or spot, by the class of its group if that has one, else by its own; None: neither."""
     name = group_class or pod.priority_class
     if name in settings.hp_classes:
         return Priority.HP
@@ -239,7 +238,7 @@ def _guarantee(annotations: Json, settings: LiveSettings, doubts: list[Doubt]) -
 
 
 def _interval(annotations: Json, settings: LiveSettings, doubts: list[Doubt]) -> float | None:
-    """Who saves rarely would lose much and is evicted last: so the claim has a limit."""
+    """Returns the checkpoint interval. It has a limit: a pod that rarely saves would lose much and is evicted last."""
     given = annotations.get(INTERVAL)
     if given is None:
         return None
@@ -255,7 +254,7 @@ def _interval(annotations: Json, settings: LiveSettings, doubts: list[Doubt]) ->
 
 
 def _slot(owner: Owner | None, name: str, annotations: Json) -> str:
-    """Indexed Jobs and StatefulSets give their pods a place each; other controllers' pods are interchangeable."""
+    """Returns a pod's place: Indexed Jobs and StatefulSets give one, pods of other controllers are interchangeable."""
     if owner is None:
         return ""
     index = annotations.get(INDEX)
@@ -264,16 +263,9 @@ def _slot(owner: Owner | None, name: str, annotations: Json) -> str:
     return name if owner.kind == "StatefulSet" else ""
 
 
-def _binding(
-    annotations: Json,
-    namespace: str,
-    created: float,
-    settings: LiveSettings,
-    doubts: list[Doubt],
-    *,
-    bound: bool,
-) -> Binding | None:
-    """What was noted at the binding. Only a bound pod can have it, of its own namespace; users can write it, too."""
+def _binding(metadata: Json, settings: LiveSettings, doubts: list[Doubt], *, bound: bool) -> Binding | None:
+    """Returns what was noted at the binding. Users can write it too: only a bound pod of that namespace has it."""
+    annotations, namespace = table(metadata, "annotations"), text(metadata, "namespace")
     name, run, submitted = (annotations.get(key) for key in (TASK, RUN, SUBMITTED))
     if name is None and run is None and submitted is None:
         return None
@@ -282,6 +274,7 @@ def _binding(
         told = f"{TASK}, {RUN} and {SUBMITTED} are written by the scheduler only; what stands there is ignored"
         doubts.append(Doubt("task", DOUBTED, told))
         return None
+    created = moment(metadata.get("creationTimestamp")) or 0.0
     at, earliest = moment(submitted) or 0.0, created - settings.earlier_submission
     if 0.0 < at < earliest:
         told = f"{SUBMITTED} = {cut(submitted)}: counts as {rfc3339(earliest)}, the earliest that is believed"

@@ -19,9 +19,8 @@ from gfs.live.translate.budgets import read_budget
 from gfs.live.translate.gangs import group_of, read_group
 from gfs.live.translate.nodes import read_node
 from gfs.live.translate.pods import class_of, read_pod
-from gfs.live.translate.pools import Refusal, pool_of
 from gfs.live.translate.quantities import duration, moment, quantity
-from gfs.live.translate.rules import NodeRule, Taint, Toleration, group_name, read_rule
+from gfs.live.translate.rules import NodeRule, Refusal, Taint, Toleration, group_name, pool_of, read_rule
 from gfs.live.translate.unsupported import unknown_affinity
 
 SETTINGS = LiveSettings()
