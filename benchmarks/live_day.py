@@ -26,8 +26,9 @@ from bench.submission import nodes
 from gfs.domain.task import Task
 from gfs.domain.units import HOUR
 from gfs.domain.workload import Workload
-from gfs.live.api import Api, Json
+from gfs.live.api import Api
 from gfs.live.problems import NotFound
+from gfs.live.translate.shape import Json
 from live_judge import Pod
 from live_races import raced
 from live_track import SPACE, Contender, Follower, Track

@@ -19,8 +19,9 @@ from bench.bench import API_GATES, Bench, free_ports
 from bench.client import Manifest, path
 from bench.many import create_all, for_all
 from gfs.domain.errors import InputError
-from gfs.live.api import Api, Json
+from gfs.live.api import Api
 from gfs.live.problems import NotFound
+from gfs.live.translate.shape import Json
 from live_judge import Judge
 
 HERE = Path(__file__).parent

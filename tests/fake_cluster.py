@@ -15,12 +15,12 @@ from typing import Any
 from gfs.assembly.parameters import Parameters
 from gfs.core.actions import Record
 from gfs.core.run import Run
-from gfs.live.client import Json, no_objection
 from gfs.live.controller import Controller
 from gfs.live.mirror import Mirror
 from gfs.live.problems import Conflict, NotFound, Outdated
 from gfs.live.service import new_scheduler
 from gfs.live.settings import LIVE_DEFAULTS, LiveSettings
+from gfs.live.translate.shape import Json
 from hand import Hand
 
 Change = tuple[str, Json | None, Json | None]
@@ -28,7 +28,7 @@ Change = tuple[str, Json | None, Json | None]
 
 
 class FakeServer:
-    """Objects, and the writes that the controller may ask for. It is a `gfs.live.client.Client`."""
+    """Objects, and the writes that the controller may ask for. Like `gfs.live.api.Api`."""
 
     def __init__(self, hand: Hand | None = None) -> None:
         self.hand = hand or Hand()
@@ -75,7 +75,7 @@ class FakeServer:
         uid: str,
         node: str,
         annotations: Mapping[str, str],
-        objection: Callable[[], str] = no_objection,
+        objection: Callable[[], str] = lambda: "",
     ) -> None:
         await self._enter("bind", objection)
         found = self._pod(f"{namespace}/{pod}", uid)
@@ -95,7 +95,7 @@ class FakeServer:
         uid: str = "",
         version: str = "",
         grace: int | None = None,
-        objection: Callable[[], str] = no_objection,
+        objection: Callable[[], str] = lambda: "",
     ) -> Json:
         await self._enter("delete", objection)
         name = _name(path)
@@ -135,7 +135,7 @@ class FakeServer:
         await self._enter("find")
         return copy.deepcopy(self.pods.get(_name(path)))
 
-    async def _enter(self, call: str, objection: Callable[[], str] = no_objection) -> None:
+    async def _enter(self, call: str, objection: Callable[[], str] = lambda: "") -> None:
         self.asked[call] += 1
         await asyncio.sleep(0)
         if call in self.queued:

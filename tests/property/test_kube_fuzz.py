@@ -24,7 +24,7 @@ from gfs.live.translate.budgets import read_budget
 from gfs.live.translate.gangs import group_of, read_group
 from gfs.live.translate.nodes import read_node
 from gfs.live.translate.pods import read_pod
-from gfs.live.translate.pools import pool_of
+from gfs.live.translate.rules import pool_of
 
 SETTINGS = LiveSettings(burst=0.0)
 KINDS = ("Pod", "Node", "PodGroup", "PriorityClass", "PodDisruptionBudget")

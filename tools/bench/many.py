@@ -10,8 +10,8 @@ from pathlib import Path
 
 from bench.client import GROUPS
 from gfs.live.api import Api
-from gfs.live.client import Json
 from gfs.live.problems import Conflict
+from gfs.live.translate.shape import Json
 
 AT_ONCE = 32
 ANSWER = 60.0

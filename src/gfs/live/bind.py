@@ -12,8 +12,7 @@ from collections.abc import Callable, Collection
 from typing import Any
 
 from gfs.core.run import Run
-from gfs.live.api import pod_path
-from gfs.live.client import Client
+from gfs.live.api import Api, pod_path
 from gfs.live.failpoint import reach
 from gfs.live.mirror import Mirror
 from gfs.live.overlay import Overlay
@@ -38,7 +37,7 @@ class Binder:
 
     def __init__(
         self,
-        client: Client,
+        client: Api,
         mirror: Mirror,
         overlay: Overlay,
         book: TaskBook,

@@ -10,8 +10,8 @@ from gfs.live.api import Api
 from gfs.live.mirror import Mirror
 from gfs.live.observe import REFUSED, observe
 from gfs.live.overlay import Overlay
-from gfs.live.reflectors import group_paths
 from gfs.live.settings import LiveSettings
+from gfs.live.watch import group_paths
 
 
 class Finding(NamedTuple):

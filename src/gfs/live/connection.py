@@ -1,7 +1,8 @@
-"""Where the API server is and how it knows us: a kubeconfig file, or the service account inside a cluster."""
+"""Address and credentials for the API server: a kubeconfig file, or the service account inside a cluster."""
 
 from __future__ import annotations
 
+import logging
 import os
 import ssl
 from ipaddress import ip_address
@@ -15,24 +16,23 @@ from kubernetes_asyncio.client import Configuration
 
 from gfs.domain.errors import InputError
 
-IN_CLUSTER = "KUBERNETES_SERVICE_HOST"
+log = logging.getLogger("gfs.live")
 USUAL = Path("~/.kube/config")
 
 
 async def read_connection(kubeconfig: Path | None = None, context: str | None = None) -> Any:
-    """The configuration of a client; `InputError` says what is wrong with it.
+    """Returns the configuration of a client; `InputError` says what is wrong with it.
 
     Without a file: $KUBECONFIG, the usual file, or the service account of the pod that we run in.
     """
     configuration = Configuration()
     named = kubeconfig or (Path(os.environ["KUBECONFIG"]) if os.environ.get("KUBECONFIG") else None)
     if named is None and not USUAL.expanduser().exists():
-        if IN_CLUSTER not in os.environ:
-            raise InputError("no cluster is named: give --kubeconfig FILE, set KUBECONFIG, or run inside a cluster")
         try:
             kube_config.load_incluster_config(client_configuration=configuration)
         except (kube_config.ConfigException, OSError) as error:
-            raise InputError(f"the service account of this pod cannot be used: {error}") from error
+            what = "no cluster is named: give --kubeconfig FILE, set KUBECONFIG, or run inside a cluster"
+            raise InputError(f"{what} ({error})") from error
         return configuration
     path = (named or USUAL).expanduser()
     if not path.is_file():
@@ -50,20 +50,19 @@ async def read_connection(kubeconfig: Path | None = None, context: str | None = 
     return configuration
 
 
-def check_trusted(configuration: Any, *, insecure: bool) -> str:
-    """`InputError` where the server could be anybody, unless that is wanted: then what to warn of; '': nothing."""
+def check_trusted(configuration: Any, *, insecure: bool) -> None:
+    """Raises `InputError` if the server could be anybody; `insecure`: only warns."""
     address = urlsplit(configuration.host)
     if address.scheme == "https" and configuration.verify_ssl:
-        return ""
+        return
+    if address.scheme == "http" and is_loopback(address.hostname or ""):
+        return
+    what = "the kubeconfig says insecure-skip-tls-verify: the server could be anybody"
     if address.scheme == "http":
-        if is_loopback(address.hostname or ""):
-            return ""
         what = "the kubeconfig names a server without TLS: credentials would be sent in the open"
-    else:
-        what = "the kubeconfig says insecure-skip-tls-verify: the server could be anybody"
     if not insecure:
         raise InputError(f"{what}; give it the certificate-authority of the server, or --insecure-skip-tls-verify")
-    return what
+    log.warning(what)
 
 
 def is_loopback(host: str) -> bool:
@@ -75,7 +74,7 @@ def is_loopback(host: str) -> bool:
 
 
 def tls_of(configuration: Any) -> ssl.SSLContext | bool:
-    """How the server's certificate is checked and ours is shown; False: plain HTTP."""
+    """Returns how to check the server's certificate, and our own; False: plain HTTP."""
     if not configuration.host.startswith("https"):
         return False
     try:

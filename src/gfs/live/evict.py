@@ -14,8 +14,7 @@ from collections.abc import Sequence
 from gfs.core.reasons import Reason
 from gfs.core.run import Run
 from gfs.domain.task import Priority
-from gfs.live.api import pod_path
-from gfs.live.client import Client
+from gfs.live.api import Api, pod_path
 from gfs.live.failpoint import reach
 from gfs.live.mirror import Mirror, key_of
 from gfs.live.observe import priority_of
@@ -35,7 +34,7 @@ class Evictor:
     """Deletes pods, and promises their places."""
 
     def __init__(
-        self, client: Client, mirror: Mirror, overlay: Overlay, book: TaskBook, speaker: Speaker, spawn: Spawn
+        self, client: Api, mirror: Mirror, overlay: Overlay, book: TaskBook, speaker: Speaker, spawn: Spawn
     ) -> None:
         self._client, self._mirror, self._overlay, self._book = client, mirror, overlay, book
         self._speaker, self._spawn = speaker, spawn

@@ -1,21 +1,20 @@
 """The mirror of a cluster: what the API server last said of nodes, pods, groups, namespaces and budgets.
 
-It decides nothing. Whatever changes is noted in its work queue: the keys of tasks to look at again, and nodes.
+It decides nothing. Its work queue holds the keys of tasks, and the nodes, that have changed.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
-from gfs.live.client import Json
 from gfs.live.settings import LiveSettings
 from gfs.live.translate.budgets import BudgetView, read_budget
 from gfs.live.translate.gangs import NATIVE, GroupName, GroupView, read_group
 from gfs.live.translate.nodes import NodeView, read_node
 from gfs.live.translate.pods import PodView, read_pod, with_status
-from gfs.live.translate.shape import table, text
+from gfs.live.translate.shape import Json, table, text
 
 ORGANIZATIONS = "gfs.dev/organizations"
 """Annotation of a namespace: the organizations that its pods may name by their own label, separated by commas."""
@@ -28,6 +27,15 @@ def key_of(pod: PodView) -> Key:
     return pod.gang or pod.uid
 
 
+class _Home(NamedTuple):
+    """Whose the pods of a namespace are."""
+
+    organization: str = ""
+    """By its label."""
+    others: frozenset[str] = frozenset()
+    """Further organizations that its pods may name."""
+
+
 class Mirror:
     """What was read last. The reflectors call `*_changed`; the controller takes `dirty` and `dirty_nodes`."""
 
@@ -37,7 +45,7 @@ class Mirror:
         self.nodes: dict[str, NodeView] = {}
         """Nodes of ours: with GPUs and a model."""
         self.pods: dict[str, PodView] = {}
-        """By uid, finished ones too as long as they are there."""
+        """By uid, also finished ones."""
         self.members: dict[Key, dict[str, PodView]] = {}
         """Key -> pods of ours by uid."""
         self.present: Counter[Key] = Counter()
@@ -47,27 +55,24 @@ class Mirror:
         self.leaving: dict[str, PodView] = {}
         """Pods that hold something and are deleted, by uid."""
         self.apart: dict[str, PodView] = {}
-        """Pods that hold something somewhere and keep others away (anti-affinity)."""
+        """Pods that hold something and keep others away (anti-affinity)."""
         self.groups: dict[GroupName, GroupView] = {}
         self.budgets: dict[tuple[str, str], BudgetView] = {}
-        self.namespaces: dict[str, str] = {}
-        """Namespace -> its organization by label, or ''."""
-        self._may_name: dict[str, frozenset[str]] = {}
-        """Namespace -> further organizations that its pods may name."""
+        self._homes: dict[str, _Home] = {}
         self._models: Counter[str] = Counter()
         self._unbound: dict[str, Key] = {}
         """Pods of ours that are not bound -> their key."""
         self.ended: dict[str, bool] = {}
-        """Pods that have gone since their key was last looked at -> whether they had succeeded."""
+        """Uids of pods that have gone since the last step -> whether they had succeeded."""
         self.dirty: dict[Key, None] = {}
         """The work queue: keys to look at again."""
         self.dirty_nodes: set[str] = set()
         self.new_pods: list[PodView] = []
-        """Pods of ours that came since the last look."""
+        """Pods of ours that came since the last step."""
         self.saved: dict[str, None] = {}
-        """Uids of pods that said since the last look when they saved their progress."""
+        """Uids of pods with a new checkpoint."""
         self.disruption_changes = 0
-        """How often a budget or a group has changed."""
+        """Number of changes of budgets and groups."""
 
     # -- what the reflectors report ----------------------------------------------------------------
 
@@ -110,17 +115,14 @@ class Mirror:
         if view is not None:
             self._add(view)
             if view.ours:
-                self._note_news(known, view)
+                if known is None:
+                    self.new_pods.append(view)
+                saved = known.last_checkpoint if known is not None else None
+                if view.last_checkpoint not in (None, saved):
+                    self.saved[uid] = None
         elif known is not None and known.ours:
-            last = read_pod(before, self.settings)  # as it was when it went: finished or not
-            self.ended[uid] = (last if last.uid == uid else known).phase == "Succeeded"
+            self.ended[uid] = text(table(before, "status"), "phase") == "Succeeded"
         self.wake()
-
-    def _note_news(self, known: PodView | None, pod: PodView) -> None:
-        if known is None:
-            self.new_pods.append(pod)
-        if pod.last_checkpoint is not None and (known is None or known.last_checkpoint != pod.last_checkpoint):
-            self.saved[pod.uid] = None
 
     def _remove(self, pod: PodView) -> None:
         del self.pods[pod.uid]
@@ -177,15 +179,13 @@ class Mirror:
         """A namespace came, went or changed."""
         metadata = table(after or before, "metadata")
         name = text(metadata, "name")
-        known = self.namespaces.get(name, ""), self._may_name.get(name, frozenset())
-        if after is None:
-            self.namespaces.pop(name, None)
-            self._may_name.pop(name, None)
-        else:
-            self.namespaces[name] = text(table(metadata, "labels"), self.settings.organization_label)
+        known = self._homes.pop(name, _Home())
+        home = _Home()
+        if after is not None:
             listed = text(table(metadata, "annotations"), ORGANIZATIONS).split(",")
-            self._may_name[name] = frozenset(each.strip() for each in listed if each.strip())
-        if known != (self.namespaces.get(name, ""), self._may_name.get(name, frozenset())):
+            others = frozenset(each.strip() for each in listed if each.strip())
+            home = self._homes[name] = _Home(text(table(metadata, "labels"), self.settings.organization_label), others)
+        if home != known:
             self._look_at(pod for pod in self.pods.values() if pod.ours and pod.namespace == name)
             self.wake()
 
@@ -210,8 +210,8 @@ class Mirror:
     # -- what can be asked -------------------------------------------------------------------------
 
     def organization(self, namespace: str, claimed: str) -> str:
-        """Whose pod it is: what its label claims, if pods of its namespace may say so, else what the namespace says."""
-        own, listed = self.namespaces.get(namespace, ""), self._may_name.get(namespace, frozenset())
+        """Returns whose a pod is: what its label claims, if its namespace allows that, else what its namespace says."""
+        own, listed = self._homes.get(namespace, _Home())
         free = not own and not listed and self.settings.organization_claims
         return claimed if claimed and (free or claimed in listed) else own or namespace
 
@@ -232,7 +232,7 @@ def _is_present(pod: PodView) -> bool:
 
 
 def _only_status_differs(before: Json, after: Json) -> bool:
-    """Whether all that is read of a pod besides its status is as before; such comparisons are quick."""
+    """Whether all that is read of a pod besides its status is as before: comparing is faster than reading."""
     was, now = table(before, "metadata"), table(after, "metadata")
     read = ("uid", "name", "namespace", "annotations", "labels", "ownerReferences", "creationTimestamp")
     return before.get("spec") == after.get("spec") and all(was.get(each) == now.get(each) for each in read)

@@ -17,7 +17,7 @@ from gfs.live.mirror import Key, Mirror
 from gfs.live.overlay import Overlay
 from gfs.live.translate.gangs import GroupName, GroupView
 from gfs.live.translate.pods import PodView, class_of
-from gfs.live.translate.pools import Refusal, pool_of
+from gfs.live.translate.rules import Refusal, pool_of
 
 REFUSED, NO_CAPACITY, GANG, QUOTA = "Refused", "Unschedulable", "WaitsForGang", "WaitsForSpotQuota"
 FAILED, DELETED = "SchedulerError", "Deleted"
@@ -169,7 +169,7 @@ def why_refused(mirror: Mirror, pod: PodView, group: GroupView | None) -> Waits 
 
 
 def _kept_away_by(pod: PodView, others: Iterable[PodView]) -> PodView | None:
-    labels = dict(pod.labels)
+    labels = pod.labels
     return next((each for each in others if any(term.keeps_away(pod.namespace, labels) for term in each.apart)), None)
 
 

@@ -39,9 +39,9 @@ from gfs.live.learning import Learning, Trainer, demand_hours
 from gfs.live.problems import ApiError
 from gfs.live.prometheus import Prometheus, PrometheusError
 from gfs.live.record import Recorder
-from gfs.live.reflectors import Reflectors, group_paths
 from gfs.live.settings import LiveSettings
 from gfs.live.shadow import Shadow
+from gfs.live.watch import Reflectors, group_paths
 from gfs.telemetry.decisions import AnyNote, DecisionLog
 
 log = logging.getLogger("gfs.live")

@@ -1,8 +1,8 @@
-"""A mirror of one kind of object: listed once, then kept by a watch.
+"""Reflectors keep the mirror: each lists the objects of one kind, then follows a watch.
 
-A watch that ends is taken up where it ended; one that is too old means list again and compare. Nothing is told
-before the first list is read to its end, and a list read again is told as the differences. Now and then it is read
-again in any case: an event that was lost on the way is made up for. One that repeats the past is passed over.
+A watch that ends is resumed where it ended; after `Gone` the list is read again. The mirror learns nothing before the
+first list is complete, and of later lists only the differences. A resync repairs what a watch has lost. Events of the
+past are ignored.
 """
 
 from __future__ import annotations
@@ -12,32 +12,33 @@ import logging
 import time
 from collections.abc import Callable
 from contextlib import aclosing
+from functools import partial
 from math import inf
-from typing import Any
 
 from gfs.live.api import WATCH_SECONDS, Api
-from gfs.live.client import Json
+from gfs.live.mirror import Mirror
 from gfs.live.problems import ApiError, Gone
+from gfs.live.translate.gangs import NATIVE, PLUGIN
+from gfs.live.translate.shape import Json
 
-Key = tuple[str, str]
+Name = tuple[str, str]
 """Namespace ('' for none) and name."""
 
 Changed = Callable[[Json | None, Json | None], None]
-"""Told of a change: the object before and after; None: not there."""
+"""Called with the object before and after a change; None: not there."""
 
 FIRST_WAIT, LONGEST_WAIT = 0.2, 3.0
 log = logging.getLogger("gfs.live")
 
 
-def key_of(thing: Json) -> Key:
-    """Namespace and name of an object."""
+def uid_of(thing: Json) -> str:
+    """Returns what distinguishes an object from another one of the same name."""
+    return str((thing.get("metadata") or {}).get("uid") or "")
+
+
+def _name_of(thing: Json) -> Name:
     metadata = thing.get("metadata") or {}
     return str(metadata.get("namespace") or ""), str(metadata.get("name") or "")
-
-
-def uid_of(thing: Json) -> str:
-    """What tells an object from another one of the same name."""
-    return str((thing.get("metadata") or {}).get("uid") or "")
 
 
 class Reflector:
@@ -52,25 +53,22 @@ class Reflector:
         resync: float = inf,
         woken: Callable[[], None] = lambda: None,
         monotonic: Callable[[], float] = time.monotonic,
-        **query: Any,
     ) -> None:
-        """`resync`: seconds after which the list is read again; `woken` is told when `current` has become true."""
+        """`resync`: seconds until the list is read again. `woken`: called when `current` becomes true."""
         self._api = api
         self._path = path
         self._changed = changed
         self._resync, self._woken, self._monotonic = resync, woken, monotonic
-        self._query = query
         self._version = ""
         self._due = -inf
-        """When the list is to be read next."""
-        self.objects: dict[Key, Json] = {}
+        """When to read the list next."""
+        self.objects: dict[Name, Json] = {}
         self.synced = asyncio.Event()
-        """Set when the whole list has been read once."""
+        """Set when the first list is complete."""
         self.current = False
-        """Whether a watch is open: without one, what is known may be of long ago."""
-        self.lists = 0
+        """Whether a watch is open. Otherwise the objects may be outdated."""
         self._heard = monotonic()
-        """When the API server last told anything."""
+        """When the API server sent something last."""
 
     async def run(self) -> None:
         """Mirror until cancelled."""
@@ -78,17 +76,16 @@ class Reflector:
         while True:
             opened = self._monotonic()
             try:
-                if self._monotonic() >= self._due:
+                if opened >= self._due:
                     await self._list()
                 await self._watch()
+                if self._monotonic() - opened >= FIRST_WAIT:
+                    wait = FIRST_WAIT
+                    continue
             except Gone:
                 self._due = -inf
             except ApiError as error:
                 log.warning(f"{self._path}: {error}; it is tried again in {wait:.1f} s")
-            else:
-                if self._monotonic() - opened >= FIRST_WAIT:
-                    wait = FIRST_WAIT
-                    continue
             if self._monotonic() - opened >= LONGEST_WAIT:  # it had worked for a while
                 wait = FIRST_WAIT
             self.current = False
@@ -96,33 +93,34 @@ class Reflector:
             wait = min(2 * wait, LONGEST_WAIT)
 
     async def _list(self) -> None:
-        objects, self._version = await self._api.list_all(self._path, **self._query)
-        self.lists += 1
-        found = {key_of(thing): thing for thing in objects}
-        for key in [key for key in self.objects if key not in found]:
-            self._put(key, None)
-        for key, thing in found.items():
-            self._put(key, thing)
-        self._due = self._monotonic() + self._resync
+        objects, self._version = await self._api.list_all(self._path)
+        found = {_name_of(thing): thing for thing in objects}
+        for name in [name for name in self.objects if name not in found]:
+            self._remove(name, self.objects[name])
+        for name, thing in found.items():
+            self._put(name, thing)
         self._heard = self._monotonic()
+        self._due = self._heard + self._resync
         self.synced.set()
 
     async def _watch(self) -> None:
-        """Follow until the watch ends, or the list is to be read again."""
+        """Follow until the watch ends, or the list is due."""
         seconds = min(WATCH_SECONDS, max(1.0, self._due - self._monotonic()))
-        watched = self._api.watch(self._path, self._version, seconds=seconds, opened=self._opened, **self._query)
+        watched = self._api.watch(self._path, self._version, seconds=seconds, opened=self._opened)
         async with aclosing(watched) as events:
             async for kind, thing in events:
                 self._heard = self._monotonic()
                 version = str((thing.get("metadata") or {}).get("resourceVersion") or "")
                 if not _is_after(version, self._version):
                     continue
-                if kind != "BOOKMARK":
-                    self._put(key_of(thing), None if kind == "DELETED" else thing, last=thing)
+                if kind == "DELETED":
+                    self._remove(_name_of(thing), thing)
+                elif kind != "BOOKMARK":
+                    self._put(_name_of(thing), thing)
                 self._version = version
 
     def silence(self) -> float:
-        """Seconds since the API server last told anything; while a watch is open bookmarks come every minute or so."""
+        """Returns the seconds since the API server sent something. An open watch gets a bookmark about every minute."""
         return self._monotonic() - self._heard
 
     def _opened(self) -> None:
@@ -131,14 +129,13 @@ class Reflector:
             self.current = True
             self._woken()
 
-    def _put(self, key: Key, thing: Json | None, last: Json | None = None) -> None:
-        before = self.objects.get(key)
-        if thing is None:
-            if before is not None:
-                del self.objects[key]
-                self._changed(last or before, None)
-            return
-        self.objects[key] = thing
+    def _remove(self, name: Name, last: Json) -> None:
+        if self.objects.pop(name, None) is not None:
+            self._changed(last, None)
+
+    def _put(self, name: Name, thing: Json) -> None:
+        before = self.objects.get(name)
+        self.objects[name] = thing
         if before is not None and uid_of(before) != uid_of(thing):  # deleted and created again, unseen
             self._changed(before, None)
             before = None
@@ -147,7 +144,57 @@ class Reflector:
 
 
 def _is_after(version: str, known: str) -> bool:
-    """Whether a resource version is later than another; where they are no numbers, whether it is another."""
+    """Whether a resource version is later than another; where they are no numbers, whether they differ."""
     if version.isdigit() and known.isdigit():
         return int(version) > int(known)
     return version != known
+
+
+async def group_paths(api: Api) -> list[str]:
+    """Returns the paths of PodGroups of either kind, in the version that the server prefers."""
+    offered = {each["name"]: each["versions"] for each in (await api.get("/apis")).get("groups") or ()}
+    found = []
+    for group in (NATIVE, PLUGIN):
+        for version in offered.get(group, ()):  # the preferred one comes first
+            path = f"/apis/{version['groupVersion']}"
+            resources = (await api.find(path) or {}).get("resources") or ()
+            if any(each["name"] == "podgroups" for each in resources):
+                found.append(f"{path}/podgroups")
+                break
+    return found
+
+
+class Reflectors:
+    """All reflectors of a mirror."""
+
+    def __init__(self, api: Api, mirror: Mirror, groups: list[str], woken: Callable[[], None] = lambda: None) -> None:
+        """`woken`: called when a watch that had ended is open again."""
+        kinds: list[tuple[str, Changed]] = [
+            ("/api/v1/namespaces", mirror.namespace_changed),
+            *((path, partial(mirror.group_changed, kind=path.split("/")[2])) for path in groups),
+            ("/apis/policy/v1/poddisruptionbudgets", mirror.budget_changed),
+            ("/api/v1/nodes", mirror.node_changed),
+            ("/api/v1/pods", mirror.pod_changed),
+        ]
+        resync = mirror.settings.resync_interval
+        self._reflectors = [Reflector(api, path, changed, resync=resync, woken=woken) for path, changed in kinds]
+        self._tasks: list[asyncio.Task[None]] = []
+
+    async def start(self) -> None:
+        """Begin to mirror, and wait until all first lists are complete."""
+        self._tasks = [asyncio.create_task(each.run()) for each in self._reflectors]
+        await asyncio.gather(*(each.synced.wait() for each in self._reflectors))
+
+    async def stop(self) -> None:
+        """Stop mirroring."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def silence(self) -> float:
+        """Returns the longest silence of a reflector, in seconds."""
+        return max(each.silence() for each in self._reflectors)
+
+    def are_current(self) -> bool:
+        """Whether all watches are open; otherwise a node may be closed that looks open here."""
+        return all(each.current for each in self._reflectors)

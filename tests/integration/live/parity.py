@@ -37,11 +37,11 @@ from gfs.domain.workload import Workload
 from gfs.live.api import STRATEGIC, Api, pod_path
 from gfs.live.controller import Controller
 from gfs.live.patience import Patience
-from gfs.live.reflectors import Reflectors, group_paths
 from gfs.live.settings import LiveSettings
 from gfs.live.tasks import LiveTask
 from gfs.live.translate.gangs import NATIVE, GroupName
 from gfs.live.translate.pods import PodView
+from gfs.live.watch import Reflectors, group_paths
 from gfs.simulator.engine import Engine
 from gfs.telemetry.event_log import EventLog, QuotaLog
 

@@ -28,9 +28,9 @@ from judge import (
 )
 
 from gfs.core.invariants import check_state
-from gfs.live.client import Json
 from gfs.live.table import Told
 from gfs.live.tasks import LiveTask
+from gfs.live.translate.shape import Json
 
 
 def books(replica: JudgedReplica) -> dict[str, Any]:

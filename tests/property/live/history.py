@@ -34,10 +34,10 @@ from judge import (
 )
 
 from gfs.assembly.parameters import Parameters
-from gfs.live.client import Json
 from gfs.live.problems import Conflict, ServerTrouble, TooMany, Unreachable
 from gfs.live.service import new_scheduler
 from gfs.live.settings import LIVE_DEFAULTS, LiveSettings
+from gfs.live.translate.shape import Json
 
 SETTINGS = LiveSettings()
 PARAMETERS = {**LIVE_DEFAULTS, "quota": "none"}

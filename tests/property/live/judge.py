@@ -13,9 +13,9 @@ from itertools import islice
 from typing import Any
 
 from fake_cluster import Change, FakeServer, Replica, stamp
-from gfs.live.client import Json, no_objection
 from gfs.live.problems import Unreachable
 from gfs.live.settings import LiveSettings
+from gfs.live.translate.shape import Json
 from hand import Hand
 
 MODEL, GPU, OURS = "nvidia.com/gpu.product", "nvidia.com/gpu", "gfs-scheduler"
@@ -128,7 +128,7 @@ class JudgedServer(FakeServer):
         self.failures.clear()
         self.unanswered.clear()
 
-    async def _enter(self, call: str, objection: Callable[[], str] = no_objection) -> None:
+    async def _enter(self, call: str, objection: Callable[[], str] = lambda: "") -> None:
         await self.gate.wait()
         await super()._enter(call, objection)
 
@@ -144,7 +144,7 @@ class JudgedServer(FakeServer):
         uid: str,
         node: str,
         annotations: Mapping[str, str],
-        objection: Callable[[], str] = no_objection,
+        objection: Callable[[], str] = lambda: "",
     ) -> None:
         def at_last() -> str:
             found = self.pods.get(f"{namespace}/{pod}")
@@ -165,7 +165,7 @@ class JudgedServer(FakeServer):
         uid: str = "",
         version: str = "",
         grace: int | None = None,
-        objection: Callable[[], str] = no_objection,
+        objection: Callable[[], str] = lambda: "",
     ) -> Json:
         name = "/".join(path.split("/")[4::2])
 

@@ -11,8 +11,8 @@ from objects import node, owned, pod
 from fake_cluster import FakeServer, Replica
 from gfs.core.run import Run
 from gfs.core.state import PoolState
-from gfs.live.client import Json
 from gfs.live.settings import LiveSettings
+from gfs.live.translate.shape import Json
 
 SETTINGS = LiveSettings(burst=0.0)
 Story = Callable[[FakeServer, Replica], Awaitable[None]]

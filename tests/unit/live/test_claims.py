@@ -11,10 +11,10 @@ from objects import group, node, owned, pod
 
 from fake_cluster import FakeServer, Replica
 from gfs.domain.task import Priority, Task
-from gfs.live.client import Json
 from gfs.live.settings import LiveSettings
 from gfs.live.translate.pods import read_pod
 from gfs.live.translate.quantities import moment, rfc3339
+from gfs.live.translate.shape import Json
 
 CREATED = "2026-01-01T00:00:00Z"
 NOTES = {"gfs.dev/task": "lab/p", "gfs.dev/run": "3", "gfs.dev/submitted": "2025-12-31T00:00:00Z"}

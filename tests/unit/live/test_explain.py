@@ -11,9 +11,9 @@ from objects import node, pod
 from story import bound, condition, play
 
 from fake_cluster import FakeServer, Replica
-from gfs.live.client import Json
 from gfs.live.explain import IN_TURN
 from gfs.live.learning import caution
+from gfs.live.translate.shape import Json
 
 
 class CountingServer:

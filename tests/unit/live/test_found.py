@@ -9,10 +9,10 @@ from typing import Any
 from objects import group, node, owned, pod
 
 from fake_cluster import FakeServer, Replica
-from gfs.live.client import Json
 from gfs.live.problems import ApiError
 from gfs.live.settings import LiveSettings
 from gfs.live.table import Told
+from gfs.live.translate.shape import Json
 
 Story = Callable[[], Coroutine[Any, Any, None]]
 

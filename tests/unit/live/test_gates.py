@@ -11,8 +11,8 @@ from story import bound, condition, in_team, play, runs
 
 from fake_cluster import FakeServer, Replica
 from gfs.live import evict
-from gfs.live.client import Json
 from gfs.live.problems import ApiError
+from gfs.live.translate.shape import Json
 
 URGENT = {"gpus": 4, "cls": "gfs-hp"}
 Change = Callable[[FakeServer], object]

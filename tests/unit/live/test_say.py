@@ -7,8 +7,8 @@ from typing import Any, cast
 
 from objects import pod
 
-from gfs.live.client import Client
-from gfs.live.problems import ServerTrouble
+from gfs.live.api import Api
+from gfs.live.problems import Conflict, ServerTrouble
 from gfs.live.say import Speaker
 from gfs.live.settings import LiveSettings
 from gfs.live.translate.pods import read_pod
@@ -23,8 +23,11 @@ class Paper:
         self.events: list[Any] = []
         self.patches: list[Any] = []
         self.refuses = False
+        self.has_event = False
 
     async def create(self, path: str, body: Any) -> Any:
+        if self.has_event:
+            raise Conflict("it is there")
         self.events.append(body)
 
     async def patch(self, path: str, body: Any, kind: str = "") -> Any:
@@ -37,7 +40,7 @@ class Teller:
     def __init__(self, *, silent: bool = False) -> None:
         self.paper, self.at = Paper(), 0.0
         self.speaker = Speaker(
-            cast(Client, self.paper),
+            cast(Api, self.paper),
             SETTINGS,
             self._run,
             lambda: self.at,
@@ -102,6 +105,15 @@ def test_the_same_sentence_with_another_reason_is_told_at_once() -> None:
     assert told == ["WaitsForSpotQuota", "Unschedulable"]
 
 
+def test_an_event_that_has_expired_is_written_again() -> None:
+    """The API server keeps events for an hour; one that is still there is counted up."""
+    teller, view = Teller(), read_pod(pod(), SETTINGS)
+    for at, there in ((0.0, False), (1200.0, True), (7200.0, False)):
+        teller.at, teller.paper.has_event = at, there
+        teller.speaker.event(view, "Warning", "Preempted", "makes room")
+    assert [event["count"] for event in teller.paper.events] == [1, 2, 3]
+
+
 def test_a_shadow_says_nothing() -> None:
     teller = Teller(silent=True)
     teller.speaker.waits(read_pod(pod(), SETTINGS), "Unschedulable", "no room")
@@ -133,7 +145,7 @@ def test_a_slow_server_has_few_words_in_flight_and_hears_the_last_one_of_each_po
         paper, tasks = Slow(), list[Any]()
         loop = asyncio.get_running_loop()
         speaker = Speaker(
-            cast(Client, paper), SETTINGS, lambda job: tasks.append(loop.create_task(job)), lambda: 0.0, lambda: 1e9
+            cast(Api, paper), SETTINGS, lambda job: tasks.append(loop.create_task(job)), lambda: 0.0, lambda: 1e9
         )
         views = [read_pod(pod(f"p{i}"), SETTINGS) for i in range(20)]
         for view in views:
@@ -168,7 +180,7 @@ def test_while_pods_are_bound_one_word_at_a_time_is_said_and_afterwards_the_rest
         paper, tasks, busy = Slow(), list[Any](), True
         loop = asyncio.get_running_loop()
         speaker = Speaker(
-            cast(Client, paper),
+            cast(Api, paper),
             SETTINGS,
             lambda job: tasks.append(loop.create_task(job)),
             lambda: 0.0,

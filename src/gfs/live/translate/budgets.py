@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from gfs.live.translate.antiaffinity import Selector, read_selector
 from gfs.live.translate.pods import PodView
+from gfs.live.translate.rules import Need, all_met, read_selector
 from gfs.live.translate.shape import table, text
 
 
@@ -15,23 +15,22 @@ class BudgetView(NamedTuple):
 
     namespace: str
     name: str
-    selector: Selector | None
+    selector: tuple[Need, ...] | None
     """None: it covers no pod."""
     allowed: int
 
     def breaks(self, pods: Iterable[PodView]) -> bool:
-        """Whether to stop all these pods now would be more than it allows."""
-        return sum(pod.namespace == self.namespace and self._covers(pod) for pod in pods) > self.allowed
-
-    def _covers(self, pod: PodView) -> bool:
-        return self.selector is not None and self.selector.selects(dict(pod.labels))
+        """Whether it does not allow to stop all of these pods now."""
+        if self.selector is None:
+            return False
+        mine = [pod for pod in pods if pod.namespace == self.namespace and all_met(self.selector, pod.labels)]
+        return len(mine) > self.allowed
 
 
 def read_budget(budget: Any) -> BudgetView:
-    """A budget as we see it; as long as nobody has counted its pods, it allows nothing."""
+    """Returns a budget as we see it; one without a status allows nothing."""
     metadata, spec = table(budget, "metadata"), table(budget, "spec")
-    selector = table(spec, "selector")
     allowed = table(budget, "status").get("disruptionsAllowed")
     count = allowed if isinstance(allowed, int) else 0
-    chosen = read_selector(selector) if isinstance(spec.get("selector"), dict) else None
+    chosen = read_selector(spec["selector"]) if isinstance(spec.get("selector"), dict) else None
     return BudgetView(text(metadata, "namespace"), text(metadata, "name"), chosen, count)

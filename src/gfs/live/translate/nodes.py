@@ -9,7 +9,7 @@ from gfs.live.settings import LiveSettings
 from gfs.live.translate.asks import Asks
 from gfs.live.translate.quantities import GIB, quantity
 from gfs.live.translate.rules import BLOCKING, BY_NAME, CLOSED, Taint
-from gfs.live.translate.shape import entries, table, text
+from gfs.live.translate.shape import Json, entries, table, text
 
 
 class NodeView(NamedTuple):
@@ -34,7 +34,7 @@ class NodeView(NamedTuple):
 
 
 def read_node(node: Any, settings: LiveSettings) -> NodeView | None:
-    """A node as we see it; None: it has no GPUs or no model, and is not ours."""
+    """Returns a node as we see it; None: it has no GPUs or no model, and is not ours."""
     metadata, spec, status = table(node, "metadata"), table(node, "spec"), table(node, "status")
     allocatable = table(status, "allocatable")
     labels = {str(key): str(value) for key, value in table(metadata, "labels").items()}
@@ -56,13 +56,13 @@ def read_node(node: Any, settings: LiveSettings) -> NodeView | None:
     )
 
 
-def _taints(spec: dict[str, Any]) -> list[Taint]:
+def _taints(spec: Json) -> list[Taint]:
     found = (Taint(text(each, "key"), text(each, "value"), text(each, "effect")) for each in entries(spec, "taints"))
     return sorted(taint for taint in found if taint.effect in BLOCKING)
 
 
-def _why_closed(spec: dict[str, Any], status: dict[str, Any], taints: list[Taint]) -> str:
-    """By its own words or by the taint that follows them: a new node has that before it is ready and a moment after."""
+def _why_closed(spec: Json, status: Json, taints: list[Taint]) -> str:
+    """Reads the conditions and the taints: those of a new node begin before it is ready and end a moment after."""
     marks = {taint.key for taint in taints}
     if spec.get("unschedulable") is True or CLOSED[0] in marks:
         return "cordoned"

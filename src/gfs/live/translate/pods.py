@@ -9,12 +9,12 @@ from typing import Any, NamedTuple
 from gfs.domain.task import Priority
 from gfs.live.settings import LiveSettings
 from gfs.live.translate.antiaffinity import Apart, read_apart
-from gfs.live.translate.asks import Asks, beyond_all_nodes, part_of_a_gpu, read_asks, uncounted
+from gfs.live.translate.asks import Asks, read_asks
 from gfs.live.translate.gangs import NEVER, GroupName, group_of
 from gfs.live.translate.quantities import duration, moment, rfc3339
-from gfs.live.translate.rules import NodeRule
-from gfs.live.translate.shape import entries, table, text
-from gfs.live.translate.unsupported import read_rule, too_long, unsupported
+from gfs.live.translate.rules import NodeRule, read_rule
+from gfs.live.translate.shape import Json, cut, entries, table, text
+from gfs.live.translate.unsupported import refusal
 
 GUARANTEE, INTERVAL, LAST_CHECKPOINT = (
     "gfs.dev/guaranteed-duration",
@@ -22,7 +22,7 @@ GUARANTEE, INTERVAL, LAST_CHECKPOINT = (
     "gfs.dev/last-checkpoint-time",
 )
 TASK, RUN, SUBMITTED = "gfs.dev/task", "gfs.dev/run", "gfs.dev/submitted"
-"""What we write on a pod when we bind it: whose run it is, so that a restart finds it there."""
+"""Annotations that we write when we bind a pod: a restart reads from them whose run it is."""
 INDEX = "batch.kubernetes.io/job-completion-index"
 TERMINAL = ("Succeeded", "Failed")
 PREEMPTED, TAKEN_BACK = "PreemptionByScheduler", "GangTakenBack"
@@ -32,7 +32,7 @@ CREATE_AGAIN = ("Job", "ReplicaSet", "StatefulSet", "DaemonSet")
 """Kinds of owners that create a pod again when one of theirs was deleted."""
 MALFORMED, DOUBTED = "InvalidAnnotation", "ClaimNotBelieved"
 CLAIMS = ("guarantee", "checkpoint-interval", "last-checkpoint", "organization", "grace", "task", "submitted")
-"""What pods may claim and not be believed, each with a counter of its own."""
+"""Claims of pods that may be doubted, each with a counter."""
 _TASK_NAME = re.compile(r"[a-z0-9.~/-]{1,600}")
 _SLOT = re.compile(r"[0-9]{1,9}")
 
@@ -41,9 +41,9 @@ class Doubt(NamedTuple):
     """A claim of a pod that is not believed, or not as far as it goes."""
 
     claim: str
-    """Which one: a word of few, for it is counted by it."""
+    """One of `CLAIMS`."""
     reason: str
-    """Of the event: malformed, or not believed."""
+    """Of the event: `MALFORMED` or `DOUBTED`."""
     text: str
 
 
@@ -81,9 +81,9 @@ class PodView:
     """Empty: not bound."""
     phase: str
     deleting: float
-    """When it is to be gone, grace period included, in seconds since 1970; 0: nobody has deleted it."""
+    """When it is to be gone, grace period included, in seconds since 1970; 0: it is not deleted."""
     preempted: bool
-    """Whether we have marked it as one that is to leave: it makes room for another, or is taken back."""
+    """Whether we have marked it for deletion: it makes room for another pod, or is taken back."""
     nominated: str
     """The node that is promised to it while others leave it; empty: none."""
     asks: Asks
@@ -109,9 +109,9 @@ class PodView:
     refusal: str
     """Why it cannot be placed at all, whatever the cluster is like; empty: it can."""
     doubts: tuple[Doubt, ...]
-    """What it claims and is not believed."""
+    """Its claims that are not believed."""
     bound_as: Binding | None
-    labels: tuple[tuple[str, str], ...]
+    labels: dict[str, str]
     grace: float
     started: float
     """When it was first seen on its node; 0: not known."""
@@ -133,8 +133,8 @@ class PodView:
 
 
 def read_pod(pod: Any, settings: LiveSettings) -> PodView:
-    """A pod as we see it, whatever it looks like."""
-    metadata, spec, status = table(pod, "metadata"), table(pod, "spec"), table(pod, "status")
+    """Returns a pod as we see it, whatever it looks like."""
+    metadata, spec = table(pod, "metadata"), table(pod, "spec")
     annotations, labels = table(metadata, "annotations"), table(metadata, "labels")
     asks = read_asks(spec, settings)
     ours = text(spec, "schedulerName") == settings.scheduler_name
@@ -147,29 +147,24 @@ def read_pod(pod: Any, settings: LiveSettings) -> PodView:
         None,
     )
     namespace, node = text(metadata, "namespace"), text(spec, "nodeName")
-    created = moment(metadata.get("creationTimestamp")) or 0.0
     doubts: list[Doubt] = []
     guarantee = _guarantee(annotations, settings, doubts)
     interval = _interval(annotations, settings, doubts)
     last = annotations.get(LAST_CHECKPOINT)
     checkpoint = moment(last) if last is not None else None
     if last is not None and checkpoint is None:
-        told = f"{LAST_CHECKPOINT} = {_cut(last)}: not a time such as 2026-04-01T12:00:00Z; it is ignored"
+        told = f"{LAST_CHECKPOINT} = {cut(last)}: not a time such as 2026-04-01T12:00:00Z; it is ignored"
         doubts.append(Doubt("last-checkpoint", MALFORMED, told))
-    bound_as = _binding(annotations, namespace, created, settings, doubts, bound=bool(node))
+    bound_as = _binding(metadata, settings, doubts, bound=bool(node))
     rule = read_rule(spec) if ours else NodeRule()
     priority = spec.get("priority")
     return PodView(
         uid=text(metadata, "uid"),
         namespace=namespace,
         name=text(metadata, "name"),
-        created=created,
+        created=moment(metadata.get("creationTimestamp")) or 0.0,
         ours=ours,
         node=node,
-        phase=text(status, "phase"),
-        deleting=_deleting(metadata),
-        preempted=_preempted(status),
-        nominated=text(status, "nominatedNodeName"),
         asks=asks,
         owner=owner,
         slot=_slot(owner, text(metadata, "name"), annotations),
@@ -184,40 +179,39 @@ def read_pod(pod: Any, settings: LiveSettings) -> PodView:
         interval=interval,
         last_checkpoint=checkpoint,
         gated=bool(entries(spec, "schedulingGates")),
-        refusal=_refusal(pod, spec, asks, rule, settings) if ours else "",
+        refusal=refusal(pod, asks, rule, settings) if ours else "",
         doubts=tuple(doubts) if ours else (),
         bound_as=bound_as if ours else None,
-        labels=tuple(sorted((str(key), str(value)) for key, value in labels.items())),
+        labels={str(key): str(value) for key, value in labels.items()},
         grace=_grace(spec),
-        started=moment(status.get("startTime")) or 0.0,
+        **_status(pod),
     )
 
 
 def with_status(view: PodView, pod: Any) -> PodView:
-    """What we read of a pod of which nothing but the status has changed, or that is being deleted."""
-    status = table(pod, "status")
-    return replace(
-        view,
-        phase=text(status, "phase"),
-        deleting=_deleting(table(pod, "metadata")),
-        preempted=_preempted(status),
-        nominated=text(status, "nominatedNodeName"),
-        started=moment(status.get("startTime")) or 0.0,
-    )
+    """Returns what we read of a pod of which only the status has changed, or that is being deleted."""
+    return replace(view, **_status(pod))
 
 
-def _deleting(metadata: dict[str, Any]) -> float:
-    """A time that cannot be read has passed."""
-    return (moment(metadata["deletionTimestamp"]) or 1.0) if "deletionTimestamp" in metadata else 0.0
+def _status(pod: Any) -> Json:
+    metadata, status = table(pod, "metadata"), table(pod, "status")
+    return {
+        "phase": text(status, "phase"),
+        # a time that cannot be read has passed
+        "deleting": (moment(metadata["deletionTimestamp"]) or 1.0) if "deletionTimestamp" in metadata else 0.0,
+        "preempted": _preempted(status),
+        "nominated": text(status, "nominatedNodeName"),
+        "started": moment(status.get("startTime")) or 0.0,
+    }
 
 
-def _preempted(status: dict[str, Any]) -> bool:
+def _preempted(status: Json) -> bool:
     marks = [each for each in entries(status, "conditions") if each.get("type") == "DisruptionTarget"]
     return any(each.get("status") == "True" and each.get("reason") in (PREEMPTED, TAKEN_BACK) for each in marks)
 
 
 def class_of(pod: PodView, group_class: str, settings: LiveSettings) -> Priority | None:
-    """HP or spot, by the class of its group if that has one, else by its own; None: neither."""
+    """Returns HP or spot, by the class of its group if that has one, else by its own; None: neither."""
     name = group_class or pod.priority_class
     if name in settings.hp_classes:
         return Priority.HP
@@ -230,19 +224,7 @@ def class_of(pod: PodView, group_class: str, settings: LiveSettings) -> Priority
     return None
 
 
-def _refusal(pod: Any, spec: dict[str, Any], asks: Asks, rule: NodeRule, settings: LiveSettings) -> str:
-    if absurd := beyond_all_nodes(asks):
-        return f"it asks for {absurd}, which no node can have"
-    if part := part_of_a_gpu(pod, asks.gpus):
-        return f"it asks for a part of a GPU ({part}); live, only whole GPUs can be given"
-    if asks.gpus < 1:
-        return "it asks for no GPU; leave it to another scheduler"
-    if other := uncounted(spec, settings):
-        return f"it asks for {_cut(other)}, which is not counted here (the setting ignored_resources names exceptions)"
-    return unsupported(spec) or too_long(rule)
-
-
-def _guarantee(annotations: dict[str, Any], settings: LiveSettings, doubts: list[Doubt]) -> float | None:
+def _guarantee(annotations: Json, settings: LiveSettings, doubts: list[Doubt]) -> float | None:
     given = annotations.get(GUARANTEE)
     if given is None:
         return None
@@ -250,29 +232,29 @@ def _guarantee(annotations: dict[str, Any], settings: LiveSettings, doubts: list
     if seconds is not None and seconds / 3600 in settings.guarantees:
         return seconds / 3600
     offered = ", ".join(f"{hours:g}h" for hours in settings.guarantees)
-    told = f"{GUARANTEE} = {_cut(given)}: there are {offered}; the default is used"
+    told = f"{GUARANTEE} = {cut(given)}: there are {offered}; the default is used"
     doubts.append(Doubt("guarantee", MALFORMED, told))
     return None
 
 
-def _interval(annotations: dict[str, Any], settings: LiveSettings, doubts: list[Doubt]) -> float | None:
-    """Who saves rarely would lose much and is evicted last: so the claim has a limit."""
+def _interval(annotations: Json, settings: LiveSettings, doubts: list[Doubt]) -> float | None:
+    """Returns the checkpoint interval. It has a limit: a pod that rarely saves would lose much and is evicted last."""
     given = annotations.get(INTERVAL)
     if given is None:
         return None
     seconds, longest = duration(given), settings.longest_checkpoint_interval
     if seconds is None:
-        told = f"{INTERVAL} = {_cut(given)}: not a length of time such as 30m; the default is used"
+        told = f"{INTERVAL} = {cut(given)}: not a length of time such as 30m; the default is used"
         doubts.append(Doubt("checkpoint-interval", MALFORMED, told))
     elif seconds > longest:
-        told = f"{INTERVAL} = {_cut(given)}: counts as {longest:g} s, the longest that is believed"
+        told = f"{INTERVAL} = {cut(given)}: counts as {longest:g} s, the longest that is believed"
         doubts.append(Doubt("checkpoint-interval", DOUBTED, told))
         return longest
     return seconds
 
 
-def _slot(owner: Owner | None, name: str, annotations: dict[str, Any]) -> str:
-    """Indexed Jobs and StatefulSets give their pods a place each; other controllers' pods are interchangeable."""
+def _slot(owner: Owner | None, name: str, annotations: Json) -> str:
+    """Returns a pod's place: Indexed Jobs and StatefulSets give one, pods of other controllers are interchangeable."""
     if owner is None:
         return ""
     index = annotations.get(INDEX)
@@ -281,16 +263,9 @@ def _slot(owner: Owner | None, name: str, annotations: dict[str, Any]) -> str:
     return name if owner.kind == "StatefulSet" else ""
 
 
-def _binding(
-    annotations: dict[str, Any],
-    namespace: str,
-    created: float,
-    settings: LiveSettings,
-    doubts: list[Doubt],
-    *,
-    bound: bool,
-) -> Binding | None:
-    """What was noted at the binding. Only a bound pod can have it, of its own namespace; users can write it, too."""
+def _binding(metadata: Json, settings: LiveSettings, doubts: list[Doubt], *, bound: bool) -> Binding | None:
+    """Returns what was noted at the binding. Users can write it too: only a bound pod of that namespace has it."""
+    annotations, namespace = table(metadata, "annotations"), text(metadata, "namespace")
     name, run, submitted = (annotations.get(key) for key in (TASK, RUN, SUBMITTED))
     if name is None and run is None and submitted is None:
         return None
@@ -299,18 +274,14 @@ def _binding(
         told = f"{TASK}, {RUN} and {SUBMITTED} are written by the scheduler only; what stands there is ignored"
         doubts.append(Doubt("task", DOUBTED, told))
         return None
+    created = moment(metadata.get("creationTimestamp")) or 0.0
     at, earliest = moment(submitted) or 0.0, created - settings.earlier_submission
     if 0.0 < at < earliest:
-        told = f"{SUBMITTED} = {_cut(submitted)}: counts as {rfc3339(earliest)}, the earliest that is believed"
+        told = f"{SUBMITTED} = {cut(submitted)}: counts as {rfc3339(earliest)}, the earliest that is believed"
         doubts.append(Doubt("submitted", DOUBTED, told))
     return Binding(str(name), max(int(run), 1), max(at, earliest) if at > 0.0 else 0.0)
 
 
-def _grace(spec: dict[str, Any]) -> float:
+def _grace(spec: Json) -> float:
     grace = spec.get("terminationGracePeriodSeconds")
     return float(grace) if isinstance(grace, int) and 0 <= grace < 2**63 else 30.0
-
-
-def _cut(value: Any) -> str:
-    shown = repr(value)
-    return shown if len(shown) <= 60 else f"{shown[:57]}..."

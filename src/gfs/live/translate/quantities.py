@@ -1,9 +1,9 @@
-"""Quantities, durations and moments as Kubernetes and people write them: '500m', '64Gi', '1h30m', RFC 3339."""
+"""Quantities, durations and moments as Kubernetes and users write them: '500m', '64Gi', '1h30m', RFC 3339."""
 
 from __future__ import annotations
 
 import re
-from datetime import datetime
+from datetime import UTC, datetime
 from math import isfinite
 from typing import Any
 
@@ -15,22 +15,22 @@ GIB = 2.0**30
 MOST = 1e18
 
 _QUANTITY = re.compile(
-    r"([+-]?(?:[0-9]{1,30}(?:\.[0-9]{0,30})?|\.[0-9]{1,30}))(?:[eE]([+-]?[0-9]{1,3})|([numkMGTPE]i?|Ki))?"
+    r"([+-]?(?:[0-9]{1,30}(?:\.[0-9]{0,30})?|\.[0-9]{1,30}))(?:[eE]([+-]?[0-9]{1,3})|([numkMGTPE]|[KMGTPE]i))?"
 )
 _DURATION = re.compile(r"(?:(\d{1,9})d)?(?:(\d{1,9})h)?(?:(\d{1,9})m)?(?:(\d{1,9})s)?")
 
 
 def quantity(text: Any) -> float | None:
-    """The number that a quantity stands for; None: it is none, is negative or beyond all measure."""
+    """Returns the number that a quantity stands for; None: it is none, is negative or above `MOST`."""
     match = _QUANTITY.fullmatch(str(text).strip())
-    if match is None or (match[3] or "") not in UNITS:
+    if match is None:
         return None
     number = float(f"{match[1]}e{match[2]}") if match[2] else float(match[1]) * UNITS[match[3] or ""]
     return number if isfinite(number) and 0 <= number <= MOST else None
 
 
 def duration(text: Any) -> float | None:
-    """Seconds of '90s', '30m', '1h', '1h30m', '2d' or a plain number of seconds; None: it is none, or nothing."""
+    """Returns seconds of '90s', '30m', '1h', '1h30m', '2d' or a plain number of seconds; None: it is none, or 0."""
     words = str(text).strip()
     if words.isascii() and words.isdigit():
         seconds = float(words) if len(words) < 12 else 0.0
@@ -44,7 +44,7 @@ def duration(text: Any) -> float | None:
 
 
 def moment(text: Any) -> float | None:
-    """Seconds since 1970 of an RFC 3339 time such as '2026-04-01T12:00:00Z'; None: it is none."""
+    """Returns seconds since 1970 of an RFC 3339 time such as '2026-04-01T12:00:00Z'; None: it is none."""
     try:
         parsed = datetime.fromisoformat(str(text).strip())
         return parsed.timestamp() if parsed.tzinfo is not None else None
@@ -53,7 +53,5 @@ def moment(text: Any) -> float | None:
 
 
 def rfc3339(seconds: float) -> str:
-    """A moment as the API server writes it, to the microsecond."""
-    from datetime import UTC
-
+    """Returns a moment as the API server writes it, to the microsecond."""
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

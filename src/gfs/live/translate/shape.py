@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+Json = dict[str, Any]
+
 
 def table(thing: Any, name: str) -> dict[str, Any]:
     """An object inside an object."""
@@ -21,3 +23,9 @@ def text(thing: Any, name: str) -> str:
     """A text inside an object."""
     found = thing.get(name) if isinstance(thing, dict) else None
     return found if isinstance(found, str) else ""
+
+
+def cut(value: Any) -> str:
+    """Returns a value as written in Python, 60 characters at most."""
+    shown = repr(value)
+    return shown if len(shown) <= 60 else f"{shown[:57]}..."

@@ -1,19 +1,67 @@
-"""Rules of a pod that we do not know: it is refused with that reason, never bound blindly. Wishes are ignored."""
+"""Why a pod is refused: it asks for what GFS does not do, and is never bound blindly. Preferences are ignored."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from gfs.live.translate.rules import BY_NAME, MOST_EXPRESSIONS, NAME_FIELD, OPERATORS, Need, NodeRule, Toleration
-from gfs.live.translate.shape import entries, table, text
+from gfs.domain.limits import MOST_CPUS, MOST_GPUS_A_NODE
+from gfs.live.settings import LiveSettings
+from gfs.live.translate.asks import Asks, number
+from gfs.live.translate.rules import BY_NAME, FIELD, REQUIRED, NodeRule
+from gfs.live.translate.shape import Json, cut, entries, table, text
 
-EQUAL, EXISTS = ("", "Equal"), "Exists"
-"""What a toleration may say of the value of a taint. One that says something else tolerates nothing."""
-REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+SHARED = ("nvidia.com/mig-", "nvidia.com/gpu.shared", "nvidia.com/gpumem", "nvidia.com/gpucores")
+"""Beginnings of resource names that stand for a part of a GPU."""
+FRACTION_ANNOTATIONS = ("gfs.dev/gpu-fraction", "gpu-fraction", "gpu-memory")
+MOST_MEMORY = 1e8
+"""GiB: 100 petabytes. No node has a hundredth of it."""
+OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
+MOST_EXPRESSIONS = 1000
+"""Labels, values and tolerations of a pod: each is compared with every kind of node."""
 
 
-def unsupported(spec: dict[str, Any]) -> str:
-    """The first rule that we do not know, in words; empty: there is none."""
+def refusal(pod: Any, asks: Asks, rule: NodeRule, settings: LiveSettings) -> str:
+    """Returns why a pod cannot be placed, whatever the cluster is like; empty: it can."""
+    spec = table(pod, "spec")
+    if why := _amount(pod, spec, asks, settings):
+        return why
+    return _unknown_rule(spec) or unknown_affinity(rule)
+
+
+def _amount(pod: Any, spec: Json, asks: Asks, settings: LiveSettings) -> str:
+    for much, most, what in (
+        (asks.gpus, MOST_GPUS_A_NODE, "GPUs"),
+        (asks.cpus, MOST_CPUS, "CPUs"),
+        (asks.memory, MOST_MEMORY, "GiB of memory"),
+    ):
+        if much > most:
+            return f"it asks for {much:g} {what}, which no node can have"
+    resources = _resources(spec)
+    annotations = table(table(pod, "metadata"), "annotations")
+    parts = [f"{asks.gpus:g} GPUs"] if asks.gpus != int(asks.gpus) else []
+    parts += [f"resource {name}" for name, _ in resources if name.startswith(SHARED)]
+    parts += [f"annotation {name}" for name in FRACTION_ANNOTATIONS if name in annotations]
+    if parts:
+        return f"it asks for a part of a GPU ({parts[0]}); live, only whole GPUs can be given"
+    if asks.gpus < 1:
+        return "it asks for no GPU; leave it to another scheduler"
+    counted = {settings.resource, "cpu", "memory", *settings.ignored_resources}
+    for name, much in resources:
+        if name not in counted and number(much) > 0:
+            return (
+                f"it asks for {cut(name)}, which is not counted here (the setting ignored_resources names exceptions)"
+            )
+    return ""
+
+
+def _resources(spec: Json) -> list[tuple[str, Any]]:
+    """Returns the names and amounts of all resources that a pod asks for."""
+    parts = [*entries(spec, "containers"), *entries(spec, "initContainers"), spec]
+    tables = [table(table(part, "resources"), kind) for part in parts for kind in ("requests", "limits")]
+    return [(str(name), much) for each in (*tables, table(spec, "overhead")) for name, much in each.items()]
+
+
+def _unknown_rule(spec: Json) -> str:
     affinity = table(spec, "affinity")
     for kind, name in (("podAffinity", "inter-pod affinity"), ("podAntiAffinity", "inter-pod anti-affinity")):
         if entries(table(affinity, kind), REQUIRED):
@@ -26,53 +74,24 @@ def unsupported(spec: dict[str, Any]) -> str:
     ):
         return "host ports are not supported"
     for volume in entries(spec, "volumes"):
-        tie = next((tie for tie in ("persistentVolumeClaim", "ephemeral") if tie in volume), None)
-        if tie:
-            return f"volume {text(volume, 'name')}: {tie} may tie it to certain nodes, which is not supported"
+        for tie in ("persistentVolumeClaim", "ephemeral"):
+            if tie in volume:
+                return f"volume {text(volume, 'name')}: {tie} may tie it to certain nodes, which is not supported"
     if entries(spec, "resourceClaims"):
         return "claims of dynamic resource allocation are not supported"
-    return _strange_affinity(table(affinity, "nodeAffinity"))
+    return ""
 
 
-def _strange_affinity(affinity: dict[str, Any]) -> str:
-    required = affinity.get(REQUIRED)
-    if required is None:
-        return ""
-    terms = entries(required, "nodeSelectorTerms")
-    for term in terms:
-        for need in entries(term, "matchExpressions"):
-            if text(need, "operator") not in OPERATORS:
-                return f"node affinity operator {text(need, 'operator')!r} is not supported"
-        for need in entries(term, "matchFields"):
-            if text(need, "key") != NAME_FIELD or text(need, "operator") not in ("In", "NotIn"):
-                return f"node affinity on field {text(need, 'key')!r} is not supported"
-    return "" if terms else "its required node affinity has no terms and so no node will do"
-
-
-def too_long(rule: NodeRule) -> str:
-    """Whether a rule is so long that to look at it would delay others; empty: it is not."""
-    if rule.size <= MOST_EXPRESSIONS:
-        return ""
-    return f"its node selector, affinity and tolerations have {rule.size} parts; {MOST_EXPRESSIONS} are allowed"
-
-
-def read_rule(spec: dict[str, Any]) -> NodeRule:
-    """Selector, required affinity and tolerations of a pod."""
-    selector = {str(key): str(value) for key, value in table(spec, "nodeSelector").items()}
-    required = table(table(table(spec, "affinity"), "nodeAffinity"), REQUIRED)
-    terms = []
-    for term in entries(required, "nodeSelectorTerms"):
-        needs = [Need(text(n, "key"), text(n, "operator"), _values(n)) for n in entries(term, "matchExpressions")]
-        needs += [Need(BY_NAME, text(n, "operator"), _values(n)) for n in entries(term, "matchFields")]
-        terms.append(tuple(needs))
-    tolerations = [
-        Toleration(text(each, "key"), text(each, "operator") == EXISTS, text(each, "value"), text(each, "effect"))
-        for each in entries(spec, "tolerations")
-        if text(each, "operator") in (*EQUAL, EXISTS)
-    ]
-    return NodeRule(tuple(sorted(selector.items())), tuple(terms), tuple(sorted(set(tolerations))))
-
-
-def _values(need: dict[str, Any]) -> tuple[str, ...]:
-    values = need.get("values")
-    return tuple(str(value) for value in values) if isinstance(values, list) else ()
+def unknown_affinity(rule: NodeRule) -> str:
+    """Returns why node selector, affinity and tolerations cannot be followed; empty: they can."""
+    if rule.size > MOST_EXPRESSIONS:
+        return f"its node selector, affinity and tolerations have {rule.size} parts; {MOST_EXPRESSIONS} are allowed"
+    if rule.terms == ((),):
+        return "its required node affinity has no terms and so no node will do"
+    for need in (need for term in rule.terms for need in term):
+        if need.key.startswith(FIELD):
+            if need.key != BY_NAME or need.operator not in ("In", "NotIn"):
+                return f"node affinity on field {need.key.removeprefix(FIELD)!r} is not supported"
+        elif need.operator not in OPERATORS:
+            return f"node affinity operator {need.operator!r} is not supported"
+    return ""

@@ -19,10 +19,9 @@ from gfs.live.translate.budgets import read_budget
 from gfs.live.translate.gangs import group_of, read_group
 from gfs.live.translate.nodes import read_node
 from gfs.live.translate.pods import class_of, read_pod
-from gfs.live.translate.pools import Refusal, pool_of
 from gfs.live.translate.quantities import duration, moment, quantity
-from gfs.live.translate.rules import NodeRule, Taint, Toleration, group_name
-from gfs.live.translate.unsupported import read_rule, too_long
+from gfs.live.translate.rules import NodeRule, Refusal, Taint, Toleration, group_name, pool_of, read_rule
+from gfs.live.translate.unsupported import unknown_affinity
 
 SETTINGS = LiveSettings()
 LABEL = "nvidia.com/gpu.product"
@@ -156,9 +155,9 @@ def test_labels_values_and_tolerations_of_a_rule_are_a_thousand_at_most() -> Non
     spec = {"nodeSelector": {"zone": "a", "disk": "ssd"}, "affinity": affinity([("size", "In", ["2", "4", "8"])])}
     tolerations = [{"key": f"team-{i}", "operator": "Exists"} for i in range(995)]
     longest = read_rule({**spec, "tolerations": tolerations[:994]})
-    assert (longest.size, too_long(longest)) == (1000, "")
+    assert (longest.size, unknown_affinity(longest)) == (1000, "")
     said = "its node selector, affinity and tolerations have 1001 parts; 1000 are allowed"
-    assert too_long(read_rule({**spec, "tolerations": tolerations})) == said
+    assert unknown_affinity(read_rule({**spec, "tolerations": tolerations})) == said
 
 
 def test_equal_rules_are_one_ask_in_another_process_too() -> None:
