@@ -145,7 +145,7 @@ class Speaker:
 
     def forget_all_but(self, uids: Container[str]) -> None:
         """Forget all other pods: something may have been written after they had gone."""
-        for uid in [uid for uid in {**self._said, **self._events} if uid not in uids]:
+        for uid in [uid for uid in {**self._said, **self._events, **self._writing} if uid not in uids]:
             self.forget(uid)
 
     async def hush(self, uid: str) -> None:
@@ -190,7 +190,7 @@ class Speaker:
                 await self.patch_status(pod, {"conditions": [condition]})
             except ApiError:
                 if said is not None and self._said.get(pod.uid) is said:
-                    self._said[pod.uid] = said._replace(message="")  # it is written again after the pause
+                    del self._said[pod.uid]  # a pod that has no reason gets one at the next look
                 raise
 
     async def patch_status(self, pod: PodView, status: dict[str, Any], version: str = "") -> Json:

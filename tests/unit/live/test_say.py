@@ -73,15 +73,17 @@ def test_reasons_that_take_turns_are_told_once_a_minute_after_a_while() -> None:
     assert len(teller.paper.events) <= 2 * 6, "the same every ten minutes"
 
 
-def test_what_the_server_did_not_take_is_told_again_later() -> None:
+def test_what_the_server_did_not_take_is_told_again_at_the_next_look() -> None:
     teller, view = Teller(), read_pod(pod(), SETTINGS)
     teller.paper.refuses = True
-    teller.speaker.waits(view, "Unschedulable", "no idle GPU")
+    teller.speaker.waits(view, "Unschedulable", "waits")
     teller.paper.refuses = False
-    for second in (1.0, 61.0, 62.0):
-        teller.at = second
-        teller.speaker.waits(view, "Unschedulable", "no idle GPU")
-    assert len(teller.paper.patches) == 1
+    teller.at = 1.0
+    for _ in range(2):
+        teller.speaker.waits(view, "Unschedulable", "waits")
+    (told,) = teller.paper.patches
+    assert told["status"]["conditions"][0]["message"] == "waits"
+    assert "lastTransitionTime" in told["status"]["conditions"][0]
 
 
 def test_another_reason_is_told_at_once_and_the_same_one_never_again() -> None:
