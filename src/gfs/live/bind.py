@@ -1,4 +1,5 @@
-"""Carrying out starts: the pods of a plan are bound together, when its nodes have room for all of them.
+"""Carrying out starts: the pods of a plan are bound together, when its nodes have room for all of them. A plan that
+waits for room in vain is made again.
 
 The API server checks no capacity at a binding, so the last check is ours, at the moment of sending: what pods hold on
 a node by the mirror, and what is bound and not mirrored yet, must leave room.
@@ -8,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
 from gfs.core.run import Run
@@ -21,6 +22,7 @@ from gfs.live.problems import ApiError, Conflict, NotFound, NotLeading, Outdated
 from gfs.live.say import Spawn, Speaker
 from gfs.live.table import Told
 from gfs.live.tasks import LiveTask, TaskBook
+from gfs.live.translate.asks import Asks, less
 from gfs.live.translate.gangs import GroupName
 from gfs.live.translate.pods import RUN, SUBMITTED, TASK, PodView
 from gfs.live.translate.quantities import rfc3339
@@ -29,6 +31,8 @@ log = logging.getLogger("gfs.live")
 TRIES = 3
 LONGEST_PAUSE = 60.0
 """Seconds at most until a start that failed is tried again."""
+SHORT = 1.0
+"""Seconds that a plan waits in any case, even if other nodes have room."""
 LOOK_AGAIN = 0.5
 """Seconds until it is looked again whether a pod is bound, if the API server did not say."""
 
@@ -46,12 +50,12 @@ class Binder:
         spawn: Spawn,
         wake: Callable[[], None],
         is_current: Callable[[], bool],
+        monotonic: Callable[[], float],
     ) -> None:
         """`is_current`: whether the mirror follows what happens; nothing is bound otherwise."""
         self._client, self._mirror, self._overlay, self._book = client, mirror, overlay, book
-        self._speaker, self._spawn, self._wake, self.is_current = speaker, spawn, wake, is_current
-        self._blocked: set[Run | None] = set()
-        """Plans that had no room when last looked at."""
+        self._speaker, self._spawn, self._wake, self._is_current = speaker, spawn, wake, is_current
+        self._monotonic = monotonic
         self.failed: dict[Run, tuple[LiveTask, str, float]] = {}
         """Plans that cannot be carried out, why, and seconds to pause."""
         self.bound = self.refused = self.under_way = 0
@@ -64,33 +68,90 @@ class Binder:
     def start_ready(self, touched: Collection[str]) -> list[LiveTask]:
         """Bind the pods of plans that have room; returns those that wait for room from now on.
 
-        `touched`: nodes that have changed since the last time.
+        `touched`: nodes that have changed since the last time, those of new plans included.
         """
         blocked = []
-        planned = self._book.planned
-        self._blocked &= {task.run for task in planned}
-        for task in list(planned):
-            if task.run in self.failed or (task.run in self._blocked and task.nodes.isdisjoint(touched)):
+        for task in list(self._book.planned):
+            assert task.run is not None
+            if task.run in self.failed or task.nodes.isdisjoint(touched):
                 continue
-            unbound = [pod for uid in task.pods if (pod := self._mirror.pods.get(uid)) and not pod.node]
+            unbound = self._unbound(task)
             if any(pod.uid in self._overlay.bindings for pod in unbound):
                 continue
-            if not self._book.room.fits_now(unbound, task.pods):
-                if task.run not in self._blocked:
-                    blocked.append(task)
-                self._blocked.add(task.run)
-                continue
-            self._blocked.discard(task.run)
-            assert task.run is not None
-            for pod in unbound:
-                self._overlay.bind(pod, task.pods[pod.uid], task.name, task.run.number)
-                self._spawn(self._bind(task, task.run, pod, task.pods[pod.uid]))
+            if self._overlay.fits_now(unbound, task.pods):
+                for pod in unbound:
+                    self._overlay.bind(pod, task.pods[pod.uid], task.name)
+                    self._spawn(self._bind(task, task.run, pod, task.pods[pod.uid]))
+            elif not task.is_blocked:
+                task.is_blocked = True
+                blocked.append(task)
         return blocked
+
+    def _unbound(self, task: LiveTask) -> list[PodView]:
+        pods = (self._mirror.pods.get(uid) for uid in task.pods)
+        return [pod for pod in pods if pod is not None and not pod.node]
+
+    # -- plans that wait in vain -------------------------------------------------------------------
+
+    def overdue(self) -> Iterator[tuple[LiveTask, str]]:
+        """Returns the plans that are to be made again, and why; the pods that they waited for count as staying."""
+        self._give_up_hanging()
+        spare: dict[str, Asks] | None = None
+        for task in list(self._book.planned):
+            unbound = self._unbound(task)
+            if self._monotonic() - task.since <= SHORT or any(pod.uid in self._overlay.bindings for pod in unbound):
+                continue
+            if not unbound or self._overlay.fits_now(unbound, task.pods):
+                continue
+            awaited = [pod for node in task.nodes for pod in self._overlay.leaving_on(node)]
+            if not awaited:
+                yield task, "its nodes have no room, and no pod is leaving them"
+                continue
+            spare = self._spare() if spare is None else spare
+            if self._take(spare, task, unbound):
+                self._overlay.give_up(awaited)
+                yield task, "other nodes have room now"
+
+    def _give_up_hanging(self) -> None:
+        late = [pod for pod in self._overlay.hanging() if pod.uid not in self._overlay.given_up]
+        self._overlay.give_up(late)
+        for pod in late:
+            if pod.ours:
+                since = self._mirror.settings.hang_timeout
+                message = f"was to be gone over {since:.0f} s ago and is still there: no pod waits for it now"
+                self._speaker.warn(pod, "EvictionHangs", message)
+                log.warning(f"{pod.path} {message}")
+
+    def _spare(self) -> dict[str, Asks]:
+        """Returns what nodes that no pod has to leave can give."""
+        free = {name: self._overlay.free_soon(name) for name in self._mirror.nodes}
+        return {
+            name: asks
+            for name, asks in free.items()
+            if asks is not None and asks.gpus >= 1 and not self._overlay.leaving_on(name)
+        }
+
+    def _take(self, spare: dict[str, Asks], task: LiveTask, pods: list[PodView]) -> bool:
+        """Take what the pods of a plan need from spare room on other nodes; False: there is not enough."""
+        assert task.task is not None
+        first, left, taken = pods[0], len(pods), dict[str, Asks]()
+        for node, free in spare.items():
+            if node in task.nodes or not self._mirror.admits(node, first, task.task.gpu_model):
+                continue
+            while left and first.asks.within(free):
+                free, left = less(free, first.asks), left - 1
+            taken[node] = free
+            if not left:
+                spare.update(taken)
+                return True
+        return False
+
+    # -- binding -----------------------------------------------------------------------------------
 
     def _objection(self, task: LiveTask, run: Run, uid: str, node: str) -> str:
         """Returns why a pod must not be bound now; empty: it may."""
         pod = self._mirror.pods.get(uid)
-        if not self.is_current():
+        if not self._is_current():
             return "the cluster is not followed at the moment"
         if task.run is not run or task.told is not Told.PLANNED:
             return "it is planned no more"
@@ -101,7 +162,7 @@ class Binder:
         group = self._mirror.groups.get(task.key) if isinstance(task.key, GroupName) else None
         if isinstance(task.key, GroupName) and (group is None or self._mirror.present[task.key] < group.minimum):
             return "its gang has fewer pods than it needs"
-        free = self._book.room.now(node, besides=uid)
+        free = self._overlay.free_now(node, besides=uid)
         if free is None or not pod.asks.within(free):
             return f"node {node} has no room any more"
         return ""

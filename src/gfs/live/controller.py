@@ -14,7 +14,7 @@ from functools import partial
 from math import floor, inf
 from typing import Any
 
-from gfs.core.actions import NOTHING, Eviction, Plan
+from gfs.core.actions import NOTHING, Plan
 from gfs.core.events import Adopted, Cancelled, Event, EvictionDone, NodesChanged, StartFailed, Tick, Trained, Wake
 from gfs.core.reasons import EvictReason
 from gfs.core.run import Run
@@ -33,7 +33,6 @@ from gfs.live.learning import is_cautious
 from gfs.live.mirror import Mirror, key_of
 from gfs.live.nodes import NodeBook
 from gfs.live.overlay import SOON, Overlay
-from gfs.live.patience import Patience
 from gfs.live.say import Speaker
 from gfs.live.settings import LiveSettings
 from gfs.live.shadow import Shadow
@@ -103,10 +102,17 @@ class Controller:
         )
         self.claims = Claims(self.mirror, self.book, self.speaker, self.clock, monotonic)
         self.binder = Binder(
-            client, self.mirror, self.overlay, self.book, self.speaker, self.spawn, self.changed.set, is_current
+            client,
+            self.mirror,
+            self.overlay,
+            self.book,
+            self.speaker,
+            self.spawn,
+            self.changed.set,
+            is_current,
+            monotonic,
         )
         self.evictor = Evictor(client, self.mirror, self.overlay, self.book, self.speaker, self.spawn)
-        self.patience = Patience(self.mirror, self.overlay, self.book, self.speaker, monotonic, wall)
         self.explainer = Explainer(self.mirror, self.book, self.speaker, monotonic, least_hours)
         self._trained: list[Trained] = []
         self._submitted: list[LiveTask] = []
@@ -210,7 +216,7 @@ class Controller:
         if events:
             more = self._decide(now, events)
             plan = more if plan is NOTHING else plan.joined(more)
-        touched, self._touched = self._touched, set()
+        touched, self._touched = self._touched | self.mirror.dirty_nodes, set()
         if self.shadow is None:
             for task in self.binder.start_ready(touched):
                 self.evictor.nominate(task)
@@ -239,7 +245,6 @@ class Controller:
         self.mirror.dirty.update(dict.fromkeys(self.book.broken_plans(self.mirror.dirty_nodes)))
         self._reconcile(events, now)
         self.overlay.refresh()
-        self._reconcile(events, now)
         for uid in self.mirror.ended:
             self.speaker.forget(uid)
             if self.shadow is not None:
@@ -278,7 +283,7 @@ class Controller:
                     self.overlay.forget_eviction(uid)
             return []
         events: list[Event] = []
-        for task, why in self.patience.overdue():
+        for task, why in self.binder.overdue():
             assert task.run is not None
             events += self._fail(task, task.run, why, 0.0)
         return events
@@ -345,8 +350,7 @@ class Controller:
             plan = self.scheduler.handle(now, events)
             self.decision_seconds += time.perf_counter() - began
             self.decisions += 1
-            evicted = {eviction.run.task.index: eviction.run for eviction in plan.evictions}
-            self.book.attach_adopted(partial(self._run_of, evicted), now)
+            self.book.attach_adopted(partial(self._run_of, plan), now)
             if plan.starts:
                 reach("decided")
             events = self._carry_out(plan, now)
@@ -354,10 +358,11 @@ class Controller:
             self._wake_at = min(self._wake_at, plan.wake)
         return whole
 
-    def _run_of(self, evicted: dict[int, Run], task: Task) -> Run | None:
+    def _run_of(self, plan: Plan, task: Task) -> Run | None:
         """Returns the run that the core took over for a task, also if it evicted that in the same instant."""
-        if task.index in evicted:
-            return evicted[task.index]
+        for evicted in plan.evictions:
+            if evicted.run.task.index == task.index:
+                return evicted.run
         pool = self.scheduler.pools.get(task.gpu_model)
         return pool.state.runs.get(task.index) if pool is not None else None
 
@@ -368,9 +373,7 @@ class Controller:
         """
         told: list[Event] = []
         for lost in plan.lost:  # nodes go after their runs: this is for a node that went in the same instant
-            if (gone := self.book.by_index.get(lost.run.task.index)) is not None:
-                self.book.forget_run(gone)
-            told.append(Cancelled(lost.run.task))
+            told += self.book.forget_run(lost.run)
         started: dict[int, LiveTask] = {}
         for run in plan.starts:
             if (task := self.book.plan(run)) is None:
@@ -380,32 +383,16 @@ class Controller:
             log.info(f"start {task.name} on {', '.join(sorted(task.nodes))} (run {run.number})")
             if self.shadow is not None:
                 self.shadow.plan(task, now)
-        for eviction in plan.evictions:
-            told += self._evict(eviction, started, now)
-        return told
-
-    def _evict(self, eviction: Eviction, started: dict[int, LiveTask], now: float) -> list[Event]:
-        run, reason, _ = eviction
-        taker = started.get(reason.by.index) if isinstance(reason, EvictReason) else None
-        told: list[Event] = [EvictionDone(run)]
-        if run.task.index not in started:
+        for run, reason, _ in plan.evictions:
+            taker = started.get(reason.by.index) if isinstance(reason, EvictReason) else None
+            told.append(EvictionDone(run))
+            if taker is None or taker.run is None:  # its start did not come about: the run goes on
+                told += self.book.forget_run(run)
+                continue
+            pods = self.book.evict(run, taker.run, now, reason)
             told.append(Cancelled(run.task))
-        if taker is None:  # its start did not come about: nothing is evicted for a task that has no pods to start
-            if (spared := self.book.by_index.get(run.task.index)) is not None and spared.run is run:
-                self.book.forget_run(spared)
-            return told
-        evicted = self.book.evict(run, taker.run, now, reason)
-        if evicted is None:
-            return told
-        victim, pods = evicted
-        if self.shadow is not None:
-            self.shadow.evict(run, reason)
-        elif taker.run is not None:
-            self.evictor.evict(victim, pods, reason, taker, taker.run)
+            if self.shadow is not None:
+                self.shadow.evict(run, reason)
+            else:
+                self.evictor.evict(run.task.name, pods, reason, taker, taker.run)
         return told
-
-    # -- what can be asked -------------------------------------------------------------------------
-
-    def waiting_for_room(self) -> list[LiveTask]:
-        """Returns the tasks that have their places and are not bound."""
-        return [task for task in self.book.planned if task.told is Told.PLANNED]

@@ -44,10 +44,10 @@ class Evictor:
 
     # -- making room -------------------------------------------------------------------------------
 
-    def evict(self, victim: LiveTask, pods: Sequence[PodView], reason: Reason, taker: LiveTask, run: Run) -> None:
+    def evict(self, victim: str, pods: Sequence[PodView], reason: Reason, taker: LiveTask, run: Run) -> None:
         """Delete the pods of an evicted run, and say so on both sides. `run`: of the task that takes its place."""
         message = f"Preempted by {taker.name}: {reason.text()}"
-        log.info(f"evict {victim.name} for {taker.name}: {reason.text()}")
+        log.info(f"evict {victim} for {taker.name}: {reason.text()}")
         reach("evict-decided")
         for pod in pods:
             self._spawn(self._evict(pod, run, message))

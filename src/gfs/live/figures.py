@@ -59,7 +59,7 @@ class Figures:
         yield CounterMetricFamily("gfs_bindings_refused", "Bindings that did not come about.", binder.refused)
         yield CounterMetricFamily("gfs_pods_evicted", "Spot pods evicted.", evictor.evicted)
         yield CounterMetricFamily("gfs_messages_sent", "Conditions and events written.", controller.speaker.sent)
-        hanging = controller.patience.hanging
+        hanging = len(controller.overlay.hanging())
         yield GaugeMetricFamily("gfs_hanging_victims", "Evicted pods that do not go away.", value=hanging)
         yield GaugeMetricFamily("gfs_refused_pods", "Pods that are refused.", value=len(refused_pods(controller)))
         yield GaugeMetricFamily(
@@ -134,7 +134,7 @@ class Figures:
                 counts[run.task.priority.label]["running"] += 1
             for waiting in state.waiting.values():
                 counts[waiting.task.priority.label]["waiting"] += 1
-            planned = controller.waiting_for_room() if controller is not None else ()
+            planned = controller.book.planned if controller is not None else ()
             starting = sum(t.task.gpus for t in planned if t.task is not None and t.task.gpu_model == model)
             shut = sum(node.spec.gpus for node in state.nodes if node.closed) - sum(
                 cards for run in state.runs.values() for node, _, cards in run.places if node.closed

@@ -11,7 +11,6 @@ from typing import Any
 
 import msgspec
 
-from gfs.domain.task import Task
 from gfs.live.observe import CORE
 from gfs.live.translate.gangs import GroupName
 from gfs.live.translate.pods import PodView
@@ -43,10 +42,8 @@ class Identities:
 
     def __init__(self) -> None:
         self.past: dict[str, Past] = {}
-        self.over: list[Task] = []
-        """Tasks without pods that are over, until the record has them."""
-        self._tasks: dict[str, Task] = {}
-        """Name -> the task as the core last knew it."""
+        self.over: list[str] = []
+        """Names of tasks that are over without having done their work, until the record has them."""
         self._by_place: dict[str, str] = {}
         """Place -> the name of its newest task."""
         self._by_pod: dict[str, str] = {}
@@ -88,7 +85,7 @@ class Identities:
                 number += 1
             self._numbers[place] = number + 1
         elif name in self.past and self.past[name].left is not None:
-            self.drop(name)  # of pods that were deleted, and created under the same name by somebody else
+            self._cancel(name)  # its pods were deleted, and others have their names
         while name in self.past:
             number += 1
             name = f"{base}~{number}"
@@ -103,16 +100,11 @@ class Identities:
         self._settle(name, past)
         past.runs, past.submitted = max(past.runs, runs), min(past.submitted, submitted)
 
-    def began(self, name: str, task: Task, run: int) -> None:
+    def began(self, name: str, run: int) -> None:
         """A run of a task has begun."""
         past = self.past[name]
         past.runs = max(past.runs, run)
-        self._tasks[name] = task
         self._settle(name, past)
-
-    def submitted(self, name: str, task: Task) -> None:
-        """The core knows a task."""
-        self._tasks[name] = task
 
     def _settle(self, name: str, past: Past) -> None:
         """A task has pods: no other pod continues it."""
@@ -127,17 +119,12 @@ class Identities:
         if past is None or past.left is not None:
             return
         if not past.owned or not past.runs:
-            self.drop(name)
+            self._cancel(name)
             return
         self._by_pod.pop(past.pod, None)
         past.pod, past.left = "", now
         if past.place.startswith(MANY):
             self._vacant.setdefault(past.place, []).append(name)
-
-    def finish(self, name: str) -> None:
-        """A task has done its work."""
-        self._tasks.pop(name, None)
-        self.drop(name)
 
     def renew(self, name: str, submitted: float) -> None:
         """A task has done its work, and new pods begin another one under its name."""
@@ -145,7 +132,7 @@ class Identities:
         past.submitted, past.runs = submitted, 0
 
     def drop(self, name: str) -> None:
-        """A task is over."""
+        """A task has done its work."""
         past = self.past.pop(name)
         self._by_pod.pop(past.pod, None)
         if self._by_place.get(past.place) == name:
@@ -156,13 +143,16 @@ class Identities:
             vacant.remove(name)
         if not vacant:
             self._vacant.pop(past.place, None)
-        if (task := self._tasks.pop(name, None)) is not None:
-            self.over.append(task)
+
+    def _cancel(self, name: str) -> None:
+        """A task gets no pods any more."""
+        self.drop(name)
+        self.over.append(name)
 
     def expire(self, now: float) -> None:
         """Forget tasks that have had no pods for long."""
         for name in [name for name, past in self.past.items() if past.left is not None and now - past.left > FORGET]:
-            self.drop(name)
+            self._cancel(name)
 
     # -- saving ------------------------------------------------------------------------------------
 
