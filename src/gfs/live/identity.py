@@ -28,6 +28,8 @@ class Past(msgspec.Struct):
     """When its first pod was created."""
     place: str
     """Which pods continue it: of this group, of this owner, or this one alone (`place_of`)."""
+    number: int = 0
+    """Which of several tasks of one place it is."""
     runs: int = 0
     left: float | None = None
     """Since when it has no pods; None: it has some."""
@@ -50,8 +52,6 @@ class Identities:
         """Uid of an interchangeable pod -> the name of its task."""
         self._vacant: dict[str, list[str]] = {}
         """Place of interchangeable pods -> tasks without a pod, the oldest first."""
-        self._numbers: dict[str, int] = {}
-        """Place of interchangeable pods -> the number that its next new task gets."""
 
     def name_of(
         self, gang: GroupName | None, slot: str, pod: PodView, submitted: float, is_taken: Callable[[str], bool]
@@ -65,14 +65,13 @@ class Identities:
         if place.startswith(MANY):
             name = self._by_pod.get(pod.uid)
             if name is None and (vacant := self._vacant.get(place)):
-                name = vacant.pop(0)
+                name = vacant[0]
         else:
             name = self._by_place.get(place)
             name = None if name is not None and is_taken(name) else name
         if name is None:
             name = self._new(place, _base(gang, slot, pod), submitted, owned=pod.owner is not None)
-        past = self.past[name]
-        past.left = None
+        past = self._settle(name)
         if place.startswith(MANY):
             past.pod, self._by_pod[pod.uid] = pod.uid, name
         return name
@@ -80,16 +79,16 @@ class Identities:
     def _new(self, place: str, base: str, submitted: float, *, owned: bool) -> str:
         name, number = base, 1
         if place.startswith(MANY):
-            number = self._numbers.get(place, 0)
+            newest = self._by_place.get(place)
+            number = self.past[newest].number + 1 if newest is not None else 0
             while (name := f"{base}/{number}" if number else base) in self.past:
                 number += 1
-            self._numbers[place] = number + 1
         elif name in self.past and self.past[name].left is not None:
             self._cancel(name)  # its pods were deleted, and others have their names
         while name in self.past:
             number += 1
             name = f"{base}~{number}"
-        self.past[name] = Past(submitted, place, owned=owned)
+        self.past[name] = Past(submitted, place, number, owned=owned)
         self._by_place[place] = name
         return name
 
@@ -97,21 +96,24 @@ class Identities:
         """Pods were found bound for this task."""
         past = self.past.setdefault(name, Past(submitted, place, owned=owned))
         self._by_place.setdefault(past.place, name)
-        self._settle(name, past)
+        self._settle(name)
         past.runs, past.submitted = max(past.runs, runs), min(past.submitted, submitted)
 
     def began(self, name: str, run: int) -> None:
         """A run of a task has begun."""
-        past = self.past[name]
+        past = self._settle(name)
         past.runs = max(past.runs, run)
-        self._settle(name, past)
 
-    def _settle(self, name: str, past: Past) -> None:
+    def _settle(self, name: str) -> Past:
         """A task has pods: no other pod continues it."""
+        past = self.past[name]
         past.left = None
-        vacant = self._vacant.get(past.place)
-        if vacant and name in vacant:
+        vacant = self._vacant.get(past.place, [])
+        if name in vacant:
             vacant.remove(name)
+            if not vacant:
+                del self._vacant[past.place]
+        return past
 
     def vacate(self, name: str, now: float) -> None:
         """A task has no pods. Unless it has run and its owner may create pods again it is over."""
@@ -133,16 +135,11 @@ class Identities:
 
     def drop(self, name: str) -> None:
         """A task has done its work."""
-        past = self.past.pop(name)
+        past = self._settle(name)
+        del self.past[name]
         self._by_pod.pop(past.pod, None)
         if self._by_place.get(past.place) == name:
             del self._by_place[past.place]
-            self._numbers.pop(past.place, None)
-        vacant = self._vacant.get(past.place, [])
-        if name in vacant:
-            vacant.remove(name)
-        if not vacant:
-            self._vacant.pop(past.place, None)
 
     def _cancel(self, name: str) -> None:
         """A task gets no pods any more."""
