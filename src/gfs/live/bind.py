@@ -16,8 +16,6 @@ from gfs.core.run import Run
 from gfs.live.api import pod_path
 from gfs.live.client import Client
 from gfs.live.failpoint import reach
-from gfs.live.mirror import Mirror
-from gfs.live.overlay import Overlay
 from gfs.live.problems import ApiError, Conflict, NotFound, NotLeading, Outdated, TooMany
 from gfs.live.say import Spawn, Speaker
 from gfs.live.table import Told
@@ -43,27 +41,19 @@ class Binder:
     def __init__(
         self,
         client: Client,
-        mirror: Mirror,
-        overlay: Overlay,
         book: TaskBook,
         speaker: Speaker,
         spawn: Spawn,
-        wake: Callable[[], None],
-        is_current: Callable[[], bool],
         monotonic: Callable[[], float],
+        is_current: Callable[[], bool],
     ) -> None:
         """`is_current`: whether the mirror follows what happens; nothing is bound otherwise."""
-        self._client, self._mirror, self._overlay, self._book = client, mirror, overlay, book
-        self._speaker, self._spawn, self._wake, self._is_current = speaker, spawn, wake, is_current
-        self._monotonic = monotonic
+        self._client, self._book, self._mirror, self._overlay = client, book, book.mirror, book.overlay
+        self._speaker, self._spawn, self._monotonic, self._is_current = speaker, spawn, monotonic, is_current
         self.failed: dict[Run, tuple[LiveTask, str, float]] = {}
         """Plans that cannot be carried out, why, and seconds to pause."""
         self.bound = self.refused = self.under_way = 0
         """`under_way`: bindings that are not answered yet."""
-
-    def is_busy(self) -> bool:
-        """Whether bindings are under way: what is only said can wait."""
-        return self.under_way > 0
 
     def start_ready(self, touched: Collection[str]) -> list[LiveTask]:
         """Bind the pods of plans that have room; returns those that wait for room from now on.
@@ -191,7 +181,7 @@ class Binder:
                 self._speaker.event(pod, "Warning", "FailedBinding", str(problem))
                 pause = 0.0 if isinstance(problem, Outdated) else min(2.0**task.failures, LONGEST_PAUSE)
                 self.failed.setdefault(run, (task, str(problem), pause))
-        self._wake()
+        self._mirror.wake()
 
     async def _insist(self, task: LiveTask, run: Run, pod: PodView, node: str) -> ApiError | None:
         """Bind a pod, in several attempts if need be; None: it is bound, else why it is certainly not."""
@@ -234,7 +224,7 @@ class Binder:
             except ApiError:
                 await asyncio.sleep(LOOK_AGAIN)
 
-    def take_failed(self) -> list[tuple[LiveTask, Run, str, float]]:
+    def take_failed(self) -> list[tuple[LiveTask, str, float]]:
         """Returns the plans that failed and have no binding under way."""
         done = []
         for run, (task, why, pause) in list(self.failed.items()):
@@ -242,5 +232,5 @@ class Binder:
                 continue
             del self.failed[run]
             if task.run is run and task.told is Told.PLANNED:
-                done.append((task, run, why, pause))
+                done.append((task, why, pause))
         return done

@@ -10,7 +10,6 @@ from gfs.core.events import CheckpointsSaved, Event
 from gfs.core.run import Run
 from gfs.domain.task import Priority
 from gfs.live.clock import Clock
-from gfs.live.mirror import Mirror
 from gfs.live.observe import priority_of
 from gfs.live.say import Speaker
 from gfs.live.table import Told
@@ -27,10 +26,8 @@ SKEW = 60.0
 class Claims:
     """Looks at what pods claim."""
 
-    def __init__(
-        self, mirror: Mirror, book: TaskBook, speaker: Speaker, clock: Clock, monotonic: Callable[[], float]
-    ) -> None:
-        self._mirror, self._book, self._speaker = mirror, book, speaker
+    def __init__(self, book: TaskBook, speaker: Speaker, clock: Clock, monotonic: Callable[[], float]) -> None:
+        self._mirror, self._book, self._speaker = book.mirror, book, speaker
         self._clock, self._monotonic = clock, monotonic
         self.doubted: Counter[str] = Counter()
         """Claims of pods that were not believed -> how many."""

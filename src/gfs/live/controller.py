@@ -94,25 +94,15 @@ class Controller:
             guarantee_hours=guarantee_hours,
             checkpoint_interval=checkpoint_interval,
         )
-        self.nodes = NodeBook(self.mirror, self.overlay, self.book)
-        self._disruption = Disruption(self.mirror, self.book)
+        self.nodes = NodeBook(self.book)
+        self._disruption = Disruption(self.book)
         quiet = silent or shadow is not None
         self.speaker = Speaker(
-            client, settings, self.spawn, monotonic, wall, lambda: self.binder.is_busy(), silent=quiet
+            client, settings, self.spawn, monotonic, wall, lambda: self.binder.under_way > 0, silent=quiet
         )
-        self.claims = Claims(self.mirror, self.book, self.speaker, self.clock, monotonic)
-        self.binder = Binder(
-            client,
-            self.mirror,
-            self.overlay,
-            self.book,
-            self.speaker,
-            self.spawn,
-            self.changed.set,
-            is_current,
-            monotonic,
-        )
-        self.evictor = Evictor(client, self.mirror, self.overlay, self.book, self.speaker, self.spawn)
+        self.claims = Claims(self.book, self.speaker, self.clock, monotonic)
+        self.binder = Binder(client, self.book, self.speaker, self.spawn, monotonic, is_current)
+        self.evictor = Evictor(client, self.book, self.speaker, self.spawn)
         self.explainer = Explainer(self.mirror, self.book, self.speaker, monotonic, least_hours)
         self._trained: list[Trained] = []
         self._submitted: list[LiveTask] = []
@@ -218,11 +208,9 @@ class Controller:
             plan = more if plan is NOTHING else plan.joined(more)
         touched, self._touched = self._touched | self.mirror.dirty_nodes, set()
         if self.shadow is None:
-            for task in self.binder.start_ready(touched):
+            refused = [task for task in self._submitted if task.told is Told.WAITING]
+            for task in (*self.binder.start_ready(touched), *refused):
                 self.evictor.nominate(task)
-            for task in self._submitted:
-                if task.told is Told.WAITING:
-                    self.evictor.withdraw_promises([self.mirror.pods[uid] for uid in task.pods])
         self.book.record_over(now)
         self.explainer.look(self.scheduler)
         if self.mirror.dirty or self.mirror.dirty_nodes or self._has_ready():
@@ -238,8 +226,8 @@ class Controller:
             self.nodes.ask(pod.rule.keys)
             if not pod.gated:
                 self.claims.look(pod)
-        for task, run, why, pause in self.binder.take_failed():
-            events += self._fail(task, run, why, pause)
+        for task, why, pause in self.binder.take_failed():
+            events += self._fail(task, why, pause)
         if self._monotonic() - self._looked >= EVERY:
             events += self._look_at_waiting(now)
         self.mirror.dirty.update(dict.fromkeys(self.book.broken_plans(self.mirror.dirty_nodes)))
@@ -247,6 +235,7 @@ class Controller:
         self.overlay.refresh()
         for uid in self.mirror.ended:
             self.speaker.forget(uid)
+            self.book.waits.pop(uid, None)
             if self.shadow is not None:
                 self.shadow.forget(uid)
         self.mirror.ended.clear()
@@ -284,11 +273,10 @@ class Controller:
             return []
         events: list[Event] = []
         for task, why in self.binder.overdue():
-            assert task.run is not None
-            events += self._fail(task, task.run, why, 0.0)
+            events += self._fail(task, why, 0.0)
         return events
 
-    def _fail(self, task: LiveTask, run: Run, why: str, pause: float) -> list[Event]:
+    def _fail(self, task: LiveTask, why: str, pause: float) -> list[Event]:
         """A plan cannot be carried out. Pods of a gang that were bound for it are taken back if that is possible."""
         pods = [pod for uid in task.pods if (pod := self.mirror.pods.get(uid)) is not None]
         bound = [pod for pod in pods if self.overlay.node_of(pod) and self.overlay.task_of(pod) == task.name]

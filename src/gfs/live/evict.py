@@ -15,15 +15,15 @@ from gfs.core.reasons import Reason
 from gfs.core.run import Run
 from gfs.domain.task import Priority
 from gfs.live.api import pod_path
-from gfs.live.client import Client
+from gfs.live.client import Client, Json
 from gfs.live.failpoint import reach
-from gfs.live.mirror import Mirror, key_of
+from gfs.live.mirror import key_of
 from gfs.live.observe import priority_of
-from gfs.live.overlay import Overlay
 from gfs.live.problems import ApiError, Conflict, NotFound, NotLeading, Outdated
 from gfs.live.say import Spawn, Speaker
 from gfs.live.tasks import LiveTask, TaskBook
 from gfs.live.translate.pods import PREEMPTED, TAKEN_BACK, TERMINAL, PodView
+from gfs.live.translate.shape import table, text
 from gfs.live.watch import uid_of
 
 log = logging.getLogger("gfs.live")
@@ -34,12 +34,10 @@ PAUSE = 2.0
 class Evictor:
     """Deletes pods, and promises their places."""
 
-    def __init__(
-        self, client: Client, mirror: Mirror, overlay: Overlay, book: TaskBook, speaker: Speaker, spawn: Spawn
-    ) -> None:
-        self._client, self._mirror, self._overlay, self._book = client, mirror, overlay, book
+    def __init__(self, client: Client, book: TaskBook, speaker: Speaker, spawn: Spawn) -> None:
+        self._client, self._book, self._mirror, self._overlay = client, book, book.mirror, book.overlay
         self._speaker, self._spawn = speaker, spawn
-        self._longest = mirror.settings.longest_grace
+        self._longest = self._mirror.settings.longest_grace
         self.evicted = 0
 
     # -- making room -------------------------------------------------------------------------------
@@ -131,16 +129,11 @@ class Evictor:
     # -- promises ----------------------------------------------------------------------------------
 
     def nominate(self, task: LiveTask) -> None:
-        """Say on pods which node is promised to each while others leave it."""
+        """Say on pods that wait which node each is promised while others leave it; of a task without a plan: none."""
         for uid, node in task.pods.items():
-            if (pod := self._mirror.pods.get(uid)) is not None and pod.nominated != node:
+            pod = self._mirror.pods.get(uid)
+            if pod is not None and pod.waits and pod.nominated != node:
                 self._spawn(self._nominate(pod, node))
-
-    def withdraw_promises(self, pods: Sequence[PodView]) -> None:
-        """Take back what was promised to pods that wait."""
-        for pod in pods:
-            if pod.nominated and pod.waits:
-                self._spawn(self._nominate(pod, ""))
 
     async def _nominate(self, pod: PodView, node: str) -> None:
         try:
@@ -188,14 +181,11 @@ class Evictor:
                 self._overlay.forget_eviction(pod.uid)
 
 
-def _version(found: dict[str, object]) -> str:
-    metadata = found.get("metadata")
-    return str(metadata.get("resourceVersion") or "") if isinstance(metadata, dict) else ""
+def _version(found: Json) -> str:
+    return text(table(found, "metadata"), "resourceVersion")
 
 
-def _may_be_taken_back(found: dict[str, object]) -> bool:
+def _may_be_taken_back(found: Json) -> bool:
     """Whether a pod has not started and is not being deleted."""
-    status, metadata = found.get("status"), found.get("metadata")
-    phase = status.get("phase") if isinstance(status, dict) else ""
-    deleting = isinstance(metadata, dict) and "deletionTimestamp" in metadata
-    return phase in ("", None, "Pending") and not deleting
+    not_started = text(table(found, "status"), "phase") in ("", "Pending")
+    return not_started and "deletionTimestamp" not in table(found, "metadata")

@@ -99,7 +99,7 @@ class TaskBook:
         guarantee_hours: float,
         checkpoint_interval: float,
     ) -> None:
-        self._mirror, self._overlay, self.identities = mirror, overlay, identities
+        self.mirror, self.overlay, self.identities = mirror, overlay, identities
         self._sink, self._clock, self._monotonic = sink, clock, monotonic
         self._guarantee, self._interval = guarantee_hours, checkpoint_interval
         self.by_key: dict[Key, dict[str, LiveTask]] = {}
@@ -120,7 +120,6 @@ class TaskBook:
         """Tasks whose pods are to be bound."""
         self.settled = False
         """Whether the record knows what ran when this process began."""
-        self._waits_of: dict[Key, tuple[str, ...]] = {}
         self._attempts = 0
 
     # -- looking at a key --------------------------------------------------------------------------
@@ -129,12 +128,14 @@ class TaskBook:
         """Compare what is seen under a key with what the core was told; returns what the core is to be told."""
         events: list[Event] = []
         live = self.by_key.get(key, {})
+        sent: list[LiveTask] = []
         for task in [task for task in live.values() if task.told is Told.PLANNED]:
             if self._all_bound(task):
                 self._apply(task, Sight.RUNS, None, now, events)
-        sent = [task for task in live.values() if self._is_sent(task) and self._plan_stands(task)]
+            elif self._is_sent(task) and self._plan_stands(task):
+                sent.append(task)
         planned, together = {uid for task in sent for uid in task.pods}, any(len(task.pods) > 1 for task in sent)
-        found = observe(self._mirror, self._overlay, key, planned, together=together)
+        found = observe(self.mirror, self.overlay, key, planned, together=together)
         seen = self._named(key, found, now)
         for name in sorted({*live, *seen}):
             task = live[name] if name in live else LiveTask(key, name)
@@ -149,7 +150,7 @@ class TaskBook:
 
     def _named(self, key: Key, found: Observation, now: float) -> dict[str, Seen]:
         """Returns what was found by the names of tasks."""
-        group = self._mirror.groups.get(key) if isinstance(key, GroupName) else None
+        group = self.mirror.groups.get(key) if isinstance(key, GroupName) else None
         gang = key if isinstance(key, GroupName) and group is not None and group.minimum > 1 else None
         seen: dict[str, Seen] = {}
         for bound_for, each in found.bound.items():
@@ -182,11 +183,9 @@ class TaskBook:
 
     def _note_waits(self, key: Key, found: Observation) -> None:
         """Keep why pods wait that the core does not know."""
-        for uid in self._waits_of.pop(key, ()):
+        for uid in self.mirror.members.get(key, ()):
             self.waits.pop(uid, None)
         self.waits.update(found.waits)
-        if found.waits:
-            self._waits_of[key] = tuple(found.waits)
         self.unsaid.update(dict.fromkeys(found.waits))
 
     # -- what is seen of a task --------------------------------------------------------------------
@@ -194,7 +193,7 @@ class TaskBook:
     def _all_bound(self, task: LiveTask) -> bool:
         """Whether all pods of a plan are bound where it has them, or were and are over by now."""
         for uid, node in task.pods.items():
-            pod, assumed = self._mirror.pods.get(uid), self._overlay.bindings.get(uid)
+            pod, assumed = self.mirror.pods.get(uid), self.overlay.bindings.get(uid)
             answered = assumed is not None and assumed.answered and assumed.node == node
             if not answered and (pod is None or pod.node != node):
                 return False
@@ -202,34 +201,32 @@ class TaskBook:
 
     def _is_sent(self, task: LiveTask) -> bool:
         """Whether bindings of a plan were sent: it goes on then, whatever would be planned now."""
-        if task.told is not Told.PLANNED:
-            return False
-        pods = self._mirror.pods
-        return any(uid in self._overlay.bindings or (uid in pods and pods[uid].node) for uid in task.pods)
+        pods = self.mirror.pods
+        return any(uid in self.overlay.bindings or (uid in pods and pods[uid].node) for uid in task.pods)
 
     def _plan_stands(self, task: LiveTask) -> bool:
         """Whether the pods of a plan can still be bound as planned."""
         assert task.task is not None
         for uid, node in task.pods.items():
-            pod = self._mirror.pods.get(uid)
-            if uid in self._overlay.bindings:
+            pod = self.mirror.pods.get(uid)
+            if uid in self.overlay.bindings:
                 continue  # its answer comes first
             if pod is None or pod.over:
                 return False
             if pod.node and (pod.node != node or pod.bound_as is None):
                 return False  # another scheduler was first
-            if not pod.node and not (pod.waits and self._mirror.admits(node, pod, task.task.gpu_model)):
+            if not pod.node and not (pod.waits and self.mirror.admits(node, pod, task.task.gpu_model)):
                 return False
         return True
 
     def _will_fit(self, task: LiveTask) -> bool:
         """Whether a plan can be carried out as soon as the pods have left that are leaving."""
-        pods = [pod for uid in task.pods if (pod := self._mirror.pods.get(uid)) is not None and not pod.node]
-        return self._plan_stands(task) and self._overlay.fits_soon(pods, task.pods)
+        pods = [pod for uid in task.pods if (pod := self.mirror.pods.get(uid)) is not None and not pod.node]
+        return self._plan_stands(task) and self.overlay.fits_soon(pods, task.pods)
 
     def broken_plans(self, nodes: Iterable[str]) -> set[Key]:
         """Returns the keys of plans on nodes that have changed and do not take them any more."""
-        tasks = {self.by_pod[uid] for uid in self._overlay.planned_on(nodes)}
+        tasks = {self.by_pod[uid] for uid in self.overlay.planned_on(nodes)}
         return {task.key for task in tasks if not self._will_fit(task)}
 
     def _sight(self, task: LiveTask, seen: Seen | None) -> Sight:
@@ -242,7 +239,7 @@ class TaskBook:
         if task.told is not Told.RUNNING or core is None:
             return Sight.ELSEWHERE
         first = seen.pods[0]
-        as_told = (priority_of(self._mirror, first), model, self._organization(first))
+        as_told = (priority_of(self.mirror, first), model, self._organization(first))
         if as_told != (core.priority, core.gpu_model, core.organization):
             return Sight.ELSEWHERE
         if placed == task.pods:
@@ -251,18 +248,18 @@ class TaskBook:
 
     def _placed(self, seen: Seen) -> tuple[str, dict[str, str]]:
         """Returns the GPU model that a run counts for, and its pods on nodes of it, by uid -> node."""
-        stay = [pod for pod in seen.pods if not self._overlay.is_leaving(pod)]
-        nodes = [(pod, node) for pod in stay if (node := self._overlay.node_of(pod)) in self._mirror.nodes]
+        stay = [pod for pod in seen.pods if not self.overlay.is_leaving(pod)]
+        nodes = [(pod, node) for pod in stay if (node := self.overlay.node_of(pod)) in self.mirror.nodes]
         if not nodes:
             return "", {}
-        models = Counter(self._mirror.nodes[node].model for _, node in nodes)
+        models = Counter(self.mirror.nodes[node].model for _, node in nodes)
         model, asks = models.most_common(1)[0][0], nodes[0][0].asks
         return model, {
-            pod.uid: node for pod, node in nodes if self._mirror.nodes[node].model == model and pod.asks == asks
+            pod.uid: node for pod, node in nodes if self.mirror.nodes[node].model == model and pod.asks == asks
         }
 
     def _organization(self, pod: PodView) -> str:
-        return self._mirror.organization(pod.namespace, pod.organization)
+        return self.mirror.organization(pod.namespace, pod.organization)
 
     def _is_as_told(self, task: LiveTask, seen: Seen) -> bool:
         """Whether pods that wait are those that the core was told of, and it would be told the same of them now."""
@@ -273,7 +270,7 @@ class TaskBook:
         return bool(_asks_of(self._core_task(task, seen.pods)) == _asks_of(task.task))
 
     def _preempts(self, pod: PodView) -> bool:
-        group = self._mirror.groups.get(pod.gang) if pod.gang else None
+        group = self.mirror.groups.get(pod.gang) if pod.gang else None
         return not (pod.never_preempts or (group is not None and group.never_preempts))
 
     # -- what the core is told ---------------------------------------------------------------------
@@ -328,12 +325,12 @@ class TaskBook:
         dirty = task.nodes
         if task.told is Told.PLANNED:
             del self.planned[task]
-            self._overlay.release(task.pods)
+            self.overlay.release(task.pods)
         for uid in task.pods:
             if self.by_pod.get(uid) is task:
                 del self.by_pod[uid]
         task.told, task.pods, task.run = told, pods or {}, run
-        self._mirror.dirty_nodes |= dirty | task.nodes
+        self.mirror.dirty_nodes |= dirty | task.nodes
         self.by_pod.update(dict.fromkeys(task.pods, task))
         if told is Told.NOTHING:
             self.by_index.pop(task.task.index, None)
@@ -342,12 +339,12 @@ class TaskBook:
         if told is Told.PLANNED:
             task.since, task.is_blocked = self._monotonic(), False
             self.planned[task] = None
-            self._overlay.claim(task.pods)
+            self.overlay.claim(task.pods)
 
     def _look_again(self, task: LiveTask) -> None:
         """The core knows nothing of a task any more although its pods may be there."""
         self._tell(task, Told.NOTHING)
-        self._mirror.dirty[task.key] = None
+        self.mirror.dirty[task.key] = None
 
     def _note_members(self, task: LiveTask, seen: Seen | None) -> None:
         """Note which pods of a run that has begun are over, and how they ended."""
@@ -355,10 +352,10 @@ class TaskBook:
             return
         bound = {pod.uid: None for pod in seen.pods} if seen is not None and seen.bound else {}
         for uid in [uid for uid, succeeded in task.members.items() if succeeded is None and uid not in bound]:
-            pod = self._mirror.pods.get(uid)
+            pod = self.mirror.pods.get(uid)
             if pod is None:
-                task.members[uid] = self._mirror.ended.get(uid, False)
-            elif pod.over or self._overlay.is_evicted(pod):
+                task.members[uid] = self.mirror.ended.get(uid, False)
+            elif pod.over or self.overlay.is_evicted(pod):
                 task.members[uid] = pod.phase == "Succeeded"
             else:
                 del task.members[uid]  # it belongs to another task now
@@ -370,8 +367,7 @@ class TaskBook:
         if not placed:
             return
         pods = [pod for pod in seen.pods if pod.uid in placed]
-        noted = [pod.bound_as.run for pod in pods if pod.bound_as is not None]
-        number = min(max(noted, default=max(self.identities.past[task.name].runs, 1)), MOST_RUNS)
+        number = self.identities.past[task.name].runs
         task.task = self._core_task(task, pods, number - 1, model)
         start = self._clock.of_wall(max(pod.started or pod.created for pod in pods) + WHOLE_SECOND)
         events.append(Adopted([FoundRun(task.task, sorted(Counter(placed.values()).items()), min(start, now), number)]))
@@ -404,7 +400,7 @@ class TaskBook:
         self.identities.began(task.name, task.run.number)
         waited = task.run.waited
         self._sink.record((now, START, task.task, task.run, waited.reason if waited else None))
-        self._mirror.dirty[task.key] = None  # pods beyond the minimum of its gang may start now
+        self.mirror.dirty[task.key] = None  # pods beyond the minimum of its gang may start now
 
     def _shrink(self, task: LiveTask, seen: Seen, events: list[Event]) -> None:
         """Pods of a run are over, the others go on."""
@@ -423,7 +419,7 @@ class TaskBook:
         if run is not None:
             events += [Finished(run)] if finished else [Lost(run, GONE), Cancelled(run.task)]
         if task.members:  # otherwise its pods belong to another task by now
-            placed = run or Run(core, max(self.identities.past[task.name].runs, 1), [], now, now)
+            placed = run or Run(core, self.identities.past[task.name].runs, [], now, now)
             reason = None if finished else LostRun(placed, GONE)
             self._sink.record((now, FINISH if finished else LOST, core, placed, reason))
         self._tell(task, Told.NOTHING)
@@ -437,7 +433,7 @@ class TaskBook:
 
     def is_urgent(self, task: LiveTask) -> bool:
         """Whether a task that is to be submitted is HP."""
-        return priority_of(self._mirror, self.ready[task].pods[0]) is Priority.HP
+        return priority_of(self.mirror, self.ready[task].pods[0]) is Priority.HP
 
     def submit(self, tasks: Iterable[LiveTask], now: float) -> list[Event]:
         """Tell the core of tasks. One whose places were promised before a restart gets them."""
@@ -464,13 +460,13 @@ class TaskBook:
     def _promised(self, seen: Seen, model: str) -> dict[str, str] | None:
         """Returns the nodes that pods were promised, if there is room for them once evicted pods have left."""
         places = {pod.uid: pod.nominated for pod in seen.pods}
-        admitted = all(self._mirror.admits(pod.nominated, pod, model) for pod in seen.pods)
-        return places if admitted and self._overlay.fits_soon(seen.pods, places) else None
+        admitted = all(self.mirror.admits(pod.nominated, pod, model) for pod in seen.pods)
+        return places if admitted and self.overlay.fits_soon(seen.pods, places) else None
 
     def _core_task(self, task: LiveTask, pods: Sequence[PodView], earlier_runs: int = 0, model: str = "") -> Task:
         """Returns the task as the core is to know it. `model`: the GPU model of its nodes, if its pods are bound."""
         first, past = pods[0], self.identities.past[task.name]
-        priority, pool = priority_of(self._mirror, first), model or model_of(self._mirror, first)
+        priority, pool = priority_of(self.mirror, first), model or model_of(self.mirror, first)
         assert isinstance(pool, str)
         self._attempts += 1
         return Task(
@@ -502,19 +498,17 @@ class TaskBook:
         self._tell(task, Told.PLANNED, dict(zip(task.pods, nodes, strict=True)), run)
         return task
 
-    def evict(self, run: Run, taker: Run | None, now: float, reason: Reason) -> list[PodView]:
+    def evict(self, run: Run, taker: Run, now: float, reason: Reason) -> list[PodView]:
         """The core has given the places of a run to another one; returns the pods that must leave."""
         task = self.by_index.get(run.task.index)
         if task is None or task.run is not run:
             return []
-        there = [uid for uid, succeeded in task.members.items() if succeeded is None]
-        pods = [pod for uid in dict.fromkeys((*task.pods, *there)) if (pod := self._mirror.pods.get(uid)) is not None]
-        bound = [pod for pod in pods if self._overlay.node_of(pod) or pod.uid in self._overlay.bindings]
-        leaving = [pod for pod in bound if not pod.over]
+        uids = [uid for uid, succeeded in task.members.items() if succeeded is None] or task.pods
+        pods = [pod for uid in uids if (pod := self.mirror.pods.get(uid)) is not None and not pod.over]
+        leaving = [pod for pod in pods if pod.node or pod.uid in self.overlay.bindings]
         if task.told is Told.RUNNING:
             self._sink.record((now, EVICT, run.task, run, reason))
-            self.identities.began(task.name, run.number)
-        self._overlay.evictions.update(dict.fromkeys((pod.uid for pod in leaving), taker))
+        self.overlay.evictions.update(dict.fromkeys((pod.uid for pod in leaving), taker))
         self._look_again(task)
         task.members = {}
         self._forget(task, now)
@@ -553,7 +547,7 @@ class TaskBook:
         task = self.by_index.get(run.task.index) if run is not None else None
         if task is None or task.run is not run or task.told is not Told.PLANNED:
             return False
-        return any((pod := self._mirror.pods.get(uid)) is not None and pod.waits for uid in task.pods)
+        return any((pod := self.mirror.pods.get(uid)) is not None and pod.waits for uid in task.pods)
 
     def settle(self, now: float) -> None:
         """After the first look at the cluster: the record learns what runs and what was done meanwhile, once."""
@@ -564,7 +558,7 @@ class TaskBook:
             if name not in self.by_name:
                 self.identities.vacate(name, now)  # its pods went while no controller ran
         done: dict[str, bool] = {}
-        for pod in self._mirror.pods.values():
+        for pod in self.mirror.pods.values():
             if pod.bound_as is not None:
                 done[pod.bound_as.task] = done.get(pod.bound_as.task, True) and pod.phase == "Succeeded"
         runs = [task.run for task in self.by_index.values() if task.run is not None and task.told is Told.RUNNING]
@@ -578,8 +572,8 @@ class TaskBook:
         """Whether the core counts what a bound pod holds as held by one of its runs, or as free."""
         task = self.by_pod.get(pod.uid)
         if task is not None and task.told in (Told.PLANNED, Told.RUNNING):
-            return task.pods.get(pod.uid) == (pod.node or self._overlay.node_of(pod))
-        return not self._overlay.holds(pod)
+            return task.pods.get(pod.uid) == (pod.node or self.overlay.node_of(pod))
+        return not self.overlay.holds(pod)
 
     def record_over(self, now: float) -> None:
         """Record the tasks that are over without having done their work."""
