@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 
 from gfs.core.reasons import Reason
 from gfs.core.run import Run
@@ -17,7 +18,6 @@ from gfs.domain.task import Priority
 from gfs.live.api import pod_path
 from gfs.live.client import Client, Json
 from gfs.live.failpoint import reach
-from gfs.live.mirror import key_of
 from gfs.live.observe import priority_of
 from gfs.live.problems import ApiError, Conflict, NotFound, NotLeading, Outdated
 from gfs.live.say import Spawn, Speaker
@@ -48,7 +48,7 @@ class Evictor:
         log.info(f"evict {victim} for {taker.name}: {reason.text()}")
         reach("evict-decided")
         for pod in pods:
-            self._spawn(self._evict(pod, run, message))
+            self._spawn(self._see_through(pod, partial(self._evict, pod, run, message)))
         victims = ", ".join(sorted(pod.path for pod in pods)[:3])
         for uid in taker.pods:
             if victims and (mine := self._mirror.pods.get(uid)) is not None:
@@ -65,21 +65,25 @@ class Evictor:
             return f"no pod of {run.task.name} waits for its place any more"
         return ""
 
-    async def _evict(self, pod: PodView, run: Run, message: str) -> None:
+    async def _see_through(self, pod: PodView, deletion: Callable[[], Awaitable[bool]]) -> None:
+        """Wait for a deletion. A pod that stays, whatever has happened, counts again."""
+        deleted = False
+        try:
+            deleted = await deletion()
+        finally:
+            if not deleted:
+                self._overlay.forget_eviction(pod.uid)
+
+    async def _evict(self, pod: PodView, run: Run, message: str) -> bool:
         while (assumed := self._overlay.bindings.get(pod.uid)) is not None and not assumed.answered:
             await asyncio.sleep(0.05)  # it must be known whether it is bound
         now, deleted = self._mirror.pods.get(pod.uid), False
-        try:
-            if now is not None and self._overlay.node_of(now) and not self._objection(pod.uid, run):
-                self._speaker.event(pod, "Warning", "Preempted", message)
-                deleted = await self._delete_victim(pod, run, message)
-        finally:  # whatever happened, a pod that stays counts again
-            if not deleted:
-                self._overlay.forget_eviction(pod.uid)
-                if now is not None:
-                    self._mirror.dirty[key_of(now)] = None
+        if now is not None and self._overlay.node_of(now) and not self._objection(pod.uid, run):
+            self._speaker.event(pod, "Warning", "Preempted", message)
+            deleted = await self._delete_victim(pod, run, message)
         self.evicted += deleted
         reach("stop-deleted")
+        return deleted
 
     async def _delete_victim(self, pod: PodView, run: Run, message: str) -> bool:
         """Mark a pod and delete it with its own grace period, however often it takes; False: it stays, or has gone."""
@@ -151,34 +155,28 @@ class Evictor:
                 self._speaker.warn(pod, "GangIncomplete", "held: the other pods of its gang could not be bound")
             elif pod.uid not in self._overlay.evictions:
                 self._overlay.evictions[pod.uid] = None
-                self._spawn(self._take_back(pod, why))
+                self._spawn(self._see_through(pod, partial(self._take_back, pod, why)))
 
-    async def _take_back(self, pod: PodView, why: str) -> None:
+    async def _take_back(self, pod: PodView, why: str) -> bool:
         """Mark and delete a pod only as long as it has not started: each request names the version that it is for."""
-        message = f"deleted to be created again: {why}"
-        path, deleted = pod_path(pod.namespace, pod.name), False
-        try:
-            while True:
-                try:
-                    found = await self._client.find(path)
-                    if found is None or uid_of(found) != pod.uid or not _may_be_taken_back(found):
-                        return
-                    marked = await self._speaker.mark_disrupted(pod, TAKEN_BACK, message, version=_version(found))
-                    await self._client.delete(path, uid=pod.uid, version=_version(marked))
-                    deleted = True
-                    log.info(f"deleted {pod.path}: {message}")
-                    self._speaker.warn(pod, TAKEN_BACK, message)
-                    return
-                except Conflict:
-                    continue  # it has changed: it is looked at again
-                except (NotFound, NotLeading):
-                    return
-                except ApiError as error:
-                    log.warning(f"{pod.path} was not taken back, it is tried again: {error}")
-                    await asyncio.sleep(PAUSE)
-        finally:
-            if not deleted:  # it has started, and counts again
-                self._overlay.forget_eviction(pod.uid)
+        path, message = pod_path(pod.namespace, pod.name), f"deleted to be created again: {why}"
+        while True:
+            try:
+                found = await self._client.find(path)
+                if found is None or uid_of(found) != pod.uid or not _may_be_taken_back(found):
+                    return False
+                marked = await self._speaker.mark_disrupted(pod, TAKEN_BACK, message, version=_version(found))
+                await self._client.delete(path, uid=pod.uid, version=_version(marked))
+                log.info(f"deleted {pod.path}: {message}")
+                self._speaker.warn(pod, TAKEN_BACK, message)
+                return True
+            except Conflict:
+                continue  # it has changed: it is looked at again
+            except (NotFound, NotLeading):
+                return False
+            except ApiError as error:
+                log.warning(f"{pod.path} was not taken back, it is tried again: {error}")
+                await asyncio.sleep(PAUSE)
 
 
 def _version(found: Json) -> str:

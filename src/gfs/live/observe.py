@@ -41,6 +41,9 @@ class Seen(NamedTuple):
     bound: bool
 
 
+UNSEEN = Seen((), False)
+
+
 @dataclass(slots=True)
 class Observation:
     """All tasks under one key."""

@@ -12,14 +12,25 @@ from operator import attrgetter
 from typing import Protocol
 
 from gfs.core.actions import EVICT, FINISH, LOST, START, SUBMIT, LostRun, Record
-from gfs.core.events import Adopted, Cancelled, Event, Finished, FoundRun, Lost, Shrunk, StartFailed, Submitted
+from gfs.core.events import (
+    Adopted,
+    Cancelled,
+    Event,
+    EvictionDone,
+    Finished,
+    FoundRun,
+    Lost,
+    Shrunk,
+    StartFailed,
+    Submitted,
+)
 from gfs.core.reasons import Reason
 from gfs.core.run import Run
 from gfs.domain.task import NodeFilter, Priority, Task
 from gfs.live.clock import Clock
 from gfs.live.identity import Identities, place_of
 from gfs.live.mirror import Key, Mirror
-from gfs.live.observe import CORE, FAILED, Observation, Seen, Waits, model_of, observe, priority_of
+from gfs.live.observe import CORE, FAILED, UNSEEN, Observation, Seen, Waits, model_of, observe, priority_of
 from gfs.live.overlay import Overlay
 from gfs.live.table import TABLE, Sight, Step, Told
 from gfs.live.translate.gangs import GroupName
@@ -102,6 +113,8 @@ class TaskBook:
         self.mirror, self.overlay, self.identities = mirror, overlay, identities
         self._sink, self._clock, self._monotonic = sink, clock, monotonic
         self._guarantee, self._interval = guarantee_hours, checkpoint_interval
+        self.events: list[Event] = []
+        """What the core is to be told next."""
         self.by_key: dict[Key, dict[str, LiveTask]] = {}
         self.by_name: dict[str, LiveTask] = {}
         self.by_index: dict[int, LiveTask] = {}
@@ -124,29 +137,27 @@ class TaskBook:
 
     # -- looking at a key --------------------------------------------------------------------------
 
-    def reconcile(self, key: Key, now: float) -> list[Event]:
-        """Compare what is seen under a key with what the core was told; returns what the core is to be told."""
-        events: list[Event] = []
+    def reconcile(self, key: Key, now: float) -> None:
+        """Compare what is seen under a key with what the core was told; the core is to be told the difference."""
         live = self.by_key.get(key, {})
         sent: list[LiveTask] = []
         for task in [task for task in live.values() if task.told is Told.PLANNED]:
             if self._all_bound(task):
-                self._apply(task, Sight.RUNS, None, now, events)
+                self._apply(task, Sight.RUNS, UNSEEN, now)
             elif self._is_sent(task) and self._plan_stands(task):
                 sent.append(task)
         planned, together = {uid for task in sent for uid in task.pods}, any(len(task.pods) > 1 for task in sent)
         found = observe(self.mirror, self.overlay, key, planned, together=together)
         seen = self._named(key, found, now)
         for name in sorted({*live, *seen}):
-            task = live[name] if name in live else LiveTask(key, name)
+            task, each = live.get(name) or LiveTask(key, name), seen.get(name, UNSEEN)
             if task not in sent:
-                self._apply(task, self._sight(task, seen.get(name)), seen.get(name), now, events)
+                self._apply(task, self._sight(task, each), each, now)
         for task in self.by_key.get(key, {}).values():
             if task in self.ready and task.not_before > self._monotonic():
                 why = Waits(FAILED, f"it is tried again soon, for its last start failed: {task.why_failed}")
                 found.waits |= {pod.uid: why for pod in self.ready[task].pods}
         self._note_waits(key, found)
-        return events
 
     def _named(self, key: Key, found: Observation, now: float) -> dict[str, Seen]:
         """Returns what was found by the names of tasks."""
@@ -229,8 +240,8 @@ class TaskBook:
         tasks = {self.by_pod[uid] for uid in self.overlay.planned_on(nodes)}
         return {task.key for task in tasks if not self._will_fit(task)}
 
-    def _sight(self, task: LiveTask, seen: Seen | None) -> Sight:
-        if seen is None:
+    def _sight(self, task: LiveTask, seen: Seen) -> Sight:
+        if not seen.pods:
             return Sight.NONE
         if not seen.bound:
             return Sight.WAITS if self._is_as_told(task, seen) else Sight.CHANGED
@@ -275,35 +286,30 @@ class TaskBook:
 
     # -- what the core is told ---------------------------------------------------------------------
 
-    def _apply(self, task: LiveTask, sight: Sight, seen: Seen | None, now: float, events: list[Event]) -> None:
+    def _apply(self, task: LiveTask, sight: Sight, seen: Seen, now: float) -> None:
         """Take the steps that the table has for a task."""
         self._note_members(task, seen)
         self.ready.pop(task, None)
-        if task.told is Told.NOTHING and task.members and not (seen is not None and seen.bound):
-            self._end(task, seen, now, events)  # it ran on nodes that the core does not have
+        if task.told is Told.NOTHING and task.members and not seen.bound:
+            self._end(task, seen, now)  # it ran on nodes that the core does not have
         for step in TABLE[task.told, sight]:
             match step:
                 case Step.SUBMIT:
-                    assert seen is not None
                     self.ready[task] = seen
                 case Step.ADOPT:
-                    assert seen is not None
-                    self._adopt(task, seen, now, events)
+                    self._adopt(task, seen, now)
                 case Step.CANCEL:
-                    assert task.task is not None
-                    events.append(Cancelled(task.task))
-                    self._tell(task, Told.NOTHING)
+                    self._cancel(task)
                 case Step.FAIL:
                     assert task.run is not None
-                    events.append(StartFailed(task.run))
+                    self.events.append(StartFailed(task.run))
                 case Step.BEGIN:
                     self._begin(task, now)
                 case Step.SHRINK:
-                    assert seen is not None
-                    self._shrink(task, seen, events)
+                    self._shrink(task, seen)
                 case Step.END:
-                    self._end(task, seen, now, events)
-        if seen is not None:
+                    self._end(task, seen, now)
+        if seen.pods:
             self.by_key.setdefault(task.key, {})[task.name] = self.by_name[task.name] = task
         elif task.told is Told.NOTHING:
             self._forget(task, now)
@@ -341,16 +347,21 @@ class TaskBook:
             self.planned[task] = None
             self.overlay.claim(task.pods)
 
+    def _cancel(self, task: LiveTask) -> None:
+        assert task.task is not None
+        self.events.append(Cancelled(task.task))
+        self._tell(task, Told.NOTHING)
+
     def _look_again(self, task: LiveTask) -> None:
         """The core knows nothing of a task any more although its pods may be there."""
         self._tell(task, Told.NOTHING)
         self.mirror.dirty[task.key] = None
 
-    def _note_members(self, task: LiveTask, seen: Seen | None) -> None:
+    def _note_members(self, task: LiveTask, seen: Seen) -> None:
         """Note which pods of a run that has begun are over, and how they ended."""
         if not task.members:
             return
-        bound = {pod.uid: None for pod in seen.pods} if seen is not None and seen.bound else {}
+        bound = {pod.uid: None for pod in seen.pods if seen.bound}
         for uid in [uid for uid, succeeded in task.members.items() if succeeded is None and uid not in bound]:
             pod = self.mirror.pods.get(uid)
             if pod is None:
@@ -361,7 +372,7 @@ class TaskBook:
                 del task.members[uid]  # it belongs to another task now
         task.members.update(bound)
 
-    def _adopt(self, task: LiveTask, seen: Seen, now: float, events: list[Event]) -> None:
+    def _adopt(self, task: LiveTask, seen: Seen, now: float) -> None:
         """The core takes over a run as it is; pods on nodes that it does not have count for nothing."""
         model, placed = self._placed(seen)
         if not placed:
@@ -370,9 +381,15 @@ class TaskBook:
         number = self.identities.past[task.name].runs
         task.task = self._core_task(task, pods, number - 1, model)
         start = self._clock.of_wall(max(pod.started or pod.created for pod in pods) + WHOLE_SECOND)
-        events.append(Adopted([FoundRun(task.task, sorted(Counter(placed.values()).items()), min(start, now), number)]))
-        self._tell(task, Told.RUNNING, placed)
+        self._tell_found(task, Told.RUNNING, placed, min(start, now), number)
         task.members.update((pod.uid, None) for pod in seen.pods)
+
+    def _tell_found(self, task: LiveTask, told: Told, places: dict[str, str], start: float, number: int) -> None:
+        """The core takes over the run of a task. `places`: pod uid -> node; `number`: of the run."""
+        assert task.task is not None
+        where = sorted(Counter(places.values()).items())
+        self.events.append(Adopted([FoundRun(task.task, where, start, number)]))
+        self._tell(task, told, places)
         self.adopted.append(task)
 
     def attach_adopted(self, find: Callable[[Task], Run | None], now: float) -> None:
@@ -402,29 +419,29 @@ class TaskBook:
         self._sink.record((now, START, task.task, task.run, waited.reason if waited else None))
         self.mirror.dirty[task.key] = None  # pods beyond the minimum of its gang may start now
 
-    def _shrink(self, task: LiveTask, seen: Seen, events: list[Event]) -> None:
+    def _shrink(self, task: LiveTask, seen: Seen) -> None:
         """Pods of a run are over, the others go on."""
         assert task.run is not None
         _, placed = self._placed(seen)
         gone = Counter(node for uid, node in task.pods.items() if uid not in placed)
-        events.append(Shrunk(task.run, sorted(gone.items())))
+        self.events.append(Shrunk(task.run, sorted(gone.items())))
         self._tell(task, Told.RUNNING, placed, task.run)
         self.adopted.append(task)
 
-    def _end(self, task: LiveTask, seen: Seen | None, now: float, events: list[Event]) -> None:
+    def _end(self, task: LiveTask, seen: Seen, now: float) -> None:
         """The last pod of a run has gone, or is over. `seen`: pods that wait under its name."""
         finished = bool(task.members) and all(task.members.values())
         core, run = task.task, task.run
         assert core is not None
         if run is not None:
-            events += [Finished(run)] if finished else [Lost(run, GONE), Cancelled(run.task)]
+            self.events += [Finished(run)] if finished else [Lost(run, GONE), Cancelled(run.task)]
         if task.members:  # otherwise its pods belong to another task by now
             placed = run or Run(core, self.identities.past[task.name].runs, [], now, now)
             reason = None if finished else LostRun(placed, GONE)
             self._sink.record((now, FINISH if finished else LOST, core, placed, reason))
         self._tell(task, Told.NOTHING)
         task.members = {}
-        if finished and seen is not None:
+        if finished and seen.pods:
             self.identities.renew(task.name, self._created(seen))
         elif finished and self.by_name.get(task.name) is task:
             self.identities.drop(task.name)
@@ -435,9 +452,8 @@ class TaskBook:
         """Whether a task that is to be submitted is HP."""
         return priority_of(self.mirror, self.ready[task].pods[0]) is Priority.HP
 
-    def submit(self, tasks: Iterable[LiveTask], now: float) -> list[Event]:
+    def submit(self, tasks: Iterable[LiveTask], now: float) -> None:
         """Tell the core of tasks. One whose places were promised before a restart gets them."""
-        events: list[Event] = []
         for task in tasks:
             seen = self.ready.pop(task)
             past = self.identities.past[task.name]
@@ -445,17 +461,13 @@ class TaskBook:
             self._sink.record((now, SUBMIT, core, None, None))
             promised = self._promised(seen, core.gpu_model)
             if promised is None:
-                events.append(Submitted(core))
+                self.events.append(Submitted(core))
                 self._tell(task, Told.WAITING, dict.fromkeys((pod.uid for pod in seen.pods), ""))
                 self.unsaid.update(dict.fromkeys(task.pods))
                 for uid in task.pods:
                     self.waits.pop(uid, None)
-                continue
-            where = sorted(Counter(promised.values()).items())
-            events.append(Adopted([FoundRun(core, where, now, past.runs + 1)]))
-            self._tell(task, Told.PLANNED, promised)
-            self.adopted.append(task)
-        return events
+            else:
+                self._tell_found(task, Told.PLANNED, promised, now, past.runs + 1)
 
     def _promised(self, seen: Seen, model: str) -> dict[str, str] | None:
         """Returns the nodes that pods were promised, if there is room for them once evicted pods have left."""
@@ -493,6 +505,7 @@ class TaskBook:
         """The core has places for a task: its pods get them in order. None: it has no pods any more."""
         task = self.by_index.get(run.task.index)
         if task is None or task.told is not Told.WAITING:
+            self.events += [StartFailed(run), Cancelled(run.task)]
             return None
         nodes = [node.name for node, _, held in run.places for _ in range(held // run.task.cards)]
         self._tell(task, Told.PLANNED, dict(zip(task.pods, nodes, strict=True)), run)
@@ -500,6 +513,7 @@ class TaskBook:
 
     def evict(self, run: Run, taker: Run, now: float, reason: Reason) -> list[PodView]:
         """The core has given the places of a run to another one; returns the pods that must leave."""
+        self.events += [EvictionDone(run), Cancelled(run.task)]
         task = self.by_index.get(run.task.index)
         if task is None or task.run is not run:
             return []
@@ -514,33 +528,28 @@ class TaskBook:
         self._forget(task, now)
         return leaving
 
-    def fail(self, task: LiveTask, why: str, pause: float) -> list[Event]:
+    def fail(self, task: LiveTask, why: str, pause: float) -> None:
         """A plan cannot be carried out; the task is submitted again after a pause."""
         assert task.run is not None
-        assert task.task is not None
-        events: list[Event] = [StartFailed(task.run), Cancelled(task.task)]
+        self.events += [StartFailed(task.run), Cancelled(task.run.task)]
         task.failures += 1
         task.not_before, task.why_failed = self._monotonic() + pause, why
         self._look_again(task)
-        return events
 
-    def forget_run(self, run: Run) -> list[Event]:
+    def forget_run(self, run: Run) -> None:
         """The core has lost a run although its pods may be there: they are looked at again."""
+        self.events.append(Cancelled(run.task))
         task = self.by_index.get(run.task.index)
         if task is not None and task.run is run:
             self._look_again(task)
-        return [Cancelled(run.task)]
 
-    def abandon(self, key: Key) -> list[Event]:
-        """Forget all tasks of a key; returns what the core is to be told. Its bound pods count as other schedulers'."""
-        events: list[Event] = []
+    def abandon(self, key: Key) -> None:
+        """Forget all tasks of a key. Its bound pods count as those of other schedulers."""
         for task in self.by_key.pop(key, {}).values():
             self.ready.pop(task, None)
             self.by_name.pop(task.name, None)
-            if task.task is not None:
-                self._tell(task, Told.NOTHING)
-                events.append(Cancelled(task.task))
-        return events
+            if task.told is not Told.NOTHING:
+                self._cancel(task)
 
     def is_planned(self, run: Run | None) -> bool:
         """Whether a run is still to be started, and has a pod that waits for it."""
