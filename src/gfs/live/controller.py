@@ -15,7 +15,7 @@ from math import floor, inf
 from typing import Any
 
 from gfs.core.actions import NOTHING, Plan
-from gfs.core.events import Adopted, EvictionDone, NodesChanged, Tick, Trained, Wake
+from gfs.core.events import EvictionDone, NodesChanged, Tick, Trained, Wake
 from gfs.core.reasons import EvictReason
 from gfs.core.run import Run
 from gfs.core.scheduler import Scheduler
@@ -195,7 +195,7 @@ class Controller:
         self.now = now = max(self.clock.now(), self.now)
         self._look(now)
         plan: Plan = NOTHING
-        if self.book.adopted:  # what runs already comes before newcomers, and so do the rules of stopping it
+        if self.book.found:  # what runs already comes before newcomers, and so do the rules of stopping it
             self._note_changes()
             plan = self._decide(now)
         self.book.settle(now)
@@ -319,11 +319,7 @@ class Controller:
     def _decide(self, now: float) -> Plan:
         """Let the core decide, and again with what follows from its plan at once."""
         whole: Plan = NOTHING
-        while self.book.events:
-            events, self.book.events = self.book.events, []
-            found = [run for event in events if isinstance(event, Adopted) for run in event.runs]
-            if found:  # all of an instant in one event: the core counts its pools again after each
-                events = [*(event for event in events if not isinstance(event, Adopted)), Adopted(found)]
+        while events := self.book.take_events():
             began = time.perf_counter()
             plan = self.scheduler.handle(now, events)
             self.decision_seconds += time.perf_counter() - began

@@ -177,7 +177,7 @@ def place_of(gang: GroupName | None, slot: str, pod: PodView) -> str:
         return f"gang {gang.kind} {gang.namespace}/{gang.name} {owner if slot == CORE else slot}"
     if pod.owner is None:
         return f"pod {pod.uid}"
-    # Anybody can name any uid as that of an owner: it counts within its namespace.
+    # A pod can name any uid as that of its owner: the uid counts within the namespace only.
     return f"slot {pod.slot} of {pod.namespace} {owner}" if pod.slot else f"{MANY}{pod.namespace} {owner}"
 
 

@@ -115,6 +115,8 @@ class TaskBook:
         self._guarantee, self._interval = guarantee_hours, checkpoint_interval
         self.events: list[Event] = []
         """What the core is to be told next."""
+        self.found: list[FoundRun] = []
+        """Runs that it is to take over next."""
         self.by_key: dict[Key, dict[str, LiveTask]] = {}
         self.by_name: dict[str, LiveTask] = {}
         self.by_index: dict[int, LiveTask] = {}
@@ -134,6 +136,14 @@ class TaskBook:
         self.settled = False
         """Whether the record knows what ran when this process began."""
         self._attempts = 0
+
+    def take_events(self) -> list[Event]:
+        """Returns what the core is to be told now. All runs in one event: the core counts its pools after each."""
+        events, self.events = self.events, []
+        if self.found:
+            events.append(Adopted(self.found))
+            self.found = []
+        return events
 
     # -- looking at a key --------------------------------------------------------------------------
 
@@ -388,7 +398,7 @@ class TaskBook:
         """The core takes over the run of a task. `places`: pod uid -> node; `number`: of the run."""
         assert task.task is not None
         where = sorted(Counter(places.values()).items())
-        self.events.append(Adopted([FoundRun(task.task, where, start, number)]))
+        self.found.append(FoundRun(task.task, where, start, number))
         self._tell(task, told, places)
         self.adopted.append(task)
 

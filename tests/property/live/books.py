@@ -113,7 +113,8 @@ def check_empty(replica: JudgedReplica) -> None:
     book, mirror, overlay, speaker = controller.book, controller.mirror, controller.overlay, controller.speaker
     kept = {
         "by_key": book.by_key, "by_name": book.by_name, "by_index": book.by_index, "by_pod": book.by_pod,
-        "waits": book.waits, "unsaid": book.unsaid, "ready": book.ready, "told": book.events, "adopted": book.adopted,
+        "waits": book.waits, "unsaid": book.unsaid, "ready": book.ready, "told": book.events, "found": book.found,
+        "adopted": book.adopted,
         "planned": book.planned, "members": mirror.members,
         "present": mirror.present, "on node": {k: v for k, v in mirror.on_node.items() if v}, "apart": mirror.apart,
         "leaving": mirror.leaving,
