@@ -338,15 +338,15 @@ class TaskBook:
     def _tell(self, task: LiveTask, told: Told, pods: dict[str, str] | None = None, run: Run | None = None) -> None:
         """Note what the core knows of a task from now on, here and in all indexes."""
         assert task.task is not None
-        dirty = task.nodes
+        pods = pods or {}
+        self.mirror.dirty_nodes |= {node for _, node in task.pods.items() ^ pods.items() if node}
         if task.told is Told.PLANNED:
             del self.planned[task]
             self.overlay.release(task.pods)
         for uid in task.pods:
             if self.by_pod.get(uid) is task:
                 del self.by_pod[uid]
-        task.told, task.pods, task.run = told, pods or {}, run
-        self.mirror.dirty_nodes |= dirty | task.nodes
+        task.told, task.pods, task.run = told, pods, run
         self.by_pod.update(dict.fromkeys(task.pods, task))
         if told is Told.NOTHING:
             self.by_index.pop(task.task.index, None)
