@@ -14,7 +14,6 @@ from typing import Any
 
 from gfs.assembly.parameters import Parameters
 from gfs.core.actions import Record
-from gfs.core.run import Run
 from gfs.live.controller import Controller
 from gfs.live.mirror import Mirror
 from gfs.live.problems import Conflict, NotFound, Outdated
@@ -279,7 +278,7 @@ class Sink:
     def record(self, entry: Record) -> None:
         self.entries.append(entry)
 
-    def shrunk(self, time: float, run: Run) -> None:
+    def cancelled(self, now: float, name: str) -> None:
         pass
 
     def settle(self, now: float, runs: Any, waiting: Any, done: Any) -> None:

@@ -153,7 +153,7 @@ class World:
         live.task = replace(live.task, pods=live.task.pods - 1)
         run = self.run(live)
         if self.recorder is not None and run is not None:
-            self.recorder.shrunk(self.now, run)
+            self.recorder.record((self.now, START, run.task, run, None))
 
     def rest(self, name: str) -> None:
         """Of a gang one pod is done and the others are lost."""

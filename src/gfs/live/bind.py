@@ -1,4 +1,5 @@
-"""Carrying out starts: the pods of a plan are bound together, when its nodes have room for all of them.
+"""Carrying out starts: the pods of a plan are bound together, when its nodes have room for all of them. A plan that
+waits for room in vain is made again.
 
 The API server checks no capacity at a binding, so the last check is ours, at the moment of sending: what pods hold on
 a node by the mirror, and what is bound and not mirrored yet, must leave room.
@@ -8,18 +9,18 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
 from gfs.core.run import Run
-from gfs.live.api import Api, pod_path
+from gfs.live.api import pod_path
+from gfs.live.client import Client
 from gfs.live.failpoint import reach
-from gfs.live.mirror import Mirror
-from gfs.live.overlay import Overlay
 from gfs.live.problems import ApiError, Conflict, NotFound, NotLeading, Outdated, TooMany
 from gfs.live.say import Spawn, Speaker
 from gfs.live.table import Told
 from gfs.live.tasks import LiveTask, TaskBook
+from gfs.live.translate.asks import Asks, less
 from gfs.live.translate.gangs import GroupName
 from gfs.live.translate.pods import RUN, SUBMITTED, TASK, PodView
 from gfs.live.translate.quantities import rfc3339
@@ -28,6 +29,8 @@ log = logging.getLogger("gfs.live")
 TRIES = 3
 LONGEST_PAUSE = 60.0
 """Seconds at most until a start that failed is tried again."""
+SHORT = 1.0
+"""Seconds that a plan waits in any case, even if other nodes have room."""
 LOOK_AGAIN = 0.5
 """Seconds until it is looked again whether a pod is bound, if the API server did not say."""
 
@@ -37,59 +40,108 @@ class Binder:
 
     def __init__(
         self,
-        client: Api,
-        mirror: Mirror,
-        overlay: Overlay,
+        client: Client,
         book: TaskBook,
         speaker: Speaker,
         spawn: Spawn,
-        wake: Callable[[], None],
+        monotonic: Callable[[], float],
         is_current: Callable[[], bool],
     ) -> None:
         """`is_current`: whether the mirror follows what happens; nothing is bound otherwise."""
-        self._client, self._mirror, self._overlay, self._book = client, mirror, overlay, book
-        self._speaker, self._spawn, self._wake, self.is_current = speaker, spawn, wake, is_current
-        self._blocked: set[Run | None] = set()
-        """Plans that had no room when last looked at."""
+        self._client, self._book, self._mirror, self._overlay = client, book, book.mirror, book.overlay
+        self._speaker, self._spawn, self._monotonic, self._is_current = speaker, spawn, monotonic, is_current
         self.failed: dict[Run, tuple[LiveTask, str, float]] = {}
         """Plans that cannot be carried out, why, and seconds to pause."""
         self.bound = self.refused = self.under_way = 0
         """`under_way`: bindings that are not answered yet."""
 
-    def is_busy(self) -> bool:
-        """Whether bindings are under way: what is only said can wait."""
-        return self.under_way > 0
-
     def start_ready(self, touched: Collection[str]) -> list[LiveTask]:
         """Bind the pods of plans that have room; returns those that wait for room from now on.
 
-        `touched`: nodes that have changed since the last time.
+        `touched`: nodes that have changed since the last time, those of new plans included.
         """
         blocked = []
-        planned = self._book.planned
-        self._blocked &= {task.run for task in planned}
-        for task in list(planned):
-            if task.run in self.failed or (task.run in self._blocked and task.nodes.isdisjoint(touched)):
+        for task in list(self._book.planned):
+            assert task.run is not None
+            if task.run in self.failed or task.nodes.isdisjoint(touched):
                 continue
-            unbound = [pod for uid in task.pods if (pod := self._mirror.pods.get(uid)) and not pod.node]
+            unbound = self._unbound(task)
             if any(pod.uid in self._overlay.bindings for pod in unbound):
                 continue
-            if not self._book.room.fits_now(unbound, task.pods):
-                if task.run not in self._blocked:
-                    blocked.append(task)
-                self._blocked.add(task.run)
-                continue
-            self._blocked.discard(task.run)
-            assert task.run is not None
-            for pod in unbound:
-                self._overlay.bind(pod, task.pods[pod.uid], task.name, task.run.number)
-                self._spawn(self._bind(task, task.run, pod, task.pods[pod.uid]))
+            if self._overlay.fits_now(unbound, task.pods):
+                for pod in unbound:
+                    self._overlay.bind(pod, task.pods[pod.uid], task.name)
+                    self._spawn(self._bind(task, task.run, pod, task.pods[pod.uid]))
+            elif not task.is_blocked:
+                task.is_blocked = True
+                blocked.append(task)
         return blocked
+
+    def _unbound(self, task: LiveTask) -> list[PodView]:
+        pods = (self._mirror.pods.get(uid) for uid in task.pods)
+        return [pod for pod in pods if pod is not None and not pod.node]
+
+    # -- plans that wait in vain -------------------------------------------------------------------
+
+    def overdue(self) -> Iterator[tuple[LiveTask, str]]:
+        """Returns the plans that are to be made again, and why; the pods that they waited for count as staying."""
+        self._give_up_hanging()
+        spare: dict[str, Asks] | None = None
+        for task in list(self._book.planned):
+            unbound = self._unbound(task)
+            if self._monotonic() - task.since <= SHORT or any(pod.uid in self._overlay.bindings for pod in unbound):
+                continue
+            if not unbound or self._overlay.fits_now(unbound, task.pods):
+                continue
+            awaited = [pod for node in task.nodes for pod in self._overlay.leaving_on(node)]
+            if not awaited:
+                yield task, "its nodes have no room, and no pod is leaving them"
+                continue
+            spare = self._spare() if spare is None else spare
+            if self._take(spare, task, unbound):
+                self._overlay.give_up(awaited)
+                yield task, "other nodes have room now"
+
+    def _give_up_hanging(self) -> None:
+        late = [pod for pod in self._overlay.hanging() if pod.uid not in self._overlay.given_up]
+        self._overlay.give_up(late)
+        for pod in late:
+            if pod.ours:
+                since = self._mirror.settings.hang_timeout
+                message = f"was to be gone over {since:.0f} s ago and is still there: no pod waits for it now"
+                self._speaker.warn(pod, "EvictionHangs", message)
+                log.warning(f"{pod.path} {message}")
+
+    def _spare(self) -> dict[str, Asks]:
+        """Returns what nodes that no pod has to leave can give."""
+        free = {name: self._overlay.free_soon(name) for name in self._mirror.nodes}
+        return {
+            name: asks
+            for name, asks in free.items()
+            if asks is not None and asks.gpus >= 1 and not self._overlay.leaving_on(name)
+        }
+
+    def _take(self, spare: dict[str, Asks], task: LiveTask, pods: list[PodView]) -> bool:
+        """Take what the pods of a plan need from spare room on other nodes; False: there is not enough."""
+        assert task.task is not None
+        first, left, taken = pods[0], len(pods), dict[str, Asks]()
+        for node, free in spare.items():
+            if node in task.nodes or not self._mirror.admits(node, first, task.task.gpu_model):
+                continue
+            while left and first.asks.within(free):
+                free, left = less(free, first.asks), left - 1
+            taken[node] = free
+            if not left:
+                spare.update(taken)
+                return True
+        return False
+
+    # -- binding -----------------------------------------------------------------------------------
 
     def _objection(self, task: LiveTask, run: Run, uid: str, node: str) -> str:
         """Returns why a pod must not be bound now; empty: it may."""
         pod = self._mirror.pods.get(uid)
-        if not self.is_current():
+        if not self._is_current():
             return "the cluster is not followed at the moment"
         if task.run is not run or task.told is not Told.PLANNED:
             return "it is planned no more"
@@ -100,7 +152,7 @@ class Binder:
         group = self._mirror.groups.get(task.key) if isinstance(task.key, GroupName) else None
         if isinstance(task.key, GroupName) and (group is None or self._mirror.present[task.key] < group.minimum):
             return "its gang has fewer pods than it needs"
-        free = self._book.room.now(node, besides=uid)
+        free = self._overlay.free_now(node, besides=uid)
         if free is None or not pod.asks.within(free):
             return f"node {node} has no room any more"
         return ""
@@ -129,7 +181,7 @@ class Binder:
                 self._speaker.event(pod, "Warning", "FailedBinding", str(problem))
                 pause = 0.0 if isinstance(problem, Outdated) else min(2.0**task.failures, LONGEST_PAUSE)
                 self.failed.setdefault(run, (task, str(problem), pause))
-        self._wake()
+        self._mirror.wake()
 
     async def _insist(self, task: LiveTask, run: Run, pod: PodView, node: str) -> ApiError | None:
         """Bind a pod, in several attempts if need be; None: it is bound, else why it is certainly not."""
@@ -172,7 +224,7 @@ class Binder:
             except ApiError:
                 await asyncio.sleep(LOOK_AGAIN)
 
-    def take_failed(self) -> list[tuple[LiveTask, Run, str, float]]:
+    def take_failed(self) -> list[tuple[LiveTask, str, float]]:
         """Returns the plans that failed and have no binding under way."""
         done = []
         for run, (task, why, pause) in list(self.failed.items()):
@@ -180,5 +232,5 @@ class Binder:
                 continue
             del self.failed[run]
             if task.run is run and task.told is Told.PLANNED:
-                done.append((task, run, why, pause))
+                done.append((task, why, pause))
         return done

@@ -10,9 +10,9 @@ from gfs.core.events import CheckpointsSaved, Event
 from gfs.core.run import Run
 from gfs.domain.task import Priority
 from gfs.live.clock import Clock
-from gfs.live.mirror import Mirror
 from gfs.live.observe import priority_of
 from gfs.live.say import Speaker
+from gfs.live.table import Told
 from gfs.live.tasks import TaskBook
 from gfs.live.translate.pods import DOUBTED, LAST_CHECKPOINT, Doubt, PodView
 from gfs.live.translate.quantities import rfc3339
@@ -26,10 +26,8 @@ SKEW = 60.0
 class Claims:
     """Looks at what pods claim."""
 
-    def __init__(
-        self, mirror: Mirror, book: TaskBook, speaker: Speaker, clock: Clock, monotonic: Callable[[], float]
-    ) -> None:
-        self._mirror, self._book, self._speaker = mirror, book, speaker
+    def __init__(self, book: TaskBook, speaker: Speaker, clock: Clock, monotonic: Callable[[], float]) -> None:
+        self._mirror, self._book, self._speaker = book.mirror, book, speaker
         self._clock, self._monotonic = clock, monotonic
         self.doubted: Counter[str] = Counter()
         """Claims of pods that were not believed -> how many."""
@@ -62,7 +60,7 @@ class Claims:
             pod, task = self._mirror.pods.get(uid), self._book.by_pod.get(uid)
             if pod is None or pod.last_checkpoint is None or pod.over:
                 continue
-            if task is None or task.run is None or not task.began:
+            if task is None or task.run is None or task.told is not Told.RUNNING:
                 if not pod.deleting:
                     self._mirror.saved[uid] = None  # its run is not known yet
                 continue

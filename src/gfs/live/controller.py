@@ -14,15 +14,15 @@ from functools import partial
 from math import floor, inf
 from typing import Any
 
-from gfs.core.actions import NOTHING, Eviction, Plan
-from gfs.core.events import Adopted, Cancelled, Event, EvictionDone, NodesChanged, StartFailed, Tick, Trained, Wake
+from gfs.core.actions import NOTHING, Plan
+from gfs.core.events import EvictionDone, NodesChanged, Tick, Trained, Wake
 from gfs.core.reasons import EvictReason
 from gfs.core.run import Run
 from gfs.core.scheduler import Scheduler
 from gfs.domain.task import Task
-from gfs.live.api import Api
 from gfs.live.bind import Binder
 from gfs.live.claims import Claims
+from gfs.live.client import Client
 from gfs.live.clock import Clock
 from gfs.live.disruption import Disruption
 from gfs.live.evict import Evictor
@@ -33,7 +33,6 @@ from gfs.live.learning import is_cautious
 from gfs.live.mirror import Mirror, key_of
 from gfs.live.nodes import NodeBook
 from gfs.live.overlay import SOON, Overlay
-from gfs.live.patience import Patience
 from gfs.live.say import Speaker
 from gfs.live.settings import LiveSettings
 from gfs.live.shadow import Shadow
@@ -58,7 +57,7 @@ class Controller:
 
     def __init__(
         self,
-        client: Api,
+        client: Client,
         settings: LiveSettings,
         sink: Sink,
         *,
@@ -95,22 +94,17 @@ class Controller:
             guarantee_hours=guarantee_hours,
             checkpoint_interval=checkpoint_interval,
         )
-        self.nodes = NodeBook(self.mirror, self.overlay, self.book)
-        self._disruption = Disruption(self.mirror, self.book)
+        self.nodes = NodeBook(self.book)
+        self._disruption = Disruption(self.book)
         quiet = silent or shadow is not None
         self.speaker = Speaker(
-            client, settings, self.spawn, monotonic, wall, lambda: self.binder.is_busy(), silent=quiet
+            client, settings, self.spawn, monotonic, wall, lambda: self.binder.under_way > 0, silent=quiet
         )
-        self.claims = Claims(self.mirror, self.book, self.speaker, self.clock, monotonic)
-        self.binder = Binder(
-            client, self.mirror, self.overlay, self.book, self.speaker, self.spawn, self.changed.set, is_current
-        )
-        self.evictor = Evictor(client, self.mirror, self.overlay, self.book, self.speaker, self.spawn)
-        self.patience = Patience(self.mirror, self.overlay, self.book, self.speaker, monotonic, wall)
+        self.claims = Claims(self.book, self.speaker, self.clock, monotonic)
+        self.binder = Binder(client, self.book, self.speaker, self.spawn, monotonic, is_current)
+        self.evictor = Evictor(client, self.book, self.speaker, self.spawn)
         self.explainer = Explainer(self.mirror, self.book, self.speaker, monotonic, least_hours)
         self._trained: list[Trained] = []
-        self._submitted: list[LiveTask] = []
-        """Tasks that the core was told of in this instant."""
         self._touched: set[str] = set()
         """Nodes that have changed since plans were last looked at."""
         self._next_tick = self._wake_at = inf
@@ -198,55 +192,53 @@ class Controller:
         began = time.perf_counter()
         self.changed.clear()
         self.now = now = max(self.clock.now(), self.now)
-        events = self._observed(now)
+        self._look(now)
         plan: Plan = NOTHING
-        if self.book.adopted:  # what runs already comes before newcomers, and so do the rules of stopping it
-            plan = self._decide(now, [*events, *self._changes()])
-            events = []
+        if self.book.found:  # what runs already comes before newcomers, and so do the rules of stopping it
+            self._note_changes()
+            plan = self._decide(now)
         self.book.settle(now)
-        events += self._submissions(now)
-        events += [*self._changes(), *self._due(now)]
-        if events:
-            more = self._decide(now, events)
-            plan = more if plan is NOTHING else plan.joined(more)
-        touched, self._touched = self._touched, set()
+        submitted = self._newcomers()
+        self.book.submit(submitted, now)
+        self._note_changes()
+        self._note_due(now)
+        more = self._decide(now)
+        plan = more if plan is NOTHING else plan.joined(more)
+        touched, self._touched = self._touched | self.mirror.dirty_nodes, set()
         if self.shadow is None:
-            for task in self.binder.start_ready(touched):
+            unplaced = [task for task in submitted if task.told is Told.WAITING]
+            for task in (*self.binder.start_ready(touched), *unplaced):
                 self.evictor.nominate(task)
-            for task in self._submitted:
-                if task.told is Told.WAITING:
-                    self.evictor.withdraw_promises([self.mirror.pods[uid] for uid in task.pods])
         self.book.record_over(now)
         self.explainer.look(self.scheduler)
-        if self.mirror.dirty or self.mirror.dirty_nodes or self._has_ready():
+        if self.mirror.dirty or self.mirror.dirty_nodes or self._able():
             self.changed.set()
         self.longest_step = max(self.longest_step, time.perf_counter() - began)
         return plan
 
-    def _observed(self, now: float) -> list[Event]:
-        """Returns what the core is to be told of tasks."""
-        events: list[Event] = []
+    def _look(self, now: float) -> None:
+        """Look at all that has changed."""
         new, self.mirror.new_pods = self.mirror.new_pods, []
         for pod in new:
             self.nodes.ask(pod.rule.keys)
             if not pod.gated:
                 self.claims.look(pod)
-        for task, run, why, pause in self.binder.take_failed():
-            events += self._fail(task, run, why, pause)
+        for task, why, pause in self.binder.take_failed():
+            self._fail(task, why, pause)
         if self._monotonic() - self._looked >= EVERY:
-            events += self._look_at_waiting(now)
+            self._look_at_waiting(now)
         self.mirror.dirty.update(dict.fromkeys(self.book.broken_plans(self.mirror.dirty_nodes)))
-        self._reconcile(events, now)
+        self._reconcile(now)
         self.overlay.refresh()
-        self._reconcile(events, now)
         for uid in self.mirror.ended:
             self.speaker.forget(uid)
+            self.book.waits.pop(uid, None)
             if self.shadow is not None:
                 self.shadow.forget(uid)
         self.mirror.ended.clear()
-        return events + self.claims.checkpoints(now)
+        self.book.events += self.claims.checkpoints(now)
 
-    def _reconcile(self, events: list[Event], now: float) -> None:
+    def _reconcile(self, now: float) -> None:
         keys, self.mirror.dirty = list(self.mirror.dirty), {}
         if not self.book.settled:  # pods that are bound carry the names of their tasks, others get what is left
             keys.sort(key=lambda key: not any(pod.node for pod in self.mirror.members.get(key, {}).values()))
@@ -254,13 +246,13 @@ class Controller:
             if self.shadow is not None:
                 self.shadow.compare(self.mirror, self.book, key, now, self.speaker.why)
             try:
-                events += self.book.reconcile(key, now)
+                self.book.reconcile(key, now)
             except Exception:  # one object must not stop the controller
                 log.exception(f"{key} is left alone until it changes; please report this")
-                events += self.book.abandon(key)
+                self.book.abandon(key)
 
-    def _look_at_waiting(self, now: float) -> list[Event]:
-        """Returns the plans that wait for what does not come; resyncs and forgets what is old."""
+    def _look_at_waiting(self, now: float) -> None:
+        """Resync, forget what is old, and make plans again that wait in vain."""
         self._looked = self._monotonic()
         if self._looked >= self._resync_at:
             self._resync_at = self._looked + self.settings.resync_interval
@@ -271,140 +263,105 @@ class Controller:
             self.mirror.dirty_nodes.add(pod.node)
             if pod.grace > SOON and pod.ours:
                 self.mirror.dirty[key_of(pod)] = None
-        if self.shadow is not None:
-            for uid, taker in list(self.overlay.evictions.items()):
-                if not self.book.is_planned(taker):  # the other scheduler decided otherwise, and the pod runs on
-                    self.overlay.forget_eviction(uid)
-            return []
-        events: list[Event] = []
-        for task, why in self.patience.overdue():
-            assert task.run is not None
-            events += self._fail(task, task.run, why, 0.0)
-        return events
+        if self.shadow is None:
+            for task, why in self.binder.overdue():
+                self._fail(task, why, 0.0)
+            return
+        for uid, taker in list(self.overlay.evictions.items()):
+            if not self.book.is_planned(taker):  # the other scheduler decided otherwise, and the pod runs on
+                self.overlay.forget_eviction(uid)
 
-    def _fail(self, task: LiveTask, run: Run, why: str, pause: float) -> list[Event]:
+    def _fail(self, task: LiveTask, why: str, pause: float) -> None:
         """A plan cannot be carried out. Pods of a gang that were bound for it are taken back if that is possible."""
         pods = [pod for uid in task.pods if (pod := self.mirror.pods.get(uid)) is not None]
         bound = [pod for pod in pods if self.overlay.node_of(pod) and self.overlay.task_of(pod) == task.name]
         log.info(f"{task.name} was not started: {why}")
         if 0 < len(bound) < len(task.pods):
             self.evictor.take_back(bound, f"its gang could not be bound whole: {why}")
-        return self.book.fail(task, why, pause)
+        self.book.fail(task, why, pause)
 
-    def _changes(self) -> list[Event]:
-        """Returns what has changed of nodes, and of what may be stopped."""
+    def _note_changes(self) -> None:
+        """Tell the core what has changed of nodes, and of what may be stopped."""
         self._touched |= self.mirror.dirty_nodes
-        nodes = self.nodes.changes()
-        return [*([NodesChanged(nodes)] if nodes else []), *self._disruption.changes()]
+        if nodes := self.nodes.changes():
+            self.book.events.append(NodesChanged(nodes))
+        self.book.events += self._disruption.changes()
 
-    def _due(self, now: float) -> list[Event]:
-        events: list[Event] = list(self._trained)
+    def _note_due(self, now: float) -> None:
         if self._trained and any(is_cautious(pool) for pool in self.scheduler.pools.values()):
             self._next_tick = now  # the first model counts at once
+        self.book.events += self._trained
         self._trained.clear()
         if now >= self._next_tick:
-            events.append(Tick())
+            self.book.events.append(Tick())
             self._next_tick = (floor(now / self._tick) + 1) * self._tick
         if now >= self._wake_at:
             self._wake_at = inf
-            events.append(Wake())
-        return events
+            self.book.events.append(Wake())
 
-    # -- submitting --------------------------------------------------------------------------------
-
-    def _submissions(self, now: float) -> list[Event]:
-        """Tell the core of tasks, by submission; of HP tasks alone while bindings are behind."""
-        self._submitted = []
-        if not self.book.ready:
-            return []
+    def _newcomers(self) -> list[LiveTask]:
+        """Returns the tasks to submit, by submission; HP tasks alone while bindings are behind."""
         room = max(0, MOST - self.binder.under_way)
         behind = room < MOST // 2
-        at, past = self._monotonic(), self.identities.past
-        able = [task for task in self.book.ready if task.not_before <= at]
-        able.sort(key=lambda task: (past[task.name].submitted, task.name))
+        able = self._able()
+        able.sort(key=lambda task: (self.identities.past[task.name].submitted, task.name))
         if behind or len(able) > room:
             able.sort(key=lambda task: not self.book.is_urgent(task))
-        self._submitted = [task for task in able[:room] if not behind or self.book.is_urgent(task)]
-        return self.book.submit(self._submitted, now)
+        return [task for task in able[:room] if not behind or self.book.is_urgent(task)]
 
-    def _has_ready(self) -> bool:
+    def _able(self) -> list[LiveTask]:
         at = self._monotonic()
-        return any(task.not_before <= at for task in self.book.ready)
+        return [task for task in self.book.ready if task.not_before <= at]
 
     # -- deciding and carrying out -----------------------------------------------------------------
 
-    def _decide(self, now: float, events: list[Event]) -> Plan:
+    def _decide(self, now: float) -> Plan:
         """Let the core decide, and again with what follows from its plan at once."""
         whole: Plan = NOTHING
-        found = [run for event in events if isinstance(event, Adopted) for run in event.runs]
-        if found:  # all of an instant in one event: the core counts its pools again after each
-            events = [*(event for event in events if not isinstance(event, Adopted)), Adopted(found)]
-        while events:
+        while events := self.book.take_events():
             began = time.perf_counter()
             plan = self.scheduler.handle(now, events)
             self.decision_seconds += time.perf_counter() - began
             self.decisions += 1
-            evicted = {eviction.run.task.index: eviction.run for eviction in plan.evictions}
-            self.book.attach_adopted(partial(self._run_of, evicted), now)
+            self.book.attach_adopted(partial(self._run_of, plan), now)
             if plan.starts:
                 reach("decided")
-            events = self._carry_out(plan, now)
+            self._carry_out(plan, now)
             whole = plan if whole is NOTHING else whole.joined(plan)
             self._wake_at = min(self._wake_at, plan.wake)
         return whole
 
-    def _run_of(self, evicted: dict[int, Run], task: Task) -> Run | None:
+    def _run_of(self, plan: Plan, task: Task) -> Run | None:
         """Returns the run that the core took over for a task, also if it evicted that in the same instant."""
-        if task.index in evicted:
-            return evicted[task.index]
+        for evicted in plan.evictions:
+            if evicted.run.task.index == task.index:
+                return evicted.run
         pool = self.scheduler.pools.get(task.gpu_model)
         return pool.state.runs.get(task.index) if pool is not None else None
 
-    def _carry_out(self, plan: Plan, now: float) -> list[Event]:
-        """Start what is planned and stop what must go; returns what the core is to be told of that at once.
+    def _carry_out(self, plan: Plan, now: float) -> None:
+        """Start what is planned and stop what must go.
 
         An evicted task is submitted again when its owner has created its pods again: what does not exist holds nothing.
         """
-        told: list[Event] = []
         for lost in plan.lost:  # nodes go after their runs: this is for a node that went in the same instant
-            if (gone := self.book.by_index.get(lost.run.task.index)) is not None:
-                self.book.forget_run(gone)
-            told.append(Cancelled(lost.run.task))
+            self.book.forget_run(lost.run)
         started: dict[int, LiveTask] = {}
         for run in plan.starts:
             if (task := self.book.plan(run)) is None:
-                told += [StartFailed(run), Cancelled(run.task)]
                 continue
             started[run.task.index] = task
             log.info(f"start {task.name} on {', '.join(sorted(task.nodes))} (run {run.number})")
             if self.shadow is not None:
                 self.shadow.plan(task, now)
-        for eviction in plan.evictions:
-            told += self._evict(eviction, started, now)
-        return told
-
-    def _evict(self, eviction: Eviction, started: dict[int, LiveTask], now: float) -> list[Event]:
-        run, reason, _ = eviction
-        taker = started.get(reason.by.index) if isinstance(reason, EvictReason) else None
-        told: list[Event] = [EvictionDone(run)]
-        if run.task.index not in started:
-            told.append(Cancelled(run.task))
-        if taker is None:  # its start did not come about: nothing is evicted for a task that has no pods to start
-            if (spared := self.book.by_index.get(run.task.index)) is not None and spared.run is run:
-                self.book.forget_run(spared)
-            return told
-        evicted = self.book.evict(run, taker.run, now, reason)
-        if evicted is None:
-            return told
-        victim, pods = evicted
-        if self.shadow is not None:
-            self.shadow.evict(run, reason)
-        elif taker.run is not None:
-            self.evictor.evict(victim, pods, reason, taker, taker.run)
-        return told
-
-    # -- what can be asked -------------------------------------------------------------------------
-
-    def waiting_for_room(self) -> list[LiveTask]:
-        """Returns the tasks that have their places and are not bound."""
-        return [task for task in self.book.planned if task.told is Told.PLANNED]
+        for run, reason, _ in plan.evictions:
+            taker = started.get(reason.by.index) if isinstance(reason, EvictReason) else None
+            if taker is None or taker.run is None:  # its start did not come about: the run goes on
+                self.book.events.append(EvictionDone(run))
+                self.book.forget_run(run)
+                continue
+            pods = self.book.evict(run, taker.run, now, reason)
+            if self.shadow is not None:
+                self.shadow.evict(run, reason)
+            else:
+                self.evictor.evict(run.task.name, pods, reason, taker, taker.run)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gfs.core.events import DisruptionRules
 from gfs.core.run import Run
-from gfs.live.mirror import Mirror
+from gfs.live.mirror import Key
 from gfs.live.table import Told
 from gfs.live.tasks import LiveTask, TaskBook
 from gfs.live.translate.gangs import GroupName
@@ -13,21 +13,23 @@ from gfs.live.translate.gangs import GroupName
 class Disruption:
     """Remembers what the core was told, and gives the rules again when they have changed."""
 
-    def __init__(self, mirror: Mirror, book: TaskBook) -> None:
-        self._mirror, self._book = mirror, book
+    def __init__(self, book: TaskBook) -> None:
+        self._mirror, self._book = book.mirror, book
         self._told: tuple[frozenset[Run], dict[Run, tuple[Run, ...]]] = frozenset(), {}
-        self._seen: tuple[int, list[tuple[Run | None, int]]] = 0, []
+        self._seen: tuple[int, list[tuple[Run, int]]] = 0, []
         """What the rules follow from: changes of budgets and groups so far, runs and how many pods each has."""
 
     def changes(self) -> list[DisruptionRules]:
         """Returns the rules, if they are others than before."""
         if not self._mirror.disruption_changes:
             return []
-        seen = self._mirror.disruption_changes, [(task.run, len(task.pods)) for task in self._spot()]
+        running = [task for task in self._book.by_index.values() if task.told is Told.RUNNING]
+        spot = {task.run: task for task in running if task.run is not None and task.run.task.is_spot}
+        seen = self._mirror.disruption_changes, [(run, len(task.pods)) for run, task in spot.items()]
         if seen == self._seen:
             return []
         self._seen = seen
-        rules = self._protected(), self._together()
+        rules = self._protected(spot), self._together(spot)
         if rules == self._told:
             return []
         protected, together = self._told = rules
@@ -36,39 +38,32 @@ class Disruption:
                 protected = protected.union(members)
         return [DisruptionRules(protected, together)]
 
-    def _spot(self) -> list[LiveTask]:
-        """Returns the spot tasks that run."""
-        tasks = self._book.by_index.values()
-        return [task for task in tasks if task.run is not None and task.run.task.is_spot and task.told is Told.RUNNING]
-
-    def _protected(self) -> frozenset[Run]:
-        pods, homes = self._mirror.pods, {budget.namespace for budget in self._mirror.budgets.values()}
-        if not homes or not self._mirror.settings.honour_budgets:
+    def _protected(self, spot: dict[Run, LiveTask]) -> frozenset[Run]:
+        pods, budgets = self._mirror.pods, self._mirror.budgets.values()
+        if not budgets or not self._mirror.settings.honour_budgets:
             return frozenset()
-        found = set()
-        for task in self._spot():
+        homes, found = {budget.namespace for budget in budgets}, set()
+        for run, task in spot.items():
             mine = [pod for uid in task.pods if (pod := pods.get(uid)) is not None and pod.namespace in homes]
-            if task.run and mine and any(budget.breaks(mine) for budget in self._mirror.budgets.values()):
-                found.add(task.run)
+            if mine and any(budget.breaks(mine) for budget in budgets):
+                found.add(run)
         return frozenset(found)
 
-    def _together(self) -> dict[Run, tuple[Run, ...]]:
+    def _together(self, spot: dict[Run, LiveTask]) -> dict[Run, tuple[Run, ...]]:
         """The runs of a group go together if it says so, or if less than its minimum would be left.
 
         A group may have runs in two pools after a node got another model label: each pool decides for its own.
         """
-        groups: dict[tuple[GroupName, str], list[LiveTask]] = {}
-        for task in self._spot():
-            if isinstance(task.key, GroupName) and task.task is not None:
-                groups.setdefault((task.key, task.task.gpu_model), []).append(task)
+        groups: dict[tuple[Key, str], dict[Run, int]] = {}
+        for run, task in spot.items():
+            groups.setdefault((task.key, run.task.gpu_model), {})[run] = len(task.pods)
         together: dict[Run, tuple[Run, ...]] = {}
-        for (name, _), tasks in groups.items():
-            group = self._mirror.groups.get(name)
-            if group is None or len(tasks) < 2:
+        for (key, _), pods in groups.items():
+            group = self._mirror.groups.get(key) if isinstance(key, GroupName) else None
+            if group is None or len(pods) < 2:
                 continue
-            runs = tuple(task.run for task in tasks if task.run is not None)
-            pods = sum(len(task.pods) for task in tasks)
-            for task in tasks:
-                if task.run is not None and (group.whole or pods - len(task.pods) < group.minimum > 1):
-                    together[task.run] = runs
+            total = sum(pods.values())
+            for run, count in pods.items():
+                if group.whole or total - count < group.minimum > 1:
+                    together[run] = tuple(pods)
         return together

@@ -9,20 +9,21 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 
 from gfs.core.reasons import Reason
 from gfs.core.run import Run
 from gfs.domain.task import Priority
-from gfs.live.api import Api, pod_path
+from gfs.live.api import pod_path
+from gfs.live.client import Client
 from gfs.live.failpoint import reach
-from gfs.live.mirror import Mirror, key_of
 from gfs.live.observe import priority_of
-from gfs.live.overlay import Overlay
 from gfs.live.problems import ApiError, Conflict, NotFound, NotLeading, Outdated
 from gfs.live.say import Spawn, Speaker
 from gfs.live.tasks import LiveTask, TaskBook
 from gfs.live.translate.pods import PREEMPTED, TAKEN_BACK, TERMINAL, PodView
+from gfs.live.translate.shape import Json, table, text
 from gfs.live.watch import uid_of
 
 log = logging.getLogger("gfs.live")
@@ -33,23 +34,21 @@ PAUSE = 2.0
 class Evictor:
     """Deletes pods, and promises their places."""
 
-    def __init__(
-        self, client: Api, mirror: Mirror, overlay: Overlay, book: TaskBook, speaker: Speaker, spawn: Spawn
-    ) -> None:
-        self._client, self._mirror, self._overlay, self._book = client, mirror, overlay, book
+    def __init__(self, client: Client, book: TaskBook, speaker: Speaker, spawn: Spawn) -> None:
+        self._client, self._book, self._mirror, self._overlay = client, book, book.mirror, book.overlay
         self._speaker, self._spawn = speaker, spawn
-        self._longest = mirror.settings.longest_grace
+        self._longest = self._mirror.settings.longest_grace
         self.evicted = 0
 
     # -- making room -------------------------------------------------------------------------------
 
-    def evict(self, victim: LiveTask, pods: Sequence[PodView], reason: Reason, taker: LiveTask, run: Run) -> None:
+    def evict(self, victim: str, pods: Sequence[PodView], reason: Reason, taker: LiveTask, run: Run) -> None:
         """Delete the pods of an evicted run, and say so on both sides. `run`: of the task that takes its place."""
         message = f"Preempted by {taker.name}: {reason.text()}"
-        log.info(f"evict {victim.name} for {taker.name}: {reason.text()}")
+        log.info(f"evict {victim} for {taker.name}: {reason.text()}")
         reach("evict-decided")
         for pod in pods:
-            self._spawn(self._evict(pod, run, message))
+            self._spawn(self._see_through(pod, partial(self._evict, pod, run, message)))
         victims = ", ".join(sorted(pod.path for pod in pods)[:3])
         for uid in taker.pods:
             if victims and (mine := self._mirror.pods.get(uid)) is not None:
@@ -66,21 +65,25 @@ class Evictor:
             return f"no pod of {run.task.name} waits for its place any more"
         return ""
 
-    async def _evict(self, pod: PodView, run: Run, message: str) -> None:
+    async def _see_through(self, pod: PodView, deletion: Callable[[], Awaitable[bool]]) -> None:
+        """Wait for a deletion. A pod that stays, whatever has happened, counts again."""
+        deleted = False
+        try:
+            deleted = await deletion()
+        finally:
+            if not deleted:
+                self._overlay.forget_eviction(pod.uid)
+
+    async def _evict(self, pod: PodView, run: Run, message: str) -> bool:
         while (assumed := self._overlay.bindings.get(pod.uid)) is not None and not assumed.answered:
             await asyncio.sleep(0.05)  # it must be known whether it is bound
         now, deleted = self._mirror.pods.get(pod.uid), False
-        try:
-            if now is not None and self._overlay.node_of(now) and not self._objection(pod.uid, run):
-                self._speaker.event(pod, "Warning", "Preempted", message)
-                deleted = await self._delete_victim(pod, run, message)
-        finally:  # whatever happened, a pod that stays counts again
-            if not deleted:
-                self._overlay.forget_eviction(pod.uid)
-                if now is not None:
-                    self._mirror.dirty[key_of(now)] = None
+        if now is not None and self._overlay.node_of(now) and not self._objection(pod.uid, run):
+            self._speaker.event(pod, "Warning", "Preempted", message)
+            deleted = await self._delete_victim(pod, run, message)
         self.evicted += deleted
         reach("stop-deleted")
+        return deleted
 
     async def _delete_victim(self, pod: PodView, run: Run, message: str) -> bool:
         """Mark a pod and delete it with its own grace period, however often it takes; False: it stays, or has gone."""
@@ -130,16 +133,11 @@ class Evictor:
     # -- promises ----------------------------------------------------------------------------------
 
     def nominate(self, task: LiveTask) -> None:
-        """Say on pods which node is promised to each while others leave it."""
+        """Say on pods that wait which node each is promised while others leave it; of a task without a plan: none."""
         for uid, node in task.pods.items():
-            if (pod := self._mirror.pods.get(uid)) is not None and pod.nominated != node:
+            pod = self._mirror.pods.get(uid)
+            if pod is not None and pod.waits and pod.nominated != node:
                 self._spawn(self._nominate(pod, node))
-
-    def withdraw_promises(self, pods: Sequence[PodView]) -> None:
-        """Take back what was promised to pods that wait."""
-        for pod in pods:
-            if pod.nominated and pod.waits:
-                self._spawn(self._nominate(pod, ""))
 
     async def _nominate(self, pod: PodView, node: str) -> None:
         try:
@@ -157,44 +155,35 @@ class Evictor:
                 self._speaker.warn(pod, "GangIncomplete", "held: the other pods of its gang could not be bound")
             elif pod.uid not in self._overlay.evictions:
                 self._overlay.evictions[pod.uid] = None
-                self._spawn(self._take_back(pod, why))
+                self._spawn(self._see_through(pod, partial(self._take_back, pod, why)))
 
-    async def _take_back(self, pod: PodView, why: str) -> None:
+    async def _take_back(self, pod: PodView, why: str) -> bool:
         """Mark and delete a pod only as long as it has not started: each request names the version that it is for."""
-        message = f"deleted to be created again: {why}"
-        path, deleted = pod_path(pod.namespace, pod.name), False
-        try:
-            while True:
-                try:
-                    found = await self._client.find(path)
-                    if found is None or uid_of(found) != pod.uid or not _may_be_taken_back(found):
-                        return
-                    marked = await self._speaker.mark_disrupted(pod, TAKEN_BACK, message, version=_version(found))
-                    await self._client.delete(path, uid=pod.uid, version=_version(marked))
-                    deleted = True
-                    log.info(f"deleted {pod.path}: {message}")
-                    self._speaker.warn(pod, TAKEN_BACK, message)
-                    return
-                except Conflict:
-                    continue  # it has changed: it is looked at again
-                except (NotFound, NotLeading):
-                    return
-                except ApiError as error:
-                    log.warning(f"{pod.path} was not taken back, it is tried again: {error}")
-                    await asyncio.sleep(PAUSE)
-        finally:
-            if not deleted:  # it has started, and counts again
-                self._overlay.forget_eviction(pod.uid)
+        path, message = pod_path(pod.namespace, pod.name), f"deleted to be created again: {why}"
+        while True:
+            try:
+                found = await self._client.find(path)
+                if found is None or uid_of(found) != pod.uid or not _may_be_taken_back(found):
+                    return False
+                marked = await self._speaker.mark_disrupted(pod, TAKEN_BACK, message, version=_version(found))
+                await self._client.delete(path, uid=pod.uid, version=_version(marked))
+                log.info(f"deleted {pod.path}: {message}")
+                self._speaker.warn(pod, TAKEN_BACK, message)
+                return True
+            except Conflict:
+                continue  # it has changed: it is looked at again
+            except (NotFound, NotLeading):
+                return False
+            except ApiError as error:
+                log.warning(f"{pod.path} was not taken back, it is tried again: {error}")
+                await asyncio.sleep(PAUSE)
 
 
-def _version(found: dict[str, object]) -> str:
-    metadata = found.get("metadata")
-    return str(metadata.get("resourceVersion") or "") if isinstance(metadata, dict) else ""
+def _version(found: Json) -> str:
+    return text(table(found, "metadata"), "resourceVersion")
 
 
-def _may_be_taken_back(found: dict[str, object]) -> bool:
+def _may_be_taken_back(found: Json) -> bool:
     """Whether a pod has not started and is not being deleted."""
-    status, metadata = found.get("status"), found.get("metadata")
-    phase = status.get("phase") if isinstance(status, dict) else ""
-    deleting = isinstance(metadata, dict) and "deletionTimestamp" in metadata
-    return phase in ("", None, "Pending") and not deleting
+    not_started = text(table(found, "status"), "phase") in ("", "Pending")
+    return not_started and "deletionTimestamp" not in table(found, "metadata")

@@ -50,7 +50,7 @@ class Figures(Collector):
         yield Counter("gfs_bindings_refused", "Bindings that did not come about.", binder.refused)
         yield Counter("gfs_pods_evicted", "Spot pods evicted.", evictor.evicted)
         yield Counter("gfs_messages_sent", "Conditions and events written.", controller.speaker.sent)
-        yield Gauge("gfs_hanging_victims", "Evicted pods that do not go away.", controller.patience.hanging)
+        yield Gauge("gfs_hanging_victims", "Evicted pods that do not go away.", len(controller.overlay.hanging()))
         yield Gauge("gfs_refused_pods", "Pods that are refused.", _refused(controller))
         yield Gauge("gfs_last_decision_timestamp_seconds", "When something was last decided.", now)
         doubted = Counter("gfs_claims_not_believed", "Claims of pods not believed.", labels=["claim"])
@@ -125,7 +125,7 @@ class Figures(Collector):
             waiting = sum(waiting.task.priority is each for waiting in state.waiting.values())
             tasks[each.label] = {"running": len(running), "waiting": waiting}
             held[each] = sum(task.micro // MICRO for task in running)
-        planned = [task.task for task in controller.waiting_for_room()]
+        planned = [task.task for task in controller.book.planned]
         closed = [node for node in state.nodes if node.closed]
         held_closed = sum(gpus for run in state.runs.values() for node, _, gpus in run.places if node.closed)
         kept = policy.kept_from_spot() if isinstance(policy, KeepsFromSpot) else {}

@@ -11,7 +11,6 @@ from typing import Any
 
 import msgspec
 
-from gfs.domain.task import Task
 from gfs.live.observe import CORE
 from gfs.live.translate.gangs import GroupName
 from gfs.live.translate.pods import PodView
@@ -29,6 +28,8 @@ class Past(msgspec.Struct):
     """When its first pod was created."""
     place: str
     """Which pods continue it: of this group, of this owner, or this one alone (`place_of`)."""
+    number: int = 0
+    """Which of several tasks of one place it is."""
     runs: int = 0
     left: float | None = None
     """Since when it has no pods; None: it has some."""
@@ -43,18 +44,14 @@ class Identities:
 
     def __init__(self) -> None:
         self.past: dict[str, Past] = {}
-        self.over: list[Task] = []
-        """Tasks without pods that are over, until the record has them."""
-        self._tasks: dict[str, Task] = {}
-        """Name -> the task as the core last knew it."""
+        self.over: list[str] = []
+        """Names of tasks that are over without having done their work, until the record has them."""
         self._by_place: dict[str, str] = {}
         """Place -> the name of its newest task."""
         self._by_pod: dict[str, str] = {}
         """Uid of an interchangeable pod -> the name of its task."""
         self._vacant: dict[str, list[str]] = {}
         """Place of interchangeable pods -> tasks without a pod, the oldest first."""
-        self._numbers: dict[str, int] = {}
-        """Place of interchangeable pods -> the number that its next new task gets."""
 
     def name_of(
         self, gang: GroupName | None, slot: str, pod: PodView, submitted: float, is_taken: Callable[[str], bool]
@@ -68,14 +65,13 @@ class Identities:
         if place.startswith(MANY):
             name = self._by_pod.get(pod.uid)
             if name is None and (vacant := self._vacant.get(place)):
-                name = vacant.pop(0)
+                name = vacant[0]
         else:
             name = self._by_place.get(place)
             name = None if name is not None and is_taken(name) else name
         if name is None:
             name = self._new(place, _base(gang, slot, pod), submitted, owned=pod.owner is not None)
-        past = self.past[name]
-        past.left = None
+        past = self._settle(name)
         if place.startswith(MANY):
             past.pod, self._by_pod[pod.uid] = pod.uid, name
         return name
@@ -83,16 +79,16 @@ class Identities:
     def _new(self, place: str, base: str, submitted: float, *, owned: bool) -> str:
         name, number = base, 1
         if place.startswith(MANY):
-            number = self._numbers.get(place, 0)
+            newest = self._by_place.get(place)
+            number = self.past[newest].number + 1 if newest is not None else 0
             while (name := f"{base}/{number}" if number else base) in self.past:
                 number += 1
-            self._numbers[place] = number + 1
         elif name in self.past and self.past[name].left is not None:
-            self.drop(name)  # of pods that were deleted, and created under the same name by somebody else
+            self._cancel(name)  # its pods were deleted, and others have their names
         while name in self.past:
             number += 1
             name = f"{base}#{number}"  # `~` is how the event log numbers tasks of one name
-        self.past[name] = Past(submitted, place, owned=owned)
+        self.past[name] = Past(submitted, place, number, owned=owned)
         self._by_place[place] = name
         return name
 
@@ -100,26 +96,24 @@ class Identities:
         """Pods were found bound for this task."""
         past = self.past.setdefault(name, Past(submitted, place, owned=owned))
         self._by_place.setdefault(past.place, name)
-        self._settle(name, past)
+        self._settle(name)
         past.runs, past.submitted = max(past.runs, runs), min(past.submitted, submitted)
 
-    def began(self, name: str, task: Task, run: int) -> None:
+    def began(self, name: str, run: int) -> None:
         """A run of a task has begun."""
-        past = self.past[name]
+        past = self._settle(name)
         past.runs = max(past.runs, run)
-        self._tasks[name] = task
-        self._settle(name, past)
 
-    def submitted(self, name: str, task: Task) -> None:
-        """The core knows a task."""
-        self._tasks[name] = task
-
-    def _settle(self, name: str, past: Past) -> None:
+    def _settle(self, name: str) -> Past:
         """A task has pods: no other pod continues it."""
+        past = self.past[name]
         past.left = None
-        vacant = self._vacant.get(past.place)
-        if vacant and name in vacant:
+        vacant = self._vacant.get(past.place, [])
+        if name in vacant:
             vacant.remove(name)
+            if not vacant:
+                del self._vacant[past.place]
+        return past
 
     def vacate(self, name: str, now: float) -> None:
         """A task has no pods. Unless it has run and its owner may create pods again it is over."""
@@ -127,17 +121,12 @@ class Identities:
         if past is None or past.left is not None:
             return
         if not past.owned or not past.runs:
-            self.drop(name)
+            self._cancel(name)
             return
         self._by_pod.pop(past.pod, None)
         past.pod, past.left = "", now
         if past.place.startswith(MANY):
             self._vacant.setdefault(past.place, []).append(name)
-
-    def finish(self, name: str) -> None:
-        """A task has done its work."""
-        self._tasks.pop(name, None)
-        self.drop(name)
 
     def renew(self, name: str, submitted: float) -> None:
         """A task has done its work, and new pods begin another one under its name."""
@@ -145,24 +134,22 @@ class Identities:
         past.submitted, past.runs = submitted, 0
 
     def drop(self, name: str) -> None:
-        """A task is over."""
-        past = self.past.pop(name)
+        """A task has done its work."""
+        past = self._settle(name)
+        del self.past[name]
         self._by_pod.pop(past.pod, None)
         if self._by_place.get(past.place) == name:
             del self._by_place[past.place]
-            self._numbers.pop(past.place, None)
-        vacant = self._vacant.get(past.place, [])
-        if name in vacant:
-            vacant.remove(name)
-        if not vacant:
-            self._vacant.pop(past.place, None)
-        if (task := self._tasks.pop(name, None)) is not None:
-            self.over.append(task)
+
+    def _cancel(self, name: str) -> None:
+        """A task gets no pods any more."""
+        self.drop(name)
+        self.over.append(name)
 
     def expire(self, now: float) -> None:
         """Forget tasks that have had no pods for long."""
         for name in [name for name, past in self.past.items() if past.left is not None and now - past.left > FORGET]:
-            self.drop(name)
+            self._cancel(name)
 
     # -- saving ------------------------------------------------------------------------------------
 
@@ -190,7 +177,7 @@ def place_of(gang: GroupName | None, slot: str, pod: PodView) -> str:
         return f"gang {gang.kind} {gang.namespace}/{gang.name} {owner if slot == CORE else slot}"
     if pod.owner is None:
         return f"pod {pod.uid}"
-    # Anybody can name any uid as that of an owner: it counts within its namespace.
+    # A pod can name any uid as that of its owner: the uid counts within the namespace only.
     return f"slot {pod.slot} of {pod.namespace} {owner}" if pod.slot else f"{MANY}{pod.namespace} {owner}"
 
 

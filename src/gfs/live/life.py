@@ -69,8 +69,9 @@ def _present(controller: Controller, pod: PodView, task: LiveTask | None, least_
     if task.told is Told.WAITING and (why := why_waiting(controller.scheduler, core, least_hours)) is not None:
         told["why"] = why.text
     if task.run is not None:
-        told |= {"run": task.run.number, "began": task.began, "evicted": False}
-        told["why"] = "" if task.began else told["why"]
+        began = task.told is Told.RUNNING
+        told |= {"run": task.run.number, "began": began, "evicted": False}
+        told["why"] = "" if began else told["why"]
     return told
 
 

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from gfs.core.events import NodeChange, NodeChangeKind
 from gfs.domain.node import NodeSpec
-from gfs.live.mirror import Mirror
-from gfs.live.overlay import Overlay
 from gfs.live.tasks import TaskBook
 from gfs.live.translate.asks import less, total
 from gfs.live.translate.nodes import NodeView
@@ -22,8 +20,8 @@ LEAST = 1e-6
 class NodeBook:
     """Remembers what the core was told of each node, and gives the differences."""
 
-    def __init__(self, mirror: Mirror, overlay: Overlay, tasks: TaskBook) -> None:
-        self._mirror, self._overlay, self._tasks = mirror, overlay, tasks
+    def __init__(self, book: TaskBook) -> None:
+        self._mirror, self._overlay, self._book = book.mirror, book.overlay, book
         self._told: dict[str, tuple[NodeSpec, bool]] = {}
         self._asked: set[str] = set()
         """Labels that some pod asks for."""
@@ -61,9 +59,9 @@ class NodeBook:
     def _spec(self, view: NodeView) -> tuple[NodeSpec, bool]:
         """What we may use of a node, and whether it takes no pods: closed, or others hold all its GPUs."""
         bound = self._mirror.on_node.get(view.name, {}).values()
-        others = [pod.asks for pod in bound if not self._tasks.counts(pod)]
+        others = [pod.asks for pod in bound if not self._book.counts(pod)]
         sent = self._overlay.unseen_on(view.name)
-        others += [assumed.pod.asks for uid, assumed in sent if uid not in self._tasks.by_pod]
+        others += [assumed.pod.asks for uid, assumed in sent if uid not in self._book.by_pod]
         left = less(view.has, total(others))
         spec = NodeSpec(
             index=0,

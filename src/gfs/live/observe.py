@@ -41,6 +41,9 @@ class Seen(NamedTuple):
     bound: bool
 
 
+UNSEEN = Seen((), False)
+
+
 @dataclass(slots=True)
 class Observation:
     """All tasks under one key."""
@@ -85,26 +88,20 @@ def observe(
             else:
                 found.waits[pod.uid] = why
     found.bound = {name: Seen(tuple(pods), True) for name, pods in bound.items()}
+    if minimum <= 1:
+        found.waiting = {pod.uid: Seen((pod,), False) for pod in waiting}
+        return found
     starting = len([uid for uid in planned if uid not in mirror.pods or not overlay.node_of(mirror.pods[uid])])
-    starts = together and held + succeeded < minimum
-    _add_waiting(mirror, found, waiting, group, minimum, succeeded, 0 if starts else held, starting + held * starts)
+    if together and held + succeeded < minimum:  # what is bound belongs to the start
+        starting, held = starting + held, 0
+    _add_gang(mirror, found, waiting, minimum, succeeded, held, starting)
     return found
 
 
-def _add_waiting(
-    mirror: Mirror,
-    found: Observation,
-    waiting: list[PodView],
-    group: GroupView | None,
-    minimum: int,
-    succeeded: int,
-    held: int,
-    starting: int,
+def _add_gang(
+    mirror: Mirror, found: Observation, waiting: list[PodView], minimum: int, succeeded: int, held: int, starting: int
 ) -> None:
-    """Add the tasks of pods that wait. `held`: members of a gang that runs; `starting`: of one that starts now."""
-    if group is None or minimum <= 1:
-        found.waiting |= {pod.uid: Seen((pod,), False) for pod in waiting}
-        return
+    """Add the tasks of a gang's pods that wait. `held`: members of a gang that runs; `starting`: of one that starts."""
     alike = waiting
     if not held and not starting:
         alike = _most_alike(mirror, waiting)
@@ -116,11 +113,11 @@ def _add_waiting(
         words = f"{there} of the {minimum} pods that its gang needs are there"
         found.waits |= {pod.uid: Waits(GANG, words) for pod in alike}
     elif held:
-        found.waiting |= {pod.uid: Seen((pod,), False) for pod in alike}
+        found.waiting = {pod.uid: Seen((pod,), False) for pod in alike}
     else:
         first = 0 if starting else max(1, minimum - succeeded)
         if first and alike:
-            found.waiting[CORE] = Seen(tuple(alike[:first]), False)
+            found.waiting = {CORE: Seen(tuple(alike[:first]), False)}
         found.waits |= {pod.uid: Waits(GANG, "its gang has not started yet") for pod in alike[first:]}
 
 

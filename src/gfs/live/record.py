@@ -138,7 +138,11 @@ class Recorder:
     # -- what happens ------------------------------------------------------------------------------
 
     def record(self, entry: Record) -> None:
-        """Note what happened to a task."""
+        """Note what happened to a task.
+
+        START of a run that has begun: only the pods at `run.places` still run. The log keeps the others until their
+        GPUs are reused.
+        """
         if not self._writes and self.heard is None:
             return
         with self._guarded("an entry"):
@@ -151,9 +155,11 @@ class Recorder:
             if what not in (SUBMIT, START):
                 self._stop(known, time, what, reason)
 
-    def shrunk(self, time: float, run: Run) -> None:
-        """Note that only the pods at `run.places` still run. The log keeps the others until their GPUs are reused."""
-        self.record((time, START, run.task, run, None))
+    def cancelled(self, now: float, name: str) -> None:
+        """Note that a task, by its name in the cluster, gets no pods any more."""
+        if (known := self._tasks.get(name)) is not None:
+            with self._guarded("the end of a task"):
+                self._stop(known, self._at(now), CANCEL, None)
 
     def settle(self, now: float, runs: Iterable[Run], waiting: Collection[str], done: Collection[str]) -> None:
         """Reconcile the log with the cluster: `runs`, and names of tasks that wait or are done. Cancel all others.

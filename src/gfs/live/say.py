@@ -20,7 +20,8 @@ from functools import partial
 from math import inf
 from typing import Any, NamedTuple
 
-from gfs.live.api import MERGE, STRATEGIC, Api, pod_path
+from gfs.live.api import MERGE, STRATEGIC, pod_path
+from gfs.live.client import Client
 from gfs.live.problems import ApiError, Conflict
 from gfs.live.settings import LiveSettings
 from gfs.live.translate.pods import PodView
@@ -57,7 +58,7 @@ class Speaker:
 
     def __init__(
         self,
-        api: Api,
+        api: Client,
         settings: LiveSettings,
         spawn: Spawn,
         monotonic: Callable[[], float],

@@ -265,9 +265,9 @@ class Service:
             with _logged("what a decision went by was not recorded"):
                 self._decisions.record(entry, pool.state, pool.policy)
 
-    def shrunk(self, time: float, run: Run) -> None:
-        """Record that a run holds less than before."""
-        self.recorder.shrunk(time, run)
+    def cancelled(self, now: float, name: str) -> None:
+        """Record that a task gets no pods any more."""
+        self.recorder.cancelled(now, name)
 
     def settle(self, now: float, runs: Sequence[Run], waiting: Collection[str], done: Collection[str]) -> None:
         """Reconcile the record with the cluster after a start: what runs, what waits, and what was done meanwhile."""

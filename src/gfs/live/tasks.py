@@ -6,23 +6,33 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Protocol
 
-from gfs.core.actions import CANCEL, EVICT, FINISH, LOST, START, SUBMIT, LostRun, Record
-from gfs.core.events import Adopted, Cancelled, Event, Finished, FoundRun, Lost, Shrunk, StartFailed, Submitted
+from gfs.core.actions import EVICT, FINISH, LOST, START, SUBMIT, LostRun, Record
+from gfs.core.events import (
+    Adopted,
+    Cancelled,
+    Event,
+    EvictionDone,
+    Finished,
+    FoundRun,
+    Lost,
+    Shrunk,
+    StartFailed,
+    Submitted,
+)
 from gfs.core.reasons import Reason
 from gfs.core.run import Run
 from gfs.domain.task import NodeFilter, Priority, Task
 from gfs.live.clock import Clock
 from gfs.live.identity import Identities, place_of
 from gfs.live.mirror import Key, Mirror
-from gfs.live.observe import CORE, FAILED, Observation, Seen, Waits, model_of, observe, priority_of
+from gfs.live.observe import CORE, FAILED, UNSEEN, Observation, Seen, Waits, model_of, observe, priority_of
 from gfs.live.overlay import Overlay
-from gfs.live.room import Room
 from gfs.live.table import TABLE, Sight, Step, Told
-from gfs.live.translate.asks import Asks
 from gfs.live.translate.gangs import GroupName
 from gfs.live.translate.pods import PodView
 
@@ -46,14 +56,13 @@ class LiveTask:
     run: Run | None = None
     pods: dict[str, str] = field(default_factory=dict)
     """Pods that the core counts, by uid -> the node that it is to have or has; empty: none yet."""
-    members: dict[str, str] = field(default_factory=dict)
-    """All pods of the run that has begun, also on nodes that the core does not have, by uid -> node."""
-    over: dict[str, bool] = field(default_factory=dict)
-    """Those of them that are over -> whether they succeeded."""
-    began: bool = False
-    """Whether its run has begun and not ended."""
+    members: dict[str, bool | None] = field(default_factory=dict)
+    """All pods of a run that has begun, also on nodes that the core does not have, by uid -> whether the pod has
+    succeeded; None: it is not over."""
     since: float = 0.0
     """Since when it is planned, by the monotonic clock."""
+    is_blocked: bool = False
+    """Whether its plan was found to have no room yet."""
     failures: int = 0
     """Starts that failed in a row."""
     not_before: float = 0.0
@@ -67,19 +76,23 @@ class LiveTask:
 
 
 class Sink(Protocol):
-    """Who writes down what happens to tasks."""
+    """Writes down what happens to tasks."""
 
     def record(self, entry: Record) -> None:
-        """Note what happened to a task."""
+        """Note what happened to a task; START of a run that has begun: it holds less than before."""
 
-    def shrunk(self, time: float, run: Run) -> None:
-        """Note that a run holds less than before."""
+    def cancelled(self, now: float, name: str) -> None:
+        """Note that a task gets no pods any more."""
 
     def settle(self, now: float, runs: Sequence[Run], waiting: Collection[str], done: Collection[str]) -> None:
         """After a start: note what runs, what waits, and what was done meanwhile."""
 
 
-Signature = tuple[int, Asks, object, Priority | None, object, str, float, float, bool]
+_asks_of = attrgetter(
+    "pods", "gpus_per_pod", "cpus_per_pod", "memory_per_pod", "node_filter", "priority", "gpu_model", "organization",
+    "guarantee_hours", "checkpoint_interval", "preempts",
+)  # fmt: skip
+"""What the core knows of a task that waits: if it has changed, the task is submitted again."""
 
 
 class TaskBook:
@@ -97,10 +110,13 @@ class TaskBook:
         guarantee_hours: float,
         checkpoint_interval: float,
     ) -> None:
-        self._mirror, self._overlay, self.identities = mirror, overlay, identities
-        self.room = Room(mirror, overlay)
+        self.mirror, self.overlay, self.identities = mirror, overlay, identities
         self._sink, self._clock, self._monotonic = sink, clock, monotonic
         self._guarantee, self._interval = guarantee_hours, checkpoint_interval
+        self.events: list[Event] = []
+        """What the core is to be told next."""
+        self.found: list[FoundRun] = []
+        """Runs that it is to take over next."""
         self.by_key: dict[Key, dict[str, LiveTask]] = {}
         self.by_name: dict[str, LiveTask] = {}
         self.by_index: dict[int, LiveTask] = {}
@@ -114,42 +130,48 @@ class TaskBook:
         self.ready: dict[LiveTask, Seen] = {}
         """Tasks that are to be submitted."""
         self.adopted: list[LiveTask] = []
-        """Tasks whose runs the core takes over in this instant."""
-        self.shrunk: list[LiveTask] = []
+        """Tasks whose runs the core takes over, or makes smaller, in this instant."""
         self.planned: dict[LiveTask, None] = {}
         """Tasks whose pods are to be bound."""
         self.settled = False
         """Whether the record knows what ran when this process began."""
-        self._waits_of: dict[Key, tuple[str, ...]] = {}
         self._attempts = 0
+
+    def take_events(self) -> list[Event]:
+        """Returns what the core is to be told now. All runs in one event: the core counts its pools after each."""
+        events, self.events = self.events, []
+        if self.found:
+            events.append(Adopted(self.found))
+            self.found = []
+        return events
 
     # -- looking at a key --------------------------------------------------------------------------
 
-    def reconcile(self, key: Key, now: float) -> list[Event]:
-        """Compare what is seen under a key with what the core was told; returns what the core is to be told."""
-        events: list[Event] = []
+    def reconcile(self, key: Key, now: float) -> None:
+        """Compare what is seen under a key with what the core was told; the core is to be told the difference."""
         live = self.by_key.get(key, {})
+        sent: list[LiveTask] = []
         for task in [task for task in live.values() if task.told is Told.PLANNED]:
             if self._all_bound(task):
-                self._apply(task, Sight.RUNS, None, now, events)
-        sent = [task for task in live.values() if self._is_sent(task) and self._plan_stands(task)]
+                self._apply(task, Sight.RUNS, UNSEEN, now)
+            elif self._is_sent(task) and self._plan_stands(task):
+                sent.append(task)
         planned, together = {uid for task in sent for uid in task.pods}, any(len(task.pods) > 1 for task in sent)
-        found = observe(self._mirror, self._overlay, key, planned, together=together)
+        found = observe(self.mirror, self.overlay, key, planned, together=together)
         seen = self._named(key, found, now)
         for name in sorted({*live, *seen}):
-            task = live[name] if name in live else LiveTask(key, name)
+            task, each = live.get(name) or LiveTask(key, name), seen.get(name, UNSEEN)
             if task not in sent:
-                self._apply(task, self._sight(task, seen.get(name)), seen.get(name), now, events)
+                self._apply(task, self._sight(task, each), each, now)
         for task in self.by_key.get(key, {}).values():
             if task in self.ready and task.not_before > self._monotonic():
                 why = Waits(FAILED, f"it is tried again soon, for its last start failed: {task.why_failed}")
                 found.waits |= {pod.uid: why for pod in self.ready[task].pods}
         self._note_waits(key, found)
-        return events
 
     def _named(self, key: Key, found: Observation, now: float) -> dict[str, Seen]:
         """Returns what was found by the names of tasks."""
-        group = self._mirror.groups.get(key) if isinstance(key, GroupName) else None
+        group = self.mirror.groups.get(key) if isinstance(key, GroupName) else None
         gang = key if isinstance(key, GroupName) and group is not None and group.minimum > 1 else None
         seen: dict[str, Seen] = {}
         for bound_for, each in found.bound.items():
@@ -182,11 +204,9 @@ class TaskBook:
 
     def _note_waits(self, key: Key, found: Observation) -> None:
         """Keep why pods wait that the core does not know."""
-        for uid in self._waits_of.pop(key, ()):
+        for uid in self.mirror.members.get(key, ()):
             self.waits.pop(uid, None)
         self.waits.update(found.waits)
-        if found.waits:
-            self._waits_of[key] = tuple(found.waits)
         self.unsaid.update(dict.fromkeys(found.waits))
 
     # -- what is seen of a task --------------------------------------------------------------------
@@ -194,7 +214,7 @@ class TaskBook:
     def _all_bound(self, task: LiveTask) -> bool:
         """Whether all pods of a plan are bound where it has them, or were and are over by now."""
         for uid, node in task.pods.items():
-            pod, assumed = self._mirror.pods.get(uid), self._overlay.bindings.get(uid)
+            pod, assumed = self.mirror.pods.get(uid), self.overlay.bindings.get(uid)
             answered = assumed is not None and assumed.answered and assumed.node == node
             if not answered and (pod is None or pod.node != node):
                 return False
@@ -202,51 +222,45 @@ class TaskBook:
 
     def _is_sent(self, task: LiveTask) -> bool:
         """Whether bindings of a plan were sent: it goes on then, whatever would be planned now."""
-        if task.told is not Told.PLANNED:
-            return False
-        pods = self._mirror.pods
-        return any(uid in self._overlay.bindings or (uid in pods and pods[uid].node) for uid in task.pods)
+        pods = self.mirror.pods
+        return any(uid in self.overlay.bindings or (uid in pods and pods[uid].node) for uid in task.pods)
 
     def _plan_stands(self, task: LiveTask) -> bool:
         """Whether the pods of a plan can still be bound as planned."""
         assert task.task is not None
         for uid, node in task.pods.items():
-            pod = self._mirror.pods.get(uid)
-            if uid in self._overlay.bindings:
+            pod = self.mirror.pods.get(uid)
+            if uid in self.overlay.bindings:
                 continue  # its answer comes first
             if pod is None or pod.over:
                 return False
             if pod.node and (pod.node != node or pod.bound_as is None):
                 return False  # another scheduler was first
-            if not pod.node and not (pod.waits and self._mirror.admits(node, pod, task.task.gpu_model)):
+            if not pod.node and not (pod.waits and self.mirror.admits(node, pod, task.task.gpu_model)):
                 return False
         return True
 
     def _will_fit(self, task: LiveTask) -> bool:
         """Whether a plan can be carried out as soon as the pods have left that are leaving."""
-        pods = [pod for uid in task.pods if (pod := self._mirror.pods.get(uid)) is not None and not pod.node]
-        return self._plan_stands(task) and self.room.fits_soon(pods, task.pods)
+        pods = [pod for uid in task.pods if (pod := self.mirror.pods.get(uid)) is not None and not pod.node]
+        return self._plan_stands(task) and self.overlay.fits_soon(pods, task.pods)
 
     def broken_plans(self, nodes: Iterable[str]) -> set[Key]:
         """Returns the keys of plans on nodes that have changed and do not take them any more."""
-        tasks = {self.by_pod[uid] for uid in self.room.planned_on(nodes)}
+        tasks = {self.by_pod[uid] for uid in self.overlay.planned_on(nodes)}
         return {task.key for task in tasks if not self._will_fit(task)}
 
-    def _sight(self, task: LiveTask, seen: Seen | None) -> Sight:
-        if seen is None:
+    def _sight(self, task: LiveTask, seen: Seen) -> Sight:
+        if not seen.pods:
             return Sight.NONE
         if not seen.bound:
-            same = task.told in (Told.WAITING, Told.PLANNED) and task.pods.keys() == {pod.uid for pod in seen.pods}
-            same = same and self._signature(seen) == self._told_signature(task)
-            if task.told is Told.PLANNED:
-                same = same and self._will_fit(task)
-            return Sight.WAITS if same else Sight.CHANGED
+            return Sight.WAITS if self._is_as_told(task, seen) else Sight.CHANGED
         model, placed = self._placed(seen)
         core = task.task
         if task.told is not Told.RUNNING or core is None:
             return Sight.ELSEWHERE
         first = seen.pods[0]
-        as_told = (priority_of(self._mirror, first), model, self._organization(first))
+        as_told = (priority_of(self.mirror, first), model, self._organization(first))
         if as_told != (core.priority, core.gpu_model, core.organization):
             return Sight.ELSEWHERE
         if placed == task.pods:
@@ -255,85 +269,65 @@ class TaskBook:
 
     def _placed(self, seen: Seen) -> tuple[str, dict[str, str]]:
         """Returns the GPU model that a run counts for, and its pods on nodes of it, by uid -> node."""
-        stay = [pod for pod in seen.pods if not self._overlay.is_leaving(pod)]
-        nodes = [(pod, node) for pod in stay if (node := self._overlay.node_of(pod)) in self._mirror.nodes]
+        stay = [pod for pod in seen.pods if not self.overlay.is_leaving(pod)]
+        nodes = [(pod, node) for pod in stay if (node := self.overlay.node_of(pod)) in self.mirror.nodes]
         if not nodes:
             return "", {}
-        models = Counter(self._mirror.nodes[node].model for _, node in nodes)
+        models = Counter(self.mirror.nodes[node].model for _, node in nodes)
         model, asks = models.most_common(1)[0][0], nodes[0][0].asks
         return model, {
-            pod.uid: node for pod, node in nodes if self._mirror.nodes[node].model == model and pod.asks == asks
+            pod.uid: node for pod, node in nodes if self.mirror.nodes[node].model == model and pod.asks == asks
         }
 
     def _organization(self, pod: PodView) -> str:
-        return self._mirror.organization(pod.namespace, pod.organization)
+        return self.mirror.organization(pod.namespace, pod.organization)
 
-    def _signature(self, seen: Seen) -> Signature:
-        """Returns all that the core knows of a task that waits."""
-        first = seen.pods[0]
-        return (
-            len(seen.pods), first.asks, first.rule, priority_of(self._mirror, first), model_of(self._mirror, first),
-            self._organization(first), first.guarantee or self._guarantee, first.interval or self._interval,
-            self._preempts(first),
-        )  # fmt: skip
-
-    def _told_signature(self, task: LiveTask) -> Signature:
-        core = task.task
-        assert core is not None
-        assert core.node_filter is not None
-        asks = Asks(core.gpus_per_pod, core.cpus_per_pod, core.memory_per_pod)
-        return (
-            core.pods, asks, core.node_filter.groups, core.priority, core.gpu_model, core.organization,
-            core.guarantee_hours, core.checkpoint_interval, core.preempts,
-        )  # fmt: skip
+    def _is_as_told(self, task: LiveTask, seen: Seen) -> bool:
+        """Whether pods that wait are those that the core was told of, and it would be told the same of them now."""
+        if task.task is None or task.pods.keys() != {pod.uid for pod in seen.pods}:
+            return False
+        if task.told is Told.PLANNED and not self._will_fit(task):
+            return False
+        return bool(_asks_of(self._core_task(task, seen.pods)) == _asks_of(task.task))
 
     def _preempts(self, pod: PodView) -> bool:
-        group = self._mirror.groups.get(pod.gang) if pod.gang else None
+        group = self.mirror.groups.get(pod.gang) if pod.gang else None
         return not (pod.never_preempts or (group is not None and group.never_preempts))
 
     # -- what the core is told ---------------------------------------------------------------------
 
-    def _apply(self, task: LiveTask, sight: Sight, seen: Seen | None, now: float, events: list[Event]) -> None:
+    def _apply(self, task: LiveTask, sight: Sight, seen: Seen, now: float) -> None:
         """Take the steps that the table has for a task."""
         self._note_members(task, seen)
         self.ready.pop(task, None)
+        if task.told is Told.NOTHING and task.members and not seen.bound:
+            self._end(task, seen, now)  # it ran on nodes that the core does not have
         for step in TABLE[task.told, sight]:
             match step:
                 case Step.SUBMIT:
-                    assert seen is not None
                     self.ready[task] = seen
                 case Step.ADOPT:
-                    assert seen is not None
-                    self._adopt(task, seen, now, events)
+                    self._adopt(task, seen, now)
                 case Step.CANCEL:
-                    assert task.task is not None
-                    events.append(Cancelled(task.task))
-                    self._told_nothing(task)
+                    self._cancel(task)
                 case Step.FAIL:
                     assert task.run is not None
-                    events.append(StartFailed(task.run))
+                    self.events.append(StartFailed(task.run))
                 case Step.BEGIN:
                     self._begin(task, now)
                 case Step.SHRINK:
-                    assert seen is not None
-                    self._shrink(task, seen, events)
+                    self._shrink(task, seen)
                 case Step.END:
-                    self._end(task, seen, now, events)
-        if seen is not None:
-            self._keep(task)
+                    self._end(task, seen, now)
+        if seen.pods:
+            self.by_key.setdefault(task.key, {})[task.name] = self.by_name[task.name] = task
         elif task.told is Told.NOTHING:
-            if task.began:
-                self._end(task, None, now, events)
             self._forget(task, now)
-
-    def _keep(self, task: LiveTask) -> None:
-        self.by_key.setdefault(task.key, {})[task.name] = task
-        self.by_name[task.name] = task
 
     def _forget(self, task: LiveTask, now: float) -> None:
         """A task has no pods."""
-        tasks = self.by_key.get(task.key)
-        if tasks is not None and tasks.get(task.name) is task:
+        tasks = self.by_key.get(task.key, {})
+        if tasks.get(task.name) is task:
             del tasks[task.name]
             if not tasks:
                 del self.by_key[task.key]
@@ -341,169 +335,169 @@ class TaskBook:
             del self.by_name[task.name]
             self.identities.vacate(task.name, now)
 
-    def _told_nothing(self, task: LiveTask) -> None:
-        if task.task is not None:
-            self.by_index.pop(task.task.index, None)
-        for uid, node in task.pods.items():
+    def _tell(self, task: LiveTask, told: Told, pods: dict[str, str] | None = None, run: Run | None = None) -> None:
+        """Note what the core knows of a task from now on, here and in all indexes."""
+        assert task.task is not None
+        pods = pods or {}
+        self.mirror.dirty_nodes |= {node for _, node in task.pods.items() ^ pods.items() if node}
+        if task.told is Told.PLANNED:
+            del self.planned[task]
+            self.overlay.release(task.pods)
+        for uid in task.pods:
             if self.by_pod.get(uid) is task:
                 del self.by_pod[uid]
-            if node:
-                self._mirror.dirty_nodes.add(node)
-        self._no_plan(task)
-        task.told, task.run, task.pods = Told.NOTHING, None, {}
+        task.told, task.pods, task.run = told, pods, run
+        self.by_pod.update(dict.fromkeys(task.pods, task))
+        if told is Told.NOTHING:
+            self.by_index.pop(task.task.index, None)
+        else:
+            self.by_index[task.task.index] = task
+        if told is Told.PLANNED:
+            task.since, task.is_blocked = self._monotonic(), False
+            self.planned[task] = None
+            self.overlay.claim(task.pods)
 
-    def _tell(self, task: LiveTask, told: Told, core: Task, pods: dict[str, str]) -> None:
-        task.told, task.task, task.pods = told, core, pods
-        self.by_index[core.index] = task
-        self.by_pod.update(dict.fromkeys(pods, task))
-        self._mirror.dirty_nodes.update(node for node in pods.values() if node)
+    def _cancel(self, task: LiveTask) -> None:
+        assert task.task is not None
+        self.events.append(Cancelled(task.task))
+        self._tell(task, Told.NOTHING)
 
-    def _note_members(self, task: LiveTask, seen: Seen | None) -> None:
-        """Keep account of the pods of a run that has begun: which of them are over, and how they ended."""
-        if not task.began:
+    def _look_again(self, task: LiveTask) -> None:
+        """The core knows nothing of a task any more although its pods may be there."""
+        self._tell(task, Told.NOTHING)
+        self.mirror.dirty[task.key] = None
+
+    def _note_members(self, task: LiveTask, seen: Seen) -> None:
+        """Note which pods of a run that has begun are over, and how they ended."""
+        if not task.members:
             return
-        bound = {pod.uid: self._overlay.node_of(pod) for pod in seen.pods} if seen is not None and seen.bound else {}
-        for uid in [uid for uid in task.members if uid not in bound and uid not in task.over]:
-            pod = self._mirror.pods.get(uid)
+        bound = {pod.uid: None for pod in seen.pods if seen.bound}
+        for uid in [uid for uid, succeeded in task.members.items() if succeeded is None and uid not in bound]:
+            pod = self.mirror.pods.get(uid)
             if pod is None:
-                task.over[uid] = self._mirror.ended.get(uid, False)
-            elif pod.over or self._overlay.is_evicted(pod):
-                task.over[uid] = pod.phase == "Succeeded"
+                task.members[uid] = self.mirror.ended.get(uid, False)
+            elif pod.over or self.overlay.is_evicted(pod):
+                task.members[uid] = pod.phase == "Succeeded"
             else:
                 del task.members[uid]  # it belongs to another task now
         task.members.update(bound)
 
-    def _adopt(self, task: LiveTask, seen: Seen, now: float, events: list[Event]) -> None:
+    def _adopt(self, task: LiveTask, seen: Seen, now: float) -> None:
         """The core takes over a run as it is; pods on nodes that it does not have count for nothing."""
         model, placed = self._placed(seen)
         if not placed:
             return
         pods = [pod for pod in seen.pods if pod.uid in placed]
-        noted = [pod.bound_as.run for pod in pods if pod.bound_as is not None]
-        number = min(max(noted, default=max(self.identities.past[task.name].runs, 1)), MOST_RUNS)
-        core = self._core_task(task, pods, model, number - 1)
+        number = self.identities.past[task.name].runs
+        task.task = self._core_task(task, pods, number - 1, model)
         start = self._clock.of_wall(max(pod.started or pod.created for pod in pods) + WHOLE_SECOND)
-        events.append(Adopted([FoundRun(core, sorted(Counter(placed.values()).items()), min(start, now), number)]))
-        self._tell(task, Told.RUNNING, core, placed)
-        task.members = task.members if task.began else {pod.uid: self._overlay.node_of(pod) for pod in seen.pods}
-        task.over = task.over if task.began else {}
-        task.began = True
+        self._tell_found(task, Told.RUNNING, placed, min(start, now), number)
+        task.members.update((pod.uid, None) for pod in seen.pods)
+
+    def _tell_found(self, task: LiveTask, told: Told, places: dict[str, str], start: float, number: int) -> None:
+        """The core takes over the run of a task. `places`: pod uid -> node; `number`: of the run."""
+        assert task.task is not None
+        where = sorted(Counter(places.values()).items())
+        self.found.append(FoundRun(task.task, where, start, number))
+        self._tell(task, told, places)
         self.adopted.append(task)
 
     def attach_adopted(self, find: Callable[[Task], Run | None], now: float) -> None:
-        """The core has taken runs over."""
+        """The core has taken runs over, or made them smaller."""
         adopted, self.adopted = self.adopted, []
         for task in adopted:
             if task.task is None or task.told is Told.NOTHING:
                 continue
-            task.run = find(task.task)
-            if task.run is None:  # a node of it went in the same instant: it is looked at again
-                self._told_nothing(task)
-                self._mirror.dirty[task.key] = None
-            elif task.told is Told.RUNNING:
-                self.identities.began(task.name, task.task, task.run.number)
+            task.run = task.run or find(task.task)
+            if task.run is None:  # a node of it went in the same instant
+                self._look_again(task)
+                continue
+            task.task = task.run.task
+            if task.told is Told.RUNNING:
+                self.identities.began(task.name, task.run.number)
                 if self.settled:
                     self._sink.record((now, START, task.task, task.run, None))
-        shrunk, self.shrunk = self.shrunk, []
-        for task in shrunk:
-            if task.run is not None:
-                task.task = task.run.task
-                self._sink.shrunk(now, task.run)
 
     def _begin(self, task: LiveTask, now: float) -> None:
         """All pods of a plan are bound."""
         assert task.run is not None
         assert task.task is not None
-        task.told, task.began, task.failures = Told.RUNNING, True, 0
-        task.members, task.over = dict(task.pods), {}
-        self._no_plan(task)
-        self.identities.began(task.name, task.task, task.run.number)
+        self._tell(task, Told.RUNNING, task.pods, task.run)
+        task.failures, task.members = 0, dict.fromkeys(task.pods)
+        self.identities.began(task.name, task.run.number)
         waited = task.run.waited
         self._sink.record((now, START, task.task, task.run, waited.reason if waited else None))
-        self._mirror.dirty[task.key] = None  # pods beyond the minimum of its gang may start now
+        self.mirror.dirty[task.key] = None  # pods beyond the minimum of its gang may start now
 
-    def _shrink(self, task: LiveTask, seen: Seen, events: list[Event]) -> None:
+    def _shrink(self, task: LiveTask, seen: Seen) -> None:
         """Pods of a run are over, the others go on."""
         assert task.run is not None
         _, placed = self._placed(seen)
-        gone = {uid: node for uid, node in task.pods.items() if uid not in placed}
-        events.append(Shrunk(task.run, sorted(Counter(gone.values()).items())))
-        for uid, node in gone.items():
-            self.by_pod.pop(uid, None)
-            self._mirror.dirty_nodes.add(node)
-        task.pods = placed
-        self.shrunk.append(task)
+        gone = Counter(node for uid, node in task.pods.items() if uid not in placed)
+        self.events.append(Shrunk(task.run, sorted(gone.items())))
+        self._tell(task, Told.RUNNING, placed, task.run)
+        self.adopted.append(task)
 
-    def _end(self, task: LiveTask, seen: Seen | None, now: float, events: list[Event]) -> None:
+    def _end(self, task: LiveTask, seen: Seen, now: float) -> None:
         """The last pod of a run has gone, or is over. `seen`: pods that wait under its name."""
-        finished = bool(task.over) and all(task.over.values())
+        finished = bool(task.members) and all(task.members.values())
         core, run = task.task, task.run
         assert core is not None
-        if task.told is Told.RUNNING and run is not None:
-            events += [Finished(run)] if finished else [Lost(run, GONE), Cancelled(run.task)]
+        if run is not None:
+            self.events += [Finished(run)] if finished else [Lost(run, GONE), Cancelled(run.task)]
         if task.members:  # otherwise its pods belong to another task by now
-            placed = run or Run(core, max(self.identities.past[task.name].runs, 1), [], now, now)
+            placed = run or Run(core, self.identities.past[task.name].runs, [], now, now)
             reason = None if finished else LostRun(placed, GONE)
             self._sink.record((now, FINISH if finished else LOST, core, placed, reason))
-        self._told_nothing(task)
-        task.began, task.members, task.over = False, {}, {}
-        if finished and seen is not None:
+        self._tell(task, Told.NOTHING)
+        task.members = {}
+        if finished and seen.pods:
             self.identities.renew(task.name, self._created(seen))
         elif finished and self.by_name.get(task.name) is task:
-            self.identities.finish(task.name)
-            del self.by_name[task.name]
+            self.identities.drop(task.name)
 
     # -- submitting --------------------------------------------------------------------------------
 
     def is_urgent(self, task: LiveTask) -> bool:
         """Whether a task that is to be submitted is HP."""
-        return priority_of(self._mirror, self.ready[task].pods[0]) is Priority.HP
+        return priority_of(self.mirror, self.ready[task].pods[0]) is Priority.HP
 
-    def submit(self, tasks: Iterable[LiveTask], now: float) -> list[Event]:
+    def submit(self, tasks: Iterable[LiveTask], now: float) -> None:
         """Tell the core of tasks. One whose places were promised before a restart gets them."""
-        events: list[Event] = []
         for task in tasks:
             seen = self.ready.pop(task)
-            first = seen.pods[0]
-            model, past = model_of(self._mirror, first), self.identities.past[task.name]
-            assert isinstance(model, str)
-            core = self._core_task(task, seen.pods, model, past.runs)
-            self.identities.submitted(task.name, core)
+            past = self.identities.past[task.name]
+            task.task = core = self._core_task(task, seen.pods, past.runs)
             self._sink.record((now, SUBMIT, core, None, None))
-            promised = self._promised(seen, model)
+            promised = self._promised(seen, core.gpu_model)
             if promised is None:
-                events.append(Submitted(core))
-                self._tell(task, Told.WAITING, core, dict.fromkeys((pod.uid for pod in seen.pods), ""))
+                self.events.append(Submitted(core))
+                self._tell(task, Told.WAITING, dict.fromkeys((pod.uid for pod in seen.pods), ""))
                 self.unsaid.update(dict.fromkeys(task.pods))
                 for uid in task.pods:
                     self.waits.pop(uid, None)
-                continue
-            where = sorted(Counter(promised.values()).items())
-            events.append(Adopted([FoundRun(core, where, now, past.runs + 1)]))
-            self._tell(task, Told.PLANNED, core, promised)
-            self._plan(task)
-            self.adopted.append(task)
-        return events
+            else:
+                self._tell_found(task, Told.PLANNED, promised, now, past.runs + 1)
 
     def _promised(self, seen: Seen, model: str) -> dict[str, str] | None:
         """Returns the nodes that pods were promised, if there is room for them once evicted pods have left."""
         places = {pod.uid: pod.nominated for pod in seen.pods}
-        admitted = all(self._mirror.admits(pod.nominated, pod, model) for pod in seen.pods)
-        return places if admitted and self.room.fits_soon(seen.pods, places) else None
+        admitted = all(self.mirror.admits(pod.nominated, pod, model) for pod in seen.pods)
+        return places if admitted and self.overlay.fits_soon(seen.pods, places) else None
 
-    def _core_task(self, task: LiveTask, pods: Iterable[PodView], model: str, earlier_runs: int) -> Task:
-        """Returns the task as the core is to know it."""
-        some = list(pods)
-        first, past = some[0], self.identities.past[task.name]
-        priority = priority_of(self._mirror, first)
+    def _core_task(self, task: LiveTask, pods: Sequence[PodView], earlier_runs: int = 0, model: str = "") -> Task:
+        """Returns the task as the core is to know it. `model`: the GPU model of its nodes, if its pods are bound."""
+        first, past = pods[0], self.identities.past[task.name]
+        priority, pool = priority_of(self.mirror, first), model or model_of(self.mirror, first)
+        assert isinstance(pool, str)
         self._attempts += 1
         return Task(
             index=_index(past.submitted, task.name, self._attempts),
             name=task.name,
             organization=self._organization(first),
-            gpu_model=model,
+            gpu_model=pool,
             priority=priority if priority is not None else Priority.SPOT,
-            pods=len(some),
+            pods=len(pods),
             gpus_per_pod=float(first.asks.gpus),
             submit_time=past.submitted,
             cpus_per_pod=first.asks.cpus,
@@ -521,76 +515,58 @@ class TaskBook:
         """The core has places for a task: its pods get them in order. None: it has no pods any more."""
         task = self.by_index.get(run.task.index)
         if task is None or task.told is not Told.WAITING:
+            self.events += [StartFailed(run), Cancelled(run.task)]
             return None
         nodes = [node.name for node, _, held in run.places for _ in range(held // run.task.cards)]
-        task.told, task.run = Told.PLANNED, run
-        task.pods = dict(zip(task.pods, nodes, strict=True))
-        self._mirror.dirty_nodes.update(nodes)
-        self._plan(task)
+        self._tell(task, Told.PLANNED, dict(zip(task.pods, nodes, strict=True)), run)
         return task
 
-    def _plan(self, task: LiveTask) -> None:
-        """A task has its places; they are its own until it runs or the plan is given up."""
-        task.since = self._monotonic()
-        self.planned[task] = None
-        self.room.claim(task.pods)
-
-    def _no_plan(self, task: LiveTask) -> None:
-        if task in self.planned:
-            del self.planned[task]
-            self.room.release(task.pods)
-
-    def evict(self, run: Run, taker: Run | None, now: float, reason: Reason) -> tuple[LiveTask, list[PodView]] | None:
-        """The core has given a run's places to another: the task, and the pods that must leave."""
+    def evict(self, run: Run, taker: Run, now: float, reason: Reason) -> list[PodView]:
+        """The core has given the places of a run to another one; returns the pods that must leave."""
+        self.events += [EvictionDone(run), Cancelled(run.task)]
         task = self.by_index.get(run.task.index)
         if task is None or task.run is not run:
-            return None
-        uids = [*task.pods, *(uid for uid in task.members if uid not in task.pods and uid not in task.over)]
-        pods = [pod for uid in uids if (pod := self._mirror.pods.get(uid)) is not None and not pod.over]
-        leaving = [pod for pod in pods if self._overlay.node_of(pod) or pod.uid in self._overlay.bindings]
-        if task.began:
+            return []
+        uids = [uid for uid, succeeded in task.members.items() if succeeded is None] or task.pods
+        pods = [pod for uid in uids if (pod := self.mirror.pods.get(uid)) is not None and not pod.over]
+        leaving = [pod for pod in pods if pod.node or pod.uid in self.overlay.bindings]
+        if task.told is Told.RUNNING:
             self._sink.record((now, EVICT, run.task, run, reason))
-            self.identities.past[task.name].runs = max(self.identities.past[task.name].runs, run.number)
-        self._overlay.evictions.update(dict.fromkeys((pod.uid for pod in leaving), taker))
-        self._told_nothing(task)
-        task.began, task.members, task.over = False, {}, {}
+        self.overlay.evictions.update(dict.fromkeys((pod.uid for pod in leaving), taker))
+        self._look_again(task)
+        task.members = {}
         self._forget(task, now)
-        self._mirror.dirty[task.key] = None
-        return task, leaving
+        return leaving
 
-    def fail(self, task: LiveTask, why: str, pause: float) -> list[Event]:
+    def fail(self, task: LiveTask, why: str, pause: float) -> None:
         """A plan cannot be carried out; the task is submitted again after a pause."""
         assert task.run is not None
-        assert task.task is not None
-        events: list[Event] = [StartFailed(task.run), Cancelled(task.task)]
+        self.events += [StartFailed(task.run), Cancelled(task.run.task)]
         task.failures += 1
         task.not_before, task.why_failed = self._monotonic() + pause, why
-        self._told_nothing(task)
-        self._mirror.dirty[task.key] = None
-        return events
+        self._look_again(task)
 
-    def abandon(self, key: Key) -> list[Event]:
-        """Forget all tasks of a key; returns what the core is to be told. Its bound pods count as other schedulers'."""
-        tasks = self.by_key.pop(key, {})
-        events: list[Event] = [Cancelled(task.task) for task in tasks.values() if task.task is not None]
-        for task in tasks.values():
-            self._told_nothing(task)
+    def forget_run(self, run: Run) -> None:
+        """The core has lost a run although its pods may be there: they are looked at again."""
+        self.events.append(Cancelled(run.task))
+        task = self.by_index.get(run.task.index)
+        if task is not None and task.run is run:
+            self._look_again(task)
+
+    def abandon(self, key: Key) -> None:
+        """Forget all tasks of a key. Its bound pods count as those of other schedulers."""
+        for task in self.by_key.pop(key, {}).values():
             self.ready.pop(task, None)
-            if self.by_name.get(task.name) is task:
-                del self.by_name[task.name]
-        return events
-
-    def forget_run(self, task: LiveTask) -> None:
-        """The core has lost a run although its pods may be there: it is looked at again."""
-        self._told_nothing(task)
-        self._mirror.dirty[task.key] = None
+            self.by_name.pop(task.name, None)
+            if task.told is not Told.NOTHING:
+                self._cancel(task)
 
     def is_planned(self, run: Run | None) -> bool:
         """Whether a run is still to be started, and has a pod that waits for it."""
         task = self.by_index.get(run.task.index) if run is not None else None
         if task is None or task.run is not run or task.told is not Told.PLANNED:
             return False
-        return any((pod := self._mirror.pods.get(uid)) is not None and pod.waits for uid in task.pods)
+        return any((pod := self.mirror.pods.get(uid)) is not None and pod.waits for uid in task.pods)
 
     def settle(self, now: float) -> None:
         """After the first look at the cluster: the record learns what runs and what was done meanwhile, once."""
@@ -601,10 +577,10 @@ class TaskBook:
             if name not in self.by_name:
                 self.identities.vacate(name, now)  # its pods went while no controller ran
         done: dict[str, bool] = {}
-        for pod in self._mirror.pods.values():
+        for pod in self.mirror.pods.values():
             if pod.bound_as is not None:
                 done[pod.bound_as.task] = done.get(pod.bound_as.task, True) and pod.phase == "Succeeded"
-        runs = [task.run for task in self.running() if task.run is not None]
+        runs = [task.run for task in self.by_index.values() if task.run is not None and task.told is Told.RUNNING]
         self._sink.settle(
             now, runs, self.identities.past.keys(), {name for name, all_of_it in done.items() if all_of_it}
         )
@@ -615,18 +591,14 @@ class TaskBook:
         """Whether the core counts what a bound pod holds as held by one of its runs, or as free."""
         task = self.by_pod.get(pod.uid)
         if task is not None and task.told in (Told.PLANNED, Told.RUNNING):
-            return task.pods.get(pod.uid) == (pod.node or self._overlay.node_of(pod))
-        return not self._overlay.holds(pod)
-
-    def running(self) -> Iterator[LiveTask]:
-        """Tasks whose runs have begun."""
-        return (task for task in self.by_name.values() if task.began)
+            return task.pods.get(pod.uid) == (pod.node or self.overlay.node_of(pod))
+        return not self.overlay.holds(pod)
 
     def record_over(self, now: float) -> None:
         """Record the tasks that are over without having done their work."""
         over, self.identities.over = self.identities.over, []
-        for task in over:
-            self._sink.record((now, CANCEL, task, None, None))
+        for name in over:
+            self._sink.cancelled(now, name)
 
 
 def _index(submitted: float, name: str, attempt: int) -> int:

@@ -35,8 +35,8 @@ from gfs.core.scheduler import Scheduler
 from gfs.domain.task import Task
 from gfs.domain.workload import Workload
 from gfs.live.api import STRATEGIC, Api, pod_path
+from gfs.live.bind import Binder
 from gfs.live.controller import Controller
-from gfs.live.patience import Patience
 from gfs.live.settings import LiveSettings
 from gfs.live.tasks import LiveTask
 from gfs.live.translate.gangs import NATIVE, GroupName
@@ -286,14 +286,14 @@ class LiveLog:
         self._submitted.add(task.name)
         self._rig.events.record((time, what, self._rig.shown.task(task.name), run, reason))
 
-    def shrunk(self, time: float, run: Run) -> None:
-        raise AssertionError(f"all pods of a task succeed in the same instant: {run}")
+    def cancelled(self, now: float, name: str) -> None:
+        raise AssertionError(f"all pods of a task are created again: {name}")
 
     def settle(self, now: float, runs: Sequence[Run], waiting: Collection[str], done: Collection[str]) -> None:
         assert not runs, "the cluster was empty"
 
 
-class NoPatience(Patience):
+class NoPatience(Binder):
     """A plan waits where it is until its victims have left, as in the simulator."""
 
     def overdue(self) -> Iterator[tuple[LiveTask, str]]:
@@ -334,7 +334,7 @@ class World:
             wall=self._api.wall,
             silent=True,  # what is said decides nothing, and takes half of the time
         )
-        controller.patience.__class__ = NoPatience
+        controller.binder.__class__ = NoPatience
         self._reflectors = Reflectors(self._api, controller.mirror, groups)
         await self._reflectors.start()
         controller.begin(self._rig.scheduler)

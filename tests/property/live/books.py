@@ -113,14 +113,14 @@ def check_empty(replica: JudgedReplica) -> None:
     book, mirror, overlay, speaker = controller.book, controller.mirror, controller.overlay, controller.speaker
     kept = {
         "by_key": book.by_key, "by_name": book.by_name, "by_index": book.by_index, "by_pod": book.by_pod,
-        "waits": book.waits, "unsaid": book.unsaid, "ready": book.ready, "adopted": book.adopted,
-        "shrunk": book.shrunk, "planned": book.planned, "waits of": book._waits_of, "members": mirror.members,
+        "waits": book.waits, "unsaid": book.unsaid, "ready": book.ready, "told": book.events, "found": book.found,
+        "adopted": book.adopted,
+        "planned": book.planned, "members": mirror.members,
         "present": mirror.present, "on node": {k: v for k, v in mirror.on_node.items() if v}, "apart": mirror.apart,
         "leaving": mirror.leaving,
         "unbound": mirror._unbound, "ended": mirror.ended, "pods": mirror.pods, "bindings": overlay.bindings,
         "bindings by node": overlay._on_node, "evictions": overlay.evictions, "given up": overlay.given_up,
         "said": speaker._said, "events": speaker._events, "line": speaker._line, "failed": controller.binder.failed,
-        "blocked": controller.binder._blocked,
         "saved": mirror.saved, "requests": controller._requests,
     }  # fmt: skip
     left = {name: some for name, some in kept.items() if some}

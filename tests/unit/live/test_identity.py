@@ -130,7 +130,7 @@ def test_a_bare_pod_that_is_created_again_under_its_name_is_another_task() -> No
 def test_a_task_that_has_done_its_work_is_not_continued() -> None:
     names = Identities()
     has_run(names, view(owned("train-a")), run=2)
-    names.finish("lab/train")
+    names.drop("lab/train")
     assert named(names, view(owned("train-b")), at=7.0) == "lab/train"
     assert names.past["lab/train"].runs == 0
     names.past["lab/train"].runs = 4

@@ -46,7 +46,7 @@ class Cluster:
 
 def test_a_binding_holds_room_from_sending_and_counts_as_bound_from_the_answer_on() -> None:
     here = Cluster()
-    here.overlay.bind(here.pod, "n1", "lab/p", 1)
+    here.overlay.bind(here.pod, "n1", "lab/p")
     assert [uid for uid, _ in here.overlay.unseen_on("n1")] == ["uid-p"]
     assert (here.overlay.node_of(here.pod), here.overlay.task_of(here.pod)) == ("", "lab/p")
     here.overlay.bound("uid-p")
@@ -55,7 +55,7 @@ def test_a_binding_holds_room_from_sending_and_counts_as_bound_from_the_answer_o
 
 def test_a_binding_that_shows_is_forgotten() -> None:
     here = Cluster()
-    here.overlay.bind(here.pod, "n1", "lab/p", 1)
+    here.overlay.bind(here.pod, "n1", "lab/p")
     here.change(nodeName="n1")
     assert not here.overlay.bindings
     assert not list(here.overlay.unseen_on("n1"))
@@ -66,7 +66,7 @@ def test_a_binding_that_shows_is_forgotten() -> None:
 @pytest.mark.parametrize("answered", [True, False])
 def test_the_binding_of_a_pod_that_is_gone_is_forgotten_when_it_was_answered(answered: bool) -> None:
     here = Cluster()
-    here.overlay.bind(here.pod, "n1", "lab/p", 1)
+    here.overlay.bind(here.pod, "n1", "lab/p")
     if answered:
         here.overlay.bound("uid-p")
     here.mirror.pod_changed(here._now, None)
@@ -127,7 +127,7 @@ def test_an_eviction_that_shows_is_forgotten_and_one_that_is_taken_back_is_looke
 def test_an_evicted_pod_that_is_given_up_holds_its_room_until_it_is_gone() -> None:
     here = Cluster(nodeName="n1", phase="Running")
     here.overlay.evictions["uid-p"] = None
-    here.overlay.give_up(["uid-p"])
+    here.overlay.give_up([here.pod])
     assert here.overlay.holds(here.pod)
     assert here.mirror.dirty_nodes == {"n1"}
     here.mirror.pod_changed(here._now, None)

@@ -6,7 +6,7 @@ from objects import node, pod
 from story import SETTINGS, bound, play
 
 from fake_cluster import FakeServer, Replica
-from gfs.live.patience import SHORT
+from gfs.live.bind import SHORT
 from gfs.live.table import Told
 
 URGENT = {"gpus": 4, "cls": "gfs-hp"}
@@ -36,12 +36,12 @@ def test_a_victim_hangs_from_two_minutes_after_its_grace_period_on_and_another_i
         server.hand.at = GRACE + SETTINGS.hang_timeout
         await replica.rest()
         assert server.deleted == ["victim"]
-        assert replica.controller.patience.hanging == 0
+        assert len(replica.controller.overlay.hanging()) == 0
         server.hand.at += 1.0
         await replica.rest()
         assert server.deleted == ["victim", "other"]
         assert reasons(server, "victim")[-1] == "EvictionHangs"
-        assert replica.controller.patience.hanging == 1
+        assert len(replica.controller.overlay.hanging()) == 1
         server.remove_pod("lab/other")
         await replica.rest()
         assert server.bound == [("urgent", "n2")]
@@ -50,7 +50,7 @@ def test_a_victim_hangs_from_two_minutes_after_its_grace_period_on_and_another_i
         await replica.rest()
         server.hand.at += 1.0
         await replica.rest()
-        assert replica.controller.patience.hanging == 0
+        assert len(replica.controller.overlay.hanging()) == 0
 
     play(story)
 

@@ -371,7 +371,7 @@ def other(index: int = 8) -> Task:
 
 def test_a_gang_goes_on_in_the_log_until_its_last_pod_ends(tmp_path: Path) -> None:
     recorder = running(tmp_path, 3)
-    recorder.shrunk(50.0, at(gang(2), "02"))
+    recorder.record((50.0, START, gang(2), at(gang(2), "02"), None))
     recorder.record((60.0, SUBMIT, other(), None, None))
     recorder.record((60.0, START, other(), at(other(), "1", 60.0), None))  # by the core, GPU 1 is free again
     recorder.record((90.0, FINISH, gang(2), at(gang(2), "02"), None))
@@ -385,7 +385,7 @@ def test_a_gang_goes_on_in_the_log_until_its_last_pod_ends(tmp_path: Path) -> No
 
 def test_a_gang_is_split_when_others_get_the_gpus_of_its_finished_pods(tmp_path: Path) -> None:
     recorder = running(tmp_path, 4)
-    recorder.shrunk(50.0, at(gang(3), "023"))
+    recorder.record((50.0, START, gang(3), at(gang(3), "023"), None))
     recorder.record((60.0, START, other(), at(other(), "1", 60.0), None))
     assert recorder.name_of(gang(3)) == "lab/train~2"
     recorder.record((90.0, FINISH, gang(3), at(gang(3), "023"), None))

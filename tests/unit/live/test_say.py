@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from objects import pod
 
-from gfs.live.api import Api
+from gfs.live.client import Client
 from gfs.live.problems import Conflict, ServerTrouble
 from gfs.live.say import Speaker
 from gfs.live.settings import LiveSettings
@@ -40,7 +40,7 @@ class Teller:
     def __init__(self, *, silent: bool = False) -> None:
         self.paper, self.at = Paper(), 0.0
         self.speaker = Speaker(
-            cast(Api, self.paper),
+            cast(Client, self.paper),
             SETTINGS,
             self._run,
             lambda: self.at,
@@ -147,7 +147,7 @@ def test_a_slow_server_has_few_words_in_flight_and_hears_the_last_one_of_each_po
         paper, tasks = Slow(), list[Any]()
         loop = asyncio.get_running_loop()
         speaker = Speaker(
-            cast(Api, paper), SETTINGS, lambda job: tasks.append(loop.create_task(job)), lambda: 0.0, lambda: 1e9
+            cast(Client, paper), SETTINGS, lambda job: tasks.append(loop.create_task(job)), lambda: 0.0, lambda: 1e9
         )
         views = [read_pod(pod(f"p{i}"), SETTINGS) for i in range(20)]
         for view in views:
@@ -182,7 +182,7 @@ def test_while_pods_are_bound_one_word_at_a_time_is_said_and_afterwards_the_rest
         paper, tasks, busy = Slow(), list[Any](), True
         loop = asyncio.get_running_loop()
         speaker = Speaker(
-            cast(Api, paper),
+            cast(Client, paper),
             SETTINGS,
             lambda job: tasks.append(loop.create_task(job)),
             lambda: 0.0,
