@@ -188,6 +188,8 @@ def test_whose_pod_it_is_says_the_namespace(label: str, listed: str, claims: boo
     ("notes", "bound", "believed"),
     [
         (NOTES, True, True),
+        ({**NOTES, "gfs.dev/task": "lab/train/0#2"}, True, True),
+        ({**NOTES, "gfs.dev/task": "lab/train~2"}, True, False),
         (NOTES, False, False),
         ({**NOTES, "gfs.dev/task": "web/service"}, True, False),
         ({**NOTES, "gfs.dev/task": "lab/\x1b[2J"}, True, False),
@@ -195,7 +197,7 @@ def test_whose_pod_it_is_says_the_namespace(label: str, listed: str, claims: boo
         ({**NOTES, "gfs.dev/run": "-1"}, True, False),
         ({"gfs.dev/submitted": "1970-01-01T00:00:00Z"}, False, False),
     ],
-    ids=["bound", "not bound", "a neighbour's", "escape", "long", "no run", "alone"],
+    ids=["bound", "second of a name", "a name of the log", "not bound", "a neighbour's", "escape", "long", "no run", "alone"],
 )
 def test_notes_are_believed_of_bound_pods_of_the_same_namespace(notes: Any, bound: bool, believed: bool) -> None:
     view = read_pod(pod("p", annotations=notes, **({"nodeName": "n1"} if bound else {})), LiveSettings())

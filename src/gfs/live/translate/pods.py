@@ -33,7 +33,7 @@ CREATE_AGAIN = ("Job", "ReplicaSet", "StatefulSet", "DaemonSet")
 MALFORMED, DOUBTED = "InvalidAnnotation", "ClaimNotBelieved"
 CLAIMS = ("guarantee", "checkpoint-interval", "last-checkpoint", "organization", "grace", "task", "submitted")
 """Claims of pods that may be doubted, each with a counter."""
-_TASK_NAME = re.compile(r"[a-z0-9.~/-]{1,600}")
+_TASK_NAME = re.compile(r"[a-z0-9.#/-]{1,600}")
 _SLOT = re.compile(r"[0-9]{1,9}")
 
 
