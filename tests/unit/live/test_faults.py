@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import resource
 from pathlib import Path
+from typing import Any
 
 import pytest
 from objects import group, node, owned, pod
@@ -14,8 +15,11 @@ from test_record import began, opened, rows, spot, told
 from fake_cluster import FakeServer, Replica
 from gfs.core.actions import START, SUBMIT
 from gfs.domain.node import NodeSpec
-from gfs.live import bind, controller, evict
+from gfs.live import bind, controller, evict, tasks
 from gfs.live.clock import Clock
+from gfs.live.mirror import Key, Mirror
+from gfs.live.observe import Observation
+from gfs.live.overlay import Overlay
 from gfs.live.problems import ApiError, Conflict, NotFound, TooMany, Unreachable
 
 URGENT = {"gpus": 4, "cls": "gfs-hp"}
@@ -396,6 +400,42 @@ def test_a_task_whose_pods_never_come_back_holds_no_gpus() -> None:
         assert not state(replica).runs
         assert not state(replica).waiting
         assert state(replica).pool.idle == 4
+
+    play(story)
+
+
+# -- objects that cause an error ----------------------------------------------------------------------------
+
+
+def test_a_pod_that_causes_an_error_is_left_alone_until_it_changes(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Two pods of 2 GPUs cause an error: one that runs still counts as used, and one that waits delays no other."""
+    observe, broken = tasks.observe, set[str]()
+
+    def fails(mirror: Mirror, overlay: Overlay, key: Key, *planned: Any, **together: Any) -> Observation:
+        if key in broken:
+            raise KeyError(key)
+        return observe(mirror, overlay, key, *planned, **together)
+
+    monkeypatch.setattr(tasks, "observe", fails)
+
+    async def story(server: FakeServer, replica: Replica) -> None:
+        for each in (bound("runs", gpus=2), pod("waits", gpus=2)):
+            server.put_pod(each)
+        broken.update((replica.uid("runs"), replica.uid("waits")))
+        server.put_pod(pod("large", gpus=4))
+        await replica.rest()
+        assert "is left alone until it changes" in caplog.text
+        assert not server.bound
+        server.put_pod(pod("other", gpus=2))
+        await replica.rest()
+        assert server.bound == [("other", "n1")]
+        broken.clear()
+        server.remove_pod("lab/other")
+        server.set_phase("lab/waits", "")
+        await replica.rest()
+        assert server.bound == [("other", "n1"), ("waits", "n1")]
 
     play(story)
 
