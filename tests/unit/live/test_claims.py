@@ -197,7 +197,7 @@ def test_whose_pod_it_is_says_the_namespace(label: str, listed: str, claims: boo
         ({**NOTES, "gfs.dev/run": "-1"}, True, False),
         ({"gfs.dev/submitted": "1970-01-01T00:00:00Z"}, False, False),
     ],
-    ids=["bound", "second of a name", "a name of the log", "not bound", "a neighbour's", "escape", "long", "no run", "alone"],
+    ids=["bound", "second of a name", "of the log", "not bound", "a neighbour's", "escape", "long", "no run", "alone"],
 )
 def test_notes_are_believed_of_bound_pods_of_the_same_namespace(notes: Any, bound: bool, believed: bool) -> None:
     view = read_pod(pod("p", annotations=notes, **({"nodeName": "n1"} if bound else {})), LiveSettings())
