@@ -115,8 +115,8 @@ class Api:
     ) -> Json:
         """Sends a request and returns the answer; an `ApiError` if the server refuses it.
 
-        `at_once`: outside the limit of requests in flight. `objection`: called right before each sending; a text says
-        why the request must not be sent any more.
+        `at_once`: outside the limit of requests in flight. `objection`: called right before each sending; a text is
+        the reason not to send the request.
         """
         repeatable = method in ("GET", "PATCH", "DELETE")
         wait, left = FIRST_WAIT, tries or self._tries
@@ -316,7 +316,7 @@ def pod_path(namespace: str, name: str) -> str:
 
 
 class _Metadata(TypedDict, total=False):
-    """What is read of an object's metadata. To leave out `managedFields` makes decoding three times as fast."""
+    """The metadata that the controller uses. Without `managedFields` decoding is three times as fast."""
 
     name: Any
     namespace: Any

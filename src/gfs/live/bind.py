@@ -1,8 +1,7 @@
-"""Carrying out starts: the pods of a plan are bound together, when its nodes have room for all of them. A plan that
-waits for room in vain is made again.
+"""Binds the pods of plans, all pods of a plan together when its nodes have room. Finds plans that wait in vain.
 
-The API server checks no capacity at a binding, so the last check is ours, at the moment of sending: what pods hold on
-a node by the mirror, and what is bound and not mirrored yet, must leave room.
+The API server checks no capacity at a binding. So the binder checks it at the moment of sending: the node must have
+room beside the pods that the mirror shows and the bindings that it does not show yet.
 """
 
 from __future__ import annotations
@@ -28,11 +27,11 @@ from gfs.live.translate.quantities import rfc3339
 log = logging.getLogger("gfs.live")
 TRIES = 3
 LONGEST_PAUSE = 60.0
-"""Seconds at most until a start that failed is tried again."""
+"""The longest pause before a failed start is tried again, in seconds."""
 SHORT = 1.0
 """Seconds that a plan waits in any case, even if other nodes have room."""
 LOOK_AGAIN = 0.5
-"""Seconds until it is looked again whether a pod is bound, if the API server did not say."""
+"""Seconds between two looks at a pod whose binding got no answer."""
 
 
 class Binder:
@@ -84,7 +83,7 @@ class Binder:
     # -- plans that wait in vain -------------------------------------------------------------------
 
     def overdue(self) -> Iterator[tuple[LiveTask, str]]:
-        """Returns the plans that are to be made again, and why; the pods that they waited for count as staying."""
+        """Yields the plans to make again, and why. The pods that they waited for count as staying from now on."""
         self._give_up_hanging()
         spare: dict[str, Asks] | None = None
         for task in list(self._book.planned):
@@ -162,7 +161,7 @@ class Binder:
         try:
             await self._speaker.hush(pod.uid)
             problem = await self._insist(task, run, pod, node)
-        except Exception as error:  # whatever it was, the plan must not wait for an answer that never comes
+        except Exception as error:  # the plan must not wait for an answer that never comes
             log.exception(f"the binding of {pod.path} failed in a way that it should not")
             problem = ApiError(repr(error))
         finally:
@@ -215,7 +214,7 @@ class Binder:
         return problem
 
     async def _look(self, pod: PodView) -> str:
-        """Returns where the pod is by now; empty: nowhere. No other pod gets the room before it is known."""
+        """Returns the node that the pod has; empty: none. Asks until the server answers; the room stays taken."""
         while True:
             try:
                 found: dict[str, Any] = await self._client.find(pod_path(pod.namespace, pod.name)) or {}

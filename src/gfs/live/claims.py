@@ -1,4 +1,4 @@
-"""What pods say of themselves: doubtful claims are counted and said on the pod, checkpoints go to the core."""
+"""Claims of pods: doubtful ones are counted and get a warning event, checkpoints go to the core."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ from gfs.live.translate.quantities import rfc3339
 SAVED_EVERY = 1.0
 """Seconds between two reports of checkpoints: the core puts its victims in order again after each."""
 SKEW = 60.0
-"""Seconds that the clock of a user's program may be ahead of ours."""
+"""Seconds that the clock of a pod may be ahead of ours."""
 
 
 class Claims:
-    """Looks at what pods claim."""
+    """Checks the claims of pods."""
 
     def __init__(self, book: TaskBook, speaker: Speaker, clock: Clock, monotonic: Callable[[], float]) -> None:
         self._mirror, self._book, self._speaker = book.mirror, book, speaker
         self._clock, self._monotonic = clock, monotonic
         self.doubted: Counter[str] = Counter()
-        """Claims of pods that were not believed -> how many."""
+        """Claim -> how often it was not believed."""
         self._saved: dict[Run, float] = {}
         self._reported = -inf
 
     def look(self, pod: PodView) -> None:
-        """Say and count what a new pod claims and is not believed."""
+        """Count the doubtful claims of a new pod, and write warning events."""
         for doubt in pod.doubts:
             self._doubt(pod, doubt)
         settings = self._mirror.settings
@@ -54,7 +54,7 @@ class Claims:
         self._speaker.warn(pod, doubt.reason, doubt.text)
 
     def checkpoints(self, now: float) -> list[Event]:
-        """Returns what runs have saved since the last report, at most once a second."""
+        """Returns the checkpoints since the last report, at most once a second."""
         saved, self._mirror.saved = self._mirror.saved, {}
         for uid in saved:
             pod, task = self._mirror.pods.get(uid), self._book.by_pod.get(uid)
@@ -73,7 +73,7 @@ class Claims:
         return events
 
     def _note(self, run: Run, pod: PodView, at: float, now: float) -> None:
-        if self._clock.of_wall(at - SKEW) >= now:  # the clock knows no future
+        if self._clock.of_wall(at - SKEW) >= now:  # it lies in the future
             words = f"{LAST_CHECKPOINT} = {rfc3339(at)}: is yet to come"
             self._doubt(pod, Doubt("last-checkpoint", DOUBTED, words))
             return

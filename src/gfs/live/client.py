@@ -1,4 +1,4 @@
-"""What the controller asks of an API server: just what the real client (`gfs.live.api`) and the tests' fake offer."""
+"""The calls of the controller to an API server: the real client (`gfs.live.api`) and the tests' fake have them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gfs.live.translate.shape import Json
 class Client(Protocol):
     """Writes, and the one read that follows a doubtful answer.
 
-    `objection` is asked right before sending; unless it is empty, nothing is sent and `Outdated` is raised with it.
+    The client calls `objection` right before sending. If it returns a text, the client raises `Outdated` instead.
     """
 
     async def bind(

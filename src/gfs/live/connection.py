@@ -51,7 +51,7 @@ async def read_connection(kubeconfig: Path | None = None, context: str | None = 
 
 
 def check_trusted(configuration: Any, *, insecure: bool) -> None:
-    """Raises `InputError` if the server could be anybody; `insecure`: only warns."""
+    """Raises `InputError` unless TLS verifies the server, or it is this machine. `insecure`: only warns."""
     address = urlsplit(configuration.host)
     if address.scheme == "https" and configuration.verify_ssl:
         return

@@ -1,7 +1,7 @@
-"""The driver of a live cluster: what the mirror shows goes to the core in events, its plans go to the API server.
+"""The driver of a live cluster: it turns what the mirror shows into events of the core, and plans into requests.
 
-One loop on one thread decides; requests run beside it and report back. It decides on complete lists only, and only
-while the watches are open.
+One loop on one thread decides; requests run beside it and report back. The loop decides only on complete lists, and
+only while all watches are open.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ from gfs.live.tasks import LiveTask, Sink, TaskBook
 
 log = logging.getLogger("gfs.live")
 GATHER = 0.005
-"""Seconds to wait for what comes together with the first change after a while: of a gang, its other pods."""
+"""Seconds between the first change and its instant, so that pods of one gang are decided together."""
 BLIND = 0.05
-"""Seconds until it is looked again whether the mirror follows what happens."""
+"""Seconds between two looks at whether all watches are open."""
 MOST = 500
-"""Tasks that are submitted in one instant, less the bindings that are still under way. Of a flood, which may cost the
-core milliseconds each, the rest comes in the next ones: meanwhile pods are bound, watches read, the lease is renewed,
-and HP tasks find no thousands of bindings before their own."""
+"""The most tasks of one instant, less the bindings under way. A task may cost the core milliseconds. With a limit, the
+controller binds pods, reads watches and renews the lease during a flood, and HP tasks do not queue behind thousands of
+bindings."""
 EVERY = 1.0
 """Seconds between two looks at plans that wait, and at tasks without pods."""
 
@@ -106,16 +106,16 @@ class Controller:
         self.explainer = Explainer(self.mirror, self.book, self.speaker, monotonic, least_hours)
         self._trained: list[Trained] = []
         self._touched: set[str] = set()
-        """Nodes that have changed since plans were last looked at."""
+        """Nodes that changed since the last look at plans."""
         self._next_tick = self._wake_at = inf
         self._not_before = self._looked = -inf
-        """When the next instant may be decided, by the monotonic clock; when plans that wait were last looked at."""
+        """Earliest time of the next instant, and time of the last look at waiting plans, by the monotonic clock."""
         self._resync_at = inf
         self.now = -inf
         self.decisions = 0
         self.decision_seconds = 0.0
         self.longest_step = 0.0
-        """Seconds of the longest instant: nothing else happens while it lasts."""
+        """Seconds of the longest instant. The loop does nothing else meanwhile."""
         self.scheduler: Scheduler
 
     # -- running -----------------------------------------------------------------------------------
@@ -132,7 +132,7 @@ class Controller:
             log.error(f"a request failed in a way that it should not: {error!r}")
 
     def trained(self, event: Trained) -> None:
-        """A fit is done. May be called from any thread."""
+        """Takes a finished fit, from any thread."""
         self._trained.append(event)
         self._loop.call_soon_threadsafe(self.changed.set)
 
@@ -142,7 +142,7 @@ class Controller:
         self.changed.set()
 
     def begin(self, scheduler: Scheduler) -> None:
-        """The lists are complete: from now on it can decide."""
+        """Begin to decide: the lists are complete."""
         self.scheduler = scheduler
         self._loop = asyncio.get_running_loop()
         now = self.now = self.clock.now()
@@ -151,7 +151,7 @@ class Controller:
         self.changed.set()
 
     async def run(self, may_decide: Callable[[], bool]) -> None:
-        """Decide whenever something has changed or is due, until cancelled or until it may not."""
+        """Decide after each change and when something is due, until cancelled or until `may_decide` is false."""
         while True:
             due = min(self._next_tick, self._wake_at)
             wait = min(self.clock.until(due), EVERY)
@@ -161,9 +161,9 @@ class Controller:
                 await asyncio.sleep(max(min(GATHER, self.settings.burst), self._not_before - self._monotonic()))
             except TimeoutError:
                 pass
-            if not may_decide():  # it was paused, and another may have decided since
+            if not may_decide():  # the process was paused, and another replica may have decided since
                 return
-            if not self._is_current():  # what has happened meanwhile comes first
+            if not self._is_current():  # the mirror catches up first
                 self.changed.clear()
                 await asyncio.sleep(BLIND)
                 continue
@@ -171,7 +171,7 @@ class Controller:
             self._not_before = self._monotonic() + self.settings.burst
 
     async def close(self, seconds: float) -> None:
-        """Let requests under way end, at most so long, and stop the others: the next leader decides anew."""
+        """Wait so many seconds for requests under way, then stop the others. The next leader decides anew."""
         try:
             if self._requests:
                 await asyncio.wait(self._requests, timeout=seconds)
@@ -194,7 +194,7 @@ class Controller:
         self.now = now = max(self.clock.now(), self.now)
         self._look(now)
         plan: Plan = NOTHING
-        if self.book.found:  # what runs already comes before newcomers, and so do the rules of stopping it
+        if self.book.found:  # runs and their disruption rules come before new tasks
             self._note_changes()
             plan = self._decide(now)
         self.book.settle(now)
@@ -252,7 +252,7 @@ class Controller:
                 self.book.abandon(key)
 
     def _look_at_waiting(self, now: float) -> None:
-        """Resync, forget what is old, and make plans again that wait in vain."""
+        """Resync, forget old entries, and make plans again that wait in vain."""
         self._looked = self._monotonic()
         if self._looked >= self._resync_at:
             self._resync_at = self._looked + self.settings.resync_interval
@@ -272,7 +272,7 @@ class Controller:
                 self.overlay.forget_eviction(uid)
 
     def _fail(self, task: LiveTask, why: str, pause: float) -> None:
-        """A plan cannot be carried out. Pods of a gang that were bound for it are taken back if that is possible."""
+        """Give up a plan, and take back the pods of its gang that are bound already, if possible."""
         pods = [pod for uid in task.pods if (pod := self.mirror.pods.get(uid)) is not None]
         bound = [pod for pod in pods if self.overlay.node_of(pod) and self.overlay.task_of(pod) == task.name]
         log.info(f"{task.name} was not started: {why}")
@@ -281,7 +281,7 @@ class Controller:
         self.book.fail(task, why, pause)
 
     def _note_changes(self) -> None:
-        """Tell the core what has changed of nodes, and of what may be stopped."""
+        """Add the events of changed nodes and disruption rules."""
         self._touched |= self.mirror.dirty_nodes
         if nodes := self.nodes.changes():
             self.book.events.append(NodesChanged(nodes))

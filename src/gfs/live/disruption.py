@@ -1,4 +1,4 @@
-"""What the core is told about stopping runs: whose disruption budget it would break, and which runs go together."""
+"""Disruption rules for the core: runs whose eviction breaks a budget, and runs that go together."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from gfs.live.translate.gangs import GroupName
 
 
 class Disruption:
-    """Remembers what the core was told, and gives the rules again when they have changed."""
+    """Computes the rules, and returns them when they differ from the last ones."""
 
     def __init__(self, book: TaskBook) -> None:
         self._mirror, self._book = book.mirror, book
         self._told: tuple[frozenset[Run], dict[Run, tuple[Run, ...]]] = frozenset(), {}
         self._seen: tuple[int, list[tuple[Run, int]]] = 0, []
-        """What the rules follow from: changes of budgets and groups so far, runs and how many pods each has."""
+        """The input of the last rules: number of changes of budgets and groups, and runs with their numbers of pods."""
 
     def changes(self) -> list[DisruptionRules]:
-        """Returns the rules, if they are others than before."""
+        """Returns the rules if they have changed."""
         if not self._mirror.disruption_changes:
             return []
         running = [task for task in self._book.by_index.values() if task.told is Told.RUNNING]
@@ -33,7 +33,7 @@ class Disruption:
         if rules == self._told:
             return []
         protected, together = self._told = rules
-        for members in together.values():  # a run that would take a protected one along is protected, too
+        for members in together.values():  # evicting one of them evicts the protected one
             if not protected.isdisjoint(members):
                 protected = protected.union(members)
         return [DisruptionRules(protected, together)]

@@ -1,4 +1,4 @@
-"""Deleting pods. There are two reasons, and a gate before each deletion that asks whether it still holds:
+"""Deletes pods, for two reasons. A gate before each deletion checks that the reason still holds:
 
 * a spot pod makes room for an HP pod that waits and has its place (`evict`);
 * a pod that was bound moments ago and has not started belongs to a gang whose other pods could not be bound, and its
@@ -43,7 +43,7 @@ class Evictor:
     # -- making room -------------------------------------------------------------------------------
 
     def evict(self, victim: str, pods: Sequence[PodView], reason: Reason, taker: LiveTask, run: Run) -> None:
-        """Delete the pods of an evicted run, and say so on both sides. `run`: of the task that takes its place."""
+        """Delete the pods of an evicted run, and write events on victim and taker. `run`: of the taker."""
         message = f"Preempted by {taker.name}: {reason.text()}"
         log.info(f"evict {victim} for {taker.name}: {reason.text()}")
         reach("evict-decided")
@@ -66,7 +66,7 @@ class Evictor:
         return ""
 
     async def _see_through(self, pod: PodView, deletion: Callable[[], Awaitable[bool]]) -> None:
-        """Wait for a deletion. A pod that stays, whatever has happened, counts again."""
+        """Await a deletion. If the pod stays, it counts again."""
         deleted = False
         try:
             deleted = await deletion()
@@ -76,7 +76,7 @@ class Evictor:
 
     async def _evict(self, pod: PodView, run: Run, message: str) -> bool:
         while (assumed := self._overlay.bindings.get(pod.uid)) is not None and not assumed.answered:
-            await asyncio.sleep(0.05)  # it must be known whether it is bound
+            await asyncio.sleep(0.05)  # until the answer says whether it is bound
         now, deleted = self._mirror.pods.get(pod.uid), False
         if now is not None and self._overlay.node_of(now) and not self._objection(pod.uid, run):
             self._speaker.event(pod, "Warning", "Preempted", message)
@@ -115,7 +115,7 @@ class Evictor:
             except ApiError as error:
                 if isinstance(error, Conflict) and await self._is_another(pod):
                     return uncertain
-                uncertain |= marked and error.uncertain  # only the answer may have been lost
+                uncertain |= marked and error.uncertain  # the server may have deleted it
                 log.warning(f"{pod.path} was not deleted, it is tried again: {error}")
             await asyncio.sleep(PAUSE)
         if not uncertain:
@@ -123,7 +123,7 @@ class Evictor:
         return uncertain
 
     async def _is_another(self, pod: PodView) -> bool:
-        """Whether the pod is gone or another one has its name: only then is a conflict the end of it."""
+        """Whether the pod is gone or another pod has its name. Any other conflict is tried again."""
         try:
             found = await self._client.find(pod_path(pod.namespace, pod.name))
         except ApiError:
@@ -133,7 +133,7 @@ class Evictor:
     # -- promises ----------------------------------------------------------------------------------
 
     def nominate(self, task: LiveTask) -> None:
-        """Say on pods that wait which node each is promised while others leave it; of a task without a plan: none."""
+        """Write on waiting pods the node that a plan promises them; without a plan, remove it."""
         for uid, node in task.pods.items():
             pod = self._mirror.pods.get(uid)
             if pod is not None and pod.waits and pod.nominated != node:
@@ -171,7 +171,7 @@ class Evictor:
                 self._speaker.warn(pod, TAKEN_BACK, message)
                 return True
             except Conflict:
-                continue  # it has changed: it is looked at again
+                continue  # the pod has changed: read it again
             except (NotFound, NotLeading):
                 return False
             except ApiError as error:

@@ -1,6 +1,6 @@
-"""Why pods wait, said on the pods: newcomers at once, the others in turns, so that a long queue costs no more.
+"""Writes on pods why they wait: on new pods at once, on the others in turns, so that a long queue costs no more.
 
-Pods that wait for quota also learn when the forecast expects room, or that the quota is a cautious one.
+For pods that wait for quota the sentence also says when the forecast expects room, or that the quota is cautious.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from gfs.live.tasks import TaskBook
 EVERY = 1.0
 """Seconds between two looks."""
 IN_TURN = 100
-"""Pods that are looked at again each time."""
+"""Pods of the turn, at each look."""
 NEWCOMERS = 1000
-"""Pods that learn why they wait for the first time each time; namespaces take turns."""
+"""New pods, at each look; namespaces take turns."""
 
 
 class Explainer:
-    """Says on every pod that waits why it does."""
+    """Writes on every waiting pod why it waits."""
 
     def __init__(
         self,
@@ -44,10 +44,10 @@ class Explainer:
         self._monotonic, self._least_hours = monotonic, least_hours
         self._looked = -inf
         self._turn: list[str] = []
-        """Pods that wait, by uid, and have yet to be looked at in this round."""
+        """Uids of waiting pods that are still to come in this turn."""
 
     def look(self, scheduler: Scheduler) -> None:
-        """Look at newcomers and at the next of the others; nothing if that was just now."""
+        """Look at new pods and at the next of the others, at most once a second."""
         now = self._monotonic()
         if now - self._looked < EVERY:
             return
@@ -80,7 +80,7 @@ class Explainer:
         return chosen
 
     def why(self, uid: str, scheduler: Scheduler, explained: dict[str, Waits | None]) -> Waits | None:
-        """Returns why a pod waits; None: it does not, or it has yet to be decided on. `explained`: by task."""
+        """Returns why a pod waits; None: it does not wait, or no decision was made yet. `explained`: by task."""
         if (waits := self._book.waits.get(uid)) is not None:
             return waits._replace(text=f"refused: {waits.text}") if waits.reason == REFUSED else waits
         task = self._book.by_pod.get(uid)
@@ -95,7 +95,7 @@ class Explainer:
 
 
 def why_waiting(scheduler: Scheduler, task: Task, least_hours: float) -> Waits | None:
-    """Returns the core's reason, and for a task that waits for quota what may be expected; None: it does not wait."""
+    """Returns the core's reason, and for a task that waits for quota when room is expected; None: it does not wait."""
     pool = scheduler.pools.get(task.gpu_model)
     waiting = pool.state.waiting.get(task.index) if pool is not None else None
     if pool is None or waiting is None:
@@ -106,7 +106,7 @@ def why_waiting(scheduler: Scheduler, task: Task, least_hours: float) -> Waits |
 
 
 def in_words(pool: PoolScheduler, task: Task, reason: Reason, least_hours: float) -> str:
-    """Returns a reason, and for a task that waits for quota what may be expected."""
+    """Returns a reason as text, and for a task that waits for quota when room is expected."""
     if not isinstance(reason, OverQuota):
         return reason.text()
     more, room = caution(pool, least_hours), expected_room(pool, task, reason)
@@ -116,6 +116,6 @@ def in_words(pool: PoolScheduler, task: Task, reason: Reason, least_hours: float
 
 
 def expected_room(pool: PoolScheduler, task: Task, reason: Reason) -> ExpectedRoom | None:
-    """Returns when the forecast expects room for a task that waits for this reason; None: it says nothing of it."""
+    """Returns when the forecast expects room for a task that waits for this reason; None: no forecast says so."""
     quota = pool.policy.quota
     return quota.expected_room(task) if isinstance(reason, OverQuota) and isinstance(quota, Foresees) else None

@@ -1,7 +1,7 @@
-"""Places at which a test lets the controller die: `GFS_FAILPOINT=bind-answered:2` kills it there the second time.
+"""Places at which tests kill the controller: `GFS_FAILPOINT=bind-answered:2` kills it there the second time.
 
-A process that is killed leaves things half done; these are the places where that matters. Without the variable a
-place costs one comparison.
+A killed process leaves work half done; these are the places where that matters. Without the variable a place costs one
+comparison.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _left = int(_times) if _times.isdigit() else 1
 
 
 def reach(name: str) -> None:
-    """The controller is at this place."""
+    """Kill the process if this is the place and the time."""
     global _left
     if name != _armed:
         return

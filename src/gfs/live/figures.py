@@ -1,4 +1,4 @@
-"""What a running controller can be asked: figures for /metrics and /status."""
+"""Figures of a running controller for /metrics and /status."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from gfs.live.translate.pods import CLAIMS
 
 
 class Figures(Collector):
-    """Reads the figures of a service when it is asked: nothing is counted twice, labels are bounded by the pools."""
+    """Reads the figures from the service at each scrape. The number of series follows the number of pools."""
 
     def __init__(self, service: Service) -> None:
         self._service = service

@@ -24,16 +24,16 @@ from gfs.live.settings import LiveSettings
 A_DAY = round(DAY / STEP)
 """Steps."""
 POD = "namespace, pod, uid"
-"""Labels that tell a pod from all others."""
+"""Labels that identify a pod."""
 
 
 def label_name(name: str) -> str:
-    """Return a name of Kubernetes as kube-state-metrics writes it."""
+    """Returns a name of Kubernetes as kube-state-metrics writes it."""
     return re.sub(r"\W", "_", name)
 
 
 def demand_query(settings: LiveSettings, *, by_model: bool) -> str:
-    """Return the query for GPUs wanted by HP pods, by namespace, organization label and, if asked for, GPU model."""
+    """Returns the query for GPUs that HP pods request, by namespace, organization label and, if asked, GPU model."""
     organization, model = (f"label_{label_name(name)}" for name in (settings.organization_label, settings.model_label))
     classes = "|".join(name.replace(".", r"\\.") for name in settings.hp_classes)
     # kube-state-metrics may run twice: each container counts once
@@ -63,9 +63,9 @@ async def read_demand(
     end: int,
     progress: Callable[[int], None] = lambda days: None,
 ) -> PastDemand:
-    """Return the demand of the `prometheus_days` of the settings before step `end`.
+    """Returns the demand of the `prometheus_days` of the settings before step `end`.
 
-    `organization_of`: the organization by namespace and label. `progress` gets the number of days that have been read.
+    `organization_of`: the organization by namespace and label. `progress` gets the number of days read so far.
     """
     size = round(settings.prometheus_days * A_DAY)
     first, only = end - size, next(iter(models)) if len(models) == 1 else ""

@@ -1,7 +1,8 @@
-"""Names of tasks, and what they have behind them: a pod that its owner creates again continues a task.
+"""Names of tasks and their past: a pod that its owner creates again continues a task.
 
-The API objects do not say that a pod takes the place of another one, so this is remembered, and saved with the
-snapshot. It holds nothing on any node; without it a pod that was created again is the first run of a new task.
+The API objects do not say that a pod takes the place of another one. So the controller remembers names, and saves them
+with the snapshot. Names hold no room on any node. Without them, a pod that was created again is the first run of a new
+task.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ MANY = "pods of "
 
 
 class Past(msgspec.Struct):
-    """What a task has behind it."""
+    """The past of a task."""
 
     submitted: float
     """When its first pod was created."""
@@ -32,9 +33,9 @@ class Past(msgspec.Struct):
     """Which of several tasks of one place it is."""
     runs: int = 0
     left: float | None = None
-    """Since when it has no pods; None: it has some."""
+    """The time since which it has no pods; None: it has some."""
     pod: str = ""
-    """Of interchangeable pods, the uid of the one that it has."""
+    """The uid of its pod, if pods of its owner are interchangeable."""
     owned: bool = True
     """Whether an owner may create its pods again."""
 
@@ -45,7 +46,7 @@ class Identities:
     def __init__(self) -> None:
         self.past: dict[str, Past] = {}
         self.over: list[str] = []
-        """Names of tasks that are over without having done their work, until the record has them."""
+        """Names of tasks that ended without finishing, until the record has them."""
         self._by_place: dict[str, str] = {}
         """Place -> the name of its newest task."""
         self._by_pod: dict[str, str] = {}
@@ -93,19 +94,19 @@ class Identities:
         return name
 
     def adopt(self, name: str, place: str, submitted: float, runs: int, *, owned: bool) -> None:
-        """Pods were found bound for this task."""
+        """Note that pods are bound for this task."""
         past = self.past.setdefault(name, Past(submitted, place, owned=owned))
         self._by_place.setdefault(past.place, name)
         self._settle(name)
         past.runs, past.submitted = max(past.runs, runs), min(past.submitted, submitted)
 
     def began(self, name: str, run: int) -> None:
-        """A run of a task has begun."""
+        """Note that a run has begun."""
         past = self._settle(name)
         past.runs = max(past.runs, run)
 
     def _settle(self, name: str) -> Past:
-        """A task has pods: no other pod continues it."""
+        """Note that a task has pods, so that no other pod continues it."""
         past = self.past[name]
         past.left = None
         vacant = self._vacant.get(past.place, [])
@@ -116,7 +117,7 @@ class Identities:
         return past
 
     def vacate(self, name: str, now: float) -> None:
-        """A task has no pods. Unless it has run and its owner may create pods again it is over."""
+        """Note that a task has no pods. It is over unless it has run and an owner may create pods again."""
         past = self.past.get(name)
         if past is None or past.left is not None:
             return
@@ -129,12 +130,12 @@ class Identities:
             self._vacant.setdefault(past.place, []).append(name)
 
     def renew(self, name: str, submitted: float) -> None:
-        """A task has done its work, and new pods begin another one under its name."""
+        """Begin another task under the name of one that has finished."""
         past = self.past[name]
         past.submitted, past.runs = submitted, 0
 
     def drop(self, name: str) -> None:
-        """A task has done its work."""
+        """Forget a task that has finished."""
         past = self._settle(name)
         del self.past[name]
         self._by_pod.pop(past.pod, None)
@@ -142,7 +143,7 @@ class Identities:
             del self._by_place[past.place]
 
     def _cancel(self, name: str) -> None:
-        """A task gets no pods any more."""
+        """End a task that gets no more pods."""
         self.drop(name)
         self.over.append(name)
 
@@ -154,11 +155,11 @@ class Identities:
     # -- saving ------------------------------------------------------------------------------------
 
     def save(self) -> Any:
-        """Returns all that must be saved, in plain values."""
+        """Returns the names to save, as plain values."""
         return {name: msgspec.to_builtins(past) for name, past in self.past.items()}
 
     def load(self, saved: Any) -> None:
-        """Take over what was saved; `msgspec.ValidationError` for what makes no sense."""
+        """Load saved names. Raises `msgspec.ValidationError` if they are malformed."""
         for name, past in sorted(msgspec.convert(saved, dict[str, Past]).items()):
             self.past[name] = past
             self._by_place[past.place] = name

@@ -50,7 +50,7 @@ class Leader:
             await asyncio.sleep(self._length / 7.5)
 
     async def keep(self) -> None:
-        """Renew until that is not possible any more."""
+        """Renew until a renewal comes too late."""
         while self.leads():
             await asyncio.sleep(self._length / 7.5)
             await self._try()

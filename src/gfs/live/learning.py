@@ -1,4 +1,4 @@
-"""What the spot quota rests on: a cautious rule at first, then the forecast; and training, in another process."""
+"""The basis of the spot quota: a cautious rule at first, then the forecast. Fits run in processes of their own."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ log = logging.getLogger("gfs.live")
 
 
 def forecaster_of(pool: PoolScheduler) -> str:
-    """Whose forecast the quota of a pool follows now; '': it follows none."""
+    """Returns the forecaster that the quota of a pool follows now; '': none."""
     return next((row.forecaster for row in pool.policy.quota.rows()), "")
 
 
 def demand_hours(pool: PoolScheduler) -> float | None:
-    """Hours of demand that are known; None: the quota follows no forecast, and nothing is measured."""
+    """Returns the hours of known demand; None: the quota follows no forecast, and demand is not measured."""
     record: DemandRecord | None = pool.state.memory.get("demand")
     return record.steps / STEPS if record is not None else None
 
@@ -35,7 +35,7 @@ def is_cautious(pool: PoolScheduler) -> bool:
 
 
 def caution(pool: PoolScheduler, least_hours: float) -> str:
-    """Why the quota of a pool is a cautious one, '' if it is not: it is forecast, or needs no forecast."""
+    """Returns why the quota of a pool is cautious; '': it follows a forecast, or needs none."""
     forecaster = forecaster_of(pool)
     if forecaster == NOTHING_KNOWN:
         return "the quota is cautious: no demand is known yet, so all GPUs are kept for HP"
@@ -55,7 +55,7 @@ class Learning:
         self._known: dict[str, str] = {}
 
     def look(self) -> None:
-        """Announce what has changed since the last time."""
+        """Announce changes since the last look."""
         for model, pool in self._scheduler.pools.items():
             forecaster = forecaster_of(pool) if pool.state.nodes else ""
             state = CAUTIOUS if forecaster == NOTHING_KNOWN else forecaster
@@ -76,7 +76,7 @@ class Trainer:
         self._done, self._is_closed = done, False
         self.asked = self.fits = self.failures = 0
         self.last_fit = 0.0
-        """When the newest model was asked for; 0: there is none."""
+        """Request time of the newest model; 0: there is none."""
 
     def train(self, request: FitRequest) -> None:
         """Begin a fit; the model comes later."""
@@ -99,9 +99,9 @@ class Trainer:
 
     @property
     def under_way(self) -> int:
-        """Fits that were asked for and have not come."""
+        """Number of fits that still run."""
         return self.asked - self.fits - self.failures
 
     def close(self) -> None:
-        """Drop what is still to come."""
+        """Ignore fits that end later."""
         self._is_closed = True

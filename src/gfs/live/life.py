@@ -1,4 +1,4 @@
-"""The whole life of a task: what the recorded event log says of it, and how it stands now."""
+"""The life of a task: its past by the recorded event log, and its present state."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ NO_RECORD = "its past is not recorded: start gfs live run with --record"
 
 
 async def explain_pod(service: Service, namespace: str, name: str) -> dict[str, Any] | None:
-    """What is known of a pod and of its task, gone pods included; None: nothing at all."""
+    """Returns what is known of a pod and its task, also of a pod that is gone; None: nothing."""
     controller, path = service.controller, f"{namespace}/{name}"
     if controller is None:
         return None
@@ -52,7 +52,7 @@ async def explain_pod(service: Service, namespace: str, name: str) -> dict[str, 
 
 
 def _present(controller: Controller, pod: PodView, task: LiveTask | None, least_hours: float) -> dict[str, Any]:
-    """Returns how a pod stands now."""
+    """Returns the present state of a pod."""
     waits = controller.book.waits.get(pod.uid)
     told: dict[str, Any] = {"refused": waits is not None and waits.reason == REFUSED}
     told["why"] = waits.text if waits is not None else controller.speaker.why(pod.uid)
@@ -76,12 +76,12 @@ def _present(controller: Controller, pod: PodView, task: LiveTask | None, least_
 
 
 def _explained(step: TaskStep, why: str) -> TaskStep:
-    """A wait that goes on has the reason of now."""
+    """Returns the step; a wait that goes on gets the present reason."""
     return replace(step, reason=why) if step.ongoing and step.what == "waited" and why else step
 
 
 def _names(path: str) -> list[str]:
-    """The names that the task of a pod that is gone may have: the pod's own, or its controller's."""
+    """Returns the possible task names of a pod that is gone: its own, or its controller's."""
     job = re.sub(r"-[a-z0-9]{5}$", "", path)
     indexed, index = re.sub(r"-\d+$", "", job), re.search(r"-(\d+)$", job)
     return [path, job, *([f"{indexed}/{index[1]}", indexed] if index else [])]

@@ -1,6 +1,6 @@
-"""The mirror of a cluster: what the API server last said of nodes, pods, groups, namespaces and budgets.
+"""The mirror of a cluster: nodes, pods, groups, namespaces and budgets as the API server last reported them.
 
-It decides nothing. Its work queue holds the keys of tasks, and the nodes, that have changed.
+Its work queue holds the keys of tasks, and the nodes, that have changed.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from gfs.live.translate.shape import Json, table, text
 ORGANIZATIONS = "gfs.dev/organizations"
 """Annotation of a namespace: the organizations that its pods may name by their own label, separated by commas."""
 Key: TypeAlias = GroupName | str
-"""What is looked at together: the pods of a group, or one pod by its uid."""
+"""The unit of a look: the pods of a group, or one pod by its uid."""
 
 
 def key_of(pod: PodView) -> Key:
-    """Returns the key under which a pod is looked at."""
+    """Returns the key of a pod."""
     return pod.gang or pod.uid
 
 
 class _Home(NamedTuple):
-    """Whose the pods of a namespace are."""
+    """The organizations of a namespace."""
 
     organization: str = ""
     """By its label."""
@@ -37,7 +37,7 @@ class _Home(NamedTuple):
 
 
 class Mirror:
-    """What was read last. The reflectors call `*_changed`; the controller takes `dirty` and `dirty_nodes`."""
+    """The objects as last read. The reflectors call `*_changed`; the controller takes `dirty` and `dirty_nodes`."""
 
     def __init__(self, settings: LiveSettings, wake: Callable[[], None] = lambda: None) -> None:
         self.settings = settings
@@ -207,10 +207,10 @@ class Mirror:
         self.dirty_nodes.update(self.nodes)
         self.wake()
 
-    # -- what can be asked -------------------------------------------------------------------------
+    # -- queries -------------------------------------------------------------------------
 
     def organization(self, namespace: str, claimed: str) -> str:
-        """Returns whose a pod is: what its label claims, if its namespace allows that, else what its namespace says."""
+        """Returns the organization of a pod: its label, if its namespace allows that, else what its namespace says."""
         own, listed = self._homes.get(namespace, _Home())
         free = not own and not listed and self.settings.organization_claims
         return claimed if claimed and (free or claimed in listed) else own or namespace
@@ -232,7 +232,7 @@ def _is_present(pod: PodView) -> bool:
 
 
 def _only_status_differs(before: Json, after: Json) -> bool:
-    """Whether all that is read of a pod besides its status is as before: comparing is faster than reading."""
+    """Whether only the status of a pod has changed, as far as it is used. Comparing is faster than reading."""
     was, now = table(before, "metadata"), table(after, "metadata")
     read = ("uid", "name", "namespace", "annotations", "labels", "ownerReferences", "creationTimestamp")
     return before.get("spec") == after.get("spec") and all(was.get(each) == now.get(each) for each in read)

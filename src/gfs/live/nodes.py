@@ -1,7 +1,7 @@
-"""What the core is told of nodes: what they have less what others hold there, and whether they take pods.
+"""Nodes for the core: what they have less what other pods hold there, and whether they take pods.
 
-A node without GPUs or without a model is none of ours, even if it was or has pods of ours: the core does not have it
-until it is whole again, and its pods go on.
+A node without GPUs or without a model label is not in the core, even if our pods run there. They run on, and the core
+gets the node when it is whole again.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ LEAST = 1e-6
 
 
 class NodeBook:
-    """Remembers what the core was told of each node, and gives the differences."""
+    """Remembers each node as the core has it, and returns the differences."""
 
     def __init__(self, book: TaskBook) -> None:
         self._mirror, self._overlay, self._book = book.mirror, book.overlay, book
@@ -27,15 +27,15 @@ class NodeBook:
         """Labels that some pod asks for."""
 
     def ask(self, keys: frozenset[str]) -> None:
-        """A pod asks for these labels: nodes are told apart by them from now on."""
+        """Distinguish nodes by these labels from now on, because a pod asks for them."""
         new = keys - self._asked
-        if new:  # a label that no node has tells no nodes apart, however many pods ask for it
+        if new:  # labels that no node has change nothing, however many pods ask for them
             self._asked |= new
             nodes = self._mirror.nodes.items()
             self._mirror.dirty_nodes |= {name for name, view in nodes if not new.isdisjoint(view.labels)}
 
     def changes(self) -> list[NodeChange]:
-        """Returns what has changed since the last time."""
+        """Returns the changes since the last call."""
         names, self._mirror.dirty_nodes = self._mirror.dirty_nodes, set()
         found: list[NodeChange] = []
         for name in sorted(names):

@@ -1,8 +1,8 @@
-"""What the API objects say of the tasks under one key: a pure function of the mirror and the overlay.
+"""The tasks under one key as the API objects show them: a pure function of mirror and overlay.
 
 A pod without a group is a task of its own. Of a group with a minimum the first pods, as many as must start together,
 are one task (its *core*); every other pod is a task of its own, placed as room allows once the group runs. Pods that
-have succeeded count for the minimum as long as they are there. What does not exist counts for nothing.
+have succeeded count for the minimum as long as they are there. Pods that do not exist count for nothing.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Observation:
     waiting: dict[str, Seen] = field(default_factory=dict)
     """By slot."""
     waits: dict[str, Waits] = field(default_factory=dict)
-    """Pods, by uid, that no task has: why they wait."""
+    """Pods, by uid, that belong to no task: why they wait."""
 
 
 def observe(

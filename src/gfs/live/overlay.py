@@ -1,4 +1,4 @@
-"""What has been sent to the API server and does not show in the mirror yet: bindings and evictions under way.
+"""Bindings and evictions that the controller has sent and the mirror does not show yet.
 
 This, and the names of tasks (`identity`), is all that the controller remembers beside the mirror.
 """
@@ -26,7 +26,7 @@ class Assumed:
 
 
 SOON = 60.0
-"""Seconds within which a deleted pod is to be gone so that plans count on its place."""
+"""Plans count on the place of a deleted pod that should be gone within so many seconds."""
 
 
 class Overlay:
@@ -43,7 +43,7 @@ class Overlay:
         self._planned: dict[str, set[str]] = {}
         """Node -> uids of pods that plans are to bind there."""
         self.given_up: set[str] = set()
-        """Leaving pods that no task waits for any more: what they hold counts as used."""
+        """Leaving pods that no task waits for: what they hold counts as used."""
 
     def bind(self, pod: PodView, node: str, task: str) -> None:
         """A binding is sent."""
@@ -75,13 +75,13 @@ class Overlay:
             self._mirror.wake()
 
     def give_up(self, pods: Iterable[PodView]) -> None:
-        """No task waits any more until these pods have left."""
+        """Count these leaving pods as staying: no task waits for them."""
         for pod in pods:
             self.given_up.add(pod.uid)
             self._mirror.dirty_nodes.add(self.node_of(pod))
 
     def refresh(self) -> None:
-        """Forget what the mirror shows by now."""
+        """Forget entries that the mirror shows."""
         pods = self._mirror.pods
         for uid, assumed in list(self.bindings.items()):
             pod = pods.get(uid)
@@ -94,7 +94,7 @@ class Overlay:
         self.given_up = {uid for uid in self.given_up if uid in pods}
 
     def node_of(self, pod: PodView) -> str:
-        """Returns the node that a pod is bound to by all that is known; empty: none."""
+        """Returns the node that a pod is bound to, by mirror and answers; empty: none."""
         if pod.node:
             return pod.node
         assumed = self.bindings.get(pod.uid)
@@ -108,7 +108,7 @@ class Overlay:
         return assumed.task if assumed is not None and not pod.node else ""
 
     def is_evicted(self, pod: PodView) -> bool:
-        """Whether a pod makes room for another one or is taken back: it is no part of a run any more."""
+        """Whether a pod makes room for another one or is taken back. It does not count for a run then."""
         return pod.uid in self.evictions or bool(pod.deleting and pod.preempted)
 
     def is_leaving(self, pod: PodView) -> bool:

@@ -1,4 +1,4 @@
-"""What an API server may answer instead of doing what it was asked: `ApiError`, or a more precise one of these."""
+"""Errors of requests to the API server: `ApiError`, or a more precise one."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from gfs.domain.errors import GfsError
 
 
 class ApiError(GfsError):
-    """The API server did not do what it was asked: rights are missing, the request itself is wrong, or as below."""
+    """The request failed: rights are missing, the request is wrong, or as below."""
 
     uncertain = False
-    """Whether it may have been done nevertheless."""
+    """Whether the server may have carried it out nevertheless."""
 
 
 class NotFound(ApiError):  # noqa: N818 (it is what it is called)
@@ -25,7 +25,7 @@ class Gone(ApiError):  # noqa: N818
 
 
 class TooMany(ApiError):  # noqa: N818
-    """429: Nothing was done: come back after `retry_after` seconds."""
+    """429: The server did nothing: try again after `retry_after` seconds."""
 
     def __init__(self, message: str = "", retry_after: float = 1.0) -> None:
         super().__init__(message)
@@ -33,13 +33,13 @@ class TooMany(ApiError):  # noqa: N818
 
 
 class ServerTrouble(ApiError):  # noqa: N818
-    """5xx: The server failed: something may or may not have been done."""
+    """5xx: The server failed, and may have carried the request out."""
 
     uncertain = True
 
 
 class Unreachable(ApiError):  # noqa: N818
-    """There was no answer: something may or may not have been done."""
+    """No answer: the server may have carried the request out."""
 
     uncertain = True
 
@@ -49,7 +49,7 @@ class NotLeading(ApiError):  # noqa: N818
 
 
 class Outdated(ApiError):  # noqa: N818
-    """Not sent: what it was to do is not right any more."""
+    """Not sent: the reason for the request is gone."""
 
 
 def problem_of(status: int, message: str, retry_after: str | None = None) -> ApiError:

@@ -1,6 +1,6 @@
-"""A client of Prometheus' HTTP API, and of all that answer in the same way (Thanos, Mimir, VictoriaMetrics).
+"""A client of the HTTP API of Prometheus, Thanos, Mimir and VictoriaMetrics.
 
-Ask for a range in pieces: a server refuses more than 11,000 points per series, and more samples or seconds than its
+Query long ranges in pieces: a server refuses more than 11,000 points per series, and more samples or seconds than its
 limits. After `QueryTooLargeError` smaller pieces may do.
 """
 

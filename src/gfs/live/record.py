@@ -64,7 +64,7 @@ class Recorder:
         self.drop()
 
     def drop(self) -> None:
-        """Forget everything: another replica may write the files by now."""
+        """Forget everything, because another replica may write the files."""
         self._writes = self._folder is not None
         self._batch = Batch()
         self._unwritten: deque[Batch] = deque()
@@ -156,7 +156,7 @@ class Recorder:
                 self._stop(known, time, what, reason)
 
     def cancelled(self, now: float, name: str) -> None:
-        """Note that a task, by its name in the cluster, gets no pods any more."""
+        """Note that a task, by its name in the cluster, gets no more pods."""
         if (known := self._tasks.get(name)) is not None:
             with self._guarded("the end of a task"):
                 self._stop(known, self._at(now), CANCEL, None)
@@ -360,8 +360,8 @@ class Recorder:
     def write(self, still: Callable[[], bool] = always) -> None:
         """Write what `take` handed over, in any thread; keep what cannot be written for the next call. Never raises.
 
-        `still` says whether the files are still ours. It is asked after formatting: a process may be paused for longer
-        than its lease meanwhile.
+        `still` returns whether the files are still ours. It is called after formatting, because a process may be
+        paused for longer than its lease meanwhile.
         """
         with self._writing:
             unwritten = self._unwritten

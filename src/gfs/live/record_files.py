@@ -64,7 +64,7 @@ class Batch:
         return bool(self.entries or self.jobs or self.quota or self.notes or self.nodes)
 
     def write(self, folder: Path, still: Callable[[], bool]) -> bool:
-        """Write what the files lack; False: another replica writes them by now. Raises OSError, InputError."""
+        """Write the rows that the files lack; False: another replica writes them. Raises OSError, InputError."""
         if self._texts is None:
             self._texts = self._formatted()
         for name, text in list(self._texts.items()):

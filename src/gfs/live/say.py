@@ -1,4 +1,4 @@
-"""What is said on pods: why one waits (a condition), and what was done (events), without a flood.
+"""Writes on pods why they wait (a condition) and what was done (events), at a bounded rate.
 
 A sentence in which only numbers have changed is written again after a minute, then two, and so on up to ten. Another
 sentence is written at once, from the fifth change on once a minute. An event with the same sentence is written every
@@ -48,9 +48,9 @@ class _Said(NamedTuple):
     message: str = ""
     at: float = -inf
     repeats: int = 0
-    """How often only numbers have changed since."""
+    """Number of writes since in which only numbers changed."""
     sentences: int = 0
-    """How many sentences the pod has carried."""
+    """Number of sentences that the pod has carried."""
 
 
 class Speaker:
@@ -109,7 +109,7 @@ class Speaker:
         return min(settings.message_interval * 2.0 ** min(known.repeats, 10), longest)
 
     def why(self, uid: str) -> str:
-        """Returns why a pod waits, as last written."""
+        """Returns the sentence last written on a pod."""
         return self._said.get(uid, _Said()).message
 
     def warn(self, pod: PodView, reason: str, message: str) -> None:
@@ -145,12 +145,12 @@ class Speaker:
         self._writing.pop(uid, None)
 
     def forget_all_but(self, uids: Container[str]) -> None:
-        """Forget all other pods: something may have been written after they had gone."""
+        """Forget all other pods. Late writes may have left entries of pods that are gone."""
         for uid in [uid for uid in {**self._said, **self._events, **self._writing} if uid not in uids]:
             self.forget(uid)
 
     async def hush(self, uid: str) -> None:
-        """Make sure that no more is written on why a pod waits: it is about to be bound."""
+        """Stop writing why a pod waits, because it is about to be bound; returns when no write is under way."""
         if self._line.pop(uid, None) is not None:
             self._said.pop(uid, None)  # to be written if it waits on after all
         if (writing := self._writing.get(uid)) is not None:
@@ -176,7 +176,7 @@ class Speaker:
                 try:
                     await write()
                     self.sent += 1
-                except ApiError as error:  # nothing fails because it cannot be said
+                except ApiError as error:  # decisions do not depend on it
                     log.debug(f"not written: {error}")
         finally:
             self._workers -= 1

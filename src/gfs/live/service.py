@@ -47,13 +47,13 @@ from gfs.telemetry.decisions import AnyNote, DecisionLog
 log = logging.getLogger("gfs.live")
 STATE = "state.gfs"
 ASK_AGAIN = 300.0
-"""Seconds until a Prometheus that did not answer is asked again."""
+"""Pause after a failed query of Prometheus, in seconds."""
 NO_HISTORY = (
     "Prometheus knows no HP pods with GPUs: are hp_classes and resource as they were, does it have kube-state-metrics,"
     " and, if there are several GPU models, their label (--metric-labels-allowlist=nodes=[...])?"
 )
 ASK_SERVER = 1.0
-"""Seconds until an API server that did not answer is asked again what it offers."""
+"""Pause after a failed discovery of the API server, in seconds."""
 LAST_REQUESTS = 1.0
 """Seconds that requests under way have to end when the process stops."""
 FLUSH, LOOK = 0.1, 2.0
@@ -74,7 +74,7 @@ class LiveOptions:
     speed: float = 1.0
     elect: bool = True
     insecure: bool = False
-    """Talk to an API server whose certificate cannot be verified."""
+    """Accept an API server whose certificate cannot be verified."""
 
 
 class Service:
@@ -97,9 +97,9 @@ class Service:
         self.trainer: Trainer | None = None
         self.reflectors: Reflectors | None = None
         self.history = ""
-        """What became of the demand history from Prometheus."""
+        """The outcome of reading demand history from Prometheus."""
         self.looked: Callable[[Controller], None] | None = None
-        """Called every few seconds, for what shows the cluster."""
+        """Called every few seconds, for the page."""
         self.noted: Callable[[AnyNote], None] | None = None
         """Called with each note of the decision log."""
         self.ready = asyncio.Event()
@@ -266,11 +266,11 @@ class Service:
                 self._decisions.record(entry, pool.state, pool.policy)
 
     def cancelled(self, now: float, name: str) -> None:
-        """Record that a task gets no pods any more."""
+        """Record that a task gets no more pods."""
         self.recorder.cancelled(now, name)
 
     def settle(self, now: float, runs: Sequence[Run], waiting: Collection[str], done: Collection[str]) -> None:
-        """Reconcile the record with the cluster after a start: what runs, what waits, and what was done meanwhile."""
+        """Reconcile the record with the cluster after a start: tasks that run, wait, or finished meanwhile."""
         self.recorder.settle(now, runs, waiting, done)
 
     def _tick(self, now: float, state: PoolState, policy: Policy) -> None:
@@ -285,7 +285,7 @@ class Service:
             self.noted(note)
 
     def _end_deciding(self) -> None:
-        """Write what is known, if that is still ours to do: another replica may decide, and write, by now."""
+        """Write state and record, unless another replica may write them by now."""
         if not self.may_write():
             self.recorder.drop()
             self.controller = None
@@ -367,7 +367,7 @@ class Service:
 
 
 async def _group_paths(api: Api) -> list[str]:
-    """Ask where PodGroups are until there is an answer: the API server may just be starting."""
+    """Returns the paths of PodGroups. Tries until the API server answers: it may just be starting."""
     while True:
         try:
             return await group_paths(api)
@@ -378,7 +378,7 @@ async def _group_paths(api: Api) -> list[str]:
 
 @contextmanager
 def _logged(what: str) -> Iterator[None]:
-    """Log whatever goes wrong here: decisions go on."""
+    """Log errors, so that decisions go on."""
     try:
         yield
     except Exception:

@@ -33,7 +33,7 @@ class Difference:
     earlier_seconds: float = 0.0
     """Their waiting time that GFS would have spared, added up."""
     kept_waiting: int = 0
-    """Started by the other scheduler; GFS would have let them wait."""
+    """Started by the other scheduler, where GFS would have let them wait."""
     would_evict: int = 0
     would_evict_gpus: float = 0.0
     still_waiting: int = 0

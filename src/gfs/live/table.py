@@ -1,5 +1,5 @@
-"""The table: what the core was told of a task, what is seen of it now, and what the core is to be told
-(docs/concepts/live-table.md). Every pair is here; restart is the first row.
+"""The table: for what the core knows of a task and what the API objects show of it, the events for the core
+(docs/concepts/live-table.md). Every pair is here; a restart is the first row.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ class Told(Enum):
 
 
 class Sight(Enum):
-    """What the API objects show of a task, compared with what the core was told."""
+    """What the API objects show of a task, compared with what the core knows."""
 
     NONE = "no pods"
     """No pods that are bound, and not enough that wait."""
     WAITS = "pods that wait"
-    """As the core was told, or is to be told. Of a plan: its pods wait or are being bound."""
+    """As the core knows them, if it does. Of a plan: its pods wait or are being bound."""
     CHANGED = "other pods wait"
-    """They ask for something else than the core was told, or are others, more or fewer."""
+    """They ask for something else than the core knows, or are others, more or fewer."""
     RUNS = "its pods are bound"
     """Where the core has them."""
     FEWER = "fewer pods are bound"
@@ -35,7 +35,7 @@ class Sight(Enum):
 
 
 class Step(Enum):
-    """What the core is told."""
+    """An event for the core."""
 
     SUBMIT = "Submitted"
     ADOPT = "Adopted"

@@ -1,5 +1,5 @@
-"""The tasks of a cluster: for each key, what is seen is compared with what the core was told, and the table
-(`gfs.live.table`) gives the events. A restarted controller has been told nothing, and the same pass fills its core.
+"""The tasks of a cluster: for each key, the task book compares what the API objects show with what the core knows, and
+the table (`gfs.live.table`) gives the events. After a restart the core knows nothing, and the same pass fills it.
 """
 
 from __future__ import annotations
@@ -38,21 +38,21 @@ from gfs.live.translate.pods import PodView
 
 GONE = "its pods are gone"
 WHOLE_SECOND = 1.0
-"""Times of the API are cut to whole seconds. A run that is found begins with its last pod and after that second: no
-checkpoint counts as taken before it can have been."""
+"""The API server cuts times to whole seconds. So an adopted run begins a second after its last pod, and no checkpoint
+counts as taken before it can be."""
 MOST_RUNS = 11
 """Runs that notes on pods are believed: a task that was stopped twelve times is spared, and users can write notes."""
 
 
 @dataclass(slots=True, eq=False)
 class LiveTask:
-    """A task: its pods, and what the core was told of it."""
+    """A task: its pods, and what the core knows of it."""
 
     key: Key
     name: str
     told: Told = Told.NOTHING
     task: Task | None = None
-    """As the core was last told."""
+    """As the core has it."""
     run: Run | None = None
     pods: dict[str, str] = field(default_factory=dict)
     """Pods that the core counts, by uid -> the node that it is to have or has; empty: none yet."""
@@ -76,23 +76,23 @@ class LiveTask:
 
 
 class Sink(Protocol):
-    """Writes down what happens to tasks."""
+    """Records what happens to tasks."""
 
     def record(self, entry: Record) -> None:
         """Note what happened to a task; START of a run that has begun: it holds less than before."""
 
     def cancelled(self, now: float, name: str) -> None:
-        """Note that a task gets no pods any more."""
+        """Note that a task gets no more pods."""
 
     def settle(self, now: float, runs: Sequence[Run], waiting: Collection[str], done: Collection[str]) -> None:
-        """After a start: note what runs, what waits, and what was done meanwhile."""
+        """After a start: note the tasks that run, wait, or finished meanwhile."""
 
 
 _asks_of = attrgetter(
     "pods", "gpus_per_pod", "cpus_per_pod", "memory_per_pod", "node_filter", "priority", "gpu_model", "organization",
     "guarantee_hours", "checkpoint_interval", "preempts",
 )  # fmt: skip
-"""What the core knows of a task that waits: if it has changed, the task is submitted again."""
+"""What the core knows of a waiting task. If one of these changes, the task is submitted again."""
 
 
 class TaskBook:
@@ -114,9 +114,9 @@ class TaskBook:
         self._sink, self._clock, self._monotonic = sink, clock, monotonic
         self._guarantee, self._interval = guarantee_hours, checkpoint_interval
         self.events: list[Event] = []
-        """What the core is to be told next."""
+        """The next events for the core."""
         self.found: list[FoundRun] = []
-        """Runs that it is to take over next."""
+        """The next runs for the core to take over."""
         self.by_key: dict[Key, dict[str, LiveTask]] = {}
         self.by_name: dict[str, LiveTask] = {}
         self.by_index: dict[int, LiveTask] = {}
@@ -126,19 +126,19 @@ class TaskBook:
         self.waits: dict[str, Waits] = {}
         """Pods, by uid, that the core does not know: why they wait."""
         self.unsaid: dict[str, None] = {}
-        """Uids of pods that are new here: why they wait has not been said."""
+        """Uids of pods that do not say yet why they wait."""
         self.ready: dict[LiveTask, Seen] = {}
-        """Tasks that are to be submitted."""
+        """Tasks to submit."""
         self.adopted: list[LiveTask] = []
-        """Tasks whose runs the core takes over, or makes smaller, in this instant."""
+        """Tasks whose runs the core takes over or shrinks in this instant."""
         self.planned: dict[LiveTask, None] = {}
-        """Tasks whose pods are to be bound."""
+        """Tasks with a plan: their pods are to be bound."""
         self.settled = False
         """Whether the record knows what ran when this process began."""
         self._attempts = 0
 
     def take_events(self) -> list[Event]:
-        """Returns what the core is to be told now. All runs in one event: the core counts its pools after each."""
+        """Returns and clears the events for the core. All found runs are one event: each one rebuilds pools."""
         events, self.events = self.events, []
         if self.found:
             events.append(Adopted(self.found))
@@ -148,7 +148,7 @@ class TaskBook:
     # -- looking at a key --------------------------------------------------------------------------
 
     def reconcile(self, key: Key, now: float) -> None:
-        """Compare what is seen under a key with what the core was told; the core is to be told the difference."""
+        """Compare what is seen under a key with what the core knows, and add events for the difference."""
         live = self.by_key.get(key, {})
         sent: list[LiveTask] = []
         for task in [task for task in live.values() if task.told is Told.PLANNED]:
@@ -170,7 +170,7 @@ class TaskBook:
         self._note_waits(key, found)
 
     def _named(self, key: Key, found: Observation, now: float) -> dict[str, Seen]:
-        """Returns what was found by the names of tasks."""
+        """Returns the observed tasks by name."""
         group = self.mirror.groups.get(key) if isinstance(key, GroupName) else None
         gang = key if isinstance(key, GroupName) and group is not None and group.minimum > 1 else None
         seen: dict[str, Seen] = {}
@@ -203,7 +203,7 @@ class TaskBook:
         return self._clock.of_wall(min(pod.created for pod in seen.pods))
 
     def _note_waits(self, key: Key, found: Observation) -> None:
-        """Keep why pods wait that the core does not know."""
+        """Keep the reasons of pods that wait and that the core does not know."""
         for uid in self.mirror.members.get(key, ()):
             self.waits.pop(uid, None)
         self.waits.update(found.waits)
@@ -212,7 +212,7 @@ class TaskBook:
     # -- what is seen of a task --------------------------------------------------------------------
 
     def _all_bound(self, task: LiveTask) -> bool:
-        """Whether all pods of a plan are bound where it has them, or were and are over by now."""
+        """Whether all pods of a plan are, or were, bound to their nodes."""
         for uid, node in task.pods.items():
             pod, assumed = self.mirror.pods.get(uid), self.overlay.bindings.get(uid)
             answered = assumed is not None and assumed.answered and assumed.node == node
@@ -221,7 +221,7 @@ class TaskBook:
         return True
 
     def _is_sent(self, task: LiveTask) -> bool:
-        """Whether bindings of a plan were sent: it goes on then, whatever would be planned now."""
+        """Whether bindings of a plan were sent. Such a plan goes on, even if another would be made now."""
         pods = self.mirror.pods
         return any(uid in self.overlay.bindings or (uid in pods and pods[uid].node) for uid in task.pods)
 
@@ -246,7 +246,7 @@ class TaskBook:
         return self._plan_stands(task) and self.overlay.fits_soon(pods, task.pods)
 
     def broken_plans(self, nodes: Iterable[str]) -> set[Key]:
-        """Returns the keys of plans on nodes that have changed and do not take them any more."""
+        """Returns the keys of plans that changed nodes do not admit or have no room for."""
         tasks = {self.by_pod[uid] for uid in self.overlay.planned_on(nodes)}
         return {task.key for task in tasks if not self._will_fit(task)}
 
@@ -283,7 +283,7 @@ class TaskBook:
         return self.mirror.organization(pod.namespace, pod.organization)
 
     def _is_as_told(self, task: LiveTask, seen: Seen) -> bool:
-        """Whether pods that wait are those that the core was told of, and it would be told the same of them now."""
+        """Whether waiting pods are those that the core knows, and ask for the same."""
         if task.task is None or task.pods.keys() != {pod.uid for pod in seen.pods}:
             return False
         if task.told is Told.PLANNED and not self._will_fit(task):
@@ -294,7 +294,7 @@ class TaskBook:
         group = self.mirror.groups.get(pod.gang) if pod.gang else None
         return not (pod.never_preempts or (group is not None and group.never_preempts))
 
-    # -- what the core is told ---------------------------------------------------------------------
+    # -- events for the core ---------------------------------------------------------------------
 
     def _apply(self, task: LiveTask, sight: Sight, seen: Seen, now: float) -> None:
         """Take the steps that the table has for a task."""
@@ -363,7 +363,7 @@ class TaskBook:
         self._tell(task, Told.NOTHING)
 
     def _look_again(self, task: LiveTask) -> None:
-        """The core knows nothing of a task any more although its pods may be there."""
+        """Forget what the core knows of a task, and look at its key again."""
         self._tell(task, Told.NOTHING)
         self.mirror.dirty[task.key] = None
 
@@ -383,7 +383,7 @@ class TaskBook:
         task.members.update(bound)
 
     def _adopt(self, task: LiveTask, seen: Seen, now: float) -> None:
-        """The core takes over a run as it is; pods on nodes that it does not have count for nothing."""
+        """Let the core take over a run. Pods on nodes that it does not have count for nothing."""
         model, placed = self._placed(seen)
         if not placed:
             return
@@ -395,7 +395,7 @@ class TaskBook:
         task.members.update((pod.uid, None) for pod in seen.pods)
 
     def _tell_found(self, task: LiveTask, told: Told, places: dict[str, str], start: float, number: int) -> None:
-        """The core takes over the run of a task. `places`: pod uid -> node; `number`: of the run."""
+        """Let the core take over the run of a task. `places`: pod uid -> node; `number`: of the run."""
         assert task.task is not None
         where = sorted(Counter(places.values()).items())
         self.found.append(FoundRun(task.task, where, start, number))
@@ -403,7 +403,7 @@ class TaskBook:
         self.adopted.append(task)
 
     def attach_adopted(self, find: Callable[[Task], Run | None], now: float) -> None:
-        """The core has taken runs over, or made them smaller."""
+        """Note the runs that the core has taken over or shrunk."""
         adopted, self.adopted = self.adopted, []
         for task in adopted:
             if task.task is None or task.told is Told.NOTHING:
@@ -419,7 +419,7 @@ class TaskBook:
                     self._sink.record((now, START, task.task, task.run, None))
 
     def _begin(self, task: LiveTask, now: float) -> None:
-        """All pods of a plan are bound."""
+        """Begin the run of a plan: all its pods are bound."""
         assert task.run is not None
         assert task.task is not None
         self._tell(task, Told.RUNNING, task.pods, task.run)
@@ -430,7 +430,7 @@ class TaskBook:
         self.mirror.dirty[task.key] = None  # pods beyond the minimum of its gang may start now
 
     def _shrink(self, task: LiveTask, seen: Seen) -> None:
-        """Pods of a run are over, the others go on."""
+        """Shrink a run: some of its pods are over, the others run on."""
         assert task.run is not None
         _, placed = self._placed(seen)
         gone = Counter(node for uid, node in task.pods.items() if uid not in placed)
@@ -439,13 +439,13 @@ class TaskBook:
         self.adopted.append(task)
 
     def _end(self, task: LiveTask, seen: Seen, now: float) -> None:
-        """The last pod of a run has gone, or is over. `seen`: pods that wait under its name."""
+        """End a run: its last pod is over or gone. `seen`: pods that wait under its name."""
         finished = bool(task.members) and all(task.members.values())
         core, run = task.task, task.run
         assert core is not None
         if run is not None:
             self.events += [Finished(run)] if finished else [Lost(run, GONE), Cancelled(run.task)]
-        if task.members:  # otherwise its pods belong to another task by now
+        if task.members:  # otherwise its pods belong to another task
             placed = run or Run(core, self.identities.past[task.name].runs, [], now, now)
             reason = None if finished else LostRun(placed, GONE)
             self._sink.record((now, FINISH if finished else LOST, core, placed, reason))
@@ -463,7 +463,7 @@ class TaskBook:
         return priority_of(self.mirror, self.ready[task].pods[0]) is Priority.HP
 
     def submit(self, tasks: Iterable[LiveTask], now: float) -> None:
-        """Tell the core of tasks. One whose places were promised before a restart gets them."""
+        """Submit tasks. A task whose places were promised before a restart gets them."""
         for task in tasks:
             seen = self.ready.pop(task)
             past = self.identities.past[task.name]
@@ -512,7 +512,7 @@ class TaskBook:
     # -- plans of the core -------------------------------------------------------------------------
 
     def plan(self, run: Run) -> LiveTask | None:
-        """The core has places for a task: its pods get them in order. None: it has no pods any more."""
+        """Assign the places of a planned run to the pods of its task. None: the task has no pods."""
         task = self.by_index.get(run.task.index)
         if task is None or task.told is not Told.WAITING:
             self.events += [StartFailed(run), Cancelled(run.task)]
@@ -522,7 +522,7 @@ class TaskBook:
         return task
 
     def evict(self, run: Run, taker: Run, now: float, reason: Reason) -> list[PodView]:
-        """The core has given the places of a run to another one; returns the pods that must leave."""
+        """Give the places of a run to another one; returns the pods that must leave."""
         self.events += [EvictionDone(run), Cancelled(run.task)]
         task = self.by_index.get(run.task.index)
         if task is None or task.run is not run:
@@ -539,7 +539,7 @@ class TaskBook:
         return leaving
 
     def fail(self, task: LiveTask, why: str, pause: float) -> None:
-        """A plan cannot be carried out; the task is submitted again after a pause."""
+        """Give up a plan. The task is submitted again after a pause."""
         assert task.run is not None
         self.events += [StartFailed(task.run), Cancelled(task.run.task)]
         task.failures += 1
@@ -547,7 +547,7 @@ class TaskBook:
         self._look_again(task)
 
     def forget_run(self, run: Run) -> None:
-        """The core has lost a run although its pods may be there: they are looked at again."""
+        """Look again at the pods of a run that the core has lost."""
         self.events.append(Cancelled(run.task))
         task = self.by_index.get(run.task.index)
         if task is not None and task.run is run:
@@ -569,7 +569,7 @@ class TaskBook:
         return any((pod := self.mirror.pods.get(uid)) is not None and pod.waits for uid in task.pods)
 
     def settle(self, now: float) -> None:
-        """After the first look at the cluster: the record learns what runs and what was done meanwhile, once."""
+        """Reconcile the record after the first look at the cluster, once."""
         if self.settled:
             return
         self.settled = True
@@ -585,7 +585,7 @@ class TaskBook:
             now, runs, self.identities.past.keys(), {name for name, all_of_it in done.items() if all_of_it}
         )
 
-    # -- what can be asked -------------------------------------------------------------------------
+    # -- queries -------------------------------------------------------------------------
 
     def counts(self, pod: PodView) -> bool:
         """Whether the core counts what a bound pod holds as held by one of its runs, or as free."""

@@ -1,8 +1,7 @@
 """Reflectors keep the mirror: each lists the objects of one kind, then follows a watch.
 
-A watch that ends is resumed where it ended; after `Gone` the list is read again. The mirror learns nothing before the
-first list is complete, and of later lists only the differences. A resync repairs what a watch has lost. Events of the
-past are ignored.
+A watch that ends resumes where it ended; after `Gone` the reflector lists again. The mirror gets the first list when it
+is complete, and the differences of later lists. A resync repairs what a watch lost. Old events are ignored.
 """
 
 from __future__ import annotations
@@ -68,7 +67,7 @@ class Reflector:
         self.current = False
         """Whether a watch is open. Otherwise the objects may be outdated."""
         self._heard = monotonic()
-        """When the API server sent something last."""
+        """The time of the last answer or line of the API server."""
 
     async def run(self) -> None:
         """Mirror until cancelled."""

@@ -73,6 +73,6 @@ def _of(container: Json, name: str) -> float:
 
 
 def number(asked: Any) -> float:
-    """Returns how much is asked for; what cannot be read is more than any node has, never nothing."""
+    """Returns the amount. An amount that cannot be read counts as more than any node has."""
     found = quantity(asked)
     return MOST if found is None else found

@@ -15,7 +15,7 @@ NEVER = "Never"
 
 
 class GroupName(NamedTuple):
-    """What tells a PodGroup from all others: the two kinds may use the same name."""
+    """Identifies a PodGroup. The two kinds may use the same name."""
 
     kind: str
     """The API group: `NATIVE` or `PLUGIN`."""

@@ -22,7 +22,7 @@ GUARANTEE, INTERVAL, LAST_CHECKPOINT = (
     "gfs.dev/last-checkpoint-time",
 )
 TASK, RUN, SUBMITTED = "gfs.dev/task", "gfs.dev/run", "gfs.dev/submitted"
-"""Annotations that we write when we bind a pod: a restart reads from them whose run it is."""
+"""Annotations that we write when we bind a pod: after a restart they say which run the pod belongs to."""
 INDEX = "batch.kubernetes.io/job-completion-index"
 TERMINAL = ("Succeeded", "Failed")
 PREEMPTED, TAKEN_BACK = "PreemptionByScheduler", "GangTakenBack"
@@ -123,7 +123,7 @@ class PodView:
 
     @property
     def over(self) -> bool:
-        """Whether it holds nothing any more."""
+        """Whether it has ended, and holds nothing."""
         return self.phase in TERMINAL
 
     @property
@@ -264,7 +264,7 @@ def _slot(owner: Owner | None, name: str, annotations: Json) -> str:
 
 
 def _binding(metadata: Json, settings: LiveSettings, doubts: list[Doubt], *, bound: bool) -> Binding | None:
-    """Returns what was noted at the binding. Users can write it too: only a bound pod of that namespace has it."""
+    """Returns the note of the binding. Users can write it too: it counts on bound pods and for their namespace."""
     annotations, namespace = table(metadata, "annotations"), text(metadata, "namespace")
     name, run, submitted = (annotations.get(key) for key in (TASK, RUN, SUBMITTED))
     if name is None and run is None and submitted is None:

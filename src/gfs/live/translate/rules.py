@@ -17,7 +17,7 @@ from gfs.live.translate.shape import Json, entries, table, text
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 FIELD = "field "
-"""Node affinity on a field is read as one on a label with this prefix, which no label can have."""
+"""Prefix of the label that stands for a field in node affinity. Real labels cannot have it."""
 BY_NAME = f"{FIELD}metadata.name"
 """The only field that node affinity can match."""
 BLOCKING = ("NoSchedule", "NoExecute")
@@ -151,7 +151,7 @@ class NodeRule:
         return all(any(each.covers(taint) for each in self.tolerations) for taint in taints)
 
     def text(self) -> str:
-        """Returns what is asked for, in words."""
+        """Returns the rule in words."""
         words = [f"{key}={value}" for key, value in self.selector]
         if self.terms:
             words.append(" or ".join(" and ".join(need.text() for need in term) or "nothing" for term in self.terms))
