@@ -74,7 +74,7 @@ def save_state(
     in plain values. `still`: asked last of all, whether the file is still ours to write.
     """
     path = Path(path)
-    payload = zlib.compress(pickle.dumps(scheduler.facts(), protocol=5) + pickle.dumps(beside), level=1)
+    payload = zlib.compress(pickle.dumps((scheduler.facts(), beside), protocol=5), level=1)
     header: dict[str, Any] = {
         "format": FORMAT,
         "version": VERSION,
@@ -102,8 +102,7 @@ def load_state(scheduler: Scheduler, path: Path | str, *, name: str = "", truste
     if name and header.get("scheduler") not in ("", name):
         raise InputError(f"{path}: is the state of scheduler {header['scheduler']!r}, not of {name!r}. {_KEPT}")
     try:
-        reader = _Reader(io.BytesIO(zlib.decompress(payload)), trusted)
-        facts, beside = reader.load(), reader.load()
+        facts, beside = _Reader(io.BytesIO(zlib.decompress(payload)), trusted).load()
     except Exception as error:  # a pickle can fail in many ways
         raise InputError(f"{path}: the saved state cannot be read ({error}). {_KEPT}") from error
     whole = isinstance(facts, dict) and all(isinstance(f, dict) and f.keys() == set(FACTS) for f in facts.values())
