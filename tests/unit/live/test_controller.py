@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from datetime import UTC, datetime
 from typing import Any
 
@@ -506,5 +507,26 @@ def test_the_phase_of_a_task_follows_its_pods() -> None:
         await replica.rest()
         assert task.told is Told.NOTHING
         assert not replica.controller.book.by_name
+
+    play(story)
+
+
+def test_the_log_has_a_line_for_each_start_eviction_and_deletion(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "gfs.live")
+
+    async def story(server: FakeServer, replica: Replica) -> None:
+        server.put_pod(pod("train", gpus=4))
+        await replica.rest()
+        server.start_bound()
+        server.put_pod(pod("urgent", **URGENT))
+        await replica.rest()
+        server.stop_deleted()
+        await replica.rest()
+        assert [line.partition(": ")[0] for line in caplog.messages] == [
+            "start lab/train on n1 (run 1)",
+            "start lab/urgent on n1 (run 1)",
+            "evict lab/train for lab/urgent",
+            "deleted lab/train on n1",
+        ]
 
     play(story)
