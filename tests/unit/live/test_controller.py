@@ -15,6 +15,7 @@ from fake_cluster import FakeServer, Replica
 from gfs.live.problems import Unreachable
 from gfs.live.shadow import Shadow
 from gfs.live.table import Told
+from gfs.live.translate.gangs import PLUGIN
 
 URGENT = {"gpus": 4, "cls": "gfs-hp"}
 
@@ -528,5 +529,41 @@ def test_the_log_has_a_line_for_each_start_eviction_and_deletion(caplog: pytest.
             "evict lab/train for lab/urgent",
             "deleted lab/train on n1",
         ]
+
+    play(story)
+
+
+def test_when_all_nodes_get_another_model_a_pod_that_waits_comes_before_a_newcomer() -> None:
+    """Neither names a model. One of two fits when the blocking pod has finished: the one that came first."""
+
+    async def story(server: FakeServer, replica: Replica) -> None:
+        server.put_pod(bound("blocks", gpus=4, cls="gfs-hp"))
+        server.put_pod(pod("early", gpus=4))
+        await replica.rest()
+        server.put_node(node("n1", gpus=4, model="A100-80GB"))
+        await replica.rest()
+        server.hand.at += 60.0
+        server.put_pod(pod("another", gpus=4))
+        await replica.rest()
+        server.set_phase("lab/blocks", "Succeeded")
+        await replica.rest()
+        assert server.bound == [("early", "n1")]
+
+    play(story)
+
+
+def test_groups_of_both_kinds_may_have_one_name() -> None:
+    """The one of scheduler-plugins goes: the pods of the other start."""
+
+    async def story(server: FakeServer, replica: Replica) -> None:
+        mirror, plugin = replica.controller.mirror, group("team", 3)
+        server.put_group(group("team", 2))
+        replica.show()
+        mirror.group_changed(None, plugin, PLUGIN)
+        mirror.group_changed(plugin, None, PLUGIN)
+        for name in "ab":
+            server.put_pod(in_team(name))
+        await replica.rest()
+        assert sorted(server.bound) == [("a", "n1"), ("b", "n1")]
 
     play(story)

@@ -13,7 +13,8 @@ import aiohttp
 import pytest
 from aiohttp import web
 
-from gfs.cli.live import _Plain
+from gfs.cli.command import WARNINGS
+from gfs.cli.live import _log, _Plain
 from gfs.cli.prometheus_options import Server
 from gfs.dashboard.live_site import LiveDashboard
 from gfs.domain.errors import InputError
@@ -223,3 +224,19 @@ def test_control_characters_in_the_log_are_written_out_and_forge_no_line() -> No
     told = _Plain("%(levelname)s %(message)s").format(record)
     assert "\n" not in told
     assert told.isprintable()
+
+
+def test_a_warning_of_the_controller_is_printed_once(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The handler of the other commands prints warnings, too; the log of `gfs live run` takes its place."""
+    root, ours = logging.getLogger(), logging.getLogger("gfs")
+    monkeypatch.setattr(root, "handlers", [])
+    monkeypatch.setattr(ours, "handlers", [WARNINGS])
+    level = root.level
+    try:
+        _log()
+        logging.getLogger("gfs.live").warning("the lease was not renewed")
+    finally:
+        root.setLevel(level)
+    assert capsys.readouterr().err.count("the lease was not renewed") == 1
