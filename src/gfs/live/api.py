@@ -7,6 +7,7 @@ The caller of `bind` handles a binding without an answer.
 from __future__ import annotations
 
 import asyncio
+import socket
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import nullcontext, suppress
@@ -35,8 +36,10 @@ PAGE = 500
 """Objects of a list per request."""
 WATCH_SECONDS = 290.0
 """Seconds after which the server ends a watch."""
-SILENCE = 100.0
-"""Seconds without a line after which a watch counts as dead: the server sends a bookmark every minute."""
+OVERDUE = 10.0
+"""Seconds after which a watch counts as dead that the server should have ended."""
+PROBES = {"TCP_KEEPIDLE": 20, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 3}
+"""A quiet connection is probed after 20 s; without an answer it is closed 30 s later."""
 CLOSING = 0.1
 """Seconds in which TLS connections close."""
 TRIES = 4
@@ -83,7 +86,7 @@ class Api:
         configuration = await read_connection(kubeconfig, context)
         check_trusted(configuration, insecure=insecure)
         session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=0, ssl=tls_of(configuration)),
+            connector=aiohttp.TCPConnector(limit=0, ssl=tls_of(configuration), socket_factory=_probed_socket),
             timeout=aiohttp.ClientTimeout(total=timeout),
         )
         return cls(configuration.host, session, in_flight=in_flight, credentials=configuration, tries=tries)
@@ -261,7 +264,7 @@ class Api:
             "resourceVersion": version,
             "timeoutSeconds": str(round(seconds)),
         }
-        silence = aiohttp.ClientTimeout(total=None, sock_connect=10.0, sock_read=SILENCE)
+        silence = aiohttp.ClientTimeout(total=None, sock_connect=10.0, sock_read=seconds + OVERDUE)
         try:
             async with self._session.get(
                 self._host + path,
@@ -308,6 +311,17 @@ class Api:
         }
         review = await self.create("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", body)
         return bool((review.get("status") or {}).get("allowed"))
+
+
+def _probed_socket(address: aiohttp.AddrInfoType) -> socket.socket:
+    """Returns a socket that notices when the other side is gone: a watch without news must not look alive for ever."""
+    family, kind, protocol, *_ = address
+    made = socket.socket(family, kind, protocol)
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for option, value in PROBES.items():
+        if hasattr(socket, option):  # not on every system
+            made.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
+    return made
 
 
 def pod_path(namespace: str, name: str) -> str:

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import socket
 from types import SimpleNamespace
 
 import aiohttp
@@ -186,9 +187,18 @@ def test_a_silent_watch_is_given_up(monkeypatch):
         await response.prepare(request)
         await asyncio.Event().wait()
 
-    monkeypatch.setattr(api_module, "SILENCE", 0.05)
+    async def quiet(api):
+        return [event async for event in api.watch("/api/v1/pods", "1", seconds=0.05)]
+
+    monkeypatch.setattr(api_module, "OVERDUE", 0.05)
     with pytest.raises(Unreachable, match="broken off"):
-        talk(Server(silent), seen)
+        talk(Server(silent), quiet)
+
+
+def test_a_quiet_connection_is_probed():
+    with api_module._probed_socket((socket.AF_INET, socket.SOCK_STREAM, 0, "", ("127.0.0.1", 1))) as made:
+        assert made.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+        assert made.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE) == 20
 
 
 @pytest.mark.parametrize("text", ["no: [yaml", "", "clusters: 5", "[]"], ids=["broken", "empty", "wrong", "list"])
