@@ -24,6 +24,7 @@ from bench.processes import Processes
 from bench.recorder import Recorder
 
 LEASE = 6.0
+# m = 1: no node is closed to spot pods after many evictions, which would take an hour to pass.
 CONFIG = """
 [live]
 burst = 0.01
@@ -36,6 +37,7 @@ resync_interval = 5.0
 close_record = true
 [parameters]
 quota = "none"
+m = 1.0
 """
 Begin = Callable[..., AbstractContextManager["World"]]
 INSIST = 60.0

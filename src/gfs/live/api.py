@@ -182,7 +182,10 @@ class Api:
     async def _headers(self) -> dict[str, str]:
         headers = {"Accept": "application/json", "User-Agent": "gfs-scheduler"}
         if self._credentials is not None:
-            token = await self._credentials.get_api_key_with_prefix("BearerToken", alias="authorization")
+            try:
+                token = await self._credentials.get_api_key_with_prefix("BearerToken", alias="authorization")
+            except Exception as error:  # a token file or a program of the kubeconfig; it may work the next time
+                raise Unreachable(f"the credentials cannot be read ({error!r})") from error
             if token:
                 headers["Authorization"] = token
         return headers

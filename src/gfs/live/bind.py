@@ -161,9 +161,6 @@ class Binder:
         try:
             await self._speaker.hush(pod.uid)
             problem = await self._insist(task, run, pod, node)
-        except Exception as error:  # the plan must not wait for an answer that never comes
-            log.exception(f"the binding of {pod.path} failed in a way that it should not")
-            problem = ApiError(repr(error))
         finally:
             self.under_way -= 1
         reach("bind-answered")
@@ -203,12 +200,14 @@ class Binder:
                 return error
             except TooMany as error:
                 problem, pause = error, error.retry_after
-            except ApiError as error:
+            except Exception as error:
+                if not isinstance(error, ApiError):
+                    log.exception(f"the binding of {pod.path} failed in a way that it should not")
                 there = await self._look(pod)
                 if there == node:
                     return None
-                problem, pause = error, 0.2 * 4**attempt
-                if there or not (error.uncertain or isinstance(error, Conflict)):
+                problem, pause = error if isinstance(error, ApiError) else ApiError(repr(error)), 0.2 * 4**attempt
+                if there or not (problem.uncertain or isinstance(problem, Conflict)):
                     break
             await asyncio.sleep(pause)
         return problem
@@ -220,7 +219,8 @@ class Binder:
                 found: dict[str, Any] = await self._client.find(pod_path(pod.namespace, pod.name)) or {}
                 mine = (found.get("metadata") or {}).get("uid", pod.uid) == pod.uid
                 return str((found.get("spec") or {}).get("nodeName") or "") if mine else ""
-            except ApiError:
+            except Exception as error:  # the room stays taken as long as nothing is known
+                log.debug(f"whether {pod.path} is bound is not known yet: {error!r}")
                 await asyncio.sleep(LOOK_AGAIN)
 
     def take_failed(self) -> list[tuple[LiveTask, str, float]]:

@@ -11,7 +11,8 @@ from gfs.live.mirror import Mirror
 from gfs.live.observe import REFUSED, observe
 from gfs.live.overlay import Overlay
 from gfs.live.settings import LiveSettings
-from gfs.live.watch import group_paths
+from gfs.live.translate.gangs import NATIVE, PLUGIN
+from gfs.live.watch import group_path
 
 
 class Finding(NamedTuple):
@@ -43,7 +44,7 @@ async def check_cluster(
     """Returns the findings, and the pods of ours that would be refused, with the reasons."""
     version = str((await api.get("/version")).get("gitVersion") or "unknown version")
     findings = [Finding("API server", True, version)]
-    groups = await group_paths(api)
+    groups = [path for group in (NATIVE, PLUGIN) if (path := await group_path(api, group))]
     findings.append(await _rights(api, settings, namespace, groups, shadow=shadow))
     if not findings[-1].fine:  # the rest could not be read
         return findings, []

@@ -112,6 +112,8 @@ class Controller:
         """Earliest time of the next instant, and time of the last look at waiting plans, by the monotonic clock."""
         self._resync_at = inf
         self.now = -inf
+        self._failed: set[type[Exception]] = set()
+        """Kinds of errors in reports, each of which was logged."""
         self.decisions = 0
         self.decision_seconds = 0.0
         self.longest_step = 0.0
@@ -199,6 +201,7 @@ class Controller:
             plan = self._decide(now)
         self.book.settle(now)
         submitted = self._newcomers()
+        self.book.record_over(now)  # new tasks may have the names of those that are over
         self.book.submit(submitted, now)
         self._note_changes()
         self._note_due(now)
@@ -210,11 +213,20 @@ class Controller:
             for task in (*self.binder.start_ready(touched), *unplaced):
                 self.evictor.nominate(task)
         self.book.record_over(now)
-        self.explainer.look(self.scheduler)
+        self._report(partial(self.explainer.look, self.scheduler))
         if self.mirror.dirty or self.mirror.dirty_nodes or self._able():
             self.changed.set()
         self.longest_step = max(self.longest_step, time.perf_counter() - began)
         return plan
+
+    def _report(self, report: Callable[[], None]) -> None:
+        """Report to users. An error in a report stops no decision; the first of each kind is logged."""
+        try:
+            report()
+        except Exception as error:
+            if type(error) not in self._failed:
+                self._failed.add(type(error))
+                log.exception("a report failed, decisions go on; please report this")
 
     def _look(self, now: float) -> None:
         """Look at all that has changed."""
@@ -244,7 +256,7 @@ class Controller:
             keys.sort(key=lambda key: not any(pod.node for pod in self.mirror.members.get(key, {}).values()))
         for key in keys:
             if self.shadow is not None:
-                self.shadow.compare(self.mirror, self.book, key, now, self.speaker.why)
+                self._report(partial(self.shadow.compare, self.mirror, self.book, key, now, self.speaker.why))
             try:
                 self.book.reconcile(key, now)
             except Exception:  # one object must not stop the controller

@@ -118,9 +118,20 @@ class Evictor:
                 uncertain |= marked and error.uncertain  # the server may have deleted it
                 log.warning(f"{pod.path} was not deleted, it is tried again: {error}")
             await asyncio.sleep(PAUSE)
-        if not uncertain:
-            log.info(f"{pod.path} is not deleted: {why}")
-        return uncertain
+        if uncertain and await self._is_deleted(pod):
+            return True
+        log.info(f"{pod.path} is not deleted: {why}")
+        return False
+
+    async def _is_deleted(self, pod: PodView) -> bool:
+        """Whether a pod is gone or being deleted. Asks until the server answers."""
+        while True:
+            try:
+                found = await self._client.find(pod_path(pod.namespace, pod.name))
+            except ApiError:
+                await asyncio.sleep(PAUSE)
+                continue
+            return found is None or uid_of(found) != pod.uid or "deletionTimestamp" in table(found, "metadata")
 
     async def _is_another(self, pod: PodView) -> bool:
         """Whether the pod is gone or another pod has its name. Any other conflict is tried again."""

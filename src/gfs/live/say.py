@@ -191,7 +191,7 @@ class Speaker:
                 await self.patch_status(pod, {"conditions": [condition]})
             except ApiError:
                 if said is not None and self._said.get(pod.uid) is said:
-                    del self._said[pod.uid]  # a pod that has no reason gets one at the next look
+                    self._said[pod.uid] = said._replace(shape="", message="")  # to be written at the next look
                 raise
 
     async def patch_status(self, pod: PodView, status: dict[str, Any], version: str = "") -> Json:

@@ -41,7 +41,7 @@ from gfs.live.prometheus import Prometheus, PrometheusError
 from gfs.live.record import Recorder
 from gfs.live.settings import LiveSettings
 from gfs.live.shadow import Shadow
-from gfs.live.watch import Reflectors, group_paths
+from gfs.live.watch import Reflectors
 from gfs.telemetry.decisions import AnyNote, DecisionLog
 
 log = logging.getLogger("gfs.live")
@@ -161,7 +161,7 @@ class Service:
         if options.shadow:
             settings = msgspec.structs.replace(settings, scheduler_name=settings.shadow_of)
             api.may_write = lambda: False
-        groups = await _group_paths(api)  # the first answer says what time it is there
+        await _first_answer(api)  # it says what time it is there
         clock = Clock(options.speed, api.wall)
         controller = Controller(
             api,
@@ -176,7 +176,7 @@ class Service:
             is_current=lambda: reflectors.are_current(),
             shadow=Shadow() if options.shadow else None,
         )
-        self.reflectors = reflectors = Reflectors(api, controller.mirror, groups, controller.changed.set)
+        self.reflectors = reflectors = Reflectors(api, controller.mirror, controller.changed.set)
         self.trainer = trainer = Trainer(controller.trained)
         self._decisions = DecisionLog(self._note, self.recorder.name_of)
         self.recorder.open()
@@ -366,11 +366,12 @@ class Service:
         return [node.spec for pool in pools for node in pool.state.nodes]
 
 
-async def _group_paths(api: Api) -> list[str]:
-    """Returns the paths of PodGroups. Tries until the API server answers: it may just be starting."""
+async def _first_answer(api: Api) -> None:
+    """Wait until the API server answers: it may just be starting."""
     while True:
         try:
-            return await group_paths(api)
+            await api.get("/version")
+            return
         except ApiError as error:
             log.warning(f"{error}; it is asked again in {ASK_SERVER:g} s")
             await asyncio.sleep(ASK_SERVER)

@@ -247,7 +247,7 @@ class TaskBook:
 
     def broken_plans(self, nodes: Iterable[str]) -> set[Key]:
         """Returns the keys of plans that changed nodes do not admit or have no room for."""
-        tasks = {self.by_pod[uid] for uid in self.overlay.planned_on(nodes)}
+        tasks = {task for uid in self.overlay.planned_on(nodes) if (task := self.by_pod.get(uid)) is not None}
         return {task.key for task in tasks if not self._will_fit(task)}
 
     def _sight(self, task: LiveTask, seen: Seen) -> Sight:
@@ -298,6 +298,8 @@ class TaskBook:
 
     def _apply(self, task: LiveTask, sight: Sight, seen: Seen, now: float) -> None:
         """Take the steps that the table has for a task."""
+        if seen.pods:
+            self.by_key.setdefault(task.key, {})[task.name] = self.by_name[task.name] = task
         self._note_members(task, seen)
         self.ready.pop(task, None)
         if task.told is Told.NOTHING and task.members and not seen.bound:
@@ -319,9 +321,7 @@ class TaskBook:
                     self._shrink(task, seen)
                 case Step.END:
                     self._end(task, seen, now)
-        if seen.pods:
-            self.by_key.setdefault(task.key, {})[task.name] = self.by_name[task.name] = task
-        elif task.told is Told.NOTHING:
+        if not seen.pods and task.told is Told.NOTHING:
             self._forget(task, now)
 
     def _forget(self, task: LiveTask, now: float) -> None:
@@ -397,9 +397,8 @@ class TaskBook:
     def _tell_found(self, task: LiveTask, told: Told, places: dict[str, str], start: float, number: int) -> None:
         """Let the core take over the run of a task. `places`: pod uid -> node; `number`: of the run."""
         assert task.task is not None
-        where = sorted(Counter(places.values()).items())
-        self.found.append(FoundRun(task.task, where, start, number))
         self._tell(task, told, places)
+        self.found.append(FoundRun(task.task, sorted(Counter(places.values()).items()), start, number))
         self.adopted.append(task)
 
     def attach_adopted(self, find: Callable[[Task], Run | None], now: float) -> None:

@@ -9,14 +9,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import aclosing
 from functools import partial
 from math import inf
 
 from gfs.live.api import WATCH_SECONDS, Api
 from gfs.live.mirror import Mirror
-from gfs.live.problems import ApiError, Gone
+from gfs.live.problems import ApiError, Gone, NotFound
 from gfs.live.translate.gangs import NATIVE, PLUGIN
 from gfs.live.translate.shape import Json
 
@@ -26,7 +26,12 @@ Name = tuple[str, str]
 Changed = Callable[[Json | None, Json | None], None]
 """Called with the object before and after a change; None: not there."""
 
+Find = Callable[[], Awaitable[str]]
+"""Returns the path of a kind; empty: the API server does not have the kind."""
+
 FIRST_WAIT, LONGEST_WAIT = 0.2, 3.0
+ABSENT = 60.0
+"""Seconds until a kind is looked for again that the API server does not have."""
 log = logging.getLogger("gfs.live")
 
 
@@ -46,7 +51,7 @@ class Reflector:
     def __init__(
         self,
         api: Api,
-        path: str,
+        path: str | Find,
         changed: Changed,
         *,
         resync: float = inf,
@@ -55,7 +60,12 @@ class Reflector:
     ) -> None:
         """`resync`: seconds until the list is read again. `woken`: called when `current` becomes true."""
         self._api = api
-        self._path = path
+        self._find: Find | None = None
+        self._path = ""
+        if isinstance(path, str):
+            self._path = path
+        else:
+            self._find = path
         self._changed = changed
         self._resync, self._woken, self._monotonic = resync, woken, monotonic
         self._version = ""
@@ -77,14 +87,21 @@ class Reflector:
             try:
                 if opened >= self._due:
                     await self._list()
+                if not self._path:
+                    self._opened()
+                    await asyncio.sleep(ABSENT)
+                    self._due = -inf
+                    continue
                 await self._watch()
                 if self._monotonic() - opened >= FIRST_WAIT:
                     wait = FIRST_WAIT
                     continue
             except Gone:
                 self._due = -inf
-            except ApiError as error:
-                log.warning(f"{self._path}: {error}; it is tried again in {wait:.1f} s")
+            except Exception as error:  # whatever it is, a mirror that stands still would be worse
+                if isinstance(error, NotFound) or not isinstance(error, ApiError):
+                    self._due = -inf  # the API server may offer another version now
+                log.warning(f"{self._path}: {error or repr(error)}; it is tried again in {wait:.1f} s")
             if self._monotonic() - opened >= LONGEST_WAIT:  # it had worked for a while
                 wait = FIRST_WAIT
             self.current = False
@@ -92,7 +109,9 @@ class Reflector:
             wait = min(2 * wait, LONGEST_WAIT)
 
     async def _list(self) -> None:
-        objects, self._version = await self._api.list_all(self._path)
+        if self._find is not None:
+            self._path = await self._find()
+        objects, self._version = await self._api.list_all(self._path) if self._path else ([], "")
         found = {_name_of(thing): thing for thing in objects}
         for name in [name for name in self.objects if name not in found]:
             self._remove(name, self.objects[name])
@@ -149,28 +168,26 @@ def _is_after(version: str, known: str) -> bool:
     return version != known
 
 
-async def group_paths(api: Api) -> list[str]:
-    """Returns the paths of PodGroups of either kind, in the version that the server prefers."""
-    offered = {each["name"]: each["versions"] for each in (await api.get("/apis")).get("groups") or ()}
-    found = []
-    for group in (NATIVE, PLUGIN):
-        for version in offered.get(group, ()):  # the preferred one comes first
+async def group_path(api: Api, group: str) -> str:
+    """Returns the path of the PodGroups of an API group, in the version that the server prefers; empty: it has none."""
+    for offered in (await api.get("/apis")).get("groups") or ():
+        for version in offered["versions"] if offered["name"] == group else ():  # the preferred one comes first
             path = f"/apis/{version['groupVersion']}"
             resources = (await api.find(path) or {}).get("resources") or ()
             if any(each["name"] == "podgroups" for each in resources):
-                found.append(f"{path}/podgroups")
-                break
-    return found
+                return f"{path}/podgroups"
+    return ""
 
 
 class Reflectors:
     """All reflectors of a mirror."""
 
-    def __init__(self, api: Api, mirror: Mirror, groups: list[str], woken: Callable[[], None] = lambda: None) -> None:
+    def __init__(self, api: Api, mirror: Mirror, woken: Callable[[], None] = lambda: None) -> None:
         """`woken`: called when a watch that had ended is open again."""
-        kinds: list[tuple[str, Changed]] = [
+        kinds: list[tuple[str | Find, Changed]] = [
             ("/api/v1/namespaces", mirror.namespace_changed),
-            *((path, partial(mirror.group_changed, kind=path.split("/")[2])) for path in groups),
+            (partial(group_path, api, NATIVE), partial(mirror.group_changed, kind=NATIVE)),
+            (partial(group_path, api, PLUGIN), partial(mirror.group_changed, kind=PLUGIN)),
             ("/apis/policy/v1/poddisruptionbudgets", mirror.budget_changed),
             ("/api/v1/nodes", mirror.node_changed),
             ("/api/v1/pods", mirror.pod_changed),
