@@ -87,6 +87,31 @@ def test_a_victim_whose_deletion_was_carried_out_without_an_answer_is_waited_for
     play(story)
 
 
+def test_a_victim_whose_deletion_did_not_happen_counts_again_when_its_taker_has_gone() -> None:
+    """The answer is lost, nothing was done, and then the HP pod goes: the next HP pod evicts the victim."""
+
+    async def story(server: FakeServer, replica: Replica) -> None:
+        await running_victim(server, replica)
+
+        async def taker_goes(path: str, **options: Any) -> Any:
+            server.delete = deletes  # type: ignore[method-assign]
+            server.remove_pod("lab/urgent")
+            replica.show()
+            raise Unreachable("no answer")
+
+        deletes = server.delete
+        server.delete = taker_goes  # type: ignore[method-assign]
+        server.put_pod(pod("urgent", **URGENT))
+        await replica.rest()
+        assert server.deleted == []
+        assert list(runs(replica)) == ["lab/victim"]
+        server.put_pod(pod("next", **URGENT))
+        await replica.rest()
+        assert server.deleted == ["victim"]
+
+    play(story, silent=True)
+
+
 def test_another_pod_of_the_same_name_is_left_alone() -> None:
     async def story(server: FakeServer, replica: Replica) -> None:
         await running_victim(server, replica)
@@ -200,6 +225,37 @@ def test_no_other_pod_gets_the_room_of_a_binding_of_which_nothing_is_known() -> 
         assert list(runs(replica)) == ["lab/first"]
 
     play(story, silent=True)
+
+
+def test_an_unexpected_error_of_a_binding_does_not_give_its_room_away() -> None:
+    """The pod is bound, the answer is lost, and the first look fails in a way that nobody thought of."""
+
+    async def story(server: FakeServer, replica: Replica) -> None:
+        server.lost_answers = {"bind": [Unreachable("no answer")]}
+        server.failures = {"find": [ZeroDivisionError("by accident")]}  # type: ignore[list-item]
+        server.put_pod(pod("first", gpus=4))
+        replica.show()
+        replica.controller.step()
+        await asyncio.sleep(0)
+        server.put_pod(pod("second", gpus=4))
+        await replica.rest()
+        assert server.bound == [("first", "n1")]
+        assert list(runs(replica)) == ["lab/first"]
+
+    play(story, silent=True)
+
+
+def test_an_error_in_a_report_stops_no_decision(monkeypatch: pytest.MonkeyPatch) -> None:
+    def wrong(*_: Any) -> Any:
+        raise ZeroDivisionError
+
+    async def story(server: FakeServer, replica: Replica) -> None:
+        monkeypatch.setattr(replica.controller.explainer, "look", wrong)
+        server.put_pod(pod("first", gpus=4))
+        await replica.rest()
+        assert server.bound == [("first", "n1")]
+
+    play(story)
 
 
 @pytest.mark.parametrize("closed", [True, False], ids=["closed", "open"])

@@ -12,7 +12,7 @@ from gfs.live.identity import FORGET, Identities, place_of
 from gfs.live.observe import CORE
 from gfs.live.settings import LiveSettings
 from gfs.live.translate.gangs import NATIVE, GroupName
-from gfs.live.translate.pods import PodView, read_pod
+from gfs.live.translate.pods import RUN, TASK, PodView, read_pod
 
 TEAM = GroupName(NATIVE, "lab", "team")
 
@@ -58,6 +58,20 @@ def test_a_name_that_pods_of_another_owner_have_gets_a_number() -> None:
     reference = {"kind": "Job", "name": "train", "uid": "uid-of-another", "controller": True}
     note = {"batch.kubernetes.io/job-completion-index": "0"}
     assert named(names, view(pod("train-z", ownerReferences=[reference], annotations=note))) == "lab/train/0#2"
+
+
+def test_every_name_is_read_back_from_the_pods_that_are_bound_for_it() -> None:
+    names = Identities()
+    pods = [view(pod("alone")), view(owned("train-a")), view(owned("train-b")), stateful("db-0"), indexed("sweep-x", 3)]
+    note = {"batch.kubernetes.io/job-completion-index": "3"}
+    reference = {"kind": "Job", "name": "train", "uid": "uid-of-another", "controller": True}
+    pods.append(view(pod("sweep-z", ownerReferences=[reference], annotations=note)))
+    for each in pods:
+        name = named(names, each)
+        again = view(pod("x", nodeName="n1", annotations={TASK: name, RUN: "1"}))
+        assert again.bound_as is not None, name
+        assert again.bound_as.task == name
+    assert any("#" in name for name in names.past)
 
 
 def test_a_pod_keeps_its_name() -> None:

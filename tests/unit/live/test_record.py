@@ -11,8 +11,11 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from objects import pod
+from story import play
 
 from builders import nodes as machines
+from fake_cluster import FakeServer, Replica
 from gfs.assembly.parameters import Parameters
 from gfs.assembly.schedulers import build_scheduler
 from gfs.core.actions import CANCEL, EVICT, FINISH, LOST, START, SUBMIT
@@ -548,3 +551,29 @@ async def cancelled_while_it_ends(tmp_path: Path) -> None:
     assert ended == ["requests", "mirrors"]
     assert service.controller is None
     assert not service.recorder.take()
+
+
+def test_a_job_that_is_created_again_is_submitted_when_its_pod_comes(tmp_path: Path) -> None:
+    """Its name is that of the old one, which ends first in the log."""
+    recorder = opened(tmp_path)
+
+    def member(name: str, job: str) -> dict[str, Any]:
+        owner = {"kind": "Job", "name": "train", "uid": job, "controller": True}
+        return pod(name, annotations={"batch.kubernetes.io/job-completion-index": "0"}, ownerReferences=[owner])
+
+    async def story(server: FakeServer, replica: Replica) -> None:
+        server.put_pod(member("train-0-a", "old"))
+        await replica.rest()
+        server.start_bound()
+        server.delete_pod("lab/train-0-a")
+        await replica.rest()
+        server.stop_deleted()
+        await replica.rest()
+        server.put_pod(member("train-0-b", "new"))
+        await replica.rest()
+
+    play(story, sink=recorder, silent=True)
+    recorder.flush()
+    events = [(row["event"], row["task"]) for row in rows(tmp_path, "events.csv")]
+    old, new = "lab/train/0", "lab/train/0~2"
+    assert events == [("submit", old), ("start", old), ("lost", old), ("cancel", old), ("submit", new), ("start", new)]

@@ -38,7 +38,7 @@ class Cluster:
         return answer
 
 
-def mirror(cluster, until, **options):
+def mirror(cluster, until, path="/api/v1/pods", **options):
     """Mirror until it is so; the names it has then, and what it told."""
     told = []
 
@@ -52,7 +52,7 @@ def mirror(cluster, until, **options):
                 name, version = ((after or before)["metadata"][key] for key in ("name", "resourceVersion"))
                 told.append((name, version if after else "gone"))
 
-            reflector = Reflector(api, "/api/v1/pods", changed, **options)
+            reflector = Reflector(api, path, changed, **options)
             following = asyncio.create_task(reflector.run())
             async with asyncio.timeout(LONGEST):
                 while not until(reflector):
@@ -102,3 +102,29 @@ def test_it_is_current_only_while_a_watch_is_open():
     mirror(cluster, until, woken=lambda: woken.append(len(cluster.asked)))
     assert woken == [1, 4], "told when it follows, and when it follows again after two refusals"
     assert (1, False) in seen
+
+
+def test_an_unexpected_error_does_not_end_it():
+    """A credential program fails once, for example. The list is read again, for nobody knows what was missed."""
+    failures = [ZeroDivisionError("by accident")]
+
+    def woken():
+        if failures:
+            raise failures.pop()
+
+    cluster = Cluster((10, []), (20, [thing("b", 15)]), watches=[None, None])
+    names, _ = mirror(cluster, lambda reflector: reflector.current and reflector.objects, woken=woken)
+    assert names == ["b"]
+
+
+def test_a_kind_that_the_server_offers_in_another_version_is_found_again():
+    """After an upgrade of the control plane the old path is gone; then the kind itself."""
+    paths = ["/old", "/new", ""]
+
+    async def find():
+        return paths.pop(0)
+
+    cluster = Cluster((10, [thing("a", 5)]), (20, [thing("b", 15)]), watches=[404, 404])
+    names, told = mirror(cluster, lambda reflector: reflector.current and not reflector.objects, path=find)
+    assert told == [("a", "5"), ("a", "gone"), ("b", "15"), ("b", "gone")]
+    assert names == []
