@@ -68,6 +68,7 @@ class Binder:
             if any(pod.uid in self._overlay.bindings for pod in unbound):
                 continue
             if self._overlay.fits_now(unbound, task.pods):
+                task.is_blocked = False
                 for pod in unbound:
                     self._overlay.bind(pod, task.pods[pod.uid], task.name)
                     self._spawn(self._bind(task, task.run, pod, task.pods[pod.uid]))

@@ -88,7 +88,8 @@ class Explainer:
             return None
         if task.told is Told.PLANNED:
             words = f"is placed on {task.pods[uid]} and waits for room there: other pods are still leaving"
-            return Waits(NO_CAPACITY, words) if self._monotonic() - task.since > EVERY else None
+            is_late = task.is_blocked and self._monotonic() - task.since > EVERY
+            return Waits(NO_CAPACITY, words) if is_late else None
         if task.name not in explained:
             explained[task.name] = why_waiting(scheduler, task.task, self._least_hours)
         return explained[task.name]

@@ -62,7 +62,7 @@ class LiveTask:
     since: float = 0.0
     """Since when it is planned, by the monotonic clock."""
     is_blocked: bool = False
-    """Whether its plan was found to have no room yet."""
+    """Whether its plan has no room yet."""
     failures: int = 0
     """Starts that failed in a row."""
     not_before: float = 0.0
@@ -426,7 +426,8 @@ class TaskBook:
         self.identities.began(task.name, task.run.number)
         waited = task.run.waited
         self._sink.record((now, START, task.task, task.run, waited.reason if waited else None))
-        self.mirror.dirty[task.key] = None  # pods beyond the minimum of its gang may start now
+        if isinstance(task.key, GroupName):  # pods beyond the minimum of its gang may start now
+            self.mirror.dirty[task.key] = None
 
     def _shrink(self, task: LiveTask, seen: Seen) -> None:
         """Shrink a run: some of its pods are over, the others run on."""

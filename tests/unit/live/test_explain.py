@@ -146,3 +146,19 @@ def test_a_pod_whose_place_is_not_free_yet_says_which_one_it_waits_for() -> None
         assert server.pods["lab/urgent"]["status"]["nominatedNodeName"] == "n1"
 
     drive(story, gpus=4, quota="none")
+
+
+def test_a_pod_whose_binding_is_under_way_has_no_reason_to_wait() -> None:
+    """The API server is slow; that other pods are still leaving would not be true."""
+
+    async def story(server: FakeServer, replica: Replica) -> None:
+        server.put_pod(pod("first"))
+        for _ in range(3):
+            replica.show()
+            replica.controller.step()  # the request has been spawned and has not run
+            server.hand.at += 2.0
+        (uid,) = replica.controller.mirror.pods
+        assert uid in replica.controller.overlay.bindings
+        assert replica.controller.speaker.why(uid) == ""
+
+    drive(story)
