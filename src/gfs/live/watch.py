@@ -92,8 +92,10 @@ class Reflector:
                     await asyncio.sleep(ABSENT)
                     self._due = -inf
                     continue
+                before = self._version
                 await self._watch()
-                if self._monotonic() - opened >= FIRST_WAIT:
+                # The server also ends a watch that lags behind a burst: it goes on at once where it ended.
+                if self._version != before or self._monotonic() - opened >= FIRST_WAIT:
                     wait = FIRST_WAIT
                     continue
             except Gone:

@@ -104,6 +104,18 @@ def test_it_is_current_only_while_a_watch_is_open():
     assert (1, False) in seen
 
 
+def test_a_watch_that_the_server_ends_in_a_burst_goes_on_at_once():
+    """It told something: nothing is wrong, and decisions go on."""
+    woken = []
+    watches = [[("ADDED", thing(name, 11 + i))] for i, name in enumerate("abc")]
+    cluster = Cluster((10, []), watches=[*watches, None])
+    names, _ = mirror(
+        cluster, lambda reflector: len(cluster.asked) == 4, woken=lambda: woken.append(len(cluster.asked))
+    )
+    assert names == ["a", "b", "c"]
+    assert woken == [1], "it was current all the time"
+
+
 def test_an_unexpected_error_does_not_end_it():
     """A credential program fails once, for example. The list is read again, for nobody knows what was missed."""
     failures = [ZeroDivisionError("by accident")]
