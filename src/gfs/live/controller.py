@@ -11,6 +11,7 @@ import logging
 import time
 from collections.abc import Callable, Coroutine
 from functools import partial
+from heapq import nsmallest
 from math import floor, inf
 from typing import Any
 
@@ -312,14 +313,10 @@ class Controller:
             self.book.events.append(Wake())
 
     def _newcomers(self) -> list[LiveTask]:
-        """Returns the tasks to submit, by submission; HP tasks alone while bindings are behind."""
-        room = max(0, MOST - self.binder.under_way)
-        behind = room < MOST // 2
-        able = self._able()
-        able.sort(key=lambda task: (self.identities.past[task.name].submitted, task.name))
-        if behind or len(able) > room:
-            able.sort(key=lambda task: not self.book.is_urgent(task))
-        return [task for task in able[:room] if not behind or self.book.is_urgent(task)]
+        """Returns the tasks to submit: HP tasks first, by submission; no spot tasks while bindings are behind."""
+        room, past = max(0, MOST - self.binder.under_way), self.identities.past
+        able = [task for task in self._able() if task.is_hp or room >= MOST // 2]
+        return nsmallest(room, able, key=lambda task: (not task.is_hp, past[task.name].submitted, task.name))
 
     def _able(self) -> list[LiveTask]:
         at = self._monotonic()

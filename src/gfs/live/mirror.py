@@ -9,11 +9,13 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import NamedTuple, TypeAlias
 
+from msgspec.structs import replace
+
 from gfs.live.settings import LiveSettings
 from gfs.live.translate.budgets import BudgetView, read_budget
 from gfs.live.translate.gangs import NATIVE, GroupName, GroupView, read_group
 from gfs.live.translate.nodes import NodeView, read_node
-from gfs.live.translate.pods import PodView, read_pod, with_status
+from gfs.live.translate.pods import NOTES, PodView, read_pod, with_progress
 from gfs.live.translate.shape import Json, table, text
 
 ORGANIZATIONS = "gfs.dev/organizations"
@@ -67,6 +69,8 @@ class Mirror:
         self.dirty: dict[Key, None] = {}
         """The work queue: keys to look at again."""
         self.dirty_nodes: set[str] = set()
+        self.changed: set[str] = set()
+        """Uids of pods that have come, gone or changed."""
         self.new_pods: list[PodView] = []
         """Pods of ours that came since the last step."""
         self.saved: dict[str, None] = {}
@@ -104,16 +108,22 @@ class Mirror:
         known = self.pods.get(uid)
         if after is None:
             view = None
-        elif known is not None and before is not None and _only_status_differs(before, after):
-            view = with_status(known, after)  # most changes are of this kind
+        elif known is not None and before is not None and _is_as_created(before, after):
+            view = with_progress(known, after, self.settings)  # most changes are of this kind
         else:
             view = read_pod(after, self.settings)
         if view == known:
             return
+        self.changed.add(uid)
         if known is not None:
             self._remove(known)
         if view is not None:
             self._add(view)
+        if known is None or view is None or _concerns_tasks(known, view):
+            for each in (known, view):
+                if each is not None:
+                    self._note_change(each)
+        if view is not None:
             if view.ours:
                 if known is None:
                     self.new_pods.append(view)
@@ -128,14 +138,11 @@ class Mirror:
         del self.pods[pod.uid]
         self._unbound.pop(pod.uid, None)
         self.leaving.pop(pod.uid, None)
+        self.apart.pop(pod.uid, None)
         if pod.node:
             self.on_node.get(pod.node, {}).pop(pod.uid, None)
-            self.dirty_nodes.add(pod.node)
-        if self.apart.pop(pod.uid, None) is not None:
-            self.dirty.update(dict.fromkeys(self._unbound.values()))
         if pod.ours:
             key = key_of(pod)
-            self.dirty[key] = None
             members = self.members.get(key, {})
             members.pop(pod.uid, None)
             self.present[key] -= _is_present(pod)
@@ -147,19 +154,25 @@ class Mirror:
         self.pods[pod.uid] = pod
         if pod.node and not pod.over:
             self.on_node.setdefault(pod.node, {})[pod.uid] = pod
-            self.dirty_nodes.add(pod.node)
             if pod.deleting:
                 self.leaving[pod.uid] = pod
             if pod.apart:
                 self.apart[pod.uid] = pod
-                self.dirty.update(dict.fromkeys(self._unbound.values()))
         if pod.ours:
             key = key_of(pod)
-            self.dirty[key] = None
             self.members.setdefault(key, {})[pod.uid] = pod
             self.present[key] += _is_present(pod)
             if not pod.node and not pod.over:
                 self._unbound[pod.uid] = key
+
+    def _note_change(self, pod: PodView) -> None:
+        """Queue what a change of a pod concerns."""
+        if pod.ours:
+            self.dirty[key_of(pod)] = None
+        if pod.node:
+            self.dirty_nodes.add(pod.node)
+            if pod.apart:
+                self.dirty.update(dict.fromkeys(self._unbound.values()))
 
     def group_changed(self, before: Json | None, after: Json | None, kind: str = NATIVE) -> None:
         """A PodGroup came, went or changed."""
@@ -205,6 +218,7 @@ class Mirror:
         """Queue every key: a resync."""
         self.dirty.update(dict.fromkeys(self.members))
         self.dirty_nodes.update(self.nodes)
+        self.changed.update(self.pods)
         self.wake()
 
     # -- queries -------------------------------------------------------------------------
@@ -231,8 +245,22 @@ def _is_present(pod: PodView) -> bool:
     return pod.phase == "Succeeded" or not (pod.over or pod.deleting or pod.gated)
 
 
-def _only_status_differs(before: Json, after: Json) -> bool:
-    """Whether only the status of a pod has changed, as far as it is used. Comparing is faster than reading."""
+def _concerns_tasks(before: PodView, after: PodView) -> bool:
+    """Whether more has changed than where a pod is nominated and whether it has started."""
+    return (
+        before.over != after.over
+        or replace(before, phase=after.phase, started=after.started, nominated=after.nominated) != after
+    )
+
+
+def _is_as_created(before: Json, after: Json) -> bool:
+    """Whether at most the status of a pod has changed, and what a binding writes. Comparing is faster than reading."""
     was, now = table(before, "metadata"), table(after, "metadata")
-    read = ("uid", "name", "namespace", "annotations", "labels", "ownerReferences", "creationTimestamp")
-    return before.get("spec") == after.get("spec") and all(was.get(each) == now.get(each) for each in read)
+    same = ("uid", "name", "namespace", "labels", "ownerReferences", "creationTimestamp")
+    if any(was.get(each) != now.get(each) for each in same):
+        return False
+    spec, bound = table(before, "spec"), table(after, "spec")
+    notes, noted = table(was, "annotations"), table(now, "annotations")
+    return (spec == bound or {**spec, "nodeName": bound.get("nodeName")} == bound) and (
+        notes == noted or {**notes, **{name: noted[name] for name in NOTES if name in noted}} == noted
+    )

@@ -53,6 +53,7 @@ class Overlay:
         """The API server has said that a pod is bound."""
         if uid in self.bindings:
             self.bindings[uid].answered = True
+            self._mirror.changed.add(uid)
 
     def forget_binding(self, uid: str) -> None:
         """A binding shows in the mirror, or did not come about."""
@@ -82,16 +83,15 @@ class Overlay:
 
     def refresh(self) -> None:
         """Forget entries that the mirror shows."""
-        pods = self._mirror.pods
-        for uid, assumed in list(self.bindings.items()):
-            pod = pods.get(uid)
-            if (pod is None and assumed.answered) or (pod is not None and (pod.node or pod.over)):
+        changed, self._mirror.changed = self._mirror.changed, set()
+        for uid in changed:
+            pod, assumed = self._mirror.pods.get(uid), self.bindings.get(uid)
+            if assumed is not None and (assumed.answered if pod is None else pod.node or pod.over):
                 self.forget_binding(uid)
-        for uid in list(self.evictions):
-            pod = pods.get(uid)
             if pod is None or pod.over or (pod.deleting and pod.preempted):
                 self.forget_eviction(uid)
-        self.given_up = {uid for uid in self.given_up if uid in pods}
+            if pod is None:
+                self.given_up.discard(uid)
 
     def node_of(self, pod: PodView) -> str:
         """Returns the node that a pod is bound to, by mirror and answers; empty: none."""

@@ -68,6 +68,8 @@ class LiveTask:
     not_before: float = 0.0
     """When it may be submitted again after a failed start, by the monotonic clock."""
     why_failed: str = ""
+    is_hp: bool = False
+    """Whether its pods that wait are HP."""
 
     @property
     def nodes(self) -> set[str]:
@@ -308,6 +310,7 @@ class TaskBook:
             match step:
                 case Step.SUBMIT:
                     self.ready[task] = seen
+                    task.is_hp = priority_of(self.mirror, seen.pods[0]) is Priority.HP
                 case Step.ADOPT:
                     self._adopt(task, seen, now)
                 case Step.CANCEL:
@@ -457,10 +460,6 @@ class TaskBook:
             self.identities.drop(task.name)
 
     # -- submitting --------------------------------------------------------------------------------
-
-    def is_urgent(self, task: LiveTask) -> bool:
-        """Whether a task that is to be submitted is HP."""
-        return priority_of(self.mirror, self.ready[task].pods[0]) is Priority.HP
 
     def submit(self, tasks: Iterable[LiveTask], now: float) -> None:
         """Submit tasks. A task whose places were promised before a restart gets them."""

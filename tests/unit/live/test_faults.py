@@ -489,7 +489,8 @@ def test_a_pod_that_causes_an_error_is_left_alone_until_it_changes(
         assert server.bound == [("other", "n1")]
         broken.clear()
         server.remove_pod("lab/other")
-        server.set_phase("lab/waits", "")
+        waits = server.pods["lab/waits"]
+        server.put_pod({**waits, "metadata": {**waits["metadata"], "labels": {"team": "vision"}}})
         await replica.rest()
         assert server.bound == [("other", "n1"), ("waits", "n1")]
 

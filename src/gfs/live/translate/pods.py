@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
+
+import msgspec
 
 from gfs.domain.task import Priority
 from gfs.live.settings import LiveSettings
@@ -21,7 +22,7 @@ GUARANTEE, INTERVAL, LAST_CHECKPOINT = (
     "gfs.dev/checkpoint-interval",
     "gfs.dev/last-checkpoint-time",
 )
-TASK, RUN, SUBMITTED = "gfs.dev/task", "gfs.dev/run", "gfs.dev/submitted"
+NOTES = TASK, RUN, SUBMITTED = "gfs.dev/task", "gfs.dev/run", "gfs.dev/submitted"
 """Annotations that we write when we bind a pod: after a restart they say which run the pod belongs to."""
 INDEX = "batch.kubernetes.io/job-completion-index"
 TERMINAL = ("Succeeded", "Failed")
@@ -68,8 +69,7 @@ class Binding(NamedTuple):
     submitted: float
 
 
-@dataclass(frozen=True, slots=True)
-class PodView:
+class PodView(msgspec.Struct, frozen=True):
     """What we read of a pod."""
 
     uid: str
@@ -188,9 +188,11 @@ def read_pod(pod: Any, settings: LiveSettings) -> PodView:
     )
 
 
-def with_status(view: PodView, pod: Any) -> PodView:
-    """Returns what we read of a pod of which only the status has changed, or that is being deleted."""
-    return replace(view, **_status(pod))
+def with_progress(view: PodView, pod: Any, settings: LiveSettings) -> PodView:
+    """Returns what we read of a pod that was bound since, or is being deleted, or whose status has changed."""
+    node, metadata = text(table(pod, "spec"), "nodeName"), table(pod, "metadata")
+    bound_as = _binding(metadata, settings, [], bound=bool(node)) if view.ours else None
+    return msgspec.structs.replace(view, node=node, bound_as=bound_as, **_status(pod))
 
 
 def _status(pod: Any) -> Json:
