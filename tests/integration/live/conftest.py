@@ -61,6 +61,15 @@ def audit(file: Path, *options: str) -> subprocess.CompletedProcess[str] | None:
     return subprocess.run(words, capture_output=True, text=True, check=False)
 
 
+def audit_events(out: Path) -> None:
+    """Let the independent program look at the event log and the trace of a folder, where it is at hand."""
+    program = AUDIT.with_name("audit_events.py")
+    if program.exists():
+        files = [word for name in ("jobs", "nodes", "events") for word in (f"--{name}", str(out / f"{name}.csv"))]
+        told = subprocess.run([sys.executable, str(program), *files], capture_output=True, text=True, check=False)
+        assert told.returncode == 0, told.stdout + told.stderr
+
+
 @pytest.fixture
 def audit_watch() -> Callable[..., subprocess.CompletedProcess[str] | None]:
     return audit

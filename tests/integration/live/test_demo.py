@@ -19,14 +19,13 @@ from started import environment, started_by
 
 import needs
 from bench.demo import BEGIN, Demo, run_demo
-from conftest import AUDIT
+from conftest import audit_events
 from gfs.domain.node import NodeSpec
 from gfs.domain.task import Priority, Task
 from gfs.domain.units import HOUR
 from gfs.domain.workload import Workload
 
 WORDS = [sys.executable, "-m", "bench.demo", "--nodes", "8", "--hours", "2", "--seconds", "12"]
-EVENTS_AUDIT = AUDIT.with_name("audit_events.py")
 Audit = Callable[..., subprocess.CompletedProcess[str] | None]
 
 
@@ -57,14 +56,6 @@ def test_the_demo_runs_is_audited_clean_and_leaves_nothing(tmp_path: Path, audit
     audited = audit_watch(out / "watch.jsonl")
     assert audited is None or audited.returncode == 0, audited.stdout
     audit_events(out)
-
-
-def audit_events(out: Path) -> None:
-    """Let the independent program look at the event log and the trace, where it is at hand."""
-    if EVENTS_AUDIT.exists():
-        files = [word for name in ("jobs", "nodes", "events") for word in (f"--{name}", str(out / f"{name}.csv"))]
-        told = subprocess.run([sys.executable, str(EVENTS_AUDIT), *files], capture_output=True, text=True, check=False)
-        assert told.returncode == 0, told.stderr
 
 
 @dataclass(frozen=True, slots=True)

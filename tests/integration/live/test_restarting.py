@@ -18,6 +18,7 @@ from running import running
 from bench.bench import Bench
 from bench.client import path
 from bench.cluster import Cluster
+from conftest import audit_events
 from waiting import LONGEST, wait_until
 
 CONFIG = """
@@ -132,6 +133,45 @@ def test_the_second_replica_takes_over_and_a_paused_leader_writes_nothing(
     log = (tmp_path / "log-one" / "events.csv").read_text()
     assert "/a" in log
     assert "/b" not in log, "it had been paused by then"
+
+
+def test_the_log_goes_on_whole_with_the_second_replica(
+    bench: Bench, cluster: Cluster, record: Path, tmp_path: Path
+) -> None:
+    """A leader dies after one pod of a gang has finished; the log of both replicas is one file.
+
+    The next pod gets the GPUs of the finished one, while the log still has the gang there.
+    """
+    lease, events = f"log-{cluster.namespace}", tmp_path / "log" / "events.csv"
+    cluster.add_node("n1", gpus=8)
+    with replica(bench, tmp_path, "one", lease, log="log") as first:
+        holder(bench, lease, "one")
+        cluster.gang("team", 2, gpus=4, priority_class="gfs-hp", grace=1)
+        cluster.wait_phase("Running", "team-0", "team-1")
+        wait_until(lambda: ",start," in events.read_text())
+        with replica(bench, tmp_path, "two", lease, log="log") as second:
+            finish(cluster, "team-0")
+            first.kill()
+            first.wait(LONGEST)
+            holder(bench, lease, "two")
+            cluster.pod("next", gpus=4, grace=1)
+            cluster.wait_phase("Running", "next")
+            finish(cluster, "team-1")
+            wait_until(lambda: "/next,spot" in events.read_text())
+            second.terminate()
+            second.wait(LONGEST)
+    audit_events(tmp_path / "log")
+    rows = [*csv.DictReader(events.read_text().splitlines())]
+    ended = {row["event"] for row in rows if row["task"].partition("~")[0].endswith("/team")}
+    assert "finish" in ended
+    assert "evict" not in ended
+
+
+def finish(cluster: Cluster, pod: str) -> None:
+    """A pod ends well."""
+    where = path("pods", cluster.namespace, pod, "status")
+    cluster.client.patch(where, {"status": {"phase": "Succeeded"}})
+    cluster.wait_phase("Succeeded", pod)
 
 
 def test_a_saved_state_keeps_the_ledger_and_the_numbers_of_runs(
