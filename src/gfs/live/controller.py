@@ -240,9 +240,9 @@ class Controller:
             self._fail(task, why, pause)
         if self._monotonic() - self._looked >= EVERY:
             self._look_at_waiting(now)
+        self.overlay.refresh()
         self.mirror.dirty.update(dict.fromkeys(self.book.broken_plans(self.mirror.dirty_nodes)))
         self._reconcile(now)
-        self.overlay.refresh()
         for uid in self.mirror.ended:
             self.speaker.forget(uid)
             self.book.waits.pop(uid, None)

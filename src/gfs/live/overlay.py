@@ -53,7 +53,6 @@ class Overlay:
         """The API server has said that a pod is bound."""
         if uid in self.bindings:
             self.bindings[uid].answered = True
-            self._mirror.changed.add(uid)
 
     def forget_binding(self, uid: str) -> None:
         """A binding shows in the mirror, or did not come about."""
@@ -82,11 +81,11 @@ class Overlay:
             self._mirror.dirty_nodes.add(self.node_of(pod))
 
     def refresh(self) -> None:
-        """Forget entries that the mirror shows."""
+        """Forget entries that the mirror shows, and bindings of pods that are gone or deleted: they cannot succeed."""
         changed, self._mirror.changed = self._mirror.changed, set()
         for uid in changed:
-            pod, assumed = self._mirror.pods.get(uid), self.bindings.get(uid)
-            if assumed is not None and (assumed.answered if pod is None else pod.node or pod.over):
+            pod = self._mirror.pods.get(uid)
+            if pod is None or pod.node or pod.over or pod.deleting:
                 self.forget_binding(uid)
             if pod is None or pod.over or (pod.deleting and pod.preempted):
                 self.forget_eviction(uid)

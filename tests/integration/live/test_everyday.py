@@ -306,7 +306,7 @@ def deployment_on_cordoned_node_deleted_p05(c: Case) -> None:
     spot.survives()
 
 
-@table.case(each={"p06 surge 0": (0, 2, 4), "surge 1 with room": (1, 2, 6), "surge 1 one replica": (1, 1, 4)})
+@table.case(each={"p06 surge 0": (0, 2, 4), "surge 1 with room": (1, 2, 8), "surge 1 one replica": (1, 1, 4)})
 def rolling_update(c: Case, surge: int, replicas: int, gpus: int) -> None:
     """Each new pod takes the place of an old one; the node full of spot is left alone."""
     a = c.node("a", gpus)

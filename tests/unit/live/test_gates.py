@@ -123,6 +123,28 @@ def test_a_binding_is_not_sent_while_a_watch_is_not_open(caplog: pytest.LogCaptu
     play(story, is_current=lambda: current[0])
 
 
+def test_the_binding_of_a_pod_that_is_gone_takes_no_room() -> None:
+    """An HP pod is replaced by one of the same name before its binding is sent: spot elsewhere stays."""
+
+    async def story(server: FakeServer, replica: Replica) -> None:
+        server.put_pod(bound("spot", "n2", gpus=4))
+        server.put_pod(pod("serve", **URGENT))
+        turn = server.queue("bind")
+        replica.show()
+        replica.controller.step()
+        assert runs(replica)["lab/serve"].nodes[0].name == "n1"
+        server.remove_pod("lab/serve")
+        server.put_pod(pod("serve", **URGENT))
+        replica.show()
+        replica.controller.step()
+        turn.set()
+        await replica.rest()
+        assert server.bound == [("serve", "n1")]
+        assert not server.deleted
+
+    play(story, node("n1", gpus=4), node("n2", gpus=4))
+
+
 def test_bindings_under_way_count_as_room_that_is_taken() -> None:
     """Two pods of 4 GPUs: the binding of the first is not answered. The second is not bound to the same node."""
 

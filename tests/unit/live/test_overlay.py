@@ -64,14 +64,19 @@ def test_a_binding_that_shows_is_forgotten() -> None:
 
 
 @pytest.mark.parametrize("answered", [True, False])
-def test_the_binding_of_a_pod_that_is_gone_is_forgotten_when_it_was_answered(answered: bool) -> None:
+@pytest.mark.parametrize("deleted", [True, False], ids=["deleted", "gone"])
+def test_the_binding_of_a_pod_that_is_gone_or_deleted_is_forgotten(answered: bool, deleted: bool) -> None:
+    """The API server binds no such pod, and a binding that came first would show."""
     here = Cluster()
     here.overlay.bind(here.pod, "n1", "lab/p")
     if answered:
         here.overlay.bound("uid-p")
-    here.mirror.pod_changed(here._now, None)
-    here.overlay.refresh()
-    assert bool(here.overlay.bindings) == (not answered), "its answer may still be that it is bound"
+    if deleted:
+        here.change(deletionTimestamp="2026-01-01T00:00:30Z")
+    else:
+        here.mirror.pod_changed(here._now, None)
+        here.overlay.refresh()
+    assert not here.overlay.bindings
 
 
 def test_a_pod_that_is_to_be_evicted_is_no_part_of_its_run_and_leaves_its_room_to_plans() -> None:
