@@ -110,7 +110,14 @@ def _stages() -> list[Any]:
             {"statusTemplate": _ended("Failed", 143, "Error")},
             delay={"durationFrom": {"expressionFrom": _DELETED}},
         ),
-        _stage("pod-remove", ("Succeeded", "Failed"), True, {"delete": True}),
+        # Once only: KWOK deletes by name, and a second deletion may hit a new pod of the same name.
+        _stage(
+            "pod-remove",
+            ("Succeeded", "Failed"),
+            True,
+            {"delete": True},
+            rules=[{"key": ".metadata.deletionGracePeriodSeconds | tostring", "operator": "NotIn", "values": ["0"]}],
+        ),
         _stage("pod-hang", alive, False, {"delete": True}, hangs=True, delay=never),
         _stage("pod-hang-deleted", alive, True, {"delete": True}, hangs=True, delay=never),
     ]
