@@ -227,7 +227,7 @@ class Service:
         """Returns what runs beside the decisions."""
         settings = self.options.settings
         yield self._every(FLUSH, self._write)
-        announce = partial(controller.speaker.announce, self.namespace)
+        announce = partial(controller.pod_events.announce, self.namespace)
         learning = Learning(controller.scheduler, self.options.parameters.history_hours, announce)
         yield self._every(LOOK, partial(self._look, controller, learning))
         yield self._every(max(settings.snapshot_interval, FLUSH), self.save)

@@ -162,7 +162,7 @@ def test_it_works_with_exactly_the_rights_of_the_chart_and_uses_them_all(
         assert bench.client.get(path("leases", home, "gfs-scheduler"))["spec"]["holderIdentity"] == service.identity
     for _ in range(2):  # the second says again what the first has said
         with running(bench, kubeconfig=kubeconfig, settings=settings, parameters={"quota": "forecast"}) as service:
-            cluster.client.wait("events", lambda seen, told=service: told.controller.speaker.sent, home)  # type: ignore[misc]
+            cluster.client.wait("events", lambda seen, told=service: told.controller.pod_events.sent, home)  # type: ignore[misc]
     assert not missing(kubeconfig)  # which looks at the priority classes
     assert granted(everywhere, at_home) == used
 

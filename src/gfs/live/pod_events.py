@@ -53,7 +53,7 @@ class _Said(NamedTuple):
     """Number of sentences that the pod has carried."""
 
 
-class Speaker:
+class PodEvents:
     """Writes conditions and events."""
 
     def __init__(
