@@ -12,11 +12,10 @@ from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
 from gfs.core.run import Run
-from gfs.live.api import pod_path
-from gfs.live.client import Client
+from gfs.live.api import Api, pod_path
 from gfs.live.failpoint import reach
 from gfs.live.pod_events import PodEvents, Spawn
-from gfs.live.problems import ApiError, Conflict, NotFound, NotLeading, Outdated, TooMany
+from gfs.live.problems import ApiError, Conflict, NotFound, NotLeading, Outdated, TooMany, Unavailable
 from gfs.live.table import Told
 from gfs.live.tasks import LiveTask, TaskBook
 from gfs.live.translate.asks import Asks, less
@@ -39,7 +38,7 @@ class Binder:
 
     def __init__(
         self,
-        client: Client,
+        client: Api,
         book: TaskBook,
         pod_events: PodEvents,
         spawn: Spawn,
@@ -208,7 +207,7 @@ class Binder:
                 if there == node:
                     return None
                 problem, pause = error if isinstance(error, ApiError) else ApiError(repr(error)), 0.2 * 4**attempt
-                if there or not (problem.uncertain or isinstance(problem, Conflict)):
+                if there or not isinstance(problem, Unavailable | Conflict):
                     break
             await asyncio.sleep(pause)
         return problem

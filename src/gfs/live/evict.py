@@ -15,12 +15,11 @@ from functools import partial
 from gfs.core.reasons import Reason
 from gfs.core.run import Run
 from gfs.domain.task import Priority
-from gfs.live.api import pod_path
-from gfs.live.client import Client
+from gfs.live.api import Api, pod_path
 from gfs.live.failpoint import reach
 from gfs.live.observe import priority_of
 from gfs.live.pod_events import PodEvents, Spawn
-from gfs.live.problems import ApiError, Conflict, NotFound, NotLeading, Outdated
+from gfs.live.problems import ApiError, Conflict, NotFound, NotLeading, Outdated, Unavailable
 from gfs.live.tasks import LiveTask, TaskBook
 from gfs.live.translate.pods import PREEMPTED, TAKEN_BACK, TERMINAL, PodView
 from gfs.live.translate.shape import Json, table, text
@@ -34,7 +33,7 @@ PAUSE = 2.0
 class Evictor:
     """Deletes pods, and promises their places."""
 
-    def __init__(self, client: Client, book: TaskBook, pod_events: PodEvents, spawn: Spawn) -> None:
+    def __init__(self, client: Api, book: TaskBook, pod_events: PodEvents, spawn: Spawn) -> None:
         self._client, self._book, self._mirror, self._overlay = client, book, book.mirror, book.overlay
         self._pod_events, self._spawn = pod_events, spawn
         self._longest = self._mirror.settings.longest_grace
@@ -115,7 +114,7 @@ class Evictor:
             except ApiError as error:
                 if isinstance(error, Conflict) and await self._is_another(pod):
                     return uncertain
-                uncertain |= marked and error.uncertain  # the server may have deleted it
+                uncertain |= marked and isinstance(error, Unavailable)  # the server may have deleted it
                 log.warning(f"{pod.path} was not deleted, it is tried again: {error}")
             await asyncio.sleep(PAUSE)
         if uncertain and await self._is_deleted(pod):

@@ -20,8 +20,7 @@ from functools import partial
 from math import inf
 from typing import Any, NamedTuple
 
-from gfs.live.api import MERGE, STRATEGIC, pod_path
-from gfs.live.client import Client
+from gfs.live.api import Api, pod_path
 from gfs.live.problems import ApiError, Conflict
 from gfs.live.settings import LiveSettings
 from gfs.live.translate.pods import PodView
@@ -58,7 +57,7 @@ class PodEvents:
 
     def __init__(
         self,
-        api: Client,
+        api: Api,
         settings: LiveSettings,
         spawn: Spawn,
         monotonic: Callable[[], float],
@@ -198,7 +197,7 @@ class PodEvents:
         """Change a pod's status, if it is still the same pod (of this version); returns the changed pod."""
         metadata = {"uid": pod.uid} | ({"resourceVersion": version} if version else {})
         body = {"metadata": metadata, "status": status}
-        return await self._api.patch(f"{pod_path(pod.namespace, pod.name)}/status", body, STRATEGIC)
+        return await self._api.patch(f"{pod_path(pod.namespace, pod.name)}/status", body)
 
     async def mark_disrupted(self, pod: PodView, reason: str, message: str, version: str = "") -> Json:
         """Mark a pod that is about to be deleted: its controller need not count that as a failure.
@@ -231,7 +230,7 @@ class PodEvents:
             await self._api.create(path, body)
         except Conflict:  # it was written before
             change = {"count": count, "lastTimestamp": when, "message": message}
-            await self._api.patch(f"{path}/{name}", change, MERGE)
+            await self._api.patch(f"{path}/{name}", change)
 
 
 def _shape(message: str) -> str:

@@ -28,9 +28,9 @@ class CountingServer:
         self.said["events"] += 1
         return await self._create(path, body)
 
-    async def patch(self, path: str, body: Json, kind: str = "") -> Json:
+    async def patch(self, path: str, body: Json) -> Json:
         self.said["events" if "/events/" in path else "patches"] += 1
-        return await self._patch(path, body, kind)
+        return await self._patch(path, body)
 
 
 Told = Callable[[FakeServer, Replica], Awaitable[None]]

@@ -7,9 +7,9 @@ from typing import Any, cast
 
 from objects import pod
 
-from gfs.live.client import Client
+from gfs.live.api import Api
 from gfs.live.pod_events import PodEvents
-from gfs.live.problems import Conflict, ServerTrouble
+from gfs.live.problems import Conflict, Unavailable
 from gfs.live.settings import LiveSettings
 from gfs.live.translate.pods import read_pod
 
@@ -30,9 +30,9 @@ class Paper:
             raise Conflict("it is there")
         self.events.append(body)
 
-    async def patch(self, path: str, body: Any, kind: str = "") -> Any:
+    async def patch(self, path: str, body: Any) -> Any:
         if self.refuses:
-            raise ServerTrouble("not now")
+            raise Unavailable("not now")
         (self.events if "/events/" in path else self.patches).append(body)
 
 
@@ -40,7 +40,7 @@ class Teller:
     def __init__(self, *, silent: bool = False) -> None:
         self.paper, self.at = Paper(), 0.0
         self.pod_events = PodEvents(
-            cast(Client, self.paper),
+            cast(Api, self.paper),
             SETTINGS,
             self._run,
             lambda: self.at,
@@ -135,8 +135,8 @@ class Slow(Paper):
         await super().create(path, body)
         await self.answer.wait()
 
-    async def patch(self, path: str, body: Any, kind: str = "") -> Any:
-        await super().patch(path, body, kind)
+    async def patch(self, path: str, body: Any) -> Any:
+        await super().patch(path, body)
         await self.answer.wait()
 
 
@@ -147,7 +147,7 @@ def test_a_slow_server_has_few_words_in_flight_and_hears_the_last_one_of_each_po
         paper, tasks = Slow(), list[Any]()
         loop = asyncio.get_running_loop()
         pod_events = PodEvents(
-            cast(Client, paper), SETTINGS, lambda job: tasks.append(loop.create_task(job)), lambda: 0.0, lambda: 1e9
+            cast(Api, paper), SETTINGS, lambda job: tasks.append(loop.create_task(job)), lambda: 0.0, lambda: 1e9
         )
         views = [read_pod(pod(f"p{i}"), SETTINGS) for i in range(20)]
         for view in views:
@@ -182,7 +182,7 @@ def test_while_pods_are_bound_one_word_at_a_time_is_said_and_afterwards_the_rest
         paper, tasks, busy = Slow(), list[Any](), True
         loop = asyncio.get_running_loop()
         pod_events = PodEvents(
-            cast(Client, paper),
+            cast(Api, paper),
             SETTINGS,
             lambda job: tasks.append(loop.create_task(job)),
             lambda: 0.0,
