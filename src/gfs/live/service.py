@@ -176,7 +176,7 @@ class Service:
             is_current=lambda: reflectors.are_current(),
             shadow=Shadow() if options.shadow else None,
         )
-        self.reflectors = reflectors = Reflectors(api, controller.mirror, controller.changed.set)
+        self.reflectors = reflectors = Reflectors(api, controller.mirror)
         self.trainer = trainer = Trainer(controller.trained)
         self._decisions = DecisionLog(self._note, self.recorder.name_of)
         self.recorder.open()

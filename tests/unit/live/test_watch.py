@@ -2,13 +2,16 @@
 
 import asyncio
 import json
+from functools import partial
 
 import aiohttp
 from aiohttp import web
 
 from gfs.live.api import Api
-from gfs.live.watch import Reflector
+from gfs.live.watch import Reflector, known_path
 from waiting import LONGEST
+
+PODS = partial(known_path, "/api/v1/pods")
 
 
 def thing(name, version, **more):
@@ -38,7 +41,7 @@ class Cluster:
         return answer
 
 
-def mirror(cluster, until, path="/api/v1/pods", **options):
+def mirror(cluster, until, find=PODS, woken=lambda: None, **options):
     """Mirror until it is so; the names it has then, and what it told."""
     told = []
 
@@ -52,7 +55,7 @@ def mirror(cluster, until, path="/api/v1/pods", **options):
                 name, version = ((after or before)["metadata"][key] for key in ("name", "resourceVersion"))
                 told.append((name, version if after else "gone"))
 
-            reflector = Reflector(api, path, changed, **options)
+            reflector = Reflector(api, find, changed, woken, **options)
             following = asyncio.create_task(reflector.run())
             async with asyncio.timeout(LONGEST):
                 while not until(reflector):
@@ -60,7 +63,7 @@ def mirror(cluster, until, path="/api/v1/pods", **options):
             following.cancel()
             await asyncio.gather(following, return_exceptions=True)
             await runner.cleanup()
-            return sorted(name for _, name in reflector.objects)
+            return sorted(each["metadata"]["name"] for each in reflector.objects.values())
 
     return asyncio.run(whole()), told
 
@@ -74,7 +77,7 @@ def test_events_of_the_past_are_passed_over():
             [("DELETED", thing("a", 13)), ("MODIFIED", present), ("ADDED", thing("b", 14))],
         ],
     )
-    names, told = mirror(cluster, lambda reflector: ("", "b") in reflector.objects)
+    names, told = mirror(cluster, lambda reflector: "uid-b" in reflector.objects)
     assert told == [("a", "11"), ("a", "12"), ("a", "gone"), ("b", "14")]
     assert names == ["b"]
     assert cluster.asked[:2] == ["10", "12"], "it is taken up where it ended"
@@ -85,7 +88,7 @@ def test_what_was_lost_on_the_way_is_made_up_for_when_the_list_is_read_again():
     clock = iter(range(1000))
     cluster = Cluster((10, [thing("a", 5)]), (20, [thing("b", 15)]), watches=[[], None])
     names, told = mirror(
-        cluster, lambda reflector: ("", "b") in reflector.objects, resync=3.0, monotonic=lambda: float(next(clock))
+        cluster, lambda reflector: "uid-b" in reflector.objects, resync=3.0, monotonic=lambda: float(next(clock))
     )
     assert told == [("a", "5"), ("a", "gone"), ("b", "15")]
     assert names == ["b"]
@@ -137,6 +140,6 @@ def test_a_kind_that_the_server_offers_in_another_version_is_found_again():
         return paths.pop(0)
 
     cluster = Cluster((10, [thing("a", 5)]), (20, [thing("b", 15)]), watches=[404, 404])
-    names, told = mirror(cluster, lambda reflector: reflector.current and not reflector.objects, path=find)
+    names, told = mirror(cluster, lambda reflector: reflector.current and not reflector.objects, find=find)
     assert told == [("a", "5"), ("a", "gone"), ("b", "15"), ("b", "gone")]
     assert names == []
