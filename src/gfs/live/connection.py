@@ -10,14 +10,13 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-import yaml
 from kubernetes_asyncio import config as kube_config
 from kubernetes_asyncio.client import Configuration
 
 from gfs.domain.errors import InputError
 
 log = logging.getLogger("gfs.live")
-USUAL = Path("~/.kube/config")
+USUAL = "~/.kube/config"
 
 
 async def read_connection(kubeconfig: Path | None = None, context: str | None = None) -> Any:
@@ -26,27 +25,26 @@ async def read_connection(kubeconfig: Path | None = None, context: str | None = 
     Without a file: $KUBECONFIG, the usual file, or the service account of the pod that we run in.
     """
     configuration = Configuration()
-    named = kubeconfig or (Path(os.environ["KUBECONFIG"]) if os.environ.get("KUBECONFIG") else None)
-    if named is None and not USUAL.expanduser().exists():
+    named = kubeconfig or os.environ.get("KUBECONFIG")
+    path = Path(named or USUAL).expanduser()
+    if named and not path.is_file():
+        raise InputError(f"{path}: no such kubeconfig file")
+    if not path.is_file():
         try:
             kube_config.load_incluster_config(client_configuration=configuration)
         except (kube_config.ConfigException, OSError) as error:
             what = "no cluster is named: give --kubeconfig FILE, set KUBECONFIG, or run inside a cluster"
             raise InputError(f"{what} ({error})") from error
         return configuration
-    path = (named or USUAL).expanduser()
-    if not path.is_file():
-        raise InputError(f"{path}: no such kubeconfig file")
     try:
         await kube_config.load_kube_config(config_file=str(path), context=context, client_configuration=configuration)
-    except yaml.YAMLError as error:  # its own words quote the file, which holds secrets
-        mark = getattr(error, "problem_mark", None)
-        where = f", line {mark.line + 1}" if mark is not None else ""
-        raise InputError(f"{path}{where}: cannot be used as a kubeconfig: it is not YAML") from None
     except kube_config.ConfigException as error:
-        raise InputError(f"{path}: cannot be used as a kubeconfig: {' '.join(str(error).split())}") from error
-    except Exception as error:  # a file of anything fails in many ways
-        raise InputError(f"{path}: cannot be used as a kubeconfig ({type(error).__name__})") from None
+        why = " ".join(str(error).partition("{")[0].split())  # the rest quotes the file, which holds secrets
+        raise InputError(f"{path}: cannot be used as a kubeconfig: {why}") from None
+    except Exception as error:  # a file of anything fails in many ways, and what they say may quote it
+        mark = getattr(error, "problem_mark", None)
+        why = f"line {mark.line + 1} is not YAML" if mark is not None else type(error).__name__
+        raise InputError(f"{path}: cannot be used as a kubeconfig: {why}") from None
     return configuration
 
 
