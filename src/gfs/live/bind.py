@@ -108,7 +108,7 @@ class Binder:
             if pod.ours:
                 since = self._mirror.settings.hang_timeout
                 message = f"was to be gone over {since:.0f} s ago and is still there: no pod waits for it now"
-                self._pod_events.warn(pod, "EvictionHangs", message)
+                self._pod_events.event(pod, "EvictionHangs", message)
                 log.warning(f"{pod.path} {message}")
 
     def _spare(self) -> dict[str, Asks]:
@@ -159,7 +159,7 @@ class Binder:
     async def _bind(self, task: LiveTask, run: Run, pod: PodView, node: str) -> None:
         self.under_way += 1
         try:
-            await self._pod_events.hush(pod.uid)
+            await self._pod_events.withdraw(pod.uid)
             problem = await self._insist(task, run, pod, node)
         finally:
             self.under_way -= 1
@@ -168,13 +168,13 @@ class Binder:
         if problem is None:
             self.bound += 1
             self._overlay.bound(pod.uid)
-            self._pod_events.event(pod, "Normal", "Scheduled", f"bound to {node} (run {run.number} of {task.name})")
+            self._pod_events.event(pod, "Scheduled", f"bound to {node} (run {run.number} of {task.name})", "Normal")
         else:
             self._overlay.forget_binding(pod.uid)
             self.refused += 1
             if not isinstance(problem, NotFound | NotLeading):  # the mirror shows that a pod has gone
                 log.warning(f"{pod.path} was not bound to {node}: {problem}")
-                self._pod_events.event(pod, "Warning", "FailedBinding", str(problem))
+                self._pod_events.event(pod, "FailedBinding", str(problem))
                 pause = 0.0 if isinstance(problem, Outdated) else min(2.0**task.failures, LONGEST_PAUSE)
                 self.failed.setdefault(run, (task, str(problem), pause))
         self._mirror.wake()

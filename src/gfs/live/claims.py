@@ -51,7 +51,7 @@ class Claims:
 
     def _doubt(self, pod: PodView, doubt: Doubt) -> None:
         self.doubted[doubt.claim] += 1
-        self._pod_events.warn(pod, doubt.reason, doubt.text)
+        self._pod_events.event(pod, doubt.reason, doubt.text)
 
     def checkpoints(self, now: float) -> list[Event]:
         """Returns the checkpoints since the last report, at most once a second."""

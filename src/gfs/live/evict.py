@@ -51,7 +51,7 @@ class Evictor:
         victims = ", ".join(sorted(pod.path for pod in pods)[:3])
         for uid in taker.pods:
             if victims and (mine := self._mirror.pods.get(uid)) is not None:
-                self._pod_events.event(mine, "Normal", "Preempted", f"takes the place of {victims}: {reason.text()}")
+                self._pod_events.event(mine, "Preempted", f"takes the place of {victims}: {reason.text()}", "Normal")
 
     def _objection(self, uid: str, run: Run) -> str:
         """Returns why a pod must not be evicted for a run now; empty: it may."""
@@ -78,7 +78,7 @@ class Evictor:
             await asyncio.sleep(0.05)  # until the answer says whether it is bound
         now, deleted = self._mirror.pods.get(pod.uid), False
         if now is not None and self._overlay.node_of(now) and not self._objection(pod.uid, run):
-            self._pod_events.event(pod, "Warning", "Preempted", message)
+            self._pod_events.event(pod, "Preempted", message)
             deleted = await self._delete_victim(pod, run, message)
         self.evicted += deleted
         reach("stop-deleted")
@@ -162,7 +162,7 @@ class Evictor:
         """Delete pods that have just been bound and have not started, if their owners create them again."""
         for pod in pods:
             if pod.owner is None or not pod.owner.creates_again:
-                self._pod_events.warn(pod, "GangIncomplete", "held: the other pods of its gang could not be bound")
+                self._pod_events.event(pod, "GangIncomplete", "held: the other pods of its gang could not be bound")
             elif pod.uid not in self._overlay.evictions:
                 self._overlay.evictions[pod.uid] = None
                 self._spawn(self._see_through(pod, partial(self._take_back, pod, why)))
@@ -178,7 +178,7 @@ class Evictor:
                 marked = await self._pod_events.mark_disrupted(pod, TAKEN_BACK, message, version=_version(found))
                 await self._client.delete(path, uid=pod.uid, version=_version(marked))
                 log.info(f"deleted {pod.path}: {message}")
-                self._pod_events.warn(pod, TAKEN_BACK, message)
+                self._pod_events.event(pod, TAKEN_BACK, message)
                 return True
             except Conflict:
                 continue  # the pod has changed: read it again

@@ -37,8 +37,12 @@ def uid_of(thing: Json) -> str:
     return text(table(thing, "metadata"), "uid")
 
 
-def version_of(thing: Json) -> str:
-    """Returns the resource version of an object."""
+def _name_of(thing: Json) -> tuple[str, str]:
+    metadata = table(thing, "metadata")
+    return text(metadata, "namespace"), text(metadata, "name")
+
+
+def _version_of(thing: Json) -> str:
     return text(table(thing, "metadata"), "resourceVersion")
 
 
@@ -54,18 +58,16 @@ class Reflector:
         resync: float = inf,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`woken`: called when `current` becomes true. `resync`: seconds until the list is read again."""
+        """`woken`: called when `current` is set. `resync`: seconds until the list is read again."""
         self._api, self._find, self._changed, self._woken = api, find, changed, woken
         self._resync, self._monotonic = resync, monotonic
         self._path = self._version = ""
         self._due = -inf
         """When to read the list next."""
-        self.objects: dict[str, Json] = {}
-        """By uid: an object that is deleted and created again, unseen, is another one."""
-        self.synced = asyncio.Event()
-        """Set when the first list is complete."""
-        self.current = False
-        """Whether a watch is open. Otherwise the objects may be outdated."""
+        self.objects: dict[tuple[str, str], Json] = {}
+        """By namespace and name."""
+        self.current = asyncio.Event()
+        """Set while a watch is open. Otherwise the objects may be outdated."""
         self._heard = monotonic()
         """The time of the last answer or line of the API server."""
 
@@ -91,21 +93,20 @@ class Reflector:
                 log.warning(f"{self._path}: {error or repr(error)}; it is tried again in {wait:.1f} s")
             if self._monotonic() - opened >= LONGEST_WAIT:  # it had worked for a while
                 wait = FIRST_WAIT
-            self.current = False
+            self.current.clear()
             await asyncio.sleep(wait)
             wait = min(2 * wait, LONGEST_WAIT)
 
     async def _list(self) -> None:
         self._path = await self._find()
         objects, self._version = await self._api.list_all(self._path) if self._path else ([], "")
-        present = {uid_of(thing) for thing in objects}
-        for uid in [uid for uid in self.objects if uid not in present]:
-            self._changed(self.objects.pop(uid), None)
+        present = {_name_of(thing) for thing in objects}
+        for name in [name for name in self.objects if name not in present]:
+            self._changed(self.objects.pop(name), None)
         for thing in objects:
             self._put(thing)
         self._heard = self._monotonic()
         self._due = self._heard + self._resync
-        self.synced.set()
 
     async def _watch(self) -> None:
         """Follow until the watch ends, or the list is due."""
@@ -119,12 +120,12 @@ class Reflector:
         async with aclosing(watched) as events:
             async for kind, thing in events:
                 self._heard = self._monotonic()
-                version = version_of(thing)
+                version = _version_of(thing)
                 if int(version) <= int(self._version):
                     continue
                 if kind == "DELETED":
-                    self.objects.pop(uid_of(thing), None)
-                    self._changed(thing, None)
+                    if self.objects.pop(_name_of(thing), None) is not None:
+                        self._changed(thing, None)
                 elif kind != "BOOKMARK":
                     self._put(thing)
                 self._version = version
@@ -135,14 +136,17 @@ class Reflector:
 
     def _opened(self) -> None:
         self._heard = self._monotonic()
-        if not self.current:
-            self.current = True
+        if not self.current.is_set():
+            self.current.set()
             self._woken()
 
     def _put(self, thing: Json) -> None:
-        before = self.objects.get(uid_of(thing))
-        self.objects[uid_of(thing)] = thing
-        if before is None or version_of(before) != version_of(thing):
+        before = self.objects.get(_name_of(thing))
+        self.objects[_name_of(thing)] = thing
+        if before is not None and uid_of(before) != uid_of(thing):  # deleted and created again, unseen
+            self._changed(before, None)
+            before = None
+        if before is None or _version_of(before) != _version_of(thing):
             self._changed(before, thing)
 
 
@@ -179,9 +183,9 @@ class Reflectors:
         self._tasks: list[asyncio.Task[None]] = []
 
     async def start(self) -> None:
-        """Begin to mirror, and wait until all first lists are complete."""
+        """Begin to mirror, and wait until each list is complete and followed."""
         self._tasks = [asyncio.create_task(each.run()) for each in self._reflectors]
-        await asyncio.gather(*(each.synced.wait() for each in self._reflectors))
+        await asyncio.gather(*(each.current.wait() for each in self._reflectors))
 
     async def stop(self) -> None:
         """Stop mirroring."""
@@ -195,4 +199,4 @@ class Reflectors:
 
     def are_current(self) -> bool:
         """Whether all watches are open; otherwise a node may be closed that looks open here."""
-        return all(each.current for each in self._reflectors)
+        return all(each.current.is_set() for each in self._reflectors)

@@ -120,7 +120,7 @@ def check_empty(replica: JudgedReplica) -> None:
         "leaving": mirror.leaving,
         "unbound": mirror._unbound, "ended": mirror.ended, "pods": mirror.pods, "bindings": overlay.bindings,
         "bindings by node": overlay._on_node, "evictions": overlay.evictions, "given up": overlay.given_up,
-        "said": pod_events._said, "events": pod_events._events, "line": pod_events._line,
+        "written": pod_events._written, "queue": pod_events._queue,
         "failed": controller.binder.failed, "saved": mirror.saved, "requests": controller._requests,
     }  # fmt: skip
     left = {name: some for name, some in kept.items() if some}

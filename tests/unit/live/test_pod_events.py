@@ -112,14 +112,14 @@ def test_an_event_that_has_expired_is_written_again() -> None:
     teller, view = Teller(), read_pod(pod(), SETTINGS)
     for at, there in ((0.0, False), (1200.0, True), (7200.0, False)):
         teller.at, teller.paper.has_event = at, there
-        teller.pod_events.event(view, "Warning", "Preempted", "makes room")
+        teller.pod_events.event(view, "Preempted", "makes room")
     assert [event["count"] for event in teller.paper.events] == [1, 2, 3]
 
 
 def test_a_shadow_says_nothing() -> None:
     teller = Teller(silent=True)
     teller.pod_events.waits(read_pod(pod(), SETTINGS), "Unschedulable", "no room")
-    teller.pod_events.warn(read_pod(pod(), SETTINGS), "Why", "because")
+    teller.pod_events.event(read_pod(pod(), SETTINGS), "Why", "because")
     assert not teller.paper.events
     assert not teller.paper.patches
 
@@ -156,8 +156,8 @@ def test_a_slow_server_has_few_words_in_flight_and_hears_the_last_one_of_each_po
         assert (len(paper.patches), len(paper.events)) == (4, 4), "8 in flight: conditions and events of four pods"
         for view in views:
             pod_events.waits(view, "Unschedulable", "spot quota")
-        await pod_events.hush(views[19].uid)
-        binding = asyncio.create_task(pod_events.hush(views[0].uid))
+        await pod_events.withdraw(views[19].uid)
+        binding = asyncio.create_task(pod_events.withdraw(views[0].uid))
         await asyncio.sleep(0)
         assert not binding.done(), "its first sentence is on the way"
         paper.answer.set()
@@ -190,7 +190,7 @@ def test_while_pods_are_bound_one_word_at_a_time_is_said_and_afterwards_the_rest
             lambda: busy,
         )
         for i in range(20):
-            pod_events.event(read_pod(pod(f"p{i}"), SETTINGS), "Normal", "Scheduled", "bound")
+            pod_events.event(read_pod(pod(f"p{i}"), SETTINGS), "Scheduled", "bound", "Normal")
         await asyncio.sleep(0)
         assert len(paper.events) == 1
         busy, first = False, paper.answer

@@ -63,7 +63,7 @@ def mirror(cluster, until, find=PODS, woken=lambda: None, **options):
             following.cancel()
             await asyncio.gather(following, return_exceptions=True)
             await runner.cleanup()
-            return sorted(each["metadata"]["name"] for each in reflector.objects.values())
+            return sorted(name for _, name in reflector.objects)
 
     return asyncio.run(whole()), told
 
@@ -77,7 +77,7 @@ def test_events_of_the_past_are_passed_over():
             [("DELETED", thing("a", 13)), ("MODIFIED", present), ("ADDED", thing("b", 14))],
         ],
     )
-    names, told = mirror(cluster, lambda reflector: "uid-b" in reflector.objects)
+    names, told = mirror(cluster, lambda reflector: ("", "b") in reflector.objects)
     assert told == [("a", "11"), ("a", "12"), ("a", "gone"), ("b", "14")]
     assert names == ["b"]
     assert cluster.asked[:2] == ["10", "12"], "it is taken up where it ended"
@@ -88,7 +88,7 @@ def test_what_was_lost_on_the_way_is_made_up_for_when_the_list_is_read_again():
     clock = iter(range(1000))
     cluster = Cluster((10, [thing("a", 5)]), (20, [thing("b", 15)]), watches=[[], None])
     names, told = mirror(
-        cluster, lambda reflector: "uid-b" in reflector.objects, resync=3.0, monotonic=lambda: float(next(clock))
+        cluster, lambda reflector: ("", "b") in reflector.objects, resync=3.0, monotonic=lambda: float(next(clock))
     )
     assert told == [("a", "5"), ("a", "gone"), ("b", "15")]
     assert names == ["b"]
@@ -98,7 +98,7 @@ def test_it_is_current_only_while_a_watch_is_open():
     woken, seen = [], []
 
     def until(reflector):
-        seen.append((len(woken), reflector.current))
+        seen.append((len(woken), reflector.current.is_set()))
         return len(woken) == 2
 
     cluster = Cluster((10, []), watches=[[("ADDED", thing("a", 11))], 500, 503, None])
@@ -128,7 +128,7 @@ def test_an_unexpected_error_does_not_end_it():
             raise failures.pop()
 
     cluster = Cluster((10, []), (20, [thing("b", 15)]), watches=[None, None])
-    names, _ = mirror(cluster, lambda reflector: reflector.current and reflector.objects, woken=woken)
+    names, _ = mirror(cluster, lambda reflector: reflector.current.is_set() and reflector.objects, woken=woken)
     assert names == ["b"]
 
 
@@ -140,6 +140,6 @@ def test_a_kind_that_the_server_offers_in_another_version_is_found_again():
         return paths.pop(0)
 
     cluster = Cluster((10, [thing("a", 5)]), (20, [thing("b", 15)]), watches=[404, 404])
-    names, told = mirror(cluster, lambda reflector: reflector.current and not reflector.objects, find=find)
+    names, told = mirror(cluster, lambda reflector: reflector.current.is_set() and not reflector.objects, find=find)
     assert told == [("a", "5"), ("a", "gone"), ("b", "15"), ("b", "gone")]
     assert names == []
