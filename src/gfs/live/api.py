@@ -207,11 +207,8 @@ class Api:
         objection: Objection | None = None,
     ) -> Json:
         """Delete an object if it has this uid and resource version; a pod with its own grace period by default."""
-        options: Json = {"apiVersion": "v1", "kind": "DeleteOptions"}
-        if uid or version:
-            options["preconditions"] = {"uid": uid} | ({"resourceVersion": version} if version else {})
-        if grace is not None:
-            options["gracePeriodSeconds"] = grace
+        same = {"uid": uid or None, "resourceVersion": version or None}
+        options = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": same, "gracePeriodSeconds": grace}
         return await self.request("DELETE", path, options, objection=objection)
 
     # -- lists and watches -------------------------------------------------------------------------
@@ -249,7 +246,7 @@ class Api:
             "watch": "1",
             "allowWatchBookmarks": "true",
             "resourceVersion": version,
-            "timeoutSeconds": str(round(seconds)),
+            "timeoutSeconds": round(seconds),
         }
         silence = aiohttp.ClientTimeout(total=None, sock_connect=10.0, sock_read=seconds + OVERDUE)
         async with self._open("GET", path, params=query, timeout=silence) as answer:

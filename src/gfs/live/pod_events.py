@@ -191,10 +191,7 @@ class PodEvents:
         return await self._api.patch(f"{pod_path(pod.namespace, pod.name)}/status", body)
 
     async def mark_disrupted(self, pod: PodView, reason: str, message: str, version: str = "") -> Json:
-        """Mark a pod that is about to be deleted: its controller need not count that as a failure.
-
-        Returns the changed pod.
-        """
+        """Mark a pod before its deletion, which its controller need not count as a failure; returns the changed pod."""
         condition = {"type": "DisruptionTarget", "status": "True", "reason": reason, "message": message[:LONGEST]}
         condition["lastTransitionTime"] = rfc3339(self._wall())
         return await self.patch_status(pod, {"conditions": [condition]}, version)
