@@ -18,7 +18,7 @@ from typing import Any, Self, TypedDict, cast
 import aiohttp
 import msgspec
 
-from gfs.live.connection import check_trusted, read_connection, tls_of
+from gfs.live.connection import read_connection, tls_of
 from gfs.live.problems import NotFound, NotLeading, Outdated, TooMany, Unavailable, problem_of
 from gfs.live.translate.shape import Json, table, text
 
@@ -77,9 +77,9 @@ class Api:
     ) -> Self:
         """Returns a client for the cluster of a kubeconfig, or of this pod. `insecure`: without checking the server."""
         configuration = await read_connection(kubeconfig, context)
-        check_trusted(configuration, insecure=insecure)
+        tls = tls_of(configuration, insecure=insecure)
         session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=0, ssl=tls_of(configuration), socket_factory=_probed_socket),
+            connector=aiohttp.TCPConnector(limit=0, ssl=tls, socket_factory=_probed_socket),
             timeout=aiohttp.ClientTimeout(total=timeout),
         )
         return cls(configuration.host, session, in_flight=in_flight, credentials=configuration, tries=tries)

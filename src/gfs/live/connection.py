@@ -48,21 +48,6 @@ async def read_connection(kubeconfig: Path | None = None, context: str | None = 
     return configuration
 
 
-def check_trusted(configuration: Any, *, insecure: bool) -> None:
-    """Raises `InputError` unless TLS verifies the server, or it is this machine. `insecure`: only warns."""
-    address = urlsplit(configuration.host)
-    if address.scheme == "https" and configuration.verify_ssl:
-        return
-    if address.scheme == "http" and is_loopback(address.hostname or ""):
-        return
-    what = "the kubeconfig says insecure-skip-tls-verify: the server could be anybody"
-    if address.scheme == "http":
-        what = "the kubeconfig names a server without TLS: credentials would be sent in the open"
-    if not insecure:
-        raise InputError(f"{what}; give it the certificate-authority of the server, or --insecure-skip-tls-verify")
-    log.warning(what)
-
-
 def is_loopback(host: str) -> bool:
     """Whether a host is this machine, by its own address."""
     try:
@@ -71,9 +56,22 @@ def is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-def tls_of(configuration: Any) -> ssl.SSLContext | bool:
-    """Returns how to check the server's certificate, and our own; False: plain HTTP."""
-    if not configuration.host.startswith("https"):
+def tls_of(configuration: Any, *, insecure: bool) -> ssl.SSLContext | bool:
+    """Returns how to check the server's certificate, and our own; False: plain HTTP.
+
+    Raises `InputError` unless TLS verifies the server, or it is this machine. `insecure`: only warns.
+    """
+    address = urlsplit(configuration.host)
+    doubt = ""
+    if address.scheme == "https" and not configuration.verify_ssl:
+        doubt = "the kubeconfig says insecure-skip-tls-verify: the server could be anybody"
+    elif address.scheme != "https" and not is_loopback(address.hostname or ""):
+        doubt = "the kubeconfig names a server without TLS: credentials would be sent in the open"
+    if doubt and not insecure:
+        raise InputError(f"{doubt}; give it the certificate-authority of the server, or --insecure-skip-tls-verify")
+    if doubt:
+        log.warning(doubt)
+    if address.scheme != "https":
         return False
     try:
         tls = ssl.create_default_context(cafile=configuration.ssl_ca_cert)
@@ -82,7 +80,7 @@ def tls_of(configuration: Any) -> ssl.SSLContext | bool:
     except OSError as error:  # also ssl.SSLError
         raise InputError(f"the certificates of the kubeconfig cannot be used: {error}") from error
     tls.verify_flags &= ~ssl.VERIFY_X509_STRICT  # many clusters sign their own
-    if not configuration.verify_ssl:  # `check_trusted` has let it pass
+    if not configuration.verify_ssl:
         tls.check_hostname = False
         tls.verify_mode = ssl.CERT_NONE
     return tls
