@@ -68,7 +68,7 @@ class Reflector:
         """By namespace and name."""
         self.current = asyncio.Event()
         """Set while a watch is open. Otherwise the objects may be outdated."""
-        self.heard = monotonic()
+        self.last_received = monotonic()
         """The time of the last answer or line of the API server."""
 
     async def run(self) -> None:
@@ -105,8 +105,8 @@ class Reflector:
             self._changed(self.objects.pop(name), None)
         for thing in objects:
             self._put(thing)
-        self.heard = self._monotonic()
-        self._due = self.heard + self._resync
+        self.last_received = self._monotonic()
+        self._due = self.last_received + self._resync
 
     async def _watch(self) -> None:
         """Follow until the watch ends, or the list is due."""
@@ -119,7 +119,7 @@ class Reflector:
         watched = self._api.watch(self._path, self._version, seconds=seconds, opened=self._opened)
         async with aclosing(watched) as events:
             async for kind, thing in events:
-                self.heard = self._monotonic()
+                self.last_received = self._monotonic()
                 version = _version_of(thing)
                 if int(version) <= int(self._version):
                     continue
@@ -131,7 +131,7 @@ class Reflector:
                 self._version = version
 
     def _opened(self) -> None:
-        self.heard = self._monotonic()
+        self.last_received = self._monotonic()
         if not self.current.is_set():
             self.current.set()
             self._woken()
@@ -191,7 +191,7 @@ class Reflectors:
 
     def silence(self) -> float:
         """Returns the seconds since the most silent watch got something; an open one gets a bookmark every minute."""
-        return time.monotonic() - min(each.heard for each in self._reflectors)
+        return time.monotonic() - min(each.last_received for each in self._reflectors)
 
     def are_current(self) -> bool:
         """Whether all watches are open; otherwise a node may be closed that looks open here."""
