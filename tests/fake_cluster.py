@@ -107,7 +107,7 @@ class FakeServer:
         self._leave("delete")
         return self.pods.get(name, found)
 
-    async def patch(self, path: str, body: Json, kind: str = "") -> Json:
+    async def patch(self, path: str, body: Json) -> Json:
         await self._enter("patch")
         if "/events/" in path:
             return {}

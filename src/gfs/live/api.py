@@ -1,7 +1,7 @@
 """A client of the API server: plain JSON over aiohttp, many requests in flight, errors by type.
 
 The client retries reads, patches and deletions. It retries other writes only if the server has certainly done nothing.
-The caller of `bind` handles a binding without an answer.
+The caller of `bind` handles a binding without an answer. Patches are strategic merges.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from __future__ import annotations
 import asyncio
 import socket
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
-from contextlib import nullcontext, suppress
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext, suppress
 from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import Any, Self, TypedDict, cast
@@ -18,20 +18,10 @@ from typing import Any, Self, TypedDict, cast
 import aiohttp
 import msgspec
 
-from gfs.live.connection import check_trusted, read_connection, tls_of
-from gfs.live.problems import (
-    ApiError,
-    NotFound,
-    NotLeading,
-    Outdated,
-    ServerTrouble,
-    TooMany,
-    Unreachable,
-    problem_of,
-)
-from gfs.live.translate.shape import Json
+from gfs.live.connection import read_connection, tls_of
+from gfs.live.problems import NotFound, NotLeading, Outdated, TooMany, Unavailable, problem_of
+from gfs.live.translate.shape import Json, table, text
 
-MERGE, STRATEGIC = "application/merge-patch+json", "application/strategic-merge-patch+json"
 PAGE = 500
 """Objects of a list per request."""
 WATCH_SECONDS = 290.0
@@ -40,10 +30,12 @@ OVERDUE = 10.0
 """Seconds after which a watch counts as dead that the server should have ended."""
 PROBES = {"TCP_KEEPIDLE": 20, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 3}
 """A quiet connection is probed after 20 s; without an answer it is closed 30 s later."""
-CLOSING = 0.1
-"""Seconds in which TLS connections close."""
 TRIES = 4
-FIRST_WAIT, LONGEST_WAIT = 0.1, 5.0
+FIRST_WAIT = 0.1
+"""Seconds until a request is tried again; four times as many after each further attempt."""
+
+Objection = Callable[[], str]
+"""Called right before each sending of a request: a text is the reason not to send it."""
 
 
 class Api:
@@ -69,7 +61,8 @@ class Api:
         self.sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
         self.requests = 0
         self.problems = 0
-        self._date, self._ahead = "", 0.0
+        self._date, self._ahead = "", time.time() - time.monotonic()
+        """The last date that an answer stated, and how far the clock of the API server is ahead of `monotonic`."""
 
     @classmethod
     async def connect(
@@ -84,9 +77,9 @@ class Api:
     ) -> Self:
         """Returns a client for the cluster of a kubeconfig, or of this pod. `insecure`: without checking the server."""
         configuration = await read_connection(kubeconfig, context)
-        check_trusted(configuration, insecure=insecure)
+        tls = tls_of(configuration, insecure=insecure)
         session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=0, ssl=tls_of(configuration), socket_factory=_probed_socket),
+            connector=aiohttp.TCPConnector(limit=0, ssl=tls, socket_factory=_probed_socket),
             timeout=aiohttp.ClientTimeout(total=timeout),
         )
         return cls(configuration.host, session, in_flight=in_flight, credentials=configuration, tries=tries)
@@ -100,7 +93,6 @@ class Api:
     async def close(self) -> None:
         """Close all connections."""
         await self._session.close()
-        await asyncio.sleep(CLOSING)
 
     # -- requests ----------------------------------------------------------------------------------
 
@@ -111,66 +103,58 @@ class Api:
         body: Any = None,
         *,
         query: Mapping[str, Any] | None = None,
-        kind: str = "application/json",
         tries: int | None = None,
         at_once: bool = False,
-        objection: Callable[[], str] = lambda: "",
+        objection: Objection | None = None,
     ) -> Json:
         """Sends a request and returns the answer; an `ApiError` if the server refuses it.
 
-        `at_once`: outside the limit of requests in flight. `objection`: called right before each sending; a text is
-        the reason not to send the request.
+        `at_once`: outside the limit of requests in flight.
         """
+        turn: AbstractAsyncContextManager[None] = nullcontext() if at_once else self._free
         repeatable = method in ("GET", "PATCH", "DELETE")
         wait, left = FIRST_WAIT, tries or self._tries
         while True:
             try:
-                async with nullcontext() if at_once else self._free:
-                    return await self._send(method, path, body, query, kind, objection)
-            except ApiError as error:
+                async with turn, self._open(method, path, body, objection, params=query) as answer:
+                    return _decoded(await answer.read())
+            except (TooMany, Unavailable) as error:
                 left -= 1
-                safe = isinstance(error, TooMany) or (repeatable and isinstance(error, ServerTrouble | Unreachable))
-                if not safe or not left:
+                if not left or not (repeatable or isinstance(error, TooMany)):
                     raise
                 await self.sleep(error.retry_after if isinstance(error, TooMany) else wait)
-                wait = min(4 * wait, LONGEST_WAIT)
+                wait *= 4
 
-    async def _send(
-        self,
-        method: str,
-        path: str,
-        body: Any,
-        query: Mapping[str, Any] | None,
-        kind: str,
-        objection: Callable[[], str],
-    ) -> Json:
+    @asynccontextmanager
+    async def _open(
+        self, method: str, path: str, body: Any = None, objection: Objection | None = None, **options: Any
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
+        """Sends a request, with `options` of aiohttp, and yields the answer to be read; an `ApiError` if it refuses."""
         headers = await self._headers()
-        data = None
         if body is not None:
-            headers["Content-Type"], data = kind, msgspec.json.encode(body)
+            kind = "strategic-merge-patch+json" if method == "PATCH" else "json"
+            headers["Content-Type"], options["data"] = f"application/{kind}", msgspec.json.encode(body)
         if method != "GET" and not self.may_write():
             raise NotLeading(f"{method} {path}: not sent, for this replica does not lead now")
-        if why := objection():
+        if objection is not None and (why := objection()):
             raise Outdated(f"not sent: {why}")
         self.requests += 1
+        options |= {"headers": headers, "allow_redirects": False}
         try:
-            async with self._session.request(
-                method, self._host + path, params=query, data=data, headers=headers, allow_redirects=False
-            ) as answer:
-                content = await answer.read()
+            async with self._session.request(method, self._host + path, **options) as answer:
+                self._note_date(answer.headers.get("Date", ""))
+                if answer.status >= 300:  # redirects too: the token stays here
+                    self.problems += 1
+                    said = f"{method} {path}: {_message(await answer.read(), answer.reason)}"
+                    raise problem_of(answer.status, said, answer.headers.get("Retry-After"))
+                yield answer
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             self.problems += 1
-            raise Unreachable(f"{method} {path}: no answer ({type(error).__name__}: {error})") from error
-        self._note_date(answer.headers.get("Date", ""))
-        if answer.status >= 300:  # redirects too: the token stays here
-            self.problems += 1
-            said = f"{method} {path}: {_message(content, answer.reason)}"
-            raise problem_of(answer.status, said, answer.headers.get("Retry-After"))
-        return _answer(content)
+            raise Unavailable(f"{method} {path}: no answer ({type(error).__name__}: {error})") from error
 
     def wall(self) -> float:
         """Returns the time of day by the clock of the API server: the clock of this machine may be wrong."""
-        return time.time() if not self._date else time.monotonic() + self._ahead
+        return time.monotonic() + self._ahead
 
     def _note_date(self, date: str) -> None:
         """Notes the time that an answer states; it changes once a second."""
@@ -185,7 +169,7 @@ class Api:
             try:
                 token = await self._credentials.get_api_key_with_prefix("BearerToken", alias="authorization")
             except Exception as error:  # a token file or a program of the kubeconfig; it may work the next time
-                raise Unreachable(f"the credentials cannot be read ({error!r})") from error
+                raise Unavailable(f"the credentials cannot be read ({error!r})") from error
             if token:
                 headers["Authorization"] = token
         return headers
@@ -209,9 +193,9 @@ class Api:
         """Replace an object; its resource version, if given, must still be that."""
         return await self.request("PUT", path, body)
 
-    async def patch(self, path: str, body: Json, kind: str = MERGE) -> Json:
-        """Change parts of an object."""
-        return await self.request("PATCH", path, body, kind=kind)
+    async def patch(self, path: str, body: Json) -> Json:
+        """Change parts of an object; returns the changed object."""
+        return await self.request("PATCH", path, body)
 
     async def delete(
         self,
@@ -220,14 +204,11 @@ class Api:
         uid: str = "",
         version: str = "",
         grace: int | None = None,
-        objection: Callable[[], str] = lambda: "",
+        objection: Objection | None = None,
     ) -> Json:
         """Delete an object if it has this uid and resource version; a pod with its own grace period by default."""
-        options: Json = {"apiVersion": "v1", "kind": "DeleteOptions"}
-        if uid or version:
-            options["preconditions"] = {"uid": uid} | ({"resourceVersion": version} if version else {})
-        if grace is not None:
-            options["gracePeriodSeconds"] = grace
+        same = {"uid": uid or None, "resourceVersion": version or None}
+        options = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": same, "gracePeriodSeconds": grace}
         return await self.request("DELETE", path, options, objection=objection)
 
     # -- lists and watches -------------------------------------------------------------------------
@@ -239,14 +220,14 @@ class Api:
         while True:
             page = await self.request("GET", path, query={"limit": PAGE, "continue": following}, at_once=True)
             if "items" not in page:  # it does not mean that there are no objects
-                raise ServerTrouble(f"GET {path}: an answer that is no list")
+                raise Unavailable(f"GET {path}: an answer that is no list")
             for thing in page["items"] or ():
-                (thing.get("metadata") or {}).pop("managedFields", None)  # half of an object, and not used
+                table(thing, "metadata").pop("managedFields", None)  # half of an object, and not used
                 objects.append(thing)
-            metadata = page.get("metadata") or {}
-            following = metadata.get("continue") or ""
+            metadata = table(page, "metadata")
+            following = text(metadata, "continue")
             if not following:
-                return objects, str(metadata.get("resourceVersion") or "")
+                return objects, text(metadata, "resourceVersion")
 
     async def watch(
         self,
@@ -258,35 +239,24 @@ class Api:
     ) -> AsyncGenerator[tuple[str, Json], None]:
         """Yields (ADDED, MODIFIED, DELETED or BOOKMARK, object) after a resource version, for some seconds at most.
 
-        `opened`: called when the server has accepted the watch. `Gone`: the version is too old. `Unreachable`: the
+        `opened`: called when the server has accepted the watch. `Gone`: the version is too old. `Unavailable`: the
         connection broke or fell silent.
         """
         query = {
             "watch": "1",
             "allowWatchBookmarks": "true",
             "resourceVersion": version,
-            "timeoutSeconds": str(round(seconds)),
+            "timeoutSeconds": round(seconds),
         }
         silence = aiohttp.ClientTimeout(total=None, sock_connect=10.0, sock_read=seconds + OVERDUE)
-        try:
-            async with self._session.get(
-                self._host + path,
-                params=query,
-                headers=await self._headers(),
-                timeout=silence,
-                allow_redirects=False,
-            ) as answer:
-                if answer.status >= 300:
-                    raise problem_of(answer.status, f"watch {path}: {_message(await answer.read(), answer.reason)}")
-                opened()
-                rest = b""
-                async for chunk in answer.content.iter_any():
-                    *lines, rest = (rest + chunk).split(b"\n")
-                    for line in lines:
-                        if line.strip():
-                            yield _watch_line(path, line)
-        except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise Unreachable(f"watch {path}: broken off ({type(error).__name__}: {error})") from error
+        async with self._open("GET", path, params=query, timeout=silence) as answer:
+            opened()
+            rest = b""
+            async for chunk in answer.content.iter_any():
+                *lines, rest = (rest + chunk).split(b"\n")
+                for line in lines:
+                    if line.strip():
+                        yield _watch_line(path, line)
 
     # -- what a scheduler does ---------------------------------------------------------------------
 
@@ -297,7 +267,7 @@ class Api:
         uid: str,
         node: str,
         annotations: Mapping[str, str],
-        objection: Callable[[], str] = lambda: "",
+        objection: Objection | None = None,
     ) -> None:
         """Give a pod its node, in a single request. The server copies the annotations to the pod."""
         metadata = {"name": pod, "namespace": namespace, "uid": uid, "annotations": dict(annotations)}
@@ -364,29 +334,28 @@ class _Event(TypedDict):
 _EVENT = msgspec.json.Decoder(_Event)
 
 
-def _answer(content: bytes) -> Json:
+def _decoded(content: bytes) -> Json:
     """Returns the object in an answer; the answer to a binding is empty."""
     try:
         answer = msgspec.json.decode(content) if content.strip() else {}
     except msgspec.DecodeError as error:
-        raise ServerTrouble(f"an answer that cannot be read ({error})") from error
+        raise Unavailable(f"an answer that cannot be read ({error})") from error
     return answer if isinstance(answer, dict) else {}
 
 
 def _message(content: bytes, reason: str | None) -> str:
-    try:
-        said = _answer(content).get("message")
-    except ServerTrouble:
-        said = None
-    return str(said or content[:200].decode(errors="replace") or reason)
+    with suppress(Unavailable):
+        if said := _decoded(content).get("message"):
+            return str(said)
+    return content[:200].decode(errors="replace") or str(reason)
 
 
 def _watch_line(path: str, line: bytes) -> tuple[str, Json]:
     try:
         event = _EVENT.decode(line)
-        kind, thing = event["type"], event["object"]
-    except (msgspec.DecodeError, KeyError, TypeError) as error:
-        raise Unreachable(f"watch {path}: a line that is no event ({error})") from error
+    except msgspec.DecodeError as error:
+        raise Unavailable(f"watch {path}: a line that is no event ({error})") from error
+    kind, thing = event["type"], event["object"]
     if kind == "ERROR":
         raise problem_of(int(thing.get("code") or 500), f"watch {path}: {thing.get('message')}")
     return kind, cast(Json, thing)

@@ -12,11 +12,10 @@ from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
 from gfs.core.run import Run
-from gfs.live.api import pod_path
-from gfs.live.client import Client
+from gfs.live.api import Api, pod_path
 from gfs.live.failpoint import reach
-from gfs.live.problems import ApiError, Conflict, NotFound, NotLeading, Outdated, TooMany
-from gfs.live.say import Spawn, Speaker
+from gfs.live.pod_events import PodEvents, Spawn
+from gfs.live.problems import ApiError, Conflict, NotFound, NotLeading, Outdated, TooMany, Unavailable
 from gfs.live.table import Told
 from gfs.live.tasks import LiveTask, TaskBook
 from gfs.live.translate.asks import Asks, less
@@ -39,16 +38,16 @@ class Binder:
 
     def __init__(
         self,
-        client: Client,
+        client: Api,
         book: TaskBook,
-        speaker: Speaker,
+        pod_events: PodEvents,
         spawn: Spawn,
         monotonic: Callable[[], float],
         is_current: Callable[[], bool],
     ) -> None:
         """`is_current`: whether the mirror follows what happens; nothing is bound otherwise."""
         self._client, self._book, self._mirror, self._overlay = client, book, book.mirror, book.overlay
-        self._speaker, self._spawn, self._monotonic, self._is_current = speaker, spawn, monotonic, is_current
+        self._pod_events, self._spawn, self._monotonic, self._is_current = pod_events, spawn, monotonic, is_current
         self.failed: dict[Run, tuple[LiveTask, str, float]] = {}
         """Plans that cannot be carried out, why, and seconds to pause."""
         self.bound = self.refused = self.under_way = 0
@@ -109,7 +108,7 @@ class Binder:
             if pod.ours:
                 since = self._mirror.settings.hang_timeout
                 message = f"was to be gone over {since:.0f} s ago and is still there: no pod waits for it now"
-                self._speaker.warn(pod, "EvictionHangs", message)
+                self._pod_events.event(pod, "EvictionHangs", message)
                 log.warning(f"{pod.path} {message}")
 
     def _spare(self) -> dict[str, Asks]:
@@ -160,7 +159,7 @@ class Binder:
     async def _bind(self, task: LiveTask, run: Run, pod: PodView, node: str) -> None:
         self.under_way += 1
         try:
-            await self._speaker.hush(pod.uid)
+            await self._pod_events.withdraw(pod.uid)
             problem = await self._insist(task, run, pod, node)
         finally:
             self.under_way -= 1
@@ -169,13 +168,13 @@ class Binder:
         if problem is None:
             self.bound += 1
             self._overlay.bound(pod.uid)
-            self._speaker.event(pod, "Normal", "Scheduled", f"bound to {node} (run {run.number} of {task.name})")
+            self._pod_events.event(pod, "Scheduled", f"bound to {node} (run {run.number} of {task.name})", "Normal")
         else:
             self._overlay.forget_binding(pod.uid)
             self.refused += 1
             if not isinstance(problem, NotFound | NotLeading):  # the mirror shows that a pod has gone
                 log.warning(f"{pod.path} was not bound to {node}: {problem}")
-                self._speaker.event(pod, "Warning", "FailedBinding", str(problem))
+                self._pod_events.event(pod, "FailedBinding", str(problem))
                 pause = 0.0 if isinstance(problem, Outdated) else min(2.0**task.failures, LONGEST_PAUSE)
                 self.failed.setdefault(run, (task, str(problem), pause))
         self._mirror.wake()
@@ -208,7 +207,7 @@ class Binder:
                 if there == node:
                     return None
                 problem, pause = error if isinstance(error, ApiError) else ApiError(repr(error)), 0.2 * 4**attempt
-                if there or not (problem.uncertain or isinstance(problem, Conflict)):
+                if there or not isinstance(problem, Unavailable | Conflict):
                     break
             await asyncio.sleep(pause)
         return problem

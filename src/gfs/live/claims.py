@@ -11,7 +11,7 @@ from gfs.core.run import Run
 from gfs.domain.task import Priority
 from gfs.live.clock import Clock
 from gfs.live.observe import priority_of
-from gfs.live.say import Speaker
+from gfs.live.pod_events import PodEvents
 from gfs.live.table import Told
 from gfs.live.tasks import TaskBook
 from gfs.live.translate.pods import DOUBTED, LAST_CHECKPOINT, Doubt, PodView
@@ -26,8 +26,8 @@ SKEW = 60.0
 class Claims:
     """Checks the claims of pods."""
 
-    def __init__(self, book: TaskBook, speaker: Speaker, clock: Clock, monotonic: Callable[[], float]) -> None:
-        self._mirror, self._book, self._speaker = book.mirror, book, speaker
+    def __init__(self, book: TaskBook, pod_events: PodEvents, clock: Clock, monotonic: Callable[[], float]) -> None:
+        self._mirror, self._book, self._pod_events = book.mirror, book, pod_events
         self._clock, self._monotonic = clock, monotonic
         self.doubted: Counter[str] = Counter()
         """Claim -> how often it was not believed."""
@@ -51,7 +51,7 @@ class Claims:
 
     def _doubt(self, pod: PodView, doubt: Doubt) -> None:
         self.doubted[doubt.claim] += 1
-        self._speaker.warn(pod, doubt.reason, doubt.text)
+        self._pod_events.event(pod, doubt.reason, doubt.text)
 
     def checkpoints(self, now: float) -> list[Event]:
         """Returns the checkpoints since the last report, at most once a second."""

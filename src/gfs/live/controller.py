@@ -21,9 +21,9 @@ from gfs.core.reasons import EvictReason
 from gfs.core.run import Run
 from gfs.core.scheduler import Scheduler
 from gfs.domain.task import Task
+from gfs.live.api import Api
 from gfs.live.bind import Binder
 from gfs.live.claims import Claims
-from gfs.live.client import Client
 from gfs.live.clock import Clock
 from gfs.live.disruption import Disruption
 from gfs.live.evict import Evictor
@@ -34,7 +34,7 @@ from gfs.live.learning import is_cautious
 from gfs.live.mirror import Mirror, key_of
 from gfs.live.nodes import NodeBook
 from gfs.live.overlay import SOON, Overlay
-from gfs.live.say import Speaker
+from gfs.live.pod_events import PodEvents
 from gfs.live.settings import LiveSettings
 from gfs.live.shadow import Shadow
 from gfs.live.table import Told
@@ -58,7 +58,7 @@ class Controller:
 
     def __init__(
         self,
-        client: Client,
+        client: Api,
         settings: LiveSettings,
         sink: Sink,
         *,
@@ -98,13 +98,13 @@ class Controller:
         self.nodes = NodeBook(self.book)
         self._disruption = Disruption(self.book)
         quiet = silent or shadow is not None
-        self.speaker = Speaker(
+        self.pod_events = PodEvents(
             client, settings, self.spawn, monotonic, wall, lambda: self.binder.under_way > 0, silent=quiet
         )
-        self.claims = Claims(self.book, self.speaker, self.clock, monotonic)
-        self.binder = Binder(client, self.book, self.speaker, self.spawn, monotonic, is_current)
-        self.evictor = Evictor(client, self.book, self.speaker, self.spawn)
-        self.explainer = Explainer(self.mirror, self.book, self.speaker, monotonic, least_hours)
+        self.claims = Claims(self.book, self.pod_events, self.clock, monotonic)
+        self.binder = Binder(client, self.book, self.pod_events, self.spawn, monotonic, is_current)
+        self.evictor = Evictor(client, self.book, self.pod_events, self.spawn)
+        self.explainer = Explainer(self.mirror, self.book, self.pod_events, monotonic, least_hours)
         self._trained: list[Trained] = []
         self._touched: set[str] = set()
         """Nodes that changed since the last look at plans."""
@@ -244,7 +244,7 @@ class Controller:
         self.mirror.dirty.update(dict.fromkeys(self.book.broken_plans(self.mirror.dirty_nodes)))
         self._reconcile(now)
         for uid in self.mirror.ended:
-            self.speaker.forget(uid)
+            self.pod_events.forget(uid)
             self.book.waits.pop(uid, None)
             if self.shadow is not None:
                 self.shadow.forget(uid)
@@ -257,7 +257,7 @@ class Controller:
             keys.sort(key=lambda key: not any(pod.node for pod in self.mirror.members.get(key, {}).values()))
         for key in keys:
             if self.shadow is not None:
-                self._report(partial(self.shadow.compare, self.mirror, self.book, key, now, self.speaker.why))
+                self._report(partial(self.shadow.compare, self.mirror, self.book, key, now, self.pod_events.why))
             try:
                 self.book.reconcile(key, now)
             except Exception:  # one object must not stop the controller
@@ -270,7 +270,7 @@ class Controller:
         if self._looked >= self._resync_at:
             self._resync_at = self._looked + self.settings.resync_interval
             self.mirror.look_at_all()
-            self.speaker.forget_all_but(self.mirror.pods)
+            self.pod_events.forget_all_but(self.mirror.pods)
         self.identities.expire(now)
         for pod in self.mirror.leaving.values():  # whether plans count on its place depends on the time
             self.mirror.dirty_nodes.add(pod.node)

@@ -15,12 +15,11 @@ from functools import partial
 from gfs.core.reasons import Reason
 from gfs.core.run import Run
 from gfs.domain.task import Priority
-from gfs.live.api import pod_path
-from gfs.live.client import Client
+from gfs.live.api import Api, pod_path
 from gfs.live.failpoint import reach
 from gfs.live.observe import priority_of
-from gfs.live.problems import ApiError, Conflict, NotFound, NotLeading, Outdated
-from gfs.live.say import Spawn, Speaker
+from gfs.live.pod_events import PodEvents, Spawn
+from gfs.live.problems import ApiError, Conflict, NotFound, NotLeading, Outdated, Unavailable
 from gfs.live.tasks import LiveTask, TaskBook
 from gfs.live.translate.pods import PREEMPTED, TAKEN_BACK, TERMINAL, PodView
 from gfs.live.translate.shape import Json, table, text
@@ -34,9 +33,9 @@ PAUSE = 2.0
 class Evictor:
     """Deletes pods, and promises their places."""
 
-    def __init__(self, client: Client, book: TaskBook, speaker: Speaker, spawn: Spawn) -> None:
+    def __init__(self, client: Api, book: TaskBook, pod_events: PodEvents, spawn: Spawn) -> None:
         self._client, self._book, self._mirror, self._overlay = client, book, book.mirror, book.overlay
-        self._speaker, self._spawn = speaker, spawn
+        self._pod_events, self._spawn = pod_events, spawn
         self._longest = self._mirror.settings.longest_grace
         self.evicted = 0
 
@@ -52,7 +51,7 @@ class Evictor:
         victims = ", ".join(sorted(pod.path for pod in pods)[:3])
         for uid in taker.pods:
             if victims and (mine := self._mirror.pods.get(uid)) is not None:
-                self._speaker.event(mine, "Normal", "Preempted", f"takes the place of {victims}: {reason.text()}")
+                self._pod_events.event(mine, "Preempted", f"takes the place of {victims}: {reason.text()}", "Normal")
 
     def _objection(self, uid: str, run: Run) -> str:
         """Returns why a pod must not be evicted for a run now; empty: it may."""
@@ -79,7 +78,7 @@ class Evictor:
             await asyncio.sleep(0.05)  # until the answer says whether it is bound
         now, deleted = self._mirror.pods.get(pod.uid), False
         if now is not None and self._overlay.node_of(now) and not self._objection(pod.uid, run):
-            self._speaker.event(pod, "Warning", "Preempted", message)
+            self._pod_events.event(pod, "Preempted", message)
             deleted = await self._delete_victim(pod, run, message)
         self.evicted += deleted
         reach("stop-deleted")
@@ -92,7 +91,7 @@ class Evictor:
         while not (why := self._objection(pod.uid, run)):
             try:
                 if not marked:
-                    answer = await self._speaker.mark_disrupted(pod, PREEMPTED, message)
+                    answer = await self._pod_events.mark_disrupted(pod, PREEMPTED, message)
                     marked = True
                     reach("stop-marked")
                     if (answer.get("status") or {}).get("phase") in TERMINAL:  # what it has done counts
@@ -115,7 +114,7 @@ class Evictor:
             except ApiError as error:
                 if isinstance(error, Conflict) and await self._is_another(pod):
                     return uncertain
-                uncertain |= marked and error.uncertain  # the server may have deleted it
+                uncertain |= marked and isinstance(error, Unavailable)  # the server may have deleted it
                 log.warning(f"{pod.path} was not deleted, it is tried again: {error}")
             await asyncio.sleep(PAUSE)
         if uncertain and await self._is_deleted(pod):
@@ -152,7 +151,7 @@ class Evictor:
 
     async def _nominate(self, pod: PodView, node: str) -> None:
         try:
-            await self._speaker.patch_status(pod, {"nominatedNodeName": node or None})
+            await self._pod_events.patch_status(pod, {"nominatedNodeName": node or None})
             reach("nominated")
         except ApiError as error:
             log.debug(f"{pod.path} was not nominated: {error}")
@@ -163,7 +162,7 @@ class Evictor:
         """Delete pods that have just been bound and have not started, if their owners create them again."""
         for pod in pods:
             if pod.owner is None or not pod.owner.creates_again:
-                self._speaker.warn(pod, "GangIncomplete", "held: the other pods of its gang could not be bound")
+                self._pod_events.event(pod, "GangIncomplete", "held: the other pods of its gang could not be bound")
             elif pod.uid not in self._overlay.evictions:
                 self._overlay.evictions[pod.uid] = None
                 self._spawn(self._see_through(pod, partial(self._take_back, pod, why)))
@@ -176,10 +175,10 @@ class Evictor:
                 found = await self._client.find(path)
                 if found is None or uid_of(found) != pod.uid or not _may_be_taken_back(found):
                     return False
-                marked = await self._speaker.mark_disrupted(pod, TAKEN_BACK, message, version=_version(found))
+                marked = await self._pod_events.mark_disrupted(pod, TAKEN_BACK, message, version=_version(found))
                 await self._client.delete(path, uid=pod.uid, version=_version(marked))
                 log.info(f"deleted {pod.path}: {message}")
-                self._speaker.warn(pod, TAKEN_BACK, message)
+                self._pod_events.event(pod, TAKEN_BACK, message)
                 return True
             except Conflict:
                 continue  # the pod has changed: read it again

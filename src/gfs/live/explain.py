@@ -16,7 +16,7 @@ from gfs.domain.task import Task
 from gfs.live.learning import caution
 from gfs.live.mirror import Mirror
 from gfs.live.observe import NO_CAPACITY, QUOTA, REFUSED, Waits
-from gfs.live.say import Speaker
+from gfs.live.pod_events import PodEvents
 from gfs.live.table import Told
 from gfs.live.tasks import TaskBook
 
@@ -35,12 +35,12 @@ class Explainer:
         self,
         mirror: Mirror,
         book: TaskBook,
-        speaker: Speaker,
+        pod_events: PodEvents,
         monotonic: Callable[[], float],
         least_hours: float,
     ) -> None:
         """`least_hours`: of demand, before a forecaster learns from them."""
-        self._mirror, self._book, self._speaker = mirror, book, speaker
+        self._mirror, self._book, self._pod_events = mirror, book, pod_events
         self._monotonic, self._least_hours = monotonic, least_hours
         self._looked = -inf
         self._turn: list[str] = []
@@ -61,7 +61,7 @@ class Explainer:
         for uid in due:
             pod, why = self._mirror.pods.get(uid), self.why(uid, scheduler, explained)
             if why is not None and pod is not None and not pod.node:
-                self._speaker.waits(pod, why.reason, why.text)
+                self._pod_events.waits(pod, why.reason, why.text)
 
     def _newcomers(self) -> list[str]:
         """Returns the pods to look at first, the first of every namespace before the second of any."""

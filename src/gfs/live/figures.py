@@ -49,7 +49,7 @@ class Figures(Collector):
         yield Counter("gfs_pods_bound", "Pods bound.", binder.bound)
         yield Counter("gfs_bindings_refused", "Bindings that did not come about.", binder.refused)
         yield Counter("gfs_pods_evicted", "Spot pods evicted.", evictor.evicted)
-        yield Counter("gfs_messages_sent", "Conditions and events written.", controller.speaker.sent)
+        yield Counter("gfs_messages_sent", "Conditions and events written.", controller.pod_events.sent)
         yield Gauge("gfs_hanging_victims", "Evicted pods that do not go away.", len(controller.overlay.hanging()))
         yield Gauge("gfs_refused_pods", "Pods that are refused.", _refused(controller))
         yield Gauge("gfs_last_decision_timestamp_seconds", "When something was last decided.", now)

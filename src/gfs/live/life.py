@@ -55,7 +55,7 @@ def _present(controller: Controller, pod: PodView, task: LiveTask | None, least_
     """Returns the present state of a pod."""
     waits = controller.book.waits.get(pod.uid)
     told: dict[str, Any] = {"refused": waits is not None and waits.reason == REFUSED}
-    told["why"] = waits.text if waits is not None else controller.speaker.why(pod.uid)
+    told["why"] = waits.text if waits is not None else controller.pod_events.why(pod.uid)
     if not pod.ours:
         told["why"] = FOREIGN
     if controller.overlay.is_evicted(pod):

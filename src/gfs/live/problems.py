@@ -8,9 +8,6 @@ from gfs.domain.errors import GfsError
 class ApiError(GfsError):
     """The request failed: rights are missing, the request is wrong, or as below."""
 
-    uncertain = False
-    """Whether the server may have carried it out nevertheless."""
-
 
 class NotFound(ApiError):  # noqa: N818 (it is what it is called)
     """404: The object is not there."""
@@ -32,16 +29,8 @@ class TooMany(ApiError):  # noqa: N818
         self.retry_after = retry_after
 
 
-class ServerTrouble(ApiError):  # noqa: N818
-    """5xx: The server failed, and may have carried the request out."""
-
-    uncertain = True
-
-
-class Unreachable(ApiError):  # noqa: N818
-    """No answer: the server may have carried the request out."""
-
-    uncertain = True
+class Unavailable(ApiError):  # noqa: N818
+    """5xx, or no answer: The server may have carried the request out nevertheless."""
 
 
 class NotLeading(ApiError):  # noqa: N818
@@ -58,5 +47,5 @@ def problem_of(status: int, message: str, retry_after: str | None = None) -> Api
         seconds = float(retry_after) if retry_after and retry_after.isdigit() else 1.0
         return TooMany(message, min(seconds, 60.0))
     if status >= 500:
-        return ServerTrouble(message)
+        return Unavailable(message)
     return {404: NotFound, 409: Conflict, 410: Gone}.get(status, ApiError)(message)

@@ -176,7 +176,7 @@ class Service:
             is_current=lambda: reflectors.are_current(),
             shadow=Shadow() if options.shadow else None,
         )
-        self.reflectors = reflectors = Reflectors(api, controller.mirror, controller.changed.set)
+        self.reflectors = reflectors = Reflectors(api, controller.mirror)
         self.trainer = trainer = Trainer(controller.trained)
         self._decisions = DecisionLog(self._note, self.recorder.name_of)
         self.recorder.open()
@@ -227,7 +227,7 @@ class Service:
         """Returns what runs beside the decisions."""
         settings = self.options.settings
         yield self._every(FLUSH, self._write)
-        announce = partial(controller.speaker.announce, self.namespace)
+        announce = partial(controller.pod_events.announce, self.namespace)
         learning = Learning(controller.scheduler, self.options.parameters.history_hours, announce)
         yield self._every(LOOK, partial(self._look, controller, learning))
         yield self._every(max(settings.snapshot_interval, FLUSH), self.save)

@@ -34,7 +34,7 @@ from gfs.core.run import Run
 from gfs.core.scheduler import Scheduler
 from gfs.domain.task import Task
 from gfs.domain.workload import Workload
-from gfs.live.api import STRATEGIC, Api, pod_path
+from gfs.live.api import Api, pod_path
 from gfs.live.bind import Binder
 from gfs.live.controller import Controller
 from gfs.live.settings import LiveSettings
@@ -455,9 +455,7 @@ class World:
         return [pods[uid] for uid in self._pods_of[cast(Shown, run).run] if uid in pods]
 
     async def _succeed(self, pod: PodView) -> None:
-        await self._api.patch(
-            f"{pod_path(pod.namespace, pod.name)}/status", {"status": {"phase": "Succeeded"}}, STRATEGIC
-        )
+        await self._api.patch(f"{pod_path(pod.namespace, pod.name)}/status", {"status": {"phase": "Succeeded"}})
         await self._until(lambda: self._controller.mirror.pods[pod.uid].over)
 
     async def _remove(self, pod: PodView) -> None:

@@ -30,7 +30,7 @@ from bench.client import ApiError, path
 from bench.cluster import Cluster
 from gfs.domain.errors import InputError
 from gfs.live.api import Api
-from gfs.live.problems import Unreachable
+from gfs.live.problems import Unavailable
 from gfs.live.table import Told
 from gfs.live.translate.gangs import NATIVE, GroupName
 from waiting import LONGEST, wait_until
@@ -305,9 +305,9 @@ def test_an_api_server_with_another_authority_is_not_spoken_to(bench: Bench, tmp
         return asyncio.run(ask())
 
     wrong = base64.b64encode(other.read_bytes()).decode()
-    with pytest.raises(Unreachable, match="CERTIFICATE_VERIFY_FAILED"):
+    with pytest.raises(Unavailable, match="CERTIFICATE_VERIFY_FAILED"):
         reach(lambda cluster: cluster.update({"certificate-authority-data": wrong}))
-    with pytest.raises(Unreachable, match="CERTIFICATE_VERIFY_FAILED"):
+    with pytest.raises(Unavailable, match="CERTIFICATE_VERIFY_FAILED"):
         reach(lambda cluster: cluster.pop("certificate-authority-data"))
 
     def skip(cluster: dict[str, Any]) -> None:

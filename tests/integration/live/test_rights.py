@@ -21,7 +21,7 @@ from bench.client import Manifest, path
 from bench.cluster import Cluster
 from gfs.live.api import Api
 from gfs.live.check import check_cluster
-from gfs.live.problems import Unreachable
+from gfs.live.problems import Unavailable
 from gfs.live.settings import LiveSettings
 
 HOME = "gfs-system"
@@ -106,13 +106,13 @@ def right_of(method: str, url: str) -> Right:
 def used(monkeypatch: pytest.MonkeyPatch) -> set[Right]:
     """The rights that are made use of; the first binding gets no answer, so that it must be looked after."""
     rights: set[Right] = set()
-    send, watch, bind = Api._send, Api.watch, Api.bind
+    request, watch, bind = Api.request, Api.watch, Api.bind
     silent = [True]
 
-    async def noted_send(self: Api, method: str, url: str, *rest: Any) -> Any:
+    async def noted_request(self: Api, method: str, url: str, *rest: Any, **options: Any) -> Any:
         if not re.fullmatch(r"/(version|apis(/[^/]+/[^/]+)?|.*/selfsubject\w+)", url):  # which everybody may ask
             rights.add(right_of(method, url))
-        return await send(self, method, url, *rest)
+        return await request(self, method, url, *rest, **options)
 
     def noted_watch(self: Api, url: str, version: str, **query: Any) -> Any:
         rights.add(right_of("WATCH", url))
@@ -121,9 +121,9 @@ def used(monkeypatch: pytest.MonkeyPatch) -> set[Right]:
     async def noted_bind(self: Api, *words: Any, **options: Any) -> None:
         await bind(self, *words, **options)
         if silent.pop() if silent else False:
-            raise Unreachable("no answer")
+            raise Unavailable("no answer")
 
-    monkeypatch.setattr(Api, "_send", noted_send)
+    monkeypatch.setattr(Api, "request", noted_request)
     monkeypatch.setattr(Api, "watch", noted_watch)
     monkeypatch.setattr(Api, "bind", noted_bind)
     return rights
@@ -162,7 +162,7 @@ def test_it_works_with_exactly_the_rights_of_the_chart_and_uses_them_all(
         assert bench.client.get(path("leases", home, "gfs-scheduler"))["spec"]["holderIdentity"] == service.identity
     for _ in range(2):  # the second says again what the first has said
         with running(bench, kubeconfig=kubeconfig, settings=settings, parameters={"quota": "forecast"}) as service:
-            cluster.client.wait("events", lambda seen, told=service: told.controller.speaker.sent, home)  # type: ignore[misc]
+            cluster.client.wait("events", lambda seen, told=service: told.controller.pod_events.sent, home)  # type: ignore[misc]
     assert not missing(kubeconfig)  # which looks at the priority classes
     assert granted(everywhere, at_home) == used
 

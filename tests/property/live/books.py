@@ -110,7 +110,7 @@ def check_books(replica: JudgedReplica) -> None:
 def check_empty(replica: JudgedReplica) -> None:
     """Nothing is kept of pods that are gone."""
     controller = replica.controller
-    book, mirror, overlay, speaker = controller.book, controller.mirror, controller.overlay, controller.speaker
+    book, mirror, overlay, pod_events = controller.book, controller.mirror, controller.overlay, controller.pod_events
     kept = {
         "by_key": book.by_key, "by_name": book.by_name, "by_index": book.by_index, "by_pod": book.by_pod,
         "waits": book.waits, "unsaid": book.unsaid, "ready": book.ready, "told": book.events, "found": book.found,
@@ -120,8 +120,8 @@ def check_empty(replica: JudgedReplica) -> None:
         "leaving": mirror.leaving,
         "unbound": mirror._unbound, "ended": mirror.ended, "pods": mirror.pods, "bindings": overlay.bindings,
         "bindings by node": overlay._on_node, "evictions": overlay.evictions, "given up": overlay.given_up,
-        "said": speaker._said, "events": speaker._events, "line": speaker._line, "failed": controller.binder.failed,
-        "saved": mirror.saved, "requests": controller._requests,
+        "written": pod_events._written, "queue": pod_events._queue,
+        "failed": controller.binder.failed, "saved": mirror.saved, "requests": controller._requests,
     }  # fmt: skip
     left = {name: some for name, some in kept.items() if some}
     assert not left, f"kept although no pod is there: {left}"

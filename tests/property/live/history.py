@@ -34,7 +34,7 @@ from judge import (
 )
 
 from gfs.assembly.parameters import Parameters
-from gfs.live.problems import Conflict, ServerTrouble, TooMany, Unreachable
+from gfs.live.problems import Conflict, TooMany, Unavailable
 from gfs.live.service import new_scheduler
 from gfs.live.settings import LIVE_DEFAULTS, LiveSettings
 from gfs.live.translate.shape import Json
@@ -521,7 +521,7 @@ def time_passes(world: World, a: int, b: int) -> None:
 def fault(world: World, a: int, b: int) -> None:
     """The next calls of a kind fail."""
     call = ("bind", "bind", "delete", "patch", "find")[a % 5]
-    problem = (Conflict("changed"), Unreachable("no answer"), TooMany(), ServerTrouble("500"), None)[b % 5]
+    problem = (Conflict("changed"), Unavailable("no answer"), TooMany(), Unavailable("500"), None)[b % 5]
     if problem is not None:
         world.server.failures.setdefault(call, []).extend([problem] * (1 + b // 5 % 4))
     elif call != "find":

@@ -13,7 +13,7 @@ from itertools import islice
 from typing import Any
 
 from fake_cluster import Change, FakeServer, Replica, stamp
-from gfs.live.problems import Unreachable
+from gfs.live.problems import Unavailable
 from gfs.live.settings import LiveSettings
 from gfs.live.translate.shape import Json
 from hand import Hand
@@ -135,7 +135,7 @@ class JudgedServer(FakeServer):
     def _lose_answer(self, call: str) -> None:
         if self.unanswered[call]:
             self.unanswered[call] -= 1
-            raise Unreachable("no answer")
+            raise Unavailable("no answer")
 
     async def bind(
         self,
@@ -181,8 +181,8 @@ class JudgedServer(FakeServer):
         self._lose_answer("delete")
         return answer
 
-    async def patch(self, path: str, body: Json, kind: str = "") -> Json:
-        answer = await super().patch(path, body, kind)
+    async def patch(self, path: str, body: Json) -> Json:
+        answer = await super().patch(path, body)
         self._lose_answer("patch")
         return answer
 

@@ -12,7 +12,7 @@ from objects import group, node, owned, pod
 from story import bound, condition, in_team, play, runs, state
 
 from fake_cluster import FakeServer, Replica
-from gfs.live.problems import Unreachable
+from gfs.live.problems import Unavailable
 from gfs.live.shadow import Shadow
 from gfs.live.table import Told
 from gfs.live.translate.gangs import PLUGIN
@@ -119,7 +119,7 @@ def test_a_pod_that_is_evicted_while_its_binding_is_under_way_comes_back_as_the_
     async def story(server: FakeServer, replica: Replica) -> None:
         answer = server.hold("bind")
         server.put_pod(owned("first", gpus=4))
-        server.lost_answers["bind"] = [] if answered else [Unreachable("no answer")]
+        server.lost_answers["bind"] = [] if answered else [Unavailable("no answer")]
         replica.show()
         replica.controller.step()
         await under_way(server, "bind")

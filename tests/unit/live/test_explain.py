@@ -28,9 +28,9 @@ class CountingServer:
         self.said["events"] += 1
         return await self._create(path, body)
 
-    async def patch(self, path: str, body: Json, kind: str = "") -> Json:
+    async def patch(self, path: str, body: Json) -> Json:
         self.said["events" if "/events/" in path else "patches"] += 1
-        return await self._patch(path, body, kind)
+        return await self._patch(path, body)
 
 
 Told = Callable[[FakeServer, Replica], Awaitable[None]]
@@ -159,6 +159,6 @@ def test_a_pod_whose_binding_is_under_way_has_no_reason_to_wait() -> None:
             server.hand.at += 2.0
         (uid,) = replica.controller.mirror.pods
         assert uid in replica.controller.overlay.bindings
-        assert replica.controller.speaker.why(uid) == ""
+        assert replica.controller.pod_events.why(uid) == ""
 
     drive(story)

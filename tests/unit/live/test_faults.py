@@ -20,7 +20,7 @@ from gfs.live.clock import Clock
 from gfs.live.mirror import Key, Mirror
 from gfs.live.observe import Observation
 from gfs.live.overlay import Overlay
-from gfs.live.problems import ApiError, Conflict, NotFound, TooMany, Unreachable
+from gfs.live.problems import ApiError, Conflict, NotFound, TooMany, Unavailable
 
 URGENT = {"gpus": 4, "cls": "gfs-hp"}
 
@@ -63,7 +63,7 @@ def test_a_victim_whose_deletion_was_not_answered_and_that_is_gone_counts_as_evi
 
     async def story(server: FakeServer, replica: Replica) -> None:
         await running_victim(server, replica)
-        lost = Unreachable("timed out") if done else TooMany("later")
+        lost = Unavailable("timed out") if done else TooMany("later")
         server.failures = {"delete": [lost, NotFound("gone")]}
         server.put_pod(pod("urgent", **URGENT))
         await replica.step()
@@ -76,7 +76,7 @@ def test_a_victim_whose_deletion_was_not_answered_and_that_is_gone_counts_as_evi
 def test_a_victim_whose_deletion_was_carried_out_without_an_answer_is_waited_for() -> None:
     async def story(server: FakeServer, replica: Replica) -> None:
         await running_victim(server, replica)
-        server.lost_answers = {"delete": [Unreachable("timed out")]}
+        server.lost_answers = {"delete": [Unavailable("timed out")]}
         server.put_pod(pod("urgent", **URGENT))
         await replica.rest()
         assert not server.bound
@@ -97,7 +97,7 @@ def test_a_victim_whose_deletion_did_not_happen_counts_again_when_its_taker_has_
             server.delete = deletes  # type: ignore[method-assign]
             server.remove_pod("lab/urgent")
             replica.show()
-            raise Unreachable("no answer")
+            raise Unavailable("no answer")
 
         deletes = server.delete
         server.delete = taker_goes  # type: ignore[method-assign]
@@ -148,7 +148,7 @@ def test_what_is_under_way_ends_with_the_controller() -> None:
 
     async def story(server: FakeServer, replica: Replica) -> None:
         await running_victim(server, replica)
-        server.failures = {"delete": [Unreachable("no answer")] * 10_000}
+        server.failures = {"delete": [Unavailable("no answer")] * 10_000}
         server.put_pod(pod("urgent", **URGENT))
         replica.show()
         replica.controller.step()
@@ -211,7 +211,7 @@ def test_no_other_pod_gets_the_room_of_a_binding_of_which_nothing_is_known() -> 
     """Neither the binding nor the first three looks are answered; then it turns out to be bound."""
 
     async def story(server: FakeServer, replica: Replica) -> None:
-        silence = Unreachable("no answer")
+        silence = Unavailable("no answer")
         server.lost_answers, server.failures = {"bind": [silence]}, {"find": [silence] * 3}
         server.put_pod(pod("first", gpus=4))
         replica.show()
@@ -231,7 +231,7 @@ def test_an_unexpected_error_of_a_binding_does_not_give_its_room_away() -> None:
     """The pod is bound, the answer is lost, and the first look fails in a way that nobody thought of."""
 
     async def story(server: FakeServer, replica: Replica) -> None:
-        server.lost_answers = {"bind": [Unreachable("no answer")]}
+        server.lost_answers = {"bind": [Unavailable("no answer")]}
         server.failures = {"find": [ZeroDivisionError("by accident")]}  # type: ignore[list-item]
         server.put_pod(pod("first", gpus=4))
         replica.show()
@@ -296,7 +296,7 @@ def test_a_pod_that_is_evicted_before_it_is_bound_and_then_is_not_bound_waits_on
     """Its binding gets no answer, HP wants its place meanwhile, and it turns out that nothing was bound."""
 
     async def story(server: FakeServer, replica: Replica) -> None:
-        server.failures = {"bind": [Unreachable("no answer")]}
+        server.failures = {"bind": [Unavailable("no answer")]}
         server.put_pod(pod("victim", gpus=4) if bare else owned("victim", gpus=4))
         replica.show()
         replica.controller.step()  # the binding is under way

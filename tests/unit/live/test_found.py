@@ -123,7 +123,7 @@ def test_what_is_said_of_a_pod_that_has_gone_is_not_kept_for_ever() -> None:
         await replica.rest()  # the binding is refused after the pod has gone
         server.hand.at += LiveSettings().resync_interval + 1
         await replica.rest()
-        assert not replica.controller.speaker._events
+        assert not replica.controller.pod_events._written
 
     play(story)
 

@@ -59,8 +59,7 @@ def test_a_pod_that_has_gone_leaves_nothing_behind(kind: str, ends: str, tmp_pat
             if i in (WARM, WARM + MORE):
                 gc.collect()
                 kept.append(tracemalloc.get_traced_memory()[0])
-        assert not replica.controller.speaker._said
-        assert not replica.controller.speaker._events
+        assert not replica.controller.pod_events._written
 
     tracemalloc.start()
     try:

@@ -188,11 +188,15 @@ SECRET = base64.b64encode(TOKEN.encode()).decode()
         json.dumps({"current-context": "x", "contexts": [{"name": "x", "context": TOKEN}], "clusters": []}),
         json.dumps({
             "current-context": "x", "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
+            "clusters": [{"name": "c", "cluster": {"server": "https://h"}}], "users": [{"name": "u", "token": TOKEN}],
+        }),
+        json.dumps({
+            "current-context": "x", "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
             "clusters": [{"name": "c", "cluster": {"server": "https://h", "certificate-authority-data": f"{TOKEN}!"}}],
             "users": [{"name": "u", "user": {"token": TOKEN, "client-certificate-data": TOKEN}}],
         }),
     ],
-    ids=["open brace", "no YAML", "a list", "no context", "context of a text", "no base64"],
+    ids=["open brace", "no YAML", "a list", "no context", "context of a text", "user without its level", "no base64"],
 )  # fmt: skip
 def test_what_is_wrong_with_a_kubeconfig_is_said_without_its_secrets(tmp_path: Path, content: str) -> None:
     file = tmp_path / "kubeconfig"

@@ -2,13 +2,16 @@
 
 import asyncio
 import json
+from functools import partial
 
 import aiohttp
 from aiohttp import web
 
 from gfs.live.api import Api
-from gfs.live.watch import Reflector
+from gfs.live.watch import Reflector, known_path
 from waiting import LONGEST
+
+PODS = partial(known_path, "/api/v1/pods")
 
 
 def thing(name, version, **more):
@@ -38,7 +41,7 @@ class Cluster:
         return answer
 
 
-def mirror(cluster, until, path="/api/v1/pods", **options):
+def mirror(cluster, until, find=PODS, woken=lambda: None, **options):
     """Mirror until it is so; the names it has then, and what it told."""
     told = []
 
@@ -52,7 +55,7 @@ def mirror(cluster, until, path="/api/v1/pods", **options):
                 name, version = ((after or before)["metadata"][key] for key in ("name", "resourceVersion"))
                 told.append((name, version if after else "gone"))
 
-            reflector = Reflector(api, path, changed, **options)
+            reflector = Reflector(api, find, changed, woken, **options)
             following = asyncio.create_task(reflector.run())
             async with asyncio.timeout(LONGEST):
                 while not until(reflector):
@@ -95,7 +98,7 @@ def test_it_is_current_only_while_a_watch_is_open():
     woken, seen = [], []
 
     def until(reflector):
-        seen.append((len(woken), reflector.current))
+        seen.append((len(woken), reflector.current.is_set()))
         return len(woken) == 2
 
     cluster = Cluster((10, []), watches=[[("ADDED", thing("a", 11))], 500, 503, None])
@@ -125,7 +128,7 @@ def test_an_unexpected_error_does_not_end_it():
             raise failures.pop()
 
     cluster = Cluster((10, []), (20, [thing("b", 15)]), watches=[None, None])
-    names, _ = mirror(cluster, lambda reflector: reflector.current and reflector.objects, woken=woken)
+    names, _ = mirror(cluster, lambda reflector: reflector.current.is_set() and reflector.objects, woken=woken)
     assert names == ["b"]
 
 
@@ -137,6 +140,6 @@ def test_a_kind_that_the_server_offers_in_another_version_is_found_again():
         return paths.pop(0)
 
     cluster = Cluster((10, [thing("a", 5)]), (20, [thing("b", 15)]), watches=[404, 404])
-    names, told = mirror(cluster, lambda reflector: reflector.current and not reflector.objects, path=find)
+    names, told = mirror(cluster, lambda reflector: reflector.current.is_set() and not reflector.objects, find=find)
     assert told == [("a", "5"), ("a", "gone"), ("b", "15"), ("b", "gone")]
     assert names == []

@@ -14,14 +14,14 @@ import asyncio
 import hashlib
 import logging
 import re
-from collections import OrderedDict
+from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Container, Coroutine, Hashable
+from dataclasses import dataclass, field
 from functools import partial
 from math import inf
-from typing import Any, NamedTuple
+from typing import Any
 
-from gfs.live.api import MERGE, STRATEGIC, pod_path
-from gfs.live.client import Client
+from gfs.live.api import Api, pod_path
 from gfs.live.problems import ApiError, Conflict
 from gfs.live.settings import LiveSettings
 from gfs.live.translate.pods import PodView
@@ -40,25 +40,31 @@ Spawn = Callable[[Coroutine[Any, Any, None]], None]
 Write = Callable[[], Coroutine[Any, Any, None]]
 
 
-class _Said(NamedTuple):
-    """The sentence that a pod carries."""
+@dataclass(slots=True)
+class _Written:
+    """What was written on a pod: the sentence that says why it waits, and events."""
 
     shape: str = ""
-    """Reason and message without numbers; empty: the pod carries none."""
-    message: str = ""
+    """Reason and sentence without numbers; empty: the pod carries none."""
+    sentence: str = ""
     at: float = -inf
-    repeats: int = 0
-    """Number of writes since in which only numbers changed."""
+    """When the sentence was written."""
+    pause: float = 0.0
+    """Seconds after it in which other numbers are not written."""
     sentences: int = 0
-    """Number of sentences that the pod has carried."""
+    """Number of sentences that the pod has carried, not counting other numbers."""
+    events: dict[tuple[str, str], tuple[float, int]] = field(default_factory=dict)
+    """Reason and shape of a message -> when an event was last written, and how often it happened."""
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """Held while the sentence is being written."""
 
 
-class Speaker:
+class PodEvents:
     """Writes conditions and events."""
 
     def __init__(
         self,
-        api: Client,
+        api: Api,
         settings: LiveSettings,
         spawn: Spawn,
         monotonic: Callable[[], float],
@@ -70,96 +76,77 @@ class Speaker:
         """`is_busy`: whether pods are being bound. `silent`: nothing is written (shadow)."""
         self._api, self._settings, self._spawn = api, settings, spawn
         self._monotonic, self._wall = monotonic, wall
-        self._most = max(1, settings.in_flight // SHARE)
-        self._said: dict[str, _Said] = {}
-        """Pod uid -> why it waits, as last written."""
-        self._events: dict[str, dict[tuple[str, str], tuple[float, int]]] = {}
-        """Pod uid -> reason and shape of a message -> when an event was last written, and how often it happened."""
         self._silent, self._is_busy = silent, is_busy
-        self.sent = 0
-        self._line: OrderedDict[Hashable, Write] = OrderedDict()
-        """The queue: a pod's uid (why it waits) or what identifies an event -> how to write it."""
+        self._most = max(1, settings.in_flight // SHARE)
+        self._written: dict[str, _Written] = defaultdict(_Written)
+        """By the uid of the pod."""
+        self._queue: OrderedDict[Hashable, Write] = OrderedDict()
+        """A pod's uid (why it waits) or what identifies an event -> how to write it."""
         self._workers = 0
-        self._writing: dict[str, asyncio.Lock] = {}
-        """Pod uid -> held while its condition is being written."""
+        self.sent = 0
 
-    def waits(self, pod: PodView, reason: str, message: str) -> None:
+    def waits(self, pod: PodView, reason: str, sentence: str) -> None:
         """Write on a pod why it is not placed: the reason of its condition, and the sentence."""
-        message, known = message[:LONGEST], self._said.get(pod.uid, _Said())
-        shape, now = f"{reason} {_shape(message)}", self._monotonic()
-        same = shape == known.shape
-        if (same and message == known.message) or now - known.at < self._pause(known, same):
+        sentence, written, now = sentence[:LONGEST], self._written[pod.uid], self._monotonic()
+        shape, shortest = f"{reason} {_shape(sentence)}", self._settings.message_interval
+        is_first, same = not written.shape, shape == written.shape
+        otherwise = 0.0 if written.sentences <= AT_ONCE else shortest
+        pause = written.pause if same else otherwise
+        if (same and sentence == written.sentence) or now - written.at < pause:
             return
-        if same:
-            self._said[pod.uid] = known._replace(message=message, at=now, repeats=known.repeats + 1)
-        else:
-            self._said[pod.uid] = _Said(shape, message, now, sentences=known.sentences + 1)
-        if self._silent:
-            return
-        self._say(pod.uid, partial(self._condition, pod, reason, message, first=not known.shape))
+        written.pause = min(2 * pause, max(self._settings.event_interval, shortest)) if same else shortest
+        written.sentences += not same
+        written.shape, written.sentence, written.at = shape, sentence, now
+        self._enqueue(pod.uid, partial(self._write_condition, pod, written, reason, sentence, is_first))
         if not same:
-            self.event(pod, "Warning", "FailedScheduling", message)
-
-    def _pause(self, known: _Said, same: bool) -> float:
-        """Returns the seconds after a sentence in which it, or another one, is not written."""
-        settings = self._settings
-        if not same:
-            return 0.0 if known.sentences <= AT_ONCE else settings.message_interval
-        longest = max(settings.event_interval, settings.message_interval)
-        return min(settings.message_interval * 2.0 ** min(known.repeats, 10), longest)
+            self.event(pod, "FailedScheduling", sentence)
 
     def why(self, uid: str) -> str:
         """Returns the sentence last written on a pod."""
-        return self._said.get(uid, _Said()).message
+        return self._written[uid].sentence if uid in self._written else ""
 
-    def warn(self, pod: PodView, reason: str, message: str) -> None:
-        """Write a warning event on a pod."""
-        self.event(pod, "Warning", reason, message)
-
-    def event(self, pod: PodView, kind: str, reason: str, message: str) -> None:
-        """Write an event on a pod."""
-        if self._silent:
-            return
+    def event(self, pod: PodView, reason: str, message: str, kind: str = "Warning") -> None:
+        """Write an event on a pod. `kind`: Warning or Normal."""
         message, now = message[:LONGEST], self._monotonic()
-        sent, key = self._events.setdefault(pod.uid, {}), (reason, _shape(message))
-        at, count = sent.get(key, (-inf, 0))
+        events, key = self._written[pod.uid].events, (reason, _shape(message))
+        at, count = events.get(key, (-inf, 0))
         if now - at < self._settings.event_interval:
-            sent[key] = at, count + 1
+            events[key] = at, count + 1
             return
-        sent[key] = now, count + 1
+        events[key] = now, count + 1
         involved = {"apiVersion": "v1", "kind": "Pod", "namespace": pod.namespace, "name": pod.name, "uid": pod.uid}
-        self._say((pod.uid, *key), partial(self._event, involved, kind, reason, message, count + 1))
+        self._enqueue((pod.uid, *key), partial(self._write_event, involved, kind, reason, message, count + 1))
 
     def announce(self, namespace: str, reason: str, message: str) -> None:
         """Write an event that concerns no pod: on the lease."""
-        if not self._silent:
-            involved = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "namespace": namespace}
-            involved |= {"name": self._settings.lease_name, "uid": ""}
-            self._say(("", reason, message), partial(self._event, involved, "Normal", reason, message, 1))
+        involved = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "namespace": namespace}
+        involved |= {"name": self._settings.lease_name, "uid": ""}
+        self._enqueue(("", reason, message), partial(self._write_event, involved, "Normal", reason, message, 1))
 
     def forget(self, uid: str) -> None:
         """Forget a pod that is gone."""
-        self._said.pop(uid, None)
-        self._events.pop(uid, None)
-        self._line.pop(uid, None)
-        self._writing.pop(uid, None)
+        self._written.pop(uid, None)
+        self._queue.pop(uid, None)
 
     def forget_all_but(self, uids: Container[str]) -> None:
-        """Forget all other pods. Late writes may have left entries of pods that are gone."""
-        for uid in [uid for uid in {**self._said, **self._events, **self._writing} if uid not in uids]:
+        """Forget all other pods. Late events may have left entries of pods that are gone."""
+        for uid in [uid for uid in self._written if uid not in uids]:
             self.forget(uid)
 
-    async def hush(self, uid: str) -> None:
-        """Stop writing why a pod waits, because it is about to be bound; returns when no write is under way."""
-        if self._line.pop(uid, None) is not None:
-            self._said.pop(uid, None)  # to be written if it waits on after all
-        if (writing := self._writing.get(uid)) is not None:
-            async with writing:
-                pass
+    async def withdraw(self, uid: str) -> None:
+        """Write no more why a pod waits, because it is about to be bound; returns when no write is under way."""
+        written = self._written[uid]
+        if self._queue.pop(uid, None) is not None:
+            written.shape = ""  # to be written if it waits on after all
+        async with written.lock:
+            pass
 
-    def _say(self, what: Hashable, write: Write) -> None:
-        self._line[what] = write
-        self._add_worker()
+    # -- the queue ---------------------------------------------------------------------------------
+
+    def _enqueue(self, what: Hashable, write: Write) -> None:
+        if not self._silent:
+            self._queue[what] = write
+            self._add_worker()
 
     def _add_worker(self) -> None:
         if self._workers < (1 if self._is_busy() else self._most):
@@ -169,9 +156,9 @@ class Speaker:
     async def _work(self) -> None:
         """Write what is in the queue; while pods are being bound, one worker goes on."""
         try:
-            while self._line and (self._workers == 1 or not self._is_busy()):
-                _, write = self._line.popitem(last=False)
-                if self._line:
+            while self._queue and (self._workers == 1 or not self._is_busy()):
+                _, write = self._queue.popitem(last=False)
+                if self._queue:
                     self._add_worker()
                 try:
                     await write()
@@ -181,35 +168,35 @@ class Speaker:
         finally:
             self._workers -= 1
 
-    async def _condition(self, pod: PodView, reason: str, message: str, *, first: bool) -> None:
-        condition: dict[str, Any] = {"type": "PodScheduled", "status": "False", "reason": reason, "message": message}
-        if first:
+    # -- writes ------------------------------------------------------------------------------------
+
+    async def _write_condition(
+        self, pod: PodView, written: _Written, reason: str, sentence: str, is_first: bool
+    ) -> None:
+        condition = {"type": "PodScheduled", "status": "False", "reason": reason, "message": sentence}
+        if is_first:
             condition["lastTransitionTime"] = rfc3339(self._wall())
-        async with self._writing.setdefault(pod.uid, asyncio.Lock()):
-            said = self._said.get(pod.uid)
+        async with written.lock:
             try:
                 await self.patch_status(pod, {"conditions": [condition]})
             except ApiError:
-                if said is not None and self._said.get(pod.uid) is said:
-                    self._said[pod.uid] = said._replace(shape="", message="")  # to be written at the next look
+                if written.sentence == sentence:
+                    written.shape = ""  # to be written at the next look
                 raise
 
     async def patch_status(self, pod: PodView, status: dict[str, Any], version: str = "") -> Json:
         """Change a pod's status, if it is still the same pod (of this version); returns the changed pod."""
         metadata = {"uid": pod.uid} | ({"resourceVersion": version} if version else {})
         body = {"metadata": metadata, "status": status}
-        return await self._api.patch(f"{pod_path(pod.namespace, pod.name)}/status", body, STRATEGIC)
+        return await self._api.patch(f"{pod_path(pod.namespace, pod.name)}/status", body)
 
     async def mark_disrupted(self, pod: PodView, reason: str, message: str, version: str = "") -> Json:
-        """Mark a pod that is about to be deleted: its controller need not count that as a failure.
-
-        Returns the changed pod.
-        """
+        """Mark a pod before its deletion, which its controller need not count as a failure; returns the changed pod."""
         condition = {"type": "DisruptionTarget", "status": "True", "reason": reason, "message": message[:LONGEST]}
         condition["lastTransitionTime"] = rfc3339(self._wall())
         return await self.patch_status(pod, {"conditions": [condition]}, version)
 
-    async def _event(self, involved: dict[str, str], kind: str, reason: str, message: str, count: int) -> None:
+    async def _write_event(self, involved: dict[str, str], kind: str, reason: str, message: str, count: int) -> None:
         namespace, when = involved["namespace"], rfc3339(self._wall())
         digest = hashlib.sha256(f"{involved['uid']} {reason} {_shape(message)}".encode()).hexdigest()[:16]
         name, path = f"{involved['name'][:200]}.{digest}", f"/api/v1/namespaces/{namespace}/events"
@@ -231,7 +218,7 @@ class Speaker:
             await self._api.create(path, body)
         except Conflict:  # it was written before
             change = {"count": count, "lastTimestamp": when, "message": message}
-            await self._api.patch(f"{path}/{name}", change, MERGE)
+            await self._api.patch(f"{path}/{name}", change)
 
 
 def _shape(message: str) -> str:
