@@ -150,7 +150,7 @@ class Binder:
         if not self._mirror.admits(node, pod, run.task.gpu_model):
             return f"node {node} does not take it any more"
         group = self._mirror.groups.get(task.key) if isinstance(task.key, GroupName) else None
-        if isinstance(task.key, GroupName) and (group is None or self._mirror.present[task.key] < group.minimum):
+        if isinstance(task.key, GroupName) and (group is None or not self._mirror.has_members(task.key, group.minimum)):
             return "its gang has fewer pods than it needs"
         free = self._overlay.free_now(node, besides=uid)
         if free is None or not pod.asks.within(free):

@@ -234,8 +234,7 @@ class Controller:
         new, self.mirror.new_pods = self.mirror.new_pods, []
         for pod in new:
             self.nodes.ask(pod.rule.keys)
-            if not pod.gated:
-                self.claims.look(pod)
+            self.claims.look(pod)
         for task, why, pause in self.binder.take_failed():
             self._fail(task, why, pause)
         if self._monotonic() - self._looked >= EVERY:

@@ -22,7 +22,7 @@ from gfs.live.observe import priority_of
 from gfs.live.problems import ApiError, Conflict, NotFound, NotLeading, Outdated
 from gfs.live.say import Spawn, Speaker
 from gfs.live.tasks import LiveTask, TaskBook
-from gfs.live.translate.pods import PREEMPTED, TAKEN_BACK, TERMINAL, PodView
+from gfs.live.translate.pods import CREATE_AGAIN, PREEMPTED, TAKEN_BACK, TERMINAL, PodView
 from gfs.live.translate.shape import Json, table, text
 from gfs.live.watch import uid_of
 
@@ -162,7 +162,7 @@ class Evictor:
     def take_back(self, pods: Sequence[PodView], why: str) -> None:
         """Delete pods that have just been bound and have not started, if their owners create them again."""
         for pod in pods:
-            if pod.owner is None or not pod.owner.creates_again:
+            if pod.owner is None or pod.owner.kind not in CREATE_AGAIN:
                 self._speaker.warn(pod, "GangIncomplete", "held: the other pods of its gang could not be bound")
             elif pod.uid not in self._overlay.evictions:
                 self._overlay.evictions[pod.uid] = None

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable
-from typing import NamedTuple, TypeAlias
+from itertools import islice
+from typing import Any, NamedTuple, TypeAlias
 
 from msgspec.structs import replace
 
@@ -15,7 +16,7 @@ from gfs.live.settings import LiveSettings
 from gfs.live.translate.budgets import BudgetView, read_budget
 from gfs.live.translate.gangs import NATIVE, GroupName, GroupView, read_group
 from gfs.live.translate.nodes import NodeView, read_node
-from gfs.live.translate.pods import NOTES, PodView, read_pod, with_progress
+from gfs.live.translate.pods import PodView, read_pod, with_status
 from gfs.live.translate.shape import Json, table, text
 
 ORGANIZATIONS = "gfs.dev/organizations"
@@ -50,8 +51,6 @@ class Mirror:
         """By uid, also finished ones."""
         self.members: dict[Key, dict[str, PodView]] = {}
         """Key -> pods of ours by uid."""
-        self.present: Counter[Key] = Counter()
-        """Key -> members that wait, run or have succeeded, and are not being deleted."""
         self.on_node: dict[str, dict[str, PodView]] = {}
         """Node -> the pods that hold something there."""
         self.leaving: dict[str, PodView] = {}
@@ -61,7 +60,8 @@ class Mirror:
         self.groups: dict[GroupName, GroupView] = {}
         self.budgets: dict[tuple[str, str], BudgetView] = {}
         self._homes: dict[str, _Home] = {}
-        self._models: Counter[str] = Counter()
+        self.models: Counter[str] = Counter()
+        """GPU model -> number of nodes."""
         self._unbound: dict[str, Key] = {}
         """Pods of ours that are not bound -> their key."""
         self.ended: dict[str, bool] = {}
@@ -72,7 +72,7 @@ class Mirror:
         self.changed: set[str] = set()
         """Uids of pods that have come, gone or changed."""
         self.new_pods: list[PodView] = []
-        """Pods of ours that came since the last step."""
+        """Pods of ours that came, or lost their scheduling gates, since the last step."""
         self.saved: dict[str, None] = {}
         """Uids of pods with a new checkpoint."""
         self.disruption_changes = 0
@@ -87,18 +87,17 @@ class Mirror:
         known = self.nodes.get(name)
         if view == known:
             return  # kubelets report every few seconds, and nearly always the same
-        models = self.models()
+        models = set(self.models)
         if known is not None:
-            self._models[known.model] -= 1
-        if view is None:
             del self.nodes[name]
-        else:
+            self.models -= Counter([known.model])
+        if view is not None:
             self.nodes[name] = view
-            self._models[view.model] += 1
+            self.models += Counter([view.model])
         self.dirty_nodes.add(name)
         if view is None or known is None or view.model != known.model:
             self._look_at(pod for pod in self.on_node.get(name, {}).values() if pod.ours)
-        if self.models() != models:
+        if self.models.keys() != models:
             self.dirty.update(dict.fromkeys(self._unbound.values()))
         self.wake()
 
@@ -108,8 +107,8 @@ class Mirror:
         known = self.pods.get(uid)
         if after is None:
             view = None
-        elif known is not None and before is not None and _is_as_created(before, after):
-            view = with_progress(known, after, self.settings)  # most changes are of this kind
+        elif known is not None and _beside_status(before) == _beside_status(after):
+            view = with_status(known, after)  # most changes are of this kind, and comparing is faster than reading
         else:
             view = read_pod(after, self.settings)
         if view == known:
@@ -120,17 +119,14 @@ class Mirror:
         if view is not None:
             self._add(view)
         if known is None or view is None or _concerns_tasks(known, view):
-            for each in (known, view):
-                if each is not None:
-                    self._note_change(each)
-        if view is not None:
-            if view.ours:
-                if known is None:
-                    self.new_pods.append(view)
-                saved = known.last_checkpoint if known is not None else None
-                if view.last_checkpoint not in (None, saved):
-                    self.saved[uid] = None
-        elif known is not None and known.ours:
+            self._note_change(known)
+            self._note_change(view)
+        if view is not None and view.ours:
+            if not view.gated and (known is None or known.gated):
+                self.new_pods.append(view)
+            if view.last_checkpoint not in (None, known and known.last_checkpoint):
+                self.saved[uid] = None
+        elif view is None and known is not None and known.ours:
             self.ended[uid] = text(table(before, "status"), "phase") == "Succeeded"
         self.wake()
 
@@ -145,10 +141,8 @@ class Mirror:
             key = key_of(pod)
             members = self.members.get(key, {})
             members.pop(pod.uid, None)
-            self.present[key] -= _is_present(pod)
             if not members:
                 self.members.pop(key, None)
-                del self.present[key]
 
     def _add(self, pod: PodView) -> None:
         self.pods[pod.uid] = pod
@@ -161,12 +155,13 @@ class Mirror:
         if pod.ours:
             key = key_of(pod)
             self.members.setdefault(key, {})[pod.uid] = pod
-            self.present[key] += _is_present(pod)
             if not pod.node and not pod.over:
                 self._unbound[pod.uid] = key
 
-    def _note_change(self, pod: PodView) -> None:
-        """Queue what a change of a pod concerns."""
+    def _note_change(self, pod: PodView | None) -> None:
+        """Queue what a pod concerns that has come, gone or changed."""
+        if pod is None:
+            return
         if pod.ours:
             self.dirty[key_of(pod)] = None
         if pod.node:
@@ -229,9 +224,11 @@ class Mirror:
         free = not own and not listed and self.settings.organization_claims
         return claimed if claimed and (free or claimed in listed) else own or namespace
 
-    def models(self) -> set[str]:
-        """The GPU models of the cluster."""
-        return {model for model, nodes in self._models.items() if nodes}
+    def has_members(self, key: Key, minimum: int) -> bool:
+        """Whether so many pods of a key wait, run or have succeeded, and are not being deleted."""
+        members = self.members.get(key, {}).values()
+        present = (pod for pod in members if pod.phase == "Succeeded" or not (pod.over or pod.deleting or pod.gated))
+        return len(list(islice(present, minimum))) == minimum
 
     def admits(self, node: str, pod: PodView, model: str) -> bool:
         """Whether a node is there, of this model, open, and one that the pod asks for."""
@@ -241,26 +238,12 @@ class Mirror:
         return pod.rule.admits(view.labels, view.taints)
 
 
-def _is_present(pod: PodView) -> bool:
-    return pod.phase == "Succeeded" or not (pod.over or pod.deleting or pod.gated)
-
-
 def _concerns_tasks(before: PodView, after: PodView) -> bool:
-    """Whether more has changed than where a pod is nominated and whether it has started."""
-    return (
-        before.over != after.over
-        or replace(before, phase=after.phase, started=after.started, nominated=after.nominated) != after
-    )
+    """Whether more has changed than whether a pod has started."""
+    return before.over != after.over or replace(before, phase=after.phase, started=after.started) != after
 
 
-def _is_as_created(before: Json, after: Json) -> bool:
-    """Whether at most the status of a pod has changed, and what a binding writes. Comparing is faster than reading."""
-    was, now = table(before, "metadata"), table(after, "metadata")
-    same = ("uid", "name", "namespace", "labels", "ownerReferences", "creationTimestamp")
-    if any(was.get(each) != now.get(each) for each in same):
-        return False
-    spec, bound = table(before, "spec"), table(after, "spec")
-    notes, noted = table(was, "annotations"), table(now, "annotations")
-    return (spec == bound or {**spec, "nodeName": bound.get("nodeName")} == bound) and (
-        notes == noted or {**notes, **{name: noted[name] for name in NOTES if name in noted}} == noted
-    )
+def _beside_status(pod: Json | None) -> tuple[Any, ...]:
+    """Returns what is read of a pod beside its status, as far as it can change."""
+    metadata = table(pod, "metadata")
+    return table(pod, "spec"), *(metadata.get(each) for each in ("labels", "annotations", "ownerReferences"))

@@ -142,7 +142,7 @@ def priority_of(mirror: Mirror, pod: PodView) -> Priority | None:
 
 def model_of(mirror: Mirror, pod: PodView) -> str | Refusal:
     """Returns the GPU model that a pod which waits is for, or why there is none."""
-    return pool_of(pod.rule, mirror.settings.model_label, mirror.models())
+    return pool_of(pod.rule, mirror.settings.model_label, mirror.models)
 
 
 def why_refused(mirror: Mirror, pod: PodView, group: GroupView | None) -> Waits | None:
@@ -160,7 +160,7 @@ def why_refused(mirror: Mirror, pod: PodView, group: GroupView | None) -> Waits 
     model = model_of(mirror, pod)
     if isinstance(model, Refusal):
         return Waits(REFUSED, model.text)
-    if model not in mirror.models():
+    if model not in mirror.models:
         return Waits(NO_CAPACITY, f"no node has GPU model {model}")
     return None
 

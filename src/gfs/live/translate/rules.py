@@ -9,9 +9,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Collection, Container, Iterable, Mapping
-from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
+
+import msgspec
 
 from gfs.live.translate.shape import Json, entries, table, text
 
@@ -109,24 +110,13 @@ def _needs(thing: Json, name: str, prefix: str = "") -> list[Need]:
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class NodeRule:
+class NodeRule(msgspec.Struct, frozen=True, cache_hash=True):
     """All that a pod asks of the labels and taints of its node."""
 
     selector: tuple[tuple[str, str], ...] = ()
     terms: tuple[tuple[Need, ...], ...] = ()
     """Required node affinity: a node must meet one of these whole; no terms: there is none."""
     tolerations: tuple[Toleration, ...] = ()
-    _hash: int = field(init=False, repr=False, compare=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "_hash", hash((self.selector, self.terms, self.tolerations)))
-
-    def __hash__(self) -> int:
-        return self._hash
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return NodeRule, (self.selector, self.terms, self.tolerations)  # hashes of texts differ between processes
 
     def __contains__(self, group: object) -> bool:
         return isinstance(group, str) and _admits(self, group)
