@@ -16,7 +16,7 @@ from gfs.live.settings import LiveSettings
 from gfs.live.translate.budgets import BudgetView, read_budget
 from gfs.live.translate.gangs import NATIVE, GroupName, GroupView, read_group
 from gfs.live.translate.nodes import NodeView, read_node
-from gfs.live.translate.pods import PodView, read_pod, with_status
+from gfs.live.translate.pods import PodView, read_pod, read_status
 from gfs.live.translate.shape import Json, table, text
 
 ORGANIZATIONS = "gfs.dev/organizations"
@@ -88,11 +88,10 @@ class Mirror:
         if view == known:
             return  # kubelets report every few seconds, and nearly always the same
         models = set(self.models)
+        _keep(self.nodes, name, view)
         if known is not None:
-            del self.nodes[name]
             self.models -= Counter([known.model])
         if view is not None:
-            self.nodes[name] = view
             self.models += Counter([view.model])
         self.dirty_nodes.add(name)
         if view is None or known is None or view.model != known.model:
@@ -108,7 +107,7 @@ class Mirror:
         if after is None:
             view = None
         elif known is not None and _beside_status(before) == _beside_status(after):
-            view = with_status(known, after)  # most changes are of this kind, and comparing is faster than reading
+            view = replace(known, **read_status(after))  # most changes are of this kind
         else:
             view = read_pod(after, self.settings)
         if view == known:
@@ -119,8 +118,8 @@ class Mirror:
         if view is not None:
             self._add(view)
         if known is None or view is None or _concerns_tasks(known, view):
-            self._note_change(known)
-            self._note_change(view)
+            for each in filter(None, (known, view)):
+                self._note_change(each)
         if view is not None and view.ours:
             if not view.gated and (known is None or known.gated):
                 self.new_pods.append(view)
@@ -139,10 +138,9 @@ class Mirror:
             self.on_node.get(pod.node, {}).pop(pod.uid, None)
         if pod.ours:
             key = key_of(pod)
-            members = self.members.get(key, {})
-            members.pop(pod.uid, None)
-            if not members:
-                self.members.pop(key, None)
+            del self.members[key][pod.uid]
+            if not self.members[key]:
+                del self.members[key]
 
     def _add(self, pod: PodView) -> None:
         self.pods[pod.uid] = pod
@@ -158,10 +156,8 @@ class Mirror:
             if not pod.node and not pod.over:
                 self._unbound[pod.uid] = key
 
-    def _note_change(self, pod: PodView | None) -> None:
-        """Queue what a pod concerns that has come, gone or changed."""
-        if pod is None:
-            return
+    def _note_change(self, pod: PodView) -> None:
+        """Queue what a change of a pod concerns."""
         if pod.ours:
             self.dirty[key_of(pod)] = None
         if pod.node:
@@ -173,27 +169,22 @@ class Mirror:
         """A PodGroup came, went or changed."""
         metadata = table(after or before, "metadata")
         name = GroupName(kind, text(metadata, "namespace"), text(metadata, "name"))
-        if after is None:
-            self.groups.pop(name, None)
-        elif self.groups.get(name) == (view := read_group(after)):
+        view = read_group(after) if after is not None else None
+        if view == self.groups.get(name):
             return  # its status says nothing new
-        else:
-            self.groups[name] = view
+        _keep(self.groups, name, view)
         self.disruption_changes += 1
         self.dirty[name] = None
         self.wake()
 
     def namespace_changed(self, before: Json | None, after: Json | None) -> None:
         """A namespace came, went or changed."""
-        metadata = table(after or before, "metadata")
-        name = text(metadata, "name")
-        known = self._homes.pop(name, _Home())
-        home = _Home()
-        if after is not None:
-            listed = text(table(metadata, "annotations"), ORGANIZATIONS).split(",")
-            others = frozenset(each.strip() for each in listed if each.strip())
-            home = self._homes[name] = _Home(text(table(metadata, "labels"), self.settings.organization_label), others)
-        if home != known:
+        name, metadata = text(table(after or before, "metadata"), "name"), table(after, "metadata")
+        listed = text(table(metadata, "annotations"), ORGANIZATIONS).split(",")
+        others = frozenset(each.strip() for each in listed if each.strip())
+        home = _Home(text(table(metadata, "labels"), self.settings.organization_label), others)
+        if home != self._homes.get(name, _Home()):
+            _keep(self._homes, name, home if after is not None else None)
             self._look_at(pod for pod in self.pods.values() if pod.ours and pod.namespace == name)
             self.wake()
 
@@ -201,10 +192,7 @@ class Mirror:
         """A PodDisruptionBudget came, went or changed."""
         budget = read_budget(after or before)
         self.disruption_changes += 1
-        if after is None:
-            self.budgets.pop((budget.namespace, budget.name), None)
-        else:
-            self.budgets[budget.namespace, budget.name] = budget
+        _keep(self.budgets, (budget.namespace, budget.name), budget if after is not None else None)
 
     def _look_at(self, pods: Iterable[PodView]) -> None:
         self.dirty.update(dict.fromkeys(map(key_of, pods)))
@@ -236,6 +224,14 @@ class Mirror:
         if view is None or view.closed or view.model != model:
             return False
         return pod.rule.admits(view.labels, view.taints)
+
+
+def _keep(views: dict[Any, Any], name: Any, view: Any) -> None:
+    """Keep what was read of an object; None: it is gone."""
+    if view is None:
+        views.pop(name, None)
+    else:
+        views[name] = view
 
 
 def _concerns_tasks(before: PodView, after: PodView) -> bool:

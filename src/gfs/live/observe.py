@@ -8,7 +8,7 @@ have succeeded count for the minimum as long as they are there. Pods that do not
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -128,9 +128,7 @@ def _order(pod: PodView) -> tuple[float, str, str]:
 def _most_alike(mirror: Mirror, pods: list[PodView]) -> list[PodView]:
     """Returns the pods that ask for what most of them ask for; of equally many for what the first asks for."""
     asked = [(pod.asks, pod.rule, priority_of(mirror, pod)) for pod in pods]
-    if not asked or len(set(asked)) == 1:
-        return pods
-    usual = Counter(asked).most_common(1)[0][0]
+    usual = Counter(asked).most_common(1)[0][0] if asked else None
     return [pod for pod, each in zip(pods, asked, strict=True) if each == usual]
 
 
@@ -154,23 +152,15 @@ def why_refused(mirror: Mirror, pod: PodView, group: GroupView | None) -> Waits 
     if group is not None and group.refusal:
         return Waits(REFUSED, group.refusal)
     if priority_of(mirror, pod) is None:
-        return Waits(REFUSED, _unknown_class(mirror, pod))
-    if mirror.apart and (other := _kept_away_by(pod, mirror.apart.values())) is not None:
-        return Waits(REFUSED, f"{other.path} keeps it away (anti-affinity of pods that run is not supported)")
+        known = ", ".join((*mirror.settings.hp_classes, *mirror.settings.spot_classes))
+        named = f"priority class {pod.priority_class!r}" if pod.priority_class else "no priority class"
+        return Waits(REFUSED, f"it has {named}: name one of {known}")
+    for other in mirror.apart.values():
+        if any(term.keeps_away(pod.namespace, pod.labels) for term in other.apart):
+            return Waits(REFUSED, f"{other.path} keeps it away (anti-affinity of pods that run is not supported)")
     model = model_of(mirror, pod)
     if isinstance(model, Refusal):
         return Waits(REFUSED, model.text)
     if model not in mirror.models:
         return Waits(NO_CAPACITY, f"no node has GPU model {model}")
     return None
-
-
-def _kept_away_by(pod: PodView, others: Iterable[PodView]) -> PodView | None:
-    labels = pod.labels
-    return next((each for each in others if any(term.keeps_away(pod.namespace, labels) for term in each.apart)), None)
-
-
-def _unknown_class(mirror: Mirror, pod: PodView) -> str:
-    known = ", ".join((*mirror.settings.hp_classes, *mirror.settings.spot_classes))
-    named = f"priority class {pod.priority_class!r}" if pod.priority_class else "no priority class"
-    return f"it has {named}: name one of {known}"

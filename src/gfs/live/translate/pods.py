@@ -165,20 +165,16 @@ def read_pod(pod: Any, settings: LiveSettings) -> PodView:
         doubts=tuple(doubts),
         labels={str(key): str(value) for key, value in labels.items()},
         grace=_grace(spec),
-        **_status(pod),
+        **read_status(pod),
     )
-
-
-def with_status(view: PodView, pod: Any) -> PodView:
-    """Returns what we read of a pod of which only the status has changed, or that is being deleted."""
-    return msgspec.structs.replace(view, **_status(pod))
 
 
 def _created(metadata: Json) -> float:
     return moment(metadata.get("creationTimestamp")) or 0.0
 
 
-def _status(pod: Any) -> Json:
+def read_status(pod: Any) -> Json:
+    """Returns the fields of a view that change while a pod runs, or when it is deleted."""
     metadata, status = table(pod, "metadata"), table(pod, "status")
     return {
         "phase": text(status, "phase"),

@@ -165,7 +165,9 @@ def test_equal_rules_are_one_ask_in_another_process_too() -> None:
     again = pickle.loads(pickle.dumps(rule))
     assert again == rule
     assert hash(again) == hash(rule)
-    assert rule.tolerations == (Toleration("t", True, "", ""),)
+    assert rule.tolerations == (Toleration("t", "Exists", "", ""),)
+    equal = {"key": "t", "value": "v"}
+    assert read_rule({"tolerations": [equal]}) == read_rule({"tolerations": [equal, {**equal, "operator": "Equal"}]})
 
 
 @pytest.mark.parametrize(
