@@ -62,8 +62,8 @@ class Mirror:
         self._homes: dict[str, _Home] = {}
         self.models: Counter[str] = Counter()
         """GPU model -> number of nodes."""
-        self._unbound: dict[str, Key] = {}
-        """Pods of ours that are not bound -> their key."""
+        self._unbound: dict[str, PodView] = {}
+        """Pods of ours that are not bound, by uid."""
         self.ended: dict[str, bool] = {}
         """Uids of pods that have gone since the last step -> whether they had succeeded."""
         self.dirty: dict[Key, None] = {}
@@ -97,7 +97,7 @@ class Mirror:
         if view is None or known is None or view.model != known.model:
             self._look_at(pod for pod in self.on_node.get(name, {}).values() if pod.ours)
         if self.models.keys() != models:
-            self.dirty.update(dict.fromkeys(self._unbound.values()))
+            self._look_at(self._unbound.values())
         self.wake()
 
     def pod_changed(self, before: Json | None, after: Json | None) -> None:
@@ -151,10 +151,9 @@ class Mirror:
             if pod.apart:
                 self.apart[pod.uid] = pod
         if pod.ours:
-            key = key_of(pod)
-            self.members.setdefault(key, {})[pod.uid] = pod
+            self.members.setdefault(key_of(pod), {})[pod.uid] = pod
             if not pod.node and not pod.over:
-                self._unbound[pod.uid] = key
+                self._unbound[pod.uid] = pod
 
     def _note_change(self, pod: PodView) -> None:
         """Queue what a change of a pod concerns."""
@@ -163,7 +162,7 @@ class Mirror:
         if pod.node:
             self.dirty_nodes.add(pod.node)
             if pod.apart:
-                self.dirty.update(dict.fromkeys(self._unbound.values()))
+                self._look_at(filter(pod.keeps_away, self._unbound.values()))
 
     def group_changed(self, before: Json | None, after: Json | None, kind: str = NATIVE) -> None:
         """A PodGroup came, went or changed."""

@@ -156,7 +156,7 @@ def why_refused(mirror: Mirror, pod: PodView, group: GroupView | None) -> Waits 
         named = f"priority class {pod.priority_class!r}" if pod.priority_class else "no priority class"
         return Waits(REFUSED, f"it has {named}: name one of {known}")
     for other in mirror.apart.values():
-        if any(term.keeps_away(pod.namespace, pod.labels) for term in other.apart):
+        if other.keeps_away(pod):
             return Waits(REFUSED, f"{other.path} keeps it away (anti-affinity of pods that run is not supported)")
     model = model_of(mirror, pod)
     if isinstance(model, Refusal):

@@ -101,8 +101,9 @@ def test_what_is_not_read_of_a_pod_changes_nothing() -> None:
 
 def test_a_pod_of_another_scheduler_concerns_its_node_and_the_pods_that_it_keeps_away() -> None:
     other = changed(BOUND, spec={"schedulerName": "default-scheduler", "affinity": KEEPS_AWAY})
-    for before, after in ((other, None), (other, changed(other, status={"phase": "Failed"}))):
-        mirror = see(before, after, pod("waits"))
+    unbound = changed(other, spec={"nodeName": None})
+    for before, after in ((other, None), (other, changed(other, status={"phase": "Failed"})), (unbound, other)):
+        mirror = see(before, after, pod("waits", labels={"app": "x"}), pod("unlike", labels={"app": "y"}))
         assert (list(mirror.dirty), mirror.dirty_nodes) == (["uid-waits"], {"n1"})
 
 

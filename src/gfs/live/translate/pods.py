@@ -126,6 +126,10 @@ class PodView(msgspec.Struct, frozen=True):
         """Whether it is there to be placed."""
         return not self.node and not self.over and not self.deleting and not self.gated
 
+    def keeps_away(self, other: PodView) -> bool:
+        """Whether its anti-affinity allows no such pod near it."""
+        return any(term.keeps_away(other.namespace, other.labels) for term in self.apart)
+
 
 def read_pod(pod: Any, settings: LiveSettings) -> PodView:
     """Returns a pod as we see it, whatever it looks like."""
