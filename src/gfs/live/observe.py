@@ -65,20 +65,19 @@ def observe(
     plans has several pods: until all of them are bound the gang has not started.
     """
     found = Observation()
-    members = sorted(mirror.members.get(key, {}).values(), key=_order)
     group = mirror.groups.get(key) if isinstance(key, GroupName) else None
     minimum = group.minimum if group is not None else 1
     bound: dict[str, list[PodView]] = {}
     waiting: list[PodView] = []
     succeeded = held = 0
-    for pod in members:
+    for pod in sorted(mirror.members.get(key, {}).values(), key=_order):
         if pod.over:
             succeeded += pod.phase == "Succeeded"
         elif overlay.node_of(pod):
             if not overlay.is_evicted(pod):
                 held += not pod.deleting
                 if pod.uid not in planned and not pod.refusal and priority_of(mirror, pod) is not None:
-                    slot = CORE if pod.gang is not None and minimum > 1 else pod.uid
+                    slot = CORE if minimum > 1 else pod.uid
                     bound.setdefault(overlay.task_of(pod) or slot, []).append(pod)
         elif pod.deleting:  # a finalizer keeps it
             found.waits[pod.uid] = Waits(DELETED, "it is being deleted")
@@ -88,31 +87,27 @@ def observe(
             else:
                 found.waits[pod.uid] = why
     found.bound = {name: Seen(tuple(pods), True) for name, pods in bound.items()}
-    if minimum <= 1:
-        found.waiting = {pod.uid: Seen((pod,), False) for pod in waiting}
-        return found
     starting = len([uid for uid in planned if uid not in mirror.pods or not overlay.node_of(mirror.pods[uid])])
     if together and held + succeeded < minimum:  # what is bound belongs to the start
         starting, held = starting + held, 0
-    _add_gang(mirror, found, waiting, minimum, succeeded, held, starting)
+    _add_waiting(mirror, found, waiting, minimum, succeeded, held, starting)
     return found
 
 
-def _add_gang(
+def _add_waiting(
     mirror: Mirror, found: Observation, waiting: list[PodView], minimum: int, succeeded: int, held: int, starting: int
 ) -> None:
-    """Add the tasks of a gang's pods that wait. `held`: members of a gang that runs; `starting`: of one that starts."""
-    alike = waiting
-    if not held and not starting:
-        alike = _most_alike(mirror, waiting)
-        odd = {pod.uid for pod in waiting}.difference(pod.uid for pod in alike)
-        words = "it asks for something else than the other pods of its gang"
-        found.waits |= dict.fromkeys(odd, Waits(REFUSED, words))
+    """Add the tasks of pods that wait. `held`: members of a gang that runs; `starting`: of one that starts."""
+    alone = minimum <= 1 or held > 0
+    alike = waiting if alone or starting else _most_alike(mirror, waiting)
+    odd = {pod.uid for pod in waiting}.difference(pod.uid for pod in alike)
+    words = "it asks for something else than the other pods of its gang"
+    found.waits |= dict.fromkeys(odd, Waits(REFUSED, words))
     there = len(alike) + held + starting + succeeded
     if there < minimum:
         words = f"{there} of the {minimum} pods that its gang needs are there"
         found.waits |= {pod.uid: Waits(GANG, words) for pod in alike}
-    elif held:
+    elif alone:
         found.waiting = {pod.uid: Seen((pod,), False) for pod in alike}
     else:
         first = 0 if starting else max(1, minimum - succeeded)

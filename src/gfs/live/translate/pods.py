@@ -17,11 +17,8 @@ from gfs.live.translate.rules import NodeRule, read_rule
 from gfs.live.translate.shape import Json, cut, entries, table, text
 from gfs.live.translate.unsupported import refusal
 
-GUARANTEE, INTERVAL, LAST_CHECKPOINT = (
-    "gfs.dev/guaranteed-duration",
-    "gfs.dev/checkpoint-interval",
-    "gfs.dev/last-checkpoint-time",
-)
+GUARANTEE, INTERVAL = "gfs.dev/guaranteed-duration", "gfs.dev/checkpoint-interval"
+LAST_CHECKPOINT = "gfs.dev/last-checkpoint-time"
 TASK, RUN, SUBMITTED = "gfs.dev/task", "gfs.dev/run", "gfs.dev/submitted"
 """Annotations that we write when we bind a pod: after a restart they say which run the pod belongs to."""
 INDEX = "batch.kubernetes.io/job-completion-index"
