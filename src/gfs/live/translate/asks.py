@@ -10,7 +10,7 @@ from gfs.live.translate.quantities import GIB, MOST, quantity
 from gfs.live.translate.shape import Json, entries, table
 
 SLACK = 1e-6
-"""CPUs or GiB by which sums may differ: quantities are rounded."""
+"""CPUs or GiB by which sums may differ: quantities are rounded. GPUs and pods are whole numbers."""
 
 
 class Asks(NamedTuple):
@@ -24,12 +24,7 @@ class Asks(NamedTuple):
 
     def within(self, has: Asks) -> bool:
         """Returns whether a node that has so much can give this."""
-        return (
-            self.gpus <= has.gpus
-            and self.cpus <= has.cpus + SLACK
-            and self.memory <= has.memory + SLACK
-            and self.pods <= has.pods
-        )
+        return all(asked <= there + SLACK for asked, there in zip(self, has, strict=True))
 
 
 def total(asks: Iterable[Asks]) -> Asks:
@@ -73,5 +68,5 @@ def requests(part: Json) -> Json:
 
 def amount(asked: Json, name: str) -> float:
     """Returns the amount of a resource. An amount that cannot be read counts as more than any node has."""
-    found = quantity(asked.get(name, 0))
+    found = quantity(asked[name]) if name in asked else 0.0
     return MOST if found is None else found

@@ -177,19 +177,16 @@ def _created(metadata: Json) -> float:
 def read_status(pod: Any) -> Json:
     """Returns the fields of a view that change while a pod runs, or when it is deleted."""
     metadata, status = table(pod, "metadata"), table(pod, "status")
+    marks = [each for each in entries(status, "conditions") if each.get("type") == "DisruptionTarget"]
+    ours = [each for each in marks if each.get("status") == "True" and each.get("reason") in (PREEMPTED, TAKEN_BACK)]
     return {
         "phase": text(status, "phase"),
         # a time that cannot be read has passed
         "deleting": (moment(metadata["deletionTimestamp"]) or 1.0) if "deletionTimestamp" in metadata else 0.0,
-        "preempted": _preempted(status),
+        "preempted": bool(ours),
         "nominated": text(status, "nominatedNodeName"),
         "started": moment(status.get("startTime")) or 0.0,
     }
-
-
-def _preempted(status: Json) -> bool:
-    marks = [each for each in entries(status, "conditions") if each.get("type") == "DisruptionTarget"]
-    return any(each.get("status") == "True" and each.get("reason") in (PREEMPTED, TAKEN_BACK) for each in marks)
 
 
 def class_of(pod: PodView, group_class: str, settings: LiveSettings) -> Priority | None:
@@ -245,8 +242,8 @@ def _slot(owner: Owner | None, name: str, annotations: Json) -> str:
     """Returns a pod's place: Indexed Jobs and StatefulSets give one, pods of other controllers are interchangeable."""
     if owner is None:
         return ""
-    index = annotations.get(INDEX)
-    if isinstance(index, str) and _SLOT.fullmatch(index):
+    index = text(annotations, INDEX)
+    if _SLOT.fullmatch(index):
         return index
     return name if owner.kind == "StatefulSet" else ""
 
