@@ -57,7 +57,7 @@ class Mirror:
         """Pods that hold something and are deleted, by uid."""
         self.apart: dict[str, PodView] = {}
         """Pods that hold something and keep others away (anti-affinity)."""
-        self.groups: dict[GroupName, GroupView] = {}
+        self.groups: dict[Key, GroupView] = {}
         self.budgets: dict[tuple[str, str], BudgetView] = {}
         self._homes: dict[str, _Home] = {}
         self.models: Counter[str] = Counter()

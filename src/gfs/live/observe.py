@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from gfs.domain.task import Priority
-from gfs.live.mirror import Key, Mirror
+from gfs.live.mirror import Key, Mirror, key_of
 from gfs.live.overlay import Overlay
-from gfs.live.translate.gangs import GroupName, GroupView
+from gfs.live.translate.gangs import GroupView
 from gfs.live.translate.pods import PodView, class_of
 from gfs.live.translate.rules import Refusal, pool_of
 
@@ -65,7 +65,7 @@ def observe(
     plans has several pods: until all of them are bound the gang has not started.
     """
     found = Observation()
-    group = mirror.groups.get(key) if isinstance(key, GroupName) else None
+    group = mirror.groups.get(key)
     minimum = group.minimum if group is not None else 1
     bound: dict[str, list[PodView]] = {}
     waiting: list[PodView] = []
@@ -129,7 +129,7 @@ def _most_alike(mirror: Mirror, pods: list[PodView]) -> list[PodView]:
 
 def priority_of(mirror: Mirror, pod: PodView) -> Priority | None:
     """Returns HP or spot, by the class of its group or its own; None: neither."""
-    group = mirror.groups.get(pod.gang) if pod.gang else None
+    group = mirror.groups.get(key_of(pod))
     return class_of(pod, group.priority_class if group else "", mirror.settings)
 
 
