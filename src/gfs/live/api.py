@@ -18,6 +18,7 @@ from typing import Any, Self, TypedDict, cast
 import aiohttp
 import msgspec
 
+from gfs.live.client import Objection
 from gfs.live.connection import read_connection, tls_of
 from gfs.live.problems import NotFound, NotLeading, Outdated, TooMany, Unavailable, problem_of
 from gfs.live.translate.shape import Json, table, text
@@ -33,9 +34,6 @@ PROBES = {"TCP_KEEPIDLE": 20, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 3}
 TRIES = 4
 FIRST_WAIT = 0.1
 """Seconds until a request is tried again; four times as many after each further attempt."""
-
-Objection = Callable[[], str]
-"""Called right before each sending of a request: a text is the reason not to send it."""
 
 
 class Api:

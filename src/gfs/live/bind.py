@@ -12,7 +12,8 @@ from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
 from gfs.core.run import Run
-from gfs.live.api import Api, pod_path
+from gfs.live.api import pod_path
+from gfs.live.client import Client
 from gfs.live.failpoint import reach
 from gfs.live.pod_events import PodEvents, Spawn
 from gfs.live.problems import ApiError, Conflict, NotFound, NotLeading, Outdated, TooMany, Unavailable
@@ -38,7 +39,7 @@ class Binder:
 
     def __init__(
         self,
-        client: Api,
+        client: Client,
         book: TaskBook,
         pod_events: PodEvents,
         spawn: Spawn,

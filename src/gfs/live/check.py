@@ -89,7 +89,7 @@ async def _rights(api: Api, settings: LiveSettings, namespace: str, groups: list
 def _nodes(mirror: Mirror, total: int, settings: LiveSettings) -> Finding:
     models = Counter[str]()
     for node in mirror.nodes.values():
-        models[node.model] += node.gpus
+        models[node.model] += int(node.has.gpus)
     if not models:
         return Finding("nodes", False, f"none of {total} has {settings.resource} and the label {settings.model_label}")
     closed = sum(bool(node.closed) for node in mirror.nodes.values())

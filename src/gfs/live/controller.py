@@ -21,9 +21,9 @@ from gfs.core.reasons import EvictReason
 from gfs.core.run import Run
 from gfs.core.scheduler import Scheduler
 from gfs.domain.task import Task
-from gfs.live.api import Api
 from gfs.live.bind import Binder
 from gfs.live.claims import Claims
+from gfs.live.client import Client
 from gfs.live.clock import Clock
 from gfs.live.disruption import Disruption
 from gfs.live.evict import Evictor
@@ -58,7 +58,7 @@ class Controller:
 
     def __init__(
         self,
-        client: Api,
+        client: Client,
         settings: LiveSettings,
         sink: Sink,
         *,
@@ -234,8 +234,7 @@ class Controller:
         new, self.mirror.new_pods = self.mirror.new_pods, []
         for pod in new:
             self.nodes.ask(pod.rule.keys)
-            if not pod.gated:
-                self.claims.look(pod)
+            self.claims.look(pod)
         for task, why, pause in self.binder.take_failed():
             self._fail(task, why, pause)
         if self._monotonic() - self._looked >= EVERY:

@@ -15,13 +15,14 @@ from functools import partial
 from gfs.core.reasons import Reason
 from gfs.core.run import Run
 from gfs.domain.task import Priority
-from gfs.live.api import Api, pod_path
+from gfs.live.api import pod_path
+from gfs.live.client import Client
 from gfs.live.failpoint import reach
 from gfs.live.observe import priority_of
 from gfs.live.pod_events import PodEvents, Spawn
 from gfs.live.problems import ApiError, Conflict, NotFound, NotLeading, Outdated, Unavailable
 from gfs.live.tasks import LiveTask, TaskBook
-from gfs.live.translate.pods import PREEMPTED, TAKEN_BACK, TERMINAL, PodView
+from gfs.live.translate.pods import CREATE_AGAIN, PREEMPTED, TAKEN_BACK, TERMINAL, PodView
 from gfs.live.translate.shape import Json, table, text
 from gfs.live.watch import uid_of
 
@@ -33,7 +34,7 @@ PAUSE = 2.0
 class Evictor:
     """Deletes pods, and promises their places."""
 
-    def __init__(self, client: Api, book: TaskBook, pod_events: PodEvents, spawn: Spawn) -> None:
+    def __init__(self, client: Client, book: TaskBook, pod_events: PodEvents, spawn: Spawn) -> None:
         self._client, self._book, self._mirror, self._overlay = client, book, book.mirror, book.overlay
         self._pod_events, self._spawn = pod_events, spawn
         self._longest = self._mirror.settings.longest_grace
@@ -161,7 +162,7 @@ class Evictor:
     def take_back(self, pods: Sequence[PodView], why: str) -> None:
         """Delete pods that have just been bound and have not started, if their owners create them again."""
         for pod in pods:
-            if pod.owner is None or not pod.owner.creates_again:
+            if pod.owner is None or pod.owner.kind not in CREATE_AGAIN:
                 self._pod_events.event(pod, "GangIncomplete", "held: the other pods of its gang could not be bound")
             elif pod.uid not in self._overlay.evictions:
                 self._overlay.evictions[pod.uid] = None

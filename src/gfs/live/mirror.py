@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from msgspec.structs import replace
 
@@ -15,7 +15,7 @@ from gfs.live.settings import LiveSettings
 from gfs.live.translate.budgets import BudgetView, read_budget
 from gfs.live.translate.gangs import NATIVE, GroupName, GroupView, read_group
 from gfs.live.translate.nodes import NodeView, read_node
-from gfs.live.translate.pods import NOTES, PodView, read_pod, with_progress
+from gfs.live.translate.pods import PodView, read_pod, read_status
 from gfs.live.translate.shape import Json, table, text
 
 ORGANIZATIONS = "gfs.dev/organizations"
@@ -58,12 +58,13 @@ class Mirror:
         """Pods that hold something and are deleted, by uid."""
         self.apart: dict[str, PodView] = {}
         """Pods that hold something and keep others away (anti-affinity)."""
-        self.groups: dict[GroupName, GroupView] = {}
+        self.groups: dict[Key, GroupView] = {}
         self.budgets: dict[tuple[str, str], BudgetView] = {}
         self._homes: dict[str, _Home] = {}
-        self._models: Counter[str] = Counter()
-        self._unbound: dict[str, Key] = {}
-        """Pods of ours that are not bound -> their key."""
+        self.models: Counter[str] = Counter()
+        """GPU model -> number of nodes."""
+        self._unbound: dict[str, PodView] = {}
+        """Pods of ours that are not bound, by uid."""
         self.ended: dict[str, bool] = {}
         """Uids of pods that have gone since the last step -> whether they had succeeded."""
         self.dirty: dict[Key, None] = {}
@@ -72,7 +73,7 @@ class Mirror:
         self.changed: set[str] = set()
         """Uids of pods that have come, gone or changed."""
         self.new_pods: list[PodView] = []
-        """Pods of ours that came since the last step."""
+        """Pods of ours that came, or lost their scheduling gates, since the last step."""
         self.saved: dict[str, None] = {}
         """Uids of pods with a new checkpoint."""
         self.disruption_changes = 0
@@ -87,19 +88,17 @@ class Mirror:
         known = self.nodes.get(name)
         if view == known:
             return  # kubelets report every few seconds, and nearly always the same
-        models = self.models()
+        models = set(self.models)
+        _keep(self.nodes, name, view)
         if known is not None:
-            self._models[known.model] -= 1
-        if view is None:
-            del self.nodes[name]
-        else:
-            self.nodes[name] = view
-            self._models[view.model] += 1
+            self.models -= Counter([known.model])
+        if view is not None:
+            self.models += Counter([view.model])
         self.dirty_nodes.add(name)
         if view is None or known is None or view.model != known.model:
             self._look_at(pod for pod in self.on_node.get(name, {}).values() if pod.ours)
-        if self.models() != models:
-            self.dirty.update(dict.fromkeys(self._unbound.values()))
+        if self.models.keys() != models:
+            self._look_at(self._unbound.values())
         self.wake()
 
     def pod_changed(self, before: Json | None, after: Json | None) -> None:
@@ -108,8 +107,8 @@ class Mirror:
         known = self.pods.get(uid)
         if after is None:
             view = None
-        elif known is not None and before is not None and _is_as_created(before, after):
-            view = with_progress(known, after, self.settings)  # most changes are of this kind
+        elif known is not None and _beside_status(before) == _beside_status(after):
+            view = replace(known, **read_status(after))  # most changes are of this kind
         else:
             view = read_pod(after, self.settings)
         if view == known:
@@ -120,17 +119,14 @@ class Mirror:
         if view is not None:
             self._add(view)
         if known is None or view is None or _concerns_tasks(known, view):
-            for each in (known, view):
-                if each is not None:
-                    self._note_change(each)
-        if view is not None:
-            if view.ours:
-                if known is None:
-                    self.new_pods.append(view)
-                saved = known.last_checkpoint if known is not None else None
-                if view.last_checkpoint not in (None, saved):
-                    self.saved[uid] = None
-        elif known is not None and known.ours:
+            for each in filter(None, (known, view)):
+                self._note_change(each)
+        if view is not None and view.ours:
+            if not view.gated and (known is None or known.gated):
+                self.new_pods.append(view)
+            if view.last_checkpoint not in (None, known and known.last_checkpoint):
+                self.saved[uid] = None
+        elif view is None and known is not None and known.ours:
             self.ended[uid] = text(table(before, "status"), "phase") == "Succeeded"
         self.wake()
 
@@ -143,12 +139,10 @@ class Mirror:
             self.on_node.get(pod.node, {}).pop(pod.uid, None)
         if pod.ours:
             key = key_of(pod)
-            members = self.members.get(key, {})
-            members.pop(pod.uid, None)
+            del self.members[key][pod.uid]
             self.present[key] -= _is_present(pod)
-            if not members:
-                self.members.pop(key, None)
-                del self.present[key]
+            if not self.members[key]:
+                del self.members[key], self.present[key]
 
     def _add(self, pod: PodView) -> None:
         self.pods[pod.uid] = pod
@@ -163,7 +157,7 @@ class Mirror:
             self.members.setdefault(key, {})[pod.uid] = pod
             self.present[key] += _is_present(pod)
             if not pod.node and not pod.over:
-                self._unbound[pod.uid] = key
+                self._unbound[pod.uid] = pod
 
     def _note_change(self, pod: PodView) -> None:
         """Queue what a change of a pod concerns."""
@@ -172,33 +166,28 @@ class Mirror:
         if pod.node:
             self.dirty_nodes.add(pod.node)
             if pod.apart:
-                self.dirty.update(dict.fromkeys(self._unbound.values()))
+                self._look_at(filter(pod.keeps_away, self._unbound.values()))
 
     def group_changed(self, before: Json | None, after: Json | None, kind: str = NATIVE) -> None:
         """A PodGroup came, went or changed."""
         metadata = table(after or before, "metadata")
         name = GroupName(kind, text(metadata, "namespace"), text(metadata, "name"))
-        if after is None:
-            self.groups.pop(name, None)
-        elif self.groups.get(name) == (view := read_group(after)):
+        view = read_group(after) if after is not None else None
+        if view == self.groups.get(name):
             return  # its status says nothing new
-        else:
-            self.groups[name] = view
+        _keep(self.groups, name, view)
         self.disruption_changes += 1
         self.dirty[name] = None
         self.wake()
 
     def namespace_changed(self, before: Json | None, after: Json | None) -> None:
         """A namespace came, went or changed."""
-        metadata = table(after or before, "metadata")
-        name = text(metadata, "name")
-        known = self._homes.pop(name, _Home())
-        home = _Home()
-        if after is not None:
-            listed = text(table(metadata, "annotations"), ORGANIZATIONS).split(",")
-            others = frozenset(each.strip() for each in listed if each.strip())
-            home = self._homes[name] = _Home(text(table(metadata, "labels"), self.settings.organization_label), others)
-        if home != known:
+        name, metadata = text(table(after or before, "metadata"), "name"), table(after, "metadata")
+        listed = text(table(metadata, "annotations"), ORGANIZATIONS).split(",")
+        others = frozenset(each.strip() for each in listed if each.strip())
+        home = _Home(text(table(metadata, "labels"), self.settings.organization_label), others)
+        if home != self._homes.get(name, _Home()):
+            _keep(self._homes, name, home if after is not None else None)
             self._look_at(pod for pod in self.pods.values() if pod.ours and pod.namespace == name)
             self.wake()
 
@@ -206,10 +195,7 @@ class Mirror:
         """A PodDisruptionBudget came, went or changed."""
         budget = read_budget(after or before)
         self.disruption_changes += 1
-        if after is None:
-            self.budgets.pop((budget.namespace, budget.name), None)
-        else:
-            self.budgets[budget.namespace, budget.name] = budget
+        _keep(self.budgets, (budget.namespace, budget.name), budget if after is not None else None)
 
     def _look_at(self, pods: Iterable[PodView]) -> None:
         self.dirty.update(dict.fromkeys(map(key_of, pods)))
@@ -229,10 +215,6 @@ class Mirror:
         free = not own and not listed and self.settings.organization_claims
         return claimed if claimed and (free or claimed in listed) else own or namespace
 
-    def models(self) -> set[str]:
-        """The GPU models of the cluster."""
-        return {model for model, nodes in self._models.items() if nodes}
-
     def admits(self, node: str, pod: PodView, model: str) -> bool:
         """Whether a node is there, of this model, open, and one that the pod asks for."""
         view = self.nodes.get(node)
@@ -245,22 +227,20 @@ def _is_present(pod: PodView) -> bool:
     return pod.phase == "Succeeded" or not (pod.over or pod.deleting or pod.gated)
 
 
+def _keep(views: dict[Any, Any], name: Any, view: Any) -> None:
+    """Keep what was read of an object; None: it is gone."""
+    if view is None:
+        views.pop(name, None)
+    else:
+        views[name] = view
+
+
 def _concerns_tasks(before: PodView, after: PodView) -> bool:
-    """Whether more has changed than where a pod is nominated and whether it has started."""
-    return (
-        before.over != after.over
-        or replace(before, phase=after.phase, started=after.started, nominated=after.nominated) != after
-    )
+    """Whether more has changed than whether a pod has started."""
+    return before.over != after.over or replace(before, phase=after.phase, started=after.started) != after
 
 
-def _is_as_created(before: Json, after: Json) -> bool:
-    """Whether at most the status of a pod has changed, and what a binding writes. Comparing is faster than reading."""
-    was, now = table(before, "metadata"), table(after, "metadata")
-    same = ("uid", "name", "namespace", "labels", "ownerReferences", "creationTimestamp")
-    if any(was.get(each) != now.get(each) for each in same):
-        return False
-    spec, bound = table(before, "spec"), table(after, "spec")
-    notes, noted = table(was, "annotations"), table(now, "annotations")
-    return (spec == bound or {**spec, "nodeName": bound.get("nodeName")} == bound) and (
-        notes == noted or {**notes, **{name: noted[name] for name in NOTES if name in noted}} == noted
-    )
+def _beside_status(pod: Json | None) -> tuple[Any, ...]:
+    """Returns what is read of a pod beside its status, as far as it can change."""
+    metadata = table(pod, "metadata")
+    return table(pod, "spec"), *(metadata.get(each) for each in ("labels", "annotations", "ownerReferences"))

@@ -8,14 +8,14 @@ have succeeded count for the minimum as long as they are there. Pods that do not
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from gfs.domain.task import Priority
-from gfs.live.mirror import Key, Mirror
+from gfs.live.mirror import Key, Mirror, key_of
 from gfs.live.overlay import Overlay
-from gfs.live.translate.gangs import GroupName, GroupView
+from gfs.live.translate.gangs import GroupView
 from gfs.live.translate.pods import PodView, class_of
 from gfs.live.translate.rules import Refusal, pool_of
 
@@ -65,20 +65,19 @@ def observe(
     plans has several pods: until all of them are bound the gang has not started.
     """
     found = Observation()
-    members = sorted(mirror.members.get(key, {}).values(), key=_order)
-    group = mirror.groups.get(key) if isinstance(key, GroupName) else None
+    group = mirror.groups.get(key)
     minimum = group.minimum if group is not None else 1
     bound: dict[str, list[PodView]] = {}
     waiting: list[PodView] = []
     succeeded = held = 0
-    for pod in members:
+    for pod in sorted(mirror.members.get(key, {}).values(), key=_order):
         if pod.over:
             succeeded += pod.phase == "Succeeded"
         elif overlay.node_of(pod):
             if not overlay.is_evicted(pod):
                 held += not pod.deleting
                 if pod.uid not in planned and not pod.refusal and priority_of(mirror, pod) is not None:
-                    slot = CORE if pod.gang is not None and minimum > 1 else pod.uid
+                    slot = CORE if minimum > 1 else pod.uid
                     bound.setdefault(overlay.task_of(pod) or slot, []).append(pod)
         elif pod.deleting:  # a finalizer keeps it
             found.waits[pod.uid] = Waits(DELETED, "it is being deleted")
@@ -88,31 +87,27 @@ def observe(
             else:
                 found.waits[pod.uid] = why
     found.bound = {name: Seen(tuple(pods), True) for name, pods in bound.items()}
-    if minimum <= 1:
-        found.waiting = {pod.uid: Seen((pod,), False) for pod in waiting}
-        return found
     starting = len([uid for uid in planned if uid not in mirror.pods or not overlay.node_of(mirror.pods[uid])])
     if together and held + succeeded < minimum:  # what is bound belongs to the start
         starting, held = starting + held, 0
-    _add_gang(mirror, found, waiting, minimum, succeeded, held, starting)
+    _add_waiting(mirror, found, waiting, minimum, succeeded, held, starting)
     return found
 
 
-def _add_gang(
+def _add_waiting(
     mirror: Mirror, found: Observation, waiting: list[PodView], minimum: int, succeeded: int, held: int, starting: int
 ) -> None:
-    """Add the tasks of a gang's pods that wait. `held`: members of a gang that runs; `starting`: of one that starts."""
-    alike = waiting
-    if not held and not starting:
-        alike = _most_alike(mirror, waiting)
-        odd = {pod.uid for pod in waiting}.difference(pod.uid for pod in alike)
-        words = "it asks for something else than the other pods of its gang"
-        found.waits |= dict.fromkeys(odd, Waits(REFUSED, words))
+    """Add the tasks of pods that wait. `held`: members of a gang that runs; `starting`: of one that starts."""
+    alone = minimum <= 1 or held > 0
+    alike = waiting if alone or starting else _most_alike(mirror, waiting)
+    odd = {pod.uid for pod in waiting}.difference(pod.uid for pod in alike)
+    words = "it asks for something else than the other pods of its gang"
+    found.waits |= dict.fromkeys(odd, Waits(REFUSED, words))
     there = len(alike) + held + starting + succeeded
     if there < minimum:
         words = f"{there} of the {minimum} pods that its gang needs are there"
         found.waits |= {pod.uid: Waits(GANG, words) for pod in alike}
-    elif held:
+    elif alone:
         found.waiting = {pod.uid: Seen((pod,), False) for pod in alike}
     else:
         first = 0 if starting else max(1, minimum - succeeded)
@@ -128,21 +123,19 @@ def _order(pod: PodView) -> tuple[float, str, str]:
 def _most_alike(mirror: Mirror, pods: list[PodView]) -> list[PodView]:
     """Returns the pods that ask for what most of them ask for; of equally many for what the first asks for."""
     asked = [(pod.asks, pod.rule, priority_of(mirror, pod)) for pod in pods]
-    if not asked or len(set(asked)) == 1:
-        return pods
-    usual = Counter(asked).most_common(1)[0][0]
+    usual = Counter(asked).most_common(1)[0][0] if asked else None
     return [pod for pod, each in zip(pods, asked, strict=True) if each == usual]
 
 
 def priority_of(mirror: Mirror, pod: PodView) -> Priority | None:
     """Returns HP or spot, by the class of its group or its own; None: neither."""
-    group = mirror.groups.get(pod.gang) if pod.gang else None
+    group = mirror.groups.get(key_of(pod))
     return class_of(pod, group.priority_class if group else "", mirror.settings)
 
 
 def model_of(mirror: Mirror, pod: PodView) -> str | Refusal:
     """Returns the GPU model that a pod which waits is for, or why there is none."""
-    return pool_of(pod.rule, mirror.settings.model_label, mirror.models())
+    return pool_of(pod.rule, mirror.settings.model_label, mirror.models)
 
 
 def why_refused(mirror: Mirror, pod: PodView, group: GroupView | None) -> Waits | None:
@@ -154,23 +147,15 @@ def why_refused(mirror: Mirror, pod: PodView, group: GroupView | None) -> Waits 
     if group is not None and group.refusal:
         return Waits(REFUSED, group.refusal)
     if priority_of(mirror, pod) is None:
-        return Waits(REFUSED, _unknown_class(mirror, pod))
-    if mirror.apart and (other := _kept_away_by(pod, mirror.apart.values())) is not None:
-        return Waits(REFUSED, f"{other.path} keeps it away (anti-affinity of pods that run is not supported)")
+        known = ", ".join((*mirror.settings.hp_classes, *mirror.settings.spot_classes))
+        named = f"priority class {pod.priority_class!r}" if pod.priority_class else "no priority class"
+        return Waits(REFUSED, f"it has {named}: name one of {known}")
+    for other in mirror.apart.values():
+        if other.keeps_away(pod):
+            return Waits(REFUSED, f"{other.path} keeps it away (anti-affinity of pods that run is not supported)")
     model = model_of(mirror, pod)
     if isinstance(model, Refusal):
         return Waits(REFUSED, model.text)
-    if model not in mirror.models():
+    if model not in mirror.models:
         return Waits(NO_CAPACITY, f"no node has GPU model {model}")
     return None
-
-
-def _kept_away_by(pod: PodView, others: Iterable[PodView]) -> PodView | None:
-    labels = pod.labels
-    return next((each for each in others if any(term.keeps_away(pod.namespace, labels) for term in each.apart)), None)
-
-
-def _unknown_class(mirror: Mirror, pod: PodView) -> str:
-    known = ", ".join((*mirror.settings.hp_classes, *mirror.settings.spot_classes))
-    named = f"priority class {pod.priority_class!r}" if pod.priority_class else "no priority class"
-    return f"it has {named}: name one of {known}"

@@ -21,7 +21,8 @@ from functools import partial
 from math import inf
 from typing import Any
 
-from gfs.live.api import Api, pod_path
+from gfs.live.api import pod_path
+from gfs.live.client import Client
 from gfs.live.problems import ApiError, Conflict
 from gfs.live.settings import LiveSettings
 from gfs.live.translate.pods import PodView
@@ -64,7 +65,7 @@ class PodEvents:
 
     def __init__(
         self,
-        api: Api,
+        api: Client,
         settings: LiveSettings,
         spawn: Spawn,
         monotonic: Callable[[], float],

@@ -318,7 +318,7 @@ class Service:
     async def _read_history(self, controller: Controller, clock: Clock) -> None:
         """Take demand of the last weeks from Prometheus, beside the decisions, unless the saved state has it."""
         settings, scheduler = self.options.settings, controller.scheduler
-        models, end = controller.mirror.models(), int(clock.now() // STEP)
+        models, end = set(controller.mirror.models), int(clock.now() // STEP)
         known = [demand_hours(scheduler.pools.get(model) or scheduler.add_pool(model)) for model in models]
         if all(hours is None for hours in known):
             self.history = f"Prometheus is not asked: the quota of {settings.scheduler} follows no forecast"

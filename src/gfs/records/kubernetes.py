@@ -88,7 +88,7 @@ def node_specs(nodes: Iterable[Any], settings: LiveSettings) -> tuple[NodeSpec, 
     """Return the nodes that have GPUs, sorted by name."""
     views = [view for node in nodes if (view := read_node(node, settings)) is not None]
     views.sort(key=lambda view: view.name)
-    return tuple(NodeSpec(i, view.name, view.model, view.gpus, view.cpus) for i, view in enumerate(views))
+    return tuple(NodeSpec(i, view.name, view.model, int(view.has.gpus), view.has.cpus) for i, view in enumerate(views))
 
 
 def convert(

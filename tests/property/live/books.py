@@ -116,7 +116,7 @@ def check_empty(replica: JudgedReplica) -> None:
         "waits": book.waits, "unsaid": book.unsaid, "ready": book.ready, "told": book.events, "found": book.found,
         "adopted": book.adopted,
         "planned": book.planned, "members": mirror.members,
-        "present": mirror.present, "on node": {k: v for k, v in mirror.on_node.items() if v}, "apart": mirror.apart,
+        "on node": {k: v for k, v in mirror.on_node.items() if v}, "apart": mirror.apart,
         "leaving": mirror.leaving,
         "unbound": mirror._unbound, "ended": mirror.ended, "pods": mirror.pods, "bindings": overlay.bindings,
         "bindings by node": overlay._on_node, "evictions": overlay.evictions, "given up": overlay.given_up,

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from gfs.live.settings import LiveSettings
 from gfs.live.translate.quantities import GIB, MOST, quantity
 from gfs.live.translate.shape import Json, entries, table
 
 SLACK = 1e-6
-"""CPUs or GiB by which sums may differ: quantities are rounded."""
+"""CPUs or GiB by which sums may differ: quantities are rounded. GPUs and pods are whole numbers."""
 
 
 class Asks(NamedTuple):
@@ -24,12 +24,7 @@ class Asks(NamedTuple):
 
     def within(self, has: Asks) -> bool:
         """Returns whether a node that has so much can give this."""
-        return (
-            self.gpus <= has.gpus
-            and self.cpus <= has.cpus + SLACK
-            and self.memory <= has.memory + SLACK
-            and self.pods <= has.pods
-        )
+        return all(asked <= there + SLACK for asked, there in zip(self, has, strict=True))
 
 
 def total(asks: Iterable[Asks]) -> Asks:
@@ -48,31 +43,30 @@ def less(has: Asks, taken: Asks) -> Asks:
 
 def read_asks(spec: Json, settings: LiveSettings) -> Asks:
     """Returns the larger of all containers and any one init container, plus overhead; sidecars count on top."""
-    containers, init_containers = entries(spec, "containers"), entries(spec, "initContainers")
-    pod_level, overhead = table(spec, "resources"), table(spec, "overhead")
+    containers = [requests(each) for each in entries(spec, "containers")]
+    init_containers = [(requests(each), each.get("restartPolicy")) for each in entries(spec, "initContainers")]
+    pod_level, overhead = requests(spec), table(spec, "overhead")
     asked = []
     for name in (settings.resource, "cpu", "memory"):
         largest = sidecars = 0.0
-        for container in init_containers:
-            if container.get("restartPolicy") == "Always":
-                sidecars += _of(container, name)
-                largest = max(largest, sidecars)
-            else:
-                largest = max(largest, _of(container, name) + sidecars)
-        much = max(sum(_of(container, name) for container in containers) + sidecars, largest)
-        if name != settings.resource and name in {**table(pod_level, "limits"), **table(pod_level, "requests")}:
-            much = _of(spec, name)
-        asked.append(much + number(overhead.get(name, 0)))
+        for container, restart in init_containers:
+            alone = amount(container, name)
+            largest = max(largest, sidecars + alone)
+            sidecars += alone if restart == "Always" else 0.0
+        much = max(sum(amount(container, name) for container in containers) + sidecars, largest)
+        if name != settings.resource and name in pod_level:
+            much = amount(pod_level, name)
+        asked.append(much + amount(overhead, name))
     return Asks(asked[0], asked[1], asked[2] / GIB)
 
 
-def _of(container: Json, name: str) -> float:
-    resources = table(container, "resources")
-    requests, limits = table(resources, "requests"), table(resources, "limits")
-    return number(requests.get(name, limits.get(name, 0)))
+def requests(part: Json) -> Json:
+    """Returns what a container, or a pod as a whole, requests; its limit stands for a request that is missing."""
+    resources = table(part, "resources")
+    return {**table(resources, "limits"), **table(resources, "requests")}
 
 
-def number(asked: Any) -> float:
-    """Returns the amount. An amount that cannot be read counts as more than any node has."""
-    found = quantity(asked)
+def amount(asked: Json, name: str) -> float:
+    """Returns the amount of a resource. An amount that cannot be read counts as more than any node has."""
+    found = quantity(asked[name]) if name in asked else 0.0
     return MOST if found is None else found

@@ -40,7 +40,7 @@ def read_group(group: Any) -> GroupView:
     """Returns what we read of a PodGroup of either kind."""
     spec = table(group, "spec")
     least = spec.get("minMember", table(table(spec, "schedulingPolicy"), "gang").get("minCount"))
-    minimum = least if isinstance(least, int) and not isinstance(least, bool) and least > 0 else 1
+    minimum = least if isinstance(least, int) and least > 0 else 1
     mode = spec.get("disruptionMode")
     whole = mode == WHOLE or (isinstance(mode, dict) and "all" in {str(key).lower() for key in mode})
     topology = table(spec, "schedulingConstraints").get("topology")

@@ -17,20 +17,12 @@ class NodeView(NamedTuple):
 
     name: str
     model: str
-    gpus: int
-    cpus: float
-    memory: float
-    """GiB."""
-    pods: int
+    has: Asks
+    """What it can allocate."""
     labels: dict[str, str]
     taints: tuple[Taint, ...]
     closed: str
     """Why it takes no pods: 'cordoned', 'not ready'; empty: it does."""
-
-    @property
-    def has(self) -> Asks:
-        """What it can allocate."""
-        return Asks(self.gpus, self.cpus, self.memory, self.pods)
 
 
 def read_node(node: Any, settings: LiveSettings) -> NodeView | None:
@@ -39,17 +31,16 @@ def read_node(node: Any, settings: LiveSettings) -> NodeView | None:
     allocatable = table(status, "allocatable")
     labels = {str(key): str(value) for key, value in table(metadata, "labels").items()}
     name, model = text(metadata, "name"), labels.get(settings.model_label, "")
-    gpus = quantity(allocatable.get(settings.resource, 0))
-    if not name or not model or not gpus or gpus < 1:
+    gpus, cpus, memory, pods = (
+        quantity(allocatable.get(each, 0)) or 0.0 for each in (settings.resource, "cpu", "memory", "pods")
+    )
+    if not name or not model or gpus < 1:
         return None
     taints = _taints(spec)
     return NodeView(
         name=name,
         model=model,
-        gpus=min(int(gpus), MOST_GPUS_A_NODE),
-        cpus=quantity(allocatable.get("cpu", 0)) or 0.0,
-        memory=(quantity(allocatable.get("memory", 0)) or 0.0) / GIB,
-        pods=int(quantity(allocatable.get("pods", 0)) or 0),
+        has=Asks(min(int(gpus), MOST_GPUS_A_NODE), cpus, memory / GIB, int(pods)),
         labels={**labels, BY_NAME: name},
         taints=tuple(taint for taint in taints if taint.key not in CLOSED),
         closed=_why_closed(spec, status, taints),

@@ -17,12 +17,9 @@ from gfs.live.translate.rules import NodeRule, read_rule
 from gfs.live.translate.shape import Json, cut, entries, table, text
 from gfs.live.translate.unsupported import refusal
 
-GUARANTEE, INTERVAL, LAST_CHECKPOINT = (
-    "gfs.dev/guaranteed-duration",
-    "gfs.dev/checkpoint-interval",
-    "gfs.dev/last-checkpoint-time",
-)
-NOTES = TASK, RUN, SUBMITTED = "gfs.dev/task", "gfs.dev/run", "gfs.dev/submitted"
+GUARANTEE, INTERVAL = "gfs.dev/guaranteed-duration", "gfs.dev/checkpoint-interval"
+LAST_CHECKPOINT = "gfs.dev/last-checkpoint-time"
+TASK, RUN, SUBMITTED = "gfs.dev/task", "gfs.dev/run", "gfs.dev/submitted"
 """Annotations that we write when we bind a pod: after a restart they say which run the pod belongs to."""
 INDEX = "batch.kubernetes.io/job-completion-index"
 TERMINAL = ("Succeeded", "Failed")
@@ -54,11 +51,6 @@ class Owner(NamedTuple):
     kind: str
     name: str
     uid: str
-
-    @property
-    def creates_again(self) -> bool:
-        """Whether it creates a pod again when one of its pods was deleted."""
-        return self.kind in CREATE_AGAIN
 
 
 class Binding(NamedTuple):
@@ -131,6 +123,10 @@ class PodView(msgspec.Struct, frozen=True):
         """Whether it is there to be placed."""
         return not self.node and not self.over and not self.deleting and not self.gated
 
+    def keeps_away(self, other: PodView) -> bool:
+        """Whether its anti-affinity allows no such pod near it."""
+        return any(term.keeps_away(other.namespace, other.labels) for term in self.apart)
+
 
 def read_pod(pod: Any, settings: LiveSettings) -> PodView:
     """Returns a pod as we see it, whatever it looks like."""
@@ -138,36 +134,22 @@ def read_pod(pod: Any, settings: LiveSettings) -> PodView:
     annotations, labels = table(metadata, "annotations"), table(metadata, "labels")
     asks = read_asks(spec, settings)
     ours = text(spec, "schedulerName") == settings.scheduler_name
-    owner = next(
-        (
-            Owner(text(each, "kind"), text(each, "name"), text(each, "uid"))
-            for each in entries(metadata, "ownerReferences")
-            if each.get("controller") is True
-        ),
-        None,
-    )
-    namespace, node = text(metadata, "namespace"), text(spec, "nodeName")
+    owners = [each for each in entries(metadata, "ownerReferences") if each.get("controller") is True]
+    owner = Owner(text(owners[0], "kind"), text(owners[0], "name"), text(owners[0], "uid")) if owners else None
+    namespace, name = text(metadata, "namespace"), text(metadata, "name")
     doubts: list[Doubt] = []
-    guarantee = _guarantee(annotations, settings, doubts)
-    interval = _interval(annotations, settings, doubts)
-    last = annotations.get(LAST_CHECKPOINT)
-    checkpoint = moment(last) if last is not None else None
-    if last is not None and checkpoint is None:
-        told = f"{LAST_CHECKPOINT} = {cut(last)}: not a time such as 2026-04-01T12:00:00Z; it is ignored"
-        doubts.append(Doubt("last-checkpoint", MALFORMED, told))
-    bound_as = _binding(metadata, settings, doubts, bound=bool(node))
     rule = read_rule(spec) if ours else NodeRule()
     priority = spec.get("priority")
     return PodView(
         uid=text(metadata, "uid"),
         namespace=namespace,
-        name=text(metadata, "name"),
-        created=moment(metadata.get("creationTimestamp")) or 0.0,
+        name=name,
+        created=_created(metadata),
         ours=ours,
-        node=node,
+        node=text(spec, "nodeName"),
         asks=asks,
         owner=owner,
-        slot=_slot(owner, text(metadata, "name"), annotations),
+        slot=_slot(owner, name, annotations),
         gang=group_of(pod),
         priority_class=text(spec, "priorityClassName"),
         priority=priority if isinstance(priority, int) else 0,
@@ -175,41 +157,36 @@ def read_pod(pod: Any, settings: LiveSettings) -> PodView:
         apart=read_apart(spec, namespace),
         rule=rule,
         organization=text(labels, settings.organization_label),
-        guarantee=guarantee,
-        interval=interval,
-        last_checkpoint=checkpoint,
+        guarantee=_guarantee(annotations, settings, doubts),
+        interval=_interval(annotations, settings, doubts),
+        last_checkpoint=_last_checkpoint(annotations, doubts),
         gated=bool(entries(spec, "schedulingGates")),
         refusal=refusal(pod, asks, rule, settings) if ours else "",
-        doubts=tuple(doubts) if ours else (),
-        bound_as=bound_as if ours else None,
+        bound_as=_binding(pod, settings, doubts) if ours else None,
+        doubts=tuple(doubts),
         labels={str(key): str(value) for key, value in labels.items()},
         grace=_grace(spec),
-        **_status(pod),
+        **read_status(pod),
     )
 
 
-def with_progress(view: PodView, pod: Any, settings: LiveSettings) -> PodView:
-    """Returns what we read of a pod that was bound since, or is being deleted, or whose status has changed."""
-    node, metadata = text(table(pod, "spec"), "nodeName"), table(pod, "metadata")
-    bound_as = _binding(metadata, settings, [], bound=bool(node)) if view.ours else None
-    return msgspec.structs.replace(view, node=node, bound_as=bound_as, **_status(pod))
+def _created(metadata: Json) -> float:
+    return moment(metadata.get("creationTimestamp")) or 0.0
 
 
-def _status(pod: Any) -> Json:
+def read_status(pod: Any) -> Json:
+    """Returns the fields of a view that change while a pod runs, or when it is deleted."""
     metadata, status = table(pod, "metadata"), table(pod, "status")
+    marks = [each for each in entries(status, "conditions") if each.get("type") == "DisruptionTarget"]
+    ours = [each for each in marks if each.get("status") == "True" and each.get("reason") in (PREEMPTED, TAKEN_BACK)]
     return {
         "phase": text(status, "phase"),
         # a time that cannot be read has passed
         "deleting": (moment(metadata["deletionTimestamp"]) or 1.0) if "deletionTimestamp" in metadata else 0.0,
-        "preempted": _preempted(status),
+        "preempted": bool(ours),
         "nominated": text(status, "nominatedNodeName"),
         "started": moment(status.get("startTime")) or 0.0,
     }
-
-
-def _preempted(status: Json) -> bool:
-    marks = [each for each in entries(status, "conditions") if each.get("type") == "DisruptionTarget"]
-    return any(each.get("status") == "True" and each.get("reason") in (PREEMPTED, TAKEN_BACK) for each in marks)
 
 
 def class_of(pod: PodView, group_class: str, settings: LiveSettings) -> Priority | None:
@@ -228,60 +205,66 @@ def class_of(pod: PodView, group_class: str, settings: LiveSettings) -> Priority
 
 def _guarantee(annotations: Json, settings: LiveSettings, doubts: list[Doubt]) -> float | None:
     given = annotations.get(GUARANTEE)
-    if given is None:
-        return None
-    seconds = duration(given)
-    if seconds is not None and seconds / 3600 in settings.guarantees:
-        return seconds / 3600
-    offered = ", ".join(f"{hours:g}h" for hours in settings.guarantees)
-    told = f"{GUARANTEE} = {cut(given)}: there are {offered}; the default is used"
-    doubts.append(Doubt("guarantee", MALFORMED, told))
+    hours = (duration(given) or 0.0) / 3600
+    if hours in settings.guarantees:
+        return hours
+    if given is not None:
+        offered = ", ".join(f"{each:g}h" for each in settings.guarantees)
+        told = f"{GUARANTEE} = {cut(given)}: there are {offered}; the default is used"
+        doubts.append(Doubt("guarantee", MALFORMED, told))
     return None
 
 
 def _interval(annotations: Json, settings: LiveSettings, doubts: list[Doubt]) -> float | None:
     """Returns the checkpoint interval. It has a limit: a pod that rarely saves would lose much and is evicted last."""
-    given = annotations.get(INTERVAL)
-    if given is None:
-        return None
-    seconds, longest = duration(given), settings.longest_checkpoint_interval
-    if seconds is None:
+    given, longest = annotations.get(INTERVAL), settings.longest_checkpoint_interval
+    seconds = duration(given)
+    if seconds is None and given is not None:
         told = f"{INTERVAL} = {cut(given)}: not a length of time such as 30m; the default is used"
         doubts.append(Doubt("checkpoint-interval", MALFORMED, told))
-    elif seconds > longest:
+    elif seconds is not None and seconds > longest:
         told = f"{INTERVAL} = {cut(given)}: counts as {longest:g} s, the longest that is believed"
         doubts.append(Doubt("checkpoint-interval", DOUBTED, told))
         return longest
     return seconds
 
 
+def _last_checkpoint(annotations: Json, doubts: list[Doubt]) -> float | None:
+    given = annotations.get(LAST_CHECKPOINT)
+    at = moment(given)
+    if at is None and given is not None:
+        told = f"{LAST_CHECKPOINT} = {cut(given)}: not a time such as 2026-04-01T12:00:00Z; it is ignored"
+        doubts.append(Doubt("last-checkpoint", MALFORMED, told))
+    return at
+
+
 def _slot(owner: Owner | None, name: str, annotations: Json) -> str:
     """Returns a pod's place: Indexed Jobs and StatefulSets give one, pods of other controllers are interchangeable."""
     if owner is None:
         return ""
-    index = annotations.get(INDEX)
-    if isinstance(index, str) and _SLOT.fullmatch(index):
+    index = text(annotations, INDEX)
+    if _SLOT.fullmatch(index):
         return index
     return name if owner.kind == "StatefulSet" else ""
 
 
-def _binding(metadata: Json, settings: LiveSettings, doubts: list[Doubt], *, bound: bool) -> Binding | None:
+def _binding(pod: Any, settings: LiveSettings, doubts: list[Doubt]) -> Binding | None:
     """Returns the note of the binding. Users can write it too: it counts on bound pods and for their namespace."""
-    annotations, namespace = table(metadata, "annotations"), text(metadata, "namespace")
-    name, run, submitted = (annotations.get(key) for key in (TASK, RUN, SUBMITTED))
-    if name is None and run is None and submitted is None:
+    metadata, bound = table(pod, "metadata"), bool(text(table(pod, "spec"), "nodeName"))
+    annotations = table(metadata, "annotations")
+    if annotations.keys().isdisjoint((TASK, RUN, SUBMITTED)):
         return None
-    mine = isinstance(name, str) and name.startswith(f"{namespace}/") and _TASK_NAME.fullmatch(name)
-    if not bound or not mine or not isinstance(run, str) or not _SLOT.fullmatch(run):
+    name, run, submitted = text(annotations, TASK), text(annotations, RUN), annotations.get(SUBMITTED)
+    mine = name.startswith(f"{text(metadata, 'namespace')}/") and _TASK_NAME.fullmatch(name)
+    if not bound or not mine or not _SLOT.fullmatch(run):
         told = f"{TASK}, {RUN} and {SUBMITTED} are written by the scheduler only; what stands there is ignored"
         doubts.append(Doubt("task", DOUBTED, told))
         return None
-    created = moment(metadata.get("creationTimestamp")) or 0.0
-    at, earliest = moment(submitted) or 0.0, created - settings.earlier_submission
+    at, earliest = moment(submitted) or 0.0, _created(metadata) - settings.earlier_submission
     if 0.0 < at < earliest:
         told = f"{SUBMITTED} = {cut(submitted)}: counts as {rfc3339(earliest)}, the earliest that is believed"
         doubts.append(Doubt("submitted", DOUBTED, told))
-    return Binding(str(name), max(int(run), 1), max(at, earliest) if at > 0.0 else 0.0)
+    return Binding(name, max(int(run), 1), max(at, earliest) if at > 0.0 else 0.0)
 
 
 def _grace(spec: Json) -> float:

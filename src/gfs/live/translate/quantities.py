@@ -17,7 +17,8 @@ MOST = 1e18
 _QUANTITY = re.compile(
     r"([+-]?(?:[0-9]{1,30}(?:\.[0-9]{0,30})?|\.[0-9]{1,30}))(?:[eE]([+-]?[0-9]{1,3})|([numkMGTPE]|[KMGTPE]i))?"
 )
-_DURATION = re.compile(r"(?:(\d{1,9})d)?(?:(\d{1,9})h)?(?:(\d{1,9})m)?(?:(\d{1,9})s)?")
+_DURATION = re.compile(r"(?:(\d{1,9})d)?(?:(\d{1,9})h)?(?:(\d{1,9})m)?(?:(\d{1,9})s)?|(\d{1,11})", re.ASCII)
+_SECONDS = (86400, 3600, 60, 1, 1)
 
 
 def quantity(text: Any) -> float | None:
@@ -31,15 +32,10 @@ def quantity(text: Any) -> float | None:
 
 def duration(text: Any) -> float | None:
     """Returns seconds of '90s', '30m', '1h', '1h30m', '2d' or a plain number of seconds; None: it is none, or 0."""
-    words = str(text).strip()
-    if words.isascii() and words.isdigit():
-        seconds = float(words) if len(words) < 12 else 0.0
-    else:
-        match = _DURATION.fullmatch(words)
-        if match is None:
-            return None
-        parts = [int(part or 0) for part in match.groups()]
-        seconds = float(parts[0] * 86400 + parts[1] * 3600 + parts[2] * 60 + parts[3])
+    match = _DURATION.fullmatch(str(text).strip())
+    if match is None:
+        return None
+    seconds = float(sum(int(part or 0) * unit for part, unit in zip(match.groups(), _SECONDS, strict=True)))
     return seconds if 0 < seconds <= 1e9 else None
 
 

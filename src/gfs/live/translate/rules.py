@@ -9,9 +9,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Collection, Container, Iterable, Mapping
-from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
+
+import msgspec
 
 from gfs.live.translate.shape import Json, entries, table, text
 
@@ -23,7 +24,7 @@ BY_NAME = f"{FIELD}metadata.name"
 BLOCKING = ("NoSchedule", "NoExecute")
 CLOSED = ("node.kubernetes.io/unschedulable", "node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 """Taints of nodes that take no pods at all."""
-EQUAL, EXISTS = ("", "Equal"), "Exists"
+EQUAL, EXISTS = "Equal", "Exists"
 """Operators of tolerations. A toleration with another one tolerates nothing."""
 
 _WHOLE = re.compile(r"[+-]?[0-9]{1,63}")
@@ -41,7 +42,7 @@ class Toleration(NamedTuple):
     """A toleration; an empty key or effect stands for any key or effect."""
 
     key: str
-    exists: bool
+    operator: str
     value: str
     effect: str
 
@@ -49,7 +50,7 @@ class Toleration(NamedTuple):
         """Whether it tolerates this taint."""
         if self.effect not in ("", taint.effect) or self.key not in ("", taint.key):
             return False
-        return self.exists if not self.key else self.exists or self.value == taint.value
+        return self.operator == EXISTS or (self.key != "" and self.operator == EQUAL and self.value == taint.value)
 
 
 class Need(NamedTuple):
@@ -109,24 +110,13 @@ def _needs(thing: Json, name: str, prefix: str = "") -> list[Need]:
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class NodeRule:
+class NodeRule(msgspec.Struct, frozen=True, cache_hash=True):
     """All that a pod asks of the labels and taints of its node."""
 
     selector: tuple[tuple[str, str], ...] = ()
     terms: tuple[tuple[Need, ...], ...] = ()
     """Required node affinity: a node must meet one of these whole; no terms: there is none."""
     tolerations: tuple[Toleration, ...] = ()
-    _hash: int = field(init=False, repr=False, compare=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "_hash", hash((self.selector, self.terms, self.tolerations)))
-
-    def __hash__(self) -> int:
-        return self._hash
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return NodeRule, (self.selector, self.terms, self.tolerations)  # hashes of texts differ between processes
 
     def __contains__(self, group: object) -> bool:
         return isinstance(group, str) and _admits(self, group)
@@ -169,9 +159,8 @@ def read_rule(spec: Json) -> NodeRule:
     if affinity.get(REQUIRED) is not None and not terms:
         terms = [()]  # no node will do
     tolerations = {
-        Toleration(text(each, "key"), text(each, "operator") == EXISTS, text(each, "value"), text(each, "effect"))
+        Toleration(text(each, "key"), text(each, "operator") or EQUAL, text(each, "value"), text(each, "effect"))
         for each in entries(spec, "tolerations")
-        if text(each, "operator") in (*EQUAL, EXISTS)
     }
     return NodeRule(tuple(sorted(selector.items())), tuple(terms), tuple(sorted(tolerations)))
 
@@ -204,31 +193,29 @@ class Refusal(NamedTuple):
 def pool_of(rule: NodeRule, label: str, models: Collection[str]) -> str | Refusal:
     """Returns the GPU model that a pod is for, or why there is none."""
     named = _named(rule, label)
-    if named is not None and len(named) == 1:
-        return next(iter(named))
-    possible = set(models) if named is None else named & set(models)
+    possible = set(models) if named is None else named
+    if len(possible) > 1:
+        possible = possible.intersection(models)
     if len(possible) == 1:
         return possible.pop()
-    if named is None and not models:
-        return Refusal(f"no node of the cluster has GPUs and the label {label}")
-    if named is None:
-        return Refusal(f"it names no GPU model, and there are {_listed(models)}: select one by the label {label}")
-    if not named:
+    if named:
+        return Refusal(f"it would take several GPU models ({_listed(named)}): name one by the label {label}")
+    if named is not None:
         return Refusal(f"no GPU model meets all that it asks of the label {label}")
-    return Refusal(f"it would take several GPU models ({_listed(named)}): name one by the label {label}")
+    if models:
+        return Refusal(f"it names no GPU model, and there are {_listed(models)}: select one by the label {label}")
+    return Refusal(f"no node of the cluster has GPUs and the label {label}")
 
 
 def _named(rule: NodeRule, label: str) -> set[str] | None:
     """Returns the models that selector and affinity name; None: they leave it open."""
-    selected = {value for key, value in rule.selector if key == label}
-    found: set[str] | None = set(selected) or None
+    named = [{value} for key, value in rule.selector if key == label]
     by_term = [
         [set(need.values) for need in term if need.key == label and need.operator == "In"] for term in rule.terms
     ]
     if by_term and all(by_term):
-        of_terms = set().union(*(set.intersection(*values) for values in by_term))
-        found = of_terms if found is None else found & of_terms
-    return found
+        named.append(set().union(*(set.intersection(*values) for values in by_term)))
+    return set.intersection(*named) if named else None
 
 
 def _listed(models: Iterable[str]) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 
 from gfs.domain.limits import MOST_CPUS, MOST_GPUS_A_NODE
 from gfs.live.settings import LiveSettings
-from gfs.live.translate.asks import Asks, number
+from gfs.live.translate.asks import Asks, amount, requests
 from gfs.live.translate.rules import BY_NAME, FIELD, REQUIRED, NodeRule
 from gfs.live.translate.shape import Json, cut, entries, table, text
 
@@ -23,9 +23,7 @@ MOST_EXPRESSIONS = 1000
 def refusal(pod: Any, asks: Asks, rule: NodeRule, settings: LiveSettings) -> str:
     """Returns why a pod cannot be placed, whatever the cluster is like; empty: it can."""
     spec = table(pod, "spec")
-    if why := _amount(pod, spec, asks, settings):
-        return why
-    return _unknown_rule(spec) or unknown_affinity(rule)
+    return _amount(pod, spec, asks, settings) or _unknown_rule(spec) or unknown_affinity(rule)
 
 
 def _amount(pod: Any, spec: Json, asks: Asks, settings: LiveSettings) -> str:
@@ -36,29 +34,26 @@ def _amount(pod: Any, spec: Json, asks: Asks, settings: LiveSettings) -> str:
     ):
         if much > most:
             return f"it asks for {much:g} {what}, which no node can have"
-    resources = _resources(spec)
+    asking = [*map(requests, (*_containers(spec), spec)), table(spec, "overhead")]
     annotations = table(table(pod, "metadata"), "annotations")
     parts = [f"{asks.gpus:g} GPUs"] if asks.gpus != int(asks.gpus) else []
-    parts += [f"resource {name}" for name, _ in resources if name.startswith(SHARED)]
+    parts += [f"resource {name}" for asked in asking for name in asked if name.startswith(SHARED)]
     parts += [f"annotation {name}" for name in FRACTION_ANNOTATIONS if name in annotations]
     if parts:
         return f"it asks for a part of a GPU ({parts[0]}); live, only whole GPUs can be given"
     if asks.gpus < 1:
         return "it asks for no GPU; leave it to another scheduler"
     counted = {settings.resource, "cpu", "memory", *settings.ignored_resources}
-    for name, much in resources:
-        if name not in counted and number(much) > 0:
-            return (
-                f"it asks for {cut(name)}, which is not counted here (the setting ignored_resources names exceptions)"
-            )
+    for asked in asking:
+        for name in asked:
+            if name not in counted and amount(asked, name) > 0:
+                words = "which is not counted here (the setting ignored_resources names exceptions)"
+                return f"it asks for {cut(name)}, {words}"
     return ""
 
 
-def _resources(spec: Json) -> list[tuple[str, Any]]:
-    """Returns the names and amounts of all resources that a pod asks for."""
-    parts = [*entries(spec, "containers"), *entries(spec, "initContainers"), spec]
-    tables = [table(table(part, "resources"), kind) for part in parts for kind in ("requests", "limits")]
-    return [(str(name), much) for each in (*tables, table(spec, "overhead")) for name, much in each.items()]
+def _containers(spec: Json) -> list[Json]:
+    return [*entries(spec, "containers"), *entries(spec, "initContainers")]
 
 
 def _unknown_rule(spec: Json) -> str:
@@ -68,10 +63,8 @@ def _unknown_rule(spec: Json) -> str:
             return f"{name} is not supported"
     if any(text(each, "whenUnsatisfiable") != "ScheduleAnyway" for each in entries(spec, "topologySpreadConstraints")):
         return "topology spread constraints are not supported"
-    containers = (*entries(spec, "containers"), *entries(spec, "initContainers"))
-    if spec.get("hostNetwork") is True or any(
-        port.get("hostPort") for container in containers for port in entries(container, "ports")
-    ):
+    ports = [port for container in _containers(spec) for port in entries(container, "ports")]
+    if spec.get("hostNetwork") is True or any(port.get("hostPort") for port in ports):
         return "host ports are not supported"
     for volume in entries(spec, "volumes"):
         for tie in ("persistentVolumeClaim", "ephemeral"):
