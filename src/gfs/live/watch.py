@@ -98,6 +98,7 @@ class Reflector:
             wait = min(2 * wait, LONGEST_WAIT)
 
     async def _list(self) -> None:
+        self.current.clear()
         self._path = await self._find()
         objects, self._version = await self._api.list_all(self._path) if self._path else ([], "")
         present = {_name_of(thing) for thing in objects}
