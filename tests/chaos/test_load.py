@@ -1,7 +1,7 @@
 """GFS under load: a flood of pods, an hour of churn made faster, and a storm in which HP asks for the whole pool.
 
 `GFS_LOAD=full` is 1,000 nodes and 20,000 pods; without it a tenth, which shows the same in a few minutes. Bounds are
-counts, and ratios to what the API server spends on the same pods: both share the machine, which may be a busy one.
+counts. CPU seconds are printed beside those of the API server; `benchmarks/live.py` compares them.
 """
 
 from __future__ import annotations
@@ -62,9 +62,8 @@ def pods(name: str, count: int, **pod: object) -> list[Manifest]:
 def check_spent(before: Usage, after: Usage, requests: float) -> None:
     """What the controller spent on the pods that it bound.
 
-    CPU: measured is a quarter to a fifth of what kube-apiserver spends on the same pods, so half as much leaves room
-    for chance, and none for work that grows with the square of the pods. One instant decides at most 500 tasks; it must
-    not take so long that a lease of 15 s could not be renewed, which is to happen every 5 s.
+    One instant decides at most 500 tasks; it must not take so long that a lease of 15 s could not be renewed, which is
+    to happen every 5 s.
     """
     cpu, bound = after.since(before), after.counted(before, "gfs_pods_bound_total")
     asked = after.counted(before, "gfs_api_requests_total") / bound
@@ -79,7 +78,6 @@ def check_spent(before: Usage, after: Usage, requests: float) -> None:
     )
     print(f"memory {after.memory / MIB:.0f} MiB")
     assert asked <= requests
-    assert cpu["gfs"] <= 0.5 * cpu["kube-apiserver"]
     assert after.longest < 5.0
 
 

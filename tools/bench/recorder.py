@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import heapq
 import http.client
 import json
 import threading
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
-from math import inf
 from pathlib import Path
 from types import TracebackType
 
@@ -17,9 +15,6 @@ from bench.client import SECONDS, ApiError, Client, Manifest
 
 KINDS = ("nodes", "podgroups", "podgroups.scheduling.x-k8s.io", "pods")
 """In this order at the start: pods speak of the others."""
-HELD = 10.0
-"""Seconds a line is held back, so that lines of several watches can be put in the order of the server: on a busy
-machine one watch may be seconds behind another."""
 ANSWER = 300.0
 """Seconds after which a watch is taken up again, in case its connection died silently."""
 
@@ -28,7 +23,8 @@ class Recorder:
     """Records while it is open: `with Recorder(client, file): ...`.
 
     Each line has the type of the event, the object and `received`, seconds since 1970. Watches are independent
-    streams, but one etcd counts all changes: lines are held back for a while and ordered by resource version.
+    streams, and a busy machine may delay one by any time. But one etcd counts all changes, so that the file is put in
+    the order of resource versions when the recorder closes.
     """
 
     def __init__(
@@ -43,9 +39,9 @@ class Recorder:
         self._client = client
         self._path = file
         self._kinds = tuple(kinds)
-        self._heap: list[tuple[int, int, float, str]] = []
+        self._lines: list[tuple[int, int, int]] = []
+        """Resource version of each line, and where it begins and ends in the file."""
         self._lock = threading.Condition()
-        self._lines = 0
         self._seen: dict[str, int] = {}
         self._known: dict[str, dict[str, Manifest]] = {}
         """Kind -> uid -> the object as its watch told it last."""
@@ -53,7 +49,7 @@ class Recorder:
         self._threads: list[threading.Thread] = []
 
     def __enter__(self) -> Recorder:
-        self._file = self._path.open("w", encoding="utf-8")
+        self._file = self._path.open("w+b")
         for kind in self._kinds:
             try:
                 items, version = self._client.list_with_version(kind)
@@ -63,10 +59,9 @@ class Recorder:
                 raise
             self._known[kind] = {item["metadata"]["uid"]: item for item in items}
             for item in items:
-                self._write("ADDED", item, time.time())
+                self._write("ADDED", item, 0)  # before all that the watches tell
             self._seen[kind] = int(version)
             self._threads.append(threading.Thread(target=self._follow, args=(kind, version), daemon=True))
-        self._threads.append(threading.Thread(target=self._flush, daemon=True))
         for thread in self._threads:
             thread.start()
         return self
@@ -77,9 +72,17 @@ class Recorder:
         self.catch_up()
         with self._lock:
             self._over = True
-            self._lock.notify_all()
-        self._threads[-1].join()
-        self._file.close()
+            self._sort()
+            self._file.close()
+
+    def _sort(self) -> None:
+        """Put the lines in the order of the server."""
+        sorted_path = self._path.with_name(f"{self._path.name}.sorted")
+        with sorted_path.open("wb") as target:
+            for _, begin, end in sorted(self._lines):
+                self._file.seek(begin)
+                target.write(self._file.read(end - begin))
+        sorted_path.replace(self._path)
 
     def catch_up(self) -> None:
         """Wait until all that has happened up to now is recorded."""
@@ -130,36 +133,21 @@ class Recorder:
         return version
 
     def _take(self, kind: str, word: str, item: Manifest, version: int) -> None:
-        received = time.time()
         if word != "BOOKMARK":
             self._listener(word, item)
         with self._lock:
             self._seen[kind] = max(self._seen[kind], version)
-            if word != "BOOKMARK":
-                line = json.dumps({"type": word, "received": round(received, 3), "object": item})
-                heapq.heappush(self._heap, (version, self._lines, received, line))
-                self._lines += 1
+            if word != "BOOKMARK" and not self._over:
+                self._write(word, item, version)
                 self._known[kind].pop(item["metadata"]["uid"], None)
                 if word != "DELETED":
                     self._known[kind][item["metadata"]["uid"]] = item
             self._lock.notify_all()
 
-    def _flush(self) -> None:
-        over = False
-        while not over:
-            with self._lock:
-                over = self._lock.wait_for(lambda: self._over, 1.0)
-            self.write_due(inf if over else time.time() - HELD)
-
-    def write_due(self, until: float) -> None:
-        """Write the lines received until then, and all that come before them in the order of the server."""
-        with self._lock:
-            while self._heap and self._heap[0][2] <= until:
-                self._file.write(heapq.heappop(self._heap)[3] + "\n")
-            self._file.flush()
-
-    def _write(self, word: str, item: Manifest, received: float) -> None:
-        self._file.write(json.dumps({"type": word, "received": round(received, 3), "object": item}) + "\n")
+    def _write(self, word: str, item: Manifest, version: int) -> None:
+        begin = self._file.tell()
+        self._file.write(json.dumps({"type": word, "received": round(time.time(), 3), "object": item}).encode() + b"\n")
+        self._lines.append((version, begin, self._file.tell()))
 
 
 def _version(item: Manifest) -> int:

@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import json
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, cast
-
-import pytest
 
 from bench import recorder
 from bench.client import Client, Manifest
@@ -41,15 +37,11 @@ class LateNodes:
         self.over.wait()
 
 
-def test_a_node_stands_before_the_pod_that_was_bound_to_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    noon = 20_000 * 86_400 + 12 * 3600.0
-    standing = SimpleNamespace(time=lambda: noon, monotonic=time.monotonic, sleep=time.sleep)
-    monkeypatch.setattr(recorder, "time", standing)
+def test_a_node_stands_before_the_pod_that_was_bound_to_it(tmp_path: Path) -> None:
     server, file = LateNodes(), tmp_path / "watch.jsonl"
     with recorder.Recorder(cast(Client, server), file, ("nodes", "pods")) as recording:
         server.present["pods"] = [thing("Pod", 6)]
         recording.catch_up()
-        recording.write_due(noon + 3.0 - recorder.HELD)  # as it is three seconds later
         server.present["nodes"] = [thing("Node", 5)]
         server.nodes_may_speak.set()
     server.over.set()
