@@ -149,13 +149,28 @@ class Binder:
             return "the pod does not wait any more"
         if not self._mirror.admits(node, pod, run.task.gpu_model):
             return f"node {node} does not take it any more"
-        group = self._mirror.groups.get(task.key) if isinstance(task.key, GroupName) else None
-        if isinstance(task.key, GroupName) and (group is None or self._mirror.present[task.key] < group.minimum):
+        if isinstance(task.key, GroupName) and not self._is_enough(task):
             return "its gang has fewer pods than it needs"
         free = self._overlay.free_now(node, besides=uid)
         if free is None or not pod.asks.within(free):
             return f"node {node} has no room any more"
         return ""
+
+    def _is_enough(self, task: LiveTask) -> bool:
+        """Whether the pods that a gang needs now are there, and start with this plan unless the gang runs already."""
+        group, present = self._mirror.groups.get(task.key), self._mirror.present[task.key]
+        if group is None or present < group.minimum:
+            return False
+        if (count := len(task.pods)) >= group.minimum:
+            return True
+        for pod in reversed(self._mirror.members[task.key].values()):  # those that were bound last come first
+            if pod.uid in task.pods:
+                continue
+            if pod.over:
+                count += pod.phase == "Succeeded"
+            elif self._overlay.node_of(pod) and not pod.deleting and not self._overlay.is_evicted(pod):
+                return True
+        return count >= group.minimum
 
     async def _bind(self, task: LiveTask, run: Run, pod: PodView, node: str) -> None:
         self.under_way += 1

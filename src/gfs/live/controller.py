@@ -33,7 +33,7 @@ from gfs.live.identity import Identities
 from gfs.live.learning import is_cautious
 from gfs.live.mirror import Mirror, key_of
 from gfs.live.nodes import NodeBook
-from gfs.live.overlay import SOON, Overlay
+from gfs.live.overlay import Overlay
 from gfs.live.pod_events import PodEvents
 from gfs.live.settings import LiveSettings
 from gfs.live.shadow import Shadow
@@ -103,7 +103,7 @@ class Controller:
         )
         self.claims = Claims(self.book, self.pod_events, self.clock, monotonic)
         self.binder = Binder(client, self.book, self.pod_events, self.spawn, monotonic, is_current)
-        self.evictor = Evictor(client, self.book, self.pod_events, self.spawn)
+        self.evictor = Evictor(client, self.book, self.pod_events, self.spawn, monotonic, is_current)
         self.explainer = Explainer(self.mirror, self.book, self.pod_events, monotonic, least_hours)
         self._trained: list[Trained] = []
         self._touched: set[str] = set()
@@ -273,7 +273,7 @@ class Controller:
         self.identities.expire(now)
         for pod in self.mirror.leaving.values():  # whether plans count on its place depends on the time
             self.mirror.dirty_nodes.add(pod.node)
-            if pod.grace > SOON and pod.ours:
+            if pod.uid in self.book.by_pod and self.overlay.is_leaving(pod):
                 self.mirror.dirty[key_of(pod)] = None
         if self.shadow is None:
             for task, why in self.binder.overdue():

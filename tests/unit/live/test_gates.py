@@ -9,7 +9,7 @@ import pytest
 from objects import group, node, owned, pod
 from story import bound, condition, in_team, play, runs
 
-from fake_cluster import FakeServer, Replica
+from fake_cluster import FakeServer, Replica, stamp
 from gfs.live import evict
 from gfs.live.problems import ApiError
 from gfs.live.translate.shape import Json
@@ -31,9 +31,27 @@ def squatter(server: FakeServer) -> None:
     server.put_pod(bound("squatter", schedulerName="default-scheduler"))
 
 
+def leaving_squatter(server: FakeServer) -> None:
+    """Another pod came and is being deleted: it holds its GPU until it is gone."""
+    squatter(server)
+    server.delete_pod("lab/squatter")
+
+
+def deleted_with_finalizer(name: str) -> Change:
+    def delete(server: FakeServer) -> None:
+        pod = server.pods[name]
+        server.put_pod({**pod, "metadata": {**pod["metadata"], "deletionTimestamp": stamp(server.hand.now())}})
+
+    return delete
+
+
 @pytest.mark.parametrize(
     ("change", "why"),
     [
+        (leaving_squatter, "node n1 has no room any more"),
+        (deleted_with_finalizer("lab/p0"), "the pod does not wait any more"),
+        (deleted_with_finalizer("lab/p3"), "its gang has fewer pods than it needs"),
+        (lambda server: server.set_phase("lab/p3", "Failed"), "its gang has fewer pods than it needs"),
         (lambda server: server.put_node(node("n1", gpus=3, labels={"zone": "a"})), "node n1 has no room any more"),
         (squatter, "node n1 has no room any more"),
         (lambda server: server.put_node(node("n1", room={"cpu": "1500m"}, gpus=4, labels={"zone": "a"})), "no room"),
@@ -54,6 +72,7 @@ def squatter(server: FakeServer) -> None:
         (lambda server: server.bind_by_hand("lab/p0", "n9"), "the pod does not wait any more"),
     ],
     ids=[
+        "another pod leaves", "deleted, with a finalizer", "a member deleted, with a finalizer", "a member failed",
         "a GPU failed", "another pod took a GPU", "fewer CPUs", "cordoned", "not ready", "another model", "gone",
         "another label", "tainted", "minimum raised", "group gone", "a member gone", "bound by another scheduler",
     ],
@@ -84,6 +103,53 @@ def test_a_binding_is_not_sent_if_the_cluster_has_changed_since_the_decision(
         assert not server.deleted, "nothing was bound that could be taken back"
 
     play(story, node("n1", gpus=4, labels={"zone": "a"}), silent=True)
+
+
+@pytest.mark.parametrize("before", [1, 2], ids=["each pod was a task of its own", "two were needed"])
+def test_a_gang_of_which_more_pods_are_needed_by_now_does_not_start_with_fewer(before: int) -> None:
+    """There are three pods and two GPUs. When three must start together, none of them is bound."""
+
+    async def story(server: FakeServer, replica: Replica) -> None:
+        server.put_group(group("team", before))
+        for name in "abc":
+            server.put_pod(in_team(name))
+        turn = server.queue("bind")
+        replica.show()
+        replica.controller.step()
+        while server.asked["bind"] < 2:
+            await asyncio.sleep(0)
+        server.put_group(group("team", 3))
+        replica.show()
+        turn.set()
+        await replica.rest()
+        assert not server.bound
+        server.hand.at += 1.0
+        await replica.rest()
+        assert condition(server, "a")["reason"] == "Unschedulable"
+        server.put_node(node("n1", gpus=3))
+        await replica.rest()
+        assert sorted(name for name, _ in server.bound) == ["a", "b", "c"]
+
+    play(story, node("n1", gpus=2))
+
+
+@pytest.mark.parametrize("mate", ["runs", "has succeeded", "is being deleted"])
+def test_further_pods_of_a_gang_are_bound_one_by_one_while_it_runs(mate: str) -> None:
+    """Two are needed and one GPU is idle: b is bound if a runs or has succeeded, else it waits for a third pod."""
+
+    async def story(server: FakeServer, replica: Replica) -> None:
+        server.put_group(group("team", 2))
+        server.put_pod(bound("a", made=in_team))
+        server.put_pod(bound("other", schedulerName="default-scheduler"))
+        if mate == "has succeeded":
+            server.set_phase("lab/a", "Succeeded")
+        if mate == "is being deleted":
+            server.delete_pod("lab/a")
+        server.put_pod(in_team("b"))
+        await replica.rest()
+        assert server.bound == ([] if mate == "is being deleted" else [("b", "n1")])
+
+    play(story, node("n1", gpus=3))
 
 
 def test_a_binding_of_a_plan_that_is_over_is_not_sent(caplog: pytest.LogCaptureFixture) -> None:
@@ -242,6 +308,53 @@ def test_a_victim_is_spared_if_its_taker_is_planned_anew_elsewhere() -> None:
         assert server.bound == [("urgent", "n2")]
 
     play(story)
+
+
+def test_a_victim_is_spared_if_its_taker_is_being_bound() -> None:
+    """Another pod leaves n1 before the deletion is sent, and HP takes its place: it needs no other one."""
+
+    async def story(server: FakeServer, replica: Replica) -> None:
+        server.put_pod(bound("other", gpus=4, schedulerName="default-scheduler"))
+        turn = await about_to_evict(server, replica)
+        answer = server.hold("bind")
+        server.remove_pod("lab/other")
+        replica.show()
+        replica.controller.step()
+        while not server.asked["bind"]:
+            await asyncio.sleep(0)
+        turn.set()
+        for _ in range(9):
+            await asyncio.sleep(0)
+        answer.set()
+        await replica.rest()
+        assert server.bound == [("urgent", "n1")]
+        assert not server.deleted
+        assert sorted(runs(replica)) == ["lab/urgent", "lab/victim"]
+
+    play(story, node("n1", gpus=8))
+
+
+@pytest.mark.parametrize("goes", [True, False], ids=["the taker is deleted unseen", "the taker still waits"])
+def test_a_victim_is_not_deleted_while_a_watch_is_not_open(goes: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is deleted then may be for nobody. The deletion waits until the mirror has caught up."""
+    monkeypatch.setattr(evict, "BLIND", 0.0)
+    current = [True]
+
+    async def story(server: FakeServer, replica: Replica) -> None:
+        turn = await about_to_evict(server, replica)
+        current[0] = False
+        if goes:
+            server.delete_pod("lab/urgent")
+        turn.set()
+        for _ in range(99):
+            await asyncio.sleep(0)
+        assert not server.deleted
+        replica.show()
+        current[0] = True
+        await replica.rest()
+        assert server.deleted == ([] if goes else ["victim"])
+
+    play(story, is_current=lambda: current[0])
 
 
 @pytest.mark.parametrize("made", [pod, owned], ids=["bare", "of a Job"])
