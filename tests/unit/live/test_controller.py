@@ -484,7 +484,7 @@ def test_what_a_running_pod_asks_for_may_change() -> None:
 
 
 def test_a_pod_that_asks_for_no_cpus_goes_where_none_are_left() -> None:
-    """Others hold 60 CPUs on a node that has 32 by now. As kube-scheduler has it, what is not asked for is not short."""
+    """Others hold 60 CPUs on a node that has 32 by now. What a pod does not ask for is not short (as in Kubernetes)."""
 
     async def story(server: FakeServer, replica: Replica) -> None:
         squatter = bound("squatter", schedulerName="default-scheduler")

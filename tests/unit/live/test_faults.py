@@ -358,6 +358,31 @@ def test_of_a_gang_that_could_not_be_bound_whole_pods_that_come_back_are_taken_b
     play(story)
 
 
+@pytest.mark.parametrize("pods", [1, 2])
+def test_what_is_bound_whole_after_all_is_not_taken_back(pods: int) -> None:
+    """A proxy answers that the first binding failed; the API server carries it out a moment later."""
+
+    async def story(server: FakeServer, replica: Replica) -> None:
+        server.put_group(group("team", pods))
+        for name in "ab"[:pods]:
+            server.put_pod(in_team(name, 2, bare=False))
+        server.failures = {"bind": [ApiError("bad gateway")]}
+        replica.show()
+        replica.controller.step()
+        await replica.controller.settle()
+        task = next(iter(replica.controller.book.planned))
+        for name in "ab"[:pods]:
+            late = server.pods[f"lab/{name}"]
+            notes = {"gfs.dev/task": task.name, "gfs.dev/run": "1"}
+            server.put_pod({**late, "metadata": {**late["metadata"], "annotations": notes}})
+            server.bind_by_hand(f"lab/{name}", "n1")
+        await replica.rest()
+        assert not server.deleted
+        assert [run.task.pods for run in runs(replica).values()] == [pods]
+
+    play(story)
+
+
 def test_a_gang_is_taken_back_whatever_is_seen_before_all_its_bindings_are_answered() -> None:
     """Of three pods one is refused and its node is closed, while the bindings of the others are under way."""
 

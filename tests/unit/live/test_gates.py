@@ -10,7 +10,7 @@ from objects import group, node, owned, pod
 from story import bound, condition, in_team, play, runs
 
 from fake_cluster import FakeServer, Replica, stamp
-from gfs.live import evict
+from gfs.live import bind, evict
 from gfs.live.problems import ApiError
 from gfs.live.translate.shape import Json
 
@@ -171,20 +171,33 @@ def test_a_binding_of_a_plan_that_is_over_is_not_sent(caplog: pytest.LogCaptureF
     play(story)
 
 
-def test_a_binding_is_not_sent_while_a_watch_is_not_open(caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize("closed", [False, True], ids=["nothing has changed", "the node was closed meanwhile"])
+def test_a_binding_waits_while_a_watch_is_not_open(closed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One of two pods of a gang is bound, then a watch breaks. That is no reason to take the first one back."""
+    monkeypatch.setattr(bind, "BLIND", 0.0)
     current = [True]
 
     async def story(server: FakeServer, replica: Replica) -> None:
-        server.put_pod(pod("p", gpus=4))
+        server.put_group(group("team", 2))
+        for name in "ab":
+            server.put_pod(in_team(name, 2, bare=False))
         replica.show()
         replica.controller.step()
+        turn = server.queue("bind")
+        while server.asked["bind"] < 2:
+            await asyncio.sleep(0)
         current[0] = False
-        await replica.controller.settle()
+        turn.set()
+        for _ in range(99):
+            await asyncio.sleep(0)
         assert not server.bound
-        assert any("the cluster is not followed at the moment" in each for each in caplog.messages)
+        if closed:
+            server.put_node(node("n1", gpus=4, unschedulable=True))
+        replica.show()
         current[0] = True
         await replica.rest()
-        assert server.bound == [("p", "n1")]
+        assert sorted(name for name, _ in server.bound) == ([] if closed else ["a", "b"])
+        assert not server.deleted
 
     play(story, is_current=lambda: current[0])
 
@@ -247,10 +260,13 @@ async def about_to_evict(server: FakeServer, replica: Replica) -> asyncio.Event:
     return turn
 
 
-def hp_by_now(server: FakeServer) -> None:
-    changed = {**server.pods["lab/victim"]}
-    changed["spec"] = {**changed["spec"], "priorityClassName": "gfs-hp"}
-    server.put_pod(changed)
+def of_class_by_now(cls: str) -> Change:
+    def change(server: FakeServer) -> None:
+        changed = {**server.pods["lab/victim"]}
+        changed["spec"] = {**changed["spec"], "priorityClassName": cls}
+        server.put_pod(changed)
+
+    return change
 
 
 @pytest.mark.parametrize(
@@ -259,9 +275,10 @@ def hp_by_now(server: FakeServer) -> None:
         (lambda server: server.delete_pod("lab/urgent"), "no pod of lab/urgent waits for its place any more"),
         (lambda server: server.set_phase("lab/victim", "Succeeded"), "the pod is gone"),
         (lambda server: server.bind_by_hand("lab/urgent", "n9"), "no pod of lab/urgent waits for its place any more"),
-        (hp_by_now, "it is no spot pod"),
+        (of_class_by_now("gfs-hp"), "it is no spot pod"),
+        (of_class_by_now("batch"), "it is no spot pod"),
     ],
-    ids=["the taker is gone", "it has finished", "the taker is bound elsewhere", "it is HP"],
+    ids=["the taker is gone", "it has finished", "the taker is bound elsewhere", "it is HP", "it is of no class"],
 )
 def test_a_victim_is_spared_if_it_must_not_go_any_more(
     change: Change, why: str, caplog: pytest.LogCaptureFixture
@@ -306,6 +323,24 @@ def test_a_victim_is_spared_if_its_taker_is_planned_anew_elsewhere() -> None:
         await replica.rest()
         assert not server.deleted
         assert server.bound == [("urgent", "n2")]
+
+    play(story)
+
+
+def test_another_pod_that_has_the_name_of_a_victim_by_now_is_not_deleted() -> None:
+    """A StatefulSet created it again after the victim was marked. The watch has not shown it."""
+
+    async def story(server: FakeServer, replica: Replica) -> None:
+        turn = await about_to_evict(server, replica)
+        assert condition(server, "victim", "DisruptionTarget")
+        server.remove_pod("lab/victim")
+        server.put_pod(pod("victim", gpus=4))
+        turn.set()
+        for _ in range(99):
+            await asyncio.sleep(0)
+        assert not server.deleted
+        await replica.rest()
+        assert server.bound == [("urgent", "n1")]
 
     play(story)
 
@@ -403,6 +438,24 @@ def test_a_pod_is_taken_back_only_if_its_owner_creates_it_again(kind: str, delet
         await replica.step()
         await replica.step()
         assert server.deleted == (["b"] if deleted else [])
+
+    play(story)
+
+
+def test_a_pod_that_is_being_deleted_is_not_taken_back() -> None:
+    """Its user deleted it, which the watch has not shown: it carries no mark of ours."""
+
+    async def story(server: FakeServer, replica: Replica) -> None:
+        server.put_group(group("team", 2))
+        for name in "ab":
+            server.put_pod(in_team(name, 2, bare=False))
+        server.failures = {"bind": [ApiError("refused")]}
+        await replica.step()
+        server.delete_pod("lab/b")
+        replica.controller.step()
+        await replica.controller.settle()
+        assert not server.deleted
+        assert not condition(server, "b", "DisruptionTarget")
 
     play(story)
 

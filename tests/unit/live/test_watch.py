@@ -12,6 +12,7 @@ from gfs.live.watch import Reflector, known_path
 from waiting import LONGEST
 
 PODS = partial(known_path, "/api/v1/pods")
+SILENT = "a watch that the server does not accept, nor refuse"
 
 
 def thing(name, version, **more):
@@ -30,6 +31,8 @@ class Cluster:
             return web.json_response({"metadata": {"resourceVersion": str(version)}, "items": objects})
         self.asked.append(request.query["resourceVersion"])
         told = self.watches.pop(0) if self.watches else None
+        if told == SILENT:
+            await asyncio.Event().wait()
         if isinstance(told, int):
             return web.json_response({"message": "no"}, status=told)
         answer = web.StreamResponse()
@@ -117,6 +120,12 @@ def test_a_watch_that_the_server_ends_in_a_burst_goes_on_at_once():
     )
     assert names == ["a", "b", "c"]
     assert woken == [1], "it was current all the time"
+
+
+def test_it_is_not_current_while_the_server_does_not_answer_to_the_next_watch():
+    """A load balancer takes the connection, and nothing is behind it: decisions would go by what was long ago."""
+    cluster = Cluster((10, []), watches=[[("ADDED", thing("a", 11))], SILENT])
+    mirror(cluster, lambda reflector: len(cluster.asked) == 2 and not reflector.current.is_set())
 
 
 def test_an_unexpected_error_does_not_end_it():
