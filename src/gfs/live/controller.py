@@ -286,10 +286,11 @@ class Controller:
     def _fail(self, task: LiveTask, why: str, pause: float) -> None:
         """Give up a plan, and take back the pods of its gang that are bound already, if possible."""
         pods = [pod for uid in task.pods if (pod := self.mirror.pods.get(uid)) is not None]
-        bound = [pod for pod in pods if self.overlay.node_of(pod) and self.overlay.task_of(pod) == task.name]
+        bound = [pod for pod in pods if self.overlay.node_of(pod)]
+        ours = [pod for pod in bound if self.overlay.task_of(pod) == task.name]
         log.info(f"{task.name} was not started: {why}")
-        if 0 < len(bound) < len(task.pods):
-            self.evictor.take_back(bound, f"its gang could not be bound whole: {why}")
+        if ours and len(bound) < len(task.pods):
+            self.evictor.take_back(ours, f"its gang could not be bound whole: {why}")
         self.book.fail(task, why, pause)
 
     def _note_changes(self) -> None:

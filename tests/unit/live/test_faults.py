@@ -358,6 +358,33 @@ def test_of_a_gang_that_could_not_be_bound_whole_pods_that_come_back_are_taken_b
     play(story)
 
 
+@pytest.mark.parametrize(
+    ("refused", "ours", "deleted"),
+    [(2, {"c"}, ["c"]), (0, {"b", "c"}, [])],
+    ids=["b cannot be bound", "all are bound by now"],
+)
+def test_what_another_scheduler_bound_is_not_taken_back(refused: int, ours: set[str], deleted: list[str]) -> None:
+    """Another scheduler is first with a, and binds it to n2. b is refused, or bound beside c."""
+
+    async def story(server: FakeServer, replica: Replica) -> None:
+        server.put_group(group("team", 3))
+        for name in "abc":
+            server.put_pod(in_team(name, bare=False))
+        server.failures = {"bind": [ApiError("refused")] * refused}
+        turn = server.queue("bind")
+        replica.show()
+        replica.controller.step()
+        server.put_node(node("n2", gpus=4))
+        server.bind_by_hand("lab/a", "n2")
+        turn.set()
+        await replica.controller.settle()
+        assert {name for name, _ in server.bound} == ours
+        await replica.step()
+        assert server.deleted == deleted
+
+    play(story)
+
+
 @pytest.mark.parametrize("pods", [1, 2])
 def test_what_is_bound_whole_after_all_is_not_taken_back(pods: int) -> None:
     """A proxy answers that the first binding failed; the API server carries it out a moment later."""
