@@ -244,6 +244,26 @@ def test_bindings_under_way_count_as_room_that_is_taken() -> None:
     play(story)
 
 
+def test_a_binding_under_way_is_not_sent_again_when_its_node_changes() -> None:
+    async def story(server: FakeServer, replica: Replica) -> None:
+        answer = server.hold("bind")
+        server.put_pod(pod("first"))
+        replica.show()
+        replica.controller.step()
+        squatter(server)
+        for _ in range(3):
+            replica.show()
+            replica.controller.step()
+            await asyncio.sleep(0)
+        assert server.asked["bind"] == 1
+        assert not replica.controller.book.by_name["lab/first"].is_blocked
+        answer.set()
+        await replica.rest()
+        assert server.bound == [("first", "n1")]
+
+    play(story)
+
+
 # -- evictions ----------------------------------------------------------------------------------------------
 
 
