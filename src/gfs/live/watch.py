@@ -100,8 +100,11 @@ class Reflector:
             wait = min(2 * wait, LONGEST_WAIT)
 
     async def _list(self) -> None:
-        self.current.clear()
+        if self._path:
+            self.current.clear()
         self._path = await self._find()
+        if self._path:  # a kind that is still absent has no objects that could be outdated
+            self.current.clear()
         objects, self._version = await self._api.list_all(self._path) if self._path else ([], "")
         present = {_name_of(thing) for thing in objects}
         for name in [name for name in self.objects if name not in present]:
