@@ -33,6 +33,7 @@ from gfs.live.mirror import Key, Mirror
 from gfs.live.observe import CORE, FAILED, UNSEEN, Observation, Seen, Waits, model_of, observe, priority_of
 from gfs.live.overlay import Overlay
 from gfs.live.table import TABLE, Sight, Step, Told
+from gfs.live.translate.asks import Asks
 from gfs.live.translate.gangs import GroupName
 from gfs.live.translate.pods import PodView
 
@@ -271,9 +272,8 @@ class TaskBook:
         core = task.task
         if task.told is not Told.RUNNING or core is None:
             return Sight.ELSEWHERE
-        first = seen.pods[0]
-        asks = next((pod.asks for pod in seen.pods if pod.uid in placed), first.asks)  # CPUs and memory may change
-        as_told = (priority_of(self.mirror, first), model, self._organization(first), asks.cpus, asks.memory)
+        first, most = seen.pods[0], _most([pod for pod in seen.pods if pod.uid in placed] or seen.pods)
+        as_told = (priority_of(self.mirror, first), model, self._organization(first), most.cpus, most.memory)
         if as_told != (core.priority, core.gpu_model, core.organization, core.cpus_per_pod, core.memory_per_pod):
             return Sight.ELSEWHERE
         if placed == task.pods:
@@ -287,9 +287,9 @@ class TaskBook:
         if not nodes:
             return "", {}
         models = Counter(self.mirror.nodes[node].model for _, node in nodes)
-        model, asks = models.most_common(1)[0][0], nodes[0][0].asks
+        model, gpus = models.most_common(1)[0][0], nodes[0][0].asks.gpus
         return model, {
-            pod.uid: node for pod, node in nodes if self.mirror.nodes[node].model == model and pod.asks == asks
+            pod.uid: node for pod, node in nodes if self.mirror.nodes[node].model == model and pod.asks.gpus == gpus
         }
 
     def _organization(self, pod: PodView) -> str:
@@ -497,7 +497,7 @@ class TaskBook:
 
     def _core_task(self, task: LiveTask, pods: Sequence[PodView], earlier_runs: int = 0, model: str = "") -> Task:
         """Returns the task as the core is to know it. `model`: the GPU model of its nodes, if its pods are bound."""
-        first, past = pods[0], self.identities.past[task.name]
+        first, past, most = pods[0], self.identities.past[task.name], _most(pods)
         priority, pool = priority_of(self.mirror, first), model or model_of(self.mirror, first)
         assert isinstance(pool, str)
         self._attempts += 1
@@ -510,10 +510,10 @@ class TaskBook:
             pods=len(pods),
             gpus_per_pod=float(first.asks.gpus),
             submit_time=past.submitted,
-            cpus_per_pod=first.asks.cpus,
+            cpus_per_pod=most.cpus,
             guarantee_hours=first.guarantee or self._guarantee,
             checkpoint_interval=first.interval or self._interval,
-            memory_per_pod=first.asks.memory,
+            memory_per_pod=most.memory,
             node_filter=NodeFilter(first.rule, first.rule.text()),
             earlier_runs=earlier_runs,
             preempts=self._preempts(first),
@@ -613,6 +613,11 @@ class TaskBook:
         over, self.identities.over = self.identities.over, []
         for name in over:
             self._sink.cancelled(now, name)
+
+
+def _most(pods: Sequence[PodView]) -> Asks:
+    """Returns what each of these pods asks for at most: pods of a run may have been resized in place."""
+    return Asks(*(max(asks) for asks in zip(*(pod.asks for pod in pods), strict=True)))
 
 
 def _index(submitted: float, name: str, attempt: int) -> int:

@@ -118,7 +118,7 @@ def check_runs(replica: JudgedReplica) -> None:
         if not (pod.ours and is_there) or pod.refusal or pod.priority_class not in (HP, SPOT) or uid in book.by_pod:
             continue
         mates = mirror.members[key_of(pod)].values()
-        kinds = {(mirror.nodes[each.node].model, each.asks) for each in mates if each.node in mirror.nodes}
+        kinds = {(mirror.nodes[each.node].model, each.asks.gpus) for each in mates if each.node in mirror.nodes}
         assert len(kinds) > 1, f"{pod.path} runs on {pod.node}, and the core does not know it"
 
 

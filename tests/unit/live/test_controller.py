@@ -483,6 +483,28 @@ def test_what_a_running_pod_asks_for_may_change() -> None:
     play(story, node("n1", gpus=4), node("n2", gpus=8))
 
 
+def test_a_pod_of_a_gang_that_was_resized_can_still_be_evicted() -> None:
+    """Two pods of 2 GPUs, one of them with 8 CPUs by now: the core has both, each with 8 CPUs."""
+
+    async def story(server: FakeServer, replica: Replica) -> None:
+        server.put_group(group("team", 2))
+        for name in "ab":
+            server.put_pod(in_team(name, 2))
+        await replica.rest()
+        server.put_pod(with_cpus(server.pods["lab/b"], "8"))
+        await replica.rest()
+        (run,) = runs(replica).values()
+        assert (run.task.pods, run.task.cpus_per_pod) == (2, 8.0)
+        server.put_pod(pod("urgent", **URGENT))
+        await replica.rest()
+        assert sorted(server.deleted) == ["a", "b"]
+        server.stop_deleted()
+        await replica.rest()
+        assert server.bound[2:] == [("urgent", "n1")]
+
+    play(story)
+
+
 def test_a_pod_that_asks_for_no_cpus_goes_where_none_are_left() -> None:
     """Others hold 60 CPUs on a node that has 32 by now. What a pod does not ask for is not short (as in Kubernetes)."""
 
