@@ -30,6 +30,8 @@ LONGEST_PAUSE = 60.0
 """The longest pause before a failed start is tried again, in seconds."""
 SHORT = 1.0
 """Seconds that a plan waits in any case, even if other nodes have room."""
+BLIND = 0.05
+"""Seconds between two looks at whether all watches are open."""
 LOOK_AGAIN = 0.5
 """Seconds between two looks at a pod whose binding got no answer."""
 
@@ -46,7 +48,7 @@ class Binder:
         monotonic: Callable[[], float],
         is_current: Callable[[], bool],
     ) -> None:
-        """`is_current`: whether the mirror follows what happens; nothing is bound otherwise."""
+        """`is_current`: whether the mirror follows what happens; bindings wait otherwise."""
         self._client, self._book, self._mirror, self._overlay = client, book, book.mirror, book.overlay
         self._pod_events, self._spawn, self._monotonic, self._is_current = pod_events, spawn, monotonic, is_current
         self.failed: dict[Run, tuple[LiveTask, str, float]] = {}
@@ -141,21 +143,34 @@ class Binder:
     def _objection(self, task: LiveTask, run: Run, uid: str, node: str) -> str:
         """Returns why a pod must not be bound now; empty: it may."""
         pod = self._mirror.pods.get(uid)
-        if not self._is_current():
-            return "the cluster is not followed at the moment"
         if task.run is not run or task.told is not Told.PLANNED:
             return "it is planned no more"
         if pod is None or not pod.waits:
             return "the pod does not wait any more"
         if not self._mirror.admits(node, pod, run.task.gpu_model):
             return f"node {node} does not take it any more"
-        group = self._mirror.groups.get(task.key) if isinstance(task.key, GroupName) else None
-        if isinstance(task.key, GroupName) and (group is None or self._mirror.present[task.key] < group.minimum):
+        if isinstance(task.key, GroupName) and not self._is_enough(task):
             return "its gang has fewer pods than it needs"
         free = self._overlay.free_now(node, besides=uid)
         if free is None or not pod.asks.within(free):
             return f"node {node} has no room any more"
         return ""
+
+    def _is_enough(self, task: LiveTask) -> bool:
+        """Whether the pods that a gang needs now are there, and start with this plan unless the gang runs already."""
+        group, present = self._mirror.groups.get(task.key), self._mirror.present[task.key]
+        if group is None or present < group.minimum:
+            return False
+        if (count := len(task.pods)) >= group.minimum:
+            return True
+        for pod in reversed(self._mirror.members[task.key].values()):  # those that were bound last come first
+            if pod.uid in task.pods:
+                continue
+            if pod.over:
+                count += pod.phase == "Succeeded"
+            elif self._overlay.node_of(pod) and not pod.deleting and not self._overlay.is_evicted(pod):
+                return True
+        return count >= group.minimum
 
     async def _bind(self, task: LiveTask, run: Run, pod: PodView, node: str) -> None:
         self.under_way += 1
@@ -185,7 +200,17 @@ class Binder:
         notes = {TASK: task.name, RUN: str(run.number), SUBMITTED: rfc3339(run.task.submit_time)}
         problem: ApiError
         pause: float
-        for attempt in range(TRIES):
+        attempt, is_blind = 0, False  # `is_blind`: whether a request was not sent because a watch was not open
+
+        def objection() -> str:
+            nonlocal is_blind
+            is_blind = not self._is_current()
+            return "the cluster is not followed" if is_blind else self._objection(task, run, pod.uid, node)
+
+        while attempt < TRIES:
+            while not self._is_current():
+                await asyncio.sleep(BLIND)
+            is_blind = False
             reach("bind-begun")
             try:
                 await self._client.bind(
@@ -194,10 +219,12 @@ class Binder:
                     pod.uid,
                     node,
                     notes,
-                    objection=lambda: self._objection(task, run, pod.uid, node),
+                    objection=objection,
                 )
                 return None
             except (NotFound, NotLeading, Outdated) as error:
+                if is_blind:
+                    continue  # it is no reason to give up a plan
                 return error
             except TooMany as error:
                 problem, pause = error, error.retry_after
@@ -211,6 +238,7 @@ class Binder:
                 if there or not isinstance(problem, Unavailable | Conflict):
                     break
             await asyncio.sleep(pause)
+            attempt += 1
         return problem
 
     async def _look(self, pod: PodView) -> str:

@@ -33,7 +33,7 @@ from gfs.live.identity import Identities
 from gfs.live.learning import is_cautious
 from gfs.live.mirror import Mirror, key_of
 from gfs.live.nodes import NodeBook
-from gfs.live.overlay import SOON, Overlay
+from gfs.live.overlay import Overlay
 from gfs.live.pod_events import PodEvents
 from gfs.live.settings import LiveSettings
 from gfs.live.shadow import Shadow
@@ -103,7 +103,7 @@ class Controller:
         )
         self.claims = Claims(self.book, self.pod_events, self.clock, monotonic)
         self.binder = Binder(client, self.book, self.pod_events, self.spawn, monotonic, is_current)
-        self.evictor = Evictor(client, self.book, self.pod_events, self.spawn)
+        self.evictor = Evictor(client, self.book, self.pod_events, self.spawn, monotonic, is_current)
         self.explainer = Explainer(self.mirror, self.book, self.pod_events, monotonic, least_hours)
         self._trained: list[Trained] = []
         self._touched: set[str] = set()
@@ -273,7 +273,7 @@ class Controller:
         self.identities.expire(now)
         for pod in self.mirror.leaving.values():  # whether plans count on its place depends on the time
             self.mirror.dirty_nodes.add(pod.node)
-            if pod.grace > SOON and pod.ours:
+            if pod.uid in self.book.by_pod and self.overlay.is_leaving(pod):
                 self.mirror.dirty[key_of(pod)] = None
         if self.shadow is None:
             for task, why in self.binder.overdue():
@@ -286,10 +286,11 @@ class Controller:
     def _fail(self, task: LiveTask, why: str, pause: float) -> None:
         """Give up a plan, and take back the pods of its gang that are bound already, if possible."""
         pods = [pod for uid in task.pods if (pod := self.mirror.pods.get(uid)) is not None]
-        bound = [pod for pod in pods if self.overlay.node_of(pod) and self.overlay.task_of(pod) == task.name]
+        bound = [pod for pod in pods if self.overlay.node_of(pod)]
+        ours = [pod for pod in bound if self.overlay.task_of(pod) == task.name]
         log.info(f"{task.name} was not started: {why}")
-        if 0 < len(bound) < len(task.pods):
-            self.evictor.take_back(bound, f"its gang could not be bound whole: {why}")
+        if ours and len(bound) < len(task.pods):
+            self.evictor.take_back(ours, f"its gang could not be bound whole: {why}")
         self.book.fail(task, why, pause)
 
     def _note_changes(self) -> None:

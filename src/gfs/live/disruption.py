@@ -17,7 +17,7 @@ class Disruption:
         self._mirror, self._book = book.mirror, book
         self._told: tuple[frozenset[Run], dict[Run, tuple[Run, ...]]] = frozenset(), {}
         self._seen: tuple[int, list[tuple[Run, int]]] = 0, []
-        """The input of the last rules: number of changes of budgets and groups, and runs with their numbers of pods."""
+        """The input of the last rules: number of changes of objects, and runs with their numbers of pods."""
 
     def changes(self) -> list[DisruptionRules]:
         """Returns the rules if they have changed."""

@@ -29,14 +29,25 @@ from gfs.live.watch import uid_of
 log = logging.getLogger("gfs.live")
 PAUSE = 2.0
 """Seconds until a request that failed is tried again."""
+BLIND = 0.05
+"""Seconds between two looks at whether all watches are open."""
 
 
 class Evictor:
     """Deletes pods, and promises their places."""
 
-    def __init__(self, client: Client, book: TaskBook, pod_events: PodEvents, spawn: Spawn) -> None:
+    def __init__(
+        self,
+        client: Client,
+        book: TaskBook,
+        pod_events: PodEvents,
+        spawn: Spawn,
+        monotonic: Callable[[], float],
+        is_current: Callable[[], bool],
+    ) -> None:
+        """`is_current`: whether the mirror follows what happens; no victim is deleted otherwise."""
         self._client, self._book, self._mirror, self._overlay = client, book, book.mirror, book.overlay
-        self._pod_events, self._spawn = pod_events, spawn
+        self._pod_events, self._spawn, self._monotonic, self._is_current = pod_events, spawn, monotonic, is_current
         self._longest = self._mirror.settings.longest_grace
         self.evicted = 0
 
@@ -56,6 +67,8 @@ class Evictor:
 
     def _objection(self, uid: str, run: Run) -> str:
         """Returns why a pod must not be evicted for a run now; empty: it may."""
+        if not self._is_current():
+            return "the cluster is not followed at the moment"
         pod = self._mirror.pods.get(uid)
         if pod is None or pod.over:
             return "the pod is gone"
@@ -64,6 +77,12 @@ class Evictor:
         if not self._book.is_planned(run):
             return f"no pod of {run.task.name} waits for its place any more"
         return ""
+
+    async def _why_not(self, uid: str, run: Run) -> str:
+        """As `_objection`, as soon as the cluster is followed."""
+        while not self._is_current():
+            await asyncio.sleep(BLIND)
+        return self._objection(uid, run)
 
     async def _see_through(self, pod: PodView, deletion: Callable[[], Awaitable[bool]]) -> None:
         """Await a deletion. If the pod stays, it counts again."""
@@ -77,8 +96,9 @@ class Evictor:
     async def _evict(self, pod: PodView, run: Run, message: str) -> bool:
         while (assumed := self._overlay.bindings.get(pod.uid)) is not None and not assumed.answered:
             await asyncio.sleep(0.05)  # until the answer says whether it is bound
+        why = await self._why_not(pod.uid, run)
         now, deleted = self._mirror.pods.get(pod.uid), False
-        if now is not None and self._overlay.node_of(now) and not self._objection(pod.uid, run):
+        if now is not None and self._overlay.node_of(now) and not why:
             self._pod_events.event(pod, "Preempted", message)
             deleted = await self._delete_victim(pod, run, message)
         self.evicted += deleted
@@ -88,8 +108,9 @@ class Evictor:
     async def _delete_victim(self, pod: PodView, run: Run, message: str) -> bool:
         """Mark a pod and delete it with its own grace period, however often it takes; False: it stays, or has gone."""
         marked = uncertain = False
+        began = self._monotonic()
         capped = round(self._longest) if pod.grace > self._longest else None
-        while not (why := self._objection(pod.uid, run)):
+        while not (why := await self._why_not(pod.uid, run)):
             try:
                 if not marked:
                     answer = await self._pod_events.mark_disrupted(pod, PREEMPTED, message)
@@ -117,11 +138,20 @@ class Evictor:
                     return uncertain
                 uncertain |= marked and isinstance(error, Unavailable)  # the server may have deleted it
                 log.warning(f"{pod.path} was not deleted, it is tried again: {error}")
+                self._give_up_late(pod, began, error)
             await asyncio.sleep(PAUSE)
         if uncertain and await self._is_deleted(pod):
             return True
         log.info(f"{pod.path} is not deleted: {why}")
         return False
+
+    def _give_up_late(self, pod: PodView, began: float, error: ApiError) -> None:
+        """Let no task wait for a pod that the API server has not let us delete for long."""
+        late = self._monotonic() - began > self._mirror.settings.hang_timeout
+        if late and pod.uid not in self._overlay.given_up:
+            self._overlay.give_up([pod])
+            self._pod_events.event(pod, "EvictionHangs", f"could not be deleted: no pod waits for it now: {error}")
+            self._mirror.wake()
 
     async def _is_deleted(self, pod: PodView) -> bool:
         """Whether a pod is gone or being deleted. Asks until the server answers."""

@@ -77,7 +77,7 @@ class Mirror:
         self.saved: dict[str, None] = {}
         """Uids of pods with a new checkpoint."""
         self.disruption_changes = 0
-        """Number of changes of budgets and groups."""
+        """Number of changes of budgets and groups, and of labels of pods."""
 
     # -- what the reflectors report ----------------------------------------------------------------
 
@@ -121,6 +121,8 @@ class Mirror:
         if known is None or view is None or _concerns_tasks(known, view):
             for each in filter(None, (known, view)):
                 self._note_change(each)
+        if view is not None and known is not None and view.labels != known.labels:
+            self.disruption_changes += 1
         if view is not None and view.ours:
             if not view.gated and (known is None or known.gated):
                 self.new_pods.append(view)

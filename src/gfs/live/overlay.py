@@ -70,6 +70,8 @@ class Overlay:
             return
         del self.evictions[uid]
         if (pod := self._mirror.pods.get(uid)) is not None:
+            if not pod.deleting:
+                self.given_up.discard(uid)  # it stays as a run, which may be evicted another time
             self._mirror.dirty[key_of(pod)] = None
             self._mirror.dirty_nodes.add(pod.node)
             self._mirror.wake()

@@ -33,6 +33,7 @@ from gfs.live.mirror import Key, Mirror
 from gfs.live.observe import CORE, FAILED, UNSEEN, Observation, Seen, Waits, model_of, observe, priority_of
 from gfs.live.overlay import Overlay
 from gfs.live.table import TABLE, Sight, Step, Told
+from gfs.live.translate.asks import Asks
 from gfs.live.translate.gangs import GroupName
 from gfs.live.translate.pods import PodView
 
@@ -156,11 +157,11 @@ class TaskBook:
         for task in [task for task in live.values() if task.told is Told.PLANNED]:
             if self._all_bound(task):
                 self._apply(task, Sight.RUNS, UNSEEN, now)
-            elif self._is_sent(task) and self._plan_stands(task):
+            elif self._awaits_answer(task) or (self._is_sent(task) and self._plan_stands(task)):
                 sent.append(task)
         planned, together = {uid for task in sent for uid in task.pods}, any(len(task.pods) > 1 for task in sent)
         found = observe(self.mirror, self.overlay, key, planned, together=together)
-        seen = self._named(key, found, now)
+        seen = self._named(key, found, now, {task.name for task in sent})
         for name in sorted({*live, *seen}):
             task, each = live.get(name) or LiveTask(key, name), seen.get(name, UNSEEN)
             if task not in sent:
@@ -171,16 +172,21 @@ class TaskBook:
                 found.waits |= {pod.uid: why for pod in self.ready[task].pods}
         self._note_waits(key, found)
 
-    def _named(self, key: Key, found: Observation, now: float) -> dict[str, Seen]:
-        """Returns the observed tasks by name."""
+    def _named(self, key: Key, found: Observation, now: float, taken: Collection[str]) -> dict[str, Seen]:
+        """Returns the observed tasks by name. `taken`: names of plans that are being carried out."""
         group = self.mirror.groups.get(key) if isinstance(key, GroupName) else None
         gang = key if isinstance(key, GroupName) and group is not None and group.minimum > 1 else None
         seen: dict[str, Seen] = {}
-        for bound_for, each in found.bound.items():
-            first = each.pods[0]
+
+        def is_named(bound_for: str) -> bool:
+            """Whether this is the name of a task, which pods of no other key have."""
             other = self.by_name.get(bound_for)
-            is_named = bound_for not in (CORE, first.uid) and (other is None or other.key == key)
-            name = bound_for if is_named else self._name(gang, CORE if gang else first.uid, first, each)
+            is_name = bound_for not in (CORE, *taken) and bound_for not in self.mirror.pods
+            return is_name and (other is None or other.key == key)
+
+        for bound_for, each in sorted(found.bound.items(), key=lambda item: not is_named(item[0])):
+            first, slot = each.pods[0], CORE if gang else each.pods[0].uid
+            name = bound_for if is_named(bound_for) else self._name(gang, slot, first, each, {*seen, *taken})
             noted = [pod.bound_as for pod in each.pods if pod.bound_as is not None]
             submitted = min((note.submitted for note in noted if note.submitted), default=self._created(each))
             runs = min(max((note.run for note in noted), default=1), MOST_RUNS)
@@ -190,7 +196,7 @@ class TaskBook:
             )
             seen[name] = each
         for slot, each in found.waiting.items():
-            seen[self._name(gang, slot, each.pods[0], each, seen)] = each
+            seen[self._name(gang, slot, each.pods[0], each, {*seen, *taken})] = each
         return seen
 
     def _name(self, gang: GroupName | None, slot: str, pod: PodView, seen: Seen, others: Iterable[str] = ()) -> str:
@@ -221,6 +227,11 @@ class TaskBook:
             if not answered and (pod is None or pod.node != node):
                 return False
         return True
+
+    def _awaits_answer(self, task: LiveTask) -> bool:
+        """Whether a binding of a plan has no answer yet. Until then it is not known which pods are to be taken back."""
+        sent = (self.overlay.bindings.get(uid) for uid in task.pods)
+        return any(assumed is not None and not assumed.answered for assumed in sent)
 
     def _is_sent(self, task: LiveTask) -> bool:
         """Whether bindings of a plan were sent. Such a plan goes on, even if another would be made now."""
@@ -261,9 +272,9 @@ class TaskBook:
         core = task.task
         if task.told is not Told.RUNNING or core is None:
             return Sight.ELSEWHERE
-        first = seen.pods[0]
-        as_told = (priority_of(self.mirror, first), model, self._organization(first))
-        if as_told != (core.priority, core.gpu_model, core.organization):
+        first, most = seen.pods[0], _most([pod for pod in seen.pods if pod.uid in placed] or seen.pods)
+        as_told = (priority_of(self.mirror, first), model, self._organization(first), most.cpus, most.memory)
+        if as_told != (core.priority, core.gpu_model, core.organization, core.cpus_per_pod, core.memory_per_pod):
             return Sight.ELSEWHERE
         if placed == task.pods:
             return Sight.RUNS
@@ -276,9 +287,9 @@ class TaskBook:
         if not nodes:
             return "", {}
         models = Counter(self.mirror.nodes[node].model for _, node in nodes)
-        model, asks = models.most_common(1)[0][0], nodes[0][0].asks
+        model, gpus = models.most_common(1)[0][0], nodes[0][0].asks.gpus
         return model, {
-            pod.uid: node for pod, node in nodes if self.mirror.nodes[node].model == model and pod.asks == asks
+            pod.uid: node for pod, node in nodes if self.mirror.nodes[node].model == model and pod.asks.gpus == gpus
         }
 
     def _organization(self, pod: PodView) -> str:
@@ -486,7 +497,7 @@ class TaskBook:
 
     def _core_task(self, task: LiveTask, pods: Sequence[PodView], earlier_runs: int = 0, model: str = "") -> Task:
         """Returns the task as the core is to know it. `model`: the GPU model of its nodes, if its pods are bound."""
-        first, past = pods[0], self.identities.past[task.name]
+        first, past, most = pods[0], self.identities.past[task.name], _most(pods)
         priority, pool = priority_of(self.mirror, first), model or model_of(self.mirror, first)
         assert isinstance(pool, str)
         self._attempts += 1
@@ -499,10 +510,10 @@ class TaskBook:
             pods=len(pods),
             gpus_per_pod=float(first.asks.gpus),
             submit_time=past.submitted,
-            cpus_per_pod=first.asks.cpus,
+            cpus_per_pod=most.cpus,
             guarantee_hours=first.guarantee or self._guarantee,
             checkpoint_interval=first.interval or self._interval,
-            memory_per_pod=first.asks.memory,
+            memory_per_pod=most.memory,
             node_filter=NodeFilter(first.rule, first.rule.text()),
             earlier_runs=earlier_runs,
             preempts=self._preempts(first),
@@ -553,7 +564,10 @@ class TaskBook:
             self._look_again(task)
 
     def abandon(self, key: Key) -> None:
-        """Forget all tasks of a key. Its bound pods count as those of other schedulers."""
+        """Forget all tasks of a key after an error. Its bound pods count as those of other schedulers."""
+        why = Waits(FAILED, "an error in the scheduler; it is tried again in some minutes, or when the pod changes")
+        members = self.mirror.members.get(key, {})
+        self._note_waits(key, Observation(waits={uid: why for uid, pod in members.items() if pod.waits}))
         for task in self.by_key.pop(key, {}).values():
             self.ready.pop(task, None)
             self.by_name.pop(task.name, None)
@@ -561,11 +575,12 @@ class TaskBook:
                 self._cancel(task)
 
     def is_planned(self, run: Run | None) -> bool:
-        """Whether a run is still to be started, and has a pod that waits for it."""
+        """Whether a run is still to be started, and has a pod that waits for room."""
         task = self.by_index.get(run.task.index) if run is not None else None
         if task is None or task.run is not run or task.told is not Told.PLANNED:
             return False
-        return any((pod := self.mirror.pods.get(uid)) is not None and pod.waits for uid in task.pods)
+        unbound = (self.mirror.pods.get(uid) for uid in task.pods if uid not in self.overlay.bindings)
+        return any(pod is not None and pod.waits for pod in unbound)
 
     def settle(self, now: float) -> None:
         """Reconcile the record after the first look at the cluster, once."""
@@ -598,6 +613,11 @@ class TaskBook:
         over, self.identities.over = self.identities.over, []
         for name in over:
             self._sink.cancelled(now, name)
+
+
+def _most(pods: Sequence[PodView]) -> Asks:
+    """Returns what each of these pods asks for at most: pods of a run may have been resized in place."""
+    return Asks(*(max(asks) for asks in zip(*(pod.asks for pod in pods), strict=True)))
 
 
 def _index(submitted: float, name: str, attempt: int) -> int:

@@ -67,7 +67,9 @@ class Reflector:
         self.objects: dict[tuple[str, str], Json] = {}
         """By namespace and name."""
         self.current = asyncio.Event()
-        """Set while a watch is open. Otherwise the objects may be outdated."""
+        """Set while a watch is open, or ended a moment ago. Otherwise the objects may be outdated."""
+        self._late: asyncio.TimerHandle | None = None
+        """Clears `current` if the next watch is not open in time."""
         self.last_received = monotonic()
         """The time of the last answer or line of the API server."""
 
@@ -98,8 +100,11 @@ class Reflector:
             wait = min(2 * wait, LONGEST_WAIT)
 
     async def _list(self) -> None:
-        self.current.clear()
+        if self._path:
+            self.current.clear()
         self._path = await self._find()
+        if self._path:  # a kind that is still absent has no objects that could be outdated
+            self.current.clear()
         objects, self._version = await self._api.list_all(self._path) if self._path else ([], "")
         present = {_name_of(thing) for thing in objects}
         for name in [name for name in self.objects if name not in present]:
@@ -118,20 +123,30 @@ class Reflector:
             return
         seconds = min(WATCH_SECONDS, max(1.0, self._due - self._monotonic()))
         watched = self._api.watch(self._path, self._version, seconds=seconds, opened=self._opened)
-        async with aclosing(watched) as events:
-            async for kind, thing in events:
-                self.last_received = self._monotonic()
-                version = _version_of(thing)
-                if int(version) <= int(self._version):
-                    continue
-                if kind == "DELETED":
-                    if self.objects.pop(_name_of(thing), None) is not None:
-                        self._changed(thing, None)
-                elif kind != "BOOKMARK":
-                    self._put(thing)
-                self._version = version
+        self._late = asyncio.get_running_loop().call_later(FIRST_WAIT, self.current.clear)
+        try:
+            async with aclosing(watched) as events:
+                async for kind, thing in events:
+                    self._take(kind, thing)
+        finally:
+            self._late.cancel()
+
+    def _take(self, kind: str, thing: Json) -> None:
+        """Take in an event of the watch."""
+        self.last_received = self._monotonic()
+        version = _version_of(thing)
+        if int(version) <= int(self._version):
+            return
+        if kind == "DELETED":
+            if self.objects.pop(_name_of(thing), None) is not None:
+                self._changed(thing, None)
+        elif kind != "BOOKMARK":
+            self._put(thing)
+        self._version = version
 
     def _opened(self) -> None:
+        if self._late is not None:
+            self._late.cancel()
         self.last_received = self._monotonic()
         if not self.current.is_set():
             self.current.set()

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from everyday import HOSTNAME, NEVER, REMADE, ZONE, Case, Node, Play, Story, Table, played
+from everyday import HOSTNAME, NEVER, REMADE, ZONE, Case, Node, Play, Story, Table, is_deleting, played
 
 from bench.bench import Bench
 
@@ -1000,6 +1000,7 @@ def hp_deleted_while_its_victim_stops(c: Case) -> None:
     victim = c.job("victim", gpus=4, grace=10).runs()
     urgent = c.hp("urgent", 4)
     victim.evicted()
+    c.wait(lambda: any(map(is_deleting, c.world.pods[c.namespace].values())), "marked, and deleted a moment later")
     urgent.delete().gone()
     victim.again()
 

@@ -28,6 +28,7 @@ from judge import (
 )
 
 from gfs.core.invariants import check_state
+from gfs.live.mirror import key_of
 from gfs.live.table import Told
 from gfs.live.tasks import LiveTask
 from gfs.live.translate.shape import Json
@@ -98,6 +99,7 @@ def check_books(replica: JudgedReplica) -> None:
             assert task.run.alive, f"the run of {task.name} is over"
     if mirror.dirty:
         return
+    check_runs(replica)
     ready = Counter(pod.uid for seen in book.ready.values() for pod in seen.pods)
     for uid, pod in mirror.pods.items():
         if pod.ours and pod.waits and uid not in controller.overlay.bindings:
@@ -105,6 +107,19 @@ def check_books(replica: JudgedReplica) -> None:
             places = [*["waits"] * (uid in book.waits), *["ready"] * ready[uid], *[told] * bool(told)]
             assert len(places) == 1, f"{pod.path} is in {places or 'no book'}"
             assert told in ("", "WAITING", "PLANNED"), f"{pod.path} waits and is in a task that is {told}"
+
+
+def check_runs(replica: JudgedReplica) -> None:
+    """Every bound pod is in a run of the core, unless it leaves, is refused, or its mates are of another GPU model."""
+    controller = replica.controller
+    book, mirror, overlay = controller.book, controller.mirror, controller.overlay
+    for uid, pod in mirror.pods.items():
+        is_there = bool(pod.node) and pod.node in mirror.nodes and not pod.over and not overlay.is_leaving(pod)
+        if not (pod.ours and is_there) or pod.refusal or pod.priority_class not in (HP, SPOT) or uid in book.by_pod:
+            continue
+        mates = mirror.members[key_of(pod)].values()
+        kinds = {(mirror.nodes[each.node].model, each.asks.gpus) for each in mates if each.node in mirror.nodes}
+        assert len(kinds) > 1, f"{pod.path} runs on {pod.node}, and the core does not know it"
 
 
 def check_empty(replica: JudgedReplica) -> None:

@@ -390,6 +390,22 @@ def deleted(world: World, a: int, b: int) -> None:
         world.server.delete_pod(path_of(pod))
 
 
+def deleted_slowly(world: World, a: int, b: int) -> None:
+    """A user gives a pod more time to end than it asked for."""
+    pod = world.pick(a, lambda pod: bool(node_of(pod)) and not is_deleting(pod))
+    if pod is not None:
+        world.server.delete_pod(path_of(pod), 60 + 10 * (b % 16))
+
+
+def resized(world: World, a: int, b: int) -> None:
+    """A pod that runs gets other CPUs, never more than there are."""
+    pod = world.pick(a, lambda pod: bool(node_of(pod)) and not is_over(pod))
+    if pod is not None:
+        changed = copy.deepcopy(pod)
+        changed["spec"]["containers"][0]["resources"]["requests"]["cpu"] = f"{1 + b % 4}"
+        world.server.put_pod(changed)
+
+
 def owner_deleted(world: World, a: int, b: int) -> None:
     names = sorted(world.owners)
     if names:
@@ -544,8 +560,9 @@ HAPPENINGS: dict[str, Callable[[World, int, int], None]] = {
     "bare": bare, "job": job, "replica set": replica_set, "stateful set": stateful_set, "workflow": workflow,
     "gang": gang, "late member": late_member, "minimum": minimum, "group goes": group_goes,
     "group returns": group_returns, "start all": start_all, "start one": start_one, "succeed": _end("Succeeded"),
-    "fail": _end("Failed"), "clean up": cleaned_up, "delete": deleted, "owner deleted": owner_deleted,
-    "stop": stopped, "stop one": one_stopped, "replace": replaced, "replace one": replaced_one,
+    "fail": _end("Failed"), "clean up": cleaned_up, "delete": deleted, "delete slowly": deleted_slowly,
+    "resize pod": resized, "owner deleted": owner_deleted, "stop": stopped, "stop one": one_stopped,
+    "replace": replaced, "replace one": replaced_one,
     "other scheduler": other_scheduler, "foreign": foreign, "foreign leaves": foreign_leaves,
     "node comes": node_comes, "node goes": node_goes, "garbage": garbage, "cordon": cordon, "ready": ready,
     "resize": resize, "relabel": relabel, "rezone": rezone, "time": time_passes, "fault": fault,

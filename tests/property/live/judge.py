@@ -204,6 +204,11 @@ class JudgedServer(FakeServer):
             present = sum(map(counts_for_gang, members))
             if group is None or present < minimum_of(group):
                 self.wrong.append(f"bound {name}: {present} pods of its gang are there")
+            elif not any(node_of(each) and not is_over(each) for each in members):
+                mates = self.replica.controller.book.by_pod[uid_of(pod)].pods
+                starting = len(mates) + sum(each["status"]["phase"] == "Succeeded" for each in members)
+                if starting < minimum_of(group):
+                    self.wrong.append(f"bound {name}: only {starting} pods of its gang start")
 
     def _known_on(self, pod: Json, node: str) -> bool:
         """Whether a pod holds GPUs on a node, and the controller can know."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import logging
 from datetime import UTC, datetime
 from typing import Any
@@ -16,6 +17,7 @@ from gfs.live.problems import Unavailable
 from gfs.live.shadow import Shadow
 from gfs.live.table import Told
 from gfs.live.translate.gangs import PLUGIN
+from gfs.live.translate.shape import Json
 
 URGENT = {"gpus": 4, "cls": "gfs-hp"}
 
@@ -455,6 +457,67 @@ def test_running_pods_are_left_alone_whatever_their_node_looks_like(change: str)
         assert not server.deleted
         assert {name: run.number for name, run in runs(replica).items()} == {"lab/hp": 1, "lab/spot": 1}
         assert state(replica).pool.idle == 0
+
+    play(story)
+
+
+def with_cpus(made: Json, cpus: str) -> Json:
+    """The same pod with other CPUs."""
+    changed = copy.deepcopy(made)
+    changed["spec"]["containers"][0]["resources"]["requests"]["cpu"] = cpus
+    return changed
+
+
+def test_what_a_running_pod_asks_for_may_change() -> None:
+    """A pod on n1 is resized in place, from half a CPU to 62 of 64. Another one that asks for 8 goes to n2."""
+
+    async def story(server: FakeServer, replica: Replica) -> None:
+        server.put_pod(bound("grows"))
+        await replica.rest()
+        server.put_pod(with_cpus(server.pods["lab/grows"], "62"))
+        server.put_pod(with_cpus(pod("p"), "8"))
+        await replica.rest()
+        assert server.bound == [("p", "n2")]
+        assert runs(replica)["lab/grows"].task.cpus_per_pod == 62.0
+
+    play(story, node("n1", gpus=4), node("n2", gpus=8))
+
+
+def test_a_pod_of_a_gang_that_was_resized_can_still_be_evicted() -> None:
+    """Two pods of 2 GPUs, one of them with 8 CPUs by now: the core has both, each with 8 CPUs."""
+
+    async def story(server: FakeServer, replica: Replica) -> None:
+        server.put_group(group("team", 2))
+        for name in "ab":
+            server.put_pod(in_team(name, 2))
+        await replica.rest()
+        server.put_pod(with_cpus(server.pods["lab/b"], "8"))
+        await replica.rest()
+        (run,) = runs(replica).values()
+        assert (run.task.pods, run.task.cpus_per_pod) == (2, 8.0)
+        server.put_pod(pod("urgent", **URGENT))
+        await replica.rest()
+        assert sorted(server.deleted) == ["a", "b"]
+        server.stop_deleted()
+        await replica.rest()
+        assert server.bound[2:] == [("urgent", "n1")]
+
+    play(story)
+
+
+def test_a_pod_that_asks_for_no_cpus_goes_where_none_are_left() -> None:
+    """Others hold 60 CPUs on a node that has 32 by now. What a pod does not ask for is not short (as in Kubernetes)."""
+
+    async def story(server: FakeServer, replica: Replica) -> None:
+        squatter = bound("squatter", schedulerName="default-scheduler")
+        server.put_pod(with_cpus(squatter, "60"))
+        server.put_node(node("n1", gpus=4, room={"cpu": "32"}))
+        modest = pod("modest", gpus=2)
+        del modest["spec"]["containers"][0]["resources"]["requests"]["cpu"]
+        server.put_pod(modest)
+        await replica.rest()
+        assert server.bound == [("modest", "n1")]
+        assert replica.controller.decisions <= 3, "it is not planned again and again"
 
     play(story)
 

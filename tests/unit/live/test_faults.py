@@ -358,6 +358,84 @@ def test_of_a_gang_that_could_not_be_bound_whole_pods_that_come_back_are_taken_b
     play(story)
 
 
+@pytest.mark.parametrize(
+    ("refused", "ours", "deleted"),
+    [(2, {"c"}, ["c"]), (0, {"b", "c"}, [])],
+    ids=["b cannot be bound", "all are bound by now"],
+)
+def test_what_another_scheduler_bound_is_not_taken_back(refused: int, ours: set[str], deleted: list[str]) -> None:
+    """Another scheduler is first with a, and binds it to n2. b is refused, or bound beside c."""
+
+    async def story(server: FakeServer, replica: Replica) -> None:
+        server.put_group(group("team", 3))
+        for name in "abc":
+            server.put_pod(in_team(name, bare=False))
+        server.failures = {"bind": [ApiError("refused")] * refused}
+        turn = server.queue("bind")
+        replica.show()
+        replica.controller.step()
+        server.put_node(node("n2", gpus=4))
+        server.bind_by_hand("lab/a", "n2")
+        turn.set()
+        await replica.controller.settle()
+        assert {name for name, _ in server.bound} == ours
+        await replica.step()
+        assert server.deleted == deleted
+
+    play(story)
+
+
+@pytest.mark.parametrize("pods", [1, 2])
+def test_what_is_bound_whole_after_all_is_not_taken_back(pods: int) -> None:
+    """A proxy answers that the first binding failed; the API server carries it out a moment later."""
+
+    async def story(server: FakeServer, replica: Replica) -> None:
+        server.put_group(group("team", pods))
+        for name in "ab"[:pods]:
+            server.put_pod(in_team(name, 2, bare=False))
+        server.failures = {"bind": [ApiError("bad gateway")]}
+        replica.show()
+        replica.controller.step()
+        await replica.controller.settle()
+        task = next(iter(replica.controller.book.planned))
+        for name in "ab"[:pods]:
+            late = server.pods[f"lab/{name}"]
+            notes = {"gfs.dev/task": task.name, "gfs.dev/run": "1"}
+            server.put_pod({**late, "metadata": {**late["metadata"], "annotations": notes}})
+            server.bind_by_hand(f"lab/{name}", "n1")
+        await replica.rest()
+        assert not server.deleted
+        assert [run.task.pods for run in runs(replica).values()] == [pods]
+
+    play(story)
+
+
+def test_a_gang_is_taken_back_whatever_is_seen_before_all_its_bindings_are_answered() -> None:
+    """Of three pods one is refused and its node is closed, while the bindings of the others are under way."""
+
+    async def story(server: FakeServer, replica: Replica) -> None:
+        server.put_group(group("team", 3))
+        for name in "abc":
+            server.put_pod(in_team(name, 4, bare=False))
+        server.failures = {"bind": [ApiError("refused")]}
+        answer = server.hold("bind")
+        replica.show()
+        replica.controller.step()
+        places = dict(replica.controller.book.by_name["lab/team"].pods)
+        while len(replica.controller.overlay.bindings) != 2:
+            await asyncio.sleep(0)
+        refused = next(uid for uid in places if uid not in replica.controller.overlay.bindings)
+        server.put_node(node(places[refused], gpus=4, unschedulable=True))
+        replica.show()
+        replica.controller.step()
+        answer.set()
+        await replica.rest()
+        assert len(server.bound) == 2
+        assert sorted(server.deleted) == sorted(name for name, _ in server.bound)
+
+    play(story, node("n1", gpus=4), node("n2", gpus=4), node("n3", gpus=4))
+
+
 def test_the_rest_of_a_gang_of_bare_pods_goes_where_it_can_be_bound() -> None:
     """b was to go to n2 beside a on n1 and was refused; n2 is closed by then, and n3 has room."""
 
@@ -483,6 +561,8 @@ def test_a_pod_that_causes_an_error_is_left_alone_until_it_changes(
         server.put_pod(pod("large", gpus=4))
         await replica.rest()
         assert "is left alone until it changes" in caplog.text
+        assert condition(server, "waits")["reason"] == "SchedulerError"
+        assert not condition(server, "runs")
         assert not server.bound
         server.put_pod(pod("other", gpus=2))
         await replica.rest()

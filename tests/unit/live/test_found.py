@@ -318,3 +318,49 @@ def test_a_gang_whose_node_got_another_model_label_can_be_evicted() -> None:
         assert server.deleted == ["a", "b"]
 
     play(story)
+
+
+def test_a_gang_of_which_another_scheduler_bound_a_part_can_be_evicted_whole() -> None:
+    """a was bound by GFS and b by hand, both under one PodGroup and one Job: the core knows both, also by name."""
+
+    async def story() -> None:
+        server = cluster(node("n1", gpus=4), node("n2", gpus=4))
+        server.put_group(group("g", 2))
+        notes = {"gfs.dev/task": "lab/g", "gfs.dev/run": "1"}
+        server.put_pod(member("a", owner="j", gpus=4, nodeName="n1", phase="Running", annotations=notes))
+        server.put_pod(member("b", owner="j", gpus=4, nodeName="n2", phase="Running"))
+        replica = start(server)
+        await replica.rest()
+        assert told(replica) == {"lab/g": Told.RUNNING, "lab/g#2": Told.RUNNING}
+        for name in ("x", "y"):
+            server.put_pod(pod(name, gpus=4, cls="gfs-hp"))
+        for _ in range(3):
+            await replica.rest()
+            server.stop_deleted()
+        assert sorted(server.deleted) == ["a", "b"]
+        assert node_of(server, "x")
+        assert node_of(server, "y")
+
+    play(story)
+
+
+def test_pods_that_another_scheduler_binds_beside_a_plan_of_their_gang_are_known_at_once() -> None:
+    """The bindings of a and b are not answered yet; c is bound by hand."""
+
+    async def story() -> None:
+        server = cluster(node("n1", gpus=4))
+        server.put_group(group("g", 2))
+        for name in "abc":
+            server.put_pod(member(name, owner="j"))
+        answer = server.hold("bind")
+        replica = start(server)
+        replica.controller.step()
+        server.bind_by_hand("lab/c", "n1")
+        replica.show()
+        replica.controller.step()
+        assert told(replica) == {"lab/g": Told.PLANNED, "lab/g#2": Told.RUNNING}
+        answer.set()
+        await replica.rest()
+        assert told(replica) == {"lab/g": Told.RUNNING, "lab/g#2": Told.RUNNING}
+
+    play(story)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from objects import group, node, owned, pod
 from story import bound, condition, in_team, play, runs
 
-from fake_cluster import FakeServer, Replica
-from gfs.live import evict
+from fake_cluster import FakeServer, Replica, stamp
+from gfs.live import bind, evict
 from gfs.live.problems import ApiError
 from gfs.live.translate.shape import Json
 
@@ -31,9 +32,27 @@ def squatter(server: FakeServer) -> None:
     server.put_pod(bound("squatter", schedulerName="default-scheduler"))
 
 
+def leaving_squatter(server: FakeServer) -> None:
+    """Another pod came and is being deleted: it holds its GPU until it is gone."""
+    squatter(server)
+    server.delete_pod("lab/squatter")
+
+
+def deleted_with_finalizer(name: str) -> Change:
+    def delete(server: FakeServer) -> None:
+        pod = server.pods[name]
+        server.put_pod({**pod, "metadata": {**pod["metadata"], "deletionTimestamp": stamp(server.hand.now())}})
+
+    return delete
+
+
 @pytest.mark.parametrize(
     ("change", "why"),
     [
+        (leaving_squatter, "node n1 has no room any more"),
+        (deleted_with_finalizer("lab/p0"), "the pod does not wait any more"),
+        (deleted_with_finalizer("lab/p3"), "its gang has fewer pods than it needs"),
+        (lambda server: server.set_phase("lab/p3", "Failed"), "its gang has fewer pods than it needs"),
         (lambda server: server.put_node(node("n1", gpus=3, labels={"zone": "a"})), "node n1 has no room any more"),
         (squatter, "node n1 has no room any more"),
         (lambda server: server.put_node(node("n1", room={"cpu": "1500m"}, gpus=4, labels={"zone": "a"})), "no room"),
@@ -54,6 +73,7 @@ def squatter(server: FakeServer) -> None:
         (lambda server: server.bind_by_hand("lab/p0", "n9"), "the pod does not wait any more"),
     ],
     ids=[
+        "another pod leaves", "deleted, with a finalizer", "a member deleted, with a finalizer", "a member failed",
         "a GPU failed", "another pod took a GPU", "fewer CPUs", "cordoned", "not ready", "another model", "gone",
         "another label", "tainted", "minimum raised", "group gone", "a member gone", "bound by another scheduler",
     ],
@@ -86,6 +106,60 @@ def test_a_binding_is_not_sent_if_the_cluster_has_changed_since_the_decision(
     play(story, node("n1", gpus=4, labels={"zone": "a"}), silent=True)
 
 
+@pytest.mark.parametrize("before", [1, 2], ids=["each pod was a task of its own", "two were needed"])
+def test_a_gang_of_which_more_pods_are_needed_by_now_does_not_start_with_fewer(before: int) -> None:
+    """There are three pods and two GPUs. When three must start together, none of them is bound.
+
+    A fourth pod has failed, and a fifth is being deleted.
+    """
+
+    async def story(server: FakeServer, replica: Replica) -> None:
+        server.put_group(group("team", before))
+        server.put_pod(bound("fourth", made=in_team))
+        server.set_phase("lab/fourth", "Failed")
+        server.put_pod(bound("fifth", "n2", made=in_team))
+        server.delete_pod("lab/fifth")
+        for name in "abc":
+            server.put_pod(in_team(name))
+        turn = server.queue("bind")
+        replica.show()
+        replica.controller.step()
+        while server.asked["bind"] < 2:
+            await asyncio.sleep(0)
+        server.put_group(group("team", 3))
+        replica.show()
+        turn.set()
+        await replica.rest()
+        assert not server.bound
+        server.hand.at += 1.0
+        await replica.rest()
+        assert condition(server, "a")["reason"] == "Unschedulable"
+        server.put_node(node("n1", gpus=3))
+        await replica.rest()
+        assert sorted(name for name, _ in server.bound) == ["a", "b", "c"]
+
+    play(story, node("n1", gpus=2), node("n2", gpus=1, unschedulable=True))
+
+
+@pytest.mark.parametrize("mate", ["runs", "has succeeded", "is being deleted"])
+def test_further_pods_of_a_gang_are_bound_one_by_one_while_it_runs(mate: str) -> None:
+    """Two are needed and one GPU is idle: b is bound if a runs or has succeeded, else it waits for a third pod."""
+
+    async def story(server: FakeServer, replica: Replica) -> None:
+        server.put_group(group("team", 2))
+        server.put_pod(bound("a", made=in_team))
+        server.put_pod(bound("other", schedulerName="default-scheduler"))
+        if mate == "has succeeded":
+            server.set_phase("lab/a", "Succeeded")
+        if mate == "is being deleted":
+            server.delete_pod("lab/a")
+        server.put_pod(in_team("b"))
+        await replica.rest()
+        assert server.bound == ([] if mate == "is being deleted" else [("b", "n1")])
+
+    play(story, node("n1", gpus=3))
+
+
 def test_a_binding_of_a_plan_that_is_over_is_not_sent(caplog: pytest.LogCaptureFixture) -> None:
     """An HP pod takes the place before the binding is sent."""
 
@@ -105,20 +179,41 @@ def test_a_binding_of_a_plan_that_is_over_is_not_sent(caplog: pytest.LogCaptureF
     play(story)
 
 
-def test_a_binding_is_not_sent_while_a_watch_is_not_open(caplog: pytest.LogCaptureFixture) -> None:
-    current = [True]
+@pytest.mark.parametrize("closed", [False, True], ids=["nothing has changed", "the node was closed meanwhile"])
+def test_a_binding_waits_while_a_watch_is_not_open(closed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a gang of two a is bound, then a watch breaks. That alone is no reason to take a back."""
+    monkeypatch.setattr(bind, "BLIND", 0.0)
+    current, turn = [True], asyncio.Event()
+
+    real = FakeServer.bind
+
+    async def slow(server: FakeServer, namespace: str, pod: str, *args: Any, **more: Any) -> None:
+        if pod == "b":
+            await turn.wait()
+        await real(server, namespace, pod, *args, **more)
+
+    monkeypatch.setattr(FakeServer, "bind", slow)
 
     async def story(server: FakeServer, replica: Replica) -> None:
-        server.put_pod(pod("p", gpus=4))
+        server.put_group(group("team", 2))
+        for name in "ab":
+            server.put_pod(in_team(name, 2, bare=False))
         replica.show()
         replica.controller.step()
+        while not server.bound:
+            await asyncio.sleep(0)
         current[0] = False
-        await replica.controller.settle()
-        assert not server.bound
-        assert any("the cluster is not followed at the moment" in each for each in caplog.messages)
+        turn.set()
+        for _ in range(99):
+            await asyncio.sleep(0)
+        assert [name for name, _ in server.bound] == ["a"]
+        if closed:
+            server.put_node(node("n1", gpus=4, unschedulable=True))
+        replica.show()
         current[0] = True
         await replica.rest()
-        assert server.bound == [("p", "n1")]
+        assert [name for name, _ in server.bound] == (["a"] if closed else ["a", "b"])
+        assert server.deleted == (["a"] if closed else [])
 
     play(story, is_current=lambda: current[0])
 
@@ -165,6 +260,26 @@ def test_bindings_under_way_count_as_room_that_is_taken() -> None:
     play(story)
 
 
+def test_a_binding_under_way_is_not_sent_again_when_its_node_changes() -> None:
+    async def story(server: FakeServer, replica: Replica) -> None:
+        answer = server.hold("bind")
+        server.put_pod(pod("first"))
+        replica.show()
+        replica.controller.step()
+        squatter(server)
+        for _ in range(3):
+            replica.show()
+            replica.controller.step()
+            await asyncio.sleep(0)
+        assert server.asked["bind"] == 1
+        assert not replica.controller.book.by_name["lab/first"].is_blocked
+        answer.set()
+        await replica.rest()
+        assert server.bound == [("first", "n1")]
+
+    play(story)
+
+
 # -- evictions ----------------------------------------------------------------------------------------------
 
 
@@ -181,10 +296,13 @@ async def about_to_evict(server: FakeServer, replica: Replica) -> asyncio.Event:
     return turn
 
 
-def hp_by_now(server: FakeServer) -> None:
-    changed = {**server.pods["lab/victim"]}
-    changed["spec"] = {**changed["spec"], "priorityClassName": "gfs-hp"}
-    server.put_pod(changed)
+def of_class_by_now(cls: str) -> Change:
+    def change(server: FakeServer) -> None:
+        changed = {**server.pods["lab/victim"]}
+        changed["spec"] = {**changed["spec"], "priorityClassName": cls}
+        server.put_pod(changed)
+
+    return change
 
 
 @pytest.mark.parametrize(
@@ -193,9 +311,10 @@ def hp_by_now(server: FakeServer) -> None:
         (lambda server: server.delete_pod("lab/urgent"), "no pod of lab/urgent waits for its place any more"),
         (lambda server: server.set_phase("lab/victim", "Succeeded"), "the pod is gone"),
         (lambda server: server.bind_by_hand("lab/urgent", "n9"), "no pod of lab/urgent waits for its place any more"),
-        (hp_by_now, "it is no spot pod"),
+        (of_class_by_now("gfs-hp"), "it is no spot pod"),
+        (of_class_by_now("batch"), "it is no spot pod"),
     ],
-    ids=["the taker is gone", "it has finished", "the taker is bound elsewhere", "it is HP"],
+    ids=["the taker is gone", "it has finished", "the taker is bound elsewhere", "it is HP", "it is of no class"],
 )
 def test_a_victim_is_spared_if_it_must_not_go_any_more(
     change: Change, why: str, caplog: pytest.LogCaptureFixture
@@ -244,6 +363,71 @@ def test_a_victim_is_spared_if_its_taker_is_planned_anew_elsewhere() -> None:
     play(story)
 
 
+def test_another_pod_that_has_the_name_of_a_victim_by_now_is_not_deleted() -> None:
+    """A StatefulSet created it again after the victim was marked. The watch has not shown it."""
+
+    async def story(server: FakeServer, replica: Replica) -> None:
+        turn = await about_to_evict(server, replica)
+        assert condition(server, "victim", "DisruptionTarget")
+        server.remove_pod("lab/victim")
+        server.put_pod(pod("victim", gpus=4))
+        turn.set()
+        for _ in range(99):
+            await asyncio.sleep(0)
+        assert not server.deleted
+        await replica.rest()
+        assert server.bound == [("urgent", "n1")]
+
+    play(story)
+
+
+def test_a_victim_is_spared_if_its_taker_is_being_bound() -> None:
+    """Another pod leaves n1 before the deletion is sent, and HP takes its place: it needs no other one."""
+
+    async def story(server: FakeServer, replica: Replica) -> None:
+        server.put_pod(bound("other", gpus=4, schedulerName="default-scheduler"))
+        turn = await about_to_evict(server, replica)
+        answer = server.hold("bind")
+        server.remove_pod("lab/other")
+        replica.show()
+        replica.controller.step()
+        while not server.asked["bind"]:
+            await asyncio.sleep(0)
+        turn.set()
+        for _ in range(9):
+            await asyncio.sleep(0)
+        answer.set()
+        await replica.rest()
+        assert server.bound == [("urgent", "n1")]
+        assert not server.deleted
+        assert sorted(runs(replica)) == ["lab/urgent", "lab/victim"]
+
+    play(story, node("n1", gpus=8))
+
+
+@pytest.mark.parametrize("goes", [True, False], ids=["the taker is deleted unseen", "the taker still waits"])
+def test_a_victim_is_not_deleted_while_a_watch_is_not_open(goes: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is deleted then may be for nobody. The deletion waits until the mirror has caught up."""
+    monkeypatch.setattr(evict, "BLIND", 0.0)
+    current = [True]
+
+    async def story(server: FakeServer, replica: Replica) -> None:
+        turn = await about_to_evict(server, replica)
+        current[0] = False
+        if goes:
+            server.delete_pod("lab/urgent")
+        turn.set()
+        for _ in range(99):
+            await asyncio.sleep(0)
+        assert not server.deleted
+        replica.show()
+        current[0] = True
+        await replica.rest()
+        assert server.deleted == ([] if goes else ["victim"])
+
+    play(story, is_current=lambda: current[0])
+
+
 @pytest.mark.parametrize("made", [pod, owned], ids=["bare", "of a Job"])
 def test_a_running_hp_pod_is_never_evicted(made: Callable[..., Json]) -> None:
     async def story(server: FakeServer, replica: Replica) -> None:
@@ -290,6 +474,24 @@ def test_a_pod_is_taken_back_only_if_its_owner_creates_it_again(kind: str, delet
         await replica.step()
         await replica.step()
         assert server.deleted == (["b"] if deleted else [])
+
+    play(story)
+
+
+def test_a_pod_that_is_being_deleted_is_not_taken_back() -> None:
+    """Its user deleted it, which the watch has not shown: it carries no mark of ours."""
+
+    async def story(server: FakeServer, replica: Replica) -> None:
+        server.put_group(group("team", 2))
+        for name in "ab":
+            server.put_pod(in_team(name, 2, bare=False))
+        server.failures = {"bind": [ApiError("refused")]}
+        await replica.step()
+        server.delete_pod("lab/b")
+        replica.controller.step()
+        await replica.controller.settle()
+        assert not server.deleted
+        assert not condition(server, "b", "DisruptionTarget")
 
     play(story)
 

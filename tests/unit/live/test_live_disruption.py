@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from objects import group, node, pod
-from story import in_team, play, state
+from story import bound, in_team, play, state
 
 from fake_cluster import FakeServer, Replica
 
@@ -69,6 +69,25 @@ def test_rules_follow_the_pods_of_a_group() -> None:
         assert len(state(replica).pool.together) == 1
 
     play(story, node("n1"))
+
+
+def test_rules_follow_the_labels_of_pods() -> None:
+    """A budget covers a pod from the moment on that it has the label."""
+
+    async def story(server: FakeServer, replica: Replica) -> None:
+        spec = {"selector": {"matchLabels": {"app": "train"}}}
+        server.put_budget(
+            {"metadata": {"name": "keep", "namespace": "lab"}, "spec": spec, "status": {"disruptionsAllowed": 0}}
+        )
+        server.put_pod(bound("a", labels={"app": "other"}))
+        await replica.rest()
+        assert not state(replica).pool.protected
+        changed = server.pods["lab/a"]
+        server.put_pod({**changed, "metadata": {**changed["metadata"], "labels": {"app": "train"}}})
+        await replica.rest()
+        assert state(replica).pool.protected == set(state(replica).runs.values())
+
+    play(story)
 
 
 def test_hp_takes_the_whole_of_a_group_that_goes_together() -> None:

@@ -358,6 +358,15 @@ def test_pods_that_are_deleted_hold_what_they_have_and_count_for_no_minimum() ->
     assert "uid-d" not in waiting(scene.look())
 
 
+def test_a_pod_that_is_deleted_starts_no_gang() -> None:
+    """2 are needed; a is being deleted: b alone is not enough, whatever room there is."""
+    scene = Scene(minimum=2)
+    scene.bound("a", deletionTimestamp=stamp(1000.0))
+    scene.member("b")
+    assert waiting(scene.look()) == {}
+    assert why(scene.look()) == {"b": "WaitsForGang: 1 of the 2 pods that its gang needs are there"}
+
+
 def test_evicted_pods_are_no_part_of_the_run() -> None:
     """Both pods of the core were evicted: two others must start together again."""
     scene = Scene(minimum=2)

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+
+import pytest
 from objects import node, pod
-from story import SETTINGS, bound, play
+from story import SETTINGS, bound, play, runs
 
 from fake_cluster import FakeServer, Replica
+from gfs.live import evict
 from gfs.live.bind import SHORT
+from gfs.live.problems import ApiError
 from gfs.live.table import Told
 
 URGENT = {"gpus": 4, "cls": "gfs-hp"}
@@ -117,5 +122,97 @@ def test_a_binding_that_is_under_way_is_not_overdue() -> None:
         answer.set()
         await replica.rest()
         assert server.bound == [("first", "n1")]
+
+    play(story)
+
+
+# -- victims that cannot be deleted -------------------------------------------------------------------------
+
+
+async def go_on(replica: Replica) -> None:
+    """Decide some times; requests that are tried again for ever go on beside."""
+    for _ in range(5):
+        replica.show()
+        replica.controller.step()
+        for _ in range(20):
+            await asyncio.sleep(0)
+
+
+@pytest.fixture
+def denied(monkeypatch: pytest.MonkeyPatch) -> list[Exception]:
+    """Answers of an admission webhook that lets nobody delete a pod."""
+    monkeypatch.setattr(evict, "PAUSE", 0.0)
+    return [ApiError("denied by the admission webhook")] * 10_000
+
+
+def test_a_victim_that_cannot_be_deleted_is_given_up_after_two_minutes_and_another_is_taken(
+    denied: list[Exception],
+) -> None:
+    async def story(server: FakeServer, replica: Replica) -> None:
+        server.put_pod(bound("guarded", gpus=4))
+        await replica.rest()
+        server.failures = {"delete": denied}
+        server.put_pod(pod("urgent", **URGENT))
+        await go_on(replica)
+        server.put_node(node("n2", gpus=4))
+        server.put_pod(bound("other", "n2", gpus=4))
+        server.hand.at = SETTINGS.hang_timeout
+        await go_on(replica)
+        assert replica.controller.book.by_name["lab/urgent"].pods == {replica.uid("urgent"): "n1"}
+        server.hand.at += 1.0
+        await go_on(replica)
+        assert reasons(server, "guarded")[-1] == "EvictionHangs"
+        assert replica.controller.book.by_name["lab/urgent"].pods == {replica.uid("urgent"): "n2"}
+        assert "lab/guarded" in runs(replica), "it runs on, and counts again"
+        server.failures.clear()
+        await replica.rest()
+        assert server.deleted == ["other"]
+
+    play(story)
+
+
+def test_a_victim_that_was_given_up_and_runs_on_can_make_room_another_time(denied: list[Exception]) -> None:
+    """HP goes to n2, which came meanwhile. The next HP pod evicts the same victim, and its place is counted on."""
+
+    async def story(server: FakeServer, replica: Replica) -> None:
+        server.put_pod(bound("guarded", gpus=4))
+        await replica.rest()
+        server.failures = {"delete": denied}
+        server.put_pod(pod("urgent", **URGENT))
+        await go_on(replica)
+        server.put_node(node("n2", gpus=4))
+        for _ in range(2):
+            server.hand.at += 2 * SHORT
+            await go_on(replica)
+        assert server.bound == [("urgent", "n2")]
+        server.failures.clear()
+        await replica.rest()
+        assert not server.deleted
+        server.put_pod(pod("second", **URGENT))
+        decisions = replica.controller.decisions
+        await replica.rest()
+        assert server.deleted == ["guarded"]
+        assert replica.controller.book.by_name["lab/second"].told is Told.PLANNED
+        assert replica.controller.decisions - decisions <= 3
+        server.stop_deleted()
+        await replica.rest()
+        assert server.bound == [("urgent", "n2"), ("second", "n1")]
+
+    play(story)
+
+
+def test_plans_count_on_the_place_of_a_pod_that_a_user_gave_more_time_to_end_in_its_last_minute() -> None:
+    """`kubectl delete --grace-period=300`: at 240 s a plan counts on its place, and so does a restarted controller."""
+
+    async def story(server: FakeServer, replica: Replica) -> None:
+        server.put_pod(bound("ends", gpus=4, cls="gfs-hp"))
+        await replica.rest()
+        server.delete_pod("lab/ends", 300)
+        for seconds, told in ((239.0, ["lab/ends"]), (240.0, [])):
+            server.hand.at = seconds
+            await replica.rest()
+            fresh = Replica(server, SETTINGS)
+            await fresh.rest()
+            assert list(runs(replica)) == list(runs(fresh)) == told
 
     play(story)

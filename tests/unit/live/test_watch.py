@@ -7,11 +7,13 @@ from functools import partial
 import aiohttp
 from aiohttp import web
 
+from gfs.live import watch
 from gfs.live.api import Api
 from gfs.live.watch import Reflector, known_path
 from waiting import LONGEST
 
 PODS = partial(known_path, "/api/v1/pods")
+SILENT = "a watch that the server does not accept, nor refuse"
 
 
 def thing(name, version, **more):
@@ -30,6 +32,8 @@ class Cluster:
             return web.json_response({"metadata": {"resourceVersion": str(version)}, "items": objects})
         self.asked.append(request.query["resourceVersion"])
         told = self.watches.pop(0) if self.watches else None
+        if told == SILENT:
+            await asyncio.Event().wait()
         if isinstance(told, int):
             return web.json_response({"message": "no"}, status=told)
         answer = web.StreamResponse()
@@ -117,6 +121,31 @@ def test_a_watch_that_the_server_ends_in_a_burst_goes_on_at_once():
     )
     assert names == ["a", "b", "c"]
     assert woken == [1], "it was current all the time"
+
+
+def test_it_is_not_current_while_the_server_does_not_answer_to_the_next_watch():
+    """A load balancer takes the connection, and nothing is behind it: decisions would go by what was long ago."""
+    cluster = Cluster((10, []), watches=[[("ADDED", thing("a", 11))], SILENT])
+    mirror(cluster, lambda reflector: len(cluster.asked) == 2 and not reflector.current.is_set())
+
+
+def test_decisions_go_on_while_a_kind_that_is_absent_is_looked_for_again(monkeypatch):
+    """Most clusters have no PodGroups of scheduler-plugins. They are looked for every minute."""
+    monkeypatch.setattr(watch, "ABSENT", 0.0)
+    looks, woken, clock = [], [], iter(range(1000))
+
+    async def find():
+        looks.append("")
+        return "" if len(looks) < 5 else await PODS()
+
+    mirror(
+        Cluster((10, [thing("a", 5)]), watches=[None]),
+        lambda reflector: reflector.objects and reflector.current.is_set(),
+        find=find,
+        woken=lambda: woken.append(len(looks)),
+        monotonic=lambda: float(next(clock)),
+    )
+    assert woken == [1, 5], "it was current from the first look on, until the kind was there and had to be read"
 
 
 def test_an_unexpected_error_does_not_end_it():

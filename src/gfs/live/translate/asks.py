@@ -23,8 +23,8 @@ class Asks(NamedTuple):
     pods: int = 1
 
     def within(self, has: Asks) -> bool:
-        """Returns whether a node that has so much can give this."""
-        return all(asked <= there + SLACK for asked, there in zip(self, has, strict=True))
+        """Returns whether a node that has so much can give this. What is not asked for cannot be short."""
+        return all(not asked or asked <= there + SLACK for asked, there in zip(self, has, strict=True))
 
 
 def total(asks: Iterable[Asks]) -> Asks:
