@@ -9,11 +9,12 @@ from __future__ import annotations
 import asyncio
 import socket
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Collection, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext, suppress
 from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import Any, Self, TypedDict, cast
+from weakref import WeakSet
 
 import aiohttp
 import msgspec
@@ -31,6 +32,8 @@ OVERDUE = 10.0
 """Seconds after which a watch counts as dead that the server should have ended."""
 PROBES = {"TCP_KEEPIDLE": 20, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 3}
 """A quiet connection is probed after 20 s; without an answer it is closed 30 s later."""
+CLOSING = 2.0
+"""The most seconds that connections get to close."""
 TRIES = 4
 FIRST_WAIT = 0.1
 """Seconds until a request is tried again; four times as many after each further attempt."""
@@ -47,13 +50,15 @@ class Api:
         in_flight: int = 32,
         credentials: Any = None,
         tries: int = TRIES,
+        sockets: Collection[socket.socket] = (),
     ) -> None:
-        """`tries`: how often a request is sent at most."""
+        """`tries`: how often a request is sent at most. `sockets`: those of the session."""
         self._host = host.rstrip("/")
         self._session = session
         self._credentials = credentials
         self._free = asyncio.Semaphore(in_flight)
         self._tries = tries
+        self._sockets = sockets
         self.may_write: Callable[[], bool] = lambda: True
         """Checked right before every write: a replica that no longer leads sends nothing."""
         self.sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
@@ -76,11 +81,19 @@ class Api:
         """Returns a client for the cluster of a kubeconfig, or of this pod. `insecure`: without checking the server."""
         configuration = await read_connection(kubeconfig, context)
         tls = tls_of(configuration, insecure=insecure)
+        sockets: WeakSet[socket.socket] = WeakSet()
+
+        def make(address: aiohttp.AddrInfoType) -> socket.socket:
+            made = _probed_socket(address)
+            sockets.add(made)
+            return made
+
         session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=0, ssl=tls, socket_factory=_probed_socket),
+            connector=aiohttp.TCPConnector(limit=0, ssl=tls, socket_factory=make),
             timeout=aiohttp.ClientTimeout(total=timeout),
         )
-        return cls(configuration.host, session, in_flight=in_flight, credentials=configuration, tries=tries)
+        more: dict[str, Any] = {"in_flight": in_flight, "tries": tries, "sockets": sockets}
+        return cls(configuration.host, session, credentials=configuration, **more)
 
     async def __aenter__(self) -> Self:
         return self
@@ -89,8 +102,12 @@ class Api:
         await self.close()
 
     async def close(self) -> None:
-        """Close all connections."""
+        """Close all connections. Those of requests that were cancelled close by themselves, and are waited for."""
         await self._session.close()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(CLOSING):
+                while any(each.fileno() >= 0 for each in self._sockets):
+                    await asyncio.sleep(0)
 
     # -- requests ----------------------------------------------------------------------------------
 

@@ -9,12 +9,14 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Collection, Iterator
+from functools import partial
 from typing import Any
 
 from gfs.core.run import Run
 from gfs.live.api import pod_path
 from gfs.live.client import Client
 from gfs.live.failpoint import reach
+from gfs.live.gate import Gate
 from gfs.live.pod_events import PodEvents, Spawn
 from gfs.live.problems import ApiError, Conflict, NotFound, NotLeading, Outdated, TooMany, Unavailable
 from gfs.live.table import Told
@@ -30,8 +32,6 @@ LONGEST_PAUSE = 60.0
 """The longest pause before a failed start is tried again, in seconds."""
 SHORT = 1.0
 """Seconds that a plan waits in any case, even if other nodes have room."""
-BLIND = 0.05
-"""Seconds between two looks at whether all watches are open."""
 LOOK_AGAIN = 0.5
 """Seconds between two looks at a pod whose binding got no answer."""
 
@@ -46,11 +46,10 @@ class Binder:
         pod_events: PodEvents,
         spawn: Spawn,
         monotonic: Callable[[], float],
-        is_current: Callable[[], bool],
+        gate: Gate,
     ) -> None:
-        """`is_current`: whether the mirror follows what happens; bindings wait otherwise."""
         self._client, self._book, self._mirror, self._overlay = client, book, book.mirror, book.overlay
-        self._pod_events, self._spawn, self._monotonic, self._is_current = pod_events, spawn, monotonic, is_current
+        self._pod_events, self._spawn, self._monotonic, self._gate = pod_events, spawn, monotonic, gate
         self.failed: dict[Run, tuple[LiveTask, str, float]] = {}
         """Plans that cannot be carried out, why, and seconds to pause."""
         self.bound = self.refused = self.under_way = 0
@@ -200,31 +199,13 @@ class Binder:
         notes = {TASK: task.name, RUN: str(run.number), SUBMITTED: rfc3339(run.task.submit_time)}
         problem: ApiError
         pause: float
-        attempt, is_blind = 0, False  # `is_blind`: whether a request was not sent because a watch was not open
-
-        def objection() -> str:
-            nonlocal is_blind
-            is_blind = not self._is_current()
-            return "the cluster is not followed" if is_blind else self._objection(task, run, pod.uid, node)
-
-        while attempt < TRIES:
-            while not self._is_current():
-                await asyncio.sleep(BLIND)
-            is_blind = False
+        bind = partial(self._client.bind, pod.namespace, pod.name, pod.uid, node, notes)
+        for attempt in range(TRIES):
             reach("bind-begun")
             try:
-                await self._client.bind(
-                    pod.namespace,
-                    pod.name,
-                    pod.uid,
-                    node,
-                    notes,
-                    objection=objection,
-                )
+                await self._gate.send(bind, partial(self._objection, task, run, pod.uid, node))
                 return None
             except (NotFound, NotLeading, Outdated) as error:
-                if is_blind:
-                    continue  # it is no reason to give up a plan
                 return error
             except TooMany as error:
                 problem, pause = error, error.retry_after
@@ -238,7 +219,6 @@ class Binder:
                 if there or not isinstance(problem, Unavailable | Conflict):
                     break
             await asyncio.sleep(pause)
-            attempt += 1
         return problem
 
     async def _look(self, pod: PodView) -> str:

@@ -29,6 +29,7 @@ from gfs.live.disruption import Disruption
 from gfs.live.evict import Evictor
 from gfs.live.explain import Explainer
 from gfs.live.failpoint import reach
+from gfs.live.gate import Gate
 from gfs.live.identity import Identities
 from gfs.live.learning import is_cautious
 from gfs.live.mirror import Mirror, key_of
@@ -43,8 +44,6 @@ from gfs.live.tasks import LiveTask, Sink, TaskBook
 log = logging.getLogger("gfs.live")
 GATHER = 0.005
 """Seconds between the first change and its instant, so that pods of one gang are decided together."""
-BLIND = 0.05
-"""Seconds between two looks at whether all watches are open."""
 MOST = 500
 """The most tasks of one instant, less the bindings under way. A task may cost the core milliseconds. With a limit, the
 controller binds pods, reads watches and renews the lease during a flood, and HP tasks do not queue behind thousands of
@@ -77,7 +76,7 @@ class Controller:
 
         `silent`: write no conditions and events.
         """
-        self.settings, self.shadow, self._is_current = settings, shadow, is_current
+        self.settings, self.shadow, self._gate = settings, shadow, Gate(is_current)
         self.clock = clock or Clock(wall=wall)
         self._monotonic, self._tick = monotonic, tick
         self.changed = asyncio.Event()
@@ -102,8 +101,8 @@ class Controller:
             client, settings, self.spawn, monotonic, wall, lambda: self.binder.under_way > 0, silent=quiet
         )
         self.claims = Claims(self.book, self.pod_events, self.clock, monotonic)
-        self.binder = Binder(client, self.book, self.pod_events, self.spawn, monotonic, is_current)
-        self.evictor = Evictor(client, self.book, self.pod_events, self.spawn, monotonic, is_current)
+        self.binder = Binder(client, self.book, self.pod_events, self.spawn, monotonic, self._gate)
+        self.evictor = Evictor(client, self.book, self.pod_events, self.spawn, monotonic, self._gate)
         self.explainer = Explainer(self.mirror, self.book, self.pod_events, monotonic, least_hours)
         self._trained: list[Trained] = []
         self._touched: set[str] = set()
@@ -166,9 +165,8 @@ class Controller:
                 pass
             if not may_decide():  # the process was paused, and another replica may have decided since
                 return
-            if not self._is_current():  # the mirror catches up first
-                self.changed.clear()
-                await asyncio.sleep(BLIND)
+            if not self._gate.is_open():  # the mirror catches up first
+                await self._gate.opened()
                 continue
             self.step()
             self._not_before = self._monotonic() + self.settings.burst

@@ -18,6 +18,7 @@ from gfs.domain.task import Priority
 from gfs.live.api import pod_path
 from gfs.live.client import Client
 from gfs.live.failpoint import reach
+from gfs.live.gate import Gate
 from gfs.live.observe import priority_of
 from gfs.live.pod_events import PodEvents, Spawn
 from gfs.live.problems import ApiError, Conflict, NotFound, NotLeading, Outdated, Unavailable
@@ -29,8 +30,6 @@ from gfs.live.watch import uid_of
 log = logging.getLogger("gfs.live")
 PAUSE = 2.0
 """Seconds until a request that failed is tried again."""
-BLIND = 0.05
-"""Seconds between two looks at whether all watches are open."""
 
 
 class Evictor:
@@ -43,11 +42,10 @@ class Evictor:
         pod_events: PodEvents,
         spawn: Spawn,
         monotonic: Callable[[], float],
-        is_current: Callable[[], bool],
+        gate: Gate,
     ) -> None:
-        """`is_current`: whether the mirror follows what happens; no victim is deleted otherwise."""
         self._client, self._book, self._mirror, self._overlay = client, book, book.mirror, book.overlay
-        self._pod_events, self._spawn, self._monotonic, self._is_current = pod_events, spawn, monotonic, is_current
+        self._pod_events, self._spawn, self._monotonic, self._gate = pod_events, spawn, monotonic, gate
         self._longest = self._mirror.settings.longest_grace
         self.evicted = 0
 
@@ -67,8 +65,6 @@ class Evictor:
 
     def _objection(self, uid: str, run: Run) -> str:
         """Returns why a pod must not be evicted for a run now; empty: it may."""
-        if not self._is_current():
-            return "the cluster is not followed at the moment"
         pod = self._mirror.pods.get(uid)
         if pod is None or pod.over:
             return "the pod is gone"
@@ -80,8 +76,7 @@ class Evictor:
 
     async def _why_not(self, uid: str, run: Run) -> str:
         """As `_objection`, as soon as the cluster is followed."""
-        while not self._is_current():
-            await asyncio.sleep(BLIND)
+        await self._gate.opened()
         return self._objection(uid, run)
 
     async def _see_through(self, pod: PodView, deletion: Callable[[], Awaitable[bool]]) -> None:
@@ -110,6 +105,7 @@ class Evictor:
         marked = uncertain = False
         began = self._monotonic()
         capped = round(self._longest) if pod.grace > self._longest else None
+        delete = partial(self._client.delete, pod_path(pod.namespace, pod.name), uid=pod.uid, grace=capped)
         while not (why := await self._why_not(pod.uid, run)):
             try:
                 if not marked:
@@ -118,12 +114,7 @@ class Evictor:
                     reach("stop-marked")
                     if (answer.get("status") or {}).get("phase") in TERMINAL:  # what it has done counts
                         return False
-                await self._client.delete(
-                    pod_path(pod.namespace, pod.name),
-                    uid=pod.uid,
-                    grace=capped,
-                    objection=lambda: self._objection(pod.uid, run),
-                )
+                await self._gate.send(delete, partial(self._objection, pod.uid, run))
                 log.info(f"deleted {pod.path} on {pod.node}: {message}")
                 return True
             except NotFound:

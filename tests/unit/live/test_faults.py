@@ -15,7 +15,7 @@ from test_record import began, opened, rows, spot, told
 from fake_cluster import FakeServer, Replica
 from gfs.core.actions import START, SUBMIT
 from gfs.domain.node import NodeSpec
-from gfs.live import bind, controller, evict, tasks
+from gfs.live import bind, evict, gate, tasks
 from gfs.live.clock import Clock
 from gfs.live.mirror import Key, Mirror
 from gfs.live.observe import Observation
@@ -30,7 +30,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """A request that failed is tried again at once."""
     monkeypatch.setattr(evict, "PAUSE", 0.0)
     monkeypatch.setattr(bind, "LOOK_AGAIN", 0.0)
-    monkeypatch.setattr(controller, "BLIND", 0.001)
+    monkeypatch.setattr(gate, "PAUSE", 0.001)
 
 
 async def running_victim(server: FakeServer, replica: Replica) -> None:

@@ -11,7 +11,7 @@ from objects import group, node, owned, pod
 from story import bound, condition, in_team, play, runs
 
 from fake_cluster import FakeServer, Replica, stamp
-from gfs.live import bind, evict
+from gfs.live import evict, gate
 from gfs.live.problems import ApiError
 from gfs.live.translate.shape import Json
 
@@ -182,7 +182,7 @@ def test_a_binding_of_a_plan_that_is_over_is_not_sent(caplog: pytest.LogCaptureF
 @pytest.mark.parametrize("closed", [False, True], ids=["nothing has changed", "the node was closed meanwhile"])
 def test_a_binding_waits_while_a_watch_is_not_open(closed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a gang of two a is bound, then a watch breaks. That alone is no reason to take a back."""
-    monkeypatch.setattr(bind, "BLIND", 0.0)
+    monkeypatch.setattr(gate, "PAUSE", 0.0)
     current, turn = [True], asyncio.Event()
 
     real = FakeServer.bind
@@ -408,7 +408,7 @@ def test_a_victim_is_spared_if_its_taker_is_being_bound() -> None:
 @pytest.mark.parametrize("goes", [True, False], ids=["the taker is deleted unseen", "the taker still waits"])
 def test_a_victim_is_not_deleted_while_a_watch_is_not_open(goes: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is deleted then may be for nobody. The deletion waits until the mirror has caught up."""
-    monkeypatch.setattr(evict, "BLIND", 0.0)
+    monkeypatch.setattr(gate, "PAUSE", 0.0)
     current = [True]
 
     async def story(server: FakeServer, replica: Replica) -> None:
