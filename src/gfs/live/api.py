@@ -107,7 +107,7 @@ class Api:
         with suppress(TimeoutError):
             async with asyncio.timeout(CLOSING):
                 while any(each.fileno() >= 0 for each in self._sockets):
-                    await asyncio.sleep(0)
+                    await asyncio.sleep(0.01)
 
     # -- requests ----------------------------------------------------------------------------------
 

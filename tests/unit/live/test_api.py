@@ -200,6 +200,43 @@ def test_a_quiet_connection_is_probed():
         assert made.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE) == 20
 
 
+def test_it_is_closed_when_its_connections_are():
+    """Those of cancelled requests close by themselves, which takes TLS a moment."""
+
+    class Closing:
+        def __init__(self, looks):
+            self.looks = looks
+
+        def fileno(self):
+            self.looks -= 1
+            return 5 if self.looks > 0 else -1
+
+    async def story():
+        sockets = [Closing(2), Closing(4)]
+        async with Api("http://127.0.0.1:1", aiohttp.ClientSession(), sockets=sockets):
+            pass
+        return [each.looks for each in sockets]
+
+    assert max(asyncio.run(story())) <= 0
+
+
+def test_the_sockets_of_a_connection_are_known(tmp_path):
+    kubeconfig = tmp_path / "config"
+
+    async def ask(api):
+        cluster = {"name": "c", "cluster": {"server": api._host}}
+        context = {"name": "x", "context": {"cluster": "c", "user": "u"}}
+        user = {"name": "u", "user": {"token": "t"}}
+        config = {"current-context": "x", "contexts": [context], "clusters": [cluster], "users": [user]}
+        kubeconfig.write_text(json.dumps(config))
+        async with await Api.connect(kubeconfig) as connected:
+            await connected.get("/api")
+            sockets = list(connected._sockets)
+        return [each.fileno() for each in sockets]
+
+    assert talk(Server(json_answer({})), ask)[0] == [-1]
+
+
 @pytest.mark.parametrize("text", ["no: [yaml", "", "clusters: 5", "[]"], ids=["broken", "empty", "wrong", "list"])
 def test_a_bad_kubeconfig_is_named(tmp_path, text):
     path = tmp_path / "config"
