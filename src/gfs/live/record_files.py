@@ -12,6 +12,8 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
@@ -20,11 +22,14 @@ import pyarrow as pa
 import pyarrow.csv
 
 from gfs.core.actions import Record
+from gfs.core.node import Node, Place
+from gfs.core.run import Run
 from gfs.domain.errors import InputError
 from gfs.domain.node import NodeSpec
-from gfs.domain.task import Task
+from gfs.domain.task import Priority, Task
 from gfs.domain.workload import Workload
 from gfs.files import write_text
+from gfs.telemetry import event_log
 from gfs.telemetry.decisions import AnyNote, lines_of
 from gfs.telemetry.event_log import QUOTA_SCHEMA, SCHEMA, EventLog, QuotaLog
 from gfs.telemetry.tables import csv_table, with_timestamps
@@ -33,9 +38,9 @@ from gfs.workloads.readers.alibaba import CANCEL_COLUMN, JOB_COLUMNS, NODE_COLUM
 EVENTS, JOBS, QUOTA, NOTES, NODES = "events.csv", "jobs.csv", "quota.csv", "decisions.jsonl", "nodes.csv"
 JOB_ROW = (*JOB_COLUMNS, *OPTIONAL_JOB_COLUMNS, CANCEL_COLUMN)
 HEADERS = {
-    EVENTS: ",".join((*SCHEMA.names, "timestamp")),
-    JOBS: ",".join(JOB_ROW),
-    QUOTA: ",".join(QUOTA_SCHEMA.names),
+    EVENTS: ",".join((*SCHEMA.names, "timestamp")) + "\n",
+    JOBS: ",".join(JOB_ROW) + "\n",
+    QUOTA: ",".join(QUOTA_SCHEMA.names) + "\n",
     NOTES: "",
 }
 FIRST_DAY = "1970-01-01"
@@ -149,22 +154,21 @@ def _append(path: Path, text: str) -> None:
 def open_files(folder: Path) -> float:
     """Begin the files that are missing and cut half lines off the others; returns the latest time of notes."""
     last = {name: _open(folder / name, header) for name, header in HEADERS.items()}
-    quota = last[QUOTA].partition(",")[0]
-    times = [float(quota)] if quota not in ("", "time") else []
+    times = [0.0]
+    if f"{last[QUOTA]}\n" != HEADERS[QUOTA]:
+        times.append(float(last[QUOTA].partition(",")[0]))
     if last[NOTES]:
         times.append(float(msgspec.json.decode(last[NOTES])["time"]))
-    return max(times, default=0.0)
+    return max(times)
 
 
 def _open(path: Path, header: str) -> str:
-    """Returns the last whole line of a file, '' if it is new."""
+    """Returns the last whole line of a file, '' if there is none."""
     if not path.exists() or not path.stat().st_size:
-        write_text(path, f"{header}\n" if header else "")
-        return ""
-    if header:
-        with path.open("rb") as file:
-            if file.readline() != f"{header}\n".encode():
-                raise InputError(f"{path}: begins with other columns")
+        write_text(path, header)
+    with path.open("rb") as file:
+        if file.read(len(header)) != header.encode():
+            raise InputError(f"{path}: begins with other columns")
     return cut_end(path)
 
 
@@ -179,7 +183,39 @@ def cut_end(path: Path, lines: int = 0) -> str:
     return end[kept - 1].decode() if kept else ""
 
 
-def read_rows(path: Path) -> Iterator[Row]:
+def read_nodes(folder: Path) -> dict[str, NodeSpec]:
+    """Returns the nodes of the record by name."""
+    cells = map(itemgetter(*NODE_COLUMNS), _rows(folder / NODES))
+    return {name: NodeSpec(0, name, model, int(gpus), float(cpus)) for name, model, gpus, cpus in cells}
+
+
+def read_jobs(folder: Path) -> set[str]:
+    """Returns the names of the tasks that have a row in the trace."""
+    return {row["job_name"] for row in _rows(folder / JOBS)}
+
+
+def read_entries(folder: Path) -> Iterator[tuple[Record, int]]:
+    """Yields the entries of the event log, each with the number of its rows.
+
+    A task has neither CPUs nor guarantee nor checkpoints there, and one that waits has as many pods as GPUs.
+    """
+    for _, group in groupby(_rows(folder / EVENTS), itemgetter("time", "event", "task", "run")):
+        rows = list(group)
+        row, time, gpus, number = rows[0], float(rows[0]["time"]), float(rows[0]["gpus"]), int(rows[0]["run"])
+        priority = Priority.HP if row["kind"] == Priority.HP.label else Priority.SPOT
+        shape = (len(rows), gpus) if number else (int(gpus), 1.0)
+        task = Task(0, row["task"], row["organization"], row["gpu_model"], priority, *shape, time)
+        run = Run(task, number, [_place(each) for each in rows], time, time) if number else None
+        yield (time, event_log.EVENTS.index(row["event"]), task, run, None), len(rows)
+
+
+def _place(row: Row) -> Place:
+    """Returns where a pod runs: a node of this name, and GPUs."""
+    mask = sum(1 << int(gpu) for gpu in row["cards"].split("+"))
+    return Node(NodeSpec(0, row["node"], row["gpu_model"], 1)), mask, mask.bit_count()
+
+
+def _rows(path: Path) -> Iterator[Row]:
     """Yields the rows of a table; none if there is no such file."""
     if path.exists():
         with path.open(encoding="utf-8", newline="") as file:
