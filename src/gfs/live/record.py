@@ -133,9 +133,9 @@ class Recorder:
             known = self._state.tasks.get(task.name) or self._submit(task, time)
             known.learn(task)
             if run is not None and (what == START or known.run is None):  # or its beginning was not recorded
-                known = self._start(known, run, time, reason if what == START else None)
+                self._start(known, run, time, reason if what == START else None)
             if what not in (SUBMIT, START):
-                self._stop(known, time, what, reason)
+                self._stop(self._state.tasks[task.name], time, what, reason)
 
     def cancelled(self, now: float, name: str) -> None:
         """Note that a task, by its name in the cluster, gets no more pods."""
@@ -154,19 +154,16 @@ class Recorder:
 
     def note(self, note: AnyNote) -> None:
         """Note what decisions go by (docs/reference/files.md#decision-log)."""
-        with self._guarded("a note"):
-            self._batch.notes.append(msgspec.structs.replace(note, time=self._at(note.time)))
+        self._batch.notes.append(msgspec.structs.replace(note, time=self._at(note.time)))
 
     def note_quota(self, now: float, state: PoolState, policy: Policy) -> None:
         """Note the quota of a pool (docs/reference/files.md#quota-log)."""
-        with self._guarded("a quota"):
-            self._batch.quota.note(self._at(now), state, policy)
+        self._batch.quota.note(self._at(now), state, policy)
 
     def note_nodes(self, nodes: Iterable[NodeSpec]) -> None:
         """Note nodes. A node that is gone or has shrunk stays in the record as it was."""
-        with self._guarded("a node"):
-            for node in nodes:
-                self._note_node(node)
+        for node in nodes:
+            self._note_node(node)
 
     def _note_node(self, node: NodeSpec) -> str:
         """Returns the name of the node in the log. A node that gets another GPU model is another node there."""
@@ -229,11 +226,11 @@ class Recorder:
         names = {node.name: self._note_node(node.spec) for node in run.nodes}
         return Counter(names[node] for node, _ in pods_of(run))
 
-    def _start(self, known: RecordedTask, run: Run, time: float, reason: Reason | None) -> RecordedTask:
+    def _start(self, known: RecordedTask, run: Run, time: float, reason: Reason | None) -> None:
         """Begin a run, unless the log has it. A task with another shape than before is another task in the log."""
         pods = self._pods(run)
-        if not pods or known.goes_on_with(pods):
-            return known
+        if known.goes_on_with(pods):
+            return
         self._stop(known, time, LOST, None)  # if its end was not recorded
         task = replace(run.task, pods=pods.total())
         if not known.has_shape_of(task):
@@ -242,7 +239,6 @@ class Recorder:
         for node, count in pods.items():
             self._make_room(node, count * task.cards, time)
         self._begin(known, task, pods, time, reason)
-        return known
 
     def _begin(self, known: RecordedTask, task: Task, pods: Counter[str], time: float, reason: Reason | None) -> None:
         """Begin a run on the lowest free GPUs."""
