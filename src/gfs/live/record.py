@@ -1,6 +1,6 @@
 """Records every decision: the event log, and the trace (jobs and nodes) that belongs to it.
 
-Recording never stops or slows a decision. `record` and the methods like it only note what happened and never raise;
+Recording never stops or slows a decision. `record`, `cancelled` and `settle` only note what happened and never raise;
 `write` formats and appends the notes in any thread.
 
 The log stays consistent by itself. A process that was killed may not have written its last decisions, and the core may
@@ -60,11 +60,11 @@ class Recorder:
         self.drop()
 
     def drop(self) -> None:
-        """Forget everything, because another replica may write the files."""
+        """Forget everything, because another replica may write the files. Nothing is written until the next opening."""
         self._state = LogState()
         self._batch = Batch()
         self._unwritten: deque[Batch] = deque()
-        self._writes = self._folder is not None
+        self._is_open = False
 
     def open(self) -> None:
         """Continue the files, or begin them. Only the replica that decides calls it: replicas may share a folder.
@@ -76,10 +76,10 @@ class Recorder:
             if self._folder is not None:
                 try:
                     self._go_on(self._folder)
+                    self._is_open = True
                 except Exception as error:
                     log.error(f"{error}: nothing is recorded; free or move away {self._folder}, then restart")
                     self.drop()
-                    self._writes = False
         self._tell(None)
 
     def _go_on(self, folder: Path) -> None:
@@ -105,19 +105,13 @@ class Recorder:
                 f"the event log is {self._state.last - now:.0f} s ahead of the clock: rows get its last time until the"
                 " clock is there; compare the clocks of all replicas"
             )
-        now, running, held = self._at(now), {run.task.name: run for run in runs}, Counter[str]()
-        for run in running.values():
-            with self._guarded("a node"):
-                for node, count in self._pods(run).items():
-                    held[node] += count * run.task.cards
-                    self._note_node(replace(self._state.nodes[node], gpus=held[node]))  # it may have shrunk since
+        now, running = self._at(now), {run.task.name: run for run in runs}
+        self._note_shrunk(running.values())
         for name, known in list(self._state.tasks.items()):
             with self._guarded("the end of a run"):
-                over = FINISH if name in done else CANCEL
-                if name not in running:
-                    self._stop(known, now, LOST if name in waiting else over, None)
-                elif not known.goes_on_with(self._pods(running[name])):
-                    self._stop(known, now, LOST, None)
+                run, over = running.get(name), FINISH if name in done else CANCEL
+                if run is None or not known.goes_on_with(run.task, self._pods(run)):
+                    self._stop(known, now, LOST if run is not None or name in waiting else over, None)
         for run in running.values():
             self.record((now, START, run.task, run, None))
 
@@ -127,6 +121,8 @@ class Recorder:
         START of a run that has begun: only the pods at `run.places` still run. The log keeps the others until their
         GPUs are reused.
         """
+        if self._folder is None and self.heard is None:
+            return
         with self._guarded("an entry"):
             time, what, task, run, reason = entry
             time = self._at(time)
@@ -178,6 +174,15 @@ class Recorder:
             self._batch.nodes = nodes
         return name
 
+    def _note_shrunk(self, runs: Iterable[Run]) -> None:
+        """Note nodes as large as what runs there: they may have shrunk when nothing was recorded."""
+        with self._guarded("a node"):
+            held = Counter[str]()
+            for run in runs:
+                for node, count in self._pods(run).items():
+                    held[node] += count * run.task.cards
+                    self._note_node(replace(self._state.nodes[node], gpus=held[node]))
+
     # -- the log as it grows -----------------------------------------------------------------------
 
     @contextmanager
@@ -227,13 +232,13 @@ class Recorder:
         return Counter(names[node] for node, _ in pods_of(run))
 
     def _start(self, known: RecordedTask, run: Run, time: float, reason: Reason | None) -> None:
-        """Begin a run, unless the log has it. A task with another shape than before is another task in the log."""
+        """Begin a run, unless the log has it. A task with other pods than before is another task in the log."""
         pods = self._pods(run)
-        if known.goes_on_with(pods):
+        if not pods or known.goes_on_with(run.task, pods):
             return
         self._stop(known, time, LOST, None)  # if its end was not recorded
         task = replace(run.task, pods=pods.total())
-        if not known.has_shape_of(task):
+        if not known.can_start(task):
             self._stop(known, time, CANCEL, None)
             known = self._submit(task, time)
         for node, count in pods.items():
@@ -277,7 +282,7 @@ class Recorder:
     def take(self) -> bool:
         """Hand the notes over to `write`; returns whether it has work. Call it in the thread that records."""
         batch, self._batch = self._batch, Batch()
-        if batch and self._writes:
+        if batch and self._is_open:
             batch.nodes = batch.nodes.copy()  # these are still noted while another thread writes
             self._unwritten.append(batch)
         return bool(self._unwritten)

@@ -153,23 +153,20 @@ def _append(path: Path, text: str) -> None:
 
 def open_files(folder: Path) -> float:
     """Begin the files that are missing and cut half lines off the others; returns the latest time of notes."""
-    last = {name: _open(folder / name, header) for name, header in HEADERS.items()}
     times = [0.0]
-    if f"{last[QUOTA]}\n" != HEADERS[QUOTA]:
-        times.append(float(last[QUOTA].partition(",")[0]))
-    if last[NOTES]:
-        times.append(float(msgspec.json.decode(last[NOTES])["time"]))
+    for name, header in HEADERS.items():
+        path = folder / name
+        if not path.exists() or not path.stat().st_size:
+            write_text(path, header)
+        with path.open("rb") as file:
+            if file.read(len(header)) != header.encode():
+                raise InputError(f"{path}: begins with other columns")
+        last = cut_end(path)
+        if name == NOTES and last:
+            times.append(float(msgspec.json.decode(last)["time"]))
+        elif name == QUOTA and f"{last}\n" != header:
+            times.append(float(last.partition(",")[0]))
     return max(times)
-
-
-def _open(path: Path, header: str) -> str:
-    """Returns the last whole line of a file, '' if there is none."""
-    if not path.exists() or not path.stat().st_size:
-        write_text(path, header)
-    with path.open("rb") as file:
-        if file.read(len(header)) != header.encode():
-            raise InputError(f"{path}: begins with other columns")
-    return cut_end(path)
 
 
 def cut_end(path: Path, lines: int = 0) -> str:

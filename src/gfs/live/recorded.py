@@ -16,12 +16,13 @@ from gfs.domain.node import NodeSpec
 from gfs.domain.task import Task
 from gfs.telemetry.event_log import pods_of
 
-SHAPE = ("pods", "gpus_per_pod", "gpu_model", "priority")
+KIND = ("gpus_per_pod", "gpu_model", "priority")
+"""What all pods of a task have in common."""
 
 
 @dataclass(slots=True, eq=False)
 class RecordedTask:
-    """A task that has not ended, as the event log has it. All its runs have the same shape."""
+    """A task that has not ended, as the event log has it. All its runs have as many pods of one kind."""
 
     task: Task
     """With its name in the log."""
@@ -39,18 +40,22 @@ class RecordedTask:
         return Counter(node for node, _ in pods_of(self.run)) if self.run is not None else Counter()
 
     def learn(self, task: Task) -> None:
-        """Take over what the cluster says of it now. A task that has run keeps its shape."""
+        """Take over what the cluster says of it now. A task that has run keeps the number and kind of its pods."""
         has_run = self.run is not None or self.lengths
-        shape = {name: getattr(self.task, name) for name in SHAPE} if has_run else {}
-        self.task = replace(task, name=self.task.name, **shape)
+        kept = {name: getattr(self.task, name) for name in ("pods", *KIND)} if has_run else {}
+        self.task = replace(task, name=self.task.name, **kept)
 
-    def has_shape_of(self, task: Task) -> bool:
+    def is_like(self, task: Task) -> bool:
+        """Returns whether the pods of a task are of the same kind."""
+        return all(getattr(self.task, name) == getattr(task, name) for name in KIND)
+
+    def can_start(self, task: Task) -> bool:
         """Returns whether a run of `task` can be the next one of this task."""
-        return not self.lengths or all(getattr(self.task, name) == getattr(task, name) for name in SHAPE)
+        return not self.lengths or (self.task.pods == task.pods and self.is_like(task))
 
-    def goes_on_with(self, pods: Counter[str]) -> bool:
-        """Returns whether its run is the one with these pods, all of its own or some; notes which have ended."""
-        goes_on = pods <= (mine := self.pods)
+    def goes_on_with(self, task: Task, pods: Counter[str]) -> bool:
+        """Returns whether its run is that of `task` with these pods, all of its own or some; notes which have ended."""
+        goes_on = pods <= (mine := self.pods) and self.is_like(task)
         if goes_on:
             self.ended = mine - pods
         return goes_on

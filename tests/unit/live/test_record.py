@@ -247,6 +247,10 @@ def test_what_decisions_went_by_is_appended_by_whole_lines(tmp_path: Path) -> No
     again.drop()  # another replica writes by now
     again.note(two)
     again.flush()
+    assert read_decisions(file) == [one]
+    again.open()
+    again.note(two)
+    again.flush()
     assert read_decisions(file) == [one, two]
 
 
@@ -400,6 +404,21 @@ def test_a_gang_is_split_when_others_get_the_gpus_of_its_finished_pods(tmp_path:
         ("60", "submit", "lab/other", ""), *[("60", "cancel", whole, str(card)) for card in range(4)],
         ("60", "submit", left, ""), *[("60", "start", left, str(card)) for card in range(3)],
         ("60", "start", "lab/other", "3"), *[("90", "finish", left, str(card)) for card in range(3)],
+    ]  # fmt: skip
+
+
+def test_a_task_of_the_other_class_that_took_a_name_and_its_place_while_no_controller_ran_is_another_task(
+    tmp_path: Path,
+) -> None:
+    before, hp = opened(tmp_path), replace(spot(), priority=Priority.HP)
+    before.record((10.0, START, hp, at(hp, "0"), None))
+    before.flush()
+    after = opened(tmp_path)
+    after.settle(100.0, [at(spot(), "0", 50.0)], ["lab/train"], ())
+    after.record((110.0, EVICT, spot(), at(spot(), "0", 50.0), None))
+    after.flush()
+    assert told(tmp_path)[2:] == [
+        "lost lab/train 0", "cancel lab/train", "submit lab/train~2", "start lab/train~2 0", "evict lab/train~2 0",
     ]  # fmt: skip
 
 
