@@ -1,7 +1,7 @@
 """Records every decision: the event log, and the trace (jobs and nodes) that belongs to it.
 
 Recording never stops or slows a decision. `record`, `cancelled` and `settle` only note what happened and never raise;
-`write` formats and appends the notes in any thread.
+`write` appends the notes to the files in any thread.
 
 The log stays consistent by itself. A process that was killed may not have written its last decisions, and the core may
 number the GPUs of a node in another order after a restart: a run gets the lowest GPUs that are free in the log.
@@ -30,10 +30,27 @@ from gfs.domain.execution import ExecutionRules
 from gfs.domain.node import NodeSpec
 from gfs.domain.task import Task
 from gfs.files import always
-from gfs.live.record_files import EVENTS, Batch, cut_end, job_row, open_files, read_entries, read_jobs, read_nodes
+from gfs.live.record_files import (
+    EVENTS,
+    FILES,
+    JOBS,
+    NODES,
+    NOTES,
+    QUOTA,
+    cut_end,
+    event_lines,
+    job_line,
+    node_lines,
+    open_files,
+    read_entries,
+    read_jobs,
+    read_nodes,
+    write_lines,
+)
 from gfs.live.recorded import LogState, RecordedTask
-from gfs.telemetry.decisions import AnyNote
-from gfs.telemetry.event_log import pods_of
+from gfs.telemetry.decisions import AnyNote, lines_of
+from gfs.telemetry.event_log import QuotaLog, pods_of
+from gfs.telemetry.tables import csv_lines
 
 BEHIND: Final = 60.0
 """Seconds by which the clock may be behind the log without a warning."""
@@ -62,8 +79,11 @@ class Recorder:
     def drop(self) -> None:
         """Forget everything, because another replica may write the files. Nothing is written until the next opening."""
         self._state = LogState()
-        self._batch = Batch()
-        self._unwritten: deque[Batch] = deque()
+        self._lines: dict[str, list[str]] = {name: [] for name in FILES}
+        """File -> the lines that are noted."""
+        self._nodes_changed = False
+        self._unwritten: deque[tuple[str, str]] = deque()
+        """Files and the lines that they are to get."""
         self._is_open = False
 
     def open(self) -> None:
@@ -150,11 +170,14 @@ class Recorder:
 
     def note(self, note: AnyNote) -> None:
         """Note what decisions go by (docs/reference/files.md#decision-log)."""
-        self._batch.notes.append(msgspec.structs.replace(note, time=self._at(note.time)))
+        note = msgspec.structs.replace(note, time=self._at(note.time))
+        self._lines[NOTES].append(lines_of([note]).decode())
 
     def note_quota(self, now: float, state: PoolState, policy: Policy) -> None:
         """Note the quota of a pool (docs/reference/files.md#quota-log)."""
-        self._batch.quota.note(self._at(now), state, policy)
+        quota = QuotaLog()
+        quota.note(self._at(now), state, policy)
+        self._lines[QUOTA].append(csv_lines(row.values() for row in quota.table().to_pylist()))
 
     def note_nodes(self, nodes: Iterable[NodeSpec]) -> None:
         """Note nodes. A node that is gone or has shrunk stays in the record as it was."""
@@ -171,7 +194,7 @@ class Recorder:
         if known is None or known.gpus < node.gpus or known.cpus < node.cpus:
             gpus, cpus = (max(node.gpus, known.gpus), max(node.cpus, known.cpus)) if known else (node.gpus, node.cpus)
             nodes[name] = replace(node, name=name, gpus=gpus, cpus=cpus)
-            self._batch.nodes = nodes
+            self._nodes_changed = True
         return name
 
     def _note_shrunk(self, runs: Iterable[Run]) -> None:
@@ -203,8 +226,9 @@ class Recorder:
 
     def _emit(self, entry: Record) -> None:
         """Add an entry to the log."""
+        lines = event_lines(entry)
         self._apply(entry)
-        self._batch.entries.append(entry)
+        self._lines[EVENTS].append(lines)
         self._tell(entry)
 
     def _apply(self, entry: Record, listed: Collection[str] = ()) -> None:
@@ -212,8 +236,8 @@ class Recorder:
         time, what, task, _, _ = entry
         ended = self._state.apply(entry)
         if ended is not None and task.name not in listed:
-            duration = ended.duration(what, time, self._rules)
-            self._batch.jobs.append(job_row(ended.task, ended.submitted, duration, time if what == CANCEL else None))
+            duration, cancelled = ended.duration(what, time, self._rules), time if what == CANCEL else None
+            self._lines[JOBS].append(job_line(ended.task, ended.submitted, duration, cancelled))
 
     def _tell(self, entry: Record | None) -> None:
         if self.heard is not None:
@@ -281,22 +305,24 @@ class Recorder:
 
     def take(self) -> bool:
         """Hand the notes over to `write`; returns whether it has work. Call it in the thread that records."""
-        batch, self._batch = self._batch, Batch()
-        if batch and self._is_open:
-            batch.nodes = batch.nodes.copy()  # these are still noted while another thread writes
-            self._unwritten.append(batch)
+        if self._nodes_changed:
+            self._lines[NODES] = [node_lines(self._state.nodes.values())]
+        if self._is_open:
+            self._unwritten += [(name, "".join(lines)) for name, lines in self._lines.items() if lines]
+        self._lines, self._nodes_changed = {name: [] for name in FILES}, False
         return bool(self._unwritten)
 
     def write(self, still: Callable[[], bool] = always) -> None:
         """Write what `take` handed over, in any thread; keep what cannot be written for the next call. Never raises.
 
-        `still` returns whether the files are still ours. It is called after formatting, because a process may be
-        paused for longer than its lease meanwhile.
+        `still` returns whether the files are still ours: a process may be paused for longer than its lease.
         """
         with self._writing:
             unwritten = self._unwritten
             try:
-                while self._folder is not None and unwritten and unwritten[0].write(self._folder, still):
+                while self._folder is not None and unwritten and still():
+                    name, lines = unwritten[0]
+                    write_lines(self._folder / name, lines, still)
                     unwritten.popleft()
             except Exception as error:
                 if not self._is_failing:

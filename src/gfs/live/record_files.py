@@ -6,20 +6,15 @@
 from __future__ import annotations
 
 import csv
-import io
-import logging
 import os
-from collections.abc import Callable, Iterator
-from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Iterator
+from datetime import UTC, datetime, timedelta
 from itertools import groupby
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from pathlib import Path
-from typing import Any, TypeAlias, TypeVar
+from typing import TypeAlias
 
 import msgspec
-import pyarrow as pa
-import pyarrow.csv
 
 from gfs.core.actions import Record
 from gfs.core.node import Node, Place
@@ -27,125 +22,56 @@ from gfs.core.run import Run
 from gfs.domain.errors import InputError
 from gfs.domain.node import NodeSpec
 from gfs.domain.task import Priority, Task
-from gfs.domain.workload import Workload
 from gfs.files import write_text
 from gfs.telemetry import event_log
-from gfs.telemetry.decisions import AnyNote, lines_of
-from gfs.telemetry.event_log import QUOTA_SCHEMA, SCHEMA, EventLog, QuotaLog
-from gfs.telemetry.tables import csv_table, with_timestamps
+from gfs.telemetry.event_log import QUOTA_SCHEMA, SCHEMA, entry_rows
+from gfs.telemetry.tables import csv_lines
 from gfs.workloads.readers.alibaba import CANCEL_COLUMN, JOB_COLUMNS, NODE_COLUMNS, OPTIONAL_JOB_COLUMNS
 
-EVENTS, JOBS, QUOTA, NOTES, NODES = "events.csv", "jobs.csv", "quota.csv", "decisions.jsonl", "nodes.csv"
-JOB_ROW = (*JOB_COLUMNS, *OPTIONAL_JOB_COLUMNS, CANCEL_COLUMN)
+NODES, EVENTS, JOBS, QUOTA, NOTES = "nodes.csv", "events.csv", "jobs.csv", "quota.csv", "decisions.jsonl"
+FILES = (NODES, EVENTS, JOBS, QUOTA, NOTES)
+"""In the order of writing: the log names no node that is not listed."""
 HEADERS = {
-    EVENTS: ",".join((*SCHEMA.names, "timestamp")) + "\n",
-    JOBS: ",".join(JOB_ROW) + "\n",
-    QUOTA: ",".join(QUOTA_SCHEMA.names) + "\n",
+    EVENTS: csv_lines([(*SCHEMA.names, "timestamp")]),
+    JOBS: csv_lines([(*JOB_COLUMNS, *OPTIONAL_JOB_COLUMNS, CANCEL_COLUMN)]),
+    QUOTA: csv_lines([QUOTA_SCHEMA.names]),
     NOTES: "",
 }
-FIRST_DAY = "1970-01-01"
+FIRST_DAY = datetime(1970, 1, 1, tzinfo=UTC)
 """The day on which second 0 of a live record begins."""
 TAIL = 1 << 16
 """More bytes than any line has."""
 Row: TypeAlias = dict[str, str]
-log = logging.getLogger("gfs.live")
-T = TypeVar("T")
+_node_cells = attrgetter("name", "gpu_model", "gpus", "cpus")
 
 
-@dataclass(slots=True)
-class Batch:
-    """What to write together. The thread that writes it also formats it, beside the decisions."""
-
-    entries: list[Record] = field(default_factory=list)
-    jobs: list[tuple[Any, ...]] = field(default_factory=list)
-    quota: QuotaLog = field(default_factory=QuotaLog)
-    notes: list[AnyNote] = field(default_factory=list)
-    nodes: dict[str, NodeSpec] = field(default_factory=dict)
-    """All nodes of the record; none: the file stays as it is."""
-    _texts: dict[str, str] | None = None
-    """File -> what it lacks; None: not formatted yet."""
-
-    def __bool__(self) -> bool:
-        return bool(self.entries or self.jobs or self.quota or self.notes or self.nodes)
-
-    def write(self, folder: Path, still: Callable[[], bool]) -> bool:
-        """Write the rows that the files lack; False: another replica writes them. Raises OSError, InputError."""
-        if self._texts is None:
-            self._texts = self._formatted()
-        for name, text in list(self._texts.items()):
-            if not still():
-                return False
-            if name == NODES:
-                write_text(folder / name, text, still=still)
-            else:
-                _append(folder / name, text)
-            del self._texts[name]
-        return True
-
-    def _formatted(self) -> dict[str, str]:
-        """Nodes come first: the log names no node that is not listed."""
-        texts = {
-            NODES: _node_lines([*self.nodes.values()]) if self.nodes else "",
-            EVENTS: _lines(self.entries, _event_lines),
-            JOBS: _lines(self.jobs, _job_lines),
-            QUOTA: _lines([self.quota] if self.quota else [], lambda quotas: _csv(quotas[0].table())),
-            NOTES: _lines(self.notes, lambda notes: lines_of(notes).decode()),
-        }
-        return {name: text for name, text in texts.items() if text}
+def event_lines(entry: Record) -> str:
+    """Returns the lines of an entry of the event log."""
+    moment = (FIRST_DAY + timedelta(milliseconds=round(1000 * entry[0]))).strftime("%Y-%m-%dT%H:%M:%S")
+    return csv_lines((*row, moment) for row in entry_rows(entry))
 
 
-def _lines(items: list[T], as_text: Callable[[list[T]], str]) -> str:
-    """Format all items at once, or one by one without those that cannot be formatted."""
-    if not items:
-        return ""
-    try:
-        return as_text(items)
-    except Exception:
-        log.exception("the record goes on without an entry that cannot be written; please report this")
-    texts = []
-    for item in items:
-        with suppress(Exception):
-            texts.append(as_text([item]))
-    return "".join(texts)
-
-
-def _event_lines(entries: list[Record]) -> str:
-    tasks = [replace(entry[2], index=i) for i, entry in enumerate(entries)]
-    told = EventLog(Workload(tuple(tasks), (), durations=(0.0,) * len(tasks)))
-    for task, (time, what, _, run, reason) in zip(tasks, entries, strict=True):
-        told.record((time, what, task, run, reason))
-    return _csv(with_timestamps(told.table(), FIRST_DAY))
-
-
-def _job_lines(rows: list[tuple[Any, ...]]) -> str:
-    return _csv(pa.table([*map(pa.array, zip(*rows, strict=True))], JOB_ROW))
-
-
-def _node_lines(nodes: list[NodeSpec]) -> str:
-    columns = [pa.array([getattr(node, name) for node in nodes]) for name in ("name", "gpu_model", "gpus", "cpus")]
-    return ",".join(NODE_COLUMNS) + "\n" + _csv(pa.table(columns, NODE_COLUMNS))
-
-
-def _csv(table: pa.Table) -> str:
-    """The rows of a table as lines, without its header."""
-    out = io.BytesIO()
-    options = pyarrow.csv.WriteOptions(include_header=False, quoting_style="needed")
-    pyarrow.csv.write_csv(csv_table(table), out, options)
-    return out.getvalue().decode()
-
-
-def job_row(task: Task, submitted: float, duration: float, cancelled: float | None) -> tuple[Any, ...]:
-    """Returns the row of a task that has ended, in the order of `JOB_ROW`."""
+def job_line(task: Task, submitted: float, duration: float, cancelled: float | None) -> str:
+    """Returns the line of a task that has ended."""
     about = (task.name, task.organization, task.gpu_model, task.cpus_per_pod, task.gpus_per_pod, task.pods)
-    return *about, submitted, duration, task.priority.label, task.guarantee_hours, task.checkpoint_interval, cancelled
+    times = (submitted, duration, task.priority.label, task.guarantee_hours, task.checkpoint_interval, cancelled)
+    return csv_lines([about + times])
 
 
-def _append(path: Path, text: str) -> None:
-    """Add whole lines to a file, or nothing."""
+def node_lines(nodes: Iterable[NodeSpec]) -> str:
+    """Returns the whole file of nodes."""
+    return csv_lines([NODE_COLUMNS, *map(_node_cells, nodes)])
+
+
+def write_lines(path: Path, lines: str, still: Callable[[], bool]) -> None:
+    """Add whole lines to a file, or nothing; the file of nodes is replaced. `still`: whether it is ours."""
+    if path.name == NODES:
+        write_text(path, lines, still=still)
+        return
     size = path.stat().st_size
     try:
         with path.open("a", encoding="utf-8") as file:
-            file.write(text)
+            file.write(lines)
     except OSError:
         os.truncate(path, size)
         raise

@@ -6,8 +6,10 @@ and is no number) gets an apostrophe before it in CSV. Reading takes it off agai
 
 from __future__ import annotations
 
+import csv
+import io
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +67,19 @@ def csv_table(table: pa.Table) -> pa.Table:
     return pa.table(columns, names=table.column_names)
 
 
+def csv_lines(rows: Iterable[Iterable[Any]]) -> str:
+    """Returns rows as lines of CSV with cells as in `csv_table`. For a few rows; for many, write a table."""
+    out = io.StringIO()
+    csv.writer(out, lineterminator="\n").writerows([*map(_csv_cell, row)] for row in rows)
+    return out.getvalue()
+
+
+def _csv_cell(cell: Any) -> Any:
+    if isinstance(cell, str):
+        return _escaped(cell)
+    return int(cell) if isinstance(cell, float) and cell.is_integer() and abs(cell) < 2.0**53 else cell
+
+
 def _whole(column: Any) -> bool:
     exact = pc.and_(pc.equal(column, pc.round(column)), pc.less(pc.abs(column), 2.0**53))
     return pc.all(exact).as_py() is not False
@@ -72,7 +87,11 @@ def _whole(column: Any) -> bool:
 
 def escaped_cells(column: Any) -> Any:
     """A text column with an apostrophe before each cell that a spreadsheet would run."""
-    return _changed(column, _FORMULA, lambda cell: f"'{cell}" if _is_formula(cell) else cell)
+    return _changed(column, _FORMULA, _escaped)
+
+
+def _escaped(cell: str) -> str:
+    return f"'{cell}" if _is_formula(cell) else cell
 
 
 def unescaped_cells(column: Any) -> Any:

@@ -24,7 +24,6 @@ from gfs.core.run import Run
 from gfs.domain.execution import ExecutionRules
 from gfs.domain.node import NodeSpec
 from gfs.domain.task import Priority, Task
-from gfs.live import record_files
 from gfs.live.lead import Leader
 from gfs.live.life import read_life
 from gfs.live.record import Recorder
@@ -290,26 +289,17 @@ async def paused_until_its_lease_has_ended(tmp_path: Path) -> None:
     assert [row["event"] for row in rows(tmp_path, "events.csv")] == ["submit"]
 
 
-def test_a_replica_that_is_paused_while_it_gets_its_rows_ready_leaves_the_files_to_the_next_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It may write when it begins, is stopped in the middle, and goes on when the lease has ended."""
-    recorder, may = opened(tmp_path), [True]
-    in_time = record_files._event_lines
-
-    def paused(*arguments: Any) -> str:
-        may[0] = False
-        return in_time(*arguments)
-
+def test_a_replica_that_is_paused_between_two_files_leaves_the_others_to_the_next_one(tmp_path: Path) -> None:
+    """It may write when it begins, is stopped after the first file, and goes on when the lease has ended."""
+    recorder, nodes = opened(tmp_path), tmp_path / "nodes.csv"
     recorder.record((1.0, SUBMIT, spot(), None, None))
-    monkeypatch.setattr(record_files, "_event_lines", paused)
-    recorder.flush(machines(1), lambda: may[0])
+    recorder.flush(machines(1), lambda: False)
+    assert not nodes.exists()
+    recorder.flush(machines(1), lambda: not nodes.exists())
+    assert nodes.exists()
     assert rows(tmp_path, "events.csv") == []
-    assert not (tmp_path / "nodes.csv").exists()
-    monkeypatch.setattr(record_files, "_event_lines", in_time)
     recorder.flush(machines(1))
     assert [row["event"] for row in rows(tmp_path, "events.csv")] == ["submit"]
-    assert (tmp_path / "nodes.csv").exists()
 
 
 @pytest.mark.parametrize("restarted", [False, True])
