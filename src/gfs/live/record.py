@@ -10,12 +10,11 @@ number the GPUs of a node in another order after a restart: a run gets the lowes
 from __future__ import annotations
 
 import logging
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from threading import Lock
 from typing import Final
 
 import msgspec
@@ -25,32 +24,14 @@ from gfs.core.ports import Policy
 from gfs.core.reasons import Reason
 from gfs.core.run import Run
 from gfs.core.state import PoolState
-from gfs.domain.errors import InputError
 from gfs.domain.execution import ExecutionRules
 from gfs.domain.node import NodeSpec
 from gfs.domain.task import Task
 from gfs.files import always
-from gfs.live.record_files import (
-    EVENTS,
-    FILES,
-    JOBS,
-    NODES,
-    NOTES,
-    QUOTA,
-    cut_end,
-    event_lines,
-    job_line,
-    node_lines,
-    open_files,
-    read_entries,
-    read_jobs,
-    read_nodes,
-    write_lines,
-)
+from gfs.live.record_files import EVENTS, RecordFiles, cut_end, open_files, read_entries, read_jobs, read_nodes
 from gfs.live.recorded import LogState, RecordedTask
-from gfs.telemetry.decisions import AnyNote, lines_of
+from gfs.telemetry.decisions import AnyNote
 from gfs.telemetry.event_log import QuotaLog, pods_of
-from gfs.telemetry.tables import csv_lines
 
 BEHIND: Final = 60.0
 """Seconds by which the clock may be behind the log without a warning."""
@@ -62,44 +43,30 @@ class Recorder:
 
     def __init__(self, folder: Path | None, rules: ExecutionRules) -> None:
         self._folder, self._rules = folder, rules
+        self._files = RecordFiles(folder)
         self.heard: Callable[[Record | None], None] | None = None
         """Called with each entry, by the names and numbers of the record; with None when the record is opened."""
-        self._writing = Lock()
-        self._is_failing = False
-        """Whether the last write failed. Only the first failure is logged."""
         self._failed: set[tuple[str, type[Exception]]] = set()
         """Errors that were logged."""
-        if folder is not None:
-            try:
-                folder.mkdir(parents=True, exist_ok=True)
-            except OSError as error:
-                raise InputError(f"{folder}: cannot be made ({error.strerror or error})") from error
         self.drop()
 
     def drop(self) -> None:
         """Forget everything, because another replica may write the files. Nothing is written until the next opening."""
+        self._files.drop()
         self._state = LogState()
-        self._lines: dict[str, list[str]] = {name: [] for name in FILES}
-        """File -> the lines that are noted."""
         self._nodes_changed = False
-        self._unwritten: deque[tuple[str, str]] = deque()
-        """Files and the lines that they are to get."""
-        self._is_open = False
 
     def open(self) -> None:
         """Continue the files, or begin them. Only the replica that decides calls it: replicas may share a folder.
 
         Files that cannot be read or written stop nothing: the record is off until the next opening.
         """
-        with self._writing:
+        self.drop()
+        try:
+            self._files.open(self._go_on)
+        except Exception as error:
+            log.error(f"{error}: nothing is recorded; free or move away {self._folder}, then restart")
             self.drop()
-            if self._folder is not None:
-                try:
-                    self._go_on(self._folder)
-                    self._is_open = True
-                except Exception as error:
-                    log.error(f"{error}: nothing is recorded; free or move away {self._folder}, then restart")
-                    self.drop()
         self._tell(None)
 
     def _go_on(self, folder: Path) -> None:
@@ -170,14 +137,13 @@ class Recorder:
 
     def note(self, note: AnyNote) -> None:
         """Note what decisions go by (docs/reference/files.md#decision-log)."""
-        note = msgspec.structs.replace(note, time=self._at(note.time))
-        self._lines[NOTES].append(lines_of([note]).decode())
+        self._files.note_decision(msgspec.structs.replace(note, time=self._at(note.time)))
 
     def note_quota(self, now: float, state: PoolState, policy: Policy) -> None:
         """Note the quota of a pool (docs/reference/files.md#quota-log)."""
         quota = QuotaLog()
         quota.note(self._at(now), state, policy)
-        self._lines[QUOTA].append(csv_lines(row.values() for row in quota.table().to_pylist()))
+        self._files.note_quota(quota)
 
     def note_nodes(self, nodes: Iterable[NodeSpec]) -> None:
         """Note nodes. A node that is gone or has shrunk stays in the record as it was."""
@@ -226,9 +192,8 @@ class Recorder:
 
     def _emit(self, entry: Record) -> None:
         """Add an entry to the log."""
-        lines = event_lines(entry)
+        self._files.note_entry(entry)  # one that cannot be written changes nothing
         self._apply(entry)
-        self._lines[EVENTS].append(lines)
         self._tell(entry)
 
     def _apply(self, entry: Record, listed: Collection[str] = ()) -> None:
@@ -237,7 +202,7 @@ class Recorder:
         ended = self._state.apply(entry)
         if ended is not None and task.name not in listed:
             duration, cancelled = ended.duration(what, time, self._rules), time if what == CANCEL else None
-            self._lines[JOBS].append(job_line(ended.task, ended.submitted, duration, cancelled))
+            self._files.note_job(ended.task, ended.submitted, duration, cancelled)
 
     def _tell(self, entry: Record | None) -> None:
         if self.heard is not None:
@@ -306,30 +271,13 @@ class Recorder:
     def take(self) -> bool:
         """Hand the notes over to `write`; returns whether it has work. Call it in the thread that records."""
         if self._nodes_changed:
-            self._lines[NODES] = [node_lines(self._state.nodes.values())]
-        if self._is_open:
-            self._unwritten += [(name, "".join(lines)) for name, lines in self._lines.items() if lines]
-        self._lines, self._nodes_changed = {name: [] for name in FILES}, False
-        return bool(self._unwritten)
+            self._files.note_nodes(self._state.nodes.values())
+            self._nodes_changed = False
+        return self._files.take()
 
     def write(self, still: Callable[[], bool] = always) -> None:
-        """Write what `take` handed over, in any thread; keep what cannot be written for the next call. Never raises.
-
-        `still` returns whether the files are still ours: a process may be paused for longer than its lease.
-        """
-        with self._writing:
-            unwritten = self._unwritten
-            try:
-                while self._folder is not None and unwritten and still():
-                    name, lines = unwritten[0]
-                    write_lines(self._folder / name, lines, still)
-                    unwritten.popleft()
-            except Exception as error:
-                if not self._is_failing:
-                    log.warning(f"the record was not written, which is tried again: {error}; is {self._folder} full?")
-                self._is_failing = True
-            else:
-                self._is_failing = False
+        """Write what `take` handed over, in any thread. Never raises. `still`: whether the files are still ours."""
+        self._files.write(still)
 
     def flush(self, nodes: Iterable[NodeSpec] = (), still: Callable[[], bool] = always) -> None:
         """Note nodes, take and write."""

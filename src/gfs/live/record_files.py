@@ -6,12 +6,15 @@
 from __future__ import annotations
 
 import csv
+import logging
 import os
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from itertools import groupby
 from operator import attrgetter, itemgetter
 from pathlib import Path
+from threading import Lock
 from typing import TypeAlias
 
 import msgspec
@@ -24,47 +27,112 @@ from gfs.domain.node import NodeSpec
 from gfs.domain.task import Priority, Task
 from gfs.files import write_text
 from gfs.telemetry import event_log
-from gfs.telemetry.event_log import QUOTA_SCHEMA, SCHEMA, entry_rows
+from gfs.telemetry.decisions import AnyNote, lines_of
+from gfs.telemetry.event_log import QUOTA_SCHEMA, SCHEMA, QuotaLog, entry_rows
 from gfs.telemetry.tables import csv_lines
 from gfs.workloads.readers.alibaba import CANCEL_COLUMN, JOB_COLUMNS, NODE_COLUMNS, OPTIONAL_JOB_COLUMNS
 
 NODES, EVENTS, JOBS, QUOTA, NOTES = "nodes.csv", "events.csv", "jobs.csv", "quota.csv", "decisions.jsonl"
-FILES = (NODES, EVENTS, JOBS, QUOTA, NOTES)
-"""In the order of writing: the log names no node that is not listed."""
 HEADERS = {
-    EVENTS: csv_lines([(*SCHEMA.names, "timestamp")]),
-    JOBS: csv_lines([(*JOB_COLUMNS, *OPTIONAL_JOB_COLUMNS, CANCEL_COLUMN)]),
-    QUOTA: csv_lines([QUOTA_SCHEMA.names]),
+    NODES: ",".join(NODE_COLUMNS) + "\n",
+    EVENTS: ",".join((*SCHEMA.names, "timestamp")) + "\n",
+    JOBS: ",".join((*JOB_COLUMNS, *OPTIONAL_JOB_COLUMNS, CANCEL_COLUMN)) + "\n",
+    QUOTA: ",".join(QUOTA_SCHEMA.names) + "\n",
     NOTES: "",
 }
+"""File -> its first line, in the order of writing: the log names no node that is not listed."""
 FIRST_DAY = datetime(1970, 1, 1, tzinfo=UTC)
 """The day on which second 0 of a live record begins."""
 TAIL = 1 << 16
 """More bytes than any line has."""
 Row: TypeAlias = dict[str, str]
+log = logging.getLogger("gfs.live")
 _node_cells = attrgetter("name", "gpu_model", "gpus", "cpus")
 
 
-def event_lines(entry: Record) -> str:
-    """Returns the lines of an entry of the event log."""
-    moment = (FIRST_DAY + timedelta(milliseconds=round(1000 * entry[0]))).strftime("%Y-%m-%dT%H:%M:%S")
-    return csv_lines((*row, moment) for row in entry_rows(entry))
+class RecordFiles:
+    """The files of a folder. Lines are noted in the thread that records, and written in any."""
+
+    def __init__(self, folder: Path | None) -> None:
+        """Without a folder nothing is written. Raises InputError if it cannot be made."""
+        self._folder = folder
+        self._writing = Lock()
+        self._is_failing = False
+        """Whether the last write failed. Only the first failure is logged."""
+        if folder is not None:
+            try:
+                folder.mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                raise InputError(f"{folder}: cannot be made ({error.strerror or error})") from error
+        self.drop()
+
+    def drop(self) -> None:
+        """Forget what is not written. Nothing more is until the next opening."""
+        self._noted: dict[str, list[str]] = {name: [] for name in HEADERS}
+        """File -> lines."""
+        self._unwritten: deque[tuple[str, str]] = deque()
+        """Files, and the lines that they are to get next."""
+        self._is_open = False
+
+    def open(self, take_over: Callable[[Path], None]) -> None:
+        """Go on with the files of the folder. `take_over`: reads them, and puts them in order."""
+        with self._writing:
+            if self._folder is not None:
+                take_over(self._folder)
+                self._is_open = True
+
+    def note_entry(self, entry: Record) -> None:
+        """Note an entry of the event log."""
+        moment = (FIRST_DAY + timedelta(milliseconds=round(1000 * entry[0]))).strftime("%Y-%m-%dT%H:%M:%S")
+        self._noted[EVENTS].append(csv_lines((*row, moment) for row in entry_rows(entry)))
+
+    def note_job(self, task: Task, submitted: float, duration: float, cancelled: float | None) -> None:
+        """Note a task that has ended."""
+        about = (task.name, task.organization, task.gpu_model, task.cpus_per_pod, task.gpus_per_pod, task.pods)
+        times = (submitted, duration, task.priority.label, task.guarantee_hours, task.checkpoint_interval, cancelled)
+        self._noted[JOBS].append(csv_lines([about + times]))
+
+    def note_quota(self, quota: QuotaLog) -> None:
+        """Note rows of the quota log."""
+        self._noted[QUOTA].append(csv_lines(row.values() for row in quota.table().to_pylist()))
+
+    def note_decision(self, note: AnyNote) -> None:
+        """Note a line of the decision log."""
+        self._noted[NOTES].append(lines_of([note]).decode())
+
+    def note_nodes(self, nodes: Iterable[NodeSpec]) -> None:
+        """Note all nodes."""
+        self._noted[NODES] = [HEADERS[NODES], csv_lines(map(_node_cells, nodes))]
+
+    def take(self) -> bool:
+        """Hand what was noted over to `write`; returns whether it has work. Call it in the thread that records."""
+        if self._is_open:
+            self._unwritten += [(name, "".join(lines)) for name, lines in self._noted.items() if lines]
+        self._noted = {name: [] for name in HEADERS}
+        return bool(self._unwritten)
+
+    def write(self, still: Callable[[], bool]) -> None:
+        """Write what `take` handed over; keep what cannot be written for the next call. Never raises.
+
+        `still` returns whether the files are still ours: a process may be paused for longer than its lease.
+        """
+        with self._writing:
+            unwritten = self._unwritten
+            try:
+                while self._folder is not None and unwritten and still():
+                    name, lines = unwritten[0]
+                    _write(self._folder / name, lines, still)
+                    unwritten.popleft()
+            except Exception as error:
+                if not self._is_failing:
+                    log.warning(f"the record was not written, which is tried again: {error}; is {self._folder} full?")
+                self._is_failing = True
+            else:
+                self._is_failing = False
 
 
-def job_line(task: Task, submitted: float, duration: float, cancelled: float | None) -> str:
-    """Returns the line of a task that has ended."""
-    about = (task.name, task.organization, task.gpu_model, task.cpus_per_pod, task.gpus_per_pod, task.pods)
-    times = (submitted, duration, task.priority.label, task.guarantee_hours, task.checkpoint_interval, cancelled)
-    return csv_lines([about + times])
-
-
-def node_lines(nodes: Iterable[NodeSpec]) -> str:
-    """Returns the whole file of nodes."""
-    return csv_lines([NODE_COLUMNS, *map(_node_cells, nodes)])
-
-
-def write_lines(path: Path, lines: str, still: Callable[[], bool]) -> None:
-    """Add whole lines to a file, or nothing; the file of nodes is replaced. `still`: whether it is ours."""
+def _write(path: Path, lines: str, still: Callable[[], bool]) -> None:
+    """Add whole lines to a file, or nothing; the file of nodes is replaced."""
     if path.name == NODES:
         write_text(path, lines, still=still)
         return
@@ -139,7 +207,6 @@ def _place(row: Row) -> Place:
 
 
 def _rows(path: Path) -> Iterator[Row]:
-    """Yields the rows of a table; none if there is no such file."""
-    if path.exists():
-        with path.open(encoding="utf-8", newline="") as file:
-            yield from csv.DictReader(file)
+    """Yields the rows of a table."""
+    with path.open(encoding="utf-8", newline="") as file:
+        yield from csv.DictReader(file)

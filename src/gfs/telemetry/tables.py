@@ -6,8 +6,6 @@ and is no number) gets an apostrophe before it in CSV. Reading takes it off agai
 
 from __future__ import annotations
 
-import csv
-import io
 import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -67,17 +65,19 @@ def csv_table(table: pa.Table) -> pa.Table:
     return pa.table(columns, names=table.column_names)
 
 
-def csv_lines(rows: Iterable[Iterable[Any]]) -> str:
-    """Returns rows as lines of CSV with cells as in `csv_table`. For a few rows; for many, write a table."""
-    out = io.StringIO()
-    csv.writer(out, lineterminator="\n").writerows([*map(_csv_cell, row)] for row in rows)
-    return out.getvalue()
+def csv_lines(rows: Iterable[Iterable[str | float | None]]) -> str:
+    """Returns rows as lines of a CSV file, cells as `write_table` writes them. It is for a few rows at a time."""
+    return "".join(f"{','.join(map(_csv_cell, row))}\n" for row in rows)
 
 
-def _csv_cell(cell: Any) -> Any:
+def _csv_cell(cell: str | float | None) -> str:
     if isinstance(cell, str):
-        return _escaped(cell)
-    return int(cell) if isinstance(cell, float) and cell.is_integer() and abs(cell) < 2.0**53 else cell
+        quoted = _escaped(cell).replace('"', '""')
+        return f'"{quoted}"'
+    if cell is None:
+        return ""
+    number = float(cell)
+    return str(int(number)) if number.is_integer() and abs(number) < 2.0**53 else repr(number)
 
 
 def _whole(column: Any) -> bool:

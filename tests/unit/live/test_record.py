@@ -291,12 +291,12 @@ async def paused_until_its_lease_has_ended(tmp_path: Path) -> None:
 
 def test_a_replica_that_is_paused_between_two_files_leaves_the_others_to_the_next_one(tmp_path: Path) -> None:
     """It may write when it begins, is stopped after the first file, and goes on when the lease has ended."""
-    recorder, nodes = opened(tmp_path), tmp_path / "nodes.csv"
+    recorder = opened(tmp_path)
     recorder.record((1.0, SUBMIT, spot(), None, None))
     recorder.flush(machines(1), lambda: False)
-    assert not nodes.exists()
-    recorder.flush(machines(1), lambda: not nodes.exists())
-    assert nodes.exists()
+    assert not rows(tmp_path, "nodes.csv")
+    recorder.flush(machines(1), lambda: not rows(tmp_path, "nodes.csv"))
+    assert rows(tmp_path, "nodes.csv")
     assert rows(tmp_path, "events.csv") == []
     recorder.flush(machines(1))
     assert [row["event"] for row in rows(tmp_path, "events.csv")] == ["submit"]
