@@ -231,7 +231,8 @@ class Recorder:
             self._stop(known, time, CANCEL, None)
             known = self._submit(task, time)
         for node, count in pods.items():
-            self._make_room(node, count * task.cards, time)
+            if self._state.free(node) < count * task.cards:
+                self._make_room(node, count * task.cards, time)
         self._begin(known, task, pods, time, reason)
 
     def _begin(self, known: RecordedTask, task: Task, pods: Counter[str], time: float, reason: Reason | None) -> None:
