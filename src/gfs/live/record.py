@@ -24,6 +24,7 @@ from gfs.core.ports import Policy
 from gfs.core.reasons import Reason
 from gfs.core.run import Run
 from gfs.core.state import PoolState
+from gfs.domain.errors import InputError
 from gfs.domain.execution import ExecutionRules
 from gfs.domain.node import NodeSpec
 from gfs.domain.task import Task
@@ -43,11 +44,16 @@ class Recorder:
 
     def __init__(self, folder: Path | None, rules: ExecutionRules) -> None:
         self._folder, self._rules = folder, rules
-        self._files = RecordFiles(folder)
+        self._files = RecordFiles()
         self.heard: Callable[[Record | None], None] | None = None
         """Called with each entry, by the names and numbers of the record; with None when the record is opened."""
         self._failed: set[tuple[str, type[Exception]]] = set()
         """Errors that were logged."""
+        if folder is not None:
+            try:
+                folder.mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                raise InputError(f"{folder}: cannot be made ({error.strerror or error})") from error
         self.drop()
 
     def drop(self) -> None:
@@ -63,7 +69,8 @@ class Recorder:
         """
         self.drop()
         try:
-            self._files.open(self._go_on)
+            if self._folder is not None:
+                self._files.open(self._folder, self._go_on)
         except Exception as error:
             log.error(f"{error}: nothing is recorded; free or move away {self._folder}, then restart")
             self.drop()

@@ -53,33 +53,25 @@ _node_cells = attrgetter("name", "gpu_model", "gpus", "cpus")
 class RecordFiles:
     """The files of a folder. Lines are noted in the thread that records, and written in any."""
 
-    def __init__(self, folder: Path | None) -> None:
-        """Without a folder nothing is written. Raises InputError if it cannot be made."""
-        self._folder = folder
+    def __init__(self) -> None:
         self._writing = Lock()
         self._is_failing = False
         """Whether the last write failed. Only the first failure is logged."""
-        if folder is not None:
-            try:
-                folder.mkdir(parents=True, exist_ok=True)
-            except OSError as error:
-                raise InputError(f"{folder}: cannot be made ({error.strerror or error})") from error
         self.drop()
 
     def drop(self) -> None:
         """Forget what is not written. Nothing more is until the next opening."""
+        self._folder: Path | None = None
         self._noted: dict[str, list[str]] = {name: [] for name in HEADERS}
         """File -> lines."""
         self._unwritten: deque[tuple[str, str]] = deque()
         """Files, and the lines that they are to get next."""
-        self._is_open = False
 
-    def open(self, take_over: Callable[[Path], None]) -> None:
-        """Go on with the files of the folder. `take_over`: reads them, and puts them in order."""
+    def open(self, folder: Path, take_over: Callable[[Path], None]) -> None:
+        """Go on with the files of a folder. `take_over`: reads them, and puts them in order."""
         with self._writing:
-            if self._folder is not None:
-                take_over(self._folder)
-                self._is_open = True
+            take_over(folder)
+            self._folder = folder
 
     def note_entry(self, entry: Record) -> None:
         """Note an entry of the event log."""
@@ -106,7 +98,7 @@ class RecordFiles:
 
     def take(self) -> bool:
         """Hand what was noted over to `write`; returns whether it has work. Call it in the thread that records."""
-        if self._is_open:
+        if self._folder is not None:
             self._unwritten += [(name, "".join(lines)) for name, lines in self._noted.items() if lines]
         self._noted = {name: [] for name in HEADERS}
         return bool(self._unwritten)
@@ -117,15 +109,15 @@ class RecordFiles:
         `still` returns whether the files are still ours: a process may be paused for longer than its lease.
         """
         with self._writing:
-            unwritten = self._unwritten
+            folder, unwritten = self._folder, self._unwritten  # of this opening
             try:
-                while self._folder is not None and unwritten and still():
+                while folder is not None and unwritten and still():
                     name, lines = unwritten[0]
-                    _write(self._folder / name, lines, still)
+                    _write(folder / name, lines, still)
                     unwritten.popleft()
             except Exception as error:
                 if not self._is_failing:
-                    log.warning(f"the record was not written, which is tried again: {error}; is {self._folder} full?")
+                    log.warning(f"the record was not written, which is tried again: {error}; is {folder} full?")
                 self._is_failing = True
             else:
                 self._is_failing = False
