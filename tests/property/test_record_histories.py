@@ -212,13 +212,15 @@ class World:
             left -= kept
 
     def restart(self, choice: int) -> None:
-        """Another process takes over. It may record before it reconciles."""
+        """Another process takes over. It reconciles the log before it records, and may find tasks again."""
         self.recorder = recorder = Recorder(self.folder, ExecutionRules())
         recorder.open()
         recorder.note_nodes(self.nodes())
         for live in self.live.values():
             self.indices += 1
             live.task = replace(live.task, index=self.indices)
+        runs = [run for live in self.live.values() if (run := self.run(live)) is not None]
+        recorder.settle(self.now, runs, [name for name, live in self.live.items() if not live.pods], self.done)
         if choice & 1:
             for live in self.live.values():
                 self.tell(SUBMIT, live)
@@ -226,8 +228,6 @@ class World:
             for live in self.live.values():
                 if live.pods:
                     self.tell(START, live, self.run(live))
-        runs = [run for live in self.live.values() if (run := self.run(live)) is not None]
-        recorder.settle(self.now, runs, [name for name, live in self.live.items() if not live.pods], self.done)
 
 
 def table(path: Path) -> list[dict[str, str]]:

@@ -5,8 +5,8 @@ For pods that wait for quota the sentence also says when the forecast expects ro
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
-from itertools import islice, zip_longest
 from math import inf
 
 from gfs.core.ports import ExpectedRoom, Foresees
@@ -48,36 +48,29 @@ class Explainer:
 
     def look(self, scheduler: Scheduler) -> None:
         """Look at new pods and at the next of the others, at most once a second."""
-        now = self._monotonic()
+        now, unsaid = self._monotonic(), self._book.unsaid
         if now - self._looked < EVERY:
             return
         self._looked = now
         if not self._turn:
             waiting = [uid for uid, task in self._book.by_pod.items() if task.told is not Told.RUNNING]
-            self._turn = [*self._book.waits, *waiting][::-1]
-        fresh = self._newcomers()
-        due = dict.fromkeys((*fresh, *(self._turn.pop() for _ in range(min(IN_TURN, len(self._turn))))))
+            self._turn = [*self._book.waits, *waiting]
+        others, self._turn = self._turn[:IN_TURN], self._turn[IN_TURN:]
         explained: dict[str, Waits | None] = {}
-        for uid in due:
+        for uid in dict.fromkeys((*self._newcomers(), *others)):
+            unsaid.pop(uid, None)
             pod, why = self._mirror.pods.get(uid), self.why(uid, scheduler, explained)
             if why is not None and pod is not None and not pod.node:
                 self._pod_events.waits(pod, why.reason, why.text)
 
     def _newcomers(self) -> list[str]:
         """Returns the pods to look at first, the first of every namespace before the second of any."""
-        unsaid = self._book.unsaid
-        if len(unsaid) <= NEWCOMERS:
-            self._book.unsaid = {}
-            return list(unsaid)
-        queues: dict[str, list[str]] = {}
-        for uid in unsaid:
+        seen, turns = Counter[str](), dict[str, int]()
+        for uid in self._book.unsaid:
             pod = self._mirror.pods.get(uid)
-            queues.setdefault(pod.namespace if pod is not None else "", []).append(uid)
-        turns = (uid for turn in zip_longest(*queues.values()) for uid in turn if uid is not None)
-        chosen = list(islice(turns, NEWCOMERS))
-        for uid in chosen:
-            del unsaid[uid]
-        return chosen
+            namespace = pod.namespace if pod is not None else ""
+            turns[uid] = seen[namespace] = seen[namespace] + 1
+        return sorted(turns, key=turns.__getitem__)[:NEWCOMERS]
 
     def why(self, uid: str, scheduler: Scheduler, explained: dict[str, Waits | None]) -> Waits | None:
         """Returns why a pod waits; None: it does not wait, or no decision was made yet. `explained`: by task."""

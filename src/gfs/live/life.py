@@ -40,9 +40,13 @@ async def explain_pod(service: Service, namespace: str, name: str) -> dict[str, 
     told |= _present(controller, view, task, service.options.parameters.history_hours) if view is not None else {}
     life: list[TaskStep] = []
     if service.options.record is not None and (view is None or view.ours):
-        service.flush()
-        names = [service.recorder.name_of(task.task)] if task is not None and task.task is not None else []
-        names = names or ([view.bound_as.task] if view is not None and view.bound_as is not None else _names(path))
+        names = _names(path)
+        if task is not None and task.task is not None:
+            names = [service.recorder.name_of(task.task)]
+        elif view is not None and view.bound_as is not None:
+            names = [view.bound_as.task]
+        if service.recorder.take():
+            await asyncio.to_thread(service.recorder.write, service.may_write)
         known, life = await asyncio.to_thread(read_life, service.options.record / EVENTS, names, controller.now)
         told.setdefault("task", known)
         told["life"] = [asdict(_explained(step, told.get("why", ""))) for step in life]

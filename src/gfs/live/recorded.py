@@ -1,70 +1,64 @@
-"""A task as the event log has it, and what a row of the log says."""
+"""What the event log says so far: the tasks that have not ended, and the GPUs that their runs hold.
+
+The state follows from the entries of the log, whether they were just recorded or are read after a restart.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field, replace
 
-from gfs.core.actions import CANCEL
-from gfs.core.node import Node, Place
+from gfs.core.actions import CANCEL, FINISH, START, SUBMIT, Record
+from gfs.core.node import Node, Place, lowest
 from gfs.core.run import Run
 from gfs.domain.execution import ExecutionRules
 from gfs.domain.node import NodeSpec
-from gfs.domain.task import Priority, Task
-from gfs.live.record_files import Row
+from gfs.domain.task import Task
 from gfs.telemetry.event_log import pods_of
 
-FROM_LOG = -1
-"""The index of a task that only the log describes: its CPUs, guarantee and checkpoints are not known."""
-SHAPE = ("pods", "gpus_per_pod", "gpu_model", "priority")
+KIND = ("gpus_per_pod", "gpu_model", "priority")
+"""What all pods of a task have in common."""
 
 
 @dataclass(slots=True, eq=False)
 class RecordedTask:
-    """A task that has not ended, as the event log has it. All its runs have the same shape."""
+    """A task that has not ended, as the event log has it. All its runs have as many pods of one kind."""
 
-    key: str
-    """Its name in the cluster."""
     task: Task
     """With its name in the log."""
     submitted: float
     run: Run | None = None
     """None: it waits."""
-    pods: Counter[str] = field(default_factory=Counter)
-    """Node -> pods of its run."""
-    alive: Counter[str] = field(default_factory=Counter)
-    """Those of them that have not ended. The log keeps the others until the run ends or is split."""
+    ended: Counter[str] = field(default_factory=Counter)
+    """Node -> pods that have ended. The log keeps them until the run ends or is split."""
     lengths: list[float] = field(default_factory=list)
     """Seconds of each run that is over."""
 
+    @property
+    def pods(self) -> Counter[str]:
+        """Node -> pods of its run."""
+        return Counter(node for node, _ in pods_of(self.run)) if self.run is not None else Counter()
+
     def learn(self, task: Task) -> None:
-        """Take from the cluster what the log does not have, unless it is known."""
-        if self.task.index == FROM_LOG:
-            has_run = self.run is not None or self.lengths
-            shape = {name: getattr(self.task, name) for name in SHAPE} if has_run else {}
-            self.task = replace(task, name=self.task.name, **shape)
+        """Take over what the cluster says of it now. A task that has run keeps the number and kind of its pods."""
+        has_run = self.run is not None or self.lengths
+        kept = {name: getattr(self.task, name) for name in ("pods", *KIND)} if has_run else {}
+        self.task = replace(task, name=self.task.name, **kept)
 
-    def has_shape_of(self, task: Task) -> bool:
+    def is_like(self, task: Task) -> bool:
+        """Returns whether the pods of a task are of the same kind."""
+        return all(getattr(self.task, name) == getattr(task, name) for name in KIND)
+
+    def can_start(self, task: Task) -> bool:
         """Returns whether a run of `task` can be the next one of this task."""
-        return not self.lengths or all(getattr(self.task, name) == getattr(task, name) for name in SHAPE)
+        return not self.lengths or (self.task.pods == task.pods and self.is_like(task))
 
-    def goes_on_with(self, pods: Counter[str]) -> bool:
-        """Returns whether its run is the one with these pods, all of its own or some; notes which are left."""
-        if pods <= self.pods:
-            self.alive = pods
-        return pods <= self.pods
-
-    def begin(self, task: Task, places: list[Place], time: float) -> None:
-        """Begin the next run."""
-        self.task = renamed(task, self.task.name)
-        self.run = Run(self.task, len(self.lengths) + 1, places, time, time)
-        self.pods = self.alive = Counter(node for node, _ in pods_of(self.run))
-
-    def stop(self, time: float) -> None:
-        """End the run, if there is one."""
-        if self.run is not None:
-            self.lengths.append(time - self.run.start)
-            self.run, self.pods = None, Counter()
+    def goes_on_with(self, task: Task, pods: Counter[str]) -> bool:
+        """Returns whether its run is that of `task` with these pods, all of its own or some; notes which have ended."""
+        goes_on = pods <= (mine := self.pods) and self.is_like(task)
+        if goes_on:
+            self.ended = mine - pods
+        return goes_on
 
     def duration(self, what: int, time: float, rules: ExecutionRules) -> float:
         """Returns the seconds that it takes in a trace: its work; at least its time here if it was cancelled."""
@@ -74,31 +68,63 @@ class RecordedTask:
         return sum(rules.saved_at_loss(self.task, each) for each in early) + max(0.0, last)
 
 
-def renamed(task: Task, name: str) -> Task:
-    """Returns the task by this name."""
-    return task if task.name == name else replace(task, name=name)
+class LogState:
+    """The state after the last entry of an event log. Tasks are known by their names in the cluster."""
+
+    def __init__(self) -> None:
+        self.tasks: dict[str, RecordedTask] = {}
+        self.nodes: dict[str, NodeSpec] = {}
+        """Every node there was, as large as it ever was."""
+        self.last = 0.0
+        """The time of the last row."""
+        self._numbers: Counter[int] = Counter()
+        """Hash of a name in the cluster -> how many tasks of that name are in the log."""
+        self._held: Counter[str] = Counter()
+        """Node -> the set of its GPUs that runs hold: bit i stands for GPU i."""
+
+    def apply(self, entry: Record) -> RecordedTask | None:
+        """Take in the next entry; returns the task that it ends."""
+        self.last, what, task, run, _ = entry
+        key, number = split_name(task.name)
+        if what == SUBMIT:
+            self._numbers[hash(key)] = number
+            self.tasks[key] = RecordedTask(task, self.last)
+        elif (known := self.tasks.get(key)) is not None and what == START and run is not None:
+            known.task, known.run, known.ended = task, run, Counter()
+            for node, mask, _ in run.places:
+                self._held[node.name] |= mask
+        elif known is not None:
+            if known.run is not None:
+                known.lengths.append(self.last - known.run.start)
+                for node, mask, _ in known.run.places:
+                    self._held[node.name] &= ~mask
+            known.run = None
+            return self.tasks.pop(key) if what in (FINISH, CANCEL) else None
+        return None
+
+    def is_torn(self, entry: Record) -> bool:
+        """Returns whether an entry lacks pods: a process was killed while it wrote."""
+        _, _, task, run, _ = entry
+        known = self.tasks.get(split_name(task.name)[0])
+        if known is None or run is None or (known.run is None and not known.lengths):
+            return False
+        return run.pods < known.task.pods
+
+    def new_name(self, name: str) -> str:
+        """Returns a name for a task that no other task in the log has; `split_name` reads it."""
+        number = self._numbers[hash(name)] + 1
+        return name if number == 1 else f"{name}~{number}"
+
+    def free(self, node: str) -> int:
+        """Returns the number of free GPUs of a node; below 0: its runs hold more than it ever had."""
+        return self.nodes[node].gpus - self._held[node].bit_count()
+
+    def places(self, gpus: dict[str, int]) -> list[Place]:
+        """Returns the lowest free GPUs, so many of each node."""
+        return [(Node(self.nodes[node]), lowest(~self._held[node], count), count) for node, count in gpus.items()]
 
 
 def split_name(name: str) -> tuple[str, int]:
     """Returns the name in the cluster and the number of a task in the log: ('train', 2) for `train~2`."""
     base, _, number = name.rpartition("~")
     return (base, int(number)) if number.isdecimal() else (name, 1)
-
-
-def read_task(row: Row, pods: int, gpus_per_pod: float) -> Task:
-    """Returns a task as far as a row of the log describes it."""
-    priority = Priority.HP if row["kind"] == Priority.HP.label else Priority.SPOT
-    about = (row["task"], row["organization"], row["gpu_model"])
-    return Task(FROM_LOG, *about, priority, pods, gpus_per_pod, float(row["time"]))
-
-
-def read_place(row: Row) -> Place:
-    """Returns where a pod runs, as far as a row of the log describes it: by name and GPUs."""
-    node = NodeSpec(0, row["node"], row["gpu_model"], 1)
-    mask = sum(1 << int(gpu) for gpu in row["cards"].split("+"))
-    return Node(node), mask, mask.bit_count()
-
-
-def read_node(row: Row) -> NodeSpec:
-    """Returns a node as `nodes.csv` describes it."""
-    return NodeSpec(0, row["node_name"], row["gpu_model"], int(row["gpu_capacity_num"]), float(row["cpu_num"]))

@@ -92,6 +92,18 @@ class EventLog:
         return pa.Table.from_arrays(columns, schema=SCHEMA)
 
 
+def entry_rows(entry: Record) -> Iterator[tuple[Any, ...]]:
+    """Yields the rows of one entry as `EventLog` has them, with the columns of `SCHEMA`."""
+    time, what, task, run, reason = entry
+    about = (time, EVENTS[what], task.name, task.priority.label, task.organization, task.gpu_model)
+    words = reason.text() if reason is not None else ""
+    if run is None:
+        yield *about, 0, "", "", task.gpus, words
+        return
+    for node, mask in pods_of(run):
+        yield *about, run.number, node, cards_text(mask, task.share), task.gpus_per_pod, words
+
+
 def write_events(events: pa.Table, path: Path | str) -> None:
     """Write an event table as .csv, .csv.gz or .parquet; nothing half-written is ever left."""
     write_table(events, Path(path))

@@ -7,7 +7,7 @@ and is no number) gets an apostrophe before it in CSV. Reading takes it off agai
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +65,21 @@ def csv_table(table: pa.Table) -> pa.Table:
     return pa.table(columns, names=table.column_names)
 
 
+def csv_lines(rows: Iterable[Iterable[str | float | None]]) -> str:
+    """Returns rows as lines of a CSV file, cells as `write_table` writes them. It is for a few rows at a time."""
+    return "".join(f"{','.join(map(_csv_cell, row))}\n" for row in rows)
+
+
+def _csv_cell(cell: str | float | None) -> str:
+    if isinstance(cell, str):
+        quoted = _escaped(cell).replace('"', '""')
+        return f'"{quoted}"'
+    if cell is None:
+        return ""
+    number = float(cell)
+    return str(int(number)) if number.is_integer() and abs(number) < 2.0**53 else repr(number)
+
+
 def _whole(column: Any) -> bool:
     exact = pc.and_(pc.equal(column, pc.round(column)), pc.less(pc.abs(column), 2.0**53))
     return pc.all(exact).as_py() is not False
@@ -72,7 +87,11 @@ def _whole(column: Any) -> bool:
 
 def escaped_cells(column: Any) -> Any:
     """A text column with an apostrophe before each cell that a spreadsheet would run."""
-    return _changed(column, _FORMULA, lambda cell: f"'{cell}" if _is_formula(cell) else cell)
+    return _changed(column, _FORMULA, _escaped)
+
+
+def _escaped(cell: str) -> str:
+    return f"'{cell}" if _is_formula(cell) else cell
 
 
 def unescaped_cells(column: Any) -> Any:

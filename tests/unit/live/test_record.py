@@ -11,8 +11,8 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-from objects import pod
-from story import play
+from objects import group, pod
+from story import bound, play
 
 from builders import nodes as machines
 from fake_cluster import FakeServer, Replica
@@ -24,13 +24,13 @@ from gfs.core.run import Run
 from gfs.domain.execution import ExecutionRules
 from gfs.domain.node import NodeSpec
 from gfs.domain.task import Priority, Task
-from gfs.live import record_files
 from gfs.live.lead import Leader
 from gfs.live.life import read_life
 from gfs.live.record import Recorder
 from gfs.live.service import LiveOptions, Service
 from gfs.live.settings import LiveSettings
 from gfs.telemetry.decisions import ExpectedNote, NodeNote, read_decisions
+from gfs.telemetry.event_log import EVENTS
 from gfs.workloads.readers.quota_log import read_quota
 from waiting import LONGEST
 
@@ -89,7 +89,7 @@ def test_what_has_not_ended_is_withdrawn_when_the_cluster_goes(tmp_path: Path) -
     recorder.record((0.0, SUBMIT, spot(), None, None))
     recorder.record((10.0, START, spot(), run, None))
     recorder.record((20.0, SUBMIT, replace(spot(1), name="lab/other"), None, None))
-    assert recorder.close(100.0) == 2
+    recorder.close(100.0)
     recorder.flush([spec])
     ended = [(row["task"], row["node"]) for row in rows(tmp_path, "events.csv") if row["event"] == "cancel"]
     assert ended == [("lab/train", "n1"), ("lab/other", "")]
@@ -246,6 +246,10 @@ def test_what_decisions_went_by_is_appended_by_whole_lines(tmp_path: Path) -> No
     again.drop()  # another replica writes by now
     again.note(two)
     again.flush()
+    assert read_decisions(file) == [one]
+    again.open()
+    again.note(two)
+    again.flush()
     assert read_decisions(file) == [one, two]
 
 
@@ -285,26 +289,17 @@ async def paused_until_its_lease_has_ended(tmp_path: Path) -> None:
     assert [row["event"] for row in rows(tmp_path, "events.csv")] == ["submit"]
 
 
-def test_a_replica_that_is_paused_while_it_gets_its_rows_ready_leaves_the_files_to_the_next_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It may write when it begins, is stopped in the middle, and goes on when the lease has ended."""
-    recorder, may = opened(tmp_path), [True]
-    in_time = record_files._event_lines
-
-    def paused(*arguments: Any) -> str:
-        may[0] = False
-        return in_time(*arguments)
-
+def test_a_replica_that_is_paused_between_two_files_leaves_the_others_to_the_next_one(tmp_path: Path) -> None:
+    """It may write when it begins, is stopped after the first file, and goes on when the lease has ended."""
+    recorder = opened(tmp_path)
     recorder.record((1.0, SUBMIT, spot(), None, None))
-    monkeypatch.setattr(record_files, "_event_lines", paused)
-    recorder.flush(machines(1), lambda: may[0])
+    recorder.flush(machines(1), lambda: False)
+    assert not rows(tmp_path, "nodes.csv")
+    recorder.flush(machines(1), lambda: not rows(tmp_path, "nodes.csv"))
+    assert rows(tmp_path, "nodes.csv")
     assert rows(tmp_path, "events.csv") == []
-    assert not (tmp_path / "nodes.csv").exists()
-    monkeypatch.setattr(record_files, "_event_lines", in_time)
     recorder.flush(machines(1))
     assert [row["event"] for row in rows(tmp_path, "events.csv")] == ["submit"]
-    assert (tmp_path / "nodes.csv").exists()
 
 
 @pytest.mark.parametrize("restarted", [False, True])
@@ -402,6 +397,21 @@ def test_a_gang_is_split_when_others_get_the_gpus_of_its_finished_pods(tmp_path:
     ]  # fmt: skip
 
 
+def test_a_task_of_the_other_class_that_took_a_name_and_its_place_while_no_controller_ran_is_another_task(
+    tmp_path: Path,
+) -> None:
+    before, hp = opened(tmp_path), replace(spot(), priority=Priority.HP)
+    before.record((10.0, START, hp, at(hp, "0"), None))
+    before.flush()
+    after = opened(tmp_path)
+    after.settle(100.0, [at(spot(), "0", 50.0)], ["lab/train"], ())
+    after.record((110.0, EVICT, spot(), at(spot(), "0", 50.0), None))
+    after.flush()
+    assert told(tmp_path)[2:] == [
+        "lost lab/train 0", "cancel lab/train", "submit lab/train~2", "start lab/train~2 0", "evict lab/train~2 0",
+    ]  # fmt: skip
+
+
 def test_what_ended_while_no_controller_ran_comes_before_what_runs_now(tmp_path: Path) -> None:
     running(tmp_path, 4)
     after = opened(tmp_path)
@@ -412,18 +422,35 @@ def test_what_ended_while_no_controller_ran_comes_before_what_runs_now(tmp_path:
     ]  # fmt: skip
 
 
-def test_a_run_that_is_recorded_before_the_log_is_reconciled_gets_the_gpus_of_one_that_is_unheard_of(
-    tmp_path: Path,
-) -> None:
-    running(tmp_path, 4)
-    after = opened(tmp_path)
-    after.record((90.0, START, other(), at(other(), "5", 50.0), None))
-    after.settle(100.0, [at(other(), "5", 50.0)], ["lab/other"], ["lab/train"])
-    after.flush()
-    assert told(tmp_path)[5:] == [
-        "submit lab/other", *[f"lost lab/train {card}" for card in range(4)], "start lab/other 0", "cancel lab/train",
-    ]  # fmt: skip
-    assert [row["gpu_capacity_num"] for row in rows(tmp_path, "nodes.csv")] == ["4"]
+def test_a_controller_reconciles_the_log_before_it_records_anything() -> None:
+    """It finds a gang that runs, and a task that waits and starts in the same instant."""
+    calls: list[str] = []
+    sink = SimpleNamespace(
+        record=lambda entry: calls.append(f"{EVENTS[entry[1]]} {entry[2].name}"),
+        cancelled=lambda now, name: calls.append(f"cancelled {name}"),
+        settle=lambda now, runs, waiting, done: calls.append(f"settle {[run.task.name for run in runs]}"),
+    )
+
+    async def story(server: FakeServer, replica: Replica) -> None:
+        server.put_group(group("team", 2))
+        for name in ("runs-0", "runs-1"):
+            server.put_pod(bound(name, schedulingGroup={"podGroupName": "team"}))
+        server.put_pod(pod("waits"))
+        await replica.rest()
+        server.start_bound()
+        await replica.rest()
+
+    play(story, sink=sink)
+    assert calls == ["settle ['lab/team']", "submit lab/waits", "start lab/waits"]
+
+
+def test_a_node_that_had_shrunk_before_the_record_began_is_as_large_as_what_runs_there(tmp_path: Path) -> None:
+    recorder, node = opened(tmp_path), Node(NodeSpec(index=0, name="n1", gpu_model="A100", gpus=1))
+    both = [Run(task, 1, [(node, 1 << number, 1)], 10.0, 10.0) for number, task in enumerate((spot(), other()))]
+    recorder.settle(100.0, both, ["lab/train", "lab/other"], ())
+    recorder.flush()
+    assert told(tmp_path) == ["submit lab/train", "start lab/train 0", "submit lab/other", "start lab/other 1"]
+    assert [row["gpu_capacity_num"] for row in rows(tmp_path, "nodes.csv")] == ["2"]
 
 
 def test_a_run_that_is_taken_over_as_another_object_is_no_news(tmp_path: Path) -> None:
@@ -494,6 +521,7 @@ def test_a_log_that_is_ahead_of_the_clock_stands_still_until_the_clock_is_there(
     ahead.note(NodeNote(3700.0, "n1", closed=True))
     ahead.flush()
     after = opened(tmp_path)
+    after.settle(100.0, (), ["lab/train"], ())
     for time in (100.0, 200.0, 3800.0):
         after.record((time, SUBMIT, replace(spot(), name=f"lab/{time}"), None, None))
         after.note(NodeNote(time, "n1", closed=False))

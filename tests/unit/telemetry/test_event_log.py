@@ -7,7 +7,7 @@ from typing import Any
 
 from builders import hp, nodes, spot, workload
 from gfs.core.actions import CANCEL, EVICT, FINISH, LOST, START, SUBMIT
-from gfs.telemetry.event_log import EventLog
+from gfs.telemetry.event_log import EventLog, entry_rows
 
 WORK = workload(nodes(8, 8), [hp("gang", gpus=2, pods=2), spot("part", gpus=0.5)])
 GANG, PART = WORK.tasks
@@ -34,6 +34,9 @@ def told(*entries: Any) -> list[tuple[Any, ...]]:
     for entry in entries:
         log.record(entry)
     names = ("time", "event", "task", "run", "node", "cards", "gpus", "reason")
+    assert [row for entry in entries for row in entry_rows(entry)] == [
+        tuple(row.values()) for row in log.table().to_pylist()
+    ], "one entry by itself has the same rows"
     columns = log.table().to_pydict()
     return list(zip(*(columns[name] for name in names), strict=True))
 

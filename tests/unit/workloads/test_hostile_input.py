@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.csv as pacsv
 import pyarrow.feather
 import pyarrow.parquet as pq
 import pytest
@@ -26,7 +27,7 @@ from gfs.domain.text import printable
 from gfs.forecasting.forecast import NormalForecast
 from gfs.forecasting.sources import history_of_workload
 from gfs.simulator import engine
-from gfs.telemetry.tables import escaped_cells, unescaped_cells, write_table
+from gfs.telemetry.tables import csv_lines, escaped_cells, unescaped_cells, write_table
 from gfs.workloads import read_msr, read_trace, write_trace
 from gfs.workloads.plausibility import check_run_length, plausibility
 from gfs.workloads.readers import file_bytes
@@ -357,6 +358,17 @@ def test_no_cell_is_run_by_a_spreadsheet_and_all_come_back() -> None:
     written = escaped_cells(cells)
     assert written.to_pylist() == [*(f"'{cell}" for cell in FORMULAS), *PLAIN, None]
     assert unescaped_cells(written).equals(cells)
+
+
+def test_a_few_rows_are_written_as_a_table_of_them(tmp_path: Path) -> None:
+    texts = [*FORMULAS, *PLAIN, 'a "word", and more', "two\nlines", None]
+    numbers = [1 / 3, 5.0, None, 2.0**60, -0.5, *range(len(texts) - 5)]
+    write_table(pa.table({"text": texts, "number": pa.array(numbers, pa.float64())}), tmp_path / "table.csv")
+    lines = csv_lines(zip(texts, numbers, strict=True))
+    (tmp_path / "rows.csv").write_text(f"text,number\n{lines}", encoding="utf-8", newline="")
+    whole = pacsv.ParseOptions(newlines_in_values=True)
+    table, rows = (pacsv.read_csv(tmp_path / name, parse_options=whole) for name in ("table.csv", "rows.csv"))
+    assert rows.equals(table)
 
 
 def test_a_trace_with_names_like_formulas_reads_back_equal(tmp_path: Path) -> None:
