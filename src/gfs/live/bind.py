@@ -14,7 +14,6 @@ from typing import Any
 from gfs.core.run import Run
 from gfs.live.api import pod_path
 from gfs.live.client import Client
-from gfs.live.failpoint import reach
 from gfs.live.pod_events import PodEvents, Spawn
 from gfs.live.problems import ApiError, Conflict, NotFound, NotLeading, Outdated, TooMany, Unavailable
 from gfs.live.table import Told
@@ -164,7 +163,6 @@ class Binder:
             problem = await self._insist(task, run, pod, node)
         finally:
             self.under_way -= 1
-        reach("bind-answered")
         self._mirror.dirty[task.key] = None
         if problem is None:
             self.bound += 1
@@ -186,7 +184,6 @@ class Binder:
         problem: ApiError
         pause: float
         for attempt in range(TRIES):
-            reach("bind-begun")
             try:
                 await self._client.bind(
                     pod.namespace,
