@@ -169,8 +169,7 @@ class LiveDashboard:
     async def _pod(self, request: web.Request) -> web.StreamResponse:
         service = self._service
         if service.controller is None:
-            leader = service.leader.holder if service.leader is not None else ""
-            return _json(Problem(f"this replica does not decide; {leader or 'nobody'} leads"), 503)
+            return _json(Problem(f"this replica does not decide; {service.leading or 'nobody'} leads"), 503)
         told = await explain_pod(service, request.match_info["namespace"], request.match_info["pod"])
         if told is None:
             return _json(Problem("no such pod is known"), 404)
