@@ -1,4 +1,4 @@
-"""Figures of a running controller for /metrics and /status."""
+"""Figures of a running controller for /metrics and /api/v1/status."""
 
 from __future__ import annotations
 
@@ -57,36 +57,28 @@ class Figures(Collector):
         for claim in CLAIMS:
             doubted.add_metric([claim], controller.claims.doubted[claim])
         yield doubted
-        if service.trainer is not None:
-            yield Counter("gfs_forecaster_fits", "Models that were trained.", service.trainer.fits)
-            yield Counter("gfs_forecaster_failures", "Trainings that failed.", service.trainer.failures)
-            newest = "When the newest model was asked for; 0: there is none."
-            yield Gauge("gfs_forecaster_last_fit_timestamp_seconds", newest, service.trainer.last_fit)
-        if service.reflectors is not None:
-            silence = "Since when the watch that is silent longest has heard nothing."
-            yield Gauge("gfs_watch_silence_seconds", silence, service.reflectors.silence())
+        yield Counter("gfs_forecaster_fits", "Models that were trained.", service.trainer.fits)
+        yield Counter("gfs_forecaster_failures", "Trainings that failed.", service.trainer.failures)
+        newest = "When the newest model was asked for; 0: there is none."
+        yield Gauge("gfs_forecaster_last_fit_timestamp_seconds", newest, service.trainer.last_fit)
+        silence = "Since when the watch that is silent longest has heard nothing."
+        yield Gauge("gfs_watch_silence_seconds", silence, service.reflectors.silence())
         promise = "Share of guarantees that is promised to be kept."
         yield Gauge("gfs_promise", promise, service.options.parameters.p)
-        yield self._guarantees(controller)
-        yield from self._pools()
+        yield from self._pools(controller)
 
-    def _guarantees(self, controller: Controller) -> Metric:
-        words = "Spot runs that had their guaranteed hours, or not."
-        guarantees = Counter("gfs_guarantees", words, labels=["pool", "outcome"])
-        for model, scheduler in sorted(controller.scheduler.pools.items()):
-            counts = scheduler.state.ledger.counts(0.0, controller.now)
-            guarantees.add_metric([model, "kept"], counts.kept)
-            guarantees.add_metric([model, "broken"], counts.broken)
-        return guarantees
-
-    def _pools(self) -> Iterator[Metric]:
+    def _pools(self, controller: Controller) -> Iterator[Metric]:
+        kept = "Spot runs that had their guaranteed hours, or not."
+        guarantees = Counter("gfs_guarantees", kept, labels=["pool", "outcome"])
         gpus = Gauge("gfs_gpus", "GPUs by who holds them.", labels=["pool", "state"])
         tasks = Gauge("gfs_tasks", "Tasks that run or wait.", labels=["pool", "class", "state"])
         quota = Gauge("gfs_spot_quota_gpus", "Spot quota.", labels=["pool", "guarantee_hours"])
         cautious = Gauge("gfs_quota_cautious", "1 if the quota follows no forecast yet.", labels=["pool"])
         known = Gauge("gfs_demand_history_seconds", "How long demand is known.", labels=["pool"])
-        for pool in self.status()["pools"]:
-            name = pool["pool"]
+        for name, scheduler in sorted(controller.scheduler.pools.items()):
+            pool, ended = self._pool(controller, name, scheduler), scheduler.state.ledger.counts(0.0, controller.now)
+            guarantees.add_metric([name, "kept"], ended.kept)
+            guarantees.add_metric([name, "broken"], ended.broken)
             cautious.add_metric([name], float(bool(pool["caution"])))
             known.add_metric([name], pool["demand_hours"] * HOUR)
             for state in ("total", "idle", "hp", "spot"):
@@ -96,7 +88,7 @@ class Figures(Collector):
                     tasks.add_metric([name, label, state], count)
             for row in pool["quota"]:
                 quota.add_metric([name, f"{row['guarantee_hours']:g}"], row["quota"])
-        yield from (gpus, tasks, quota, cautious, known)
+        yield from (guarantees, gpus, tasks, quota, cautious, known)
 
     def status(self) -> dict[str, Any]:
         """Returns how this replica and every pool stand."""
@@ -108,10 +100,10 @@ class Figures(Collector):
         return {
             "identity": service.identity,
             "leads": service.leads(),
-            "leader": service.leader.holder if service.leader is not None else service.identity,
+            "leader": service.leading,
             "shadow": shadow.summary() if shadow is not None else None,
             "refused": _refused(controller) if controller is not None else 0,
-            "training": service.trainer.under_way if service.trainer is not None else 0,
+            "training": service.trainer.under_way if controller is not None else 0,
             "history": service.history,
             "pools": pools,
         }
