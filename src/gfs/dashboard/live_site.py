@@ -15,6 +15,7 @@ from aiohttp import web
 from gfs.core.actions import Record
 from gfs.dashboard.api import ROOT, Life, PodLife, Problem, Queue, Status, WaitingTask
 from gfs.dashboard.live import LiveRecording
+from gfs.dashboard.live_status import live_status
 from gfs.dashboard.live_whatif import LiveWhatIf
 from gfs.dashboard.page import SECURITY
 from gfs.dashboard.replay import KINDS, Replay
@@ -22,7 +23,6 @@ from gfs.dashboard.site import Response, Site
 from gfs.dashboard.wire import Recording, Rules
 from gfs.live.controller import Controller
 from gfs.live.explain import expected_room, in_words
-from gfs.live.figures import Figures
 from gfs.live.life import explain_pod
 from gfs.live.service import Service
 from gfs.telemetry.decisions import AnyNote
@@ -41,7 +41,7 @@ class LiveDashboard:
         known = {name: getattr(options.parameters.rules, name) for name in Rules.__struct_fields__}
         parameters = options.parameters
         self.live = LiveRecording(TITLE, options.settings.scheduler, parameters.p, Rules(**known), parameters.tick)
-        self._service, self._figures = service, Figures(service)
+        self._service = service
         rules, scheduler = parameters.rules, options.settings.scheduler
         self.whatif = LiveWhatIf(lambda: self.live.day(rules), scheduler, parameters)
         self._site = Site(self, self.whatif)
@@ -117,14 +117,7 @@ class LiveDashboard:
 
     def current(self) -> Status:
         """How the controller stands."""
-        now = self._service.controller.now if self._service.controller is not None else 0.0
-        first = self.live.recording.entries.time[:1]
-        about = {"title": TITLE, "live": True, "time": now, "begin": 0, "last": now}
-        about["first"] = first[0] if first else now
-        told = self._figures.status()
-        for pool in told["pools"]:
-            pool["gpus"]["hp"] -= pool["gpus"]["reserved"]  # there, what a run will hold counts as held
-        return msgspec.convert({**about, **told}, Status)
+        return live_status(self._service, TITLE, next(iter(self.live.recording.entries.time), None))
 
     async def _queue(self, request: web.Request) -> web.StreamResponse:
         """Of now: with the reasons that the controller has, which the recording gets only when a wait ends."""

@@ -7,7 +7,7 @@ import logging
 import os
 import socket
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
-from contextlib import AsyncExitStack, contextmanager, suppress
+from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -34,7 +34,6 @@ from gfs.live.history import read_demand
 from gfs.live.identity import Identities
 from gfs.live.lead import Leader
 from gfs.live.learning import Learning, Trainer, demand_hours
-from gfs.live.problems import ApiError
 from gfs.live.prometheus import Prometheus, PrometheusError
 from gfs.live.record import Recorder
 from gfs.live.settings import LiveSettings
@@ -50,8 +49,6 @@ NO_HISTORY = (
     "Prometheus knows no HP pods with GPUs: are hp_classes and resource as they were, does it have kube-state-metrics,"
     " and, if there are several GPU models, their label (--metric-labels-allowlist=nodes=[...])?"
 )
-ASK_SERVER = 1.0
-"""Pause after a failed discovery of the API server, in seconds."""
 LAST_REQUESTS = 1.0
 """Seconds that requests under way have to end when the process stops."""
 FLUSH, LOOK = 0.1, 2.0
@@ -148,7 +145,6 @@ class Service:
         if options.shadow:
             settings = msgspec.structs.replace(settings, scheduler_name=settings.shadow_of)
             api.may_write = lambda: False
-        await _first_answer(api)  # it says what time it is there
         clock = Clock(options.speed, api.wall)
         controller = Controller(
             api,
@@ -173,7 +169,7 @@ class Service:
             last_first.callback(trainer.close)
             await reflectors.start()
             scheduler = new_scheduler(options.settings, parameters, trainer.train, self._tick)
-            clock.not_before(self._load(scheduler, controller.identities, clock.now()))
+            clock.begin(self._load(scheduler, controller.identities, api.wall()))  # the lists said what time it is
             controller.begin(scheduler)
             self.controller = controller
             last_first.push_async_callback(lambda: controller.close(LAST_REQUESTS if self.may_write() else 0.0))
@@ -197,10 +193,6 @@ class Service:
     def may_write(self) -> bool:
         """Whether no other replica can decide and write to the same files."""
         return self.leader is None or self.leader.leads()
-
-    def leads(self) -> bool:
-        """Whether this replica has the lease; without an election, whether it decides."""
-        return self.leader.leads() if self.leader is not None else self.controller is not None
 
     @property
     def leading(self) -> str:
@@ -316,13 +308,12 @@ class Service:
         controller = self.controller
         if self.options.state is None or controller is None or not self.may_write():
             return
-        with suppress(OSError):
-            self.options.state.mkdir(parents=True, exist_ok=True)
+        path = self.options.state / STATE
+        name, names = self.options.settings.scheduler, controller.identities.save()
         try:
-            path = self.options.state / STATE
-            name, names = self.options.settings.scheduler, controller.identities.save()
+            path.parent.mkdir(parents=True, exist_ok=True)
             save_state(controller.scheduler, path, now=controller.now, name=name, beside=names, still=self.may_write)
-        except InputError as error:
+        except (InputError, OSError) as error:
             log.warning(f"the state was not saved: {error}")
 
     def flush(self) -> None:
@@ -334,17 +325,6 @@ class Service:
         """Returns the nodes as the core has them."""
         pools = self.controller.scheduler.pools.values() if self.controller is not None else ()
         return [node.spec for pool in pools for node in pool.state.nodes]
-
-
-async def _first_answer(api: Api) -> None:
-    """Wait until the API server answers: it may just be starting."""
-    while True:
-        try:
-            await api.get("/version")
-            return
-        except ApiError as error:
-            log.warning(f"{error}; it is asked again in {ASK_SERVER:g} s")
-            await asyncio.sleep(ASK_SERVER)
 
 
 async def _stop(tasks: Sequence[asyncio.Task[None]]) -> None:

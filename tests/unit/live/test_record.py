@@ -547,9 +547,9 @@ async def cancelled_while_it_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     controller, mirrors = MagicMock(run=run, close=close), MagicMock(start=AsyncMock(), stop=stop)
     monkeypatch.setattr(service_module, "Controller", lambda *_, **__: controller)
     monkeypatch.setattr(service_module, "Reflectors", lambda *_: mirrors)
-    deciding = asyncio.create_task(replica._decide(MagicMock(get=AsyncMock(), wall=lambda: 1.0)))
+    deciding = asyncio.create_task(replica._decide(MagicMock(wall=lambda: 1.0)))
     async with asyncio.timeout(LONGEST):
-        while not ended:
+        while not ended and not deciding.done():
             await asyncio.sleep(0)
         deciding.cancel()
         await asyncio.wait([deciding])
