@@ -21,13 +21,13 @@ from gfs.assembly.schedulers import build_scheduler
 from gfs.core.actions import CANCEL, EVICT, FINISH, LOST, START, SUBMIT
 from gfs.core.node import Node
 from gfs.core.run import Run
+from gfs.dashboard.live_life import read_life
 from gfs.domain.execution import ExecutionRules
 from gfs.domain.node import NodeSpec
 from gfs.domain.task import Priority, Task
 from gfs.live import record_files
 from gfs.live import service as service_module
 from gfs.live.lead import Leader
-from gfs.live.life import read_life
 from gfs.live.record import Recorder
 from gfs.live.service import LiveOptions, Service
 from gfs.live.settings import LiveSettings
