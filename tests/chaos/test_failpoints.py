@@ -7,10 +7,8 @@ import signal
 from pathlib import Path
 
 from cells import cells_of
+from replica import KILL
 from world import Begin
-
-import gfs.live
-from gfs.live.failpoint import VARIABLE
 
 BINDING = ("decided", "bind-begun", "bind-begun:2", "bind-answered", "bind-answered:2")
 PREEMPTING = (
@@ -26,7 +24,7 @@ def test_killed_at_every_step(begin: Begin) -> None:
         cells = cells_of(world, cases)
         for cell in cells:
             cell.gang("spot", "gfs-spot")
-            cell.run(**{VARIABLE: cell.case})
+            cell.run(**{KILL: cell.case})
         for cell in cells:
             if cell.case in PREEMPTING:
                 cell.wait_running("spot")
@@ -45,7 +43,7 @@ def test_killed_at_every_step(begin: Begin) -> None:
 
 
 def test_every_failpoint_is_reached_by_the_suite() -> None:
-    source = "".join(file.read_text() for file in Path(gfs.live.__file__).parent.rglob("*.py"))
+    source = Path(__file__).with_name("replica.py").read_text()
     named = set(re.findall(r'reach\("([\w-]+)"\)', source))
     assert named == {point.partition(":")[0] for point in (*BINDING, *PREEMPTING)}
     assert named

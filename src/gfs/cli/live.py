@@ -91,7 +91,7 @@ def run(
     ] = None,
     http: Annotated[
         str,
-        option("--http", "Serve /healthz, /readyz, /metrics and /status here; 'off': nowhere.", OUTPUT, metavar="ADDR"),
+        option("--http", "Serve the page, /metrics and the probes here; 'off': nowhere.", OUTPUT, metavar="ADDR"),
     ] = DEFAULT_HTTP,
     elect: Annotated[bool, option("--elect/--no-elect", "Take part in the election of a leader.", CLUSTER)] = True,
     speed: Annotated[

@@ -13,8 +13,10 @@ import msgspec
 from aiohttp import web
 
 from gfs.core.actions import Record
-from gfs.dashboard.api import ROOT, Life, PodLife, Problem, Queue, Status, WaitingTask
+from gfs.dashboard.api import ROOT, Life, Problem, Queue, Status, WaitingTask
 from gfs.dashboard.live import LiveRecording
+from gfs.dashboard.live_life import explain_pod
+from gfs.dashboard.live_status import live_status
 from gfs.dashboard.live_whatif import LiveWhatIf
 from gfs.dashboard.page import SECURITY
 from gfs.dashboard.replay import KINDS, Replay
@@ -22,8 +24,6 @@ from gfs.dashboard.site import Response, Site
 from gfs.dashboard.wire import Recording, Rules
 from gfs.live.controller import Controller
 from gfs.live.explain import expected_room, in_words
-from gfs.live.figures import Figures
-from gfs.live.life import explain_pod
 from gfs.live.service import Service
 from gfs.telemetry.decisions import AnyNote
 
@@ -41,7 +41,7 @@ class LiveDashboard:
         known = {name: getattr(options.parameters.rules, name) for name in Rules.__struct_fields__}
         parameters = options.parameters
         self.live = LiveRecording(TITLE, options.settings.scheduler, parameters.p, Rules(**known), parameters.tick)
-        self._service, self._figures = service, Figures(service)
+        self._service = service
         rules, scheduler = parameters.rules, options.settings.scheduler
         self.whatif = LiveWhatIf(lambda: self.live.day(rules), scheduler, parameters)
         self._site = Site(self, self.whatif)
@@ -113,18 +113,7 @@ class LiveDashboard:
         """Of now: from the controller itself, which knows more than the recording."""
         if request.query.get("t"):
             return await self._answer(request)
-        return _json(self.current())
-
-    def current(self) -> Status:
-        """How the controller stands."""
-        now = self._service.controller.now if self._service.controller is not None else 0.0
-        first = self.live.recording.entries.time[:1]
-        about = {"title": TITLE, "live": True, "time": now, "begin": 0, "last": now}
-        about["first"] = first[0] if first else now
-        told = self._figures.status()
-        for pool in told["pools"]:
-            pool["gpus"]["hp"] -= pool["gpus"]["reserved"]  # there, what a run will hold counts as held
-        return msgspec.convert({**about, **told}, Status)
+        return _json(live_status(self._service, TITLE, next(iter(self.live.recording.entries.time), None)))
 
     async def _queue(self, request: web.Request) -> web.StreamResponse:
         """Of now: with the reasons that the controller has, which the recording gets only when a wait ends."""
@@ -168,13 +157,12 @@ class LiveDashboard:
 
     async def _pod(self, request: web.Request) -> web.StreamResponse:
         service = self._service
-        if service.controller is None:
-            leader = service.leader.holder if service.leader is not None else ""
-            return _json(Problem(f"this replica does not decide; {leader or 'nobody'} leads"), 503)
-        told = await explain_pod(service, request.match_info["namespace"], request.match_info["pod"])
+        if (controller := service.controller) is None:
+            return _json(Problem(f"this replica does not decide; {service.leading or 'nobody'} leads"), 503)
+        told = await explain_pod(service, controller, request.match_info["namespace"], request.match_info["pod"])
         if told is None:
             return _json(Problem("no such pod is known"), 404)
-        return _json(msgspec.convert(told, PodLife))
+        return _json(told)
 
     async def _stream(self, request: web.Request) -> web.StreamResponse:
         """Patches as server-sent events, first those that were missed."""

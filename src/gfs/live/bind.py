@@ -15,7 +15,6 @@ from typing import Any
 from gfs.core.run import Run
 from gfs.live.api import pod_path
 from gfs.live.client import Client
-from gfs.live.failpoint import reach
 from gfs.live.gate import Gate
 from gfs.live.pod_events import PodEvents, Spawn
 from gfs.live.problems import ApiError, Conflict, NotFound, NotLeading, Outdated, TooMany, Unavailable
@@ -178,7 +177,6 @@ class Binder:
             problem = await self._insist(task, run, pod, node)
         finally:
             self.under_way -= 1
-        reach("bind-answered")
         self._mirror.dirty[task.key] = None
         if problem is None:
             self.bound += 1
@@ -201,7 +199,6 @@ class Binder:
         pause: float
         bind = partial(self._client.bind, pod.namespace, pod.name, pod.uid, node, notes)
         for attempt in range(TRIES):
-            reach("bind-begun")
             try:
                 await self._gate.send(bind, partial(self._objection, task, run, pod.uid, node))
                 return None

@@ -15,13 +15,13 @@ class Clock:
 
     def __init__(self, speed: float = 1.0, wall: Callable[[], float] = time.time) -> None:
         """`wall`: the time of day by the API server."""
-        self._speed = speed
-        self._wall = self._began = wall()
-        self._ticks = time.monotonic()
+        self._speed, self._read_wall = speed, wall
+        self.begin()
 
-    def not_before(self, moment: float) -> None:
-        """Move on to the time of a saved state: no time is before it, though the API server's clock was set back."""
-        self._began += max(0.0, moment - self.now())
+    def begin(self, not_before: float = 0.0) -> None:
+        """Begin now. No time is before that of a saved state, though the API server's clock was set back."""
+        self._wall, self._ticks = self._read_wall(), time.monotonic()
+        self._began = max(self._wall, not_before)
 
     def now(self) -> float:
         """Returns the present."""

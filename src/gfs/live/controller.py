@@ -28,7 +28,6 @@ from gfs.live.clock import Clock
 from gfs.live.disruption import Disruption
 from gfs.live.evict import Evictor
 from gfs.live.explain import Explainer
-from gfs.live.failpoint import reach
 from gfs.live.gate import Gate
 from gfs.live.identity import Identities
 from gfs.live.learning import is_cautious
@@ -331,8 +330,6 @@ class Controller:
             self.decision_seconds += time.perf_counter() - began
             self.decisions += 1
             self.book.attach_adopted(partial(self._run_of, plan), now)
-            if plan.starts:
-                reach("decided")
             self._carry_out(plan, now)
             whole = plan if whole is NOTHING else whole.joined(plan)
             self._wake_at = min(self._wake_at, plan.wake)

@@ -17,7 +17,6 @@ from gfs.core.run import Run
 from gfs.domain.task import Priority
 from gfs.live.api import pod_path
 from gfs.live.client import Client
-from gfs.live.failpoint import reach
 from gfs.live.gate import Gate
 from gfs.live.observe import priority_of
 from gfs.live.pod_events import PodEvents, Spawn
@@ -55,7 +54,6 @@ class Evictor:
         """Delete the pods of an evicted run, and write events on victim and taker. `run`: of the taker."""
         message = f"Preempted by {taker.name}: {reason.text()}"
         log.info(f"evict {victim} for {taker.name}: {reason.text()}")
-        reach("evict-decided")
         for pod in pods:
             self._spawn(self._see_through(pod, partial(self._evict, pod, run, message)))
         victims = ", ".join(sorted(pod.path for pod in pods)[:3])
@@ -97,7 +95,6 @@ class Evictor:
             self._pod_events.event(pod, "Preempted", message)
             deleted = await self._delete_victim(pod, run, message)
         self.evicted += deleted
-        reach("stop-deleted")
         return deleted
 
     async def _delete_victim(self, pod: PodView, run: Run, message: str) -> bool:
@@ -111,7 +108,6 @@ class Evictor:
                 if not marked:
                     answer = await self._pod_events.mark_disrupted(pod, PREEMPTED, message)
                     marked = True
-                    reach("stop-marked")
                     if (answer.get("status") or {}).get("phase") in TERMINAL:  # what it has done counts
                         return False
                 await self._gate.send(delete, partial(self._objection, pod.uid, run))
@@ -174,7 +170,6 @@ class Evictor:
     async def _nominate(self, pod: PodView, node: str) -> None:
         try:
             await self._pod_events.patch_status(pod, {"nominatedNodeName": node or None})
-            reach("nominated")
         except ApiError as error:
             log.debug(f"{pod.path} was not nominated: {error}")
 

@@ -1,4 +1,4 @@
-"""Read-only HTTP: /healthz, /readyz, /metrics, /status, /explain/NAMESPACE/POD; a token if one is set."""
+"""Read-only HTTP: /healthz, /readyz, /metrics and the routes of a page; a token if one is set."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from gfs.domain.address import parse_address
 from gfs.domain.errors import InputError
 from gfs.live.connection import is_loopback
 from gfs.live.figures import Figures
-from gfs.live.life import explain_pod
 from gfs.live.service import Service
 
 OPEN = ("/healthz", "/readyz")
@@ -45,8 +44,6 @@ class HttpServer:
                 web.get("/healthz", self._health),
                 web.get("/readyz", self._ready),
                 web.get("/metrics", self._metrics),
-                web.get("/status", self._status),
-                web.get("/explain/{namespace}/{pod}", self._explain),
                 *self._routes,
             ]
         )
@@ -80,26 +77,12 @@ class HttpServer:
 
     async def _ready(self, _: web.Request) -> web.Response:
         """A replica is ready when it decides, or stands by while another does."""
-        leader = self._service.leader
-        standing_by = leader is not None and bool(leader.holder) and leader.holder != self._service.identity
-        ready = self._service.ready.is_set() or standing_by
+        service = self._service
+        ready = service.controller is not None or service.leading not in ("", service.identity)
         return web.Response(text="ok\n" if ready else "not yet\n", status=200 if ready else 503)
 
     async def _metrics(self, _: web.Request) -> web.Response:
         return web.Response(body=self._figures.text(), content_type="text/plain", charset="utf-8")
-
-    async def _status(self, _: web.Request) -> web.Response:
-        return web.json_response(self._figures.status())
-
-    async def _explain(self, request: web.Request) -> web.Response:
-        service = self._service
-        if service.controller is None:
-            leader = service.leader.holder if service.leader is not None else ""
-            raise web.HTTPServiceUnavailable(text=f"this replica does not decide; {leader or 'nobody'} leads\n")
-        told = await explain_pod(service, request.match_info["namespace"], request.match_info["pod"])
-        if told is None:
-            raise web.HTTPNotFound(text="no such pod is known\n")
-        return web.json_response(told)
 
 
 def _shows(given: str, token: str) -> bool:

@@ -6,8 +6,8 @@ import asyncio
 import logging
 import os
 import socket
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterator, Sequence
-from contextlib import AsyncExitStack, contextmanager, suppress
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
+from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -21,12 +21,10 @@ from gfs.assembly.snapshot import load_state, save_state
 from gfs.core.actions import Record
 from gfs.core.ledger import LIVE_LOOK_BACK
 from gfs.core.ports import Policy, Train, train_at_once
-from gfs.core.run import Run
 from gfs.core.scheduler import Scheduler, TickObserver
 from gfs.core.state import PoolState
 from gfs.domain.errors import InputError
 from gfs.domain.node import NodeSpec
-from gfs.files import always
 from gfs.forecasting.meter import STEP
 from gfs.forecasting.past import learn
 from gfs.live.api import Api
@@ -36,7 +34,6 @@ from gfs.live.history import read_demand
 from gfs.live.identity import Identities
 from gfs.live.lead import Leader
 from gfs.live.learning import Learning, Trainer, demand_hours
-from gfs.live.problems import ApiError
 from gfs.live.prometheus import Prometheus, PrometheusError
 from gfs.live.record import Recorder
 from gfs.live.settings import LiveSettings
@@ -52,8 +49,6 @@ NO_HISTORY = (
     "Prometheus knows no HP pods with GPUs: are hp_classes and resource as they were, does it have kube-state-metrics,"
     " and, if there are several GPU models, their label (--metric-labels-allowlist=nodes=[...])?"
 )
-ASK_SERVER = 1.0
-"""Pause after a failed discovery of the API server, in seconds."""
 LAST_REQUESTS = 1.0
 """Seconds that requests under way have to end when the process stops."""
 FLUSH, LOOK = 0.1, 2.0
@@ -91,20 +86,22 @@ class Service:
         self.identity = f"{os.environ.get('POD_NAME') or socket.gethostname()}-{os.getpid()}"
         self.namespace = os.environ.get("POD_NAMESPACE") or options.settings.lease_namespace
         self.recorder = Recorder(options.record, options.parameters.rules)
-        self.controller: Controller | None = None
+        self.cancelled, self.settle = self.recorder.cancelled, self.recorder.settle
+        """With `record` below, what a `Sink` has."""
         self.leader: Leader | None = None
+        """None: there is no election."""
         self.api: Api | None = None
-        self.trainer: Trainer | None = None
-        self.reflectors: Reflectors | None = None
+        self.controller: Controller | None = None
+        """None: this replica does not decide."""
+        self.reflectors: Reflectors
+        self.trainer: Trainer
+        self._decisions: DecisionLog
         self.history = ""
         """The outcome of reading demand history from Prometheus."""
         self.looked: Callable[[Controller], None] | None = None
         """Called every few seconds, for the page."""
         self.noted: Callable[[AnyNote], None] | None = None
-        """Called with each note of the decision log."""
-        self.ready = asyncio.Event()
-        """Set while this replica decides."""
-        self._decisions: DecisionLog
+        """Called with each note of the decision log, for the page."""
 
     async def run(self) -> None:
         """Take part until cancelled: lead and decide, or stand by."""
@@ -118,17 +115,12 @@ class Service:
         )
         api, lease_api = await connect(in_flight=settings.in_flight), await connect(in_flight=2, tries=1)
         self.api = api
-        try:
-            async with api, lease_api:
-                if options.elect and not options.shadow:
-                    self.leader = Leader(lease_api, settings, self.identity, self.namespace)
-                    await self._take_turns(api, self.leader)
-                else:
-                    await self._decide(api)
-        finally:
-            if settings.close_record and self.controller is not None:
-                self.recorder.close(self.controller.now)
-                self.flush(always)
+        async with api, lease_api:
+            if options.elect and not options.shadow:
+                self.leader = Leader(lease_api, settings, self.identity, self.namespace)
+                await self._take_turns(api, self.leader)
+            else:
+                await self._decide(api)
 
     async def _take_turns(self, api: Api, leader: Leader) -> None:
         """Decide while this replica has the lease, stand by otherwise."""
@@ -138,21 +130,13 @@ class Service:
                 log.info(f"{self.identity} stands by for the lease {self.options.settings.lease_name}")
                 await leader.campaign()
                 log.info(f"{self.identity} leads")
-                await self._lead(api, leader)
+                keeping = asyncio.create_task(leader.keep())
+                try:
+                    await self._decide(api)
+                finally:
+                    await _stop([keeping])
         finally:
             await leader.resign()
-
-    async def _lead(self, api: Api, leader: Leader) -> None:
-        """Decide as long as the lease is ours."""
-        deciding, keeping = asyncio.create_task(self._decide(api)), asyncio.create_task(leader.keep())
-        try:
-            done, _ = await asyncio.wait((deciding, keeping), return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for task in (deciding, keeping):
-                task.cancel()
-            await asyncio.gather(deciding, keeping, return_exceptions=True)
-        for task in done:
-            task.result()
 
     async def _decide(self, api: Api) -> None:
         """Decide until cancelled, or until another replica may lead."""
@@ -161,7 +145,6 @@ class Service:
         if options.shadow:
             settings = msgspec.structs.replace(settings, scheduler_name=settings.shadow_of)
             api.may_write = lambda: False
-        await _first_answer(api)  # it says what time it is there
         clock = Clock(options.speed, api.wall)
         controller = Controller(
             api,
@@ -180,46 +163,43 @@ class Service:
         self.trainer = trainer = Trainer(controller.trained)
         self._decisions = DecisionLog(self._note, self.recorder.name_of)
         self.recorder.open()
-        beside: list[asyncio.Task[None]] = []
-        try:
+        async with AsyncExitStack() as last_first:  # it calls all of them, also if it is cancelled meanwhile
+            last_first.callback(self._end_deciding)
+            last_first.push_async_callback(reflectors.stop)
+            last_first.callback(trainer.close)
             await reflectors.start()
-            observe = self._tick if self._explains else None
-            scheduler = new_scheduler(options.settings, parameters, trainer.train, observe)
-            clock.not_before(self._load(scheduler, controller.identities, clock.now()))
+            scheduler = new_scheduler(options.settings, parameters, trainer.train, self._tick)
+            clock.begin(self._load(scheduler, controller.identities, api.wall()))  # the lists said what time it is
             controller.begin(scheduler)
             self.controller = controller
-            self.ready.set()
-            beside += map(asyncio.create_task, self._housekeeping(controller, clock))
+            last_first.push_async_callback(lambda: controller.close(LAST_REQUESTS if self.may_write() else 0.0))
+            beside = [asyncio.create_task(work) for work in self._housekeeping(controller, clock)]
+            last_first.push_async_callback(_stop, beside)
             await controller.run(self.may_write)
-        finally:
-            self.ready.clear()
-            trainer.close()
-            await self._leave(controller, reflectors, beside)
 
-    async def _leave(self, controller: Controller, reflectors: Reflectors, beside: list[asyncio.Task[None]]) -> None:
-        """Stop all that still runs for a controller, also if it is cancelled meanwhile, as it is when a lease ends."""
-        async with AsyncExitStack() as last_first:
-            if self.controller is controller:
-                last_first.callback(self._end_deciding)
-            last_first.push_async_callback(reflectors.stop)
-            last_first.push_async_callback(controller.close, LAST_REQUESTS if self.may_write() else 0.0)
-            for task in beside:
-                task.cancel()
-            if beside:
-                last_first.push_async_callback(asyncio.wait, beside)
+    def _end_deciding(self) -> None:
+        """Write state and record, unless another replica may write them by now."""
+        controller, settings = self.controller, self.options.settings
+        if controller is not None and self.may_write():
+            self.save()
+            if settings.close_record:
+                self.recorder.close(controller.now)
+            self.flush()
+            if controller.shadow is not None:
+                log.info(controller.shadow.text())
+        self.recorder.drop()
+        self.controller = None
 
     def may_write(self) -> bool:
         """Whether no other replica can decide and write to the same files."""
         return self.leader is None or self.leader.leads()
 
-    def leads(self) -> bool:
-        """Whether this replica has the lease; without an election, whether it decides."""
-        return self.leader.leads() if self.leader is not None else self.ready.is_set()
-
     @property
-    def _explains(self) -> bool:
-        """Whether the decision log is written or shown."""
-        return self.options.record is not None or self.noted is not None
+    def leading(self) -> str:
+        """The replica that leads, as far as this one knows; '': none."""
+        if self.leader is not None:
+            return self.leader.holder
+        return self.identity if self.controller is not None else ""
 
     # -- beside the decisions: none of it can stop one --------------------------------------------
 
@@ -261,17 +241,9 @@ class Service:
         """Record what happened to a task, and what the decision went by."""
         self.recorder.record(entry)
         pool = self.controller.scheduler.pools.get(entry[2].gpu_model) if self.controller is not None else None
-        if self._explains and pool is not None:
+        if pool is not None:
             with _logged("what a decision went by was not recorded"):
                 self._decisions.record(entry, pool.state, pool.policy)
-
-    def cancelled(self, now: float, name: str) -> None:
-        """Record that a task gets no more pods."""
-        self.recorder.cancelled(now, name)
-
-    def settle(self, now: float, runs: Sequence[Run], waiting: Collection[str], done: Collection[str]) -> None:
-        """Reconcile the record with the cluster after a start: tasks that run, wait, or finished meanwhile."""
-        self.recorder.settle(now, runs, waiting, done)
 
     def _tick(self, now: float, state: PoolState, policy: Policy) -> None:
         """Record the quota of a pool."""
@@ -283,17 +255,6 @@ class Service:
         self.recorder.note(note)
         if self.noted is not None:
             self.noted(note)
-
-    def _end_deciding(self) -> None:
-        """Write state and record, unless another replica may write them by now."""
-        if not self.may_write():
-            self.recorder.drop()
-            self.controller = None
-            return
-        self.save()
-        self.flush()
-        if self.controller is not None and self.controller.shadow is not None:
-            log.info(self.controller.shadow.text())
 
     def _load(self, scheduler: Scheduler, identities: Identities, now: float) -> float:
         """Take over what the saved state has learned, and names of tasks. Returns its time; 0: there is none to use.
@@ -319,12 +280,13 @@ class Service:
         """Take demand of the last weeks from Prometheus, beside the decisions, unless the saved state has it."""
         settings, scheduler = self.options.settings, controller.scheduler
         models, end = set(controller.mirror.models), int(clock.now() // STEP)
-        known = [demand_hours(scheduler.pools.get(model) or scheduler.add_pool(model)) for model in models]
-        if all(hours is None for hours in known):
+        pools = [scheduler.pools.get(model) or scheduler.add_pool(model) for model in models]
+        known = [hours / 24 for pool in pools if (hours := demand_hours(pool)) is not None]
+        if not known:
             self.history = f"Prometheus is not asked: the quota of {settings.scheduler} follows no forecast"
             log.info(self.history)
             return
-        if all(hours is None or hours / 24 > settings.prometheus_days - 1 for hours in known):
+        if min(known) > settings.prometheus_days - 1:
             return
         while True:
             try:
@@ -346,19 +308,18 @@ class Service:
         controller = self.controller
         if self.options.state is None or controller is None or not self.may_write():
             return
-        with suppress(OSError):
-            self.options.state.mkdir(parents=True, exist_ok=True)
+        path = self.options.state / STATE
+        name, names = self.options.settings.scheduler, controller.identities.save()
         try:
-            path = self.options.state / STATE
-            name, names = self.options.settings.scheduler, controller.identities.save()
+            path.parent.mkdir(parents=True, exist_ok=True)
             save_state(controller.scheduler, path, now=controller.now, name=name, beside=names, still=self.may_write)
-        except InputError as error:
+        except (InputError, OSError) as error:
             log.warning(f"the state was not saved: {error}")
 
-    def flush(self, still: Callable[[], bool] | None = None) -> None:
+    def flush(self) -> None:
         """Write the event log and the trace, if we still may when all is ready to be written."""
         if self.controller is not None:
-            self.recorder.flush(self.nodes(), still or self.may_write)
+            self.recorder.flush(self.nodes(), self.may_write)
 
     def nodes(self) -> list[NodeSpec]:
         """Returns the nodes as the core has them."""
@@ -366,15 +327,11 @@ class Service:
         return [node.spec for pool in pools for node in pool.state.nodes]
 
 
-async def _first_answer(api: Api) -> None:
-    """Wait until the API server answers: it may just be starting."""
-    while True:
-        try:
-            await api.get("/version")
-            return
-        except ApiError as error:
-            log.warning(f"{error}; it is asked again in {ASK_SERVER:g} s")
-            await asyncio.sleep(ASK_SERVER)
+async def _stop(tasks: Sequence[asyncio.Task[None]]) -> None:
+    """Cancel tasks and wait for their ends."""
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
 
 
 @contextmanager

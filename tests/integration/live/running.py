@@ -43,8 +43,8 @@ def running(
         service.append(Service(wanted))
         work = asyncio.create_task(service[0].run())
         stopping.append(work)
-        waiting = asyncio.create_task(service[0].ready.wait())
-        await asyncio.wait((work, waiting), return_when=asyncio.FIRST_COMPLETED)
+        while service[0].controller is None and not work.done():
+            await asyncio.sleep(0.01)
         ready.set()
         with suppress(asyncio.CancelledError):
             await work

@@ -227,7 +227,7 @@ def test_probes_figures_and_the_token(bench: Bench, cluster: Cluster, tmp_path: 
         assert fetch(http, "/readyz", token="")[0] == 200
         ours = f"/api/v1/pods/{cluster.namespace}/p0"
         api = ("/api/v1/status", "/api/v1/queue", "/api/v1/openapi.json", ours)
-        for path in ("/", "/static/page.js", "/metrics", "/status", f"/explain/{cluster.namespace}/p0", *api):
+        for path in ("/", "/static/page.js", "/metrics", *api):
             assert fetch(http, path, token="")[0] == 401
             assert fetch(http, path, token="wrong")[0] == 401
             assert fetch(http, path)[0] == 200
@@ -262,7 +262,7 @@ def test_probes_figures_and_the_token(bench: Bench, cluster: Cluster, tmp_path: 
         assert {sample.labels["state"]: sample.value for sample in families["gfs_gpus"].samples}["total"] == 4
         assert fetch(http, "/metrics/../state.gfs")[0] == 404
         request = urllib.request.Request(
-            f"http://{http}/status", method="POST", headers={"Authorization": f"Bearer {TOKEN}"}
+            f"http://{http}/api/v1/status", method="POST", headers={"Authorization": f"Bearer {TOKEN}"}
         )
         with pytest.raises(urllib.error.HTTPError, match="405"):
             urllib.request.urlopen(request)
@@ -273,6 +273,7 @@ def test_a_replica_that_stands_by_says_who_leads(bench: Bench, cluster: Cluster,
     (tmp_path / "second").mkdir()
     with controller(bench, tmp_path), controller(bench, tmp_path / "second", leads=False) as http:
         assert fetch(http, "/readyz", token="")[0] == 200
-        assert fetch(http, f"/explain/{cluster.namespace}/p")[0] == 503
-        assert "leads" in fetch(http, f"/explain/{cluster.namespace}/p")[1]
+        status, told = fetch(http, f"/api/v1/pods/{cluster.namespace}/p")
+        assert status == 503
+        assert "leads" in told
         assert "gfs_leader 0.0" in fetch(http, "/metrics")[1]

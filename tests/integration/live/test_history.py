@@ -15,12 +15,12 @@ from running import quick, running
 
 from bench.bench import Bench
 from bench.cluster import Cluster
+from gfs.dashboard.live_status import live_status
 from gfs.domain.errors import InputError
 from gfs.forecasting import registry
 from gfs.forecasting.meter import STEP, DemandRecord
 from gfs.forecasting.past import PastDemand
 from gfs.forecasting.registry import Model
-from gfs.live.figures import Figures
 from gfs.live.history import read_demand
 from gfs.live.prometheus import Prometheus, PrometheusError
 from gfs.live.settings import LiveSettings
@@ -108,9 +108,9 @@ def test_the_forecast_begins_with_what_prometheus_knows(
         cluster.wait_bound("spot")
         pool = service.controller.scheduler.pools["A100"]  # type: ignore[union-attr]
         assert pool.state.remember("demand", DemandRecord).steps >= 14 * DAY - 12
-        status = Figures(service).status()
-        assert "14.0 days of HP demand by 1 organization were taken from Prometheus" in status["history"]
-        assert status["history"] in caplog.text
+        status = live_status(service, "", None)
+        assert "14.0 days of HP demand by 1 organization were taken from Prometheus" in status.history
+        assert status.history in caplog.text
     assert "no saved state: the spot quota is cautious" in caplog.text
 
 
@@ -119,9 +119,9 @@ def test_without_a_forecast_prometheus_is_not_asked(bench: Bench, cluster: Clust
     with running(bench, settings=quick(prometheus="http://127.0.0.1:9"), parameters={"quota": ""}) as service:
         cluster.pod("spot", gpus=1)
         cluster.wait_bound("spot")
-        status = Figures(service).status()
-    assert status["history"] == "Prometheus is not asked: the quota of gfs-plus follows no forecast"
-    assert status["pools"][0]["caution"] == ""
+        status = live_status(service, "", None)
+    assert status.history == "Prometheus is not asked: the quota of gfs-plus follows no forecast"
+    assert status.pools[0].caution == ""
 
 
 FORECAST = {"quota": "forecast", "forecaster": "weekly-peak"}
@@ -146,7 +146,7 @@ def test_a_cold_start_says_that_it_is_cautious(
         (told,) = [e for e in seen.values() if e["reason"] == "CautiousQuota"]
         assert told["involvedObject"]["kind"] == "Lease"
         assert said in told["message"]
-        assert Figures(service).status()["pools"][0]["caution"].startswith(said)
+        assert live_status(service, "", None).pools[0].caution.startswith(said)
     assert f"pool A100: {said}" in caplog.text
 
 
@@ -168,16 +168,16 @@ def test_decisions_go_on_while_a_model_is_trained_elsewhere(
     ):
         cluster.pod("spot", gpus=4)
         cluster.wait_bound("spot")  # by the cautious rule, from the demand of the last day
-        figures = Figures(service)
-        assert figures.status()["training"] == 1
-        assert figures.status()["pools"][0]["caution"] == "the quota is cautious: the forecaster is being trained"
+        status = live_status(service, "", None)
+        assert status.training == 1
+        assert status.pools[0].caution == "the quota is cautious: the forecaster is being trained"
         cluster.pod("urgent", gpus=4, priority_class="gfs-hp")
         cluster.wait_bound("urgent")
-        assert figures.status()["training"] == 1
+        assert live_status(service, "", None).training == 1
         (tmp_path / "go on").write_text("now")
         cluster.client.wait(
             "events",
             lambda seen: any(e["reason"] == "ForecastInForce" and "patient" in e["message"] for e in seen.values()),
             "kube-system",
         )
-        assert figures.status()["training"] == 0
+        assert live_status(service, "", None).training == 0

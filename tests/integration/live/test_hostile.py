@@ -373,12 +373,12 @@ def test_no_secret_is_told_anywhere(bench: Bench, cluster: Cluster, tmp_path: Pa
             cluster.pod("odd", gpus=0)
             why(cluster, "odd", "refused")
             headers = {"Authorization": f"Bearer {reader}"}
-            for page in ("", "metrics", "status", f"explain/{cluster.namespace}/urgent"):
+            for page in ("", "metrics", "api/v1/status", f"api/v1/pods/{cluster.namespace}/urgent"):
                 request = urllib.request.Request(f"http://{address}/{page}", headers=headers)
                 with urllib.request.urlopen(request, timeout=LONGEST) as answer:
                     told[page] = answer.read() + str(answer.headers).encode()
             with pytest.raises(urllib.error.HTTPError, match="401"):
-                urllib.request.urlopen(f"http://{address}/status", timeout=LONGEST)
+                urllib.request.urlopen(f"http://{address}/api/v1/status", timeout=LONGEST)
         finally:
             running.terminate()
             running.wait(LONGEST)

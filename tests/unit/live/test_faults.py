@@ -584,7 +584,7 @@ def test_time_is_not_before_that_of_a_saved_state(monkeypatch: pytest.MonkeyPatc
     wall = [10_000.0]
     monkeypatch.setattr("time.monotonic", lambda: 50.0)
     clock = Clock(wall=lambda: wall[0])
-    clock.not_before(13_600.0)  # the clock was set back by an hour before the restart
+    clock.begin(13_600.0)  # the clock was set back by an hour before the restart
     assert clock.now() == 13_600.0
     assert clock.of_wall(9_940.0) == 13_540.0, "a minute ago"
     wall[0] += 3_600.0  # and is set again

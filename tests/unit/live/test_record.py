@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
+from unittest.mock import AsyncMock, MagicMock
 
 import pytest
 from objects import group, pod
@@ -21,11 +22,12 @@ from gfs.assembly.schedulers import build_scheduler
 from gfs.core.actions import CANCEL, EVICT, FINISH, LOST, START, SUBMIT
 from gfs.core.node import Node
 from gfs.core.run import Run
+from gfs.dashboard.live_life import read_life
 from gfs.domain.execution import ExecutionRules
 from gfs.domain.node import NodeSpec
 from gfs.domain.task import Priority, Task
+from gfs.live import service as service_module
 from gfs.live.lead import Leader
-from gfs.live.life import read_life
 from gfs.live.record import Recorder
 from gfs.live.service import LiveOptions, Service
 from gfs.live.settings import LiveSettings
@@ -551,16 +553,19 @@ def test_a_node_that_gets_another_gpu_model_is_another_node_in_the_log(tmp_path:
     ]  # fmt: skip
 
 
-def test_a_replica_whose_end_is_cancelled_ends_all_the_same(tmp_path: Path) -> None:
-    """It sees that its lease is over and ends; the same moment is why it is cancelled, while requests are under way."""
-    asyncio.run(cancelled_while_it_ends(tmp_path))
+def test_a_replica_whose_end_is_cancelled_ends_all_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It sees that its lease is over and ends; it is cancelled while requests are under way."""
+    asyncio.run(cancelled_while_it_ends(tmp_path, monkeypatch))
 
 
-async def cancelled_while_it_ends(tmp_path: Path) -> None:
-    service, ended = Service(LiveOptions(record=tmp_path)), list[str]()
-    service.leader = Leader(cast(Any, None), LiveSettings(), "one", "default", lambda: 20.0)
+async def cancelled_while_it_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    replica, ended = Service(LiveOptions(record=tmp_path)), list[str]()
+    replica.leader = Leader(cast(Any, None), LiveSettings(), "one", "default", lambda: 20.0)
 
-    async def close(seconds: float) -> None:
+    async def run(_: object) -> None:
+        replica.recorder.record((1.0, SUBMIT, spot(), None, None))
+
+    async def close(_: float) -> None:
         ended.append("requests")
         await asyncio.sleep(3600)
 
@@ -568,17 +573,18 @@ async def cancelled_while_it_ends(tmp_path: Path) -> None:
         await asyncio.sleep(0)
         ended.append("mirrors")
 
-    controller, mirrors = cast(Any, SimpleNamespace(close=close)), cast(Any, SimpleNamespace(stop=stop))
-    service.controller = controller
-    service.recorder.open()
-    service.recorder.record((1.0, SUBMIT, spot(), None, None))
-    leaving = asyncio.create_task(service._leave(controller, mirrors, []))
-    await asyncio.sleep(0)
-    leaving.cancel()
-    await asyncio.wait([leaving])
+    controller, mirrors = MagicMock(run=run, close=close), MagicMock(start=AsyncMock(), stop=stop)
+    monkeypatch.setattr(service_module, "Controller", lambda *_, **__: controller)
+    monkeypatch.setattr(service_module, "Reflectors", lambda *_: mirrors)
+    deciding = asyncio.create_task(replica._decide(MagicMock(wall=lambda: 1.0)))
+    async with asyncio.timeout(LONGEST):
+        while not ended and not deciding.done():
+            await asyncio.sleep(0)
+        deciding.cancel()
+        await asyncio.wait([deciding])
     assert ended == ["requests", "mirrors"]
-    assert service.controller is None
-    assert not service.recorder.take()
+    assert replica.controller is None
+    assert not replica.recorder.take()
 
 
 def test_a_job_that_is_created_again_is_submitted_when_its_pod_comes(tmp_path: Path) -> None:

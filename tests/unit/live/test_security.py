@@ -25,7 +25,7 @@ from gfs.live.serve import HttpServer
 from gfs.live.service import LiveOptions, Service
 
 TOKEN = "s3cret-t0ken-of-the-reader"
-PAGES = ("/", "/metrics", "/status", "/api/v1/status", "/explain/lab/p")
+PAGES = ("/", "/metrics", "/api/v1/status", "/api/v1/queue", "/api/v1/pods/lab/p")
 PROBES = ("/healthz", "/readyz")
 
 

@@ -1,4 +1,4 @@
-"""The life of a task: its past by the recorded event log, and its present state."""
+"""The life of a pod's task, as `/api/v1/pods` tells it: its past by the recorded event log, and its present state."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 import pyarrow.csv as pacsv
 
+from gfs.dashboard.api import PodLife
 from gfs.live.controller import Controller
 from gfs.live.explain import why_waiting
 from gfs.live.observe import REFUSED
@@ -28,11 +30,9 @@ FOREIGN = "another scheduler's pod: what it holds counts as used, and it is neve
 NO_RECORD = "its past is not recorded: start gfs live run with --record"
 
 
-async def explain_pod(service: Service, namespace: str, name: str) -> dict[str, Any] | None:
+async def explain_pod(service: Service, controller: Controller, namespace: str, name: str) -> PodLife | None:
     """Returns what is known of a pod and its task, also of a pod that is gone; None: nothing."""
-    controller, path = service.controller, f"{namespace}/{name}"
-    if controller is None:
-        return None
+    path = f"{namespace}/{name}"
     pods = [pod for pod in controller.mirror.pods.values() if (pod.namespace, pod.name) == (namespace, name)]
     view = max(pods, key=lambda each: each.created, default=None)
     task = controller.book.by_pod.get(view.uid) if view is not None else None
@@ -52,7 +52,7 @@ async def explain_pod(service: Service, namespace: str, name: str) -> dict[str, 
         told["life"] = [asdict(_explained(step, told.get("why", ""))) for step in life]
     elif view is None or view.ours:
         told["note"] = NO_RECORD
-    return told if view is not None or life else None
+    return msgspec.convert(told, PodLife) if view is not None or life else None
 
 
 def _present(controller: Controller, pod: PodView, task: LiveTask | None, least_hours: float) -> dict[str, Any]:
