@@ -28,7 +28,7 @@ from gfs.live.clock import Clock
 from gfs.live.disruption import Disruption
 from gfs.live.evict import Evictor
 from gfs.live.explain import Explainer
-from gfs.live.gate import Gate
+from gfs.live.gate import PAUSE, Gate
 from gfs.live.identity import Identities
 from gfs.live.learning import is_cautious
 from gfs.live.mirror import Mirror, key_of
@@ -165,7 +165,8 @@ class Controller:
             if not may_decide():  # the process was paused, and another replica may have decided since
                 return
             if not self._gate.is_open():  # the mirror catches up first
-                await self._gate.opened()
+                self.changed.clear()
+                await asyncio.sleep(PAUSE)
                 continue
             self.step()
             self._not_before = self._monotonic() + self.settings.burst
