@@ -281,7 +281,7 @@ class Sink:
     def cancelled(self, now: float, name: str) -> None:
         pass
 
-    def settle(self, now: float, runs: Any, waiting: Any, done: Any) -> None:
+    def reconcile(self, now: float, runs: Any, waiting: Any, done: Any) -> None:
         pass
 
 
@@ -327,7 +327,7 @@ class Replica:
         """See everything, decide, and let all requests end."""
         self.show()
         self.controller.step()
-        await self.controller.settle()
+        await self.controller.finish_requests()
 
     def uid(self, name: str) -> str:
         """The uid of a pod of namespace `lab` by its name."""

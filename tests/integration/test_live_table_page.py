@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import product
 from pathlib import Path
 
-from gfs.live.table import TABLE, Sight, Told
+from gfs.live.table import TABLE, Observed, Phase
 
 PAGE = Path(__file__).resolve().parents[2] / "docs/concepts/live-table.md"
 
@@ -18,13 +18,13 @@ def rows_of_the_page() -> list[tuple[str, ...]]:
 
 
 def test_the_table_has_every_pair() -> None:
-    assert set(TABLE) == set(product(Told, Sight))
+    assert set(TABLE) == set(product(Phase, Observed))
 
 
 def test_the_page_has_every_pair_once_with_its_steps() -> None:
     """To renew the page, paste what this expects."""
     expected = [
-        (told.value, sight.value, ", ".join(step.value for step in steps) or "nothing")
-        for (told, sight), steps in TABLE.items()
+        (phase.value, observed.value, ", ".join(step.value for step in steps) or "nothing")
+        for (phase, observed), steps in TABLE.items()
     ]
     assert sorted(rows_of_the_page()) == sorted(expected)

@@ -220,7 +220,7 @@ class World:
             self.indices += 1
             live.task = replace(live.task, index=self.indices)
         runs = [run for live in self.live.values() if (run := self.run(live)) is not None]
-        recorder.settle(self.now, runs, [name for name, live in self.live.items() if not live.pods], self.done)
+        recorder.reconcile(self.now, runs, [name for name, live in self.live.items() if not live.pods], self.done)
         if choice & 1:
             for live in self.live.values():
                 self.tell(SUBMIT, live)

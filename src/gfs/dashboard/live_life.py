@@ -20,7 +20,7 @@ from gfs.live.observe import REFUSED
 from gfs.live.record_files import EVENTS
 from gfs.live.recorded import split_name
 from gfs.live.service import Service
-from gfs.live.table import Told
+from gfs.live.table import Phase
 from gfs.live.tasks import LiveTask
 from gfs.live.translate.gangs import GroupName
 from gfs.live.translate.pods import PodView
@@ -70,10 +70,10 @@ def _present(controller: Controller, pod: PodView, task: LiveTask | None, least_
     told |= {"task": task.name, "submitted": core.submit_time, "gang": f"{gang.namespace}/{gang.name}" if gang else ""}
     told |= {"class": core.priority.label, "organization": core.organization, "pool": core.gpu_model}
     told |= {"gpus": core.gpus, "guarantee_hours": core.guarantee_hours}
-    if task.told is Told.WAITING and (why := why_waiting(controller.scheduler, core, least_hours)) is not None:
+    if task.phase is Phase.WAITING and (why := why_waiting(controller.scheduler, core, least_hours)) is not None:
         told["why"] = why.text
     if task.run is not None:
-        began = task.told is Told.RUNNING
+        began = task.phase is Phase.RUNNING
         told |= {"run": task.run.number, "began": began, "evicted": False}
         told["why"] = "" if began else told["why"]
     return told

@@ -46,7 +46,7 @@ class LiveDashboard:
         self.whatif = LiveWhatIf(lambda: self.live.day(rules), scheduler, parameters)
         self._site = Site(self, self.whatif)
         self._packed: tuple[int, bytes] | None = None
-        service.recorder.heard = self._hear
+        service.recorder.listener = self._hear
         service.looked = self._look
         service.noted = self._note
 
@@ -69,7 +69,7 @@ class LiveDashboard:
             yield
         except Exception:
             log.exception("the page follows the cluster no longer; decisions go on")
-            self._service.recorder.heard = self._service.looked = self._service.noted = None
+            self._service.recorder.listener = self._service.looked = self._service.noted = None
 
     def routes(self) -> list[web.RouteDef]:
         """What is added to the routes of the server."""

@@ -18,7 +18,7 @@ from gfs.live.client import Client
 from gfs.live.gate import Gate
 from gfs.live.pod_events import PodEvents, Spawn
 from gfs.live.problems import ApiError, Conflict, NotFound, NotLeading, Outdated, TooMany, Unavailable
-from gfs.live.table import Told
+from gfs.live.table import Phase
 from gfs.live.tasks import LiveTask, TaskBook
 from gfs.live.translate.asks import Asks, less
 from gfs.live.translate.gangs import GroupName
@@ -141,7 +141,7 @@ class Binder:
     def _objection(self, task: LiveTask, run: Run, uid: str, node: str) -> str:
         """Returns why a pod must not be bound now; empty: it may."""
         pod = self._mirror.pods.get(uid)
-        if task.run is not run or task.told is not Told.PLANNED:
+        if task.run is not run or task.phase is not Phase.PLANNED:
             return "it is planned no more"
         if pod is None or not pod.waits:
             return "the pod does not wait any more"
@@ -236,6 +236,6 @@ class Binder:
             if any(uid in self._overlay.bindings and not self._overlay.bindings[uid].answered for uid in task.pods):
                 continue
             del self.failed[run]
-            if task.run is run and task.told is Told.PLANNED:
+            if task.run is run and task.phase is Phase.PLANNED:
                 done.append((task, why, pause))
         return done

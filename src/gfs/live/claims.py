@@ -12,7 +12,7 @@ from gfs.domain.task import Priority
 from gfs.live.clock import Clock
 from gfs.live.observe import priority_of
 from gfs.live.pod_events import PodEvents
-from gfs.live.table import Told
+from gfs.live.table import Phase
 from gfs.live.tasks import TaskBook
 from gfs.live.translate.pods import DOUBTED, LAST_CHECKPOINT, Doubt, PodView
 from gfs.live.translate.quantities import rfc3339
@@ -60,7 +60,7 @@ class Claims:
             pod, task = self._mirror.pods.get(uid), self._book.by_pod.get(uid)
             if pod is None or pod.last_checkpoint is None or pod.over:
                 continue
-            if task is None or task.run is None or task.told is not Told.RUNNING:
+            if task is None or task.run is None or task.phase is not Phase.RUNNING:
                 if not pod.deleting:
                     self._mirror.saved[uid] = None  # its run is not known yet
                 continue

@@ -37,7 +37,7 @@ from gfs.live.overlay import Overlay
 from gfs.live.pod_events import PodEvents
 from gfs.live.settings import LiveSettings
 from gfs.live.shadow import Shadow
-from gfs.live.table import Told
+from gfs.live.table import Phase
 from gfs.live.tasks import LiveTask, Sink, TaskBook
 
 log = logging.getLogger("gfs.live")
@@ -181,7 +181,7 @@ class Controller:
                 request.cancel()
         await asyncio.gather(*self._requests, return_exceptions=True)
 
-    async def settle(self) -> None:
+    async def finish_requests(self) -> None:
         """Wait until all requests under way are done."""
         while self._requests:
             await asyncio.wait(self._requests)
@@ -198,7 +198,7 @@ class Controller:
         if self.book.found:  # runs and their disruption rules come before new tasks
             self._note_changes()
             plan = self._decide(now)
-        self.book.settle(now)
+        self.book.reconcile_record(now)
         submitted = self._newcomers()
         self.book.record_over(now)  # new tasks may have the names of those that are over
         self.book.submit(submitted, now)
@@ -208,7 +208,7 @@ class Controller:
         plan = more if plan is NOTHING else plan.joined(more)
         touched, self._touched = self._touched | self.mirror.dirty_nodes, set()
         if self.shadow is None:
-            unplaced = [task for task in submitted if task.told is Told.WAITING]
+            unplaced = [task for task in submitted if task.phase is Phase.WAITING]
             for task in (*self.binder.start_ready(touched), *unplaced):
                 self.evictor.nominate(task)
         self.book.record_over(now)
@@ -250,7 +250,7 @@ class Controller:
 
     def _reconcile(self, now: float) -> None:
         keys, self.mirror.dirty = list(self.mirror.dirty), {}
-        if not self.book.settled:  # pods that are bound carry the names of their tasks, others get what is left
+        if not self.book.is_reconciled:  # pods that are bound carry the names of their tasks, others get what is left
             keys.sort(key=lambda key: not any(pod.node for pod in self.mirror.members.get(key, {}).values()))
         for key in keys:
             if self.shadow is not None:

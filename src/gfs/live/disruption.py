@@ -5,7 +5,7 @@ from __future__ import annotations
 from gfs.core.events import DisruptionRules
 from gfs.core.run import Run
 from gfs.live.mirror import Key
-from gfs.live.table import Told
+from gfs.live.table import Phase
 from gfs.live.tasks import LiveTask, TaskBook
 from gfs.live.translate.gangs import GroupName
 
@@ -15,7 +15,7 @@ class Disruption:
 
     def __init__(self, book: TaskBook) -> None:
         self._mirror, self._book = book.mirror, book
-        self._told: tuple[frozenset[Run], dict[Run, tuple[Run, ...]]] = frozenset(), {}
+        self._known: tuple[frozenset[Run], dict[Run, tuple[Run, ...]]] = frozenset(), {}
         self._seen: tuple[int, list[tuple[Run, int]]] = 0, []
         """The input of the last rules: number of changes of objects, and runs with their numbers of pods."""
 
@@ -23,16 +23,16 @@ class Disruption:
         """Returns the rules if they have changed."""
         if not self._mirror.disruption_changes:
             return []
-        running = [task for task in self._book.by_index.values() if task.told is Told.RUNNING]
+        running = [task for task in self._book.by_index.values() if task.phase is Phase.RUNNING]
         spot = {task.run: task for task in running if task.run is not None and task.run.task.is_spot}
         seen = self._mirror.disruption_changes, [(run, len(task.pods)) for run, task in spot.items()]
         if seen == self._seen:
             return []
         self._seen = seen
         rules = self._protected(spot), self._together(spot)
-        if rules == self._told:
+        if rules == self._known:
             return []
-        protected, together = self._told = rules
+        protected, together = self._known = rules
         for members in together.values():  # evicting one of them evicts the protected one
             if not protected.isdisjoint(members):
                 protected = protected.union(members)

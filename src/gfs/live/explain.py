@@ -17,7 +17,7 @@ from gfs.live.learning import caution
 from gfs.live.mirror import Mirror
 from gfs.live.observe import NO_CAPACITY, QUOTA, REFUSED, Waits
 from gfs.live.pod_events import PodEvents
-from gfs.live.table import Told
+from gfs.live.table import Phase
 from gfs.live.tasks import TaskBook
 
 EVERY = 1.0
@@ -48,17 +48,17 @@ class Explainer:
 
     def look(self, scheduler: Scheduler) -> None:
         """Look at new pods and at the next of the others, at most once a second."""
-        now, unsaid = self._monotonic(), self._book.unsaid
+        now, unexplained = self._monotonic(), self._book.unexplained
         if now - self._looked < EVERY:
             return
         self._looked = now
         if not self._turn:
-            waiting = [uid for uid, task in self._book.by_pod.items() if task.told is not Told.RUNNING]
+            waiting = [uid for uid, task in self._book.by_pod.items() if task.phase is not Phase.RUNNING]
             self._turn = [*self._book.waits, *waiting]
         others, self._turn = self._turn[:IN_TURN], self._turn[IN_TURN:]
         explained: dict[str, Waits | None] = {}
         for uid in dict.fromkeys((*self._newcomers(), *others)):
-            unsaid.pop(uid, None)
+            unexplained.pop(uid, None)
             pod, why = self._mirror.pods.get(uid), self.why(uid, scheduler, explained)
             if why is not None and pod is not None and not pod.node:
                 self._pod_events.waits(pod, why.reason, why.text)
@@ -66,7 +66,7 @@ class Explainer:
     def _newcomers(self) -> list[str]:
         """Returns the pods to look at first, the first of every namespace before the second of any."""
         seen, turns = Counter[str](), dict[str, int]()
-        for uid in self._book.unsaid:
+        for uid in self._book.unexplained:
             pod = self._mirror.pods.get(uid)
             namespace = pod.namespace if pod is not None else ""
             turns[uid] = seen[namespace] = seen[namespace] + 1
@@ -79,7 +79,7 @@ class Explainer:
         task = self._book.by_pod.get(uid)
         if task is None or task.task is None:
             return None
-        if task.told is Told.PLANNED:
+        if task.phase is Phase.PLANNED:
             words = f"is placed on {task.pods[uid]} and waits for room there: other pods are still leaving"
             is_late = task.is_blocked and self._monotonic() - task.since > EVERY
             return Waits(NO_CAPACITY, words) if is_late else None

@@ -59,7 +59,7 @@ class Figures(Collector):
         yield Counter("gfs_forecaster_failures", "Trainings that failed.", service.trainer.failures)
         newest = "When the newest model was asked for; 0: there is none."
         yield Gauge("gfs_forecaster_last_fit_timestamp_seconds", newest, service.trainer.last_fit)
-        silence = "Since when the watch that is silent longest has heard nothing."
+        silence = "Since when the watch that is silent longest has received nothing."
         yield Gauge("gfs_watch_silence_seconds", silence, service.reflectors.silence())
         promise = "Share of guarantees that is promised to be kept."
         yield Gauge("gfs_promise", promise, service.options.parameters.p)

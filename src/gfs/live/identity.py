@@ -72,7 +72,7 @@ class Identities:
             name = None if name is not None and is_taken(name) else name
         if name is None:
             name = self._new(place, _base(gang, slot, pod), submitted, owned=pod.owner is not None)
-        past = self._settle(name)
+        past = self._occupy(name)
         if place.startswith(MANY):
             past.pod, self._by_pod[pod.uid] = pod.uid, name
         return name
@@ -97,15 +97,15 @@ class Identities:
         """Note that pods are bound for this task."""
         past = self.past.setdefault(name, Past(submitted, place, owned=owned))
         self._by_place.setdefault(past.place, name)
-        self._settle(name)
+        self._occupy(name)
         past.runs, past.submitted = max(past.runs, runs), min(past.submitted, submitted)
 
     def began(self, name: str, run: int) -> None:
         """Note that a run has begun."""
-        past = self._settle(name)
+        past = self._occupy(name)
         past.runs = max(past.runs, run)
 
-    def _settle(self, name: str) -> Past:
+    def _occupy(self, name: str) -> Past:
         """Note that a task has pods, so that no other pod continues it."""
         past = self.past[name]
         past.left = None
@@ -136,7 +136,7 @@ class Identities:
 
     def drop(self, name: str) -> None:
         """Forget a task that has finished."""
-        past = self._settle(name)
+        past = self._occupy(name)
         del self.past[name]
         self._by_pod.pop(past.pod, None)
         if self._by_place.get(past.place) == name:

@@ -22,7 +22,7 @@ class NodeBook:
 
     def __init__(self, book: TaskBook) -> None:
         self._mirror, self._overlay, self._book = book.mirror, book.overlay, book
-        self._told: dict[str, tuple[NodeSpec, bool]] = {}
+        self._known: dict[str, tuple[NodeSpec, bool]] = {}
         self._asked: set[str] = set()
         """Labels that some pod asks for."""
 
@@ -39,21 +39,21 @@ class NodeBook:
         names, self._mirror.dirty_nodes = self._mirror.dirty_nodes, set()
         found: list[NodeChange] = []
         for name in sorted(names):
-            view, told = self._mirror.nodes.get(name), self._told.get(name)
+            view, known = self._mirror.nodes.get(name), self._known.get(name)
             if view is None:
-                if told is not None:
-                    del self._told[name]
-                    found.append(NodeChange(NodeChangeKind.REMOVED, told[0]))
+                if known is not None:
+                    del self._known[name]
+                    found.append(NodeChange(NodeChangeKind.REMOVED, known[0]))
                 continue
             spec, closed = self._spec(view)
-            if told is None or told[0] != spec:
-                kind = NodeChangeKind.ADDED if told is None else NodeChangeKind.RESIZED
+            if known is None or known[0] != spec:
+                kind = NodeChangeKind.ADDED if known is None else NodeChangeKind.RESIZED
                 found.append(NodeChange(kind, spec))
-            was_closed = told is not None and told[1] and told[0].gpu_model == spec.gpu_model
+            was_closed = known is not None and known[1] and known[0].gpu_model == spec.gpu_model
             if closed != was_closed:
                 kind = NodeChangeKind.CORDONED if closed else NodeChangeKind.UNCORDONED
                 found.append(NodeChange(kind, spec))
-            self._told[name] = spec, closed
+            self._known[name] = spec, closed
         return found
 
     def _spec(self, view: NodeView) -> tuple[NodeSpec, bool]:

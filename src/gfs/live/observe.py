@@ -33,7 +33,7 @@ class Waits(NamedTuple):
     text: str
 
 
-class Seen(NamedTuple):
+class TaskPods(NamedTuple):
     """One task as the API objects show it."""
 
     pods: tuple[PodView, ...]
@@ -41,16 +41,16 @@ class Seen(NamedTuple):
     bound: bool
 
 
-UNSEEN = Seen((), False)
+NO_PODS = TaskPods((), False)
 
 
 @dataclass(slots=True)
 class Observation:
     """All tasks under one key."""
 
-    bound: dict[str, Seen] = field(default_factory=dict)
+    bound: dict[str, TaskPods] = field(default_factory=dict)
     """By the name of the task that the pods were bound for; by slot where another scheduler bound them."""
-    waiting: dict[str, Seen] = field(default_factory=dict)
+    waiting: dict[str, TaskPods] = field(default_factory=dict)
     """By slot."""
     waits: dict[str, Waits] = field(default_factory=dict)
     """Pods, by uid, that belong to no task: why they wait."""
@@ -86,7 +86,7 @@ def observe(
                 waiting.append(pod)
             else:
                 found.waits[pod.uid] = why
-    found.bound = {name: Seen(tuple(pods), True) for name, pods in bound.items()}
+    found.bound = {name: TaskPods(tuple(pods), True) for name, pods in bound.items()}
     starting = len([uid for uid in planned if uid not in mirror.pods or not overlay.node_of(mirror.pods[uid])])
     if together and held + succeeded < minimum:  # what is bound belongs to the start
         starting, held = starting + held, 0
@@ -108,11 +108,11 @@ def _add_waiting(
         words = f"{there} of the {minimum} pods that its gang needs are there"
         found.waits |= {pod.uid: Waits(GANG, words) for pod in alike}
     elif alone:
-        found.waiting = {pod.uid: Seen((pod,), False) for pod in alike}
+        found.waiting = {pod.uid: TaskPods((pod,), False) for pod in alike}
     else:
         first = 0 if starting else max(1, minimum - succeeded)
         if first and alike:
-            found.waiting = {CORE: Seen(tuple(alike[:first]), False)}
+            found.waiting = {CORE: TaskPods(tuple(alike[:first]), False)}
         found.waits |= {pod.uid: Waits(GANG, "its gang has not started yet") for pod in alike[first:]}
 
 

@@ -1,7 +1,7 @@
 """Records every decision: the event log, and the trace (jobs and nodes) that belongs to it.
 
-Recording never stops or slows a decision. `record`, `cancelled` and `settle` only note what happened and never raise;
-`write` appends the notes to the files in any thread.
+Recording never stops or slows a decision. `record`, `cancelled` and `reconcile` only note what happened and never
+raise; `write` appends the notes to the files in any thread.
 
 The log stays consistent by itself. A process that was killed may not have written its last decisions, and the core may
 number the GPUs of a node in another order after a restart: a run gets the lowest GPUs that are free in the log.
@@ -45,7 +45,7 @@ class Recorder:
     def __init__(self, folder: Path | None, rules: ExecutionRules) -> None:
         self._folder, self._rules = folder, rules
         self._files = RecordFiles()
-        self.heard: Callable[[Record | None], None] | None = None
+        self.listener: Callable[[Record | None], None] | None = None
         """Called with each entry, by the names and numbers of the record; with None when the record is opened."""
         self._failed: set[tuple[str, type[Exception]]] = set()
         """Errors that were logged."""
@@ -89,7 +89,7 @@ class Recorder:
 
     # -- what happens ------------------------------------------------------------------------------
 
-    def settle(self, now: float, runs: Iterable[Run], waiting: Collection[str], done: Collection[str]) -> None:
+    def reconcile(self, now: float, runs: Iterable[Run], waiting: Collection[str], done: Collection[str]) -> None:
         """Reconcile the log with the cluster: `runs`, and names of tasks that wait or are done. Cancel all others.
 
         Call it after `open`, before anything is recorded. Ends come first: they free the GPUs of what runs.
@@ -115,7 +115,7 @@ class Recorder:
         START of a run that has begun: only the pods at `run.places` still run. The log keeps the others until their
         GPUs are reused.
         """
-        if self._folder is None and self.heard is None:
+        if self._folder is None and self.listener is None:
             return
         with self._guarded("an entry"):
             time, what, task, run, reason = entry
@@ -135,7 +135,7 @@ class Recorder:
 
     def close(self, now: float) -> None:
         """Cancel all tasks that have not ended, because the cluster is taken down."""
-        self.settle(now, (), (), ())
+        self.reconcile(now, (), (), ())
 
     def name_of(self, task: Task) -> str:
         """Returns the name that a task which has not ended has in the log."""
@@ -212,9 +212,9 @@ class Recorder:
             self._files.note_job(ended.task, ended.submitted, duration, cancelled)
 
     def _tell(self, entry: Record | None) -> None:
-        if self.heard is not None:
+        if self.listener is not None:
             with self._guarded("what the page shows"):
-                self.heard(entry)
+                self.listener(entry)
 
     def _submit(self, task: Task, time: float) -> RecordedTask:
         """Add a task to the log."""

@@ -86,7 +86,7 @@ class Service:
         self.identity = f"{os.environ.get('POD_NAME') or socket.gethostname()}-{os.getpid()}"
         self.namespace = os.environ.get("POD_NAMESPACE") or options.settings.lease_namespace
         self.recorder = Recorder(options.record, options.parameters.rules)
-        self.cancelled, self.settle = self.recorder.cancelled, self.recorder.settle
+        self.cancelled, self.reconcile = self.recorder.cancelled, self.recorder.reconcile
         """With `record` below, what a `Sink` has."""
         self.leader: Leader | None = None
         """None: there is no election."""

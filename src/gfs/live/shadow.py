@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 from gfs.core.reasons import Reason
 from gfs.core.run import Run
 from gfs.live.mirror import Key, Mirror
-from gfs.live.table import Told
+from gfs.live.table import Phase
 from gfs.live.tasks import LiveTask, TaskBook
 from gfs.live.translate.pods import PodView
 
@@ -71,7 +71,7 @@ class Shadow:
             elif pod.node and uid in self._waiting:
                 self._waiting.discard(uid)
                 task = book.by_pod.get(uid)
-                planned = task.pods.get(uid) if task is not None and task.told is Told.PLANNED else None
+                planned = task.pods.get(uid) if task is not None and task.phase is Phase.PLANNED else None
                 self._bound(pod, planned, now, why)
 
     def _bound(self, pod: PodView, planned: str | None, now: float, why: Callable[[str], str]) -> None:

@@ -7,17 +7,17 @@ from __future__ import annotations
 from enum import Enum
 
 
-class Told(Enum):
-    """What the core knows of a task."""
+class Phase(Enum):
+    """The phase of a task in the core."""
 
-    NOTHING = "nothing"
-    WAITING = "it waits"
-    PLANNED = "it is planned"
+    UNKNOWN = "unknown"
+    WAITING = "waiting"
+    PLANNED = "planned"
     """The core has places for it; its pods are not all bound."""
-    RUNNING = "it runs"
+    RUNNING = "running"
 
 
-class Sight(Enum):
+class Observed(Enum):
     """What the API objects show of a task, compared with what the core knows."""
 
     NONE = "no pods"
@@ -46,27 +46,27 @@ class Step(Enum):
     END = "Finished, or Lost and Cancelled"
 
 
-BOUND = (Sight.RUNS, Sight.FEWER, Sight.ELSEWHERE)
+BOUND = (Observed.RUNS, Observed.FEWER, Observed.ELSEWHERE)
 
-TABLE: dict[tuple[Told, Sight], tuple[Step, ...]] = {
-    (Told.NOTHING, Sight.NONE): (),
-    (Told.NOTHING, Sight.WAITS): (Step.SUBMIT,),
-    (Told.NOTHING, Sight.CHANGED): (Step.SUBMIT,),
-    **{(Told.NOTHING, bound): (Step.ADOPT,) for bound in BOUND},
-    (Told.WAITING, Sight.NONE): (Step.CANCEL,),
-    (Told.WAITING, Sight.WAITS): (),
-    (Told.WAITING, Sight.CHANGED): (Step.CANCEL, Step.SUBMIT),
-    **{(Told.WAITING, bound): (Step.CANCEL, Step.ADOPT) for bound in BOUND},
-    (Told.PLANNED, Sight.NONE): (Step.FAIL, Step.CANCEL),
-    (Told.PLANNED, Sight.WAITS): (),
-    (Told.PLANNED, Sight.CHANGED): (Step.FAIL, Step.CANCEL, Step.SUBMIT),
-    (Told.PLANNED, Sight.RUNS): (Step.BEGIN,),
-    (Told.PLANNED, Sight.FEWER): (Step.FAIL, Step.CANCEL, Step.ADOPT),
-    (Told.PLANNED, Sight.ELSEWHERE): (Step.FAIL, Step.CANCEL, Step.ADOPT),
-    (Told.RUNNING, Sight.NONE): (Step.END,),
-    (Told.RUNNING, Sight.WAITS): (Step.END, Step.SUBMIT),
-    (Told.RUNNING, Sight.CHANGED): (Step.END, Step.SUBMIT),
-    (Told.RUNNING, Sight.RUNS): (),
-    (Told.RUNNING, Sight.FEWER): (Step.SHRINK,),
-    (Told.RUNNING, Sight.ELSEWHERE): (Step.CANCEL, Step.ADOPT),
+TABLE: dict[tuple[Phase, Observed], tuple[Step, ...]] = {
+    (Phase.UNKNOWN, Observed.NONE): (),
+    (Phase.UNKNOWN, Observed.WAITS): (Step.SUBMIT,),
+    (Phase.UNKNOWN, Observed.CHANGED): (Step.SUBMIT,),
+    **{(Phase.UNKNOWN, bound): (Step.ADOPT,) for bound in BOUND},
+    (Phase.WAITING, Observed.NONE): (Step.CANCEL,),
+    (Phase.WAITING, Observed.WAITS): (),
+    (Phase.WAITING, Observed.CHANGED): (Step.CANCEL, Step.SUBMIT),
+    **{(Phase.WAITING, bound): (Step.CANCEL, Step.ADOPT) for bound in BOUND},
+    (Phase.PLANNED, Observed.NONE): (Step.FAIL, Step.CANCEL),
+    (Phase.PLANNED, Observed.WAITS): (),
+    (Phase.PLANNED, Observed.CHANGED): (Step.FAIL, Step.CANCEL, Step.SUBMIT),
+    (Phase.PLANNED, Observed.RUNS): (Step.BEGIN,),
+    (Phase.PLANNED, Observed.FEWER): (Step.FAIL, Step.CANCEL, Step.ADOPT),
+    (Phase.PLANNED, Observed.ELSEWHERE): (Step.FAIL, Step.CANCEL, Step.ADOPT),
+    (Phase.RUNNING, Observed.NONE): (Step.END,),
+    (Phase.RUNNING, Observed.WAITS): (Step.END, Step.SUBMIT),
+    (Phase.RUNNING, Observed.CHANGED): (Step.END, Step.SUBMIT),
+    (Phase.RUNNING, Observed.RUNS): (),
+    (Phase.RUNNING, Observed.FEWER): (Step.SHRINK,),
+    (Phase.RUNNING, Observed.ELSEWHERE): (Step.CANCEL, Step.ADOPT),
 }

@@ -30,9 +30,9 @@ from gfs.domain.task import NodeFilter, Priority, Task
 from gfs.live.clock import Clock
 from gfs.live.identity import Identities, place_of
 from gfs.live.mirror import Key, Mirror
-from gfs.live.observe import CORE, FAILED, UNSEEN, Observation, Seen, Waits, model_of, observe, priority_of
+from gfs.live.observe import CORE, FAILED, NO_PODS, Observation, TaskPods, Waits, model_of, observe, priority_of
 from gfs.live.overlay import Overlay
-from gfs.live.table import TABLE, Sight, Step, Told
+from gfs.live.table import TABLE, Observed, Phase, Step
 from gfs.live.translate.asks import Asks
 from gfs.live.translate.gangs import GroupName
 from gfs.live.translate.pods import PodView
@@ -51,7 +51,7 @@ class LiveTask:
 
     key: Key
     name: str
-    told: Told = Told.NOTHING
+    phase: Phase = Phase.UNKNOWN
     task: Task | None = None
     """As the core has it."""
     run: Run | None = None
@@ -87,7 +87,7 @@ class Sink(Protocol):
     def cancelled(self, now: float, name: str) -> None:
         """Note that a task gets no more pods."""
 
-    def settle(self, now: float, runs: Sequence[Run], waiting: Collection[str], done: Collection[str]) -> None:
+    def reconcile(self, now: float, runs: Sequence[Run], waiting: Collection[str], done: Collection[str]) -> None:
         """After a start: note the tasks that run, wait, or finished meanwhile."""
 
 
@@ -128,15 +128,15 @@ class TaskBook:
         """Pods that the core counts."""
         self.waits: dict[str, Waits] = {}
         """Pods, by uid, that the core does not know: why they wait."""
-        self.unsaid: dict[str, None] = {}
+        self.unexplained: dict[str, None] = {}
         """Uids of pods that do not say yet why they wait."""
-        self.ready: dict[LiveTask, Seen] = {}
+        self.ready: dict[LiveTask, TaskPods] = {}
         """Tasks to submit."""
         self.adopted: list[LiveTask] = []
         """Tasks whose runs the core takes over or shrinks in this instant."""
         self.planned: dict[LiveTask, None] = {}
         """Tasks with a plan: their pods are to be bound."""
-        self.settled = False
+        self.is_reconciled = False
         """Whether the record knows what ran when this process began."""
         self._attempts = 0
 
@@ -154,29 +154,29 @@ class TaskBook:
         """Compare what is seen under a key with what the core knows, and add events for the difference."""
         live = self.by_key.get(key, {})
         sent: list[LiveTask] = []
-        for task in [task for task in live.values() if task.told is Told.PLANNED]:
+        for task in [task for task in live.values() if task.phase is Phase.PLANNED]:
             if self._all_bound(task):
-                self._apply(task, Sight.RUNS, UNSEEN, now)
+                self._apply(task, Observed.RUNS, NO_PODS, now)
             elif self._awaits_answer(task) or (self._is_sent(task) and self._plan_stands(task)):
                 sent.append(task)
         planned, together = {uid for task in sent for uid in task.pods}, any(len(task.pods) > 1 for task in sent)
         found = observe(self.mirror, self.overlay, key, planned, together=together)
         seen = self._named(key, found, now, {task.name for task in sent})
         for name in sorted({*live, *seen}):
-            task, each = live.get(name) or LiveTask(key, name), seen.get(name, UNSEEN)
+            task, each = live.get(name) or LiveTask(key, name), seen.get(name, NO_PODS)
             if task not in sent:
-                self._apply(task, self._sight(task, each), each, now)
+                self._apply(task, self._compare(task, each), each, now)
         for task in self.by_key.get(key, {}).values():
             if task in self.ready and task.not_before > self._monotonic():
                 why = Waits(FAILED, f"it is tried again soon, for its last start failed: {task.why_failed}")
                 found.waits |= {pod.uid: why for pod in self.ready[task].pods}
         self._note_waits(key, found)
 
-    def _named(self, key: Key, found: Observation, now: float, taken: Collection[str]) -> dict[str, Seen]:
+    def _named(self, key: Key, found: Observation, now: float, taken: Collection[str]) -> dict[str, TaskPods]:
         """Returns the observed tasks by name. `taken`: names of plans that are being carried out."""
         group = self.mirror.groups.get(key) if isinstance(key, GroupName) else None
         gang = key if isinstance(key, GroupName) and group is not None and group.minimum > 1 else None
-        seen: dict[str, Seen] = {}
+        seen: dict[str, TaskPods] = {}
 
         def is_named(bound_for: str) -> bool:
             """Whether this is the name of a task, which pods of no other key have."""
@@ -199,7 +199,7 @@ class TaskBook:
             seen[self._name(gang, slot, each.pods[0], each, {*seen, *taken})] = each
         return seen
 
-    def _name(self, gang: GroupName | None, slot: str, pod: PodView, seen: Seen, others: Iterable[str] = ()) -> str:
+    def _name(self, gang: GroupName | None, slot: str, pod: PodView, seen: TaskPods, others: Iterable[str] = ()) -> str:
         def is_taken(name: str) -> bool:
             """Whether pods that are bound, or of another key, have the name."""
             task = self.by_name.get(name)
@@ -207,7 +207,7 @@ class TaskBook:
 
         return self.identities.name_of(gang, slot, pod, self._created(seen), is_taken)
 
-    def _created(self, seen: Seen) -> float:
+    def _created(self, seen: TaskPods) -> float:
         return self._clock.of_wall(min(pod.created for pod in seen.pods))
 
     def _note_waits(self, key: Key, found: Observation) -> None:
@@ -215,7 +215,7 @@ class TaskBook:
         for uid in self.mirror.members.get(key, ()):
             self.waits.pop(uid, None)
         self.waits.update(found.waits)
-        self.unsaid.update(dict.fromkeys(found.waits))
+        self.unexplained.update(dict.fromkeys(found.waits))
 
     # -- what is seen of a task --------------------------------------------------------------------
 
@@ -263,24 +263,24 @@ class TaskBook:
         tasks = {task for uid in self.overlay.planned_on(nodes) if (task := self.by_pod.get(uid)) is not None}
         return {task.key for task in tasks if not self._will_fit(task)}
 
-    def _sight(self, task: LiveTask, seen: Seen) -> Sight:
+    def _compare(self, task: LiveTask, seen: TaskPods) -> Observed:
         if not seen.pods:
-            return Sight.NONE
+            return Observed.NONE
         if not seen.bound:
-            return Sight.WAITS if self._is_as_told(task, seen) else Sight.CHANGED
+            return Observed.WAITS if self._is_unchanged(task, seen) else Observed.CHANGED
         model, placed = self._placed(seen)
         core = task.task
-        if task.told is not Told.RUNNING or core is None:
-            return Sight.ELSEWHERE
+        if task.phase is not Phase.RUNNING or core is None:
+            return Observed.ELSEWHERE
         first, most = seen.pods[0], _most([pod for pod in seen.pods if pod.uid in placed] or seen.pods)
-        as_told = (priority_of(self.mirror, first), model, self._organization(first), most.cpus, most.memory)
-        if as_told != (core.priority, core.gpu_model, core.organization, core.cpus_per_pod, core.memory_per_pod):
-            return Sight.ELSEWHERE
+        described = (priority_of(self.mirror, first), model, self._organization(first), most.cpus, most.memory)
+        if described != (core.priority, core.gpu_model, core.organization, core.cpus_per_pod, core.memory_per_pod):
+            return Observed.ELSEWHERE
         if placed == task.pods:
-            return Sight.RUNS
-        return Sight.FEWER if placed and placed.items() <= task.pods.items() else Sight.ELSEWHERE
+            return Observed.RUNS
+        return Observed.FEWER if placed and placed.items() <= task.pods.items() else Observed.ELSEWHERE
 
-    def _placed(self, seen: Seen) -> tuple[str, dict[str, str]]:
+    def _placed(self, seen: TaskPods) -> tuple[str, dict[str, str]]:
         """Returns the GPU model that a run counts for, and its pods on nodes of it, by uid -> node."""
         stay = [pod for pod in seen.pods if not self.overlay.is_leaving(pod)]
         nodes = [(pod, node) for pod in stay if (node := self.overlay.node_of(pod)) in self.mirror.nodes]
@@ -295,11 +295,11 @@ class TaskBook:
     def _organization(self, pod: PodView) -> str:
         return self.mirror.organization(pod.namespace, pod.organization)
 
-    def _is_as_told(self, task: LiveTask, seen: Seen) -> bool:
+    def _is_unchanged(self, task: LiveTask, seen: TaskPods) -> bool:
         """Whether waiting pods are those that the core knows, and ask for the same."""
         if task.task is None or task.pods.keys() != {pod.uid for pod in seen.pods}:
             return False
-        if task.told is Told.PLANNED and not self._will_fit(task):
+        if task.phase is Phase.PLANNED and not self._will_fit(task):
             return False
         return bool(_asks_of(self._core_task(task, seen.pods)) == _asks_of(task.task))
 
@@ -309,15 +309,15 @@ class TaskBook:
 
     # -- events for the core ---------------------------------------------------------------------
 
-    def _apply(self, task: LiveTask, sight: Sight, seen: Seen, now: float) -> None:
+    def _apply(self, task: LiveTask, observed: Observed, seen: TaskPods, now: float) -> None:
         """Take the steps that the table has for a task."""
         if seen.pods:
             self.by_key.setdefault(task.key, {})[task.name] = self.by_name[task.name] = task
         self._note_members(task, seen)
         self.ready.pop(task, None)
-        if task.told is Told.NOTHING and task.members and not seen.bound:
+        if task.phase is Phase.UNKNOWN and task.members and not seen.bound:
             self._end(task, seen, now)  # it ran on nodes that the core does not have
-        for step in TABLE[task.told, sight]:
+        for step in TABLE[task.phase, observed]:
             match step:
                 case Step.SUBMIT:
                     self.ready[task] = seen
@@ -335,7 +335,7 @@ class TaskBook:
                     self._shrink(task, seen)
                 case Step.END:
                     self._end(task, seen, now)
-        if not seen.pods and task.told is Told.NOTHING:
+        if not seen.pods and task.phase is Phase.UNKNOWN:
             self._forget(task, now)
 
     def _forget(self, task: LiveTask, now: float) -> None:
@@ -349,24 +349,26 @@ class TaskBook:
             del self.by_name[task.name]
             self.identities.vacate(task.name, now)
 
-    def _tell(self, task: LiveTask, told: Told, pods: dict[str, str] | None = None, run: Run | None = None) -> None:
+    def _set_phase(
+        self, task: LiveTask, phase: Phase, pods: dict[str, str] | None = None, run: Run | None = None
+    ) -> None:
         """Note what the core knows of a task from now on, here and in all indexes."""
         assert task.task is not None
         pods = pods or {}
         self.mirror.dirty_nodes |= {node for _, node in task.pods.items() ^ pods.items() if node}
-        if task.told is Told.PLANNED:
+        if task.phase is Phase.PLANNED:
             del self.planned[task]
             self.overlay.release(task.pods)
         for uid in task.pods:
             if self.by_pod.get(uid) is task:
                 del self.by_pod[uid]
-        task.told, task.pods, task.run = told, pods, run
+        task.phase, task.pods, task.run = phase, pods, run
         self.by_pod.update(dict.fromkeys(task.pods, task))
-        if told is Told.NOTHING:
+        if phase is Phase.UNKNOWN:
             self.by_index.pop(task.task.index, None)
         else:
             self.by_index[task.task.index] = task
-        if told is Told.PLANNED:
+        if phase is Phase.PLANNED:
             task.since, task.is_blocked = self._monotonic(), False
             self.planned[task] = None
             self.overlay.claim(task.pods)
@@ -374,14 +376,14 @@ class TaskBook:
     def _cancel(self, task: LiveTask) -> None:
         assert task.task is not None
         self.events.append(Cancelled(task.task))
-        self._tell(task, Told.NOTHING)
+        self._set_phase(task, Phase.UNKNOWN)
 
     def _look_again(self, task: LiveTask) -> None:
         """Forget what the core knows of a task, and look at its key again."""
-        self._tell(task, Told.NOTHING)
+        self._set_phase(task, Phase.UNKNOWN)
         self.mirror.dirty[task.key] = None
 
-    def _note_members(self, task: LiveTask, seen: Seen) -> None:
+    def _note_members(self, task: LiveTask, seen: TaskPods) -> None:
         """Note which pods of a run that has begun are over, and how they ended."""
         if not task.members:
             return
@@ -396,7 +398,7 @@ class TaskBook:
                 del task.members[uid]  # it belongs to another task now
         task.members.update(bound)
 
-    def _adopt(self, task: LiveTask, seen: Seen, now: float) -> None:
+    def _adopt(self, task: LiveTask, seen: TaskPods, now: float) -> None:
         """Let the core take over a run. Pods on nodes that it does not have count for nothing."""
         model, placed = self._placed(seen)
         if not placed:
@@ -405,13 +407,13 @@ class TaskBook:
         number = self.identities.past[task.name].runs
         task.task = self._core_task(task, pods, number - 1, model)
         start = self._clock.of_wall(max(pod.started or pod.created for pod in pods) + WHOLE_SECOND)
-        self._tell_found(task, Told.RUNNING, placed, min(start, now), number)
+        self._take_over(task, Phase.RUNNING, placed, min(start, now), number)
         task.members.update((pod.uid, None) for pod in seen.pods)
 
-    def _tell_found(self, task: LiveTask, told: Told, places: dict[str, str], start: float, number: int) -> None:
+    def _take_over(self, task: LiveTask, phase: Phase, places: dict[str, str], start: float, number: int) -> None:
         """Let the core take over the run of a task. `places`: pod uid -> node; `number`: of the run."""
         assert task.task is not None
-        self._tell(task, told, places)
+        self._set_phase(task, phase, places)
         self.found.append(FoundRun(task.task, sorted(Counter(places.values()).items()), start, number))
         self.adopted.append(task)
 
@@ -419,23 +421,23 @@ class TaskBook:
         """Note the runs that the core has taken over or shrunk."""
         adopted, self.adopted = self.adopted, []
         for task in adopted:
-            if task.task is None or task.told is Told.NOTHING:
+            if task.task is None or task.phase is Phase.UNKNOWN:
                 continue
             task.run = task.run or find(task.task)
             if task.run is None:  # a node of it went in the same instant
                 self._look_again(task)
                 continue
             task.task = task.run.task
-            if task.told is Told.RUNNING:
+            if task.phase is Phase.RUNNING:
                 self.identities.began(task.name, task.run.number)
-                if self.settled:
+                if self.is_reconciled:
                     self._sink.record((now, START, task.task, task.run, None))
 
     def _begin(self, task: LiveTask, now: float) -> None:
         """Begin the run of a plan: all its pods are bound."""
         assert task.run is not None
         assert task.task is not None
-        self._tell(task, Told.RUNNING, task.pods, task.run)
+        self._set_phase(task, Phase.RUNNING, task.pods, task.run)
         task.failures, task.members = 0, dict.fromkeys(task.pods)
         self.identities.began(task.name, task.run.number)
         waited = task.run.waited
@@ -443,16 +445,16 @@ class TaskBook:
         if isinstance(task.key, GroupName):  # pods beyond the minimum of its gang may start now
             self.mirror.dirty[task.key] = None
 
-    def _shrink(self, task: LiveTask, seen: Seen) -> None:
+    def _shrink(self, task: LiveTask, seen: TaskPods) -> None:
         """Shrink a run: some of its pods are over, the others run on."""
         assert task.run is not None
         _, placed = self._placed(seen)
         gone = Counter(node for uid, node in task.pods.items() if uid not in placed)
         self.events.append(Shrunk(task.run, sorted(gone.items())))
-        self._tell(task, Told.RUNNING, placed, task.run)
+        self._set_phase(task, Phase.RUNNING, placed, task.run)
         self.adopted.append(task)
 
-    def _end(self, task: LiveTask, seen: Seen, now: float) -> None:
+    def _end(self, task: LiveTask, seen: TaskPods, now: float) -> None:
         """End a run: its last pod is over or gone. `seen`: pods that wait under its name."""
         finished = bool(task.members) and all(task.members.values())
         core, run = task.task, task.run
@@ -463,7 +465,7 @@ class TaskBook:
             placed = run or Run(core, self.identities.past[task.name].runs, [], now, now)
             reason = None if finished else LostRun(placed, GONE)
             self._sink.record((now, FINISH if finished else LOST, core, placed, reason))
-        self._tell(task, Told.NOTHING)
+        self._set_phase(task, Phase.UNKNOWN)
         task.members = {}
         if finished and seen.pods:
             self.identities.renew(task.name, self._created(seen))
@@ -482,14 +484,14 @@ class TaskBook:
             promised = self._promised(seen, core.gpu_model)
             if promised is None:
                 self.events.append(Submitted(core))
-                self._tell(task, Told.WAITING, dict.fromkeys((pod.uid for pod in seen.pods), ""))
-                self.unsaid.update(dict.fromkeys(task.pods))
+                self._set_phase(task, Phase.WAITING, dict.fromkeys((pod.uid for pod in seen.pods), ""))
+                self.unexplained.update(dict.fromkeys(task.pods))
                 for uid in task.pods:
                     self.waits.pop(uid, None)
             else:
-                self._tell_found(task, Told.PLANNED, promised, now, past.runs + 1)
+                self._take_over(task, Phase.PLANNED, promised, now, past.runs + 1)
 
-    def _promised(self, seen: Seen, model: str) -> dict[str, str] | None:
+    def _promised(self, seen: TaskPods, model: str) -> dict[str, str] | None:
         """Returns the nodes that pods were promised, if there is room for them once evicted pods have left."""
         places = {pod.uid: pod.nominated for pod in seen.pods}
         admitted = all(self.mirror.admits(pod.nominated, pod, model) for pod in seen.pods)
@@ -524,11 +526,11 @@ class TaskBook:
     def plan(self, run: Run) -> LiveTask | None:
         """Assign the places of a planned run to the pods of its task. None: the task has no pods."""
         task = self.by_index.get(run.task.index)
-        if task is None or task.told is not Told.WAITING:
+        if task is None or task.phase is not Phase.WAITING:
             self.events += [StartFailed(run), Cancelled(run.task)]
             return None
         nodes = [node.name for node, _, held in run.places for _ in range(held // run.task.cards)]
-        self._tell(task, Told.PLANNED, dict(zip(task.pods, nodes, strict=True)), run)
+        self._set_phase(task, Phase.PLANNED, dict(zip(task.pods, nodes, strict=True)), run)
         return task
 
     def evict(self, run: Run, taker: Run, now: float, reason: Reason) -> list[PodView]:
@@ -540,7 +542,7 @@ class TaskBook:
         uids = [uid for uid, succeeded in task.members.items() if succeeded is None] or task.pods
         pods = [pod for uid in uids if (pod := self.mirror.pods.get(uid)) is not None and not pod.over]
         leaving = [pod for pod in pods if pod.node or pod.uid in self.overlay.bindings]
-        if task.told is Told.RUNNING:
+        if task.phase is Phase.RUNNING:
             self._sink.record((now, EVICT, run.task, run, reason))
         self.overlay.evictions.update(dict.fromkeys((pod.uid for pod in leaving), taker))
         self._look_again(task)
@@ -571,22 +573,22 @@ class TaskBook:
         for task in self.by_key.pop(key, {}).values():
             self.ready.pop(task, None)
             self.by_name.pop(task.name, None)
-            if task.told is not Told.NOTHING:
+            if task.phase is not Phase.UNKNOWN:
                 self._cancel(task)
 
     def is_planned(self, run: Run | None) -> bool:
         """Whether a run is still to be started, and has a pod that waits for room."""
         task = self.by_index.get(run.task.index) if run is not None else None
-        if task is None or task.run is not run or task.told is not Told.PLANNED:
+        if task is None or task.run is not run or task.phase is not Phase.PLANNED:
             return False
         unbound = (self.mirror.pods.get(uid) for uid in task.pods if uid not in self.overlay.bindings)
         return any(pod is not None and pod.waits for pod in unbound)
 
-    def settle(self, now: float) -> None:
+    def reconcile_record(self, now: float) -> None:
         """Reconcile the record after the first look at the cluster, once."""
-        if self.settled:
+        if self.is_reconciled:
             return
-        self.settled = True
+        self.is_reconciled = True
         for name in [name for name, past in self.identities.past.items() if past.left is None]:
             if name not in self.by_name:
                 self.identities.vacate(name, now)  # its pods went while no controller ran
@@ -594,8 +596,8 @@ class TaskBook:
         for pod in self.mirror.pods.values():
             if pod.bound_as is not None:
                 done[pod.bound_as.task] = done.get(pod.bound_as.task, True) and pod.phase == "Succeeded"
-        runs = [task.run for task in self.by_index.values() if task.run is not None and task.told is Told.RUNNING]
-        self._sink.settle(
+        runs = [task.run for task in self.by_index.values() if task.run is not None and task.phase is Phase.RUNNING]
+        self._sink.reconcile(
             now, runs, self.identities.past.keys(), {name for name, all_of_it in done.items() if all_of_it}
         )
 
@@ -604,7 +606,7 @@ class TaskBook:
     def counts(self, pod: PodView) -> bool:
         """Whether the core counts what a bound pod holds as held by one of its runs, or as free."""
         task = self.by_pod.get(pod.uid)
-        if task is not None and task.told in (Told.PLANNED, Told.RUNNING):
+        if task is not None and task.phase in (Phase.PLANNED, Phase.RUNNING):
             return task.pods.get(pod.uid) == (pod.node or self.overlay.node_of(pod))
         return not self.overlay.holds(pod)
 

@@ -289,7 +289,7 @@ class LiveLog:
     def cancelled(self, now: float, name: str) -> None:
         raise AssertionError(f"all pods of a task are created again: {name}")
 
-    def settle(self, now: float, runs: Sequence[Run], waiting: Collection[str], done: Collection[str]) -> None:
+    def reconcile(self, now: float, runs: Sequence[Run], waiting: Collection[str], done: Collection[str]) -> None:
         assert not runs, "the cluster was empty"
 
 
@@ -340,7 +340,7 @@ class World:
         controller.begin(self._rig.scheduler)
 
     async def close(self) -> None:
-        await self._controller.settle()
+        await self._controller.finish_requests()
         await self._reflectors.stop()
         await self._api.close()
 
@@ -369,7 +369,7 @@ class World:
         while True:
             decided = controller.step()
             whole = whole.joined(self._rig.shown.plan(self._clock.time, decided, self._started(decided)))
-            await controller.settle()
+            await controller.finish_requests()
             await self._until(self._is_mirrored)
             created = await self._create_again()
             if decided is NOTHING and not created and not self._moves():

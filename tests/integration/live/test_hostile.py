@@ -35,7 +35,7 @@ from gfs.domain.errors import InputError
 from gfs.live.api import Api
 from gfs.live.problems import Unavailable
 from gfs.live.service import Service
-from gfs.live.table import Told
+from gfs.live.table import Phase
 from gfs.live.translate.gangs import NATIVE, GroupName
 from waiting import LONGEST, wait_until
 
@@ -193,7 +193,7 @@ def test_a_gang_of_ten_thousand_pods_delays_nobody(bench: Bench, cluster: Cluste
             amid.append(delay(service, other, f"amid-{first}", gpus=1))
         until(service, lambda: len(controller.mirror.members[GroupName(NATIVE, cluster.namespace, "horde")]) == GANG)
         amid.append(delay(service, other, "after"))
-        until(service, lambda: controller.book.by_name[f"{cluster.namespace}/horde"].told is Told.WAITING)
+        until(service, lambda: controller.book.by_name[f"{cluster.namespace}/horde"].phase is Phase.WAITING)
         amid.append(delay(service, other, "last"))
         figures = f"{time.monotonic() - began:.0f} s, {time.process_time() - cpu:.0f} CPU-s with the test itself"
         decided = f"{controller.decision_seconds:.2f} s deciding, {controller.decisions} decisions"

@@ -29,7 +29,7 @@ from judge import (
 
 from gfs.core.invariants import check_state
 from gfs.live.mirror import key_of
-from gfs.live.table import Told
+from gfs.live.table import Phase
 from gfs.live.tasks import LiveTask
 from gfs.live.translate.shape import Json
 
@@ -40,7 +40,7 @@ def books(replica: JudgedReplica) -> dict[str, Any]:
     book, mirror = controller.book, controller.mirror
     path = {uid: pod.path for uid, pod in mirror.pods.items()}
 
-    def of(told: Told) -> dict[str, Any]:
+    def of(told: Phase) -> dict[str, Any]:
         return {
             min(path.get(uid, uid) for uid in task.pods): (
                 sorted((path.get(uid, uid), node) for uid, node in task.pods.items()),
@@ -49,13 +49,13 @@ def books(replica: JudgedReplica) -> dict[str, Any]:
                 task.task.priority.name if task.task else None,
             )
             for task in book.by_index.values()
-            if task.told is told
+            if task.phase is told
         }
 
     return {
-        "running": of(Told.RUNNING),
-        "waiting": of(Told.WAITING),
-        "planned": of(Told.PLANNED),
+        "running": of(Phase.RUNNING),
+        "waiting": of(Phase.WAITING),
+        "planned": of(Phase.PLANNED),
         "not submitted": sorted(path[pod.uid] for seen in book.ready.values() for pod in seen.pods),
         "refused": {path.get(uid, uid): tuple(why) for uid, why in book.waits.items()},
         "bindings": sorted(path.get(uid, uid) for uid in controller.overlay.bindings),
@@ -90,7 +90,7 @@ def check_books(replica: JudgedReplica) -> None:
         check_state(pool.state)
     book, mirror = controller.book, controller.mirror
     for task in book.by_index.values():
-        if task.told in (Told.PLANNED, Told.RUNNING):
+        if task.phase in (Phase.PLANNED, Phase.RUNNING):
             assert task.run is not None, f"{task.name} has no run"
             placed = Counter[str]()
             for node, _, cards in task.run.places:
@@ -103,7 +103,7 @@ def check_books(replica: JudgedReplica) -> None:
     ready = Counter(pod.uid for seen in book.ready.values() for pod in seen.pods)
     for uid, pod in mirror.pods.items():
         if pod.ours and pod.waits and uid not in controller.overlay.bindings:
-            told = book.by_pod[uid].told.name if uid in book.by_pod else ""
+            told = book.by_pod[uid].phase.name if uid in book.by_pod else ""
             places = [*["waits"] * (uid in book.waits), *["ready"] * ready[uid], *[told] * bool(told)]
             assert len(places) == 1, f"{pod.path} is in {places or 'no book'}"
             assert told in ("", "WAITING", "PLANNED"), f"{pod.path} waits and is in a task that is {told}"
@@ -128,8 +128,8 @@ def check_empty(replica: JudgedReplica) -> None:
     book, mirror, overlay, pod_events = controller.book, controller.mirror, controller.overlay, controller.pod_events
     kept = {
         "by_key": book.by_key, "by_name": book.by_name, "by_index": book.by_index, "by_pod": book.by_pod,
-        "waits": book.waits, "unsaid": book.unsaid, "ready": book.ready, "told": book.events, "found": book.found,
-        "adopted": book.adopted,
+        "waits": book.waits, "unexplained": book.unexplained, "ready": book.ready, "events": book.events,
+        "found": book.found, "adopted": book.adopted,
         "planned": book.planned, "members": mirror.members,
         "on node": {k: v for k, v in mirror.on_node.items() if v}, "apart": mirror.apart,
         "leaving": mirror.leaving,

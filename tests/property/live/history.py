@@ -178,7 +178,7 @@ class World:
         for _ in range(ROUNDS):
             self.replica.show()
             controller.step()
-            await controller.settle()
+            await controller.finish_requests()
             if self.replica.unseen or controller.changed.is_set():
                 continue
             later = [task.not_before for task in controller.book.ready if task.not_before > hand()]

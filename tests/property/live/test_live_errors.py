@@ -21,7 +21,7 @@ from gfs.live.identity import Identities
 from gfs.live.tasks import TaskBook
 
 PARTS = (
-    *((TaskBook, name) for name in ("_named", "_placed", "_sight", "_note_members", "_core_task", "_note_waits")),
+    *((TaskBook, name) for name in ("_named", "_placed", "_compare", "_note_members", "_core_task", "_note_waits")),
     *((TaskBook, name) for name in ("_adopt", "_begin", "_shrink", "_end", "_forget")),
     *((Identities, name) for name in ("name_of", "adopt", "began", "vacate", "drop", "renew")),
 )

@@ -323,7 +323,7 @@ def test_a_crowd_of_newcomers_is_told_after_the_first_of_every_other_namespace()
         told = {each for each in here.controller.mirror.pods if here.controller.pod_events.why(each)}
         assert len(told) == 1000
         assert uid in told
-        assert len(here.controller.book.unsaid) == 2001
+        assert len(here.controller.book.unexplained) == 2001
 
     play(story)
 

@@ -15,7 +15,7 @@ from story import bound, condition, in_team, play, runs, state
 from fake_cluster import FakeServer, Replica
 from gfs.live.problems import Unavailable
 from gfs.live.shadow import Shadow
-from gfs.live.table import Told
+from gfs.live.table import Phase
 from gfs.live.translate.gangs import PLUGIN
 from gfs.live.translate.shape import Json
 
@@ -109,7 +109,7 @@ def test_a_pod_that_is_evicted_before_its_binding_is_sent_is_not_bound() -> None
         await replica.rest()
         assert server.bound == [("urgent", "n1")]
         assert not server.deleted
-        assert replica.controller.book.by_name["lab/first"].told is Told.WAITING
+        assert replica.controller.book.by_name["lab/first"].phase is Phase.WAITING
 
     play(story)
 
@@ -312,7 +312,7 @@ def test_while_bindings_are_behind_only_hp_is_decided_on() -> None:
         controller.binder.under_way = 0
         controller.step()
         assert len(told(replica)) == 601
-        await controller.settle()
+        await controller.finish_requests()
 
     play(story, silent=True)
 
@@ -563,13 +563,13 @@ def test_the_phase_of_a_task_follows_its_pods() -> None:
         replica.show()
         replica.controller.step()
         task = replica.controller.book.by_name["lab/p"]
-        assert task.told is Told.PLANNED
+        assert task.phase is Phase.PLANNED
         answer.set()
         await replica.rest()
-        assert task.told is Told.RUNNING
+        assert task.phase is Phase.RUNNING
         server.remove_pod(name)
         await replica.rest()
-        assert task.told is Told.NOTHING
+        assert task.phase is Phase.UNKNOWN
         assert not replica.controller.book.by_name
 
     play(story)

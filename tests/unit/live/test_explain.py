@@ -33,10 +33,10 @@ class CountingServer:
         return await self._patch(path, body)
 
 
-Told = Callable[[FakeServer, Replica], Awaitable[None]]
+Phase = Callable[[FakeServer, Replica], Awaitable[None]]
 
 
-def drive(story: Told, gpus: int = 16, **parameters: Any) -> None:
+def drive(story: Phase, gpus: int = 16, **parameters: Any) -> None:
     play(story, node("n1", gpus=gpus), parameters=parameters)
 
 

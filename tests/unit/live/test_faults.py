@@ -120,7 +120,7 @@ def test_another_pod_of_the_same_name_is_left_alone() -> None:
         replica.controller.step()
         server.remove_pod("lab/victim")
         server.put_pod(bound("victim", gpus=4))
-        await replica.controller.settle()
+        await replica.controller.finish_requests()
         assert not server.deleted
 
     play(story)
@@ -135,7 +135,7 @@ def test_a_pod_that_has_succeeded_by_now_is_not_deleted() -> None:
         replica.show()
         server.set_phase("lab/victim", "Succeeded")
         replica.controller.step()
-        await replica.controller.settle()
+        await replica.controller.finish_requests()
         assert not server.asked["delete"]
         await replica.rest()
         assert server.bound == [("urgent", "n1")]
@@ -267,7 +267,7 @@ def test_a_binding_is_repeated_only_where_its_node_still_takes_pods(closed: bool
         replica.controller.step()
         server.put_node(node("n1", gpus=4, unschedulable=closed))
         replica.show()
-        await replica.controller.settle()
+        await replica.controller.finish_requests()
         assert server.bound == ([] if closed else [("first", "n1")])
 
     play(story)
@@ -377,7 +377,7 @@ def test_what_another_scheduler_bound_is_not_taken_back(refused: int, ours: set[
         server.put_node(node("n2", gpus=4))
         server.bind_by_hand("lab/a", "n2")
         turn.set()
-        await replica.controller.settle()
+        await replica.controller.finish_requests()
         assert {name for name, _ in server.bound} == ours
         await replica.step()
         assert server.deleted == deleted
@@ -396,7 +396,7 @@ def test_what_is_bound_whole_after_all_is_not_taken_back(pods: int) -> None:
         server.failures = {"bind": [ApiError("bad gateway")]}
         replica.show()
         replica.controller.step()
-        await replica.controller.settle()
+        await replica.controller.finish_requests()
         task = next(iter(replica.controller.book.planned))
         for name in "ab"[:pods]:
             late = server.pods[f"lab/{name}"]

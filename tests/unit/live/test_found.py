@@ -11,7 +11,7 @@ from objects import group, node, owned, pod
 from fake_cluster import FakeServer, Replica
 from gfs.live.problems import ApiError
 from gfs.live.settings import LiveSettings
-from gfs.live.table import Told
+from gfs.live.table import Phase
 from gfs.live.translate.shape import Json
 
 Story = Callable[[], Coroutine[Any, Any, None]]
@@ -41,8 +41,8 @@ def node_of(server: FakeServer, name: str) -> str:
     return str(server.pods[f"lab/{name}"]["spec"].get("nodeName", ""))
 
 
-def told(replica: Replica) -> dict[str, Told]:
-    return {name: task.told for name, task in replica.controller.book.by_name.items()}
+def told(replica: Replica) -> dict[str, Phase]:
+    return {name: task.phase for name, task in replica.controller.book.by_name.items()}
 
 
 def test_of_a_gang_all_pods_have_succeeded() -> None:
@@ -69,11 +69,11 @@ def test_a_pod_that_another_scheduler_bound_first_is_left_alone() -> None:
         planned = next(iter(replica.controller.book.planned)).pods["uid-000001"]
         other = "n2" if planned == "n1" else "n1"
         server.bind_by_hand("lab/a", other)
-        await replica.controller.settle()  # our binding is refused
+        await replica.controller.finish_requests()  # our binding is refused
         await replica.rest()
         assert server.deleted == []
         assert node_of(server, "a") == other
-        assert told(replica) == {"lab/train": Told.RUNNING}
+        assert told(replica) == {"lab/train": Phase.RUNNING}
 
     play(story)
 
@@ -87,7 +87,7 @@ def test_a_pod_that_another_scheduler_bound_keeps_its_name() -> None:
         await replica.rest()
         server.set_phase("lab/a", "Running")
         await replica.rest()
-        assert told(replica) == {"lab/train": Told.RUNNING}
+        assert told(replica) == {"lab/train": Phase.RUNNING}
 
     play(story)
 
@@ -181,7 +181,7 @@ def test_a_plan_on_a_node_that_is_cordoned_is_made_again() -> None:
         await replica.rest()
         for each in (replica, start(server, replica.controller.identities.save())):
             await each.rest()
-            assert told(each)["lab/urgent"] is Told.WAITING
+            assert told(each)["lab/urgent"] is Phase.WAITING
         assert server.pods["lab/urgent"]["status"]["nominatedNodeName"] == ""
 
     play(story)
@@ -199,7 +199,7 @@ def test_a_restart_knows_that_a_victim_hangs() -> None:
         await replica.rest()
         for each in (replica, start(server, replica.controller.identities.save())):
             await each.rest()
-            assert told(each)["lab/urgent"] is Told.WAITING
+            assert told(each)["lab/urgent"] is Phase.WAITING
 
     play(story)
 
@@ -221,7 +221,7 @@ def test_a_plan_of_one_pod_does_not_keep_others_of_a_gang_that_runs_waiting() ->
         await replica.rest()
         again = start(server, replica.controller.identities.save())
         await again.rest()
-        books = [{name: task.told for name, task in each.controller.book.by_name.items()} for each in (replica, again)]
+        books = [{name: task.phase for name, task in each.controller.book.by_name.items()} for each in (replica, again)]
         assert books[0] == books[1]
         assert replica.controller.book.waits == again.controller.book.waits
 
@@ -331,7 +331,7 @@ def test_a_gang_of_which_another_scheduler_bound_a_part_can_be_evicted_whole() -
         server.put_pod(member("b", owner="j", gpus=4, nodeName="n2", phase="Running"))
         replica = start(server)
         await replica.rest()
-        assert told(replica) == {"lab/g": Told.RUNNING, "lab/g#2": Told.RUNNING}
+        assert told(replica) == {"lab/g": Phase.RUNNING, "lab/g#2": Phase.RUNNING}
         for name in ("x", "y"):
             server.put_pod(pod(name, gpus=4, cls="gfs-hp"))
         for _ in range(3):
@@ -358,9 +358,9 @@ def test_pods_that_another_scheduler_binds_beside_a_plan_of_their_gang_are_known
         server.bind_by_hand("lab/c", "n1")
         replica.show()
         replica.controller.step()
-        assert told(replica) == {"lab/g": Told.PLANNED, "lab/g#2": Told.RUNNING}
+        assert told(replica) == {"lab/g": Phase.PLANNED, "lab/g#2": Phase.RUNNING}
         answer.set()
         await replica.rest()
-        assert told(replica) == {"lab/g": Told.RUNNING, "lab/g#2": Told.RUNNING}
+        assert told(replica) == {"lab/g": Phase.RUNNING, "lab/g#2": Phase.RUNNING}
 
     play(story)

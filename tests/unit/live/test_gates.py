@@ -95,7 +95,7 @@ def test_a_binding_is_not_sent_if_the_cluster_has_changed_since_the_decision(
         change(server)
         replica.show()
         turn.set()
-        await replica.controller.settle()
+        await replica.controller.finish_requests()
         refused = [each for each in caplog.messages if "lab/p0 was not bound" in each]
         assert len(refused) == 1
         assert why in refused[0]
@@ -489,7 +489,7 @@ def test_a_pod_that_is_being_deleted_is_not_taken_back() -> None:
         await replica.step()
         server.delete_pod("lab/b")
         replica.controller.step()
-        await replica.controller.settle()
+        await replica.controller.finish_requests()
         assert not server.deleted
         assert not condition(server, "b", "DisruptionTarget")
 
@@ -510,7 +510,7 @@ def test_a_pod_that_has_started_is_not_taken_back(when: str) -> None:
         server.failures = {"bind": [ApiError("refused")]}
         replica.show()
         replica.controller.step()
-        await replica.controller.settle()
+        await replica.controller.finish_requests()
         turn, asked = server.queue(call), server.asked[call]
         replica.show()
         replica.controller.step()

@@ -18,16 +18,16 @@ from gfs.live.mirror import Mirror
 from gfs.live.observe import CORE, Observation, observe
 from gfs.live.overlay import Overlay
 from gfs.live.settings import LiveSettings
-from gfs.live.table import TABLE, Sight, Step, Told
+from gfs.live.table import TABLE, Observed, Phase, Step
 from gfs.live.translate.gangs import NATIVE, GroupName
 
-NOTHING, WAITING, PLANNED, RUNNING = Told
-NONE, WAITS, CHANGED, RUNS, FEWER, ELSEWHERE = Sight
+UNKNOWN, WAITING, PLANNED, RUNNING = Phase
+NONE, WAITS, CHANGED, RUNS, FEWER, ELSEWHERE = Observed
 
 UNREACHABLE = {
-    (NOTHING, WAITS): "`WAITS` means as the core was told: before it is told anything, pods that wait are `CHANGED`",
-    (NOTHING, RUNS): "`RUNS` means where the core has them: it has nothing yet, so bound pods are `ELSEWHERE`",
-    (NOTHING, FEWER): "the same",
+    (UNKNOWN, WAITS): "`WAITS` means as the core knows them: while it knows none, pods that wait are `CHANGED`",
+    (UNKNOWN, RUNS): "`RUNS` means where the core has them: it has nothing yet, so bound pods are `ELSEWHERE`",
+    (UNKNOWN, FEWER): "the same",
     (WAITING, RUNS): "the core has no places of a task that waits: bound pods are `ELSEWHERE`",
     (WAITING, FEWER): "the same",
     (PLANNED, FEWER): "the bound pods of a plan are its own until it ends; those of another one are `ELSEWHERE`",
@@ -194,10 +194,10 @@ async def node_of_a_run_relabelled(world: World) -> None:
     await world.rest()
 
 
-SCENARIOS: dict[tuple[Told, Sight], Act] = {
-    (NOTHING, NONE): pod_gone_that_was_bound_to_a_node_without_gpus,
-    (NOTHING, CHANGED): new_pod,
-    (NOTHING, ELSEWHERE): bound_pod_at_start,
+SCENARIOS: dict[tuple[Phase, Observed], Act] = {
+    (UNKNOWN, NONE): pod_gone_that_was_bound_to_a_node_without_gpus,
+    (UNKNOWN, CHANGED): new_pod,
+    (UNKNOWN, ELSEWHERE): bound_pod_at_start,
     (WAITING, NONE): waiting_pod_deleted,
     (WAITING, WAITS): waiting_pod_looked_at_again,
     (WAITING, CHANGED): waiting_pod_asks_for_less,
@@ -216,30 +216,30 @@ SCENARIOS: dict[tuple[Told, Sight], Act] = {
 
 
 def test_every_pair_is_in_the_table_and_has_a_scenario_or_a_reason_why_it_cannot_be() -> None:
-    pairs = {(told, sight) for told in Told for sight in Sight}
+    pairs = {(phase, observed) for phase in Phase for observed in Observed}
     assert TABLE.keys() == pairs
     assert SCENARIOS.keys() | UNREACHABLE.keys() == pairs
     assert not SCENARIOS.keys() & UNREACHABLE.keys()
 
 
 def test_the_table_leaves_the_core_with_what_is_seen() -> None:
-    """Whatever the core was told, after the steps it knows of pods that wait, of bound ones, or of none."""
-    after = {Step.SUBMIT: WAITING, Step.ADOPT: RUNNING, Step.CANCEL: NOTHING, Step.BEGIN: RUNNING, Step.END: NOTHING}
-    for (told, sight), steps in TABLE.items():
-        known = told
+    """Whatever the core was phase, after the steps it knows of pods that wait, of bound ones, or of none."""
+    after = {Step.SUBMIT: WAITING, Step.ADOPT: RUNNING, Step.CANCEL: UNKNOWN, Step.BEGIN: RUNNING, Step.END: UNKNOWN}
+    for (phase, observed), steps in TABLE.items():
+        known = phase
         for step in steps:
             known = after.get(step, known)
-        waits = (WAITING, PLANNED) if told is PLANNED and sight is WAITS else (WAITING,)
-        expected = (NOTHING,) if sight is NONE else waits if sight in (WAITS, CHANGED) else (RUNNING,)
-        assert known in expected, (told, sight)
+        waits = (WAITING, PLANNED) if phase is PLANNED and observed is WAITS else (WAITING,)
+        expected = (UNKNOWN,) if observed is NONE else waits if observed in (WAITS, CHANGED) else (RUNNING,)
+        assert known in expected, (phase, observed)
 
 
 @pytest.mark.parametrize("pair", SCENARIOS, ids=lambda pair: f"{pair[0].name}-{pair[1].name}")
-def test_a_scenario_meets_its_pair(pair: tuple[Told, Sight], monkeypatch: pytest.MonkeyPatch) -> None:
-    met: set[tuple[Told, Sight]] = set()
+def test_a_scenario_meets_its_pair(pair: tuple[Phase, Observed], monkeypatch: pytest.MonkeyPatch) -> None:
+    met: set[tuple[Phase, Observed]] = set()
 
-    class Watched(dict[tuple[Told, Sight], tuple[Step, ...]]):
-        def __getitem__(self, key: tuple[Told, Sight]) -> tuple[Step, ...]:
+    class Watched(dict[tuple[Phase, Observed], tuple[Step, ...]]):
+        def __getitem__(self, key: tuple[Phase, Observed]) -> tuple[Step, ...]:
             met.add(key)
             return super().__getitem__(key)
 

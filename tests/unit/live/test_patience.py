@@ -12,7 +12,7 @@ from fake_cluster import FakeServer, Replica
 from gfs.live import evict
 from gfs.live.bind import SHORT
 from gfs.live.problems import ApiError
-from gfs.live.table import Told
+from gfs.live.table import Phase
 
 URGENT = {"gpus": 4, "cls": "gfs-hp"}
 GRACE = 30.0
@@ -99,7 +99,7 @@ def test_a_plan_whose_room_another_scheduler_takes_is_given_up_with_its_promise(
         server.put_pod(bound("squatter", gpus=4, schedulerName="default-scheduler"))
         server.stop_deleted()
         await replica.rest()
-        assert replica.controller.book.by_name["lab/urgent"].told is Told.WAITING
+        assert replica.controller.book.by_name["lab/urgent"].phase is Phase.WAITING
         assert not server.bound
         assert server.deleted == ["victim"]
         assert not server.pods["lab/urgent"]["status"]["nominatedNodeName"]
@@ -118,7 +118,7 @@ def test_a_binding_that_is_under_way_is_not_overdue() -> None:
         replica.controller.step()
         server.hand.at = 600.0
         replica.controller.step()
-        assert replica.controller.book.by_name["lab/first"].told is Told.PLANNED
+        assert replica.controller.book.by_name["lab/first"].phase is Phase.PLANNED
         answer.set()
         await replica.rest()
         assert server.bound == [("first", "n1")]
@@ -192,7 +192,7 @@ def test_a_victim_that_was_given_up_and_runs_on_can_make_room_another_time(denie
         decisions = replica.controller.decisions
         await replica.rest()
         assert server.deleted == ["guarded"]
-        assert replica.controller.book.by_name["lab/second"].told is Told.PLANNED
+        assert replica.controller.book.by_name["lab/second"].phase is Phase.PLANNED
         assert replica.controller.decisions - decisions <= 3
         server.stop_deleted()
         await replica.rest()

@@ -176,7 +176,7 @@ def killed(folder: Path) -> Recorder:
 def test_a_run_that_goes_on_after_a_restart_ends_as_it_began(tmp_path: Path) -> None:
     """The core may count the GPUs of the node in another order by then: GPU 2 was GPU 0."""
     after = killed(tmp_path)
-    after.settle(100.0, [began(index=7, cards=0b100)], ["lab/train"], ())
+    after.reconcile(100.0, [began(index=7, cards=0b100)], ["lab/train"], ())
     after.record((110.0, FINISH, spot(7), began(index=7, cards=0b100), None))
     after.flush()
     assert told(tmp_path) == ["submit lab/train", "start lab/train 0", "finish lab/train 0"]
@@ -191,7 +191,7 @@ def test_a_run_that_was_not_seen_to_end_is_lost_done_or_withdrawn(tmp_path: Path
     ):
         folder = tmp_path / name
         after = killed(folder)
-        after.settle(100.0, (), waiting, done)
+        after.reconcile(100.0, (), waiting, done)
         after.flush()
         assert told(folder)[2:] == [f"{ended} lab/train 0"], name
 
@@ -201,14 +201,14 @@ def test_a_task_that_waits_again_has_lost_its_run_though_it_was_heard_of_before_
 ) -> None:
     after = killed(tmp_path)
     after.record((100.0, SUBMIT, spot(7), None, None))
-    after.settle(100.0, (), ["lab/train"], ())
+    after.reconcile(100.0, (), ["lab/train"], ())
     after.flush()
     assert told(tmp_path)[2:] == ["lost lab/train 0"]
 
 
 def test_a_run_of_which_only_the_end_is_seen_has_a_beginning_and_gpus_that_are_free(tmp_path: Path) -> None:
     after = killed(tmp_path)
-    after.settle(100.0, [began(index=7)], ["lab/train"], ())
+    after.reconcile(100.0, [began(index=7)], ["lab/train"], ())
     other = Task(
         index=8, name="lab/other", organization="lab", gpu_model="A100", priority=Priority.SPOT, pods=1,
         gpus_per_pod=1.0, submit_time=0.0,
@@ -354,7 +354,7 @@ def test_a_gang_of_which_a_pod_is_done_and_two_wait_again_after_a_restart_was_lo
     running(tmp_path, 3)
     after = opened(tmp_path)
     after.record((100.0, SUBMIT, gang(2, index=7), None, None))
-    after.settle(100.0, (), ["lab/train"], ())
+    after.reconcile(100.0, (), ["lab/train"], ())
     after.record((110.0, START, gang(2, index=7), at(gang(2, index=7), "01", 110.0), None))
     after.record((120.0, FINISH, gang(2, index=7), at(gang(2, index=7), "01", 110.0), None))
     after.flush()
@@ -406,7 +406,7 @@ def test_a_task_of_the_other_class_that_took_a_name_and_its_place_while_no_contr
     before.record((10.0, START, hp, at(hp, "0"), None))
     before.flush()
     after = opened(tmp_path)
-    after.settle(100.0, [at(spot(), "0", 50.0)], ["lab/train"], ())
+    after.reconcile(100.0, [at(spot(), "0", 50.0)], ["lab/train"], ())
     after.record((110.0, EVICT, spot(), at(spot(), "0", 50.0), None))
     after.flush()
     assert told(tmp_path)[2:] == [
@@ -417,7 +417,7 @@ def test_a_task_of_the_other_class_that_took_a_name_and_its_place_while_no_contr
 def test_what_ended_while_no_controller_ran_comes_before_what_runs_now(tmp_path: Path) -> None:
     running(tmp_path, 4)
     after = opened(tmp_path)
-    after.settle(100.0, [at(other(), "0", 50.0)], ["lab/other"], ["lab/train"])
+    after.reconcile(100.0, [at(other(), "0", 50.0)], ["lab/other"], ["lab/train"])
     after.flush()
     assert told(tmp_path)[5:] == [
         *[f"finish lab/train {card}" for card in range(4)], "submit lab/other", "start lab/other 0",
@@ -430,7 +430,7 @@ def test_a_controller_reconciles_the_log_before_it_records_anything() -> None:
     sink = SimpleNamespace(
         record=lambda entry: calls.append(f"{EVENTS[entry[1]]} {entry[2].name}"),
         cancelled=lambda now, name: calls.append(f"cancelled {name}"),
-        settle=lambda now, runs, waiting, done: calls.append(f"settle {[run.task.name for run in runs]}"),
+        reconcile=lambda now, runs, waiting, done: calls.append(f"reconcile {[run.task.name for run in runs]}"),
     )
 
     async def story(server: FakeServer, replica: Replica) -> None:
@@ -443,13 +443,13 @@ def test_a_controller_reconciles_the_log_before_it_records_anything() -> None:
         await replica.rest()
 
     play(story, sink=sink)
-    assert calls == ["settle ['lab/team']", "submit lab/waits", "start lab/waits"]
+    assert calls == ["reconcile ['lab/team']", "submit lab/waits", "start lab/waits"]
 
 
 def test_a_node_that_had_shrunk_before_the_record_began_is_as_large_as_what_runs_there(tmp_path: Path) -> None:
     recorder, node = opened(tmp_path), Node(NodeSpec(index=0, name="n1", gpu_model="A100", gpus=1))
     both = [Run(task, 1, [(node, 1 << number, 1)], 10.0, 10.0) for number, task in enumerate((spot(), other()))]
-    recorder.settle(100.0, both, ["lab/train", "lab/other"], ())
+    recorder.reconcile(100.0, both, ["lab/train", "lab/other"], ())
     recorder.flush()
     assert told(tmp_path) == ["submit lab/train", "start lab/train 0", "submit lab/other", "start lab/other 1"]
     assert [row["gpu_capacity_num"] for row in rows(tmp_path, "nodes.csv")] == ["2"]
@@ -468,7 +468,7 @@ def test_an_entry_that_makes_no_sense_stops_nothing(tmp_path: Path, caplog: pyte
     def page(entry: Any) -> None:
         raise KeyError(entry)
 
-    recorder.heard = page
+    recorder.listener = page
     for time in (1.0, 2.0):
         recorder.record(cast(Any, (time, START, None, None, None)))
     recorder.record((3.0, SUBMIT, spot(), None, None))
@@ -523,7 +523,7 @@ def test_a_log_that_is_ahead_of_the_clock_stands_still_until_the_clock_is_there(
     ahead.note(NodeNote(3700.0, "n1", closed=True))
     ahead.flush()
     after = opened(tmp_path)
-    after.settle(100.0, (), ["lab/train"], ())
+    after.reconcile(100.0, (), ["lab/train"], ())
     for time in (100.0, 200.0, 3800.0):
         after.record((time, SUBMIT, replace(spot(), name=f"lab/{time}"), None, None))
         after.note(NodeNote(time, "n1", closed=False))
