@@ -10,12 +10,10 @@ import asyncio
 import logging
 from collections.abc import Callable, Collection, Iterator
 from functools import partial
-from typing import Any
 
 from gfs.core.run import Run
-from gfs.live.api import pod_path
 from gfs.live.client import Client
-from gfs.live.gate import Gate
+from gfs.live.gate import Gate, read_pod_now
 from gfs.live.pod_events import PodEvents, Spawn
 from gfs.live.problems import ApiError, Conflict, NotFound, NotLeading, Outdated, TooMany, Unavailable
 from gfs.live.table import Phase
@@ -24,6 +22,7 @@ from gfs.live.translate.asks import Asks, less
 from gfs.live.translate.gangs import GroupName
 from gfs.live.translate.pods import RUN, SUBMITTED, TASK, PodView
 from gfs.live.translate.quantities import rfc3339
+from gfs.live.translate.shape import table, text
 
 log = logging.getLogger("gfs.live")
 TRIES = 3
@@ -31,8 +30,6 @@ LONGEST_PAUSE = 60.0
 """The longest pause before a failed start is tried again, in seconds."""
 SHORT = 1.0
 """Seconds that a plan waits in any case, even if other nodes have room."""
-LOOK_AGAIN = 0.5
-"""Seconds between two looks at a pod whose binding got no answer."""
 
 
 class Binder:
@@ -209,7 +206,7 @@ class Binder:
             except Exception as error:
                 if not isinstance(error, ApiError):
                     log.exception(f"the binding of {pod.path} failed in a way that it should not")
-                there = await self._look(pod)
+                there = text(table(await read_pod_now(self._client, pod), "spec"), "nodeName")
                 if there == node:
                     return None
                 problem, pause = error if isinstance(error, ApiError) else ApiError(repr(error)), 0.2 * 4**attempt
@@ -217,17 +214,6 @@ class Binder:
                     break
             await asyncio.sleep(pause)
         return problem
-
-    async def _look(self, pod: PodView) -> str:
-        """Returns the node that the pod has; empty: none. Asks until the server answers; the room stays taken."""
-        while True:
-            try:
-                found: dict[str, Any] = await self._client.find(pod_path(pod.namespace, pod.name)) or {}
-                mine = (found.get("metadata") or {}).get("uid", pod.uid) == pod.uid
-                return str((found.get("spec") or {}).get("nodeName") or "") if mine else ""
-            except Exception as error:  # the room stays taken as long as nothing is known
-                log.debug(f"whether {pod.path} is bound is not known yet: {error!r}")
-                await asyncio.sleep(LOOK_AGAIN)
 
     def take_failed(self) -> list[tuple[LiveTask, str, float]]:
         """Returns the plans that failed and have no binding under way."""

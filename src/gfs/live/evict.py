@@ -17,14 +17,13 @@ from gfs.core.run import Run
 from gfs.domain.task import Priority
 from gfs.live.api import pod_path
 from gfs.live.client import Client
-from gfs.live.gate import Gate
+from gfs.live.gate import Gate, read_pod_now
 from gfs.live.observe import priority_of
 from gfs.live.pod_events import PodEvents, Spawn
 from gfs.live.problems import ApiError, Conflict, NotFound, NotLeading, Outdated, Unavailable
 from gfs.live.tasks import LiveTask, TaskBook
 from gfs.live.translate.pods import CREATE_AGAIN, PREEMPTED, TAKEN_BACK, TERMINAL, PodView
 from gfs.live.translate.shape import Json, table, text
-from gfs.live.watch import uid_of
 
 log = logging.getLogger("gfs.live")
 PAUSE = 2.0
@@ -121,13 +120,13 @@ class Evictor:
                 why = str(error)
                 break
             except ApiError as error:
-                if isinstance(error, Conflict) and await self._is_another(pod):
+                if isinstance(error, Conflict) and await read_pod_now(self._client, pod) is None:
                     return uncertain
                 uncertain |= marked and isinstance(error, Unavailable)  # the server may have deleted it
                 log.warning(f"{pod.path} was not deleted, it is tried again: {error}")
                 self._give_up_late(pod, began, error)
             await asyncio.sleep(PAUSE)
-        if uncertain and await self._is_deleted(pod):
+        if uncertain and ((now := await read_pod_now(self._client, pod)) is None or _is_deleted(now)):
             return True
         log.info(f"{pod.path} is not deleted: {why}")
         return False
@@ -139,24 +138,6 @@ class Evictor:
             self._overlay.give_up([pod])
             self._pod_events.event(pod, "EvictionHangs", f"could not be deleted: no pod waits for it now: {error}")
             self._mirror.wake()
-
-    async def _is_deleted(self, pod: PodView) -> bool:
-        """Whether a pod is gone or being deleted. Asks until the server answers."""
-        while True:
-            try:
-                found = await self._client.find(pod_path(pod.namespace, pod.name))
-            except ApiError:
-                await asyncio.sleep(PAUSE)
-                continue
-            return found is None or uid_of(found) != pod.uid or "deletionTimestamp" in table(found, "metadata")
-
-    async def _is_another(self, pod: PodView) -> bool:
-        """Whether the pod is gone or another pod has its name. Any other conflict is tried again."""
-        try:
-            found = await self._client.find(pod_path(pod.namespace, pod.name))
-        except ApiError:
-            return False
-        return found is None or uid_of(found) != pod.uid
 
     # -- promises ----------------------------------------------------------------------------------
 
@@ -189,9 +170,9 @@ class Evictor:
         path, message = pod_path(pod.namespace, pod.name), f"deleted to be created again: {why}"
         while True:
             try:
-                found = await self._client.find(path)
-                if found is None or uid_of(found) != pod.uid or not _may_be_taken_back(found):
-                    return False
+                found = await read_pod_now(self._client, pod)
+                if found is None or _is_deleted(found) or text(table(found, "status"), "phase") not in ("", "Pending"):
+                    return False  # it has gone, or has started
                 marked = await self._pod_events.mark_disrupted(pod, TAKEN_BACK, message, version=_version(found))
                 await self._client.delete(path, uid=pod.uid, version=_version(marked))
                 log.info(f"deleted {pod.path}: {message}")
@@ -210,7 +191,5 @@ def _version(found: Json) -> str:
     return text(table(found, "metadata"), "resourceVersion")
 
 
-def _may_be_taken_back(found: Json) -> bool:
-    """Whether a pod has not started and is not being deleted."""
-    not_started = text(table(found, "status"), "phase") in ("", "Pending")
-    return not_started and "deletionTimestamp" not in table(found, "metadata")
+def _is_deleted(found: Json) -> bool:
+    return "deletionTimestamp" in table(found, "metadata")

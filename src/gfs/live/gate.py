@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from gfs.live.client import Objection
+from gfs.live.api import pod_path
+from gfs.live.client import Client, Objection
 from gfs.live.problems import ApiError
+from gfs.live.translate.pods import PodView
+from gfs.live.translate.shape import Json
+from gfs.live.watch import uid_of
 
+log = logging.getLogger("gfs.live")
 PAUSE = 0.05
 """Seconds between two looks at whether all watches are open."""
+READ_AGAIN = 0.5
+"""Seconds between two reads of a pod, if the API server gives no answer."""
 
 
 class _ClosedError(ApiError):
@@ -51,3 +59,15 @@ class Gate:
             except _ClosedError:
                 continue
             return
+
+
+async def read_pod_now(client: Client, pod: PodView) -> Json | None:
+    """Returns a pod as the API server has it now; None: it is gone. Asks until the server answers."""
+    while True:
+        try:
+            found = await client.find(pod_path(pod.namespace, pod.name))
+        except Exception as error:
+            log.debug(f"the state of {pod.path} is not known yet: {error!r}")
+            await asyncio.sleep(READ_AGAIN)
+        else:
+            return found if found is not None and uid_of(found) == pod.uid else None

@@ -15,7 +15,7 @@ from test_record import began, opened, rows, spot, told
 from fake_cluster import FakeServer, Replica
 from gfs.core.actions import START, SUBMIT
 from gfs.domain.node import NodeSpec
-from gfs.live import bind, evict, gate, tasks
+from gfs.live import evict, gate, tasks
 from gfs.live.clock import Clock
 from gfs.live.mirror import Key, Mirror
 from gfs.live.observe import Observation
@@ -29,7 +29,7 @@ URGENT = {"gpus": 4, "cls": "gfs-hp"}
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """A request that failed is tried again at once."""
     monkeypatch.setattr(evict, "PAUSE", 0.0)
-    monkeypatch.setattr(bind, "LOOK_AGAIN", 0.0)
+    monkeypatch.setattr(gate, "READ_AGAIN", 0.0)
     monkeypatch.setattr(gate, "PAUSE", 0.001)
 
 
