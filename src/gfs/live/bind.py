@@ -54,9 +54,10 @@ class Binder:
     def start_ready(self, touched: Collection[str]) -> list[LiveTask]:
         """Bind the pods of plans that have room; returns those that wait for room from now on.
 
-        `touched`: nodes that have changed since the last time, those of new plans included.
+        `touched`: nodes that have changed since the last time, those of new plans included. A plan waits until all its
+        victims are deleted, so that a gang is not evicted by half.
         """
-        blocked = []
+        blocked, evicting = [], set(self._overlay.evictions.values())
         for task in list(self._book.planned):
             assert task.run is not None
             if task.run in self.failed or task.nodes.isdisjoint(touched):
@@ -64,7 +65,7 @@ class Binder:
             unbound = self._unbound(task)
             if any(pod.uid in self._overlay.bindings for pod in unbound):
                 continue
-            if self._overlay.fits_now(unbound, task.pods):
+            if task.run not in evicting and self._overlay.fits_now(unbound, task.pods):
                 task.is_blocked = False
                 for pod in unbound:
                     self._overlay.bind(pod, task.pods[pod.uid], task.name)

@@ -68,7 +68,8 @@ class Overlay:
         """A pod shows as deleted, or is not to be deleted after all."""
         if uid not in self.evictions:
             return
-        del self.evictions[uid]
+        if (taker := self.evictions.pop(uid)) is not None:  # it may be bound now
+            self._mirror.dirty_nodes.update(node.name for node in taker.nodes)
         if (pod := self._mirror.pods.get(uid)) is not None:
             if not pod.deleting:
                 self.given_up.discard(uid)  # it stays as a run, which may be evicted another time

@@ -577,12 +577,11 @@ class TaskBook:
                 self._cancel(task)
 
     def is_planned(self, run: Run | None) -> bool:
-        """Whether a run is still to be started, and has a pod that waits for room."""
+        """Whether a run is still to be started, and has a pod that waits for it."""
         task = self.by_index.get(run.task.index) if run is not None else None
         if task is None or task.run is not run or task.phase is not Phase.PLANNED:
             return False
-        unbound = (self.mirror.pods.get(uid) for uid in task.pods if uid not in self.overlay.bindings)
-        return any(pod is not None and pod.waits for pod in unbound)
+        return any((pod := self.mirror.pods.get(uid)) is not None and pod.waits for uid in task.pods)
 
     def reconcile_record(self, now: float) -> None:
         """Reconcile the record after the first look at the cluster, once."""
