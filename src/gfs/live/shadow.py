@@ -34,6 +34,8 @@ class Difference:
     """Their waiting time that GFS would have spared, added up."""
     kept_waiting: int = 0
     """Started by the other scheduler, where GFS would have let them wait."""
+    undecided: int = 0
+    """Started by the other scheduler before GFS decided on them."""
     would_evict: int = 0
     would_evict_gpus: float = 0.0
     still_waiting: int = 0
@@ -46,8 +48,8 @@ class Shadow:
     def __init__(self) -> None:
         self._planned: dict[str, float] = {}
         """Pod uid -> when its start was planned."""
-        self._waiting: set[str] = set()
-        """Uids of pods that were seen waiting."""
+        self._started: set[str] = set()
+        """Uids of pods that the other scheduler has started."""
         self._so_far = Difference()
 
     def plan(self, task: LiveTask, now: float) -> None:
@@ -66,36 +68,38 @@ class Shadow:
     def compare(self, mirror: Mirror, book: TaskBook, key: Key, now: float, why: Callable[[str], str]) -> None:
         """Compare what the other scheduler has bound under a key with the plans. `why`: a pod waits, by uid."""
         for uid, pod in mirror.members.get(key, {}).items():
-            if pod.waits:
-                self._waiting.add(uid)
-            elif pod.node and uid in self._waiting:
-                self._waiting.discard(uid)
+            if pod.node and uid not in self._started:
+                self._started.add(uid)
                 task = book.by_pod.get(uid)
-                planned = task.pods.get(uid) if task is not None and task.phase is Phase.PLANNED else None
-                self._bound(pod, planned, now, why)
+                phase = task.phase if task is not None else Phase.UNKNOWN
+                planned = task.pods.get(uid) if task is not None and phase is Phase.PLANNED else None
+                if book.is_reconciled:  # otherwise it ran before GFS began
+                    self._compare(pod, planned, now, why(uid) or ("no room" if phase is Phase.WAITING else ""))
 
-    def _bound(self, pod: PodView, planned: str | None, now: float, why: Callable[[str], str]) -> None:
-        """Count a pod that the other scheduler bound. `planned`: the node that GFS would have taken."""
+    def _compare(self, pod: PodView, planned: str | None, now: float, why: str) -> None:
+        """Count a pod that the other scheduler started. `planned`: the node of GFS; `why`: it let the pod wait."""
         since = self._planned.pop(pod.uid, None)
-        if planned is None or since is None:
+        if planned is not None and since is not None:
+            early = now - since
+            if early > SLACK:
+                self._so_far.earlier += 1
+                self._so_far.earlier_seconds += early
+            if planned == pod.node:
+                self._so_far.same_node += 1
+            else:
+                self._so_far.other_node += 1
+            log.info(f"{pod.path} was started on {pod.node}; GFS: {planned}, {max(early, 0.0):.0f} s earlier")
+        elif why:
             self._so_far.kept_waiting += 1
-            reason = why(pod.uid) or "not decided yet"
-            log.info(f"{pod.path} was started on {pod.node}; GFS would have let it wait: {reason}")
-            return
-        early = now - since
-        if early > SLACK:
-            self._so_far.earlier += 1
-            self._so_far.earlier_seconds += early
-        if planned == pod.node:
-            self._so_far.same_node += 1
+            log.info(f"{pod.path} was started on {pod.node}; GFS would have let it wait: {why}")
         else:
-            self._so_far.other_node += 1
-        log.info(f"{pod.path} was started on {pod.node}; GFS: {planned}, {max(early, 0.0):.0f} s earlier")
+            self._so_far.undecided += 1
+            log.info(f"{pod.path} was started on {pod.node} before GFS decided on it")
 
     def forget(self, uid: str) -> None:
         """Forget a pod that is gone."""
         self._planned.pop(uid, None)
-        self._waiting.discard(uid)
+        self._started.discard(uid)
 
     def summary(self) -> dict[str, float]:
         """Returns what GFS would have changed so far."""
@@ -106,10 +110,12 @@ class Shadow:
         """Returns the same in a sentence."""
         told = self._so_far
         placed = told.same_node + told.other_node
+        started = placed + told.kept_waiting + told.undecided
         return (
-            f"shadow: of {placed + told.kept_waiting} pods that the other scheduler started, GFS would have"
+            f"shadow: of {started} pods that the other scheduler started, GFS would have"
             f" taken the same node for {told.same_node} and another for {told.other_node}, started"
             f" {told.earlier} earlier (by {told.earlier_seconds:.0f} s in all) and let"
-            f" {told.kept_waiting} wait; it would have evicted {told.would_evict} pods"
-            f" ({told.would_evict_gpus:g} GPUs), and {len(self._planned)} wait that it would have started"
+            f" {told.kept_waiting} wait, and {told.undecided} were started before it decided; it would have evicted"
+            f" {told.would_evict} pods ({told.would_evict_gpus:g} GPUs), and {len(self._planned)} wait that it would"
+            " have started"
         )

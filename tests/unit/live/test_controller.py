@@ -62,6 +62,27 @@ def test_what_a_shadow_planned_and_another_scheduler_bound_is_a_run() -> None:
     play(story, shadow=shadow)
 
 
+def test_a_shadow_counts_every_pod_that_another_scheduler_starts_after_it() -> None:
+    """One ran before, one is bound before GFS sees it wait, one after GFS has let it wait."""
+    shadow = Shadow()
+
+    async def story(server: FakeServer, replica: Replica) -> None:
+        server.put_pod(bound("before", gpus=1))
+        await replica.rest()
+        server.bind_by_hand(server.put_pod(pod("fast", gpus=1)), "n1")
+        await replica.rest()
+        late = server.put_pod(pod("late", gpus=4))
+        await replica.rest()
+        server.remove_pod("lab/before")
+        server.remove_pod("lab/fast")
+        server.bind_by_hand(late, "n1")
+        await replica.rest()
+        assert (shadow.summary()["undecided"], shadow.summary()["kept_waiting"]) == (1, 1)
+        assert shadow.text().startswith("shadow: of 2 pods that the other scheduler started")
+
+    play(story, shadow=shadow)
+
+
 @pytest.mark.parametrize("at_once", [True, False], ids=["at once", "one after the other"])
 @pytest.mark.parametrize("planned", [True, False], ids=["planned", "kept waiting"])
 def test_a_gang_that_another_scheduler_bound_is_adopted_by_a_shadow(at_once: bool, planned: bool) -> None:
