@@ -121,5 +121,5 @@ def test_a_page_that_fails_stops_no_decision(
     task = a_task(0, "lab/big", Priority.SPOT, 8)
     cluster.tell(BEGIN, (SUBMIT, task, None))
     assert "decisions go on" in caplog.text
-    assert cluster.service.recorder.heard is None
+    assert cluster.service.recorder.listener is None
     cluster.tell(BEGIN + 1, (CANCEL, task, None))
