@@ -254,12 +254,15 @@ def test_labels_that_the_scrape_renamed_are_recognised(tmp_path: Path, midnight:
 
 
 def test_the_quota_follows_the_demand_that_prometheus_knows(tmp_path: Path) -> None:
-    """Of 16 GPUs two organizations want 6 and, by day, 3 more, for eight days: 16 - 9 = 7 are left."""
+    """Of 16 GPUs two organizations want 6 and, by day, 3 more, for eight days: 16 - 9 = 7 are left.
+
+    The records go on for a step, which may end before the command asks.
+    """
     now = int(time.time() // STEP)
     past, first = Past(), now - 8 * DAY
-    past.add(node_series("a", "A100", gpus=16), first, now + 1)
-    past.add(pod_series("lab", "p", gpus=6, node="a", cls="prod"), first, now + 1)
-    past.add(pod_series("lab", "s", gpus=7, node="a", cls="batch-low"), first, now + 1)
+    past.add(node_series("a", "A100", gpus=16), first, now + 2)
+    past.add(pod_series("lab", "p", gpus=6, node="a", cls="prod"), first, now + 2)
+    past.add(pod_series("lab", "s", gpus=7, node="a", cls="batch-low"), first, now + 2)
     for day in range(8):
         begin = first + day * DAY
         past.add(pod_series("shop", f"day-{day}", gpus=3, node="a", cls="prod"), begin, begin + DAY // 2)
