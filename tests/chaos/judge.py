@@ -31,7 +31,15 @@ def audit_cluster(watch: Path, scheduler: str = OURS, gang_seconds: float = 30.0
 
 
 def _is_rest(finding: str, watch: Path) -> bool:
-    """Whether a gang that is said to be bound in part is bound as far as its pods have not succeeded yet."""
+    """Whether a gang that is said to be bound in part is bound as far as its pods have not succeeded yet, or a pod that
+    is said to wait has ended.
+    """
+    if waits := re.fullmatch(r"BROKEN: at the end: (\S+)/(\S+) waits for .*", finding):
+        names = {"namespace": waits[1], "name": waits[2]}
+        seen = [
+            item for _, _, item in lines(watch) if item["kind"] == "Pod" and names.items() <= item["metadata"].items()
+        ]
+        return seen[-1]["status"].get("phase") in ("Succeeded", "Failed")
     said = re.fullmatch(r"BROKEN: line (\d+): gang (\S+): (\d+) of (\d+) pods bound after .*", finding)
     if said is None:
         return False

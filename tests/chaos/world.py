@@ -7,6 +7,7 @@ import random
 import re
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
@@ -149,7 +150,9 @@ class World:
             if cluster.namespace in self.removed:
                 continue
             jobs, pods = (self.client.items(kind, cluster.namespace) for kind in ("jobs", "pods"))
+            there = Counter(_gang_of(pod) for pod in pods)
             pods = [pod for pod in pods if pod["status"].get("phase") not in ("Succeeded", "Failed")]
+            pods = [pod for pod in pods if not _lacks_members(pod, there)]
             torn = {job["metadata"]["uid"] for job in jobs if _is_torn(job, pods)}
             jobs = [job for job in jobs if not _is_complete(job) and job["metadata"]["uid"] not in torn]
             left += [f"Job {job['metadata']['name']}: {job['status']}" for job in jobs]
@@ -230,6 +233,20 @@ def _is_torn(job: Manifest, pods: list[Manifest]) -> bool:
     said = [re.fullmatch(r"(\d+) of the (\d+) pods that its gang needs are there", text) for text in texts]
     done = int(job["status"].get("succeeded") or 0)
     return bool(mine) and len(said) == len(mine) and all(each and int(each[1]) + done >= int(each[2]) for each in said)
+
+
+def _gang_of(pod: Manifest) -> str:
+    return str((pod["spec"].get("schedulingGroup") or {}).get("podGroupName", ""))
+
+
+def _lacks_members(pod: Manifest, there: Counter[str]) -> bool:
+    """Whether a bare pod waits for members of its gang that nobody creates again, and says so.
+
+    One that was bound was evicted, or its node went, before all were. `there`: gang -> its pods.
+    """
+    texts = [each.get("message", "") for each in conditions(pod) if each["type"] == "PodScheduled"]
+    said = [re.fullmatch(r"(\d+) of the (\d+) pods that its gang needs are there", text) for text in texts]
+    return not owner_of(pod) and any(each and there[_gang_of(pod)] < int(each[2]) for each in said)
 
 
 def owner_of(pod: Manifest) -> str:
