@@ -18,6 +18,7 @@ from gfs.live.tasks import LiveTask, TaskBook
 from gfs.live.translate.pods import PodView
 
 log = logging.getLogger("gfs.live.shadow")
+UNWRITTEN = "its reason is not written yet"
 SLACK = 5.0
 """Seconds that count as the same moment."""
 
@@ -74,7 +75,7 @@ class Shadow:
                 phase = task.phase if task is not None else Phase.UNKNOWN
                 planned = task.pods.get(uid) if task is not None and phase is Phase.PLANNED else None
                 if book.is_reconciled:  # otherwise it ran before GFS began
-                    self._compare(pod, planned, now, why(uid) or ("no room" if phase is Phase.WAITING else ""))
+                    self._compare(pod, planned, now, why(uid) or (UNWRITTEN if phase is Phase.WAITING else ""))
 
     def _compare(self, pod: PodView, planned: str | None, now: float, why: str) -> None:
         """Count a pod that the other scheduler started. `planned`: the node of GFS; `why`: it let the pod wait."""

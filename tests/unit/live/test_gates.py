@@ -296,6 +296,43 @@ async def about_to_evict(server: FakeServer, replica: Replica) -> asyncio.Event:
     return turn
 
 
+def test_a_taker_is_bound_when_the_last_deletion_on_another_node_was_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a gang on n1 and n2 the pod on n1 has gone, where HP is to run; it waits for the deletion on n2 as well."""
+    turn, real = asyncio.Event(), FakeServer.delete
+
+    async def slow(server: FakeServer, path: str, **more: Any) -> Json:
+        if path.endswith("/b"):
+            await turn.wait()
+        return await real(server, path, **more)
+
+    monkeypatch.setattr(FakeServer, "delete", slow)
+
+    async def story(server: FakeServer, replica: Replica) -> None:
+        server.put_group(group("team", 2))
+        for name, where in (("a", "n1"), ("b", "n2")):
+            server.put_pod(in_team(name, 4, nodeName=where, phase="Running"))
+        await replica.rest()
+        server.put_pod(pod("urgent", **URGENT))
+        for _ in range(9):
+            replica.show()
+            replica.controller.step()
+            await asyncio.sleep(0)
+        while server.deleted != ["a"]:
+            await asyncio.sleep(0)
+        server.remove_pod("lab/a")
+        for _ in range(9):
+            replica.show()
+            replica.controller.step()
+            await asyncio.sleep(0)
+        assert not server.bound
+        turn.set()
+        await replica.rest()
+        assert server.deleted == ["a", "b"]
+        assert server.bound == [("urgent", "n1")]
+
+    play(story, node("n1", gpus=4), node("n2", gpus=4))
+
+
 def of_class_by_now(cls: str) -> Change:
     def change(server: FakeServer) -> None:
         changed = {**server.pods["lab/victim"]}
