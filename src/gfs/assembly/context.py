@@ -14,7 +14,7 @@ from gfs.forecasting.forecast import Estimator
 from gfs.forecasting.online import PoolForecasters, Stopwatch
 from gfs.forecasting.perfect import FutureDemand
 from gfs.policies.gfs.reservation import ReservationCost
-from gfs.policies.queues import Asks, only_cards, with_resources
+from gfs.policies.queues import Asks
 
 
 class QuotaDefinition(Protocol):
@@ -63,10 +63,10 @@ class Context:
 
     @property
     def pool(self) -> Pool:
-        """Who holds which cards."""
+        """What is held on the nodes."""
         return self.state.pool
 
     @property
     def asks(self) -> Asks:
-        """What counts of a task besides cards."""
-        return with_resources if self.pool.counts_resources else only_cards
+        """What counts of a task besides GPUs."""
+        return self.pool.demand

@@ -59,6 +59,8 @@ def run_simulation(
     """
     if seed < 0:
         raise InputError(f"seed = {seed}: must be 0 or more")
+    if parameters.resources == "off":
+        workload = workload.gpus_only()
     definition = find_scheduler(scheduler)
     check_run_length(workload, parameters.tick)
     log, quota_log, watch, reserved = EventLog(workload), QuotaLog(), Stopwatch(time.process_time), ReservationCost()

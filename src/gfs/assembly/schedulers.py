@@ -16,7 +16,7 @@ from gfs.assembly.definitions import SchedulerDefinition
 from gfs.assembly.parameters import Parameters
 from gfs.assembly.plugins import as_definition, find_plugins, load_scheduler
 from gfs.core.ports import Policy, Train, train_at_once
-from gfs.core.resources import ResourcePool
+from gfs.core.pool import Pool
 from gfs.core.scheduler import CheckedScheduler, Scheduler, TickObserver
 from gfs.core.state import PoolState
 from gfs.domain.errors import InputError
@@ -137,10 +137,10 @@ def build_scheduler(
     definition = find_scheduler(scheduler)
     check_pool_schedulers(definition, parameters)
     offered = tuple(sorted(set(guarantees) or {parameters.guarantee_hours}))
-    rules, resources = parameters.rules, parameters.resources == "on"
+    rules = parameters.rules
 
     def make_state(model: str, specs: Sequence[NodeSpec]) -> PoolState:
-        return PoolState(model, specs, rules=rules, resources=resources, look_back=look_back)
+        return PoolState(model, specs, rules=rules, look_back=look_back)
 
     def build(state: PoolState) -> Policy:
         state.listeners.clear()  # a policy built from it before is told, and refuses to decide
@@ -263,13 +263,13 @@ def check_fits_resources(workload: Workload, parameters: Parameters) -> None:
     if parameters.resources != "on":
         return
     empty = {
-        model: ResourcePool.of(model, [node for node in workload.nodes if node.gpu_model == model])
+        model: Pool.of(model, [node for node in workload.nodes if node.gpu_model == model])
         for model in workload.capacity()
     }
     held: dict[Hashable, int] = {}
     too_large: list[Task] = []
     for task in workload.tasks:
-        ask = (task.gpu_model, task.gpus_per_pod, task.cpus_per_pod, task.memory_per_pod, task.node_filter)
+        ask = (task.gpu_model, task.gpus_per_pod, task.requests, task.rules)
         if ask not in held:
             held[ask] = empty[task.gpu_model].slots(task) if task.gpu_model in empty else sys.maxsize
         if held[ask] < task.pods:

@@ -40,6 +40,15 @@ class StartFailed(Struct, frozen=True, eq=False, gc=False):
     run: Run
 
 
+class PodsOn(NamedTuple):
+    """Pods of one role of a task on one node."""
+
+    node: str
+    pods: int
+    role: int = 0
+    """Number of the role; a task of equal pods has only role 0."""
+
+
 class Shrunk(Struct, frozen=True, eq=False, gc=False):
     """Some pods of a run have ended and left their nodes; the run goes on with the others, as a smaller task.
 
@@ -48,8 +57,8 @@ class Shrunk(Struct, frozen=True, eq=False, gc=False):
     """
 
     run: Run
-    pods: Sequence[tuple[str, int]]
-    """The name of a node, and how many pods of the run have left it."""
+    pods: Sequence[PodsOn]
+    """Those that have left."""
 
 
 class EvictionDone(Struct, frozen=True, eq=False, gc=False):
@@ -95,8 +104,7 @@ class FoundRun(NamedTuple):
     """Pods of a task that run already, though nobody here started them: the scheduler was restarted."""
 
     task: Task
-    pods: Sequence[tuple[str, int]]
-    """Where: the name of a node, and how many of the task's pods are there."""
+    pods: Sequence[PodsOn]
     start: float
     number: int = 1
     """1 for the first run of the task."""

@@ -18,7 +18,7 @@ from itertools import chain, groupby
 
 from gfs.core.node import Node
 from gfs.core.pool import Pool
-from gfs.domain.task import Task
+from gfs.domain.task import Role
 
 Rank = int | None
 """Lower is better; None: not for this view."""
@@ -182,11 +182,11 @@ class NodeIndex:
             if not bucket.listed:
                 self._list(bucket)
 
-    def choose(self, task: Task, view: int = 0) -> Node | None:
-        """The best node for one more pod of a task. It runs for every pod, so the usual case does without calls."""
-        cards = task.cards
+    def choose(self, role: Role, view: int = 0) -> Node | None:
+        """The best node for one more pod of a role. It runs for every pod, so the usual case does without calls."""
+        cards = role.cards
         if not cards:
-            return self.best_for_share(task.share, view)
+            return self.best_for_share(role.share, view)
         if not self._fullest_first:
             return self.best(cards, view)
         if cards > self._largest:
@@ -231,13 +231,13 @@ class NodeIndex:
                 return whole
         return self._nodes[best.first]
 
-    def ranked(self, task: Task, view: int = 0) -> Iterator[Node]:
-        """Every node with cards for one more pod, best first: for tasks that ask for more than cards."""
+    def ranked(self, role: Role, view: int = 0) -> Iterator[Node]:
+        """Every node with cards for one more pod, best first: for pods that ask for more than GPUs."""
         levels = self._views[view]
         entries: list[Iterator[tuple[int, Bucket]]] = []
-        if task.share:
-            entries.append((rank, bucket) for rank, _, bucket in levels[0] if bucket.room >= task.share)
-        entries += [((rank, bucket) for rank, _, bucket in level) for level in levels[max(task.cards, 1) :]]
+        if role.share:
+            entries.append((rank, bucket) for rank, _, bucket in levels[0] if bucket.room >= role.share)
+        entries += [((rank, bucket) for rank, _, bucket in level) for level in levels[max(role.cards, 1) :]]
         if self._fullest_first:
             in_turn: Iterator[tuple[int, Bucket]] = chain.from_iterable(entries)
         else:

@@ -11,7 +11,7 @@ from gfs.domain.units import MICRO
 
 
 def check_state(state: PoolState) -> None:
-    """Compare every count of a pool with what its nodes hold, and these with what its runs say, card by card."""
+    """Compare every count of a pool with what its nodes hold, and these with what its runs say, GPU by GPU."""
     pool = state.pool
     check_pool(pool)
     _expect(not state.runs.keys() & state.waiting.keys(), f"pool {pool.gpu_model}: a task runs and waits")
@@ -35,21 +35,20 @@ def check_state(state: PoolState) -> None:
 
 
 def _held(node: Node) -> tuple[object, ...]:
-    """All that is kept of a node, resources rounded."""
-    resources = (round(free, 6) for free in (node.free_cpus, node.free_memory, node.free_pods))
-    shares = {card: tuple(used) for card, used in node.shares.items()}
+    """Returns all that is kept of a node, resources rounded; of divided GPUs it does not matter which is which."""
+    resources = {name: round(free, 6) for name, free in node.free.items()}
+    shares = sorted(tuple(used) for used in node.shares.values())
     counts = (node.idle, node.spot_cards, node.hp_free, node.room, node.hp_room)
-    return (node.closed, node.free, counts, shares, *(() if node.closed else resources))
+    return (node.closed, counts, shares, *(() if node.closed else (resources,)))
 
 
 def _moved(run: Run, copies: dict[Node, Node]) -> Run:
-    return Run(
-        run.task, run.number, [(copies[node], mask, cards) for node, mask, cards in run.places], run.start, run.start
-    )
+    places = [(copies[node], role, pods, slot) for node, role, pods, slot in run.places]
+    return Run(run.task, run.number, places, run.start, run.start)
 
 
 def check_pool(pool: Pool) -> None:
-    """Compare every count of the pool with what its nodes hold, card by card."""
+    """Compare every count of the pool with what its nodes hold, GPU by GPU."""
     idle_levels = [0] * len(pool.idle_levels)
     hp_free_levels = [0] * len(pool.hp_free_levels)
     runs: set[Run] = set()
@@ -66,29 +65,23 @@ def check_pool(pool: Pool) -> None:
 
 
 def check_node(node: Node) -> None:
-    """No card over-committed, every count of the node right."""
+    """No GPU over-committed, every count of the node right."""
     name = f"node {node.name}"
-    least = min(node.free_cpus, node.free_memory, node.free_pods)
-    _expect(least > -1e-6 or node.closed or node.overdrawn, f"{name}: more taken than there is")
-    divided = 0
-    for card, (hp, spot) in node.shares.items():
-        divided |= 1 << card
-        _expect(hp >= 0 and spot >= 0 and 0 < hp + spot <= MICRO, f"{name}: card {card} holds {hp} + {spot}")
-    _expect(not node.free & divided, f"{name}: a divided card is called idle")
-    _expect(node.free.bit_count() == node.idle, f"{name}: {node.idle} idle, cards say {node.free:b}")
+    enough = all(free > -1e-6 for free in node.free.values())
+    _expect(enough or node.closed or node.overdrawn, f"{name}: more taken than there is")
+    for slot, (hp, spot) in node.shares.items():
+        _expect(hp >= 0 and spot >= 0 and 0 < hp + spot <= MICRO, f"{name}: GPU {slot} holds {hp} + {spot}")
     _expect(0 <= node.idle <= node.total, f"{name}: {node.idle} of {node.total} idle")
     spot_whole = sum(node.spot.values())
     spot_divided = sum(1 for _, spot in node.shares.values() if spot)
     hp_divided = sum(1 for hp, _ in node.shares.values() if hp)
-    _expect(not (node.idle and node.surplus), f"{name}: cards are idle though more are held than there are")
-    _expect(node.irregular or not (node.surplus or node.spare), f"{name}: it holds more than it has")
-    _expect(not node.free & node.spare, f"{name}: an idle card is no card")
+    _expect(not (node.idle and node.surplus), f"{name}: GPUs are idle though more are held than there are")
     hp_whole = node.total + node.surplus - node.idle - len(node.shares) - spot_whole
-    _expect(hp_whole >= 0, f"{name}: more cards held than there are")
-    _expect(node.spot_cards == spot_whole + spot_divided, f"{name}: spot cards {node.spot_cards}")
+    _expect(hp_whole >= 0, f"{name}: more GPUs held than there are")
+    _expect(node.spot_cards == spot_whole + spot_divided, f"{name}: spot GPUs {node.spot_cards}")
     hp_free = node.total - hp_whole - hp_divided
-    _expect(node.hp_free - node.hp_surplus == hp_free, f"{name}: HP-free cards {node.hp_free}")
-    _expect(not (node.hp_free and node.hp_surplus), f"{name}: cards for HP though HP holds more than there are")
+    _expect(node.hp_free - node.hp_surplus == hp_free, f"{name}: HP-free GPUs {node.hp_free}")
+    _expect(not (node.hp_free and node.hp_surplus), f"{name}: GPUs for HP though HP holds more than there are")
 
 
 def _expect(holds: bool, otherwise: str) -> None:

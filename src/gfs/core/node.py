@@ -1,65 +1,51 @@
-"""What a node holds at the moment, card by card."""
+"""What a node holds at the moment, counted."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from math import inf
+from collections.abc import Collection, Mapping, Sequence
+from math import floor
 from typing import TYPE_CHECKING, TypeAlias
 
 from gfs.domain.node import NodeSpec
+from gfs.domain.task import Requests, Role
 from gfs.domain.units import MICRO
 
 if TYPE_CHECKING:
     from gfs.core.run import Run
 
-Place: TypeAlias = "tuple[Node, int, int]"
-"""What one task holds on one node: the node, the set of its cards (bit i = card i) and how many of them it
-holds whole. Pods of whole cards that were placed there together share a place, each with the next cards from
-the lowest; a fraction has a place of its own, with one card in the set and 0 held whole."""
+Place: TypeAlias = "tuple[Node, Role, int, int]"
+"""(node, role, pods, slot): pods of a role on a node. `slot` is the divided GPU of a fraction, which is one pod; -1 for
+whole GPUs."""
 
+GPUS = "gpus"
+"""The name of GPUs among all that is counted."""
+
+WHOLE = -1
+"""The slot of pods that hold whole GPUs."""
 
 SLACK = 1e-9
 """CPUs and GiB are added and taken away as floats: so little too much is rounding."""
 
+MOST_PODS = 1 << 30
+"""Pods that find room where nothing that they ask for is limited."""
 
 NO_SHARES: dict[int, list[int]] = {}
-"""The divided cards of a node that has none, one for all of them: it stays empty."""
+"""The divided GPUs of a node that has none, one for all of them: it stays empty."""
 
 
-def lowest(cards: int, count: int) -> int:
-    """The `count` lowest cards of a set."""
-    mask = 0
-    for _ in range(count):
-        bit = cards & -cards
-        mask |= bit
-        cards ^= bit
-    return mask
+class Node:
+    """The account of one node. Only its pool changes it.
 
+    A node that takes no pods is *closed*: its account shows every GPU as held by HP, so that no scheduler finds
+    anything there, and what ends on it frees nothing. When it opens, the pool is rebuilt from its runs.
 
-class _Cards:
-    """What every placement reads, side by side in memory."""
-
-    __slots__ = (
-        "closed", "free", "hp_free", "idle", "index", "irregular", "shares", "size_rank", "spot", "spot_cards",
-        "surplus",
-    )  # fmt: skip
-
-
-class Node(_Cards):
-    """Per-card accounting of one node. Only its pool changes it.
-
-    A node that takes no pods is *closed*: its accounting shows every card as held by HP, so that no scheduler
-    finds anything there, and what ends on it frees nothing. When it opens, the pool is rebuilt from its runs.
-
-    A node that got smaller, or whose runs were found there, may hold more than it has. It takes no pods then, and cards
-    that are given back get idle only beyond its `surplus`: after some of its runs have gone, what it has less what the
-    others hold is free. Its runs may have cards with numbers that the node does not have: which card is which is
-    the machine's own business.
+    A node that got smaller, or whose runs were found there, may hold more than it has. It takes no pods then, and GPUs
+    that are given back get idle only beyond its `surplus`.
     """
 
     __slots__ = (
-        "cordoned", "failed", "free_cpus", "free_memory", "free_pods", "hp_room", "hp_surplus", "name", "overdrawn",
-        "room", "spare", "spec", "spot_cpus", "spot_memory", "spot_pods", "total",
+        "closed", "cordoned", "failed", "free", "hp_free", "hp_room", "hp_surplus", "idle", "index", "name",
+        "overdrawn", "room", "shares", "size_rank", "spec", "spot", "spot_cards", "spot_use", "surplus", "total",
     )  # fmt: skip
 
     def __init__(self, spec: NodeSpec) -> None:
@@ -79,80 +65,54 @@ class Node(_Cards):
         """As if nothing ran here."""
         spec = self.spec
         self.closed = False
-        self.irregular = False
-        """Whether its cards are not simply held or idle: it is closed, or runs have numbers beyond its cards."""
-        self.surplus = 0
-        """Cards held beyond those that it has."""
-        self.hp_surplus = 0
-        """Cards held by HP beyond those that it has."""
-        self.spare = 0
-        """Set of numbers that nobody holds and that stand for no card, where it is irregular."""
-        self.overdrawn = False
-        """Whether more CPUs, memory or pods were held than it has when its pool was rebuilt: they may be still."""
         self.total = spec.gpus
-        self.free = (1 << spec.gpus) - 1
-        """Set of wholly idle cards."""
         self.idle = spec.gpus
-        self.spot_cards = 0
+        """Wholly idle GPUs."""
+        self.surplus = 0
+        """GPUs held beyond those that it has."""
         self.hp_free = spec.gpus
-        """Cards without any HP pod: what HP could have if every spot task went."""
+        """GPUs without any HP pod: what HP could have if every spot task went."""
+        self.hp_surplus = 0
+        """GPUs held by HP beyond those that it has."""
+        self.spot_cards = 0
+        """GPUs with a spot pod."""
         self.shares = NO_SHARES
-        """Divided cards: card -> micro-cards in use by [HP, spot]."""
+        """Divided GPUs: slot -> millionths in use by [HP, spot]."""
         self.room = 0
-        """Largest free part of a divided card, in micro-cards."""
+        """Largest free part of a divided GPU, in millionths."""
         self.hp_room = 0
-        """Largest part of a card with an HP fraction on it that HP could have if every spot task went."""
+        """Largest part of a GPU with an HP fraction on it that HP could have if every spot task went."""
         self.spot: dict[Run, int] = {}
-        """Spot runs with pods here -> whole cards they hold here (0 for fractions only)."""
-        self.free_cpus = spec.cpus or inf
-        """Kept up to date only where resources count; infinite where the node does not say."""
-        self.free_memory = spec.memory or inf
-        self.free_pods = spec.pods or inf
-        self.spot_cpus = 0.0
-        """What spot pods hold of these, kept up to date where resources count."""
-        self.spot_memory = 0.0
-        self.spot_pods = 0
+        """Spot runs with pods here -> whole GPUs they hold here (0 for fractions only)."""
+        self.free: dict[str, float] = spec.limits()
+        """What is free besides GPUs, by name: only what the node states."""
+        self.spot_use: dict[str, float] = dict.fromkeys(self.free, 0.0)
+        """What spot pods hold of it."""
+        self.overdrawn = False
+        """Whether more than it has was held when its pool was rebuilt: it may be still."""
 
     @property
-    def free_resources(self) -> tuple[float, float, float]:
-        """CPUs, GiB of memory and pods that are free."""
-        return self.free_cpus, self.free_memory, self.free_pods
-
-    @property
-    def free_without_spot(self) -> tuple[float, float, float]:
-        """The same if every spot task here went."""
-        return self.free_cpus + self.spot_cpus, self.free_memory + self.spot_memory, self.free_pods + self.spot_pods
+    def free_without_spot(self) -> dict[str, float]:
+        """What would be free besides GPUs if every spot task here went."""
+        return {name: free + self.spot_use[name] for name, free in self.free.items()}
 
     @property
     def hp_cards(self) -> int:
-        """Cards held, wholly or partly, by HP pods."""
+        """GPUs held, wholly or partly, by HP pods."""
         return self.total - self.hp_free
 
     @property
     def short(self) -> bool:
-        """Whether it has fewer CPUs, less memory or fewer pods than were taken: it has got smaller."""
-        return min(self.free_cpus, self.free_memory, self.free_pods) < -SLACK
+        """Whether more is held than it has of something besides GPUs: it has got smaller."""
+        return any(free < -SLACK for free in self.free.values())
 
     @property
     def overfull(self) -> bool:
         """Whether it holds more than it has, and takes no pods until that is over."""
         return bool(self.surplus) or self.short
 
-    def widen(self, numbers: int) -> None:
-        """Its runs have cards with numbers below this: those beyond its own are spare where nobody has them."""
-        self.irregular = True
-        self.spare = (1 << numbers) - 1 & ~self.free
-
-    def count_cards(self, mask: int, cards: int) -> None:
-        """Give back so many cards of an irregular node (below 0: take them): the lowest numbers are idle."""
-        free = self.idle - self.surplus + cards
-        self.idle, self.surplus = max(free, 0), max(-free, 0)
-        numbers = (self.free | self.spare) ^ mask
-        self.free = lowest(numbers, self.idle)
-        self.spare = numbers ^ self.free
-
     def parts(self) -> Collection[Sequence[int]]:
-        """What HP and spot hold of each divided card, in micro-cards; all of it where nothing of it can be had."""
+        """What HP and spot hold of each divided GPU, in millionths; all of it where nothing of it can be had."""
         if self.hp_surplus:
             return [(MICRO, 0)] * len(self.shares)
         if self.surplus:
@@ -160,9 +120,9 @@ class Node(_Cards):
         return self.shares.values()
 
     def close(self) -> None:
-        """Show nothing that a pod could take: all cards look held by HP."""
-        self.closed = self.irregular = True
-        self.free = self.idle = self.spot_cards = self.hp_free = self.room = self.hp_room = 0
+        """Show nothing that a pod could take: all GPUs look held by HP."""
+        self.closed = True
+        self.idle = self.spot_cards = self.hp_free = self.room = self.hp_room = 0
         self.shares = NO_SHARES
         self.spot = {}
 
@@ -174,34 +134,52 @@ class Node(_Cards):
         Node.__init__(self, spec)
         self.cordoned, self.failed = cordoned, failed
 
-    def card_for_share(self, share: int) -> int | None:
-        """The card for a fraction: the fullest divided one that still fits, else the lowest idle one."""
-        best: tuple[int, int] | None = None
+    def slot_for(self, share: int) -> int | None:
+        """Returns the divided GPU for a fraction: the fullest that still fits, else a new one if a GPU is idle."""
         if self.surplus:
             return None
-        for card, (hp, spot) in self.shares.items():
-            room = MICRO - hp - spot
-            if room >= share and (best is None or (room, card) < best):
-                best = (room, card)
-        if best is not None:
-            return best[1]
-        return (self.free & -self.free).bit_length() - 1 if self.idle else None
+        fitting = [(room, slot) for slot, (hp, spot) in self.shares.items() if (room := MICRO - hp - spot) >= share]
+        if fitting:
+            return min(fitting)[1]
+        return next(slot for slot in range(self.total + 1) if slot not in self.shares) if self.idle else None
 
-    def pods_by_cards(self, cards: int, share: int, *, without_spot: bool = False) -> int:
-        """Pods of so many cards, or of such a fraction, that find cards here (if every spot task went)."""
-        if cards:
-            return (self.hp_free if without_spot else self.idle) // cards
+    def has_gpus(self, role: Role, *, without_spot: bool = False) -> bool:
+        """Returns whether the GPUs for one more pod of the role are idle (if every spot run went)."""
+        idle, room = (self.hp_free, self.hp_room) if without_spot else (self.idle, self.room)
+        return idle >= role.cards if role.cards else idle > 0 or room >= role.share
+
+    def pods_by_gpus(self, role: Role, *, without_spot: bool = False) -> int:
+        """Returns how many pods of the role find GPUs here (if every spot task went)."""
+        if role.cards:
+            return (self.hp_free if without_spot else self.idle) // role.cards
+        if not role.share:
+            return 0 if self.closed else MOST_PODS
         if without_spot:
             whole, parts = self.hp_free, [MICRO - hp for hp, _ in self.parts() if hp]
         else:
             whole, parts = self.idle, [MICRO - hp - spot for hp, spot in self.parts()]
-        return whole * (MICRO // share) + sum(part // share for part in parts)
+        return whole * (MICRO // role.share) + sum(part // role.share for part in parts)
 
     def refresh_rooms(self) -> None:
-        """Recompute `room` and `hp_room` after a divided card changed."""
+        """Recomputes `room` and `hp_room` after a divided GPU changed."""
         parts = self.parts() if self.surplus else self.shares.values()
         self.room = max((MICRO - hp - spot for hp, spot in parts), default=0)
         self.hp_room = max((MICRO - hp for hp, _ in parts if hp), default=0)
 
     def __repr__(self) -> str:
         return f"<Node {self.name}: {self.idle}/{self.total} idle>"
+
+
+def enough(free: Mapping[str, float], requests: Requests) -> bool:
+    """Returns whether so much is free for one pod with these requests."""
+    return all(free[name] + SLACK >= amount for name, amount in requests if name in free)
+
+
+def pods_within(free: Mapping[str, float], requests: Requests, most: int) -> int:
+    """Returns how many pods with these requests so much allows, at most `most`; none if less than nothing is free."""
+    if any(amount < -SLACK for amount in free.values()):
+        return 0
+    for name, amount in requests:
+        if name in free:
+            most = min(most, floor((free[name] + SLACK) / amount))
+    return most

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from math import inf
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from operator import mul
+from typing import Any
 
+import numpy as np
+
+from gfs.core.filters.base import Filter
+from gfs.core.filters.registry import FILTERS
 from gfs.core.listeners import Listeners
-from gfs.core.node import NO_SHARES, Node, Place, lowest
-from gfs.core.room import Resources, Room
+from gfs.core.node import MOST_PODS, NO_SHARES, SLACK, WHOLE, Node, Place, enough, pods_within
 from gfs.core.run import Run
+from gfs.core.table import NodeTable
 from gfs.domain.node import NodeSpec
-from gfs.domain.task import Priority, Task
+from gfs.domain.task import Requests, Role, Task
 from gfs.domain.units import MICRO
 
 
@@ -22,28 +26,23 @@ def _highest(levels: list[int]) -> int:
     return level
 
 
-def admits(node: Node, task: Task) -> bool:
-    """Whether the task's node filter lets it use the node."""
-    return task.node_filter is None or node.spec.group in task.node_filter.groups
-
-
 class Pool:
-    """Who holds which cards. All of it follows from the nodes and the runs on them: `rebuild` works it out again."""
+    """What is held on the nodes. All of it follows from the nodes and the runs on them: `rebuild` works it out again."""
 
     __slots__ = (
-        "_changed", "_counted", "_observers", "capacity", "divided", "gpu_model", "hp_free_levels", "idle_levels",
-        "listeners", "nodes", "protected", "sizes", "spot_in_use", "together",
+        "_changed", "_counted", "_filters", "_limited", "_observers", "_table", "capacity", "divided", "gpu_model",
+        "hp_free_levels", "idle_levels", "listeners", "nodes", "protected", "sizes", "spot_in_use", "together",
     )  # fmt: skip
 
     def __init__(self, gpu_model: str, listeners: Listeners | None = None) -> None:
         self.gpu_model = gpu_model
         self.listeners = listeners or Listeners()
-        """Told of every node that changed, at once, and of spot runs that take or leave their cards."""
+        """Told of every node that changed, at once, and of spot runs that take or leave what they hold."""
         self._changed, self._observers = self.listeners.changed, self.listeners.node_changed
         self.nodes: list[Node] = []
         """In the order of the cluster's node list, closed ones too."""
         self.spot_in_use: dict[float, int] = {}
-        """Guarantee hours -> micro-cards held by spot tasks with that guarantee."""
+        """Guarantee hours -> millionths of GPUs held by spot tasks with that guarantee."""
         self.protected: frozenset[Run] = frozenset()
         """Spot runs that are better left alone (`DisruptionRules`)."""
         self.together: Mapping[Run, Sequence[Run]] = {}
@@ -58,233 +57,286 @@ class Pool:
         return pool
 
     def rebuild(self, nodes: list[Node], runs: Sequence[Run]) -> None:
-        """Start over with these nodes, on which these runs hold their cards. Nobody may listen yet.
+        """Start over with these nodes, on which these runs hold their places. There must be no listeners yet.
 
         Cordoned and failed nodes are closed. A node that holds more than it has is not: HP may evict spot runs there.
         """
         self.nodes = nodes
         self.sizes = sorted({node.spec.gpus for node in nodes}) or [1]
-        """The different numbers of cards that nodes have."""
-        numbers: dict[Node, int] = {}
-        for run in runs:
-            for node, mask, _ in run.places:
-                if mask >> node.spec.gpus:
-                    numbers[node] = max(numbers.get(node, 0), mask.bit_length())
+        """The different numbers of GPUs that nodes have."""
+        self._limited = frozenset(name for spec in {node.spec for node in nodes} for name in spec.limits())
+        self._counted: dict[Requests, Requests] = {}
+        self._filters = [each() for each in FILTERS]
         self.idle_levels = [0] * (self.sizes[-1] + 1)
-        """How many nodes have k wholly idle cards."""
+        """How many nodes have k wholly idle GPUs."""
         self.hp_free_levels = [0] * (self.sizes[-1] + 1)
-        """How many nodes have k cards without an HP pod."""
+        """How many nodes have k GPUs without an HP pod."""
         for position, node in enumerate(nodes):
             node.index, node.size_rank = position, self.sizes.index(node.spec.gpus)
             node.clear()
             if node.cordoned or node.failed:
                 node.close()
-            elif node in numbers:
-                node.widen(numbers[node])
             self.idle_levels[node.idle] += 1
             self.hp_free_levels[node.hp_free] += 1
         self.spot_in_use.clear()
         self.divided: set[Node] = set()
-        """Nodes with divided cards."""
+        """Nodes with divided GPUs."""
         for run in runs:
             for place in run.places:
-                self.hold(place, run.task)
+                self.hold(place)
             if run.task.is_spot:
                 self._enter_spot(run)
         for node in nodes:
             node.overdrawn = node.short
         self._changed.clear()
         self.capacity = sum(node.total for node in nodes if not node.closed)
-        """Cards on nodes that take pods."""
-        self._counted: Room | None = None
-        """Made when a task that asks for more than cards is counted for the first time."""
+        """GPUs on nodes that take pods."""
+        self._table: NodeTable | None = None
 
-    # -- more than cards ---------------------------------------------------------------------------
+    # -- what fits ---------------------------------------------------------------------------------
 
-    counts_resources = False
-    """Whether CPUs, memory and pods limit what a node takes (`ResourcePool`)."""
+    def requests(self, role: Role) -> Requests:
+        """Returns the role's requests besides GPUs that some node of the pool limits."""
+        requests = role.requests
+        known = self._counted.get(requests)
+        if known is None:
+            known = self._counted[requests] = tuple(each for each in requests if each[0] in self._limited)
+        return known
 
-    def plain(self, task: Task) -> bool:
-        """Whether only cards decide where a pod of the task fits: nearly always."""
-        return task.node_filter is None
+    def by_gpus_alone(self, role: Role) -> bool:
+        """Returns whether GPUs alone say which nodes take a pod of the role."""
+        return not role.rules and bool(role.cards or role.share) and not (self._limited and self.requests(role))
 
-    def fits(self, node: Node, task: Task) -> bool:
-        """Whether a node with enough cards takes a pod of the task in all other respects."""
-        return admits(node, task)
+    def demand(self, task: Task) -> Hashable:
+        """Returns what decides where a task fits besides its number of GPUs: equals fit or fail alike."""
+        if not task.mixed and not task.topology_key:
+            role = (self.requests(task), task.rules) if task.rules or self._limited else None
+            return role if task.preempts else (role, False)
+        roles = tuple((role.pods, role.gpus_per_pod, self.requests(role), role.rules) for role in task.roles)
+        return roles, task.topology_key, task.preempts
 
-    def could_fit(self, node: Node, task: Task, gone: Iterable[Run]) -> bool:
-        """The same, once these spot runs have gone."""
-        return admits(node, task)
+    def filters_of(self, role: Role) -> Iterable[tuple[Filter, Any]]:
+        """Returns the role's rules, each with the filter that decides by it."""
+        return [(each, rule) for rule in role.rules for each in self._filters if isinstance(rule, each.reads)]
 
-    def fits_without_spot(self, node: Node, task: Task) -> bool:
-        """The same, once every spot run has gone."""
-        return admits(node, task) and self.allowed(node.free_without_spot, task) >= 1
+    def admits(self, node: Node, role: Role, gone: Collection[Run] = ()) -> bool:
+        """Returns whether every filter lets the node take a pod of the role, once these spot runs have gone."""
+        return not role.rules or all(each.admits(rule, node, gone) for each, rule in self.filters_of(role))
 
-    def most_pods(self, node: Node, task: Task, most: int, *, without_spot: bool = False) -> int:
-        """How many pods of the task the node takes, of so many that find cards there (if every spot run went)."""
-        if not admits(node, task):
-            return 0
-        return int(min(most, self.allowed(node.free_without_spot if without_spot else node.free_resources, task)))
+    def takes(self, node: Node, role: Role) -> bool:
+        """Returns whether a node with the GPUs takes one more pod of the role in all other respects."""
+        if role.rules and not self.admits(node, role):
+            return False
+        return not node.free or (enough(node.free, role.requests) and not (node.overdrawn and node.short))
 
-    def allowed(self, free: Resources, task: Task) -> float:
-        """How many pods of the task so many free CPUs, GiB and pods allow."""
-        return inf
+    def fits(self, node: Node, role: Role) -> bool:
+        """Returns whether one more pod of the role fits on the node now."""
+        return node.has_gpus(role) and self.takes(node, role)
 
-    def short_of(self, node: Node, task: Task, *, without_spot: bool = False) -> str:
-        """What keeps a pod from a node that has the cards (if every spot run went), in words."""
-        if admits(node, task) or task.node_filter is None:
-            return ""
-        return f"not one of the nodes that the task asks for ({task.node_filter.rule or 'node filter'})"
+    def could_hold(self, node: Node, role: Role) -> bool:
+        """Returns whether the node could hold one pod of an HP role if all its spot runs went."""
+        return node.has_gpus(role, without_spot=True) and self.most_pods(node, role, 1, without_spot=True) == 1
+
+    def most_pods(self, node: Node, role: Role, most: int, *, without_spot: bool = False) -> int:
+        """Returns how many pods the node takes, of so many that find GPUs there (if every spot run went)."""
+        if role.rules:
+            if not self.admits(node, role, node.spot if without_spot else ()):
+                return 0
+            most = min(most, *(each.most for each, _ in self.filters_of(role)))
+        if not node.free:
+            return most
+        return pods_within(node.free_without_spot if without_spot else node.free, role.requests, most)
+
+    def slots(self, role: Role, *, without_spot: bool = False) -> int:
+        """Returns how many pods of the role find room now (if every spot run went)."""
+        if self.by_gpus_alone(role):
+            return self.gpu_slots(role, without_spot=without_spot)
+        return int(self.table.pods(role, without_spot=without_spot).sum())
+
+    def gpu_slots(self, role: Role, *, without_spot: bool = False) -> int:
+        """Returns how many pods of the role find GPUs now (if every spot run went), whatever else they request."""
+        if role.cards:
+            return self.hp_slots(role.cards) if without_spot else self.idle_slots(role.cards)
+        if not role.share:
+            return sum(MOST_PODS for node in self.nodes if not node.closed)
+        whole = self.hp_slots(1) if without_spot else self.idle
+        divided = sum(node.pods_by_gpus(role, without_spot=without_spot) for node in self.divided)
+        undivided = whole - sum(node.hp_free if without_spot else node.idle for node in self.divided)
+        return undivided * (MICRO // role.share) + divided
+
+    def nodes_for(self, role: Role, *, without_spot: bool = False) -> list[Node]:
+        """Returns the nodes with room for a pod of the role (if every spot run went)."""
+        nodes = self.nodes
+        return [nodes[i] for i in np.flatnonzero(self.table.pods(role, without_spot=without_spot)).tolist()]
 
     @property
-    def _room(self) -> Room:
-        if self._counted is None:
-            self._counted = Room(self.nodes, self.listeners.feed(), self.allowed)
-        return self._counted
+    def table(self) -> NodeTable:
+        """The counts of all nodes as columns, up to date."""
+        if self._table is None:
+            self._table = NodeTable(self, sorted(self._limited), self.listeners.feed())
+        return self._table
 
-    def few_nodes(self, task: Task, *, without_spot: bool = False) -> list[Node] | None:
-        """The nodes with room for a pod of a task that asks for more than cards; None if they are many."""
-        return self._room.few_nodes(task, without_spot=without_spot)
+    def short_of(self, node: Node, role: Role, *, without_spot: bool = False) -> str:
+        """Returns what keeps a pod from a node that has the GPUs (if every spot run went), in words."""
+        gone = node.spot if without_spot else ()
+        for each, rule in self.filters_of(role):
+            if not each.admits(rule, node, gone):
+                return each.why(rule)
+        free = node.free_without_spot if without_spot else node.free
+        has = node.spec.limits()
+        for name, amount in free.items():
+            if amount < -SLACK:
+                beside = " by HP" if without_spot else ""
+                return f"{has[name] - amount:.4g} {_words(name)} are in use{beside}, more than its {has[name]:.4g}"
+        fitting = {(name, amount): pods_within({name: free[name]}, ((name, amount),), MOST_PODS)
+                   for name, amount in role.requests if name in free}  # fmt: skip
+        if not fitting:
+            return ""
+        name, amount = min(fitting, key=lambda request: fitting[request])  # it allows no more pods than all together
+        if name != "pods":
+            return f"{free[name]:.4g} of {has[name]:.4g} {_words(name)} free, pod asks {amount:.4g}"
+        if free[name] < 1 and not without_spot:
+            return f"{has[name]:g} pods run there and it takes no more"
+        return f"it takes {max(free[name], 0):g} more pods of {has[name]:g} at most"
 
-    # -- questions ---------------------------------------------------------------------------------
+    # -- counts ------------------------------------------------------------------------------------
 
     @property
     def idle(self) -> int:
-        """Wholly idle cards."""
+        """Wholly idle GPUs."""
         return sum(map(mul, self.idle_levels, range(len(self.idle_levels))))
 
-    def slots(self, task: Task, *, without_spot: bool = False) -> int:
-        """How many pods of the task find room now (if every spot task went)."""
-        if self.plain(task):
-            return self.card_slots(task, without_spot=without_spot)
-        return self._room.pods(task, without_spot=without_spot)
+    def idle_slots(self, gpus: int) -> int:
+        """Returns how many pods of so many whole GPUs find idle ones."""
+        return sum(count * (level // gpus) for level, count in enumerate(self.idle_levels) if count)
 
-    def card_slots(self, task: Task, *, without_spot: bool = False) -> int:
-        """How many pods of the task find cards now (if every spot task went), whatever else they ask for."""
-        if task.cards:
-            return self.hp_slots(task.cards) if without_spot else self.idle_slots(task.cards)
-        shares = [used for node in self.divided for used in (node.parts() if node.surplus else node.shares.values())]
-        if without_spot:
-            whole, parts = self.hp_slots(1), [MICRO - hp for hp, _ in shares if hp]
-        else:
-            whole, parts = self.idle, [MICRO - hp - spot for hp, spot in shares]
-        return whole * (MICRO // task.share) + sum(part // task.share for part in parts)
+    def hp_slots(self, gpus: int) -> int:
+        """Returns how many pods of so many whole GPUs HP could place if every spot run went."""
+        return sum(count * (level // gpus) for level, count in enumerate(self.hp_free_levels) if count)
 
-    def idle_slots(self, cards: int) -> int:
-        """How many pods of `cards` whole cards fit on idle cards."""
-        return sum(count * (level // cards) for level, count in enumerate(self.idle_levels) if count)
-
-    def hp_slots(self, cards: int) -> int:
-        """How many pods of `cards` whole cards HP could place if every spot task went."""
-        return sum(count * (level // cards) for level, count in enumerate(self.hp_free_levels) if count)
-
-    def hp_candidates(self, cards: int) -> int:
-        """How many nodes could hold one pod of `cards` whole cards if every spot task went."""
-        return sum(self.hp_free_levels[cards:])
+    def hp_candidates(self, gpus: int) -> int:
+        """Returns how many nodes could hold one pod of so many whole GPUs if every spot run went."""
+        return sum(self.hp_free_levels[gpus:])
 
     def spot_held(self, guarantee_hours: float) -> int:
-        """Micro-cards held by spot tasks with at least this guarantee (Sa of the quota)."""
-        held = 0
-        for hours, micro in self.spot_in_use.items():
-            if hours >= guarantee_hours:
-                held += micro
-        return held
+        """Returns the millionths of GPUs held by spot tasks with at least this guarantee (Sa of the quota)."""
+        return sum(micro for hours, micro in self.spot_in_use.items() if hours >= guarantee_hours)
 
     def largest_gap(self) -> int:
-        """Most idle cards on one node."""
+        """Returns the most idle GPUs on one node."""
         return _highest(self.idle_levels)
 
     def largest_hp_gap(self) -> int:
-        """Most cards on one node that HP could have if every spot task went."""
+        """Returns the most GPUs on one node that HP could have if every spot run went."""
         return _highest(self.hp_free_levels)
 
     # -- changes -----------------------------------------------------------------------------------
 
-    def occupy(self, node: Node, task: Task, pods: int = 1) -> Place:
-        """Give pods of the task their cards on `node`, lowest numbers first. Fractions one at a time."""
-        cards = task.cards
-        if not cards:
-            return self._occupy_share(node, task)
-        if pods > 1:
-            cards *= pods
-        free, idle, levels = node.free, node.idle, self.idle_levels
-        if cards == 1:
-            mask = free & -free
-        elif cards == idle:
-            mask = free
-        else:
-            mask = lowest(free, cards)
-        node.free = free ^ mask
-        levels[idle] -= 1
-        node.idle = idle = idle - cards
-        levels[idle] += 1
-        if task.is_spot:
-            node.spot_cards += cards
-        else:
-            levels, free = self.hp_free_levels, node.hp_free
-            levels[free] -= 1
-            node.hp_free = free = free - cards
-            levels[free] += 1
-        self._changed.add(node)
-        for tell in self._observers:
-            tell(node)
-        return (node, mask, cards)
+    def occupy(self, node: Node, role: Role, pods: int = 1) -> Place:
+        """Gives pods of the role what they ask for on a node that has it. Fractions one at a time."""
+        slot = WHOLE
+        if role.share:
+            found = node.slot_for(role.share)
+            assert found is not None, "the node was chosen because it has room"
+            slot = found
+        place = (node, role, pods, slot)
+        self.hold(place)
+        return place
 
-    def hold(self, place: Place, task: Task) -> None:
-        """Take exactly the cards of `place`, which must be free."""
-        node, mask, cards = place
-        if node.irregular:
-            self._hold_irregular(place, task)
+    def hold(self, place: Place) -> None:
+        """Takes what a place needs. It must be free, except when a pool is rebuilt."""
+        self._move(place, 1)
+
+    def release(self, places: Iterable[Place]) -> None:
+        """Gives back what these places hold."""
+        for place in places:
+            self._move(place, -1)
+
+    def _move(self, place: Place, sign: int) -> None:
+        """Takes (1) or gives back (-1) what a place holds. On a closed node nothing is counted."""
+        node, role, pods, slot = place
+        if node.closed:
             return
-        if cards:
-            node.free ^= mask
-            self._move_idle(node, -cards)
-            if task.is_spot:
-                node.spot_cards += cards
+        if slot < 0:
+            gpus = sign * pods * role.cards
+            self._move_idle(node, gpus)
+            if role.is_spot:
+                node.spot_cards += gpus
             else:
-                self._move_hp_free(node, -cards)
+                self._move_hp(node, gpus)
+            if node.shares:
+                node.refresh_rooms()
         else:
-            self._hold_share(node, mask, task.share, task.priority)
+            self._move_share(node, slot, role, sign * role.share)
+        if node.free:
+            self._move_rest(node, role, sign * pods)
+        if role.rules:
+            for each, rule in self.filters_of(role):
+                each.moved(rule, place, sign * pods)
         self._changed.add(node)
         for tell in self._observers:
             tell(node)
 
-    def release(self, places: Iterable[Place], task: Task) -> None:
-        """Give back what the task holds."""
-        if not task.cards:
-            self._release_shares(places, task)
-            return
-        spot, idle_levels, hp_free_levels = task.priority, self.idle_levels, self.hp_free_levels
-        changed, observers = self._changed, self._observers
-        for node, mask, cards in places:
-            if node.irregular:
-                self._count_irregular(node, mask, cards, spot)
-                continue
-            node.free |= mask
-            idle = node.idle
-            idle_levels[idle] -= 1
-            node.idle = idle = idle + cards
-            idle_levels[idle] += 1
-            if spot:
-                node.spot_cards -= cards
+    def _move_idle(self, node: Node, gpus: int) -> None:
+        levels = self.idle_levels
+        levels[node.idle] -= 1
+        left = node.idle - node.surplus - gpus
+        if left >= 0:
+            node.idle, node.surplus = left, 0
+        else:
+            node.idle, node.surplus = 0, -left
+        levels[node.idle] += 1
+
+    def _move_hp(self, node: Node, gpus: int) -> None:
+        levels = self.hp_free_levels
+        levels[node.hp_free] -= 1
+        left = node.hp_free - node.hp_surplus - gpus
+        if left >= 0:
+            node.hp_free, node.hp_surplus = left, 0
+        else:
+            node.hp_free, node.hp_surplus = 0, -left
+        levels[node.hp_free] += 1
+
+    def _move_share(self, node: Node, slot: int, role: Role, share: int) -> None:
+        used = node.shares.get(slot)
+        if used is None:
+            used = [0, 0]
+            node.shares = {**node.shares, slot: used}
+            self.divided.add(node)
+            self._move_idle(node, 1)
+        before = used[role.priority]
+        used[role.priority] = after = before + share
+        if not before or not after:
+            one = 1 if after else -1
+            if role.is_spot:
+                node.spot_cards += one
             else:
-                free = node.hp_free
-                hp_free_levels[free] -= 1
-                node.hp_free = free = free + cards
-                hp_free_levels[free] += 1
-            changed.add(node)
-            for tell in observers:
-                tell(node)
+                self._move_hp(node, one)
+        if used == [0, 0]:
+            del node.shares[slot]
+            if not node.shares:
+                node.shares = NO_SHARES
+                self.divided.discard(node)
+            self._move_idle(node, -1)
+        node.refresh_rooms()
+
+    def _move_rest(self, node: Node, role: Role, pods: int) -> None:
+        free = node.free
+        for name, amount in role.requests:
+            if name in free:
+                free[name] -= pods * amount
+                if role.is_spot:
+                    node.spot_use[name] += pods * amount
 
     def register_spot(self, run: Run) -> None:
-        """Note a spot run whose cards are held on its nodes and in the quota's books."""
+        """Notes a spot run, which holds its places already, on its nodes and in the quota's books."""
         self._enter_spot(run)
         for tell in self.listeners.spot_held:
             tell(run)
 
     def forget_spot(self, run: Run) -> None:
-        """Undo `register_spot`."""
-        for node, _, _ in run.places:
+        """Undoes `register_spot`."""
+        for node, *_ in run.places:
             node.spot.pop(run, None)
         hours = run.task.guarantee_hours
         left = self.spot_in_use[hours] - run.task.micro
@@ -296,135 +348,37 @@ class Pool:
             tell(run)
 
     def lift(self, run: Run) -> None:
-        """Take a run off all its nodes."""
+        """Takes a run off all its nodes."""
         if run.task.is_spot:
             self.forget_spot(run)
-        self.release(run.places, run.task)
+        self.release(run.places)
 
     def shrink(self, run: Run, task: Task, kept: list[Place], freed: list[Place]) -> None:
-        """A run goes on as a smaller task in the places `kept`; what it held of the others is given back."""
+        """Lets a run go on as a smaller task in the places `kept`, and gives back the others."""
         if task.is_spot:
             self.forget_spot(run)
-        self.release(freed, run.task)
+        self.release(freed)
         run.task, run.places = task, kept
         self._changed.update(run.nodes)
         if task.is_spot:
             self.register_spot(run)
 
     def put_back(self, run: Run) -> None:
-        """Undo `lift`: exactly the same cards, which must be free."""
+        """Undoes `lift`: exactly the same places, which must be free."""
         for place in run.places:
-            self.hold(place, run.task)
+            self.hold(place)
         if run.task.is_spot:
             self.register_spot(run)
 
     def _enter_spot(self, run: Run) -> None:
         task = run.task
-        for node, _, cards in run.places:
+        for node, role, pods, slot in run.places:
             if not node.closed:
-                node.spot[run] = node.spot.get(run, 0) + cards
+                node.spot[run] = node.spot.get(run, 0) + (pods * role.cards if slot < 0 else 0)
         hours = task.guarantee_hours
         self.spot_in_use[hours] = self.spot_in_use.get(hours, 0) + task.micro
 
-    # -- divided cards -----------------------------------------------------------------------------
 
-    def _occupy_share(self, node: Node, task: Task) -> Place:
-        card = node.card_for_share(task.share)
-        assert card is not None, "the node was chosen because it has room"
-        place = (node, 1 << card, 0)
-        self.hold(place, task)
-        return place
-
-    def _hold_share(self, node: Node, mask: int, share: int, priority: Priority) -> None:
-        card = mask.bit_length() - 1
-        used = node.shares.get(card)
-        if used is None:
-            used = [0, 0]
-            node.shares = {**node.shares, card: used}
-            self.divided.add(node)
-            self._count_card(node, mask, -1)
-        if used[priority] == 0:
-            if priority is Priority.SPOT:
-                node.spot_cards += 1
-            else:
-                self._move_hp_free(node, -1)
-        used[priority] += share
-        node.refresh_rooms()
-
-    def _release_shares(self, places: Iterable[Place], task: Task) -> None:
-        priority, share = task.priority, task.share
-        for node, mask, _ in places:
-            if node.closed:
-                continue
-            card = mask.bit_length() - 1
-            used = node.shares[card]
-            used[priority] -= share
-            if used[priority] == 0:
-                if priority is Priority.SPOT:
-                    node.spot_cards -= 1
-                else:
-                    self._move_hp_free(node, +1)
-            if used == [0, 0]:
-                del node.shares[card]
-                if not node.shares:
-                    node.shares = NO_SHARES
-                    self.divided.discard(node)
-                self._count_card(node, mask, +1)
-            node.refresh_rooms()
-            self._changed.add(node)
-            for tell in self._observers:
-                tell(node)
-
-    def _move_idle(self, node: Node, by: int) -> None:
-        self.idle_levels[node.idle] -= 1
-        node.idle += by
-        self.idle_levels[node.idle] += 1
-
-    def _move_hp_free(self, node: Node, by: int) -> None:
-        self.hp_free_levels[node.hp_free] -= 1
-        node.hp_free += by
-        if node.irregular:
-            free = node.hp_free - node.hp_surplus
-            node.hp_free, node.hp_surplus = max(free, 0), max(-free, 0)
-        self.hp_free_levels[node.hp_free] += 1
-
-    def _count_card(self, node: Node, mask: int, by: int) -> None:
-        """A divided card gets idle (+1), or an idle one is divided (-1)."""
-        if node.irregular:
-            self._count_cards(node, mask, by)
-        else:
-            node.free ^= mask
-            self._move_idle(node, by)
-
-    # -- nodes whose runs have numbers beyond their cards ------------------------------------------
-
-    def _hold_irregular(self, place: Place, task: Task) -> None:
-        node, mask, cards = place
-        if cards:
-            self._count_irregular(node, mask, -cards, task.priority)
-        elif not node.closed:
-            self._hold_share(node, mask, task.share, task.priority)
-            self._tell_changed(node)
-
-    def _count_irregular(self, node: Node, mask: int, cards: int, priority: Priority) -> None:
-        """Whole cards are given back, or taken (below 0). On a closed node nothing is counted."""
-        if node.closed:
-            return
-        self._count_cards(node, mask, cards)
-        if priority is Priority.SPOT:
-            node.spot_cards -= cards
-        else:
-            self._move_hp_free(node, cards)
-        if node.shares:
-            node.refresh_rooms()
-        self._tell_changed(node)
-
-    def _count_cards(self, node: Node, mask: int, cards: int) -> None:
-        self.idle_levels[node.idle] -= 1
-        node.count_cards(mask, cards)
-        self.idle_levels[node.idle] += 1
-
-    def _tell_changed(self, node: Node) -> None:
-        self._changed.add(node)
-        for tell in self._observers:
-            tell(node)
+def _words(name: str) -> str:
+    """How a reason names a resource."""
+    return {"cpus": "CPUs", "memory": "GiB memory"}.get(name, name)

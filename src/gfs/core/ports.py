@@ -15,7 +15,7 @@ from gfs.core.node import Node
 from gfs.core.reasons import Alternative, Reason
 from gfs.core.run import Run
 from gfs.core.state import PoolState
-from gfs.domain.task import Task
+from gfs.domain.task import Role, Task
 from gfs.domain.units import format_clock
 
 Attempt = Callable[[Task], bool]
@@ -61,8 +61,8 @@ class StrictOrder(Protocol):
 class Placer(Protocol):
     """Chooses nodes for pods on idle cards."""
 
-    def choose(self, task: Task) -> Node | None:
-        """The node for one more pod of the task, or None."""
+    def choose(self, role: Role) -> Node | None:
+        """The node for one more pod of the role, or None."""
 
 
 @runtime_checkable
@@ -77,15 +77,15 @@ class FillsUp(Protocol):
 class Ranks(Protocol):
     """A placer that can name more than its first choice: for tasks that ask for more than cards."""
 
-    def ranked(self, task: Task) -> Iterator[Node]:
-        """The nodes with cards for one more pod of the task, best first."""
+    def ranked(self, role: Role) -> Iterator[Node]:
+        """The nodes with GPUs for one more pod of the role, best first."""
 
 
 @runtime_checkable
 class Compares(Protocol):
     """A placer that can choose among given nodes without looking at the others."""
 
-    def best_of(self, task: Task, nodes: Iterable[Node]) -> Node | None:
+    def best_of(self, role: Role, nodes: Iterable[Node]) -> Node | None:
         """The best of these nodes, which all have room for one more pod; None if it refuses them."""
 
 
@@ -134,15 +134,18 @@ class Victims(NamedTuple):
 class Preemptor(Protocol):
     """Decides whom HP displaces. It only decides: the policy acts, on a trial."""
 
-    def choose(self, task: Task, now: float) -> Victims | None:
-        """The node and victims for one more pod of an HP task, or None if no eviction helps."""
+    def choose(self, role: Role, now: float) -> Victims | None:
+        """The node and victims for one more pod of an HP role, or None if no eviction helps."""
+
+    def cost(self, runs: Iterable[Run], now: float) -> float:
+        """What it costs to evict these runs: to compare the domains of a task."""
 
 
 @runtime_checkable
 class WholeGangs(Protocol):
     """A preemptor that looks at all pods of an HP task together before it takes them one by one."""
 
-    def choose_gang(self, task: Task, pods: int, now: float) -> Victims | None:
+    def choose_gang(self, role: Role, pods: int, now: float) -> Victims | None:
         """Victims that make room for so many pods at once, or None: then pod by pod."""
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from enum import Enum
 
 from msgspec import Struct
 
-from gfs.core.node import Node, Place, lowest
+from gfs.core.node import GPUS, Node, Place
 from gfs.core.reasons import Reason
 from gfs.domain.execution import since_checkpoint
 from gfs.domain.task import Task
@@ -68,36 +69,39 @@ class Run(Struct, eq=False):
     @property
     def nodes(self) -> list[Node]:
         """The nodes it has pods on, each once, in order of first pod."""
-        return list(dict.fromkeys(node for node, _, _ in self.places))
+        return list(dict.fromkeys([place[0] for place in self.places]))
 
     @property
     def pods(self) -> int:
-        """Pods that have their cards."""
-        cards = self.task.cards
-        return sum(held // cards for _, _, held in self.places) if cards else len(self.places)
+        """Pods that have their places."""
+        return sum(pods for _, _, pods, _ in self.places)
 
     def pods_on(self, node: Node) -> int:
-        """Its pods on one node."""
-        cards = self.task.cards
-        return sum(held // cards if cards else 1 for where, _, held in self.places if where is node)
+        """Returns the number of its pods on one node."""
+        return sum(pods for where, _, pods, _ in self.places if where is node)
 
-    def parted(self, leaving: Mapping[Node, int]) -> tuple[list[Place], list[Place]]:
-        """Its places without so many of its pods on these nodes, and the places of those: the last, highest cards."""
-        cards, left = self.task.cards, dict(leaving)
-        kept: list[Place] = []
-        gone: list[Place] = []
-        for node, mask, held in reversed(self.places):
-            pods = held // cards if cards else 1
-            go = min(left.get(node, 0), pods)
+    def without(self, gone: Mapping[tuple[Node, int], int]) -> tuple[Task, list[Place], list[Place]]:
+        """Returns the smaller task, its places and the places given up, once so many pods have gone.
+
+        `gone`: (node, number of the role) -> pods. The last places of a node go first.
+        """
+        task, left = self.task, dict(gone)
+        numbers = {role: number for number, role in enumerate(task.roles)}
+        lost = Counter[int]()
+        kept: list[tuple[Node, int, int, int]] = []
+        given_up: list[Place] = []
+        for node, role, pods, slot in reversed(self.places):
+            number = numbers[role]
+            go = min(left.get((node, number), 0), pods)
             if go:
-                left[node] -= go
-            stay = lowest(mask, (pods - go) * cards) if cards else mask * (not go)
-            if stay:
-                kept.append((node, stay, (pods - go) * cards))
-            if go:
-                gone.append((node, mask ^ stay, go * cards))
-        kept.reverse()
-        return kept, gone
+                left[node, number] -= go
+                lost[number] += go
+                given_up.append((node, role, go, slot))
+            if pods > go:
+                kept.append((node, number, pods - go, slot))
+        smaller = task.shrunk(lost)
+        roles = dict(zip([n for n, role in enumerate(task.roles) if role.pods > lost[n]], smaller.roles, strict=True))
+        return smaller, [(node, roles[n], pods, slot) for node, n, pods, slot in reversed(kept)], given_up
 
     def waste(self, now: float) -> float:
         """GPU-seconds that an eviction at `now` would throw away (the paper's theta)."""
@@ -106,3 +110,15 @@ class Run(Struct, eq=False):
 
     def __repr__(self) -> str:
         return f"<Run {self.task.name}#{self.number}>"
+
+
+def held_on(run: Run, node: Node) -> dict[str, float]:
+    """Returns what a run holds on a node: GPUs, also those that it has a part of, and what the node limits."""
+    held = dict.fromkeys((GPUS, *node.free), 0.0)
+    for where, role, pods, _ in run.places:
+        if where is node:
+            held[GPUS] += pods * role.cards if role.cards else bool(role.share)
+            for name, amount in role.requests:
+                if name in held:
+                    held[name] += pods * amount
+    return held

@@ -24,6 +24,7 @@ from gfs.core.events import (
     NodeChange,
     NodeChangeKind,
     NodesChanged,
+    PodsOn,
     Shrunk,
     StartFailed,
     Submitted,
@@ -190,7 +191,7 @@ class Scheduler:
         else:
             pool.state.fail_start(run, now)
 
-    def _shrink(self, run: Run, pods: Iterable[tuple[str, int]], now: float) -> None:
+    def _shrink(self, run: Run, pods: Iterable[PodsOn], now: float) -> None:
         pool = self._touch(run.task)
         if pool is not None and pool.state.runs.get(run.task.index) is run:
             pool.freed |= pool.state.shrink(run, pods, now)

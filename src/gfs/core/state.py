@@ -9,21 +9,20 @@ profiles are built from it and hear of every change (`listen`). It can be saved 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import replace
+from itertools import count, starmap
 from math import inf
 from typing import Any, Literal, TypeVar
 
 from gfs.core.actions import LostRun
-from gfs.core.events import FoundRun, NodeChange, NodeChangeKind
+from gfs.core.events import FoundRun, NodeChange, NodeChangeKind, PodsOn
 from gfs.core.ledger import EvictionHistory, GuaranteeLedger
 from gfs.core.listeners import Listener, Listeners
-from gfs.core.node import Node, Place
+from gfs.core.node import WHOLE, Node, Place
 from gfs.core.pool import Pool
-from gfs.core.resources import ResourcePool
 from gfs.core.run import End, Run, Waiting
 from gfs.domain.execution import ExecutionRules
 from gfs.domain.node import NodeSpec
-from gfs.domain.task import Task
+from gfs.domain.task import Role, Task
 from gfs.domain.units import MICRO
 
 T = TypeVar("T")
@@ -45,15 +44,14 @@ class PoolState:
         specs: Iterable[NodeSpec] = (),
         *,
         rules: ExecutionRules | None = None,
-        resources: bool = False,
         look_back: float = inf,
     ) -> None:
-        """`resources`: CPUs, memory and pods count. `look_back`: seconds that the ledger's F and G cover."""
+        """`look_back`: seconds that the ledger's F and G cover."""
         self.gpu_model = gpu_model
         self.rules = rules or ExecutionRules()
         self.listeners = Listeners()
         self._started, self._finished = self.listeners.started, self.listeners.finished
-        self.pool: Pool = (ResourcePool if resources else Pool)(gpu_model, self.listeners)
+        self.pool = Pool(gpu_model, self.listeners)
         """Who holds which cards: derived from nodes and runs, kept up to date."""
         self.nodes = [Node(spec) for spec in specs]
         """In the order of the cluster's node list."""
@@ -130,12 +128,11 @@ class PoolState:
     def adopt(self, found: Collection[FoundRun], now: float) -> list[LostRun]:
         """Take over runs that nobody here started, but for those known already; `rebuild` is due after it.
 
-        Which cards a run holds is the machine's own business: here they are the lowest that nobody else has. A run
-        with pods on a node that is not there is lost.
+        A run with pods on a node that is not there is lost.
         """
         lost: list[LostRun] = []
         adopted: list[Run] = []
-        load = self._load({node for _, pods, *_ in found for name, _ in pods if (node := self._by_name.get(name))})
+        shares = self._shares()
         for task, pods, start, number in sorted(found, key=lambda each: (each.start, each.task.index)):
             if task.index in self.runs:
                 continue
@@ -146,15 +143,18 @@ class PoolState:
             for tell in self.listeners.submitted:
                 tell(task, now)
             run = Run(task, number, [], start, start + self.rules.overhead(task, number))
-            missing = next((name for name, _ in pods if name not in self._by_name), None)
+            missing = next((name for name, *_ in pods if name not in self._by_name), None)
             if missing is not None:
                 run.alive = False
                 self.waiting[task.index] = Waiting(task, number + 1, now)
                 lost.append(LostRun(run, f"node {missing} is not there"))
                 continue
-            for name, here in pods:
-                node = self._by_name[name]
-                run.places += [_lowest(node, task, load[node]) for _ in range(here)]
+            for name, here, number_of_role in starmap(PodsOn, pods):
+                node, role = self._by_name[name], task.roles[number_of_role]
+                if role.share:
+                    run.places += [(node, role, 1, _slot_for(role, shares[node])) for _ in range(here)]
+                else:
+                    run.places.append((node, role, here, WHOLE))
             self.runs[task.index] = run
             adopted.append(run)
         self.ledger.adopted((run for run in adopted if run.task.is_spot), now)
@@ -171,21 +171,21 @@ class PoolState:
             self.ledger.finished(run, now)
             self.pool.forget_spot(run)
         run.alive = False
-        self.pool.release(run.places, task)
+        self.pool.release(run.places)
 
-    def shrink(self, run: Run, pods: Iterable[tuple[str, int]], now: float) -> bool:
-        """So many pods of a run have left these nodes; whether any did, and others are left (`Shrunk`)."""
-        gone: dict[Node, int] = {}
-        for name, count in pods:
+    def shrink(self, run: Run, pods: Iterable[PodsOn], now: float) -> bool:
+        """Notes that so many pods of a run have left; returns whether any did, and others are left (`Shrunk`)."""
+        gone: dict[tuple[Node, int], int] = {}
+        for name, left, number in starmap(PodsOn, pods):
             node = self._by_name.get(name)
-            if node is not None:
-                gone[node] = min(gone.get(node, 0) + count, run.pods_on(node))
+            if node is not None and number < len(run.task.roles):
+                role = run.task.roles[number]
+                here = sum(held for where, whose, held, _ in run.places if where is node and whose is role)
+                gone[node, number] = min(gone.get((node, number), 0) + left, here)
         before = run.task
-        left = before.pods - sum(gone.values())
-        if not 0 < left < before.pods:
+        if not 0 < sum(gone.values()) < before.pods:
             return False
-        kept, freed = run.parted(gone)
-        smaller = replace(before, pods=left)
+        smaller, kept, freed = run.without(gone)
         self.pool.shrink(run, smaller, kept, freed)
         if run.waited is not None:
             run.waited.task = smaller
@@ -265,28 +265,12 @@ class PoolState:
         del self.pending[taker]
         if taker in self.vacating:
             del self.vacating[taker]
-            self.pool.release(taker.places, taker.task)
+            self.pool.release(taker.places)
             return True
         if taker.start != now:  # the grace was longer or shorter than foreseen
             taker.progress_from += now - taker.start
             taker.start = now
         return False
-
-    def in_the_way(self, run: Run) -> list[Run]:
-        """Evicted runs that have not left cards which this run was given.
-
-        The rest of a victim's cards, which its taker has no use for, are given out at once, for a victim stops at
-        the start of its grace period. Real pods take their time: a driver that starts pods for real waits
-        until nobody is in the way. On a node that holds or held more than it has, everybody who has not left it is.
-        """
-        mine = {node: 0 for node, _, _ in run.places}
-        for node, mask, _ in run.places:
-            mine[node] |= mask
-        return [
-            victim
-            for victim in self.leaving
-            if any(node in mine and _meets(node, mask, mine[node]) for node, mask, _ in victim.places)
-        ]
 
     def age(self, now: float) -> None:
         """Evictions of some time ago no longer count."""
@@ -304,7 +288,6 @@ class PoolState:
         The cards are worked out again by `rebuild`, which the caller owes if anything changed.
         """
         doomed: dict[Node, str] = {}
-        before = {node: node.spec for node in self.nodes}
         changed = False
         for kind, spec in changes:
             node = self._by_name.get(spec.name)
@@ -315,10 +298,6 @@ class PoolState:
                 self.nodes.append(node)
                 changed = True
         lost = self._lose_on(doomed, now) if doomed else []
-        runs = (*self.runs.values(), *self.vacating)
-        for node in {node for run in runs for node, mask, _ in run.places if mask >> node.spec.gpus}:
-            if before[node] != node.spec:  # it has fewer cards than it had
-                self._renumber(node)
         if changed:
             self.nodes = sorted(self._by_name.values(), key=lambda each: (each.spec.index, each.name))
         return lost, changed
@@ -347,7 +326,7 @@ class PoolState:
         """Whatever has a pod on one of these nodes is lost whole; cards there are gone."""
         lost: list[LostRun] = []
         for run in list(self.runs.values()):
-            where = next((node for node, _, _ in run.places if node in doomed), None)
+            where = next((place[0] for place in run.places if place[0] in doomed), None)
             if where is not None:
                 began = run not in self.pending
                 self.lose(run, now)
@@ -356,32 +335,14 @@ class PoolState:
             run.places = [place for place in run.places if place[0] not in doomed]
         return lost
 
-    def _load(self, nodes: Collection[Node]) -> dict[Node, dict[int, int]]:
-        """Nodes -> their cards that are held -> micro-cards held of each."""
-        load: dict[Node, dict[int, int]] = {node: {} for node in nodes}
+    def _shares(self) -> dict[Node, dict[int, int]]:
+        """Returns, for every node, its divided GPUs by slot and the millionths held of each."""
+        shares: dict[Node, dict[int, int]] = {node: {} for node in self.nodes}
         for run in (*self.runs.values(), *self.vacating):
-            for node, mask, _ in run.places:
-                if node in load:
-                    for card in range(mask.bit_length()):
-                        if mask >> card & 1:
-                            load[node][card] = load[node].get(card, 0) + (run.task.share or MICRO)
-        return load
-
-    def _renumber(self, node: Node) -> None:
-        """Give what is held on the node the lowest cards: which card is which is the machine's own business.
-
-        Evicted runs that have not left come last: their cards are counted with whoever takes them.
-        """
-        number: dict[int, int] = {}
-        for run in (*self.runs.values(), *self.vacating, *self.leaving):
-            for i, (where, mask, cards) in enumerate(run.places):
-                if where is not node:
-                    continue
-                renamed = 0
-                for card in range(mask.bit_length()):
-                    if mask >> card & 1:
-                        renamed |= 1 << number.setdefault(card, len(number))
-                run.places[i] = (node, renamed, cards)
+            for node, role, _, slot in run.places:
+                if slot != WHOLE and node in shares:
+                    shares[node][slot] = shares[node].get(slot, 0) + role.share
+        return shares
 
     # -- saving ------------------------------------------------------------------------------------
 
@@ -406,17 +367,8 @@ class PoolState:
         self.rebuild()
 
 
-def _meets(node: Node, victim: int, taker: int) -> bool:
-    """Whether cards of a victim are those of the taker, or may be: on a node that holds or held more than it has."""
-    return bool(victim & taker or victim >> node.total) or (node.irregular and not node.closed)
-
-
-def _lowest(node: Node, task: Task, load: dict[int, int]) -> Place:
-    """The lowest cards with room for one pod, more than the node has if need be; they are taken."""
-    asked, mask, card = task.share or MICRO, 0, 0
-    while mask.bit_count() < max(task.cards, 1):
-        if load.get(card, 0) + asked <= MICRO:
-            load[card] = load.get(card, 0) + asked
-            mask |= 1 << card
-        card += 1
-    return node, mask, task.cards
+def _slot_for(role: Role, held: dict[int, int]) -> int:
+    """Returns the first divided GPU with room for one pod, more than the node has if need be, and takes its part."""
+    slot = next(slot for slot in count() if held.get(slot, 0) + role.share <= MICRO)
+    held[slot] = held.get(slot, 0) + role.share
+    return slot

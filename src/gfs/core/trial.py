@@ -12,7 +12,7 @@ from collections.abc import Callable
 from gfs.core.node import Node, Place
 from gfs.core.pool import Pool
 from gfs.core.run import Run
-from gfs.domain.task import Task
+from gfs.domain.task import Role
 
 Undo = Callable[[], None]
 
@@ -30,27 +30,31 @@ class Trial:
         """Pods placed so far."""
         self.evicted: list[Run] = []
         """Runs taken off their cards so far."""
-        self._log: list[tuple[Task, int] | Run | Undo] = []
-        """What was done, in order: pods of a task placed, a run evicted, or how to undo something else."""
+        self._log: list[Place | Run | Undo] = []
+        """What was done, in order: pods placed, a run evicted, or how to undo something else."""
 
-    def place(self, node: Node, task: Task, pods: int = 1) -> Place:
-        """Put pods of a task on `node`."""
-        place = self.pool.occupy(node, task, pods)
+    def place(self, node: Node, role: Role, pods: int = 1) -> Place:
+        """Puts pods of a role on `node`."""
+        place = self.pool.occupy(node, role, pods)
         self.places.append(place)
         self.pods += pods
-        self._log.append((task, pods))
+        self._log.append(place)
         return place
 
-    def fill(self, task: Task, choose: Callable[[Task], Node | None], *, up: bool = False) -> bool:
-        """Place the pods still missing, each where `choose` says, until all are placed or it finds no node.
+    def placed(self, role: Role) -> int:
+        """Returns how many pods of the role have been placed so far."""
+        return sum(pods for _, whose, pods, _ in self.places if whose is role)
 
-        `up`: a node once chosen is filled up with the task's pods before `choose` is asked again.
+    def fill(self, role: Role, choose: Callable[[Role], Node | None], *, up: bool = False) -> bool:
+        """Places the pods of a role still missing, each where `choose` says, until it finds no node for one.
+
+        `up`: a node once chosen is filled up with the role's pods before `choose` is asked again.
         """
-        pool, cards = self.pool, task.cards if up else 0
-        plain, occupy, places, log = pool.plain(task), pool.occupy, self.places, self._log
-        left = task.pods - self.pods
+        pool, cards = self.pool, role.cards if up else 0
+        plain, occupy, places, log = not role.rules, pool.occupy, self.places, self._log
+        missing = left = role.pods - (self.placed(role) if places else 0)
         while left:
-            node = choose(task)
+            node = choose(role)
             if node is None:
                 break
             pods = 1
@@ -58,12 +62,13 @@ class Trial:
                 pods = node.idle // cards
                 if pods > left:
                     pods = left
-                if not plain:
-                    pods = pool.most_pods(node, task, pods)
-            places.append(occupy(node, task, pods))
-            log.append((task, pods))
+                if pods > 1 and (node.free or not plain):
+                    pods = pool.most_pods(node, role, pods)
+            place = occupy(node, role, pods)
+            places.append(place)
+            log.append(place)
             left -= pods
-        self.pods = task.pods - left
+        self.pods += missing - left
         return not left
 
     def evict(self, run: Run) -> None:
@@ -101,9 +106,8 @@ class Trial:
                 self.evicted.pop()
                 pool.put_back(done)
             elif isinstance(done, tuple):
-                task, pods = done
-                self.pods -= pods
-                pool.release((self.places.pop(),), task)
+                self.pods -= done[2]
+                pool.release((self.places.pop(),))
             else:
                 done()
 

@@ -1,4 +1,4 @@
-"""A task: what a user submits (docs/concepts/glossary.md). Equal pods that start together or not at all.
+"""A task: what a user submits (docs/concepts/glossary.md). Roles of equal pods that start together or not at all.
 
 How long it will run is not here: no scheduler knows, so there is no field that one could read. A trace keeps
 durations beside its tasks (`gfs.domain.workload`).
@@ -6,10 +6,10 @@ durations beside its tasks (`gfs.domain.workload`).
 
 from __future__ import annotations
 
-from collections.abc import Container
-from dataclasses import dataclass, field
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
-from typing import NamedTuple
+from functools import lru_cache
 
 from gfs.domain.units import HOUR, MICRO, to_micro
 
@@ -28,35 +28,91 @@ class Priority(IntEnum):
         return "HP" if self is Priority.HP else "Spot"
 
 
-class NodeFilter(NamedTuple):
-    """Which nodes of its pool a task may use: labels and taints, resolved where they are read."""
+Requests = tuple[tuple[str, float], ...]
+"""What a pod asks for besides GPUs: (name, amount), such as (("cpus", 4.0), ("pods", 1.0))."""
 
-    groups: Container[str]
-    """The groups of nodes (`NodeSpec.group`) that will do."""
-    rule: str = ""
-    """What was asked for, in words: 'zone=a'."""
+CPUS, MEMORY, PODS = "cpus", "memory", "pods"
+"""Names of the usual resources. Memory is counted in GiB; every pod takes one of `pods`."""
 
 
-class _Placed:
-    """What every placement reads, side by side in memory: a trace has many tasks, and none is in a cache."""
+@lru_cache(maxsize=1 << 16)
+def requests_of(cpus: float, memory: float, resources: Requests = ()) -> Requests:
+    """Returns what a pod requests besides GPUs, zeros left out. Equal requests are one object."""
+    amounts = ((CPUS, cpus), (MEMORY, memory), *resources, (PODS, 1.0))
+    return tuple((name, amount) for name, amount in amounts if amount)
 
-    __slots__ = ("cards", "gpu_model", "index", "is_spot", "node_filter", "pods", "priority", "submit_time")
+
+class Role:
+    """A number of equal pods of a task, each asking for resources on one node. A task of equal pods is its own role."""
+
+    __slots__ = (
+        "cards", "gpu_model", "gpus_per_pod", "index", "is_spot", "pods", "priority", "requests", "rules", "share",
+    )  # fmt: skip
+
+    index: int
+    """The task's."""
+    gpu_model: str
+    priority: Priority
+    is_spot: bool
+    """Whether it belongs to a spot task: it may be evicted, and runs only inside the spot quota."""
+    pods: int
+    gpus_per_pod: float
+    """A whole number of GPUs, a fraction of one (< 1), or 0: then it may run on any node of the pool."""
+    cards: int
+    """Whole GPUs a pod takes; 0 for a fraction."""
+    share: int
+    """Millionths that a pod takes of one GPU; 0 for whole GPUs."""
+    requests: Requests
+    """Besides GPUs."""
+    rules: tuple[Hashable, ...]
+    """What restricts its nodes: each is read by the filter that is made for it (`gfs.core.filters`)."""
+
+    def __init__(
+        self,
+        pods: int,
+        gpus_per_pod: float,
+        *,
+        cpus_per_pod: float = 0.0,
+        memory_per_pod: float = 0.0,
+        resources: Requests = (),
+        rules: tuple[Hashable, ...] = (),
+    ) -> None:
+        """A role without a task: `Task` takes a copy of it."""
+        self.pods = pods
+        self.gpus_per_pod = gpus_per_pod
+        self.requests = requests_of(cpus_per_pod, memory_per_pod, resources)
+        self.rules = rules
+        self.cards, self.share = _gpus_of_pod(gpus_per_pod)
+
+    @property
+    def micro_per_pod(self) -> int:
+        """GPUs of a pod in millionths."""
+        return self.cards * MICRO + self.share
+
+    def of(self, task: Role, *, rules: tuple[Hashable, ...] = (), pods: int = 0) -> Role:
+        """Returns this role as one of the task, with more rules or another number of pods."""
+        role = Role(pods or self.pods, self.gpus_per_pod, rules=(*self.rules, *rules))
+        role.requests = self.requests
+        role.index, role.gpu_model, role.priority = task.index, task.gpu_model, task.priority
+        role.is_spot = task.is_spot
+        return role
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Task(_Placed):
-    """`pods` equal pods, each wanting `gpus_per_pod` GPUs of one model on one node."""
+class Task(Role):
+    """Pods that start together or not at all: `pods` equal ones, or the roles that are given as `mixed`."""
 
     index: int
     """A unique key that rises with submission: in a trace the rank by (submit_time, name). Earlier submission,
-    then id: whoever has the lower index came first."""
+    then id: the lower index came first."""
     name: str
     organization: str
     gpu_model: str
     priority: Priority
     pods: int
+    """Of all roles together."""
     gpus_per_pod: float
-    """A fraction of one card (< 1), or a whole number of cards."""
+    """A fraction of one GPU (< 1), or a whole number of GPUs; of several roles the most."""
     submit_time: float
     cpus_per_pod: float = 0.0
     guarantee_hours: float = 1.0
@@ -65,35 +121,60 @@ class Task(_Placed):
     """Seconds of progress between two checkpoints."""
     memory_per_pod: float = 0.0
     """GiB."""
-    node_filter: NodeFilter | None = None
-    """None: any node of the pool."""
+    rules: tuple[Hashable, ...] = ()
+    """What restricts the nodes of its pods."""
     earlier_runs: int = 0
     """Runs it had before the scheduler came to know it: a live driver submits a task again whose pods came back."""
     preempts: bool = True
     """Whether an HP task may evict spot tasks; False: it waits for idle GPUs."""
+    resources: Requests = ()
+    """Further resources of a pod by name, such as (("rdma/ib", 1.0),)."""
+    mixed: tuple[Role, ...] = ()
+    """The roles of a task whose pods differ; none: all pods are equal."""
+    topology_key: str = ""
+    """A node label, such as 'rack', of which all pods must run on one value; empty: any nodes."""
 
     is_spot: bool = field(init=False)
-    """Whether it is a spot task: it may be evicted, and runs only inside the spot quota."""
     cards: int = field(init=False)
-    """Whole cards a pod takes; 0 for a fractional task."""
     share: int = field(init=False)
-    """Micro-cards a pod takes of one card; 0 for a task of whole cards."""
+    requests: Requests = field(init=False)
     gpus: float = field(init=False)
-    """GPUs of the whole task: pods x gpus_per_pod."""
+    """GPUs of the whole task."""
     micro: int = field(init=False)
-    """GPUs of the whole task in micro-cards: exact, so that sums never drift."""
+    """GPUs of the whole task in millionths: exact, so that sums never drift."""
 
     def __post_init__(self) -> None:
-        cards, share = int(self.gpus_per_pod), 0
-        if not cards:
-            share = to_micro(self.gpus_per_pod)
-        object.__setattr__(self, "is_spot", self.priority is Priority.SPOT)
-        object.__setattr__(self, "cards", cards)
-        object.__setattr__(self, "share", share)
-        object.__setattr__(self, "gpus", self.pods * self.gpus_per_pod)
-        object.__setattr__(self, "micro", self.pods * (cards * MICRO + share))
+        put = object.__setattr__
+        put(self, "is_spot", self.priority is Priority.SPOT)
+        if self.mixed:
+            put(self, "mixed", tuple([role.of(self) for role in self.mixed]))
+            put(self, "pods", sum(role.pods for role in self.mixed))
+            put(self, "gpus_per_pod", max(role.gpus_per_pod for role in self.mixed))
+        cards, share = _gpus_of_pod(self.gpus_per_pod)
+        put(self, "cards", cards)
+        put(self, "share", share)
+        put(self, "requests", requests_of(self.cpus_per_pod, self.memory_per_pod, self.resources))
+        put(self, "gpus", sum([role.pods * role.gpus_per_pod for role in self.roles]))
+        put(self, "micro", sum([role.pods * role.micro_per_pod for role in self.roles]))
+
+    @property
+    def roles(self) -> tuple[Role, ...]:
+        """Its pods by what they ask for."""
+        return self.mixed or (self,)
+
+    def shrunk(self, lost: Mapping[int, int]) -> Task:
+        """Returns the task without so many pods of its roles, by their numbers; some must be left."""
+        if not self.mixed:
+            return replace(self, pods=self.pods - lost[0])
+        left = [(role, role.pods - lost.get(number, 0)) for number, role in enumerate(self.mixed)]
+        return replace(self, mixed=tuple(role.of(self, pods=pods) for role, pods in left if pods))
 
     @property
     def guarantee_seconds(self) -> float:
         """The promised undisturbed time in seconds."""
         return self.guarantee_hours * HOUR
+
+
+def _gpus_of_pod(gpus: float) -> tuple[int, int]:
+    whole = int(gpus)
+    return (whole, 0) if whole else (0, to_micro(gpus))

@@ -53,6 +53,10 @@ class Workload:
             total[node.gpu_model] += node.gpus
         return dict(total)
 
+    def gpus_only(self) -> Workload:
+        """Returns the workload without what nodes state besides GPUs: nothing else is limited then."""
+        return replace(self, nodes=tuple(node.gpus_only() for node in self.nodes))
+
     def with_tasks(self, tasks: Iterable[Task]) -> Workload:
         """With these of its tasks, put in order and numbered anew.
 

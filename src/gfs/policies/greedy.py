@@ -5,7 +5,7 @@ quota check (spot only) -> on idle cards -> by preemption (HP only) -> wait, wit
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from math import inf
 
 from gfs.core.actions import NOTHING, Eviction, Plan
@@ -32,8 +32,9 @@ from gfs.core.state import PoolState
 from gfs.core.trial import Trial
 from gfs.domain.errors import StalePolicyError
 from gfs.domain.execution import since_checkpoint
-from gfs.domain.task import Priority, Task
+from gfs.domain.task import Priority, Role, Task
 from gfs.domain.units import MICRO
+from gfs.policies.domains import domains_of, tightest_first
 from gfs.policies.placement import Chooser
 from gfs.policies.preemption import gentlest
 
@@ -52,7 +53,7 @@ class GreedyPolicy(Listener):
     """A queue per class, a placer, a preemptor and a quota, put together."""
 
     __slots__ = (
-        "_admission", "_cards_only", "_chooser", "_evictions", "_fills_up", "_gangs", "_now", "_passed_heard",
+        "_admission", "_chooser", "_evictions", "_fills_up", "_gangs", "_now", "_passed_heard",
         "_placer", "_plan", "_pool", "_preemptor", "_queues", "_refuses", "_reopens", "_returned", "_stale", "_strict",
         "_trial", "_waiting", "_whole_nodes", "quota", "state",
     )  # fmt: skip
@@ -71,7 +72,6 @@ class GreedyPolicy(Listener):
         self.quota = quota
         self._admission = SpotAdmission(state.pool, quota)
         self._pool = state.pool
-        self._cards_only = not state.pool.counts_resources
         self._waiting = state.waiting
         self._evictions = state.evictions
         self._queues = (hp_queue, spot_queue)
@@ -186,45 +186,39 @@ class GreedyPolicy(Listener):
     def _try_spot(self, task: Task) -> bool:
         if self._admission.exceeded(task) is not None:
             return False
-        if task.pods == 1 and self._cards_only and task.node_filter is None:
-            node = self._placer.choose(task)
-            if node is None:
-                return False
-            places = [self._pool.occupy(node, task)]
-        elif not (places := self._place(task)):
-            return False
-        self._plan.starts.append(self.state.start(task, places, self._now))
-        return True
+        places = self._place(task)
+        if places:
+            self._plan.starts.append(self.state.start(task, places, self._now))
+        return bool(places)
 
     def _try_hp(self, task: Task) -> bool:
-        if task.pods == 1 and self._cards_only and task.node_filter is None:
-            node = self._placer.choose(task)
-            if node is not None:
-                self._plan.starts.append(self.state.start(task, [self._pool.occupy(node, task)], self._now))
-                return True
-        elif places := self._place(task):
+        if places := self._place(task):
             self._plan.starts.append(self.state.start(task, places, self._now))
             return True
-        if not task.preempts or self._pool.slots(task, without_spot=True) < task.pods:
-            return False
-        return self._place_by_preemption(task)
+        return task.preempts and self._place_by_preemption(task)
 
     def _place(self, task: Task) -> list[Place]:
-        """All pods on idle cards, or none."""
-        if self._pool.slots(task) < task.pods:
+        """Returns places for all pods in idle room, or none."""
+        if task.topology_key:
+            domains = tightest_first(self._pool, domains_of(self._pool, task))
+            return next((places for domain in domains if (places := self._place_roles(domain.roles))), [])
+        if task.pods == 1:
+            node = self._chooser.choose(task)
+            return [self._pool.occupy(node, task)] if node is not None else []
+        return self._place_roles(task.roles)
+
+    def _place_roles(self, roles: Sequence[Role]) -> list[Place]:
+        if any(self._pool.slots(role) < role.pods for role in roles):
             return []
-        if self._trial.fill(task, self._chooser_for(task), up=self._fills_up):
+        if all(self._trial.fill(role, self._chooser.choose, up=self._fills_up) for role in roles):
             return self._trial.commit()
         self._trial.rollback()
         return []
 
-    def _chooser_for(self, task: Task) -> Callable[[Task], Node | None]:
-        return self._placer.choose if self._pool.plain(task) else self._chooser.choose_fitting
-
     def _place_by_preemption(self, task: Task) -> bool:
-        """All pods, some on cards that victims leave; nobody is evicted unless all of them find a place."""
+        """Starts all pods, some in the room of victims; nothing is evicted unless all of them find a place."""
         trial, now = self._trial, self._now
-        victims = self._make_room(task)
+        victims = self._victims(task)
         if victims is None:
             return False
         self._spare_bystanders(victims)
@@ -235,39 +229,57 @@ class GreedyPolicy(Listener):
         self._plan.starts.append(self.state.start_after(task, trial.commit(), now, evicted))
         return True
 
-    def _make_room(self, task: Task) -> dict[Run, Victims] | None:
-        """Place all pods on the trial, evicting where need be; each victim and its choice, or None with all undone."""
-        trial, choose = self._trial, self._chooser_for(task)
+    def _victims(self, task: Task) -> dict[Run, Victims] | None:
+        """Places all pods on the trial, in the domain whose victims cost least; returns the victims."""
+        if not task.topology_key:
+            return self._make_room(task.roles)
+        ranked: list[tuple[float, int, tuple[Role, ...]]] = []
+        for position, domain in enumerate(domains_of(self._pool, task)):
+            victims = self._make_room(domain.roles)
+            if victims is not None:
+                ranked.append((self._preemptor.cost(victims, self._now), position, domain.roles))
+                self._trial.rollback()
+        return self._make_room(min(ranked)[2]) if ranked else None
+
+    def _make_room(self, roles: Sequence[Role]) -> dict[Run, Victims] | None:
+        """Places all pods on the trial, evicting where need be; returns each victim and its choice.
+
+        None, with all undone: it cannot be done.
+        """
+        if any(self._pool.slots(role, without_spot=True) < role.pods for role in roles):
+            return None
+        trial, choose = self._trial, self._chooser.choose
         gone: dict[Run, Victims] = {}
-        while not trial.fill(task, choose, up=self._fills_up):
-            victims = self._choose_victims(task, task.pods - trial.pods)
-            if victims is None:
-                trial.rollback()
-                return None
-            for run in victims.runs:
-                for each in self._pool.together.get(run, (run,)):
-                    if each.alive and each not in gone:
-                        trial.evict(each)
-                        gone[each] = victims
-            if victims.node is not None:
-                trial.place(victims.node, task)
+        for role in roles:
+            while not trial.fill(role, choose, up=self._fills_up):
+                victims = self._choose_victims(role, role.pods - trial.placed(role))
+                if victims is None:
+                    trial.rollback()
+                    return None
+                for run in victims.runs:
+                    for each in self._pool.together.get(run, (run,)):
+                        if each.alive and each not in gone:
+                            trial.evict(each)
+                            gone[each] = victims
+                if victims.node is not None:
+                    trial.place(victims.node, role)
         return gone
 
-    def _choose_victims(self, task: Task, pods: int) -> Victims | None:
-        """The preemptor's choice, unless it hits somebody who is protected and another one does not, or hits fewer."""
-        victims = self._gangs.choose_gang(task, pods, self._now) if self._gangs is not None else None
+    def _choose_victims(self, role: Role, pods: int) -> Victims | None:
+        """The preemptor's choice, unless it hits a protected run and another one does not, or hits fewer."""
+        victims = self._gangs.choose_gang(role, pods, self._now) if self._gangs is not None else None
         if victims is None:
-            victims = self._preemptor.choose(task, self._now)
+            victims = self._preemptor.choose(role, self._now)
         protected = self._pool.protected
         if victims is None or protected.isdisjoint(victims.runs):
             return victims
-        other = gentlest(self._pool, task, self._now, whole_nodes=self._whole_nodes)
+        other = gentlest(self._pool, role, self._now, whole_nodes=self._whole_nodes)
         most = 0 if victims.node is None else len(protected.intersection(victims.runs)) - 1
         return other if other is not None and len(protected.intersection(other.runs)) <= most else victims
 
     def _spare_bystanders(self, victims: dict[Run, Victims]) -> None:
-        """Nobody goes from nodes that the taker does not use: their cards are as free as they were taken."""
-        used, together = {node for node, _, _ in self._trial.places}, self._pool.together
+        """Spares runs on nodes that the taker does not use: their GPUs are as free as they were taken."""
+        used, together = {place[0] for place in self._trial.places}, self._pool.together
         unused = [run for run in victims if used.isdisjoint(run.nodes)]
         for run in [run for run in unused if set(together.get(run, ())).issubset(unused)]:
             self._trial.spare(run)
@@ -310,21 +322,34 @@ class GreedyPolicy(Listener):
         return self._no_room(task)
 
     def _no_room(self, task: Task) -> NoRoom:
+        """Speaks of the role that lacks most; with a topology key, in the domain that comes closest."""
         pool, chooser = self._pool, self._chooser
         closed, why_closed = self._refuses.closed(task) if self._refuses is not None else (0, "")
-        slots, without_spot = pool.slots(task), None if task.is_spot else pool.slots(task, without_spot=True)
+        role, slots = self._scarcest(task)
+        without_spot = None if task.is_spot else pool.slots(role, without_spot=True)
         return NoRoom(
             pool=pool.gpu_model,
-            pods=task.pods,
-            gpus_per_pod=task.gpus_per_pod,
+            pods=role.pods,
+            gpus_per_pod=role.gpus_per_pod,
             idle=pool.idle,
             gap=pool.largest_gap(),
             slots=slots,
             closed=closed,
             without_spot=without_spot,
             why_closed=why_closed,
-            short=chooser.short(task) if slots < task.pods else "",
+            short=chooser.short(role) if slots < role.pods else "",
             still_short=""
-            if without_spot is None or without_spot >= task.pods
-            else chooser.short(task, without_spot=True),
+            if without_spot is None or without_spot >= role.pods
+            else chooser.short(role, without_spot=True),
         )
+
+    def _scarcest(self, task: Task) -> tuple[Role, int]:
+        """Returns the role of which fewest of the pods find room, and for how many there is room."""
+        options = [task.roles]
+        if task.topology_key:
+            options = [domain.roles for domain in domains_of(self._pool, task)] or options
+        scarcest = [
+            min(((role, self._pool.slots(role)) for role in roles), key=lambda each: each[1] / each[0].pods)
+            for roles in options
+        ]
+        return max(scarcest, key=lambda each: each[1] / each[0].pods)

@@ -18,8 +18,7 @@ from gfs.core.pool import Pool
 from gfs.core.ports import Victims
 from gfs.core.run import Run
 from gfs.core.state import PoolState
-from gfs.domain.task import Priority, Task
-from gfs.policies.preemption import could_hold
+from gfs.domain.task import Priority, Role
 
 Ranks = tuple[Rank, Rank]
 """The same node seen by HP and by spot tasks: 0 if it may have pods of that class, else None."""
@@ -60,27 +59,27 @@ class LoanPlacer:
     def _ranks_of(self, node: Node) -> Ranks:
         return ranks_of(node.hp_cards, node.spot_cards)
 
-    def choose(self, task: Task) -> Node | None:
+    def choose(self, role: Role) -> Node | None:
         """The node for one more pod of the task, or None."""
-        return self._index.choose(task, task.priority)
+        return self._index.choose(role, role.priority)
 
-    def ranked(self, task: Task) -> Iterator[Node]:
+    def ranked(self, role: Role) -> Iterator[Node]:
         """The nodes with cards for one more pod of the task, best first."""
-        return self._index.ranked(task, task.priority)
+        return self._index.ranked(role, role.priority)
 
-    def best_of(self, task: Task, nodes: Iterable[Node]) -> Node | None:
+    def best_of(self, role: Role, nodes: Iterable[Node]) -> Node | None:
         """The best of these nodes, which all have room for one more pod; None if it refuses them."""
-        return self._index.best_of(nodes, task.priority)
+        return self._index.best_of(nodes, role.priority)
 
-    def closed(self, task: Task) -> tuple[int, str]:
+    def closed(self, role: Role) -> tuple[int, str]:
         """Nodes with room for a pod of the task that belong to the other class, and whose they are."""
-        refused, least = REFUSED[task.priority], max(task.cards, 1)
+        refused, least = REFUSED[role.priority], max(role.cards, 1)
         nodes = sum(len(self._bucket(idle, 0, refused).nodes) for idle in range(least, self._pool.sizes[-1] + 1))
-        if task.share:
+        if role.share:
             for node in self._pool.divided:
-                with_room = not node.idle and node.room >= task.share
+                with_room = not node.idle and node.room >= role.share
                 nodes += with_room and self._ranks_of(node) == refused
-        return nodes, WHY_REFUSED[task.priority]
+        return nodes, WHY_REFUSED[role.priority]
 
 
 Entry = tuple[int, int, int]
@@ -140,14 +139,18 @@ class ReclaimPreemptor(Listener):
         del self._span[run]
         self._stale.update(run.nodes)
 
-    def choose(self, task: Task, now: float) -> Victims | None:
+    def cost(self, runs: Iterable[Run], now: float) -> float:
+        """Returns the preemption cost of these runs."""
+        return sum(1 / len(run.nodes) for run in runs)
+
+    def choose(self, role: Role, now: float) -> Victims | None:
         """The cheapest node on loan that could hold the pod, and everyone on it."""
         self._refresh()
         best, candidates = None, 0
         for size, heap in self._on_loan.items():
-            if size >= task.cards and heap.count:
+            if size >= role.cards and heap.count:
                 candidates += heap.count
-                first = self._first(heap, task)
+                first = self._first(heap, role)
                 if first is not None and (best is None or first < best):
                     best = first
         if best is None:
@@ -157,12 +160,12 @@ class ReclaimPreemptor(Listener):
         one = "only node on loan that suffices"
         return Victims(node, everyone, f"cheapest of {candidates} nodes on loan" if candidates > 1 else one)
 
-    def _first(self, heap: LazyHeap[Entry], task: Task) -> Entry | None:
+    def _first(self, heap: LazyHeap[Entry], role: Role) -> Entry | None:
         """The cheapest entry of a node that takes the task."""
-        if self._pool.plain(task):
+        if self._pool.by_gpus_alone(role):
             return heap.first(self._home)
         rising = heap.rising(self._home)
-        return next((entry for entry in rising if could_hold(self._pool, self._nodes[entry[2]], task)), None)
+        return next((entry for entry in rising if self._pool.could_hold(self._nodes[entry[2]], role)), None)
 
     def _refresh(self) -> None:
         """Bring the entries of the stale nodes up to date."""

@@ -1,19 +1,22 @@
-"""Placement by idle cards alone (best fit, first fit), and for tasks that ask for more than cards with any placer."""
+"""Placement by idle GPUs (best fit, first fit), and how any placer's choice is held against what else a pod needs."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from itertools import chain
+from itertools import chain, islice
 
 from gfs.core.index import NodeIndex
 from gfs.core.node import Node
 from gfs.core.pool import Pool
 from gfs.core.ports import Compares, Placer, Ranks
-from gfs.domain.task import Task
+from gfs.domain.task import Role
+
+FEW = 16
+"""Nodes that are looked at one by one in the placer's order, before all of them are counted at once."""
 
 
 class FitPlacer:
-    """The first node that suffices: by id, or among those with the fewest idle cards."""
+    """The first node that suffices: by id, or among those with the fewest idle GPUs."""
 
     fills_up = True
 
@@ -24,21 +27,21 @@ class FitPlacer:
             plain=lambda size, idle, hp: bucket(idle, 0, (0,)), special=lambda node: bucket(node.idle, node.room, (0,))
         )
 
-    def choose(self, task: Task) -> Node | None:
-        """The node for one more pod of the task, or None."""
-        return self._index.choose(task)
+    def choose(self, role: Role) -> Node | None:
+        """The node for one more pod of the role, or None."""
+        return self._index.choose(role)
 
-    def ranked(self, task: Task) -> Iterator[Node]:
-        """The nodes with cards for one more pod of the task, best first."""
-        return self._index.ranked(task)
+    def ranked(self, role: Role) -> Iterator[Node]:
+        """The nodes with GPUs for one more pod of the role, best first."""
+        return self._index.ranked(role)
 
-    def best_of(self, task: Task, nodes: Iterable[Node]) -> Node | None:
+    def best_of(self, role: Role, nodes: Iterable[Node]) -> Node | None:
         """The best of these nodes, which all have room for one more pod; None if it refuses them."""
         return self._index.best_of(nodes)
 
 
 def best_fit(pool: Pool) -> FitPlacer:
-    """The node with the fewest idle cards that suffice."""
+    """The node with the fewest idle GPUs that suffice."""
     return FitPlacer(pool, fullest_first=True)
 
 
@@ -48,7 +51,7 @@ def first_fit(pool: Pool) -> FitPlacer:
 
 
 class Chooser:
-    """A placer, and what of its choices holds for tasks that ask for more than cards."""
+    """Finds the node for a pod: the best by the placer's order of those that take it."""
 
     def __init__(self, pool: Pool, placer: Placer) -> None:
         self._pool = pool
@@ -56,45 +59,57 @@ class Chooser:
         self._ranks = placer if isinstance(placer, Ranks) else None
         self._compares = placer if isinstance(placer, Compares) else None
 
-    def choose(self, task: Task) -> Node | None:
-        """The node for one more pod of the task, or None."""
-        return self._placer.choose(task) if self._pool.plain(task) else self.choose_fitting(task)
+    def choose(self, role: Role) -> Node | None:
+        """Returns the node for one more pod of the role, or None."""
+        if not role.cards and not role.share:
+            return self._without_gpus(role)
+        node = self._placer.choose(role)
+        if node is None or not (node.free or role.rules) or self._pool.takes(node, role):
+            return node
+        return self._next(role)
 
-    def choose_fitting(self, task: Task) -> Node | None:
-        """The same for a task that asks for more than cards: the best of few nodes, or the first of many that fits."""
-        few = self._pool.few_nodes(task)
-        if few is not None and (self._compares is not None or not few):
-            return self._compares.best_of(task, few) if self._compares is not None else None
-        fits = self._pool.fits
-        return next((node for node in self.ranked(task) if fits(node, task)), None)
+    def _next(self, role: Role) -> Node | None:
+        """Returns the first node in the placer's order that takes the pod, when the best one does not."""
+        takes = self._pool.takes
+        for node in islice(self.ranked(role), FEW):
+            if takes(node, role):
+                return node
+        if self._compares is not None:
+            return self._compares.best_of(role, self._pool.nodes_for(role))
+        return next((node for node in self.ranked(role) if takes(node, role)), None)
 
-    def ranked(self, task: Task) -> Iterator[Node]:
-        """The nodes with cards for a pod, best first; fullest first if the placer names only its first choice."""
+    def _without_gpus(self, role: Role) -> Node | None:
+        """Returns the node with the fewest idle GPUs that takes a pod which asks for none."""
+        return min(self._pool.nodes_for(role), key=lambda node: (node.idle, node.index), default=None)
+
+    def ranked(self, role: Role) -> Iterator[Node]:
+        """Returns the nodes with GPUs for a pod, best first; fullest first if the placer names only its choice."""
         if self._ranks is not None:
-            return self._ranks.ranked(task)
-        return iter(sorted(self._with_cards(task), key=lambda node: (node.idle, node.index)))
+            return self._ranks.ranked(role)
+        return iter(sorted(self._with_gpus(role), key=lambda node: (node.idle, node.index)))
 
-    def _with_cards(self, task: Task) -> Iterator[Node]:
-        least, share = max(task.cards, 1), task.share
-        return (node for node in self._pool.nodes if node.idle >= least or (share and node.room >= share))
+    def _with_gpus(self, role: Role) -> Iterator[Node]:
+        return (node for node in self._pool.nodes if node.has_gpus(role) and not node.closed)
 
-    def short(self, task: Task, *, without_spot: bool = False) -> str:
-        """What a task lacks besides cards, on the first node that has these: '8 idle GPUs on n12, but ...'.
+    def short(self, role: Role, *, without_spot: bool = False) -> str:
+        """Returns what a role lacks besides GPUs, on the first node that has these: '8 idle GPUs on n12, but ...'.
 
-        `without_spot`: what an HP task would lack if every spot task went. Nothing if it is cards alone that are short.
+        `without_spot`: what an HP role would lack if every spot run went. Nothing if only GPUs are short.
         """
         pool = self._pool
-        by_cards = pool.card_slots(task, without_spot=without_spot)
-        if pool.plain(task) or by_cards == pool.slots(task, without_spot=without_spot):
+        if pool.by_gpus_alone(role):
+            return ""
+        by_gpus = pool.gpu_slots(role, without_spot=without_spot)
+        if by_gpus == pool.slots(role, without_spot=without_spot):
             return ""
         # The placer may refuse the nodes that lack something.
-        nodes = pool.nodes if without_spot else chain(self.ranked(task), self._with_cards(task))
-        node = next(node for node in nodes if self._lacks(node, task, without_spot=without_spot))
+        nodes = pool.nodes if without_spot else chain(self.ranked(role), self._with_gpus(role))
+        node = next(node for node in nodes if self._lacks(node, role, without_spot=without_spot))
         idle = f"{node.hp_free} GPU" if without_spot else f"{node.idle or 'no'} idle GPU"
         many = "s" * ((node.hp_free if without_spot else node.idle) != 1)
-        return f"{idle}{many} on {node.name}, but {pool.short_of(node, task, without_spot=without_spot)}"
+        return f"{idle}{many} on {node.name}, but {pool.short_of(node, role, without_spot=without_spot)}"
 
-    def _lacks(self, node: Node, task: Task, *, without_spot: bool) -> bool:
-        """Whether fewer pods fit on the node than find cards there."""
-        pods = node.pods_by_cards(task.cards, task.share, without_spot=without_spot)
-        return self._pool.most_pods(node, task, pods, without_spot=without_spot) < pods
+    def _lacks(self, node: Node, role: Role, *, without_spot: bool) -> bool:
+        """Returns whether fewer pods fit on the node than find GPUs there."""
+        pods = node.pods_by_gpus(role, without_spot=without_spot)
+        return self._pool.most_pods(node, role, pods, without_spot=without_spot) < pods

@@ -6,105 +6,82 @@ two preemptors without a plan: the first node that suffices (YARN-CS, static), a
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from random import Random
 
 from gfs.core.index import NodeIndex
-from gfs.core.node import Node
+from gfs.core.node import SLACK, WHOLE, Node
 from gfs.core.pool import Pool
 from gfs.core.ports import Victims
-from gfs.core.run import Run
-from gfs.domain.task import Task
+from gfs.core.run import Run, held_on
+from gfs.domain.task import Role
 from gfs.domain.units import MICRO
 
 DRAWS = 32
 """Nodes that `RandomPreemptor` draws before it looks at all, from a random one on."""
 
 
-def could_hold(pool: Pool, node: Node, task: Task) -> bool:
-    """Whether the node could hold one pod of the HP task if all its spot tasks went."""
-    if not (node.hp_free >= task.cards if task.cards else node.hp_free > 0 or node.hp_room >= task.share):
-        return False
-    return pool.plain(task) or pool.fits_without_spot(node, task)
+def victims_on(pool: Pool, node: Node, role: Role, spare_first: Iterable[Run]) -> list[Run]:
+    """Returns the spot runs that cannot be spared, in the given order. The node must be one that could hold the pod.
 
-
-def victims_on(pool: Pool, node: Node, task: Task, spare_first: Iterable[Run]) -> list[Run]:
-    """The spot runs that cannot be spared, in the given order. The node must be one that could hold the pod.
-
-    Whatever is short must get free: cards, and where they count CPUs, memory and pods.
+    Whatever is short must get free: GPUs, what else the pod requests, and what its filters look at.
     """
-    if not pool.counts_resources and task.cards and not node.shares:
-        return _victims_whole(node, task.cards, spare_first)
-    return _victims_divided(pool, node, task, spare_first)
+    whole = not node.shares and not role.share
+    spare = node.idle - node.surplus + sum(node.spot.values()) - role.cards
+    left = {name: free + node.spot_use[name] + SLACK for name, free in node.free.items()}
+    for name, amount in role.requests:
+        if name in left:
+            left[name] -= amount
+    by_pods = any(not each.by_spec for each, _ in pool.filters_of(role))
+    gone = dict.fromkeys(node.spot)
+    victims = []
+    for run in spare_first:
+        del gone[run]
+        use = held_on(run, node) if left else {}
+        fits = node.spot[run] <= spare if whole else _gpus_beside(node, role, gone)
+        fits = fits and all(use[name] <= free for name, free in left.items() if use[name])
+        if not fits or (by_pods and not pool.admits(node, role, gone)):
+            gone[run] = None
+            victims.append(run)
+            continue
+        spare -= node.spot[run]
+        for name in left:
+            left[name] -= use[name]
+    return victims
 
 
-def gentlest(pool: Pool, task: Task, now: float, *, whole_nodes: bool) -> Victims | None:
+def gentlest(pool: Pool, role: Role, now: float, *, whole_nodes: bool) -> Victims | None:
     """Of all nodes that could hold the pod, the one where fewest protected runs go, then fewest, then least waste.
 
     Every node is looked at: this is for when a preemptor's own choice hits somebody who is protected.
     """
     protected, best = pool.protected, None
     for node in pool.nodes:
-        if node.spot and could_hold(pool, node, task):
+        if node.spot and pool.could_hold(node, role):
             order = sorted(node.spot, key=lambda run: (run not in protected, -run.waste(now), run.task.index))
-            runs = order if whole_nodes else victims_on(pool, node, task, order)
+            runs = order if whole_nodes else victims_on(pool, node, role, order)
             rank = (len(protected.intersection(runs)), len(runs), sum(run.waste(now) for run in runs), node.index)
             if best is None or rank < best[0]:
                 best = rank, Victims(node, runs, "spares disruption budgets")
     return best[1] if best is not None else None
 
 
-def _victims_whole(node: Node, cards: int, spare_first: Iterable[Run]) -> list[Run]:
-    held = node.spot
-    spare = node.idle - node.surplus + sum(held.values()) - cards
-    victims = []
-    for run in spare_first:
-        here = held[run]
-        if here <= spare:
-            spare -= here
-        else:
-            victims.append(run)
-    return victims
+def _gpus_beside(node: Node, role: Role, gone: Collection[Run]) -> bool:
+    """Returns whether a pod finds GPUs once these spot runs have gone, on a node with divided GPUs.
 
-
-def _victims_divided(pool: Pool, node: Node, task: Task, spare_first: Iterable[Run]) -> list[Run]:
-    """The same with cards that several pods share, which are free only when their last holder goes, and with
-    other resources that may be short."""
-    users = _spot_users(node)
-    spared: set[Run] = set()
-    victims = []
-    for run in spare_first:
-        spared.add(run)
-        if not _fits_beside(pool, node, task, users, spared):
-            spared.discard(run)
-            victims.append(run)
-    return victims
-
-
-def _spot_users(node: Node) -> dict[int, dict[Run, int]]:
-    """Card -> spot runs on it -> micro-cards they hold of it."""
-    users: dict[int, dict[Run, int]] = {}
-    for run in node.spot:
-        for where, mask, _ in run.places:
-            if where is node:
-                for card in range(mask.bit_length()):
-                    if mask >> card & 1:
-                        holders = users.setdefault(card, {})
-                        holders[run] = holders.get(run, 0) + (run.task.share or MICRO)
-    return users
-
-
-def _fits_beside(pool: Pool, node: Node, task: Task, users: dict[int, dict[Run, int]], spared: set[Run]) -> bool:
-    """Whether the pod fits beside HP and these spot runs."""
-    if not pool.could_fit(node, task, (run for run in node.spot if run not in spared)):
-        return False
-    free, part = node.idle - node.surplus, False
-    for card in users.keys() | node.shares.keys():
-        load = node.shares[card][0] if card in node.shares else 0
-        load += sum(held for run, held in users.get(card, {}).items() if run in spared)
+    A divided GPU is free only when the last pod on it goes.
+    """
+    free, part = node.idle - node.surplus + sum(node.spot[run] for run in gone), False
+    freed: dict[int, int] = {}
+    for run in gone:
+        for where, whose, _, slot in run.places:
+            if where is node and slot != WHOLE:
+                freed[slot] = freed.get(slot, 0) + whose.share
+    for slot, (hp, spot) in node.shares.items():
+        load = hp + spot - freed.get(slot, 0)
         free += load == 0
-        part = part or 0 < load <= MICRO - task.share
-    return free >= task.cards if task.cards else free > 0 or (part and free == 0)
+        part = part or 0 < load <= MICRO - role.share
+    return free >= role.cards if role.cards else free > 0 or (part and free == 0)
 
 
 class FirstNodePreemptor:
@@ -122,20 +99,22 @@ class FirstNodePreemptor:
             at_once=False,
         )
 
-    def choose(self, task: Task, now: float) -> Victims | None:
+    def choose(self, role: Role, now: float) -> Victims | None:
         """The first node that could hold the pod, and whoever is in the way there."""
         for node in self._changed():
             self._index.file(node)
-        found = self._first(task)
+        found = self._first(role)
         if found is None:
             return None
         latest_first = sorted(found.spot, key=lambda run: (-run.task.index, run.number))
-        return Victims(found, victims_on(self._pool, found, task, latest_first), "first node that suffices")
+        return Victims(found, victims_on(self._pool, found, role, latest_first), "first node that suffices")
 
-    def _first(self, task: Task) -> Node | None:
-        if self._pool.plain(task):
-            return self._index.best(task.cards) if task.cards else self._index.best_for_share(task.share)
-        return next((node for node in self._index.ranked(task) if could_hold(self._pool, node, task)), None)
+    def _first(self, role: Role) -> Node | None:
+        if self._pool.by_gpus_alone(role):
+            return self._index.choose(role)
+        if not role.cards and not role.share:
+            return next((node for node in self._pool.nodes if self._pool.could_hold(node, role)), None)
+        return next((node for node in self._index.ranked(role) if self._pool.could_hold(node, role)), None)
 
 
 class RandomPreemptor:
@@ -146,23 +125,23 @@ class RandomPreemptor:
         self._pool = pool
         self._random = random
 
-    def choose(self, task: Task, now: float) -> Victims | None:
+    def choose(self, role: Role, now: float) -> Victims | None:
         """A random node, and whoever is in the way there, in random order."""
-        node = self._draw(task)
+        node = self._draw(role)
         if node is None:
             return None
         spared_first = sorted(node.spot, key=lambda run: (run.task.index, run.number))
         self._random.shuffle(spared_first)
-        return Victims(node, victims_on(self._pool, node, task, spared_first), "a random node")
+        return Victims(node, victims_on(self._pool, node, role, spared_first), "a random node")
 
-    def _draw(self, task: Task) -> Node | None:
+    def _draw(self, role: Role) -> Node | None:
         nodes, count = self._pool.nodes, len(self._pool.nodes)
         if not count:
             return None
         for _ in range(DRAWS):
             node = nodes[self._random.randrange(count)]
-            if could_hold(self._pool, node, task):
+            if self._pool.could_hold(node, role):
                 return node
         start = self._random.randrange(count)
         turned = (nodes[(start + i) % count] for i in range(count))
-        return next((node for node in turned if could_hold(self._pool, node, task)), None)
+        return next((node for node in turned if self._pool.could_hold(node, role)), None)

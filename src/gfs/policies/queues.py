@@ -19,16 +19,6 @@ Asks = Callable[[Task], Hashable]
 """What a task asks for besides cards: tasks with the same answer fit or fail alike."""
 
 
-def only_cards(task: Task) -> Hashable:
-    """Nothing counts but cards, the nodes that will do, and whether it may preempt."""
-    return task.node_filter if task.preempts else (task.node_filter, False)
-
-
-def with_resources(task: Task) -> Hashable:
-    """CPUs and memory count too."""
-    return task.cpus_per_pod, task.memory_per_pod, task.node_filter, task.preempts
-
-
 def _largest_first(task: Task) -> tuple[float, int, int]:
     """More GPUs per pod, then fewer pods, then earlier submission and id."""
     return (-task.gpus_per_pod, task.pods, task.index)
@@ -40,7 +30,7 @@ class SizedQueue:
     A size that failed in a pass is not tried again in it for tasks with the same guarantee that ask for the same.
     """
 
-    def __init__(self, asks: Asks = only_cards) -> None:
+    def __init__(self, asks: Asks) -> None:
         self._asks = asks
         self._sizes: list[float] = []
         """Minus the GPUs per pod that occur, so largest first."""
@@ -115,7 +105,7 @@ class SizedQueue:
 class HeadBlockingQueue:
     """First come, first served, and nobody overtakes: a head that does not fit blocks the rest (YARN-CS)."""
 
-    def __init__(self, asks: Asks = only_cards) -> None:
+    def __init__(self, asks: Asks) -> None:
         """What tasks ask for makes no difference: the head's turn comes first, whatever it is."""
         self._heap: list[tuple[int, Task]] = []
 
@@ -148,7 +138,7 @@ class HeadBlockingQueue:
 class FcfsQueue:
     """First come, first served, but a task that does not fit lets the next one try (static, FGD)."""
 
-    def __init__(self, asks: Asks = only_cards) -> None:
+    def __init__(self, asks: Asks) -> None:
         self._asks = asks
         self._lanes: dict[tuple[float, int, float, Hashable], list[tuple[int, Task]]] = {}
         """(GPUs per pod, pods, guarantee hours, what else) -> heap of (index, task): equals fail or fit alike."""

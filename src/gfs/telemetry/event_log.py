@@ -6,17 +6,20 @@ An outside program must be able to recompute every metric from it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from math import isnan
+from heapq import heappop, heappush
+from math import isnan, nan
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from gfs.core.actions import Record
+from gfs.core.actions import START, Record
+from gfs.core.node import WHOLE, Place
 from gfs.core.ports import Policy
 from gfs.core.run import Run
 from gfs.core.state import PoolState
+from gfs.domain.task import Role
 from gfs.domain.units import MICRO
 from gfs.domain.workload import Workload
 from gfs.telemetry.tables import write_table
@@ -52,21 +55,19 @@ class EventLog:
         """The log as an Arrow table with the columns of `SCHEMA`, one row per pod, in time order."""
         tasks, entries = self._workload.tasks, self._entries
         rows = np.array([task.pods if run else 1 for _, _, task, run, _ in entries], dtype=np.int64)
-        node_words, card_words, reason_words = _Words(), _Words(), _Words()
-        nodes, cards, reasons = [], [], []
-        for _, _, submitted, run, reason in entries:
+        node_words, gpu_words, reason_words = _Words(), _Words(), _Words()
+        nodes, gpus_of_pods, numbers, reasons, gpus = [], [], _GpuNumbers(), [], []
+        for _, what, _, run, reason in entries:
             reasons.append(reason_words[reason.text() if reason is not None else ""])
             if run is None:
                 nodes.append(node_words[""])
-                cards.append(card_words[0, 0])
-            elif submitted.pods == 1:
-                node, mask, _ = run.places[0]
-                nodes.append(node_words[node.name])
-                cards.append(card_words[mask, submitted.share])
-            else:
-                for name, mask in pods_of(run):
-                    nodes.append(node_words[name])
-                    cards.append(card_words[mask, submitted.share])
+                gpus_of_pods.append(gpu_words[""])
+                gpus.append(nan)
+                continue
+            for name, role, text in numbers.of(run, begins=what == START):
+                nodes.append(node_words[name])
+                gpus_of_pods.append(gpu_words[text])
+                gpus.append(role.gpus_per_pod)
 
         def spread(values: list[int] | list[float], kind: type) -> np.ndarray:
             return np.repeat(np.array(values, dtype=kind), rows)
@@ -74,7 +75,6 @@ class EventLog:
         event = spread([entry[1] for entry in entries], np.int32)
         task = spread([entry[2].index for entry in entries], np.int32)
         number = spread([run.number if run else 0 for _, _, _, run, _ in entries], np.int64)
-        gpus = np.array([t.gpus_per_pod for t in tasks], dtype=np.float64)[task]
         whole = np.array([t.gpus for t in tasks], dtype=np.float64)[task]
         columns = [
             pa.array(spread([entry[0] for entry in entries], np.float64)),
@@ -85,8 +85,8 @@ class EventLog:
             _by_task([t.gpu_model for t in tasks], task),
             pa.array(number),
             _encoded(np.array(nodes, dtype=np.int32), node_words),
-            _encoded(np.array(cards, dtype=np.int32), [cards_text(*c) for c in card_words]),
-            pa.array(np.where(number == 0, whole, gpus)),
+            _encoded(np.array(gpus_of_pods, dtype=np.int32), gpu_words),
+            pa.array(np.where(number == 0, whole, np.array(gpus))),
             _encoded(spread(reasons, np.int32), reason_words),
         ]
         return pa.Table.from_arrays(columns, schema=SCHEMA)
@@ -100,8 +100,9 @@ def entry_rows(entry: Record) -> Iterator[tuple[Any, ...]]:
     if run is None:
         yield *about, 0, "", "", task.gpus, words
         return
-    for node, mask in pods_of(run):
-        yield *about, run.number, node, cards_text(mask, task.share), task.gpus_per_pod, words
+    for node, role, pods, _ in run.places:
+        for _ in range(pods):
+            yield *about, run.number, node.name, "", role.gpus_per_pod, words
 
 
 def write_events(events: pa.Table, path: Path | str) -> None:
@@ -109,18 +110,49 @@ def write_events(events: pa.Table, path: Path | str) -> None:
     write_table(events, Path(path))
 
 
-def pods_of(run: Run) -> Iterator[tuple[str, int]]:
-    """The node and the cards of each pod: pods that share a place take its cards in turn, lowest first."""
-    wanted = run.task.cards
-    for node, mask, held in run.places:
-        while held > wanted:
-            rest = mask
-            for _ in range(wanted):
-                rest &= rest - 1
-            yield node.name, mask ^ rest
-            mask = rest
-            held -= wanted
-        yield node.name, mask
+class _GpuNumbers:
+    """Numbers for GPUs, which the core only counts: a run gets the lowest free ones when it starts."""
+
+    def __init__(self) -> None:
+        self._free: dict[str, list[int]] = {}
+        """Node -> its GPUs that nothing holds, as a heap."""
+        self._divided: dict[tuple[str, int], list[int]] = {}
+        """Node and slot of a divided GPU -> its number, and how many pods are on it."""
+        self._held: dict[Run, list[tuple[str, Role, tuple[int, ...], int]]] = {}
+        """Run -> the node, role, GPUs and slot of each of its pods."""
+
+    def of(self, run: Run, *, begins: bool) -> Iterator[tuple[str, Role, str]]:
+        """Yields the node, the role and the GPUs ('3+4', '3:0.5') of each pod; what ends gives its GPUs back."""
+        if begins:
+            self._held[run] = [self._take(place) for place in run.places for _ in range(place[2])]
+        pods = self._held[run] if begins else self._held.pop(run)
+        for name, role, gpus, slot in pods:
+            yield name, role, _gpus_text(gpus, role.share)
+            if not begins:
+                self._give_back(name, gpus, slot)
+
+    def _take(self, place: Place) -> tuple[str, Role, tuple[int, ...], int]:
+        node, role, _, slot = place
+        free = self._free.get(node.name)
+        if free is None:
+            free = self._free[node.name] = list(range(node.spec.gpus))
+        if slot == WHOLE:
+            return node.name, role, tuple([heappop(free) for _ in range(role.cards)]), slot
+        shared = self._divided.get((node.name, slot))
+        if shared is None:
+            shared = self._divided[node.name, slot] = [heappop(free), 0]
+        shared[1] += 1
+        return node.name, role, (shared[0],), slot
+
+    def _give_back(self, name: str, gpus: tuple[int, ...], slot: int) -> None:
+        if slot != WHOLE:
+            shared = self._divided[name, slot]
+            shared[1] -= 1
+            if shared[1]:
+                return
+            del self._divided[name, slot]
+        for gpu in gpus:
+            heappush(self._free[name], gpu)
 
 
 class _Words(dict[Any, int]):
@@ -131,11 +163,11 @@ class _Words(dict[Any, int]):
         return number
 
 
-def cards_text(mask: int, share: int) -> str:
-    """'3+4' for whole cards, '3:0.5' for half of card 3, '' for none."""
+def _gpus_text(gpus: tuple[int, ...], share: int) -> str:
+    """Returns '3+4' for whole GPUs, '3:0.5' for half of GPU 3, nothing for none."""
     if share:
-        return f"{mask.bit_length() - 1}:{share / MICRO:.6f}".rstrip("0").rstrip(".")
-    return "+".join(str(card) for card in range(mask.bit_length()) if mask >> card & 1)
+        return f"{gpus[0]}:{share / MICRO:.6f}".rstrip("0").rstrip(".")
+    return "+".join(map(str, gpus))
 
 
 def _encoded(codes: np.ndarray, words: Iterable[Any]) -> pa.Array:

@@ -17,10 +17,9 @@ from gfs.core.node import Node
 from gfs.core.ports import Attempt, TaskLimit
 from gfs.core.run import End, Run
 from gfs.core.state import PoolState
-from gfs.domain.task import Task
+from gfs.domain.task import Role, Task
 from gfs.domain.units import format_seconds
 from gfs.policies.gfs.scoring import ClassSeparatingPlacer
-from gfs.policies.preemption import could_hold
 from gfs.policies.queues import Asks, SizedQueue
 
 PAUSE = 9.0
@@ -82,6 +81,11 @@ class Reservation(Listener):
     def task(self) -> Task | None:
         """For whom nodes are reserved."""
         return self.reserved.task
+
+    def is_for(self, role: Role) -> bool:
+        """Returns whether nodes are reserved for the role's task."""
+        task = self.reserved.task
+        return task is not None and task.index == role.index
 
     @property
     def nodes(self) -> dict[Node, None]:
@@ -169,7 +173,7 @@ class Reservation(Listener):
         """Nodes on which all its pods fit beside HP, none if there are not enough: fewest spot cards first."""
         reserved = self.reserved.nodes
         pool = self._pool
-        able = [node for node in pool.nodes if could_hold(pool, node, task)]
+        able = [node for node in pool.nodes if pool.could_hold(node, task)]
         able.sort(key=lambda node: (node not in reserved, node.hp_free - node.idle, node.index))
         pods, chosen = 0, dict[Node, None]()
         for node in able:
@@ -216,28 +220,28 @@ class ReservationPlacer(ClassSeparatingPlacer):
         super().__init__(state, gamma=gamma, m=m, caution=caution)
         reservation.observe(self._refile)
 
-    def choose(self, task: Task) -> Node | None:
-        """The node for one more pod of the task: a reserved one first, if it is for this task."""
-        if task is self._reservation.task:
+    def choose(self, role: Role) -> Node | None:
+        """The node for one more pod of the role: a reserved one first, if it is for its task."""
+        if self._reservation.is_for(role):
             for node in self._reservation.nodes:
-                if node.idle >= task.cards:
+                if node.idle >= role.cards:
                     return node
-        return super().choose(task)
+        return super().choose(role)
 
-    def ranked(self, task: Task) -> Iterator[Node]:
-        """The nodes with cards for one more pod of the task, best first; those reserved for it before all."""
-        if task is self._reservation.task:
-            yield from [node for node in self._reservation.nodes if node.idle >= task.cards]
-        yield from super().ranked(task)
+    def ranked(self, role: Role) -> Iterator[Node]:
+        """The nodes with GPUs for one more pod of the role, best first; those reserved for its task before all."""
+        if self._reservation.is_for(role):
+            yield from [node for node in self._reservation.nodes if node.idle >= role.cards]
+        yield from super().ranked(role)
 
-    def best_of(self, task: Task, nodes: Iterable[Node]) -> Node | None:
+    def best_of(self, role: Role, nodes: Iterable[Node]) -> Node | None:
         """The best of these nodes, which all have room for one more pod; None if it refuses them."""
-        if task is self._reservation.task:
+        if self._reservation.is_for(role):
             nodes = set(nodes)
             reserved = next((node for node in self._reservation.nodes if node in nodes), None)
             if reserved is not None:
                 return reserved
-        return super().best_of(task, nodes)
+        return super().best_of(role, nodes)
 
     def _marked(self, node: Node) -> bool:
         return super()._marked(node) or node in self._reservation.nodes

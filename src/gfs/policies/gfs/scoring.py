@@ -19,7 +19,7 @@ from gfs.core.ledger import NO_EVICTIONS
 from gfs.core.listeners import Listener
 from gfs.core.node import Node
 from gfs.core.state import PoolState
-from gfs.domain.task import Priority, Task
+from gfs.domain.task import Priority, Role, Task
 
 SCORE3_STEPS = 10**9
 MOST_COMBINATIONS = 1 << 14
@@ -76,21 +76,21 @@ class GfsPlacer(Listener):
         self._closed = {i for i, marked in enumerate(self._marks) if marked and self._is_closed(self._nodes[i])}
         state.listen(self)
 
-    def choose(self, task: Task) -> Node | None:
+    def choose(self, role: Role) -> Node | None:
         """The top node by (score1, score2, score3, id) for one more pod of the task."""
-        return self._index.choose(task, task.priority)
+        return self._index.choose(role, role.priority)
 
-    def ranked(self, task: Task) -> Iterator[Node]:
+    def ranked(self, role: Role) -> Iterator[Node]:
         """The nodes with cards for one more pod of the task, best first."""
-        return self._index.ranked(task, self._view(task))
+        return self._index.ranked(role, self._view(role))
 
-    def best_of(self, task: Task, nodes: Iterable[Node]) -> Node | None:
+    def best_of(self, role: Role, nodes: Iterable[Node]) -> Node | None:
         """The best of these nodes, which all have room for one more pod; None if it refuses them."""
-        return self._index.best_of(nodes, self._view(task))
+        return self._index.best_of(nodes, self._view(role))
 
-    def _view(self, task: Task) -> int:
+    def _view(self, role: Role) -> int:
         """The order of nodes that counts for the task."""
-        return task.priority
+        return role.priority
 
     def evictions_changed(self, node: Node) -> None:
         """A node's eviction history is another: it may close to spot tasks, or open again."""
@@ -206,9 +206,9 @@ class ClassSeparatingPlacer(GfsPlacer):
         self._most_kept = KEPT_EMPTY * len(pool.nodes)
         self._caution = caution
 
-    def choose(self, task: Task) -> Node | None:
+    def choose(self, role: Role) -> Node | None:
         """The best node for one more pod of the task in the order that counts for it."""
-        return self._index.choose(task, self._view(task))
+        return self._index.choose(role, self._view(role))
 
     def closed(self, task: Task) -> tuple[int, str]:
         """Nodes with room that a spot task may not have: those that the circuit breaker closes, and the last empty."""
@@ -216,9 +216,9 @@ class ClassSeparatingPlacer(GfsPlacer):
         kept = min(self._pool.idle_slots(self._largest), self._kept()) if task.is_spot else 0
         return closed + kept, "kept empty for HP" if kept else why
 
-    def _view(self, task: Task) -> int:
-        """The order of nodes that counts for the task."""
-        if not task.is_spot:
+    def _view(self, role: Role) -> int:
+        """The order of nodes that counts for the role."""
+        if not role.is_spot:
             return BESIDE_HP
         empty = self._pool.idle_slots(self._largest)
         if not 0 < empty <= self._few:
