@@ -52,9 +52,6 @@ class Listener:
     def evictions_changed(self, node: Node) -> None:
         """The number of recent evictions on a node has changed."""
 
-    def ticked(self, now: float) -> None:
-        """The regular moment to think again (`tick`); the pass comes next."""
-
     def passed(self, now: float) -> None:
         """A scheduling pass is over."""
 
@@ -80,7 +77,6 @@ class Listeners:
     shrunk: list[Callable[[Run, Task, float], None]]
     withdrawn: list[Callable[[Task, float], None]]
     evictions_changed: list[Callable[[Node], None]]
-    ticked: list[Callable[[float], None]]
     passed: list[Callable[[float], None]]
     dropped: list[Callable[[], None]]
 
