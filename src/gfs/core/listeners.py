@@ -41,7 +41,7 @@ class Listener:
         """A run is done; its cards are given back next."""
 
     def ended(self, run: Run, end: End, now: float) -> None:
-        """A run is over without being done: evicted, suspended, lost, cancelled, or its start failed."""
+        """A run is over without being done: evicted, lost, cancelled, or its start failed."""
 
     def shrunk(self, run: Run, before: Task, now: float) -> None:
         """Some pods of a run have ended: it goes on with a smaller task, and has given back their cards."""
