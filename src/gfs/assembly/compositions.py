@@ -105,9 +105,7 @@ class ChronusDefinition:
 
 
 def _arrival_mix(context: Context) -> ArrivalMix:
-    largest = context.pool.sizes[-1]
-    mix = context.state.remember("request mix", lambda: ArrivalMix(largest))
-    mix.reach(largest)
+    mix = context.state.remember("request mix", ArrivalMix)
     context.state.listen(mix)
     return mix
 
