@@ -652,8 +652,6 @@ class World:
     def _no_hp_waits_in_vain(self) -> None:
         """No waiting HP task fits on idle cards and cards of spot tasks; where order is strict, no first one."""
         waiting = [job.task for job in self.jobs.values() if job.status == WAITING and not job.task.is_spot]
-        if self.name == "lyra" and self.parameters.lyra_period:
-            return  # it waits for the next round
         if self.name == "yarn-cs":
             waiting = list({task.gpu_model: task for task in reversed(waiting)}.values())
         for task in waiting:

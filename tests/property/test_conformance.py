@@ -22,7 +22,7 @@ from strategies import Case, cases
 from builders import event_bytes, workload
 from gfs import SCHEDULERS, NodeSpec, Workload, simulate
 from gfs.assembly.result import RunResult
-from gfs.core.reasons import LEASE_END
+from gfs.domain.execution import LEASE_END
 
 NAMES = os.environ.get("GFS_CONFORMANCE", ",".join(sorted(SCHEDULERS))).split(",")
 every_scheduler = pytest.mark.parametrize("scheduler", NAMES)

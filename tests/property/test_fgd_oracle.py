@@ -1,11 +1,10 @@
-"""FGD against an obvious one that works out F by its definition, node by node and set by set."""
+"""FGD against an obvious one that works out F by its definition, node by node and run by run."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from itertools import combinations
 from typing import Any
 
 import pytest
@@ -97,8 +96,7 @@ def best_victims(cluster: Sequence[Cards], task: Task, mix: Mix) -> tuple[int, l
     options = []
     for i, node in enumerate(cluster):
         if fits(without(node, spot_on(node)), task):
-            divided = any(run.task.gpus_per_pod < 1 for card in node for run, _ in card)
-            gone = one_by_one(node, task, mix) if divided else best_set(node, task, mix)
+            gone = victims_on(node, task, mix)
             after = expected_fragmentation(with_pod(without(node, gone), task), mix)
             options.append((len(gone), after - expected_fragmentation(node, mix), i, gone))
     if not options:
@@ -107,49 +105,18 @@ def best_victims(cluster: Sequence[Cards], task: Task, mix: Mix) -> tuple[int, l
     return i, gone
 
 
-def best_set(node: Cards, task: Task, mix: Mix) -> list[Any]:
-    """Of all sets that make room and in which nobody could stay: fewest, least F, latest."""
+def victims_on(node: Cards, task: Task, mix: Mix) -> list[Any]:
+    """Everybody but those that can be spared one after the other."""
 
-    def sets() -> Iterator[list[Any]]:
-        spot = spot_on(node)
-        for size in range(len(spot) + 1):
-            for gone in map(list, combinations(spot, size)):
-                spared = [[other for other in gone if other is not run] for run in gone]
-                if fits(without(node, gone), task) and not any(fits(without(node, s), task) for s in spared):
-                    yield gone
+    def spared_first(run: Any) -> tuple[Any, ...]:
+        after = without(node, [run])
+        whole_cards = sum(other is run and size == CARD for card in node for other, size in card)
+        if fits(after, task):
+            return True, 0, -expected_fragmentation(with_pod(after, task), mix), run.task.index
+        return False, whole_cards, -expected_fragmentation(after, mix), run.task.index
 
-    return min(
-        sets(),
-        key=lambda gone: (
-            len(gone),
-            expected_fragmentation(with_pod(without(node, gone), task), mix),
-            sorted(-run.task.index for run in gone),
-        ),
-    )
-
-
-def one_by_one(node: Cards, task: Task, mix: Mix) -> list[Any]:
-    gone: list[Any] = []
-    while not fits(without(node, gone), task):
-        now = without(node, gone)
-
-        def criteria(run: Any, now: Cards = now) -> tuple[Any, ...]:
-            after = without(now, [run])
-            helps = fits(after, task)
-            held = sum(size for card in now for other, size in card if other is run)
-            beside = []
-            for card in now if run.task.gpus_per_pod < 1 else []:
-                by_run = Counter[Any]()
-                for other, size in card:
-                    by_run[other] += size
-                if run in by_run:
-                    hp = sum(size for other, size in by_run.items() if not other.task.is_spot)
-                    beside.append((hp, sorted(s for other, s in by_run.items() if other.task.is_spot)))
-            fragmentation = expected_fragmentation(with_pod(after, task) if helps else after, mix)
-            return (not helps, fragmentation, -held, sorted(beside), -run.task.index)
-
-        gone.append(min(spot_on(now), key=criteria))
-    for run in reversed(list(gone)):
+    gone = spot_on(node)
+    for run in sorted(gone, key=spared_first):
         others = [other for other in gone if other is not run]
         if fits(without(node, others), task):
             gone = others
@@ -238,7 +205,7 @@ def test_every_choice_is_that_of_looking_at_all_nodes(data: st.DataObject) -> No
     sizes = data.draw(st.lists(st.sampled_from([1, 2, 4, 4, 8]), min_size=1, max_size=5))
     menu = data.draw(st.lists(st.sampled_from([g for g in SIZES if g <= max(sizes)]), min_size=1, max_size=4))
     stage, runs = Stage(*sizes), list[Run]()
-    learnt, mix = ArrivalMix(max(sizes)), Counter[float]()
+    learnt, mix = ArrivalMix(), Counter[float]()
     placer, preemptor = FgdPlacer(stage.state, learnt), FgdPreemptor(stage.pool, learnt)
     questions = [task for task in QUESTIONS if task.gpus_per_pod <= max(sizes)]
 
@@ -274,7 +241,7 @@ def test_every_choice_is_that_of_looking_at_all_nodes(data: st.DataObject) -> No
 
 def test_a_pool_that_lives_long_chooses_as_a_new_one() -> None:
     # 20,000 pods come and go on three nodes: whatever is kept of the past must not show.
-    stage, mix = Stage(8, 8, 8), ArrivalMix(8)
+    stage, mix = Stage(8, 8, 8), ArrivalMix()
     placer, preemptor = FgdPlacer(stage.state, mix), FgdPreemptor(stage.pool, mix)
     mix.learn([Draft("a", Priority.HP, gpus).task() for gpus in (0.5, 1, 2, 8)])
     for number in range(20_000):
@@ -332,7 +299,7 @@ def test_the_mix_is_exactly_what_has_arrived_in_the_pool(case: Case) -> None:
     parts=st.lists(st.sampled_from([0.05, 0.25, 0.5, 0.7, 0.75, 0.9]), max_size=3),
 )
 def test_f_is_its_definition(pieces: int, requests: list[float], idle: int, parts: list[float]) -> None:
-    mix = ArrivalMix(11)
+    mix = ArrivalMix()
     tasks = [Draft("x", Priority.SPOT, gpus).task() for gpus in requests]
     for piece in range(pieces):
         mix.learn(tasks[piece::pieces])

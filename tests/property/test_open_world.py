@@ -102,8 +102,6 @@ def tales(draw: st.DrawFn) -> Tale:
             "m": draw(among(3.0, 60.0)),
             "starvation_timeout": draw(among(43200.0, 0.0, 600.0)),
             "resources": draw(among("off", "off", "on")),
-            "lyra_period": draw(among(0.0, 300.0, 900.0)),
-            "lyra_headroom": draw(among(0.0, 0.25)),
         },
         [opening, *(Instant(*drawn) for drawn in draw(st.lists(rest, min_size=5, max_size=16)))],
     )
@@ -126,7 +124,7 @@ def test_keeps_its_books_whatever_happens(scheduler: str, file: Path, tale: Tale
 @settings(max_examples=max(EXAMPLES // 2, 1), phases=PHASES)
 @given(tale=tales())
 def test_whoever_fits_gets_its_turn(scheduler: str, file: Path, tale: Tale) -> None:
-    world = tale.cluster(scheduler, file, quota="none", lyra_headroom=0.0)
+    world = tale.cluster(scheduler, file, quota="none")
     world.play(tale.instants)
     world.settle()
 

@@ -177,7 +177,6 @@ def test_what_was_learnt_is_kept(scheduler: str, quota: str, forecaster: str, tm
         "history_hours": 8.0,
         "retrain_hours": 12.0,
         "starvation_timeout": 7200.0,
-        "lyra_period": 1500.0 if quota == "none" else 0.0,
     }
     parameters = Parameters(**numbers, **({"forecaster": forecaster} if forecaster else {}))
     undisturbed = Lived(work, scheduler, parameters, tmp_path / "state", never)

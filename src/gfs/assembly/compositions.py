@@ -18,7 +18,6 @@ from gfs.policies.gfs.preemption import GfsPreemptor
 from gfs.policies.gfs.reservation import Reservation, ReservationPlacer, ReservationQueue
 from gfs.policies.gfs.scoring import GfsPlacer
 from gfs.policies.lyra import LoanPlacer, ReclaimPreemptor
-from gfs.policies.lyra_periodic import LoanOrchestrator, OrchestratedPlacer, PeriodicReclaimPreemptor
 from gfs.policies.placement import best_fit, first_fit
 from gfs.policies.preemption import FirstNodePreemptor, RandomPreemptor
 from gfs.policies.queues import FcfsQueue, HeadBlockingQueue, SizedQueue
@@ -106,9 +105,7 @@ class ChronusDefinition:
 
 
 def _arrival_mix(context: Context) -> ArrivalMix:
-    largest = context.pool.sizes[-1]
-    mix = context.state.remember("request mix", lambda: ArrivalMix(largest))
-    mix.reach(largest)
+    mix = context.state.remember("request mix", ArrivalMix)
     context.state.listen(mix)
     return mix
 
@@ -122,39 +119,13 @@ FGD = LearningComposition(
     placer=lambda context, mix: FgdPlacer(context.state, mix),
     preemptor=lambda context, mix: FgdPreemptor(context.pool, mix),
 )
-
-
-@dataclass(frozen=True, slots=True)
-class LyraDefinition:
-    """Two compositions under one name: nodes change hands at once, or in rounds (`lyra_period`)."""
-
-    name: str = "lyra"
-    summary: str = "Lyra: spot tasks on whole nodes that HP lends, the cheapest node is taken back"
-    quota: str = "none"
-
-    def build(self, context: Context) -> Policy:
-        """The scheduler of one pool."""
-        if context.parameters.lyra_period:
-            in_rounds = LearningComposition(
-                self.name,
-                self.summary,
-                queue=SizedQueue,
-                learner=lambda c: LoanOrchestrator(c.state, c.parameters.lyra_period, c.parameters.lyra_headroom),
-                placer=lambda context, orchestrator: OrchestratedPlacer(context.state, orchestrator),
-                preemptor=lambda context, orchestrator: PeriodicReclaimPreemptor(context.state, orchestrator),
-            )
-            return in_rounds.build(context)
-        at_once = Composition(
-            self.name,
-            self.summary,
-            queue=SizedQueue,
-            placer=lambda context: LoanPlacer(context.pool),
-            preemptor=lambda context: ReclaimPreemptor(context.state),
-        )
-        return at_once.build(context)
-
-
-LYRA = LyraDefinition()
+LYRA = Composition(
+    "lyra",
+    "Lyra: spot tasks on whole nodes that HP lends, the cheapest node is taken back",
+    queue=SizedQueue,
+    placer=lambda context: LoanPlacer(context.pool),
+    preemptor=lambda context: ReclaimPreemptor(context.state),
+)
 STATIC = Composition(
     "static",
     "before GFS: fixed spot quota, first come first served, first fit",

@@ -128,12 +128,6 @@ class Parameters(msgspec.Struct, frozen=True, kw_only=True):
     starvation_timeout: Annotated[
         float, number(0, NEVER, "seconds a spot task waits before nodes are reserved for it (gfs-plus)")
     ] = 43200.0
-    lyra_period: Annotated[
-        float, number(0, DAY, "seconds between two rounds of lending and taking back nodes; 0: at once (lyra)")
-    ] = 0.0
-    lyra_headroom: Annotated[
-        float, number(0, 1, "share of the pool's GPUs on empty nodes that are never lent, if lyra_period is set (lyra)")
-    ] = 0.0
     resources: Annotated[
         Literal["off", "on"], about("on: CPUs, memory and pods of nodes limit what fits, not only GPUs")
     ] = "off"

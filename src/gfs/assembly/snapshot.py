@@ -26,7 +26,7 @@ from gfs.files import always, write_bytes
 from gfs.version import __version__
 
 FORMAT = "gfs-state"
-VERSION = 10
+VERSION = 11
 """Raised whenever a fact is added, dropped or changes its meaning."""
 
 OURS = "gfs"

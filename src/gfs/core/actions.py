@@ -25,7 +25,7 @@ class Eviction(NamedTuple):
     run: Run
     reason: Reason
     keeps_progress: bool = False
-    """A suspension: all its progress is kept, not only what was saved at checkpoints."""
+    """All its progress is saved at once, not only what was saved at checkpoints; there is no grace period."""
 
 
 class LostRun(NamedTuple):

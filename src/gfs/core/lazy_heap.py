@@ -12,7 +12,6 @@ from typing import Any, Generic, Protocol, TypeVar
 
 T = TypeVar("T", bound=int | tuple[int, ...])
 K = TypeVar("K", contravariant=True)
-Key = TypeVar("Key")
 
 
 class Home(Protocol[K]):
@@ -67,42 +66,3 @@ class LazyHeap(Generic[T]):
         """Drop items that have left and items entered twice."""
         self.heap[:] = {item for item in self.heap if home[item] is self}
         heapify(self.heap)
-
-
-class NodeGroups(Generic[Key]):
-    """Nodes by a key that each of them has, or has not: the first node with a key is at hand (used by FGD)."""
-
-    def __init__(self, nodes: int) -> None:
-        self.groups: dict[Key, LazyHeap[int]] = {}
-        """Key -> positions of the nodes that have it. Only groups that have nodes."""
-        self._keys: list[Key | None] = [None] * nodes
-        """Position of a node -> its key."""
-        self._home: list[LazyHeap[int] | None] = [None] * nodes
-
-    def file(self, node: int, key: Key | None) -> None:
-        """Give the node at this position another key."""
-        old = self._keys[node]
-        if old == key:
-            return
-        self._keys[node] = key
-        if old is not None:
-            group = self.groups[old]
-            group.count -= 1
-            if not group.count:
-                del self.groups[old]
-        home = None
-        if key is not None:
-            home = self.groups.get(key)
-            if home is None:
-                home = self.groups[key] = LazyHeap()
-        self._home[node] = home
-        if home is not None:
-            home.push(node, self._home)
-
-    def first(self, key: Key) -> int:
-        """The lowest position of a node with this key; there must be one."""
-        return self.groups[key].first(self._home)
-
-    def rising(self, key: Key) -> Iterator[int]:
-        """The positions of all nodes with this key, lowest first."""
-        return self.groups[key].rising(self._home)

@@ -41,7 +41,7 @@ class Listener:
         """A run is done; its cards are given back next."""
 
     def ended(self, run: Run, end: End, now: float) -> None:
-        """A run is over without being done: evicted, suspended, lost, cancelled, or its start failed."""
+        """A run is over without being done: evicted, lost, cancelled, or its start failed."""
 
     def shrunk(self, run: Run, before: Task, now: float) -> None:
         """Some pods of a run have ended: it goes on with a smaller task, and has given back their cards."""
@@ -51,9 +51,6 @@ class Listener:
 
     def evictions_changed(self, node: Node) -> None:
         """The number of recent evictions on a node has changed."""
-
-    def ticked(self, now: float) -> None:
-        """The regular moment to think again (`tick`); the pass comes next."""
 
     def passed(self, now: float) -> None:
         """A scheduling pass is over."""
@@ -80,7 +77,6 @@ class Listeners:
     shrunk: list[Callable[[Run, Task, float], None]]
     withdrawn: list[Callable[[Task, float], None]]
     evictions_changed: list[Callable[[Node], None]]
-    ticked: list[Callable[[float], None]]
     passed: list[Callable[[float], None]]
     dropped: list[Callable[[], None]]
 

@@ -18,8 +18,6 @@ class End(Enum):
     """How a run ended that was not done."""
 
     EVICTED = "evicted"
-    SUSPENDED = "suspended"
-    """Its lease was not renewed."""
     LOST = "lost"
     """By no decision of ours."""
     START_FAILED = "start failed"
@@ -42,8 +40,8 @@ class Waiting(Struct, eq=False):
     """When it was queued: submitted, evicted or lost."""
     reason: Reason | None = None
     """Why it waits, as of the pass that left it waiting."""
-    suspended: bool = False
-    """Whether it lost a lease: then it pays another overhead."""
+    overhead: float | None = None
+    """Seconds of its next run before progress counts; None: the usual ones of a restart."""
 
 
 class Run(Struct, eq=False):

@@ -226,8 +226,6 @@ class Scheduler:
         for pool in self.pools.values():
             pool.freed = pool.touched = True
             pool.policy.quota.tick(now)
-            for tell in pool.state.listeners.ticked:
-                tell(now)
             if self._on_tick:
                 self._on_tick(now, pool.state, pool.policy)
 

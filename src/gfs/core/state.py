@@ -95,13 +95,14 @@ class PoolState:
         """A newcomer waits."""
         self.waiting[task.index] = Waiting(task, 1 + task.earlier_runs, now)
 
-    def start(self, task: Task, places: list[Place], start: float, overhead: float | None = None) -> Run:
-        """A task has its cards, and begins at `start`. `overhead` in place of the usual one of a restart."""
+    def start(self, task: Task, places: list[Place], start: float) -> Run:
+        """A task has its cards, and begins at `start`."""
         waiting = self.waiting.pop(task.index, None) if self.waiting else None
         if waiting is None and not task.earlier_runs:  # nearly always
             run = Run(task, 1, places, start, start)
         else:
             number = 1 + task.earlier_runs if waiting is None else waiting.number
+            overhead = waiting.overhead if waiting is not None else None
             if overhead is None:
                 overhead = self.rules.overhead(task, number)
             run = Run(task, number, places, start, start + overhead, waiting)
@@ -193,21 +194,19 @@ class PoolState:
             tell(run, before, now)
         return True
 
-    def evict(self, run: Run, now: float, *, suspended: bool = False) -> None:
+    def evict(self, run: Run, now: float) -> None:
         """A run that is off its cards already (by a trial) is stopped for good: its task waits again."""
         task = run.task
         if task.is_spot:
             self.ledger.broken(run, now)
         run.alive = False
         del self.runs[task.index]
-        self.waiting[task.index] = Waiting(task, run.number + 1, now, suspended=suspended)
-        if not suspended:
-            for node in run.nodes:
-                self.evictions.record(node.name, now)
-                for tell_node in self.listeners.evictions_changed:
-                    tell_node(node)
-        for tell in self.listeners.ended:
-            tell(run, End.SUSPENDED if suspended else End.EVICTED, now)
+        self.waiting[task.index] = Waiting(task, run.number + 1, now)
+        for node in run.nodes:
+            self.evictions.record(node.name, now)
+            for tell_node in self.listeners.evictions_changed:
+                tell_node(node)
+        self._tell_ended(run, End.EVICTED, now)
 
     def lose(self, run: Run, now: float) -> None:
         """A run ended by no decision of ours; one that had not begun is a failed start."""

@@ -7,6 +7,9 @@ from math import floor
 
 from gfs.domain.task import Task
 
+LEASE_END = "lease-end"
+"""The reason in the event log of a run that stopped because its lease was not renewed: it keeps all progress."""
+
 PROGRESS_EPS = 1e-6
 """Slack in seconds when counting whole checkpoint intervals, so that 3600.0000001 - 1e-7 is one hour."""
 

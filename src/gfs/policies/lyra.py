@@ -46,11 +46,7 @@ class LoanPlacer:
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
         self._index = NodeIndex(pool, views=len(Priority))
-        self._bucket = self._index.bucket
-        self._follow()
-
-    def _follow(self) -> None:
-        bucket = self._bucket
+        bucket = self._bucket = self._index.bucket
         self._index.follow(
             plain=lambda size, idle, hp: bucket(idle, 0, ranks_of(hp, size - idle - hp)),
             special=lambda node: bucket(node.idle, node.room, self._ranks_of(node)),

@@ -25,7 +25,7 @@ from gfs.core.events import (
     Tick,
     Wake,
 )
-from gfs.core.reasons import NoLease, NoRoom, OverQuota, Reason
+from gfs.core.reasons import OverQuota, Reason
 from gfs.core.run import Run
 from gfs.core.scheduler import Scheduler
 from gfs.domain.errors import StuckError
@@ -285,11 +285,12 @@ def stuck_advice(reasons: Sequence[Reason], closed: int) -> str:
         steps.append(f"{nodes} stay failed or cordoned to the end: add their repair or uncordon to the node events")
     if any(isinstance(why, OverQuota) for why in reasons):
         steps.append("where the spot quota is the reason, raise it (for example --set quota_share=0.5, or quota=none)")
-    if any(isinstance(why, NoRoom | NoLease) and why.lacks_more_than_cards for why in reasons):
+    lacks_more_than_cards = {getattr(why, "lacks_more_than_cards", None) for why in reasons}
+    if True in lacks_more_than_cards:
         steps.append(
             "where CPUs or memory are short, correct cpu_request or cpu_num, or count GPUs only (resources=off)"
         )
-    if not steps or any(isinstance(why, NoRoom | NoLease) and not why.lacks_more_than_cards for why in reasons):
+    if not steps or False in lacks_more_than_cards:
         steps.append("take tasks that need more GPUs than there are out of the trace")
     text = "; ".join(steps)
     return f"{text[0].upper()}{text[1:]}."

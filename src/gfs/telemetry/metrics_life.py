@@ -9,8 +9,8 @@ from typing import Any, Literal
 import numpy as np
 import pyarrow as pa
 
-from gfs.core.reasons import LEASE_END
 from gfs.domain.errors import InputError
+from gfs.domain.execution import LEASE_END
 from gfs.telemetry.runs import categories, numbers
 
 What = Literal["submitted", "waited", "ran", "evicted", "suspended", "lost", "cancelled", "finished"]

@@ -15,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from gfs.core.reasons import LEASE_END
 from gfs.domain.errors import InputError
+from gfs.domain.execution import LEASE_END
 from gfs.domain.task import Task
 from gfs.domain.workload import Workload
 

@@ -7,9 +7,7 @@ import pytest
 from builders import hp, nodes, play, spot
 from gfs.core.reasons import (
     Behind,
-    BetweenLeases,
     EvictReason,
-    NoLease,
     NoNode,
     NoRoom,
     OverQuota,
@@ -39,16 +37,6 @@ from gfs.core.reasons import (
         (NoNode("T4"), "no node has GPU model T4"),
         (NoNode("T4", closed=1), "pool T4: the only node closed (cordoned or failed)"),
         (NoNode("T4", closed=2), "pool T4: all 2 nodes closed (cordoned or failed)"),
-        (BetweenLeases(720.0), "leases are given out in rounds, the next one 12 min after it was queued"),
-        (
-            NoLease(spot("s").task(), free=1.5, asked=12.0),
-            "no lease in this round: waiting Spot tasks asked for 12 GPUs, 1.5 were left",
-        ),
-        (
-            NoLease(hp("h").task(), free=8.0, asked=8.0, short="8 idle GPUs on n1, but 4 of 96 CPUs free, pod asks 8"),
-            "no lease in this round: waiting HP tasks asked for 8 GPUs, 8 were left;"
-            " 8 idle GPUs on n1, but 4 of 96 CPUs free, pod asks 8",
-        ),
         (Behind(hp("h7").task()), "queued behind h7, which does not fit yet"),
         (
             EvictReason(hp("h123").task(), "n7", "cheapest of 14 nodes", lost=720, gpus=8),

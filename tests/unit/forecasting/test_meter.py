@@ -97,7 +97,7 @@ def test_a_task_that_is_withdrawn_or_cancelled_wants_nothing_any_more() -> None:
     assert meter.level().tolist() == [0]
 
 
-@pytest.mark.parametrize("end", [End.LOST, End.START_FAILED, End.SUSPENDED])
+@pytest.mark.parametrize("end", [End.LOST, End.START_FAILED, End.EVICTED])
 def test_a_task_that_waits_again_wants_as_much_as_before(end: End) -> None:
     meter = DemandMeter("A100")
     stopped = task("a", 4)

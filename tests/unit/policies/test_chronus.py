@@ -16,9 +16,11 @@ from gfs.assembly.schedulers import build_scheduler
 from gfs.assembly.snapshot import load_state, save_state
 from gfs.core.events import Cancelled, Finished, Submitted, Tick, Wake
 from gfs.core.node import Node
+from gfs.core.reasons import Reason
 from gfs.core.scheduler import Scheduler
 from gfs.domain.errors import StuckError
 from gfs.policies.chronus.placement import RoomOptions
+from gfs.policies.chronus.reasons import BetweenLeases, NoLease
 
 
 def chronus(sizes: list[int], *drafts: object, **parameters: object) -> Story:
@@ -257,6 +259,25 @@ def test_who_got_no_lease_in_its_first_round_is_told_so() -> None:
     story = chronus([1], hp("h", gpus=1, lasting=1000), hp("w", at=400, gpus=1, lasting=100))
     assert story.started("w") == [1200.0]
     assert story.why_waited("w") == "no lease in this round: waiting HP tasks asked for 1 GPUs, 0 were left"
+
+
+@pytest.mark.parametrize(
+    ("reason", "text"),
+    [
+        (BetweenLeases(720.0), "leases are given out in rounds, the next one 12 min after it was queued"),
+        (
+            NoLease(spot("s").task(), free=1.5, asked=12.0),
+            "no lease in this round: waiting Spot tasks asked for 12 GPUs, 1.5 were left",
+        ),
+        (
+            NoLease(hp("h").task(), free=8.0, asked=8.0, short="8 idle GPUs on n1, but 4 of 96 CPUs free, pod asks 8"),
+            "no lease in this round: waiting HP tasks asked for 8 GPUs, 8 were left;"
+            " 8 idle GPUs on n1, but 4 of 96 CPUs free, pod asks 8",
+        ),
+    ],
+)
+def test_the_words_of_reasons(reason: Reason, text: str) -> None:
+    assert reason.text() == text
 
 
 def test_suspensions_are_counted_apart_and_no_eviction_rate_is_reported() -> None:

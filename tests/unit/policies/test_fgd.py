@@ -10,17 +10,19 @@ from __future__ import annotations
 import pytest
 
 from builders import Draft, Stage, hp, nodes, play, spot
+from gfs import NodeSpec, Parameters, Priority, Task
+from gfs.assembly.schedulers import build_scheduler
+from gfs.core.events import Submitted
 from gfs.core.node import Node
 from gfs.domain.units import MICRO
 from gfs.policies.fgd.fragmentation import ArrivalMix
 from gfs.policies.fgd.placement import FgdPlacer
 from gfs.policies.fgd.preemption import FgdPreemptor
-from gfs.policies.fgd.victims import ways
 
 
 def mix_of(counts: dict[float, int]) -> ArrivalMix:
     """A mix of so many tasks of each size."""
-    mix = ArrivalMix(16)
+    mix = ArrivalMix()
     for gpus, count in counts.items():
         mix.learn([hp("x", gpus=gpus).task()] * count)
     return mix
@@ -39,10 +41,10 @@ def chosen(stage: Stage, draft: Draft, mix: ArrivalMix) -> str | None:
     return name_of(FgdPlacer(stage.state, mix).choose(draft.task()))
 
 
-def displaced(stage: Stage, draft: Draft, mix: ArrivalMix) -> tuple[str, list[str]] | None:
+def displaced(stage: Stage, draft: Draft, mix: ArrivalMix) -> tuple[str, set[str]] | None:
     """Node and victims for one pod of an HP task."""
     victims = FgdPreemptor(stage.pool, mix).choose(draft.task(1000), 0.0)
-    return victims and (victims.node.name, [run.task.name for run in victims.runs])
+    return victims and (victims.node.name, {run.task.name for run in victims.runs})
 
 
 ONES_AND_EIGHTS = mix_of({1: 1, 8: 1})
@@ -82,7 +84,7 @@ def test_two_parts_do_not_make_a_whole() -> None:
 
 
 def test_without_arrivals_nothing_is_known_and_f_is_0() -> None:
-    assert f(ArrivalMix(8), 5, 0.5) == 0
+    assert f(ArrivalMix(), 5, 0.5) == 0
 
 
 def test_of_given_nodes_a_fraction_takes_the_one_where_f_grows_least() -> None:
@@ -96,18 +98,8 @@ def test_of_given_nodes_a_fraction_takes_the_one_where_f_grows_least() -> None:
     assert placer.best_of(half, []) is None
 
 
-def test_larger_nodes_that_come_later_count_as_if_they_had_been_there() -> None:
-    early, late = ArrivalMix(8), ArrivalMix(2)
-    for mix in (early, late):
-        mix.learn([hp("x", gpus=gpus).task() for gpus in (0.5, 2, 4, 4, 8)])
-    late.reach(8)
-    assert late.of_idle == early.of_idle
-    # 4 idle cards: one task wants more. 3: three do. 8: none does.
-    assert [f(late, idle) for idle in (3, 4, 8)] == [3 * 3, 4 * 1, 0]
-
-
 def test_a_gang_counts_once_with_the_request_of_a_pod() -> None:
-    mix = ArrivalMix(8)
+    mix = ArrivalMix()
     mix.learn([spot("gang", gpus=2, pods=50).task(), hp("single", gpus=2).task()])
     assert mix.tasks == {2 * MICRO: 2}
 
@@ -247,24 +239,7 @@ def test_a_fraction_opens_the_card_that_is_missed_least() -> None:
     assert chosen(stage, hp("x", gpus=0.5), PAPER) == "n1"
 
 
-# -- victims on a node without divided cards ---------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("profile", "cards", "expected"),
-    [
-        ((0, 4, 2, 1, 1), 4, (1, (0,))),  # the 4; 2, 1 and 1 would leave as much with more victims
-        ((0, 4, 2, 1, 1), 3, (1, (1,))),  # the 4; 2 and 1 would leave none
-        ((0, 4, 2, 1, 1), 1, (1, (0, 1, 3))),
-        ((1, 2, 2), 2, (1, (1,))),  # both leave 3, but one of them could stay
-        ((0, 2, 2, 1), 3, (2, (0, 1))),
-        ((1, 1, 1), 4, (0, ())),
-        ((2, 3), 5, (1, (0,))),
-    ],
-)
-def test_ways_to_fit_a_pod_in(profile: tuple[int, ...], cards: int, expected: tuple[int, tuple[int, ...]]) -> None:
-    # Of a node with so many idle cards and spot runs of these sizes: fewest victims, (cards left idle, ...).
-    assert ways(profile, cards) == expected
+# -- victims on a node ---------------------------------------------------------------
 
 
 def test_fewest_go_and_of_equally_many_those_after_which_f_is_least() -> None:
@@ -274,9 +249,9 @@ def test_fewest_go_and_of_equally_many_those_after_which_f_is_least() -> None:
     stage.holds("n0", spot("two", gpus=2))
     stage.holds("n0", spot("one", gpus=1))
     stage.holds("n0", spot("two more", gpus=2))
-    assert displaced(stage, hp("h", gpus=3), PAPER) == ("n0", ["four"])
-    # Five are wanted: two must go. 4 and 1 leave none (F 0); 4 and a 2 leave 1 (F 45), though they came later.
-    assert displaced(stage, hp("h", gpus=5), PAPER) == ("n0", ["one", "four"])
+    assert displaced(stage, hp("h", gpus=3), PAPER) == ("n0", {"four"})
+    # Five are wanted, nobody makes room alone: those that hold least stay first, so the 1 and the earlier 2.
+    assert displaced(stage, hp("h", gpus=5), PAPER) == ("n0", {"two more", "four"})
 
 
 def test_nobody_goes_who_could_stay_even_if_f_would_be_less() -> None:
@@ -285,7 +260,7 @@ def test_nobody_goes_who_could_stay_even_if_f_would_be_less() -> None:
     stage = Stage(6)
     for name in ("first", "second", "third"):
         stage.holds("n0", spot(name, gpus=2))
-    assert displaced(stage, hp("h", gpus=3), mix_of({2: 10, 8: 1})) == ("n0", ["third", "second"])
+    assert displaced(stage, hp("h", gpus=3), mix_of({2: 10, 8: 1})) == ("n0", {"third", "second"})
 
 
 def test_equal_sets_later_tasks_go() -> None:
@@ -293,7 +268,7 @@ def test_equal_sets_later_tasks_go() -> None:
     stage = Stage(3)
     for name in ("first", "second", "third"):
         stage.holds("n0", spot(name))
-    assert displaced(stage, hp("h", gpus=2), PAPER) == ("n0", ["third", "second"])
+    assert displaced(stage, hp("h", gpus=2), PAPER) == ("n0", {"third", "second"})
 
 
 def test_equal_sets_of_different_sizes_later_tasks_go() -> None:
@@ -302,7 +277,7 @@ def test_equal_sets_of_different_sizes_later_tasks_go() -> None:
     stage.holds("n0", spot("three", gpus=3))
     stage.holds("n0", spot("one"))
     stage.holds("n0", spot("two", gpus=2))
-    assert displaced(stage, hp("h"), mix_of({1: 1})) == ("n0", ["two"])
+    assert displaced(stage, hp("h"), mix_of({1: 1})) == ("n0", {"two"})
 
 
 # -- the node that is taken --------------------------------------------------------------------------------
@@ -314,7 +289,7 @@ def test_the_node_where_f_grows_least_is_taken() -> None:
     stage.holds("n0", spot("four", gpus=4))
     stage.holds("n1", hp("fixed", gpus=2))
     stage.holds("n1", spot("one"))
-    assert displaced(stage, hp("h", gpus=2), PAPER) == ("n1", ["one"])
+    assert displaced(stage, hp("h", gpus=2), PAPER) == ("n1", {"one"})
 
 
 def test_the_growth_counts_not_f_itself() -> None:
@@ -322,7 +297,7 @@ def test_the_growth_counts_not_f_itself() -> None:
     stage = Stage(4, 3)
     stage.holds("n0", spot("two", gpus=2))
     stage.holds("n1", spot("three", gpus=3))
-    assert displaced(stage, hp("h", gpus=3), PAPER) == ("n0", ["two"])
+    assert displaced(stage, hp("h", gpus=3), PAPER) == ("n0", {"two"})
 
 
 def test_fewer_victims_come_before_less_growth() -> None:
@@ -331,7 +306,7 @@ def test_fewer_victims_come_before_less_growth() -> None:
     stage.holds("n0", spot("a"))
     stage.holds("n0", spot("b"))
     stage.holds("n1", spot("c", gpus=8))
-    assert displaced(stage, hp("h", gpus=8), PAPER) == ("n1", ["c"])
+    assert displaced(stage, hp("h", gpus=8), PAPER) == ("n1", {"c"})
 
 
 def test_equal_growth_fewer_victims_then_node_id() -> None:
@@ -341,7 +316,7 @@ def test_equal_growth_fewer_victims_then_node_id() -> None:
     stage.holds("n0", spot("b"))
     stage.holds("n1", spot("c", gpus=2))
     stage.holds("n2", spot("d", gpus=2))
-    assert displaced(stage, hp("h", gpus=2), PAPER) == ("n1", ["c"])
+    assert displaced(stage, hp("h", gpus=2), PAPER) == ("n1", {"c"})
 
 
 def test_what_a_gang_frees_elsewhere_does_not_count() -> None:
@@ -350,7 +325,7 @@ def test_what_a_gang_frees_elsewhere_does_not_count() -> None:
     stage = Stage(1, 1, 2)
     stage.spread(["n0", "n1"], spot("gang", pods=2))
     stage.holds("n2", spot("two", gpus=2))
-    assert displaced(stage, hp("h"), PAPER) == ("n0", ["gang"])
+    assert displaced(stage, hp("h"), PAPER) == ("n0", {"gang"})
 
 
 def test_nodes_that_cannot_hold_the_pod_are_passed_by() -> None:
@@ -359,7 +334,7 @@ def test_nodes_that_cannot_hold_the_pod_are_passed_by() -> None:
     stage.holds("n0", spot("a", gpus=2))
     assert displaced(stage, hp("h", gpus=3), PAPER) is None  # nobody to evict on n1
     stage.holds("n1", spot("b", gpus=4))
-    assert displaced(stage, hp("h", gpus=3), PAPER) == ("n1", ["b"])
+    assert displaced(stage, hp("h", gpus=3), PAPER) == ("n1", {"b"})
 
 
 def test_a_fraction_displaces_a_whole_card_and_the_rest_counts() -> None:
@@ -367,7 +342,7 @@ def test_a_fraction_displaces_a_whole_card_and_the_rest_counts() -> None:
     stage = Stage(2, 1)
     stage.holds("n0", spot("two", gpus=2))
     stage.holds("n1", spot("one"))
-    assert displaced(stage, hp("h", gpus=0.5), PAPER) == ("n1", ["one"])
+    assert displaced(stage, hp("h", gpus=0.5), PAPER) == ("n1", {"one"})
 
 
 # -- victims on divided cards ------------------------------------------------------------------------------
@@ -379,7 +354,7 @@ def test_a_fraction_displaces_the_fraction_it_can_replace_exactly() -> None:
     stage.holds("n0", spot("one"))
     stage.holds("n1", spot("half", gpus=0.5))
     stage.holds("n1", spot("other", gpus=0.5))
-    assert displaced(stage, hp("h", gpus=0.5), PAPER) == ("n1", ["other"])
+    assert displaced(stage, hp("h", gpus=0.5), PAPER) == ("n1", {"other"})
 
 
 def test_one_that_suffices_goes_before_several_that_would_leave_less() -> None:
@@ -389,56 +364,54 @@ def test_one_that_suffices_goes_before_several_that_would_leave_less() -> None:
     stage.holds("n0", spot("three", gpus=3))
     stage.holds("n0", spot("a", gpus=0.5))
     stage.holds("n0", spot("b", gpus=0.5))
-    assert displaced(stage, hp("h"), PAPER) == ("n0", ["three"])
+    assert displaced(stage, hp("h"), PAPER) == ("n0", {"three"})
 
 
-def test_one_at_a_time_the_run_after_which_f_is_least() -> None:
-    # Two cards of: 0.9 on card 0, 0.9 on card 1, 0.5 + 0.5 on card 2, nothing idle. Nobody suffices alone. First:
-    # a half gone leaves 0.1 + 0.1 + 0.5, F 70; a 0.9 gone leaves an idle card (45) and 0.1 (10), F 55: the later
-    # 0.9. Then the other 0.9 suffices; the halves stay though they are later.
+def test_where_several_must_go_the_run_after_which_f_is_least_goes() -> None:
+    # Two GPUs of: 0.9 on GPU 0, 0.9 on GPU 1, 0.5 + 0.5 on GPU 2, nothing idle. Nobody suffices alone, nobody holds
+    # a whole GPU. A half gone leaves 0.1 + 0.1 + 0.5, F 70; a 0.9 gone leaves an idle GPU (45) and 0.1 (10), F 55.
+    # So the halves stay, and both 0.9 go.
     stage = Stage(3)
     for name, gpus in {"a": 0.9, "b": 0.9, "c": 0.5, "d": 0.5}.items():
         stage.holds("n0", spot(name, gpus=gpus))
-    assert displaced(stage, hp("h", gpus=2), PAPER) == ("n0", ["b", "a"])
-    # All three cards: next, with two cards idle, the later half.
-    assert displaced(stage, hp("h", gpus=3), PAPER) == ("n0", ["d", "c", "b", "a"])
+    assert displaced(stage, hp("h", gpus=2), PAPER) == ("n0", {"a", "b"})
+    # All three GPUs: all must go.
+    assert displaced(stage, hp("h", gpus=3), PAPER) == ("n0", {"a", "b", "c", "d"})
 
 
-def test_of_equal_f_the_run_that_holds_most_goes() -> None:
-    # One card, mix of ones: one idle card more or less makes no difference to F. Both suffice and leave the free
-    # half beside HP; the 2 holds more, though the 1 is later.
+def test_of_equal_f_the_later_run_goes() -> None:
+    # One GPU, mix of ones: one idle GPU more or less makes no difference to F. Both suffice, the 1 came later.
     stage = Stage(4)
     stage.holds("n0", hp("half", gpus=0.5))
     stage.holds("n0", spot("two", gpus=2))
     stage.holds("n0", spot("one"))
-    assert displaced(stage, hp("h"), mix_of({1: 1})) == ("n0", ["two"])
+    assert displaced(stage, hp("h"), mix_of({1: 1})) == ("n0", {"one"})
 
 
-def test_then_the_run_whose_card_holds_less_of_hp() -> None:
-    # Half a card. Card 0: spot 0.5 and 0.25; card 1: HP 0.5 and spot 0.25; a quarter is free on both. With either
-    # spot quarter gone the half fits exactly: F 0.25 x 100. The one beside HP is later, but it stays.
-    stage = Stage(2)
-    stage.holds("n0", spot("half", gpus=0.5))
-    stage.holds("n0", spot("beside spot", gpus=0.25))
-    in_the_way = stage.holds("n0", hp("filler", gpus=0.25))
-    stage.holds("n0", hp("fixed", gpus=0.5))
-    stage.holds("n0", spot("beside hp", gpus=0.25))
-    stage.pool.release(in_the_way.places, in_the_way.task)
-    assert stage.node("n0").shares == {0: [0, 750_000], 1: [500_000, 250_000]}
-    assert displaced(stage, hp("h", gpus=0.5), PAPER) == ("n0", ["beside spot"])
-
-
-def test_who_is_not_in_the_way_after_all_stays_the_last_chosen_first() -> None:
-    # Six cards of 1 + 1 + 2 + 3 beside an HP fraction, mix of eights: F of k idle cards is k.
-    # late (1 idle), early (2 idle: the 3 would make 4), two (4 idle), three (7 idle, one too many).
-    # Without three only 4, without two only 5; without early 6: it stays; then late cannot.
+def test_where_several_must_go_those_that_hold_least_stay() -> None:
+    # Six GPUs of 1 + 1 + 2 + 3 beside an HP fraction: nobody suffices alone. Without early 6 are left: it stays; then
+    # nobody else can.
     stage = Stage(8)
     stage.holds("n0", hp("fixed", gpus=0.5))
     stage.holds("n0", spot("early"))
     stage.holds("n0", spot("late"))
     stage.holds("n0", spot("two", gpus=2))
     stage.holds("n0", spot("three", gpus=3))
-    assert displaced(stage, hp("h", gpus=6), mix_of({8: 1})) == ("n0", ["three", "two", "late"])
+    assert displaced(stage, hp("h", gpus=6), mix_of({8: 1})) == ("n0", {"three", "two", "late"})
+
+
+def test_a_run_of_which_cpus_are_needed_goes_though_its_gpus_are_not() -> None:
+    # One GPU and 10 CPUs are wanted. 2 GPUs and 4 CPUs are free: without few there are 8 CPUs, without many 28.
+    node = NodeSpec(0, "n0", "A100", 8, cpus=32.0)
+    scheduler = build_scheduler("fgd", [node], Parameters(resources="on"), period=86400.0)
+    asks = {"few": (3.0, 4.0), "many": (3.0, 24.0)}
+    for index, (name, (gpus, cpus)) in enumerate(asks.items()):
+        task = Task(index, name, "lab", "A100", Priority.SPOT, 1, gpus, 0.0, cpus_per_pod=cpus)
+        assert scheduler.handle(0.0, [Submitted(task)]).starts
+    plan = scheduler.handle(
+        10.0, [Submitted(Task(2, "h", "lab", "A100", Priority.HP, 1, 1.0, 10.0, cpus_per_pod=10.0))]
+    )
+    assert [eviction.run.task.name for eviction in plan.evictions] == ["many"]
 
 
 def test_a_run_with_fractions_of_several_cards_goes_from_all_of_them() -> None:
@@ -450,7 +423,7 @@ def test_a_run_with_fractions_of_several_cards_goes_from_all_of_them() -> None:
         stage.holds(name, hp("fixed", gpus=0.3))
         for task in spot_tasks:
             stage.holds(name, spot(f"{task} of {name}", gpus=0.6, pods=2 if task == "gang" else 1))
-    assert displaced(stage, hp("h", gpus=2), PAPER) == ("n1", ["gang of n1"])
+    assert displaced(stage, hp("h", gpus=2), PAPER) == ("n1", {"gang of n1"})
 
 
 def test_cards_of_hp_are_out_of_reach() -> None:
@@ -458,7 +431,7 @@ def test_cards_of_hp_are_out_of_reach() -> None:
     stage.holds("n0", hp("fixed", gpus=0.1))
     stage.holds("n0", spot("a", gpus=0.9))
     assert displaced(stage, hp("h"), PAPER) is None
-    assert displaced(stage, hp("h", gpus=0.9), PAPER) == ("n0", ["a"])
+    assert displaced(stage, hp("h", gpus=0.9), PAPER) == ("n0", {"a"})
 
 
 # -- whole runs --------------------------------------------------------------------------------------------

@@ -4,19 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
 import builders
-from builders import Draft, Stage, Story, hp, nodes, spot, workload
-from gfs import NodeEvent, Parameters, simulate
-from gfs.assembly.schedulers import build_scheduler
-from gfs.assembly.snapshot import load_state, save_state
-from gfs.core.events import Submitted, Tick
+from builders import Draft, Stage, hp, nodes, spot
 from gfs.core.reasons import NoRoom
-from gfs.core.scheduler import Scheduler
 from gfs.policies.lyra import LoanPlacer, ReclaimPreemptor
 
 play = partial(builders.play, scheduler="lyra")
@@ -425,86 +419,3 @@ def test_an_eviction_says_out_of_how_many_nodes_on_loan() -> None:
         hp("h", gpus=8, at=720),
     )
     assert story.why_evicted("s0") == "evicted for h on n0: cheapest of 3 nodes on loan, lost 12 min x 8 GPUs"
-
-
-# -- the periodic orchestrator ----------------------------------------------------------------------------
-
-rounds = partial(play, lyra_period=600)
-
-
-def test_in_rounds_hp_waits_for_the_next_one_to_take_a_node_back() -> None:
-    # Both nodes are lent at 0. The node is taken back at 600, the first round after 100, and left by 630.
-    tasks = [spot("a", gpus=8, lasting=9000), spot("b", gpus=8, lasting=9000), hp("h", at=100, lasting=60)]
-    assert play(nodes(8, 8), *tasks).started("h") == [130.0]
-    story = rounds(nodes(8, 8), *tasks)
-    assert story.victims() == ["a"]
-    assert story.started("h") == [630.0]
-
-
-def test_a_node_without_pods_stays_on_loan_until_the_round_and_then_nobody_is_evicted_for_it() -> None:
-    story = rounds(nodes(8, 8), spot("a", gpus=8, lasting=50), spot("b", gpus=8, lasting=9000), hp("h", at=100))
-    assert story.victims() == []
-    assert story.started("h") == [600.0]
-    assert "8 idle GPUs, but the node with room is on loan to spot tasks" in story.why_waited("h")
-
-
-def test_a_node_that_hp_leaves_is_lent_at_the_next_round() -> None:
-    # h takes n0 back at 300, the first round, and leaves it at 700: then it is HP's, and on loan again at 1200.
-    story = rounds(nodes(8), hp("h", at=100, lasting=400), spot("s", at=750))
-    assert story.started("h") == [300.0]
-    assert story.started("s") == [1200.0]
-
-
-def test_what_is_on_loan_stays_so_between_rounds_after_one_in_which_hp_took_a_node() -> None:
-    # Both nodes are on loan and empty. At 300, the first round, HP may take them back: h takes n0, n1 stays on loan.
-    # So i, which comes at 350, waits for the next round.
-    story = rounds(nodes(8, 8), hp("h", gpus=8, at=100, lasting=900), hp("i", gpus=8, at=350))
-    assert story.started("h") == [300.0]
-    assert story.started("i") == [600.0]
-
-
-def test_the_headroom_is_never_lent_and_hp_has_it_at_once() -> None:
-    # A quarter of 4 x 8 GPUs is one node: n0. The others are lent.
-    story = rounds(
-        nodes(8, 8, 8, 8),
-        spot("three", gpus=8, pods=3, lasting=5000),
-        hp("h", gpus=8, at=100, lasting=1000),
-        lyra_headroom=0.25,
-    )
-    assert story.on("three") == ["n1", "n2", "n3"]
-    assert story.started("h") == [100.0]
-    assert story.on("h") == ["n0"]
-    assert story.victims() == []
-
-
-def test_a_round_takes_a_whole_gang_back_and_its_other_nodes_are_for_hp_too() -> None:
-    story = rounds(
-        nodes(8, 8), spot("gang", gpus=8, pods=2, lasting=5000), hp("pair", gpus=8, pods=2, at=100, lasting=50)
-    )
-    assert story.victims() == ["gang"]
-    assert story.started("pair") == [630.0]
-
-
-def test_headroom_without_rounds_has_no_effect_and_that_is_said(caplog: pytest.LogCaptureFixture) -> None:
-    assert play(nodes(8), spot("s"), lyra_headroom=1).started("s") == [0.0]
-    assert "lyra_headroom: no effect under lyra" in caplog.text
-
-
-def test_rounds_go_on_when_nodes_change() -> None:
-    # All is lent at 0 for half an hour. That n0 fails and comes back in between is no new round.
-    drafts = [spot("s", lasting=10), hp("h", gpus=8, at=450)]
-    work = workload(nodes(8, 8), drafts, [NodeEvent(200.0, "n0", "fail"), NodeEvent(400.0, "n0", "repair")])
-    assert Story(simulate(work, scheduler="lyra", lyra_period=1800)).started("h") == [1800.0]
-
-
-def test_a_restart_is_no_new_round(tmp_path: Path) -> None:
-    def fresh() -> Scheduler:
-        return build_scheduler("lyra", nodes(8), Parameters(lyra_period=1800), period=7200.0)
-
-    before, after, h = fresh(), fresh(), hp("h").task()
-    before.handle(0.0, [Tick()])
-    save_state(before, tmp_path / "state", now=0.0, name="lyra")
-    load_state(after, tmp_path / "state", name="lyra")
-    assert not after.handle(100.0, [Submitted(h)]).starts
-    assert not after.handle(300.0, [Tick()]).starts
-    assert [run.task.name for run in after.handle(1800.0, [Tick()]).starts] == ["h"]

@@ -31,9 +31,8 @@ import pytest
 
 import needs
 from builders import Draft, hp, spot, workload
-from gfs.core.reasons import LEASE_END
 from gfs.domain.errors import InputError
-from gfs.domain.execution import ExecutionRules
+from gfs.domain.execution import LEASE_END, ExecutionRules
 from gfs.domain.node import NodeSpec
 from gfs.domain.workload import Workload
 from gfs.telemetry.metrics import compute_metrics

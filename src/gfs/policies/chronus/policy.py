@@ -19,7 +19,7 @@ from gfs.core.admission import SpotAdmission
 from gfs.core.listeners import Listener
 from gfs.core.node import Place
 from gfs.core.ports import Placer, Quota, SolverFigures
-from gfs.core.reasons import BetweenLeases, LeaseEnd, NoLease, NoNode, OverQuota, Reason
+from gfs.core.reasons import NoNode, OverQuota, Reason
 from gfs.core.run import End, Run, Waiting
 from gfs.core.state import PoolState
 from gfs.core.trial import Trial
@@ -29,6 +29,7 @@ from gfs.domain.units import MICRO
 from gfs.policies.chronus.leases import LeaseMemory, LeaseQueue, LeaseTable, round_at
 from gfs.policies.chronus.placement import EndingLeases, RoundPlacement
 from gfs.policies.chronus.program import TaskShape
+from gfs.policies.chronus.reasons import BetweenLeases, LeaseEnd, NoLease
 from gfs.policies.chronus.selection import LeaseSelector, tasks_of
 from gfs.policies.placement import Chooser
 
@@ -82,7 +83,7 @@ class ChronusPolicy(Listener):
 
     def ended(self, run: Run, end: End, now: float) -> None:
         """A run is over before it was done."""
-        if end is End.SUSPENDED:
+        if end is End.EVICTED:
             return  # by a decision of ours, which sees to the rest
         self._leases.close(run)
         if end.waits_again:
@@ -120,6 +121,7 @@ class ChronusPolicy(Listener):
         number, begins = self._round_at(now)
         plan = Plan()
         if begins:
+            self.state.age(now)
             self._give_out(plan, number, now)
             self._explain([*memory.newcomers, *arrived], plan)
             memory.newcomers.clear()
@@ -249,8 +251,7 @@ class ChronusPolicy(Listener):
 
     def _start(self, plan: Plan, waiting: Waiting, places: list[Place], now: float) -> None:
         task = waiting.task
-        overhead = self._resume_overhead if waiting.suspended else None
-        run = self.state.start(task, places, now, overhead)
+        run = self.state.start(task, places, now)
         self._leases.open(run)
         plan.starts.append(run)
 
@@ -265,9 +266,11 @@ class ChronusPolicy(Listener):
 
     def _suspend(self, plan: Plan, run: Run, now: float) -> Waiting:
         self._leases.expire(run)
-        self.state.evict(run, now, suspended=True)
+        self.state.evict(run, now)
         plan.evictions.append(Eviction(run, LeaseEnd(), keeps_progress=True))
-        return self.state.waiting[run.task.index]
+        waiting = self.state.waiting[run.task.index]
+        waiting.overhead = self._resume_overhead
+        return waiting
 
     @property
     def solver(self) -> SolverFigures:

@@ -2,24 +2,23 @@
 
     F_n(M) = sum over request sizes m of p_m x F_n(m)
 
-F_n(m): what is idle on node n and of no use to a pod of size m. If the node cannot hold such a pod at all, that
-is everything idle on it; else only the free parts of divided cards that are too small for it. Both cases in one:
-the k idle cards are of no use to pods of more than k cards, and the free part r of a card to all that want more
-than r. So F is a sum over what is idle:
+F_n(m) is what is idle on node n and of no use to a pod of size m: everything if the node cannot hold such a pod, else
+the free parts of divided GPUs that are too small for it. So k idle GPUs are of no use to pods of more than k GPUs, and
+the free part r of a divided GPU is of no use to pods of more than r:
 
-    F = k x P(m > k cards) + sum over the free parts r of r x P(m > r)
+    F = k x P(m > k GPUs) + sum over the free parts r of r x P(m > r)
 
-Here F is kept as a whole number, in micro-cards times the number of tasks seen: values are only ever compared
+F is kept as a whole number, in millionths of a GPU times the number of tasks seen: values are only ever compared
 under one mix, and this way they are compared exactly.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from gfs.core.listeners import Listener
 from gfs.core.node import Node
+from gfs.core.run import Run
 from gfs.domain.task import Task
 from gfs.domain.units import MICRO
 
@@ -27,64 +26,56 @@ from gfs.domain.units import MICRO
 class ArrivalMix(Listener):
     """How many tasks of each per-pod size have arrived so far in a pool, HP and spot, each counted once."""
 
-    def __init__(self, largest_node: int) -> None:
-        """`largest_node`: the most cards that a node of the pool has."""
+    def __init__(self) -> None:
         self.tasks: dict[int, int] = {}
-        """Micro-cards per pod -> tasks seen."""
-        self.of_idle = [0] * (largest_node + 1)
-        """Idle cards k of a node -> what they add to its F: k cards for each task that wants more than k."""
-        self._whole = 0
-        """Tasks seen that want whole cards."""
-        self._shares: list[int] = []
-        """The fractions seen, in micro-cards, ascending."""
-        self._at_least: list[int] = []
-        """Position in `_shares` -> tasks seen that want this fraction or a larger one."""
+        """Millionths of a GPU per pod -> tasks seen."""
+        self._lost: dict[int, int] = {}
+        """What is idle in one piece -> what it adds to F, as far as asked for since the last arrival."""
 
     def submitted(self, task: Task, now: float) -> None:
         """A task has come: it belongs to the mix from now on, whatever becomes of it."""
         self.learn((task,))
 
-    def reach(self, largest_node: int) -> None:
-        """The pool has larger nodes than before."""
-        for idle in range(len(self.of_idle), largest_node + 1):
-            more = sum(count for size, count in self.tasks.items() if size > idle * MICRO)
-            self.of_idle.append(idle * MICRO * more)
-
     def learn(self, arrived: Iterable[Task]) -> None:
         """Count tasks that have just arrived."""
-        tasks, of_idle = self.tasks, self.of_idle
+        self._lost.clear()
         for task in arrived:
-            cards = task.cards
-            size = cards * MICRO or task.share
-            tasks[size] = tasks.get(size, 0) + 1
-            if cards:
-                self._whole += 1
-                for idle in range(1, min(cards, len(of_idle))):
-                    of_idle[idle] += idle * MICRO
-            else:
-                self._learn_share(size)
+            size = task.cards * MICRO or task.share
+            self.tasks[size] = self.tasks.get(size, 0) + 1
 
-    def _learn_share(self, share: int) -> None:
-        shares, at_least = self._shares, self._at_least
-        position = bisect_left(shares, share)
-        if position == len(shares) or shares[position] != share:
-            larger = at_least[position] if position < len(shares) else 0
-            shares.insert(position, share)
-            at_least.insert(position, larger)
-        for i in range(position + 1):
-            at_least[i] += 1
-
-    def of_part(self, part: int) -> int:
-        """What the free part of a divided card, in micro-cards, adds to F of its node."""
-        larger = bisect_right(self._shares, part)
-        fractions = self._at_least[larger] if larger < len(self._shares) else 0
-        return part * (self._whole + fractions)
+    def lost(self, free: int) -> int:
+        """What the idle GPUs of a node, or the free part of one GPU, in millionths, add to F."""
+        known = self._lost.get(free)
+        if known is None:
+            known = self._lost[free] = free * sum(count for size, count in self.tasks.items() if size > free)
+        return known
 
     def fragmentation(self, idle: int, parts: Iterable[int]) -> int:
-        """F of a node with so many idle cards and these free parts of divided cards."""
-        return self.of_idle[idle] + sum(map(self.of_part, parts))
+        """F of a node with so many idle GPUs and these free parts of divided ones."""
+        return self.lost(idle * MICRO) + sum(map(self.lost, parts))
+
+    def growth(self, idle: int, parts: Sequence[int], task: Task) -> int | None:
+        """How F of such a node grows by a pod of the task; None if the node has no room for it."""
+        lost, share = self.lost, task.share
+        if not share:
+            return lost((idle - task.cards) * MICRO) - lost(idle * MICRO) if idle >= task.cards else None
+        part = min((part for part in parts if part >= share), default=None)
+        if part is not None:
+            return lost(part - share) - lost(part)
+        return lost((idle - 1) * MICRO) + lost(MICRO - share) - lost(idle * MICRO) if idle else None
 
 
-def free_parts(node: Node) -> list[int]:
-    """The free part of each divided card of the node, in micro-cards."""
-    return [MICRO - hp - spot for hp, spot in (node.parts() if node.surplus else node.shares.values())]
+def free_on(node: Node, gone: Sequence[Run] = ()) -> tuple[int, list[int]]:
+    """The idle GPUs of a node and the free parts of its divided ones, once these spot runs have gone."""
+    if not gone:
+        return node.idle, [MICRO - hp - spot for hp, spot in node.parts()] if node.shares else []
+    idle = node.idle - node.surplus + sum(node.spot[run] for run in gone)
+    free = {slot: MICRO - hp - spot for slot, (hp, spot) in node.shares.items()}
+    if free:
+        for run in gone:
+            for where, mask, whole in run.places:
+                if where is node and not whole:
+                    free[mask.bit_length() - 1] += run.task.share
+    parts = [part for part in free.values() if part < MICRO]
+    idle += len(free) - len(parts)
+    return (idle, parts) if idle >= 0 else (0, [])
