@@ -36,15 +36,16 @@ if TYPE_CHECKING:
     from gfs.assembly.definitions import Composition, SchedulerDefinition
     from gfs.assembly.parameters import Parameters
     from gfs.assembly.schedulers import SCHEDULERS, schedulers
+    from gfs.core.filters.nodes import NodeRule
     from gfs.domain.errors import BadRow, BadRows, GfsError, InputError, InvariantError, StuckError
     from gfs.domain.node import NodeEvent, NodeSpec
-    from gfs.domain.task import NodeFilter, Priority, Task
+    from gfs.domain.task import Priority, Role, Task
     from gfs.domain.workload import Workload
 
 __all__ = [
     "SCHEDULERS", "BadRow", "BadRows", "Comparison", "Composition", "Context", "DemandPrediction", "FrontComparison",
-    "GfsError", "InputError", "InvariantError", "NodeEvent", "NodeFilter", "NodeSpec", "Parameters", "PlanOutcome",
-    "Priority", "QuotaDefinition", "RunResult", "SchedulerDefinition", "SimulationResult", "StuckError", "SweepOutcome",
+    "GfsError", "InputError", "InvariantError", "NodeEvent", "NodeRule", "NodeSpec", "Parameters", "PlanOutcome",
+    "Priority", "QuotaDefinition", "Role", "RunResult", "SchedulerDefinition", "SimulationResult", "StuckError", "SweepOutcome",
     "Task", "Workload", "__version__", "compare", "compare_fronts", "forecast", "generate", "plan", "read_trace",
     "schedulers", "simulate", "sweep",
 ]  # fmt: skip
@@ -62,7 +63,8 @@ if not TYPE_CHECKING:  # a type checker should complain about unknown names, so 
         "gfs.assembly.schedulers": ("SCHEDULERS", "schedulers"),
         "gfs.domain.errors": ("BadRow", "BadRows", "GfsError", "InputError", "InvariantError", "StuckError"),
         "gfs.domain.node": ("NodeEvent", "NodeSpec"),
-        "gfs.domain.task": ("Priority", "NodeFilter", "Task"),
+        "gfs.core.filters.nodes": ("NodeRule",),
+        "gfs.domain.task": ("Priority", "Role", "Task"),
         "gfs.domain.workload": ("Workload",),
     }
     _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}

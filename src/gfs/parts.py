@@ -12,6 +12,8 @@ from gfs.assembly.context import Context, QuotaDefinition
 from gfs.assembly.definitions import Composition, LearningComposition, SchedulerDefinition
 from gfs.assembly.quotas import build_quota
 from gfs.core.actions import NOTHING, Eviction, Plan
+from gfs.core.filters.base import Filter
+from gfs.core.filters.nodes import NodeRule
 from gfs.core.index import Bucket, NodeIndex, Rank
 from gfs.core.lazy_heap import LazyHeap
 from gfs.core.listeners import Listener
@@ -19,44 +21,88 @@ from gfs.core.node import Node, Place
 from gfs.core.pool import Pool
 from gfs.core.ports import (
     Attempt,
-    Compares,
-    FillsUp,
     Placer,
     Policy,
     Preemptor,
     Queue,
     Quota,
     QuotaRow,
-    Ranks,
-    Refuses,
-    Reopens,
-    StrictOrder,
     TaskLimit,
     Victims,
-    WholeGangs,
 )
 from gfs.core.reasons import Reason
 from gfs.core.run import End, Run, Waiting
 from gfs.core.state import PoolState
 from gfs.core.trial import Trial
-from gfs.domain.task import NodeFilter, Priority, Task
+from gfs.domain.task import Priority, Role, Task
 from gfs.forecasting.forecast import BaseForecast, Estimator, Forecast, NormalForecast, Predictor
 from gfs.forecasting.history import DemandHistory, SeriesKey
 from gfs.policies.gfs.preemption import GfsPreemptor
 from gfs.policies.gfs.scoring import GfsPlacer
 from gfs.policies.greedy import GreedyPolicy
 from gfs.policies.placement import Chooser, best_fit, first_fit
-from gfs.policies.preemption import FirstNodePreemptor, RandomPreemptor, could_hold, victims_on
+from gfs.policies.preemption import FirstNodePreemptor, RandomPreemptor, victims_on
 from gfs.policies.queues import Asks, FcfsQueue, HeadBlockingQueue, SizedQueue
 from gfs.quota.static import FixedQuota, UnlimitedQuota
 
 __all__ = [
-    "NOTHING", "Asks", "Attempt", "BaseForecast", "Bucket", "Chooser", "Compares", "Composition", "Context",
-    "DemandHistory", "End", "Estimator", "Eviction", "FcfsQueue", "FillsUp", "FirstNodePreemptor", "FixedQuota",
-    "Forecast", "GfsPlacer", "GfsPreemptor", "GreedyPolicy", "HeadBlockingQueue", "LazyHeap", "LearningComposition",
-    "Listener", "Node", "NodeFilter", "NodeIndex", "NormalForecast", "Place", "Placer", "Plan", "Policy", "Pool",
-    "PoolState", "Predictor", "Preemptor", "Priority", "Queue", "Quota", "QuotaDefinition", "QuotaRow",
-    "RandomPreemptor", "Rank", "Ranks", "Reason", "Refuses", "Reopens", "Run", "SchedulerDefinition", "SeriesKey",
-    "SizedQueue", "StrictOrder", "Task", "TaskLimit", "Trial", "UnlimitedQuota", "Victims", "Waiting", "WholeGangs",
-    "best_fit", "build_quota", "could_hold", "first_fit", "victims_on",
+    "NOTHING",
+    "Asks",
+    "Attempt",
+    "BaseForecast",
+    "Bucket",
+    "Chooser",
+    "Composition",
+    "Context",
+    "DemandHistory",
+    "End",
+    "Estimator",
+    "Eviction",
+    "FcfsQueue",
+    "Filter",
+    "FirstNodePreemptor",
+    "FixedQuota",
+    "Forecast",
+    "GfsPlacer",
+    "GfsPreemptor",
+    "GreedyPolicy",
+    "HeadBlockingQueue",
+    "LazyHeap",
+    "LearningComposition",
+    "Listener",
+    "Node",
+    "NodeIndex",
+    "NodeRule",
+    "NormalForecast",
+    "Place",
+    "Placer",
+    "Plan",
+    "Policy",
+    "Pool",
+    "PoolState",
+    "Predictor",
+    "Preemptor",
+    "Priority",
+    "Queue",
+    "Quota",
+    "QuotaDefinition",
+    "QuotaRow",
+    "RandomPreemptor",
+    "Rank",
+    "Reason",
+    "Role",
+    "Run",
+    "SchedulerDefinition",
+    "SeriesKey",
+    "SizedQueue",
+    "Task",
+    "TaskLimit",
+    "Trial",
+    "UnlimitedQuota",
+    "Victims",
+    "Waiting",
+    "best_fit",
+    "build_quota",
+    "first_fit",
+    "victims_on",
 ]  # fmt: skip

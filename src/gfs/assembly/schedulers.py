@@ -15,8 +15,8 @@ from gfs.assembly.context import Context
 from gfs.assembly.definitions import SchedulerDefinition
 from gfs.assembly.parameters import Parameters
 from gfs.assembly.plugins import as_definition, find_plugins, load_scheduler
-from gfs.core.ports import Policy, Train, train_at_once
 from gfs.core.pool import Pool
+from gfs.core.ports import Policy, Train, train_at_once
 from gfs.core.scheduler import CheckedScheduler, Scheduler, TickObserver
 from gfs.core.state import PoolState
 from gfs.domain.errors import InputError

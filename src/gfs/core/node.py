@@ -146,7 +146,9 @@ class Node:
     def has_gpus(self, role: Role, *, without_spot: bool = False) -> bool:
         """Returns whether the GPUs for one more pod of the role are idle (if every spot run went)."""
         idle, room = (self.hp_free, self.hp_room) if without_spot else (self.idle, self.room)
-        return idle >= role.cards if role.cards else idle > 0 or room >= role.share
+        if role.cards:
+            return idle >= role.cards
+        return idle > 0 or room >= role.share if role.share else not self.closed
 
     def pods_by_gpus(self, role: Role, *, without_spot: bool = False) -> int:
         """Returns how many pods of the role find GPUs here (if every spot task went)."""

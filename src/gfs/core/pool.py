@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from operator import mul
 from typing import Any
 
@@ -27,7 +27,7 @@ def _highest(levels: list[int]) -> int:
 
 
 class Pool:
-    """What is held on the nodes. All of it follows from the nodes and the runs on them: `rebuild` works it out again."""
+    """What is held on the nodes. It follows from the nodes and the runs on them: `rebuild` works it out again."""
 
     __slots__ = (
         "_changed", "_counted", "_filters", "_limited", "_observers", "_table", "capacity", "divided", "gpu_model",
@@ -163,6 +163,10 @@ class Pool:
         divided = sum(node.pods_by_gpus(role, without_spot=without_spot) for node in self.divided)
         undivided = whole - sum(node.hp_free if without_spot else node.idle for node in self.divided)
         return undivided * (MICRO // role.share) + divided
+
+    def with_gpus(self, role: Role) -> Iterator[Node]:
+        """Yields the nodes with the GPUs for one more pod of the role, whatever else it requests."""
+        return (node for node in self.nodes if node.has_gpus(role))
 
     def nodes_for(self, role: Role, *, without_spot: bool = False) -> list[Node]:
         """Returns the nodes with room for a pod of the role (if every spot run went)."""

@@ -6,12 +6,14 @@ has an interface of its own here, and is used where a part has it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from math import nan
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from gfs.core.actions import Plan
 from gfs.core.node import Node
+from gfs.core.pool import Pool
 from gfs.core.reasons import Alternative, Reason
 from gfs.core.run import Run
 from gfs.core.state import PoolState
@@ -28,92 +30,77 @@ TaskLimit = Callable[[float], float]
 # -- queues --------------------------------------------------------------------------------------------------
 
 
-class Queue(Protocol):
-    """Tasks of one class that wait, and the order in which they get their chance."""
+class Queue(ABC):
+    """Waiting tasks of one class, and the order in which they get their chance."""
 
+    @abstractmethod
     def push(self, task: Task) -> None:
-        """Add a task."""
+        """Adds a task."""
 
+    @abstractmethod
     def remove(self, task: Task) -> None:
-        """Take a task out that waits no longer."""
+        """Takes out a task that waits no longer."""
 
+    @abstractmethod
     def arrive(self, tasks: Sequence[Task], attempt: Attempt) -> None:
-        """Newcomers, by index, and nothing has changed for those who wait: try or queue them, in order."""
+        """Tries or queues newcomers, by index, in order; nothing has changed for the others."""
 
+    @abstractmethod
     def scan(self, attempt: Attempt, pod_limit: float, task_limit: TaskLimit) -> None:
-        """Offer the waiting tasks in order; those that start leave the queue.
+        """Offers the waiting tasks in order; those that start leave the queue.
 
         No pod of more than `pod_limit` GPUs can start now, and no task of more than `task_limit` says.
         """
 
-
-@runtime_checkable
-class StrictOrder(Protocol):
-    """A queue in which nobody overtakes."""
-
-    def head(self) -> Task:
-        """Whoever is served next."""
+    def head(self) -> Task | None:
+        """Returns the task that must be served next; None: tasks may overtake one another."""
+        return None
 
 
 # -- placers -------------------------------------------------------------------------------------------------
 
 
-class Placer(Protocol):
-    """Chooses nodes for pods on idle cards."""
+class Placer(ABC):
+    """Chooses nodes for pods in idle room."""
 
+    __slots__ = ("pool",)
+
+    fills_up = False
+    """Whether a node that is best for one pod stays best for the role's next pods, as long as they fit."""
+
+    def __init__(self, pool: Pool) -> None:
+        self.pool = pool
+
+    @abstractmethod
     def choose(self, role: Role) -> Node | None:
-        """The node for one more pod of the role, or None."""
-
-
-@runtime_checkable
-class FillsUp(Protocol):
-    """A placer for which a node that was best for one pod may stay best for the task's next pods."""
-
-    fills_up: bool
-    """Whether it does so as long as they fit."""
-
-
-@runtime_checkable
-class Ranks(Protocol):
-    """A placer that can name more than its first choice: for tasks that ask for more than cards."""
+        """Returns the node for one more pod of the role, or None. It may look at GPUs alone."""
 
     def ranked(self, role: Role) -> Iterator[Node]:
-        """The nodes with GPUs for one more pod of the role, best first."""
-
-
-@runtime_checkable
-class Compares(Protocol):
-    """A placer that can choose among given nodes without looking at the others."""
+        """Returns the nodes with GPUs for one more pod of the role, best first; here fullest first."""
+        return iter(sorted(self.pool.with_gpus(role), key=lambda node: (node.idle, node.index)))
 
     def best_of(self, role: Role, nodes: Iterable[Node]) -> Node | None:
-        """The best of these nodes, which all have room for one more pod; None if it refuses them."""
-
-
-@runtime_checkable
-class Refuses(Protocol):
-    """A placer that does not use every node with room."""
+        """Returns the best of these nodes, which all have room for one more pod; None if it refuses them."""
+        given = set(nodes)
+        return next((node for node in self.ranked(role) if node in given), None) if given else None
 
     def closed(self, task: Task) -> tuple[int, str]:
-        """How many nodes with room for a pod it refuses now, and why: 'on loan to spot tasks'.
+        """Returns how many nodes with room for a pod it refuses now, and why: 'on loan to spot tasks'.
 
-        Nothing for why: the circuit breaker keeps them closed after recent evictions.
+        No words: the circuit breaker keeps them closed after recent evictions.
         """
-
-
-@runtime_checkable
-class Reopens(Protocol):
-    """A placer that refuses nodes for some time."""
+        return 0, ""
 
     def reopened(self) -> bool:
-        """Whether a node has become available since the last time it was asked."""
-
-
-@runtime_checkable
-class KeepsFromSpot(Protocol):
-    """A placer, or a policy with such a placer, that keeps spot tasks away from some nodes."""
+        """Returns whether a refused node has become available since the last call."""
+        return False
 
     def kept_from_spot(self) -> Mapping[Node, Task | None]:
-        """Each such node, and the task it is reserved for; None: closed after recent evictions (circuit breaker)."""
+        """Returns the nodes that spot tasks are kept from, each with the task it is reserved for.
+
+        None: it is closed after recent evictions (circuit breaker).
+        """
+        return {}
 
 
 # -- preemptors ----------------------------------------------------------------------------------------------
@@ -123,7 +110,7 @@ class Victims(NamedTuple):
     """What it takes to make room for one HP pod, or for several at once."""
 
     node: Node | None
-    """Where the pod goes; None: anywhere on the cards that get idle."""
+    """Where the pod goes; None: anywhere in the room that gets free."""
     runs: Sequence[Run]
     choice: str
     """Why these, for people: 'cheapest of 14 nodes'."""
@@ -131,29 +118,23 @@ class Victims(NamedTuple):
     """What was weighed, cheapest first; kept only by a preemptor that was told to."""
 
 
-class Preemptor(Protocol):
-    """Decides whom HP displaces. It only decides: the policy acts, on a trial."""
+class Preemptor(ABC):
+    """Decides which runs make room for HP. It only decides: the policy acts, on a trial."""
 
+    whole_nodes = False
+    """Whether every spot run on the node goes."""
+
+    @abstractmethod
     def choose(self, role: Role, now: float) -> Victims | None:
-        """The node and victims for one more pod of an HP role, or None if no eviction helps."""
-
-    def cost(self, runs: Iterable[Run], now: float) -> float:
-        """What it costs to evict these runs: to compare the domains of a task."""
-
-
-@runtime_checkable
-class WholeGangs(Protocol):
-    """A preemptor that looks at all pods of an HP task together before it takes them one by one."""
+        """Returns the node and victims for one more pod of an HP role, or None if no eviction helps."""
 
     def choose_gang(self, role: Role, pods: int, now: float) -> Victims | None:
-        """Victims that make room for so many pods at once, or None: then pod by pod."""
+        """Returns victims that make room for so many pods at once, or None: then pod by pod."""
+        return None
 
-
-@runtime_checkable
-class WholeNodes(Protocol):
-    """A preemptor that takes back nodes from everybody on them."""
-
-    whole_nodes: bool
+    def cost(self, runs: Collection[Run], now: float) -> float:
+        """Returns what it costs to evict these runs, to compare the domains of a task; here their number."""
+        return float(len(runs))
 
 
 # -- quotas --------------------------------------------------------------------------------------------------
@@ -283,25 +264,29 @@ class SolverFigures(NamedTuple):
     """How far the worst of these may be from the best value, as a share of it."""
 
 
-@runtime_checkable
-class Solves(Protocol):
-    """A policy that solves programs."""
-
-    @property
-    def solver(self) -> SolverFigures:
-        """How that went."""
-
-
-class Policy(Protocol):
+class Policy(ABC):
     """A whole scheduler for one pool, built from its state: sees everything that waits, returns what to do."""
+
+    __slots__ = ()
 
     quota: Quota
 
+    @abstractmethod
     def decide(self, arrived: Sequence[Task], freed: bool, now: float) -> Plan:
-        """One pass, made when a task has come or waits. `freed`: more than the arrivals may have a chance."""
+        """Makes one pass, when a task has come or waits. `freed`: more than the arrivals may have a chance."""
 
+    @abstractmethod
     def explain(self, task: Task) -> Reason:
-        """Why a task that waits does so now."""
+        """Returns why a waiting task waits now."""
+
+    def kept_from_spot(self) -> Mapping[Node, Task | None]:
+        """Returns the nodes that spot tasks are kept from (`Placer.kept_from_spot`)."""
+        return {}
+
+    @property
+    def solver(self) -> SolverFigures | None:
+        """How its programs were solved, if it solves any."""
+        return None
 
 
 Build = Callable[[PoolState], Policy]

@@ -34,7 +34,7 @@ from gfs.core.events import (
     in_order,
 )
 from gfs.core.invariants import check_state
-from gfs.core.ports import Build, Learns, Policy, SolverFigures, Solves
+from gfs.core.ports import Build, Learns, Policy, SolverFigures
 from gfs.core.reasons import Reason
 from gfs.core.run import Run
 from gfs.core.state import PoolState
@@ -342,7 +342,7 @@ class Scheduler:
     @property
     def solver(self) -> SolverFigures | None:
         """Where programs are solved: how that went, all pools together."""
-        figures = [pool.policy.solver for pool in self.pools.values() if isinstance(pool.policy, Solves)]
+        figures = [figure for pool in self.pools.values() if (figure := pool.policy.solver) is not None]
         if not figures:
             return None
         return SolverFigures(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from gfs.core.ports import ForecastsOrganizations, KeepsFromSpot
+from gfs.core.ports import ForecastsOrganizations
 from gfs.core.scheduler import PoolScheduler
 from gfs.dashboard.api import GpuCounts, KeptNode, OrganizationForecast, PoolStatus, QuotaRow, Status, TaskCounts
 from gfs.domain.task import Priority
@@ -49,7 +49,7 @@ def _pool(service: Service, controller: Controller, model: str, pool: PoolSchedu
     reserved = sum(task.gpus for task in planned if task is not None and task.gpu_model == model)
     closed = [node for node in state.nodes if node.closed]
     held_closed = sum(gpus for run in state.runs.values() for node, _, gpus in run.places if node.closed)
-    kept = policy.kept_from_spot() if isinstance(policy, KeepsFromSpot) else {}
+    kept = policy.kept_from_spot()
     forecast = quota.organization_demand() if isinstance(quota, ForecastsOrganizations) else ()
     name_of = service.recorder.name_of
     return PoolStatus(

@@ -12,20 +12,7 @@ from gfs.core.actions import NOTHING, Eviction, Plan
 from gfs.core.admission import SpotAdmission
 from gfs.core.listeners import Listener
 from gfs.core.node import Node, Place
-from gfs.core.ports import (
-    FillsUp,
-    KeepsFromSpot,
-    Placer,
-    Preemptor,
-    Queue,
-    Quota,
-    Refuses,
-    Reopens,
-    StrictOrder,
-    Victims,
-    WholeGangs,
-    WholeNodes,
-)
+from gfs.core.ports import Placer, Policy, Preemptor, Queue, Quota, Victims
 from gfs.core.reasons import Behind, EvictReason, NoNode, NoRoom, OverQuota, Reason
 from gfs.core.run import End, Run
 from gfs.core.state import PoolState
@@ -49,13 +36,12 @@ def _unlimited(guarantee_hours: float) -> float:
     return inf
 
 
-class GreedyPolicy(Listener):
+class GreedyPolicy(Listener, Policy):
     """A queue per class, a placer, a preemptor and a quota, put together."""
 
     __slots__ = (
-        "_admission", "_chooser", "_evictions", "_fills_up", "_gangs", "_now", "_passed_heard",
-        "_placer", "_plan", "_pool", "_preemptor", "_queues", "_refuses", "_reopens", "_returned", "_stale", "_strict",
-        "_trial", "_waiting", "_whole_nodes", "quota", "state",
+        "_admission", "_chooser", "_evictions", "_now", "_passed_heard", "_placer", "_plan", "_pool", "_preemptor",
+        "_queues", "_returned", "_stale", "_trial", "_waiting", "quota", "state",
     )  # fmt: skip
 
     def __init__(
@@ -75,16 +61,9 @@ class GreedyPolicy(Listener):
         self._waiting = state.waiting
         self._evictions = state.evictions
         self._queues = (hp_queue, spot_queue)
-        # What parts can do besides is looked up once: to ask a protocol takes longer than many a decision.
-        self._strict = tuple(queue if isinstance(queue, StrictOrder) else None for queue in self._queues)
-        self._refuses = placer if isinstance(placer, Refuses) else None
         self._placer = placer
         self._chooser = Chooser(state.pool, placer)
-        self._fills_up = isinstance(placer, FillsUp) and placer.fills_up
-        self._reopens = placer if isinstance(placer, Reopens) else None
         self._preemptor = preemptor
-        self._gangs = preemptor if isinstance(preemptor, WholeGangs) else None
-        self._whole_nodes = isinstance(preemptor, WholeNodes)
         self._trial = Trial(state.pool)
         self._returned: list[Task] = []
         """Tasks whose runs ended before their time in this instant: why they wait is still to be said."""
@@ -125,7 +104,7 @@ class GreedyPolicy(Listener):
             raise StalePolicyError("nodes have changed since this policy was built: build it again from the state")
         if now >= self._evictions.next_change:
             self.state.age(now)
-            freed = (self._reopens is not None and self._reopens.reopened()) or freed
+            freed = self._placer.reopened() or freed
         rescan = freed and bool(waiting)  # someone waits, and may find room now
         if not arrived and not rescan:
             return NOTHING
@@ -210,7 +189,7 @@ class GreedyPolicy(Listener):
     def _place_roles(self, roles: Sequence[Role]) -> list[Place]:
         if any(self._pool.slots(role) < role.pods for role in roles):
             return []
-        if all(self._trial.fill(role, self._chooser.choose, up=self._fills_up) for role in roles):
+        if all(self._trial.fill(role, self._chooser.choose, up=self._placer.fills_up) for role in roles):
             return self._trial.commit()
         self._trial.rollback()
         return []
@@ -251,7 +230,7 @@ class GreedyPolicy(Listener):
         trial, choose = self._trial, self._chooser.choose
         gone: dict[Run, Victims] = {}
         for role in roles:
-            while not trial.fill(role, choose, up=self._fills_up):
+            while not trial.fill(role, choose, up=self._placer.fills_up):
                 victims = self._choose_victims(role, role.pods - trial.placed(role))
                 if victims is None:
                     trial.rollback()
@@ -267,13 +246,11 @@ class GreedyPolicy(Listener):
 
     def _choose_victims(self, role: Role, pods: int) -> Victims | None:
         """The preemptor's choice, unless it hits a protected run and another one does not, or hits fewer."""
-        victims = self._gangs.choose_gang(role, pods, self._now) if self._gangs is not None else None
-        if victims is None:
-            victims = self._preemptor.choose(role, self._now)
+        victims = self._preemptor.choose_gang(role, pods, self._now) or self._preemptor.choose(role, self._now)
         protected = self._pool.protected
         if victims is None or protected.isdisjoint(victims.runs):
             return victims
-        other = gentlest(self._pool, role, self._now, whole_nodes=self._whole_nodes)
+        other = gentlest(self._pool, role, self._now, whole_nodes=self._preemptor.whole_nodes)
         most = 0 if victims.node is None else len(protected.intersection(victims.runs)) - 1
         return other if other is not None and len(protected.intersection(other.runs)) <= most else victims
 
@@ -296,7 +273,7 @@ class GreedyPolicy(Listener):
 
     def kept_from_spot(self) -> Mapping[Node, Task | None]:
         """Nodes that the placer keeps spot tasks away from."""
-        return self._placer.kept_from_spot() if isinstance(self._placer, KeepsFromSpot) else {}
+        return self._placer.kept_from_spot()
 
     # -- why tasks wait ----------------------------------------------------------------------------
 
@@ -313,8 +290,8 @@ class GreedyPolicy(Listener):
         pool = self._pool
         if not pool.capacity:
             return NoNode(pool.gpu_model, len(pool.nodes))
-        strict = self._strict[task.priority]
-        if strict is not None and (head := strict.head()) is not task:
+        head = self._queues[task.priority].head()
+        if head is not None and head is not task:
             return Behind(head)
         if task.is_spot and (hours := self._admission.exceeded(task)) is not None:
             held, limit = pool.spot_held(hours) / MICRO, self.quota.limit(hours)
@@ -324,7 +301,7 @@ class GreedyPolicy(Listener):
     def _no_room(self, task: Task) -> NoRoom:
         """Speaks of the role that lacks most; with a topology key, in the domain that comes closest."""
         pool, chooser = self._pool, self._chooser
-        closed, why_closed = self._refuses.closed(task) if self._refuses is not None else (0, "")
+        closed, why_closed = self._placer.closed(task)
         role, slots = self._scarcest(task)
         without_spot = None if task.is_spot else pool.slots(role, without_spot=True)
         return NoRoom(

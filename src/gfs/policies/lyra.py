@@ -7,7 +7,7 @@ node has been returned.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from math import lcm
 
 from gfs.core.index import NodeIndex, Rank
@@ -15,7 +15,7 @@ from gfs.core.lazy_heap import LazyHeap
 from gfs.core.listeners import Listener
 from gfs.core.node import Node
 from gfs.core.pool import Pool
-from gfs.core.ports import Victims
+from gfs.core.ports import Placer, Preemptor, Victims
 from gfs.core.run import Run
 from gfs.core.state import PoolState
 from gfs.domain.task import Priority, Role
@@ -38,13 +38,13 @@ def ranks_of(hp_cards: int, spot_cards: int) -> Ranks:
     return ON_LOAN if spot_cards else EMPTY
 
 
-class LoanPlacer:
+class LoanPlacer(Placer):
     """Best fit (the fewest idle cards that suffice, ties by node id) among the nodes of the task's class."""
 
     fills_up = True  # a pod leaves its node with fewer idle cards, and still of the task's class
 
     def __init__(self, pool: Pool) -> None:
-        self._pool = pool
+        super().__init__(pool)
         self._index = NodeIndex(pool, views=len(Priority))
         bucket = self._bucket = self._index.bucket
         self._index.follow(
@@ -70,9 +70,9 @@ class LoanPlacer:
     def closed(self, role: Role) -> tuple[int, str]:
         """Nodes with room for a pod of the task that belong to the other class, and whose they are."""
         refused, least = REFUSED[role.priority], max(role.cards, 1)
-        nodes = sum(len(self._bucket(idle, 0, refused).nodes) for idle in range(least, self._pool.sizes[-1] + 1))
+        nodes = sum(len(self._bucket(idle, 0, refused).nodes) for idle in range(least, self.pool.sizes[-1] + 1))
         if role.share:
-            for node in self._pool.divided:
+            for node in self.pool.divided:
                 with_room = not node.idle and node.room >= role.share
                 nodes += with_room and self._ranks_of(node) == refused
         return nodes, WHY_REFUSED[role.priority]
@@ -89,7 +89,7 @@ class _Home(dict[Entry, LazyHeap[Entry]]):
         return None
 
 
-class ReclaimPreemptor(Listener):
+class ReclaimPreemptor(Listener, Preemptor):
     """The node on loan with the lowest preemption cost that is large enough: it is returned whole.
 
     Every spot task with a pod there is evicted, from all its nodes. The cost of a node is the sum over its spot tasks
@@ -135,7 +135,7 @@ class ReclaimPreemptor(Listener):
         del self._span[run]
         self._stale.update(run.nodes)
 
-    def cost(self, runs: Iterable[Run], now: float) -> float:
+    def cost(self, runs: Collection[Run], now: float) -> float:
         """Returns the preemption cost of these runs."""
         return sum(1 / len(run.nodes) for run in runs)
 

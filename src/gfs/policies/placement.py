@@ -8,19 +8,20 @@ from itertools import chain, islice
 from gfs.core.index import NodeIndex
 from gfs.core.node import Node
 from gfs.core.pool import Pool
-from gfs.core.ports import Compares, Placer, Ranks
+from gfs.core.ports import Placer
 from gfs.domain.task import Role
 
 FEW = 16
 """Nodes that are looked at one by one in the placer's order, before all of them are counted at once."""
 
 
-class FitPlacer:
+class FitPlacer(Placer):
     """The first node that suffices: by id, or among those with the fewest idle GPUs."""
 
     fills_up = True
 
     def __init__(self, pool: Pool, *, fullest_first: bool) -> None:
+        super().__init__(pool)
         self._index = NodeIndex(pool, fullest_first=fullest_first)
         bucket = self._index.bucket
         self._index.follow(
@@ -56,8 +57,6 @@ class Chooser:
     def __init__(self, pool: Pool, placer: Placer) -> None:
         self._pool = pool
         self._placer = placer
-        self._ranks = placer if isinstance(placer, Ranks) else None
-        self._compares = placer if isinstance(placer, Compares) else None
 
     def choose(self, role: Role) -> Node | None:
         """Returns the node for one more pod of the role, or None."""
@@ -71,25 +70,14 @@ class Chooser:
     def _next(self, role: Role) -> Node | None:
         """Returns the first node in the placer's order that takes the pod, when the best one does not."""
         takes = self._pool.takes
-        for node in islice(self.ranked(role), FEW):
+        for node in islice(self._placer.ranked(role), FEW):
             if takes(node, role):
                 return node
-        if self._compares is not None:
-            return self._compares.best_of(role, self._pool.nodes_for(role))
-        return next((node for node in self.ranked(role) if takes(node, role)), None)
+        return self._placer.best_of(role, self._pool.nodes_for(role))
 
     def _without_gpus(self, role: Role) -> Node | None:
         """Returns the node with the fewest idle GPUs that takes a pod which asks for none."""
         return min(self._pool.nodes_for(role), key=lambda node: (node.idle, node.index), default=None)
-
-    def ranked(self, role: Role) -> Iterator[Node]:
-        """Returns the nodes with GPUs for a pod, best first; fullest first if the placer names only its choice."""
-        if self._ranks is not None:
-            return self._ranks.ranked(role)
-        return iter(sorted(self._with_gpus(role), key=lambda node: (node.idle, node.index)))
-
-    def _with_gpus(self, role: Role) -> Iterator[Node]:
-        return (node for node in self._pool.nodes if node.has_gpus(role) and not node.closed)
 
     def short(self, role: Role, *, without_spot: bool = False) -> str:
         """Returns what a role lacks besides GPUs, on the first node that has these: '8 idle GPUs on n12, but ...'.
@@ -103,7 +91,7 @@ class Chooser:
         if by_gpus == pool.slots(role, without_spot=without_spot):
             return ""
         # The placer may refuse the nodes that lack something.
-        nodes = pool.nodes if without_spot else chain(self.ranked(role), self._with_gpus(role))
+        nodes = pool.nodes if without_spot else chain(self._placer.ranked(role), pool.with_gpus(role))
         node = next(node for node in nodes if self._lacks(node, role, without_spot=without_spot))
         idle = f"{node.hp_free} GPU" if without_spot else f"{node.idle or 'no'} idle GPU"
         many = "s" * ((node.hp_free if without_spot else node.idle) != 1)

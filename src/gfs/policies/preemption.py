@@ -12,7 +12,7 @@ from random import Random
 from gfs.core.index import NodeIndex
 from gfs.core.node import SLACK, WHOLE, Node
 from gfs.core.pool import Pool
-from gfs.core.ports import Victims
+from gfs.core.ports import Preemptor, Victims
 from gfs.core.run import Run, held_on
 from gfs.domain.task import Role
 from gfs.domain.units import MICRO
@@ -84,7 +84,7 @@ def _gpus_beside(node: Node, role: Role, gone: Collection[Run]) -> bool:
     return free >= role.cards if role.cards else free > 0 or (part and free == 0)
 
 
-class FirstNodePreemptor:
+class FirstNodePreemptor(Preemptor):
     """The first node, by id, that could hold the pod if its spot tasks went; later tasks are spared first."""
 
     def __init__(self, pool: Pool) -> None:
@@ -117,7 +117,7 @@ class FirstNodePreemptor:
         return next((node for node in self._index.ranked(role) if self._pool.could_hold(node, role)), None)
 
 
-class RandomPreemptor:
+class RandomPreemptor(Preemptor):
     """A node drawn from those that could hold the pod if their spot tasks went."""
 
     def __init__(self, pool: Pool, random: Random) -> None:

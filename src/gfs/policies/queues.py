@@ -12,7 +12,7 @@ from bisect import bisect_left, insort
 from collections.abc import Callable, Hashable, Sequence
 from heapq import heapify, heappop, heappush
 
-from gfs.core.ports import Attempt, TaskLimit
+from gfs.core.ports import Attempt, Queue, TaskLimit
 from gfs.domain.task import Task
 
 Asks = Callable[[Task], Hashable]
@@ -24,7 +24,7 @@ def _largest_first(task: Task) -> tuple[float, int, int]:
     return (-task.gpus_per_pod, task.pods, task.index)
 
 
-class SizedQueue:
+class SizedQueue(Queue):
     """GFS: more GPUs per pod first, then fewer pods, then earlier submission, then id.
 
     A size that failed in a pass is not tried again in it for tasks with the same guarantee that ask for the same.
@@ -102,7 +102,7 @@ class SizedQueue:
                 self._sizes.remove(size)
 
 
-class HeadBlockingQueue:
+class HeadBlockingQueue(Queue):
     """First come, first served, and nobody overtakes: a head that does not fit blocks the rest (YARN-CS)."""
 
     def __init__(self, asks: Asks) -> None:
@@ -135,7 +135,7 @@ class HeadBlockingQueue:
         return self._heap[0][1]
 
 
-class FcfsQueue:
+class FcfsQueue(Queue):
     """First come, first served, but a task that does not fit lets the next one try (static, FGD)."""
 
     def __init__(self, asks: Asks) -> None:

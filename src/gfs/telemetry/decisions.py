@@ -15,7 +15,7 @@ import msgspec
 
 from gfs.core.actions import EVICT, Record
 from gfs.core.admission import SpotAdmission
-from gfs.core.ports import ForecastsOrganizations, Foresees, KeepsFromSpot, OrganizationDemand, Policy
+from gfs.core.ports import ForecastsOrganizations, Foresees, OrganizationDemand, Policy
 from gfs.core.reasons import EvictReason
 from gfs.core.state import PoolState
 from gfs.domain.errors import InputError
@@ -118,8 +118,6 @@ class DecisionLog:
 
     def look(self, now: float, state: PoolState, policy: Policy) -> None:
         """Note which nodes are kept from spot tasks, where that has changed."""
-        if not isinstance(policy, KeepsFromSpot):
-            return
         model = state.pool.gpu_model
         before, kept = self._kept.get(model, {}), dict[str, str]()
         for node, task in policy.kept_from_spot().items():

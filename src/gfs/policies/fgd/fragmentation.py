@@ -15,11 +15,12 @@ under one mix, and this way they are compared exactly.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import chain
 
 from gfs.core.listeners import Listener
 from gfs.core.node import Node
 from gfs.core.run import Run
-from gfs.domain.task import Task
+from gfs.domain.task import Role, Task
 from gfs.domain.units import MICRO
 
 
@@ -39,8 +40,8 @@ class ArrivalMix(Listener):
     def learn(self, arrived: Iterable[Task]) -> None:
         """Count tasks that have just arrived."""
         self._lost.clear()
-        for task in arrived:
-            size = task.cards * MICRO or task.share
+        for role in chain.from_iterable(task.roles for task in arrived):
+            size = role.micro_per_pod
             self.tasks[size] = self.tasks.get(size, 0) + 1
 
     def lost(self, free: int) -> int:
@@ -54,11 +55,11 @@ class ArrivalMix(Listener):
         """F of a node with so many idle GPUs and these free parts of divided ones."""
         return self.lost(idle * MICRO) + sum(map(self.lost, parts))
 
-    def growth(self, idle: int, parts: Sequence[int], task: Task) -> int | None:
-        """How F of such a node grows by a pod of the task; None if the node has no room for it."""
-        lost, share = self.lost, task.share
+    def growth(self, idle: int, parts: Sequence[int], role: Role) -> int | None:
+        """How F of such a node grows by a pod of the role; None if the node has no room for it."""
+        lost, share = self.lost, role.share
         if not share:
-            return lost((idle - task.cards) * MICRO) - lost(idle * MICRO) if idle >= task.cards else None
+            return lost((idle - role.cards) * MICRO) - lost(idle * MICRO) if idle >= role.cards else None
         part = min((part for part in parts if part >= share), default=None)
         if part is not None:
             return lost(part - share) - lost(part)
@@ -73,9 +74,9 @@ def free_on(node: Node, gone: Sequence[Run] = ()) -> tuple[int, list[int]]:
     free = {slot: MICRO - hp - spot for slot, (hp, spot) in node.shares.items()}
     if free:
         for run in gone:
-            for where, mask, whole in run.places:
-                if where is node and not whole:
-                    free[mask.bit_length() - 1] += run.task.share
+            for where, role, _, slot in run.places:
+                if where is node and slot in free:
+                    free[slot] += role.share
     parts = [part for part in free.values() if part < MICRO]
     idle += len(free) - len(parts)
     return (idle, parts) if idle >= 0 else (0, [])

@@ -13,17 +13,19 @@ from math import inf
 
 from gfs.core.listeners import Listener
 from gfs.core.node import Node
+from gfs.core.ports import Placer
 from gfs.core.state import PoolState
-from gfs.domain.task import Task
+from gfs.domain.task import Role
 from gfs.policies.fgd.fragmentation import ArrivalMix, free_on
 
 
-class FgdPlacer(Listener):
+class FgdPlacer(Listener, Placer):
     """Nodes by what is free on them, updated change by change."""
 
     fills_up = False  # where F grows least for the first pod, it may grow more for the second
 
     def __init__(self, state: PoolState, mix: ArrivalMix) -> None:
+        super().__init__(state.pool)
         self._nodes = state.pool.nodes
         self._mix = mix
         self._idle = [0] * len(self._nodes)
@@ -49,31 +51,31 @@ class FgdPlacer(Listener):
         else:
             self._divided.discard(i)
 
-    def choose(self, task: Task) -> Node | None:
-        """The node where one more pod of the task makes F grow least, or None."""
-        return next(self.ranked(task), None)
+    def choose(self, role: Role) -> Node | None:
+        """The node where one more pod of the role makes F grow least, or None."""
+        return next(self.ranked(role), None)
 
-    def ranked(self, task: Task) -> Iterator[Node]:
-        """The nodes with GPUs for one more pod of the task, least growth first."""
+    def ranked(self, role: Role) -> Iterator[Node]:
+        """The nodes with GPUs for one more pod of the role, least growth first."""
         by_growth: dict[int, list[Iterable[int]]] = {}
-        divided = self._divided if task.share else ()
+        divided = self._divided if role.share else ()
         for idle, positions in self._with_idle.items():
-            growth = self._mix.growth(idle, (), task)
+            growth = self._mix.growth(idle, (), role)
             if growth is not None:
                 whole = (i for i in positions if i not in divided) if divided else positions
                 by_growth.setdefault(growth, []).append(whole)
         for i in divided:
-            growth = self._mix.growth(*free_on(self._nodes[i]), task)
+            growth = self._mix.growth(*free_on(self._nodes[i]), role)
             if growth is not None:
                 by_growth.setdefault(growth, []).append((i,))
         for growth in sorted(by_growth):
             for i in merge(*by_growth[growth]):
                 yield self._nodes[i]
 
-    def best_of(self, task: Task, nodes: Iterable[Node]) -> Node | None:
+    def best_of(self, role: Role, nodes: Iterable[Node]) -> Node | None:
         """The best of these nodes, which all have room for one more pod."""
-        return min(nodes, key=lambda node: (self._growth(node, task), node.index), default=None)
+        return min(nodes, key=lambda node: (self._growth(node, role), node.index), default=None)
 
-    def _growth(self, node: Node, task: Task) -> float:
-        growth = self._mix.growth(*free_on(node), task)
+    def _growth(self, node: Node, role: Role) -> float:
+        growth = self._mix.growth(*free_on(node), role)
         return inf if growth is None else growth

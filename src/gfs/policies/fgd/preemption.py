@@ -12,24 +12,24 @@ from __future__ import annotations
 
 from gfs.core.node import Node
 from gfs.core.pool import Pool
-from gfs.core.ports import Victims
+from gfs.core.ports import Preemptor, Victims
 from gfs.core.run import Run
-from gfs.domain.task import Task
+from gfs.domain.task import Role
 from gfs.policies.fgd.fragmentation import ArrivalMix, free_on
-from gfs.policies.preemption import could_hold, victims_on
+from gfs.policies.preemption import victims_on
 
 
-class FgdPreemptor:
+class FgdPreemptor(Preemptor):
     """The node and the victims for one HP pod: the fewest, and of equally many those that make F grow least."""
 
     def __init__(self, pool: Pool, mix: ArrivalMix) -> None:
         self._pool = pool
         self._mix = mix
 
-    def choose(self, task: Task, now: float) -> Victims | None:
+    def choose(self, role: Role, now: float) -> Victims | None:
         """The node with the fewest victims where F grows least, or None if no eviction helps."""
         pool = self._pool
-        options = [self._option(node, task) for node in pool.nodes if node.spot and could_hold(pool, node, task)]
+        options = [self._option(node, role) for node in pool.nodes if node.spot and pool.could_hold(node, role)]
         if not options:
             return None
         _, _, position, runs = min(options, key=lambda option: option[:3])
@@ -37,18 +37,18 @@ class FgdPreemptor:
         choice = f"least fragmentation of {count} nodes" if count > 1 else "only node that suffices"
         return Victims(pool.nodes[position], runs, choice)
 
-    def _option(self, node: Node, task: Task) -> tuple[int, int, int, list[Run]]:
+    def _option(self, node: Node, role: Role) -> tuple[int, int, int, list[Run]]:
         """Number of victims, growth of F, position of the node, and the victims."""
-        runs = victims_on(self._pool, node, task, sorted(node.spot, key=lambda run: self._spared(run, node, task)))
-        return len(runs), self._fragmentation(node, task, runs)[1] - self._fragmentation(node)[1], node.index, runs
+        runs = victims_on(self._pool, node, role, sorted(node.spot, key=lambda run: self._spared(run, node, role)))
+        return len(runs), self._fragmentation(node, role, runs)[1] - self._fragmentation(node)[1], node.index, runs
 
-    def _spared(self, run: Run, node: Node, task: Task) -> tuple[bool, int, int, int]:
+    def _spared(self, run: Run, node: Node, role: Role) -> tuple[bool, int, int, int]:
         """The order in which runs are spared."""
-        fits, fragmentation = self._fragmentation(node, task, [run])
+        fits, fragmentation = self._fragmentation(node, role, [run])
         return fits, 0 if fits else node.spot[run], -fragmentation, run.task.index
 
-    def _fragmentation(self, node: Node, task: Task | None = None, gone: list[Run] | None = None) -> tuple[bool, int]:
+    def _fragmentation(self, node: Node, role: Role | None = None, gone: list[Run] | None = None) -> tuple[bool, int]:
         """F of the node once these runs have gone, with a pod of the task in place if it then fits: whether it does."""
         free = free_on(node, gone or ())
-        growth = self._mix.growth(*free, task) if task is not None else None
+        growth = self._mix.growth(*free, role) if role is not None else None
         return growth is not None, self._mix.fragmentation(*free) + (growth or 0)

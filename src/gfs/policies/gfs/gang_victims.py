@@ -9,7 +9,7 @@ waves: GPUs that get free beyond the pods at hand count like pods of the same si
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection
 from math import inf
 from typing import NamedTuple
 
@@ -58,7 +58,7 @@ class GangPreemptor(GfsPreemptor):
         super().__init__(state, beta=beta, period=period, tell=tell)
         self.weights = Weights(beta / EVICTION_GPU_SECONDS)
 
-    def cost(self, runs: Iterable[Run], now: float) -> float:
+    def cost(self, runs: Collection[Run], now: float) -> float:
         """Returns the weight of these victims."""
         return sum(self.weights.of(run, now) for run in runs)
 

@@ -9,12 +9,12 @@ cheaper than the best one found.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection
 
 import numpy as np
 
 from gfs.core.node import GPUS, SLACK, Node
-from gfs.core.ports import Victims
+from gfs.core.ports import Preemptor, Victims
 from gfs.core.reasons import Alternative
 from gfs.core.run import Run
 from gfs.core.state import PoolState
@@ -32,7 +32,7 @@ Found = tuple[float, int, int, list[Run], float]
 """Cost, number of victims, position of the node, the victims, what they waste."""
 
 
-class GfsPreemptor:
+class GfsPreemptor(Preemptor):
     """The cheapest node for one HP pod."""
 
     def __init__(self, state: PoolState, *, beta: float = 0.5, period: float, tell: bool = False) -> None:
@@ -51,10 +51,9 @@ class GfsPreemptor:
         self._spot.refresh()
         return self._spot
 
-    def cost(self, runs: Iterable[Run], now: float) -> float:
+    def cost(self, runs: Collection[Run], now: float) -> float:
         """Returns the paper's cost of evicting these runs."""
-        victims = list(runs)
-        return self._cost(len(victims), sum(run.waste(now) for run in victims), self._ledger.totals(now))
+        return self._cost(len(runs), sum(run.waste(now) for run in runs), self._ledger.totals(now))
 
     def _cost(self, victims: int, waste: float, totals: tuple[int, int]) -> float:
         evicted, completed = totals

@@ -18,6 +18,7 @@ from gfs.core.index import Bucket, NodeIndex, Rank
 from gfs.core.ledger import NO_EVICTIONS
 from gfs.core.listeners import Listener
 from gfs.core.node import Node
+from gfs.core.ports import Placer
 from gfs.core.state import PoolState
 from gfs.domain.task import Priority, Role, Task
 
@@ -39,7 +40,7 @@ def score3(priority: Priority, pressure: float, m: float) -> float:
     return round(score, 9)
 
 
-class GfsPlacer(Listener):
+class GfsPlacer(Listener, Placer):
     """An index of buckets with equal scores, with a view per class, updated change by change."""
 
     __slots__ = (
@@ -55,6 +56,7 @@ class GfsPlacer(Listener):
 
     def __init__(self, state: PoolState, *, gamma: float = 0.8, m: float = 3.0) -> None:
         pool = state.pool
+        super().__init__(pool)
         self._nodes = pool.nodes
         self._gamma, self._m = gamma, m
         self._evictions = state.evictions.counts
@@ -200,7 +202,7 @@ class ClassSeparatingPlacer(GfsPlacer):
     ) -> None:
         """`caution`: from 1, all that is kept empty is, to 0: nothing is."""
         super().__init__(state, gamma=gamma, m=m)
-        self._pool = pool = state.pool
+        pool = state.pool
         self._largest = pool.sizes[-1]
         self._few = FEW_EMPTY * len(pool.nodes)
         self._most_kept = KEPT_EMPTY * len(pool.nodes)
@@ -213,14 +215,14 @@ class ClassSeparatingPlacer(GfsPlacer):
     def closed(self, task: Task) -> tuple[int, str]:
         """Nodes with room that a spot task may not have: those that the circuit breaker closes, and the last empty."""
         closed, why = super().closed(task)
-        kept = min(self._pool.idle_slots(self._largest), self._kept()) if task.is_spot else 0
+        kept = min(self.pool.idle_slots(self._largest), self._kept()) if task.is_spot else 0
         return closed + kept, "kept empty for HP" if kept else why
 
     def _view(self, role: Role) -> int:
         """The order of nodes that counts for the role."""
         if not role.is_spot:
             return BESIDE_HP
-        empty = self._pool.idle_slots(self._largest)
+        empty = self.pool.idle_slots(self._largest)
         if not 0 < empty <= self._few:
             return AWAY_FROM_HP
         return INTO_GAPS if empty > self._kept() else GAPS_ONLY
