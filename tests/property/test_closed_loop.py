@@ -8,8 +8,6 @@ from dataclasses import replace
 from functools import cache
 
 import pytest
-from audit import Audit
-from oracle import rows_of
 from traces import five_busy_days
 
 from gfs import Workload
@@ -17,6 +15,7 @@ from gfs.assembly.parameters import Parameters
 from gfs.assembly.result import RunResult
 from gfs.assembly.run import run_simulation
 from gfs.domain.units import MICRO
+from promises import Audit, rows_of
 
 DAY = 86_400.0
 LOOPS = [
