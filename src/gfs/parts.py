@@ -4,7 +4,7 @@
 
 A definition (`Composition`, or an object of your own with `name`, `summary`, `quota` and `build(context)`) builds
 the policy of one pool from its state. It is called at the beginning, and again whenever the pool's nodes have
-changed: a part keeps what it can work out again, and asks `state.remember(name, make)` for what it cannot. The
+changed: a part keeps what it can work out again, and asks `state.remember(kind)` for what it cannot. The
 guides show how: docs/guides/add-a-scheduler.md and docs/guides/write-a-part.md.
 """
 
@@ -46,17 +46,17 @@ from gfs.policies.gfs.preemption import GfsPreemptor
 from gfs.policies.gfs.scoring import GfsPlacer
 from gfs.policies.greedy import GreedyPolicy
 from gfs.policies.placement import Chooser, best_fit, first_fit
-from gfs.policies.preemption import FirstNodePreemptor, RandomPreemptor, could_hold, victims_on
+from gfs.policies.preemption import Draws, FirstNodePreemptor, RandomPreemptor, could_hold, victims_on
 from gfs.policies.queues import Asks, FcfsQueue, HeadBlockingQueue, SizedQueue
-from gfs.quota.static import FixedQuota, UnlimitedQuota
+from gfs.quota.static import FixedMemory, FixedQuota, UnlimitedQuota
 
 __all__ = [
     "NOTHING", "Asks", "Attempt", "BaseForecast", "Bucket", "Chooser", "Compares", "Composition", "Context",
-    "DemandHistory", "End", "Estimator", "Eviction", "FcfsQueue", "FillsUp", "FirstNodePreemptor", "FixedQuota",
-    "Forecast", "GfsPlacer", "GfsPreemptor", "GreedyPolicy", "HeadBlockingQueue", "LazyHeap", "LearningComposition",
-    "Listener", "Node", "NodeFilter", "NodeIndex", "NormalForecast", "Place", "Placer", "Plan", "Policy", "Pool",
-    "PoolState", "Predictor", "Preemptor", "Priority", "Queue", "Quota", "QuotaDefinition", "QuotaRow",
-    "RandomPreemptor", "Rank", "Ranks", "Reason", "Refuses", "Reopens", "Run", "SchedulerDefinition", "SeriesKey",
-    "SizedQueue", "StrictOrder", "Task", "TaskLimit", "Trial", "UnlimitedQuota", "Victims", "Waiting", "WholeGangs",
-    "best_fit", "build_quota", "could_hold", "first_fit", "victims_on",
+    "DemandHistory", "Draws", "End", "Estimator", "Eviction", "FcfsQueue", "FillsUp", "FirstNodePreemptor",
+    "FixedMemory", "FixedQuota", "Forecast", "GfsPlacer", "GfsPreemptor", "GreedyPolicy", "HeadBlockingQueue",
+    "LazyHeap", "LearningComposition", "Listener", "Node", "NodeFilter", "NodeIndex", "NormalForecast", "Place",
+    "Placer", "Plan", "Policy", "Pool", "PoolState", "Predictor", "Preemptor", "Priority", "Queue", "Quota",
+    "QuotaDefinition", "QuotaRow", "RandomPreemptor", "Rank", "Ranks", "Reason", "Refuses", "Reopens", "Run",
+    "SchedulerDefinition", "SeriesKey", "SizedQueue", "StrictOrder", "Task", "TaskLimit", "Trial", "UnlimitedQuota",
+    "Victims", "Waiting", "WholeGangs", "best_fit", "build_quota", "could_hold", "first_fit", "victims_on",
 ]  # fmt: skip

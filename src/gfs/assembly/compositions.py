@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from random import Random
 
 from gfs.assembly.context import Context
 from gfs.assembly.definitions import Composition, LearningComposition, SchedulerDefinition
 from gfs.assembly.quotas import ADAPTIVE, build_quota, caution
 from gfs.core.ports import Placer, Policy, Preemptor
-from gfs.policies.fgd.fragmentation import ArrivalMix
+from gfs.policies.fgd.fragmentation import ArrivalMix, SeenTasks
 from gfs.policies.fgd.placement import FgdPlacer
 from gfs.policies.fgd.preemption import FgdPreemptor
 from gfs.policies.gfs.gang_victims import GangPreemptor
@@ -20,7 +19,7 @@ from gfs.policies.gfs.scoring import GfsPlacer
 from gfs.policies.lyra import LoanPlacer, ReclaimPreemptor
 from gfs.policies.lyra_periodic import LoanOrchestrator, OrchestratedPlacer, PeriodicReclaimPreemptor
 from gfs.policies.placement import best_fit, first_fit
-from gfs.policies.preemption import FirstNodePreemptor, RandomPreemptor
+from gfs.policies.preemption import Draws, FirstNodePreemptor, RandomPreemptor
 from gfs.policies.queues import FcfsQueue, HeadBlockingQueue, SizedQueue
 
 # -- the paper's scheduler, and the paper's variants of it with a part left out ------------------------------
@@ -53,7 +52,7 @@ GFS_P = replace(
     GFS,
     name="gfs-p",
     summary="gfs without its preemption cost: random nodes and victims",
-    preemptor=lambda c: RandomPreemptor(c.pool, c.state.remember("random", lambda: Random(c.seed))),
+    preemptor=lambda c: RandomPreemptor(c.pool, c.state.remember(Draws).random_of(c.seed)),
 )
 GFS_SP = replace(GFS_P, name="gfs-sp", summary="gfs without scores and preemption cost", placer=_best_fit)
 
@@ -106,9 +105,7 @@ class ChronusDefinition:
 
 
 def _arrival_mix(context: Context) -> ArrivalMix:
-    largest = context.pool.sizes[-1]
-    mix = context.state.remember("request mix", lambda: ArrivalMix(largest))
-    mix.reach(largest)
+    mix = ArrivalMix(context.pool.sizes[-1], context.state.remember(SeenTasks))
     context.state.listen(mix)
     return mix
 

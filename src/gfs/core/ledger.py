@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 from math import ceil, floor, inf
 from operator import add
 from typing import NamedTuple
@@ -39,24 +40,24 @@ class GuaranteeCounts(NamedTuple):
 NOTHING_COUNTED = GuaranteeCounts(0, 0, 0, 0, 0)
 
 
+@dataclass(eq=False)
 class GuaranteeLedger:
     """Counts completed guarantee periods and evicted runs of one pool up to now."""
 
-    def __init__(self, look_back: float = inf) -> None:
-        """`look_back`: seconds that F and G cover. A simulation counts from its beginning, a cluster 30 days."""
-        self._look_back = look_back
-        self._marks: deque[tuple[float, int, int]] = deque()
-        """(time, evicted, completed) now and then; the first is the last one at least `look_back` ago."""
-        self._evicted = 0
-        self._completed = 0
-        self._by_guarantee: dict[float, list[int]] = {}
-        """Guarantee in seconds -> `GuaranteeCounts` so far."""
-        self._asked: set[float] = set()
-        """Guarantees in seconds that counts were asked for."""
-        self._due: dict[float, deque[tuple[float, Run]]] = {}
-        """Guarantee in seconds -> (end of the period, run), as far as there are such runs."""
-        self._kept: dict[Run, int] = {}
-        """Running spot run -> its periods completed so far."""
+    _look_back: float = inf
+    """Seconds that F and G cover. A simulation counts from its beginning, a cluster 30 days."""
+    _marks: deque[tuple[float, int, int]] = field(default_factory=deque)
+    """(time, evicted, completed) now and then; the first is the last one at least `look_back` ago."""
+    _evicted: int = 0
+    _completed: int = 0
+    _by_guarantee: dict[float, list[int]] = field(default_factory=dict)
+    """Guarantee in seconds -> `GuaranteeCounts` so far."""
+    _asked: set[float] = field(default_factory=set)
+    """Guarantees in seconds that counts were asked for."""
+    _due: dict[float, deque[tuple[float, Run]]] = field(default_factory=dict)
+    """Guarantee in seconds -> (end of the period, run), as far as there are such runs."""
+    _kept: dict[Run, int] = field(default_factory=dict)
+    """Running spot run -> its periods completed so far."""
 
     def started(self, run: Run, now: float) -> None:
         """A spot run begins its first period."""
@@ -169,16 +170,16 @@ LIVE_LOOK_BACK = 30 * DAY
 NO_EVICTIONS = (0, 0)
 
 
+@dataclass(eq=False)
 class EvictionHistory:
     """Counts per node that follow time exactly: each eviction leaves the windows at a known moment."""
 
-    def __init__(self) -> None:
-        self.counts: dict[str, tuple[int, int]] = {}
-        """Node -> evictions in the last hour and in the last day, for nodes that had any (else `NO_EVICTIONS`)."""
-        self._leaving_hour: deque[tuple[float, str]] = deque()
-        self._leaving_day: deque[tuple[float, str]] = deque()
-        self.next_change = float("inf")
-        """When the next count changes by itself."""
+    counts: dict[str, tuple[int, int]] = field(default_factory=dict)
+    """Node -> evictions in the last hour and in the last day, for nodes that had any (else `NO_EVICTIONS`)."""
+    _leaving_hour: deque[tuple[float, str]] = field(default_factory=deque)
+    _leaving_day: deque[tuple[float, str]] = field(default_factory=deque)
+    next_change: float = inf
+    """When the next count changes by itself."""
 
     def record(self, node: str, now: float) -> None:
         """A task with pods on the node has been evicted."""

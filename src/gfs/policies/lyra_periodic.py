@@ -35,7 +35,7 @@ class LoanOrchestrator(Listener):
     def __init__(self, state: PoolState, period: float, headroom: float) -> None:
         self._state = state
         self._period, self._headroom = period, headroom
-        self._loans = state.remember("loans", Loans)
+        self._loans = state.remember(Loans)
         self.on_loan = [int(node.name in self._loans.nodes) for node in state.pool.nodes]
         """Position of a node -> 1 if it is on loan."""
         self.reclaiming = False

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 
 from gfs.core.listeners import Listener
 from gfs.core.node import Node
@@ -24,14 +25,22 @@ from gfs.domain.task import Task
 from gfs.domain.units import MICRO
 
 
+@dataclass(slots=True)
+class SeenTasks:
+    """What is remembered of the tasks that have arrived."""
+
+    by_size: dict[int, int] = field(default_factory=dict)
+    """Micro-cards per pod -> tasks."""
+
+
 class ArrivalMix(Listener):
     """How many tasks of each per-pod size have arrived so far in a pool, HP and spot, each counted once."""
 
-    def __init__(self, largest_node: int) -> None:
+    def __init__(self, largest_node: int, seen: SeenTasks | None = None) -> None:
         """`largest_node`: the most cards that a node of the pool has."""
-        self.tasks: dict[int, int] = {}
+        self.tasks = (seen or SeenTasks()).by_size
         """Micro-cards per pod -> tasks seen."""
-        self.of_idle = [0] * (largest_node + 1)
+        self.of_idle = [0]
         """Idle cards k of a node -> what they add to its F: k cards for each task that wants more than k."""
         self._whole = 0
         """Tasks seen that want whole cards."""
@@ -39,6 +48,12 @@ class ArrivalMix(Listener):
         """The fractions seen, in micro-cards, ascending."""
         self._at_least: list[int] = []
         """Position in `_shares` -> tasks seen that want this fraction or a larger one."""
+        self.reach(largest_node)
+        for size, count in self.tasks.items():
+            if size >= MICRO:
+                self._whole += count
+            else:
+                self._learn_share(size, count)
 
     def submitted(self, task: Task, now: float) -> None:
         """A task has come: it belongs to the mix from now on, whatever becomes of it."""
@@ -64,7 +79,7 @@ class ArrivalMix(Listener):
             else:
                 self._learn_share(size)
 
-    def _learn_share(self, share: int) -> None:
+    def _learn_share(self, share: int, count: int = 1) -> None:
         shares, at_least = self._shares, self._at_least
         position = bisect_left(shares, share)
         if position == len(shares) or shares[position] != share:
@@ -72,7 +87,7 @@ class ArrivalMix(Listener):
             shares.insert(position, share)
             at_least.insert(position, larger)
         for i in range(position + 1):
-            at_least[i] += 1
+            at_least[i] += count
 
     def of_part(self, part: int) -> int:
         """What the free part of a divided card, in micro-cards, adds to F of its node."""
