@@ -31,6 +31,7 @@ import numpy as np
 
 from gfs.core.node import Node
 from gfs.domain.node import NodeSpec
+from gfs.gc_paused import gc_paused
 
 OURS = ("gfs.core", "gfs.domain", "gfs.forecasting", "gfs.live.translate", "gfs.policies", "gfs.quota")
 """Packages of GFS whose classes may be in a saved state."""
@@ -132,9 +133,14 @@ def _form(name: str, packages: frozenset[str]) -> _Form:
         return _Form.of(lambda name: kind[name], lambda member: (member.name,))
     if not (is_dataclass(kind) or issubclass(kind, msgspec.Struct) or hasattr(kind, "_fields")):
         raise NotDataError(f"an object of {name.replace(':', '.')}, which is no dataclass, Struct or NamedTuple")
-    form = _Form.of(kind, lambda value: [getattr(value, parameter) for parameter in parameters])
-    parameters = tuple(form.fields.values())
-    return form
+    names, settle = tuple(inspect.signature(kind).parameters), getattr(kind, "settle", None)
+
+    def values(value: Any) -> Iterable[Any]:
+        if settle is not None:  # it puts work off
+            settle(value)
+        return [getattr(value, name) for name in names]
+
+    return _Form.of(kind, values)
 
 
 def packages_of(kinds: Iterable[type]) -> frozenset[str]:
@@ -145,6 +151,7 @@ def packages_of(kinds: Iterable[type]) -> frozenset[str]:
 # -- writing -------------------------------------------------------------------------------------------------
 
 
+@gc_paused()
 def pack(content: Any, packages: Iterable[str] = ()) -> tuple[bytes, list[str]]:
     """Write a value; also what was left out of it, in words. `NotDataError`: it cannot be written.
 
@@ -171,7 +178,7 @@ class _Writer:
         if kind in PLAIN or (kind is int and -(1 << 63) <= value < 1 << 63):
             return value
         if kind is tuple:
-            return [self.value(each) for each in value]
+            return [each if type(each) in PLAIN else self.value(each) for each in value]
         if kind is dict and all(type(key) is str for key in value):
             return {"map": {key: self.value(each) for key, each in value.items()}}
         if kind in KINDS:
@@ -188,12 +195,10 @@ class _Writer:
         if kind not in self._forms:
             self._forms[kind] = self._new_table(kind)
         name, form = self._forms[kind]
-        if settle := getattr(kind, "settle", None):
-            settle(value)
         row = []
         for field, each in zip(form.fields, form.values(value), strict=True):
             try:
-                row.append(self.value(each))
+                row.append(each if type(each) in PLAIN else self.value(each))
             except NotDataError as error:
                 if field in form.needed or kind.__module__.startswith("gfs.domain."):
                     raise
@@ -217,6 +222,7 @@ class _Writer:
 # -- reading -------------------------------------------------------------------------------------------------
 
 
+@gc_paused()
 def unpack(data: bytes, packages: Iterable[str] = ()) -> Any:
     """Read what `pack` has written. Any exception: it cannot be read."""
     written = msgspec.msgpack.decode(data)

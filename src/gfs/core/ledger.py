@@ -44,7 +44,7 @@ NOTHING_COUNTED = GuaranteeCounts(0, 0, 0, 0, 0)
 class GuaranteeLedger:
     """Counts completed guarantee periods and evicted runs of one pool up to now."""
 
-    _look_back: float = inf
+    look_back: float = inf
     """Seconds that F and G cover. A simulation counts from its beginning, a cluster 30 days."""
     _marks: deque[tuple[float, int, int]] = field(default_factory=deque)
     """(time, evicted, completed) now and then; the first is the last one at least `look_back` ago."""
@@ -111,10 +111,10 @@ class GuaranteeLedger:
     def totals(self, now: float) -> tuple[int, int]:
         """F and G: runs evicted and guarantee periods completed by `now`, as far as the ledger looks back."""
         self._advance(now)
-        if self._look_back == inf:
+        if self.look_back == inf:
             return self._evicted, self._completed
         first, evicted, completed = self._marks[0]
-        if first > now - self._look_back:
+        if first > now - self.look_back:
             return self._evicted, self._completed
         return self._evicted - evicted, self._completed - completed
 
@@ -149,9 +149,9 @@ class GuaranteeLedger:
                 del self._due[seconds]
             if len(self._by_guarantee) > MOST_GUARANTEES + len(self._due) + len(self._asked):
                 self._sum_up()
-        if self._look_back < inf and (not self._marks or now - self._marks[-1][0] >= MARK):
+        if self.look_back < inf and (not self._marks or now - self._marks[-1][0] >= MARK):
             self._marks.append((now, self._evicted, self._completed))
-            while len(self._marks) > 1 and self._marks[1][0] <= now - self._look_back:
+            while len(self._marks) > 1 and self._marks[1][0] <= now - self.look_back:
                 self._marks.popleft()
 
     def _sum_up(self) -> None:
