@@ -11,6 +11,7 @@ import io
 import json
 import math
 import os
+import sys
 import tempfile
 import threading
 import zlib
@@ -21,6 +22,7 @@ from datetime import UTC, date, datetime, timedelta
 from fractions import Fraction
 from pathlib import Path
 from random import Random
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -590,6 +592,45 @@ def test_a_model_that_is_no_data_is_left_out_and_said(
     again = remembering(Mine(7))
     load_state(again, saved, name="gfs")
     assert again.pools["A100"].state.memory[Mine] == Mine(3, None, drawn=again.pools["A100"].state.memory[Mine].drawn)
+
+
+def test_a_network_is_fitted_again_after_a_restart(saved: Path, caplog: pytest.LogCaptureFixture) -> None:
+    def fresh() -> Scheduler:
+        return build_scheduler("gfs", nodes(4, 4), Parameters(history_hours=1.0, retrain_hours=12.0), period=7200.0)
+
+    scheduler = fresh()
+    scheduler.handle(0.0, [Submitted(hp("h", gpus=4).task(0))])
+    for tick in range(40):
+        scheduler.handle(tick * 300.0, [Tick()])
+    memory = scheduler.pools["A100"].state.memory[ForecastMemory]
+    assert memory.fitted is not None
+    memory.fitted, memory.fitted_at = threading.Lock(), 11_000.0  # stands for a network of torch
+    save_state(scheduler, saved, now=12_000.0, name="gfs")
+    assert "fitted of ForecastMemory: an object of _thread.lock" in caplog.text
+    again = fresh()
+    load_state(again, saved, name="gfs")
+    memory = again.pools["A100"].state.memory[ForecastMemory]
+    assert (memory.fitted, memory.fitted_at) == (None, 11_000.0)
+    for tick in range(40, 53):
+        again.handle(tick * 300.0, [Tick()])
+    assert memory.fitted is not None, "an hour after the last fit"
+
+
+def test_trees_of_lightgbm_are_saved_in_their_own_text(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`lightgbm` need not be installed here: what is asked of it is one method and one argument."""
+
+    class Booster:
+        def __init__(self, model_str: str) -> None:
+            self.text = model_str
+
+        def model_to_string(self) -> str:
+            return self.text
+
+    Booster.__module__, Booster.__qualname__ = "lightgbm.basic", "Booster"
+    monkeypatch.setitem(sys.modules, "lightgbm", SimpleNamespace(Booster=Booster))
+    content, left_out = pack([Booster("tree 1"), Booster("tree 2")])
+    assert not left_out
+    assert [each.text for each in unpack(content)] == ["tree 1", "tree 2"]
 
 
 def test_a_task_is_saved_whole_or_not_at_all(tmp_path: Path) -> None:
