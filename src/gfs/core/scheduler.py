@@ -198,7 +198,7 @@ class Scheduler:
 
     def _leave(self, run: Run, now: float) -> None:
         if pool := self._touch(run.task):
-            pool.freed |= pool.state.eviction_done(run, now)
+            pool.state.eviction_done(run, now)
 
     def _cancel(self, task: Task, now: float) -> None:
         self._over.add(task.index)

@@ -201,11 +201,14 @@ class GreedyPolicy(Listener, Policy):
         if victims is None:
             return False
         self._spare_bystanders(victims)
-        for run, chosen in victims.items():
-            self._plan.evictions.append(Eviction(run, self._evict_reason(run, task, chosen)))
+        evicted = [run for run in trial.evicted if run not in self.state.pending]
+        for run in trial.evicted:
+            if run in self.state.pending:
+                self.state.give_back(run, now)
+                continue
+            self._plan.evictions.append(Eviction(run, self._evict_reason(run, task, victims[run])))
             self.state.evict(run, now)
-        evicted = trial.evicted
-        self._plan.starts.append(self.state.start_after(task, trial.commit(), now, evicted))
+        self._plan.starts.append(self.state.start(task, trial.commit(), now, evicted))
         return True
 
     def _victims(self, task: Task) -> dict[Run, Victims] | None:

@@ -178,7 +178,8 @@ class GangSearch:
         run = self._spot.runs[number]
         assert run is not None
         rows = np.array(sorted({node.index for node in run.nodes}), dtype=np.int64)
-        return rows[self._is_usable[rows]]
+        found: Counts = rows[self._is_usable[rows]]
+        return found
 
     def _move(self, number: int, sign: int) -> None:
         """Frees what a run holds (or takes it again)."""
