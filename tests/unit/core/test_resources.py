@@ -37,6 +37,8 @@ class Live:
 
     def __init__(self, scheduler: str, *specs: NodeSpec, **parameters: Any) -> None:
         numbers = {"resources": "on", "quota": "none", **parameters}
+        if numbers["resources"] == "off":  # what nodes state is left out where they are read
+            specs = tuple(spec.gpus_only() for spec in specs)
         self.scheduler = build_scheduler(scheduler, specs, Parameters(**numbers), period=7200.0, check=True)
         self.count = 0
 
