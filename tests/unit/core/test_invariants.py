@@ -80,7 +80,7 @@ def overdraw_cpus(stage: Stage) -> None:
     ("break_it", "said"),
     [
         (overcommit, "node n1: GPU 0 holds 900000 [+] 500000"),
-        (lose_an_idle_card, "pool A100: idle levels are off"),
+        (lose_an_idle_card, "node n0: HP-free GPUs 2"),
         (miscount_levels, "pool A100: idle levels are off"),
         (miscount_hp_levels, "pool A100: HP-free levels are off"),
         (miscount_spot, "node n1: spot GPUs 1"),
