@@ -37,7 +37,7 @@ class Case:
             f"{t.priority.label} {t.name}: {t.pods} x {t.gpus_per_pod} {t.gpu_model} at {t.submit_time}"
             f" for {self.work.durations[t.index]}"
             f" H={t.guarantee_hours} checkpoint={t.checkpoint_interval}"
-            f" {t.cpus_per_pod:g} CPUs {t.memory_per_pod:g} GiB {t.node_filter.rule if t.node_filter else ''}"
+            f" {t.cpus_per_pod:g} CPUs {t.memory_per_pod:g} GiB {' '.join(rule.words for rule in t.rules)}"
             for t in self.work.tasks
         ]
         return "\n".join(lines)

@@ -150,7 +150,7 @@ def with_victims_by_cards_alone(case: Case) -> Case:
     """
 
     def waits(task: Task) -> bool:
-        return not task.is_spot and (case.parameters["resources"] == "on" or task.node_filter is not None)
+        return not task.is_spot and (case.parameters["resources"] == "on" or bool(task.rules))
 
     tasks = (replace(task, preempts=False) if waits(task) else task for task in case.work.tasks)
     return replace(case, work=replace(case.work, tasks=tuple(tasks)))
