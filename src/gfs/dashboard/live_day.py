@@ -69,7 +69,7 @@ def day_of(
             _live_on(life, place, Heard(now, what, life.task, run, (), ""), rules)
     ordered = sorted(lives.values(), key=lambda life: (life.submitted, life.task.name))
     tasks = tuple(
-        replace(life.task, index=i, submit_time=life.submitted, node_filter=None) for i, life in enumerate(ordered)
+        replace(life.task, index=i, submit_time=life.submitted, rules=()) for i, life in enumerate(ordered)
     )
     workload = Workload(
         tasks,
