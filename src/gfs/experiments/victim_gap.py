@@ -90,7 +90,7 @@ class SampledPreemptor(GangPreemptor):
             if self._decisions % EVERY == 0:
                 weights = self.weights
                 weight = sum(weights.of(run, now) for run in chosen.runs)
-                spot = [run for run in self._state.runs.values() if run.task.is_spot]
+                spot = [run for run in self._state.runs.values() if any(run in node.spot for node in run.nodes)]
                 best = least_weight(spot, self._state.pool.nodes, role.cards, pods, weights, now)
                 self._sample.append((weight, best))
         return chosen
