@@ -36,6 +36,7 @@ from gfs.core.events import (
 )
 from gfs.core.ledger import LIVE_LOOK_BACK
 from gfs.domain.units import DAY, HOUR
+from gfs.forecasting.meter import DemandRecord
 from machine import against, console, figures_table, in_own_process
 
 TASKS, DAYS, NODES = 1_000_000, 365, 60
@@ -106,7 +107,7 @@ def live(name: str, tasks: int = TASKS, days: int = DAYS) -> dict[str, Any]:
             blocks.append(sys.getallocatedblocks())
             resident.append(round(_resident(), 1))
     state = scheduler.pools["A100"].state
-    record = state.memory.get("demand")
+    record = state.memory.get(DemandRecord)
     return {
         "seconds": time.process_time() - began,
         "blocks": blocks,

@@ -4,7 +4,7 @@
 
 A definition (`Composition`, or an object of your own with `name`, `summary`, `quota` and `build(context)`) builds
 the policy of one pool from its state. It is called at the beginning, and again whenever the pool's nodes have
-changed: a part keeps what it can work out again, and asks `state.remember(name, make)` for what it cannot. The
+changed: a part keeps what it can work out again, and asks `state.remember(kind)` for what it cannot. The
 guides show how: docs/guides/add-a-scheduler.md and docs/guides/write-a-part.md.
 """
 
@@ -41,9 +41,9 @@ from gfs.policies.gfs.preemption import GfsPreemptor
 from gfs.policies.gfs.scoring import GfsPlacer
 from gfs.policies.greedy import GreedyPolicy
 from gfs.policies.placement import Chooser, best_fit, first_fit
-from gfs.policies.preemption import FirstNodePreemptor, RandomPreemptor, victims_on
+from gfs.policies.preemption import Draws, FirstNodePreemptor, RandomPreemptor, victims_on
 from gfs.policies.queues import Asks, FcfsQueue, HeadBlockingQueue, SizedQueue
-from gfs.quota.static import FixedQuota, UnlimitedQuota
+from gfs.quota.static import FixedMemory, FixedQuota, UnlimitedQuota
 
 __all__ = [
     "NOTHING",
@@ -55,12 +55,14 @@ __all__ = [
     "Composition",
     "Context",
     "DemandHistory",
+    "Draws",
     "End",
     "Estimator",
     "Eviction",
     "FcfsQueue",
     "Filter",
     "FirstNodePreemptor",
+    "FixedMemory",
     "FixedQuota",
     "Forecast",
     "GfsPlacer",

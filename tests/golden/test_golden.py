@@ -1,24 +1,28 @@
-"""Golden runs: the event log of every scheduler on a small fixed trace, line by line (see README.md)."""
+"""Golden runs: the event log of every scheduler on small fixed traces, line by line (see README.md)."""
 
 from __future__ import annotations
 
 import csv
 import io
 import random
+import re
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
 import pytest
 
 from builders import csv_text
-from gfs import SCHEDULERS, simulate
+from gfs import SCHEDULERS, NodeFilter, Task, Workload, read_trace, simulate
 from gfs.assembly.result import RunResult
+from promises import Audit, admits, limits, pods_inside, rows_of
 
 HERE = Path(__file__).parent
 EXPECTED = HERE / "expected"
 PARAMETERS = {"quota_share": 0.5, "m": 30.0}
 """Half of each pool for spot where a scheduler has a quota; a breaker that closes after two fresh evictions."""
-
+NOT_ON_FILE = {"cards", "reason"}
+"""Which GPUs of a node a pod has is free, as long as they are; the words of reasons have tests of their own."""
 
 CASES = {
     **{name: (name, {}) for name in SCHEDULERS},
@@ -26,50 +30,130 @@ CASES = {
     "lyra-forecast": ("lyra", {"quota": "forecast"}),
 }
 """Name of the log -> scheduler and what else is set."""
+MORE_THAN_GPUS = re.compile("pod asks|takes no more|more pods of")
+"""What the reason of a task says that waits for CPUs, memory or a pod's place."""
+WITHOUT_VARIANTS = ("gfs", "gfs-unlimited", "gfs-plus", "yarn-cs", "static", "lyra", "fgd", "chronus")
 
 
-def run(case: str, jobs: Path = HERE / "jobs.csv", check: bool = False) -> RunResult:
+def plain(jobs: Path = HERE / "jobs.csv") -> Workload:
+    """The trace as it is on file."""
+    return read_trace(jobs, HERE / "nodes.csv")
+
+
+def filtered(jobs: Path = HERE / "jobs.csv") -> Workload:
+    """The trace with two more nodes, memory, a limit of pods, two zones, and tasks that ask for a zone.
+
+    By the number in its name: of five tasks one asks for zone a, two for zone b, one for either of them.
+    """
+    work = plain(jobs)
+    extra = [replace(work.nodes[0], name="a100-2", gpus=4, cpus=48.0), replace(work.nodes[2], name="t4-2", gpus=2)]
+    nodes = tuple(
+        replace(node, index=i, memory=32.0 * node.gpus, pods=6, group="ab"[i % 2])
+        for i, node in enumerate([*work.nodes, *extra])
+    )
+
+    def asking(task: Task) -> Task:
+        number = int(task.name.split("-")[1])
+        task = replace(task, memory_per_pod=(0.0, 16.0, 40.0)[number % 3] * max(task.gpus_per_pod, 1) / 2)
+        zones = {1: "a", 2: "b", 3: "b", 4: "ab"}.get(number % 5, "")
+        asked = replace(task, node_filter=NodeFilter(frozenset(zones), f"zone={','.join(zones)}"))
+        taking = [node for node in nodes if admits(node, asked)]
+        slots = sum(min(node.gpus // max(task.cards, 1), pods_inside(task, limits(node))) for node in taking)
+        return asked if zones and slots >= task.pods else task
+
+    return replace(work, tasks=tuple(map(asking, work.tasks)), nodes=nodes)
+
+
+TRACES = {
+    "gpus": (plain, "off", tuple(CASES)),
+    "resources": (plain, "on", tuple(CASES)),
+    "filters": (filtered, "off", WITHOUT_VARIANTS),
+    "filters-resources": (filtered, "on", WITHOUT_VARIANTS),
+}
+"""Folder of the logs -> how the trace is made, whether CPUs, memory and pods count, and the logs there."""
+LOGS = [(trace, case) for trace, (_, _, cases) in TRACES.items() for case in cases]
+
+every_log = pytest.mark.parametrize(("trace", "case"), LOGS, ids=["/".join(log) for log in LOGS])
+
+
+def run(trace: str, case: str, jobs: Path = HERE / "jobs.csv", check: bool = False) -> RunResult:
+    make, resources, _ = TRACES[trace]
     scheduler, settings = CASES[case]
-    return simulate(jobs, HERE / "nodes.csv", scheduler=scheduler, check=check, **{**PARAMETERS, **settings})
+    settings = {**PARAMETERS, **settings, "resources": resources}
+    return simulate(make(jobs), scheduler=scheduler, check=check, **settings)
 
 
 @cache
-def log_in_order(scheduler: str) -> str:
-    return csv_text(run(scheduler))
+def in_order(trace: str, case: str) -> RunResult:
+    return run(trace, case, check=True)
 
 
-def without_reasons(result: RunResult) -> str:
-    rows = list(csv.reader(io.StringIO(csv_text(result))))
+def on_file(result: RunResult) -> str:
+    columns = {name: values for name, values in result.events.to_pydict().items() if name not in NOT_ON_FILE}
     out = io.StringIO()
-    csv.writer(out, lineterminator="\n").writerows(row[: rows[0].index("reason")] for row in rows)
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows(zip(*columns.values(), strict=True))
     return out.getvalue()
 
 
-@pytest.mark.parametrize("case", sorted(CASES))
-def test_the_log_is_the_one_on_file(case: str, request: pytest.FixtureRequest) -> None:
-    file = EXPECTED / f"{case}.csv"
-    text = without_reasons(run(case, check=True))
+@every_log
+def test_the_log_is_the_one_on_file(trace: str, case: str, request: pytest.FixtureRequest) -> None:
+    file = EXPECTED / trace / f"{case}.csv"
+    text = on_file(in_order(trace, case))
     if request.config.getoption("--regenerate-golden"):
-        EXPECTED.mkdir(exist_ok=True)
+        file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text, encoding="utf-8", newline="\n")
-    assert file.exists(), f"no golden run of {case} yet: pytest tests/golden --regenerate-golden"
+    assert file.exists(), f"no golden run of {trace}/{case} yet: pytest tests/golden --regenerate-golden"
     assert text.splitlines() == file.read_text(encoding="utf-8").splitlines()
 
 
+@every_log
+def test_no_gpu_and_no_node_of_the_log_is_given_twice(trace: str, case: str) -> None:
+    result = in_order(trace, case)
+    audit = Audit(result.workload, list(rows_of(result.events.to_pydict())), resources=TRACES[trace][1] == "on")
+    audit.time_never_goes_back()
+    audit.every_task_is_submitted_once_and_finishes_once()
+    audit.gangs_start_and_stop_together()
+    audit.pods_get_what_they_asked_for()
+    audit.no_card_is_over_committed()
+    audit.no_node_is_over_committed()
+
+
 @pytest.mark.parametrize("scheduler", sorted(SCHEDULERS))
-@pytest.mark.parametrize("seed", [1, 2, 3])
-def test_the_order_of_rows_in_the_jobs_file_does_not_matter(scheduler: str, seed: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("seed", "trace"), [(1, "gpus"), (2, "resources"), (3, "filters-resources")])
+def test_the_order_of_rows_in_the_jobs_file_does_not_matter(
+    scheduler: str, seed: int, trace: str, tmp_path: Path
+) -> None:
     header, *rows = (HERE / "jobs.csv").read_text(encoding="utf-8").splitlines()
     random.Random(seed).shuffle(rows)
     shuffled = tmp_path / "jobs.csv"
     shuffled.write_text("\n".join([header, *rows, ""]), encoding="utf-8")
-    assert csv_text(run(scheduler, shuffled)) == log_in_order(scheduler)
+    assert csv_text(run(trace, scheduler, shuffled)) == csv_text(in_order(trace, scheduler))
+
+
+# A log without evictions, gangs on several nodes and fractions, or without tasks that wait for CPUs, guards little.
 
 
 def test_the_golden_trace_is_eventful_enough() -> None:
-    # A log without evictions, gangs on several nodes and fractions would guard little.
-    events = run("gfs-unlimited").events.to_pylist()
+    events = in_order("gpus", "gfs-unlimited").events.to_pylist()
     evictions = {(row["task"], row["run"]) for row in events if row["event"] == "evict"}
     assert len(evictions) >= 15
     assert any(row["run"] >= 3 for row in events)
     assert sum(":" in row["cards"] for row in events) >= 20
+
+
+@pytest.mark.parametrize("case", ["gfs-unlimited", "gfs-plus", "lyra", "fgd", "chronus"])
+@pytest.mark.parametrize("trace", ["resources", "filters-resources"])
+def test_many_tasks_wait_for_cpus_memory_or_pods(trace: str, case: str) -> None:
+    events = in_order(trace, case).events.to_pylist()
+    waited = {row["task"] for row in events if row["event"] == "start" and MORE_THAN_GPUS.search(row["reason"])}
+    assert len(waited) >= 10
+
+
+@pytest.mark.parametrize("case", ["gfs-unlimited", "gfs-plus", "lyra", "fgd", "chronus"])
+@pytest.mark.parametrize("trace", ["filters", "filters-resources"])
+def test_tasks_wait_for_a_node_of_their_zone(trace: str, case: str) -> None:
+    events = in_order(trace, case).events.to_pylist()
+    waited = {row["task"] for row in events if row["event"] == "start" and "zone=" in row["reason"]}
+    assert len(waited) >= 5

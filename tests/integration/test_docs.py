@@ -76,7 +76,7 @@ def test_the_python_of_a_page_runs_as_it_stands(
         assert written.exit_code == 0, written.output
     names: dict[str, Any] = {"__name__": "docs"}
     for number, block in enumerate(blocks(name, "python"), 1):
-        exec(compile(block, f"{name}, Python block {number}", "exec"), names)
+        exec(compile(block, f"{name}, Python block {number}", "exec", dont_inherit=True), names)
 
 
 def test_the_trace_of_these_tests_has_evictions(trace: Path) -> None:

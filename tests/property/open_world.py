@@ -17,7 +17,7 @@ from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
 
-from gfs import SCHEDULERS, NodeSpec, Parameters, Priority, Task
+from gfs import SCHEDULERS, NodeFilter, NodeSpec, Parameters, Priority, Task
 from gfs.assembly.schedulers import build_scheduler, has_leases
 from gfs.assembly.snapshot import load_state, save_state
 from gfs.core.actions import Plan
@@ -42,8 +42,8 @@ from gfs.core.invariants import check_state
 from gfs.core.node import Place
 from gfs.core.run import Run
 from gfs.core.scheduler import Scheduler
+from promises import CARD, SLACK, admits, asked, limits, pods_inside
 
-CARD = 1_000_000
 ORDER = (EvictionDone, Finished, Lost, StartFailed, Shrunk, Cancelled, NodesChanged, Tick, Submitted, Wake)
 """What comes first within an instant (docs/concepts/time-model.md)."""
 WAITING, RUNNING, FINISHED, CANCELLED = "waiting", "running", "finished", "cancelled"
@@ -60,6 +60,9 @@ class Wish(NamedTuple):
     checkpoint: float = 3600.0
     org: str = "lab"
     cpus: float = 0.0
+    memory: float = 0.0
+    only: tuple[str, ...] = ()
+    """Groups of nodes that will do; none: all."""
 
 
 class Move(NamedTuple):
@@ -181,11 +184,13 @@ class World:
         parameters: Parameters,
         file: Path,
         *,
+        filters: bool = False,
         seed: int = 0,
     ) -> None:
         self.name, self.parameters, self._file = scheduler, parameters, file
         self._leases = has_leases(SCHEDULERS[scheduler])
         self._resources = parameters.resources == "on"
+        self._filters = filters
         self._nodes = nodes
         self._random = Random(seed)
         self.scheduler = self.build()
@@ -303,6 +308,8 @@ class World:
             float(wish.gpus),
             self.now,
             cpus_per_pod=wish.cpus,
+            memory_per_pod=wish.memory,
+            node_filter=NodeFilter(frozenset(wish.only), "zone") if self._filters and wish.only else None,
             guarantee_hours=wish.hours,
             checkpoint_interval=wish.checkpoint,
         )
@@ -323,7 +330,12 @@ class World:
         if kind is NodeChangeKind.ADDED or not names:
             model = ("A100", "A100", "T4", "H20")[more % 4]
             number = max((machine.spec.index for machine in self.machines.values()), default=-1) + 1
-            spec = NodeSpec(number, f"x{number}-{len(self.counts)}-{more}", model, (1, 2, 4, 8)[more // 4 % 4])
+            name, gpus, cpus = (
+                f"x{number}-{len(self.counts)}-{more}",
+                (1, 2, 4, 8)[more // 4 % 4],
+                16.0 * (more // 16 % 2),
+            )
+            spec = NodeSpec(number, name, model, gpus, cpus, group="ab"[more // 32 % 2])
             return [NodeChange(NodeChangeKind.ADDED, spec)]
         spec = self.machines[names[more % len(names)]].spec
         if kind is NodeChangeKind.RESIZED:
@@ -332,17 +344,20 @@ class World:
         return [NodeChange(kind, spec)]
 
     def _smaller(self, pick: int, more: int) -> list[NodeChange]:
-        """A node gets smaller than what it holds, mostly in cards, else in CPUs or pods."""
+        """A node gets smaller than what it holds, mostly in cards, else in CPUs or memory, or pods."""
         busy = [name for name in self.machines if self._used(name) > 1]
         if not busy:
             return []
         name = busy[pick % len(busy)]
-        spec, pods = self.machines[name].spec, self._pods_there(name)
-        if self._resources and more % 3 == 0 and self._cpus_taken(name) > 1:
-            fewer = max(self._cpus_taken(name) - 1.0 - more % 4, 0.5)  # 0 would be no limit
-            return [NodeChange(NodeChangeKind.RESIZED, replace(spec, cpus=fewer))]
+        spec = self.machines[name].spec
+        cpus, memory, pods = self._taken(name)
+        less = 1.0 + more % 4
+        if self._resources and more % 3 == 0 and cpus > 1:  # 0 would be no limit
+            return [NodeChange(NodeChangeKind.RESIZED, replace(spec, cpus=max(cpus - less, 0.5)))]
+        if self._resources and more % 3 == 0 and memory > 1:
+            return [NodeChange(NodeChangeKind.RESIZED, replace(spec, memory=max(memory - less, 0.5)))]
         if self._resources and more % 3 == 1 and pods > 1:
-            return [NodeChange(NodeChangeKind.RESIZED, replace(spec, pods=pods - 1))]
+            return [NodeChange(NodeChangeKind.RESIZED, replace(spec, pods=int(pods) - 1))]
         return [NodeChange(NodeChangeKind.RESIZED, replace(spec, gpus=max(self._used(name) - 1 - more % 4, 1)))]
 
     def _echo(self, pick: int, more: int) -> list[Any]:
@@ -537,7 +552,7 @@ class World:
             assert machine is not None, f"{task.name} starts on {node}, which is gone"
             assert not machine.cordoned, f"{task.name} starts on {node}, which is cordoned"
             assert not machine.failed, f"{task.name} starts on {node}, which has failed"
-            assert machine.spec.gpu_model == task.gpu_model
+            assert admits(machine.spec, task), f"{task.name} starts on {node}, which it may not use"
             assert not self._closed(machine), f"{task.name} starts on {node}, which is overfull"
             for mask, whole in hold.places[node]:
                 shares_a_card = machine.resized and not whole  # which may have a number from before
@@ -554,7 +569,7 @@ class World:
         self._places_are_as_they_were()
         self._no_card_is_given_twice()
         self._guarantees_are_counted()
-        if not self._leases and not self._resources:
+        if not self._leases:
             self._no_hp_waits_in_vain()
 
     def _tasks_are_where_they_should_be(self) -> None:
@@ -622,20 +637,27 @@ class World:
             if not machine.resized and not self._closed(machine):
                 assert max(load, default=0) < machine.spec.gpus, f"{node} has no card {max(load)}"
 
-    def _cpus_taken(self, node: str) -> float:
-        return sum(hold.pods(node) * hold.job.task.cpus_per_pod for hold in self.holds if not hold.leaving)
-
-    def _pods_there(self, node: str) -> int:
-        return sum(hold.pods(node) for hold in self.holds if not hold.leaving)
+    def _taken(self, node: str, *, by_spot: bool = True) -> tuple[float, float, float]:
+        """CPUs, GiB of memory and pods that are held on a node."""
+        held = [0.0, 0.0, 0.0]
+        for hold in self.holds:
+            if not hold.leaving and node in hold.places and (by_spot or not hold.job.task.is_spot):
+                each = asked(hold.job.task)
+                held = [before + hold.pods(node) * more for before, more in zip(held, each, strict=True)]
+        return held[0], held[1], held[2]
 
     def _closed(self, machine: Machine) -> bool:
         """Whether the node takes no pods: it is down, cordoned, or holds more than it has since it got smaller."""
         spec = machine.spec
         if machine.cordoned or machine.failed or self._used(spec.name) > spec.gpus:
             return True
-        if not self._resources:
-            return False
-        return 0 < spec.cpus < self._cpus_taken(spec.name) - 1e-6 or 0 < spec.pods < self._pods_there(spec.name)
+        return self._resources and any(left < -SLACK for left in self._free(spec))
+
+    def _free(self, spec: NodeSpec, *, without_spot: bool = False) -> tuple[float, float, float]:
+        """CPUs, GiB of memory and pods that are free on a node (if every spot run went)."""
+        cpus, memory, pods = self._taken(spec.name, by_spot=not without_spot)
+        most = limits(spec)
+        return most[0] - cpus, most[1] - memory, most[2] - pods
 
     def _guarantees_are_counted(self) -> None:
         """What was lost, cancelled or never began is no eviction and no kept guarantee."""
@@ -655,22 +677,26 @@ class World:
         if self.name == "yarn-cs":
             waiting = list({task.gpu_model: task for task in reversed(waiting)}.values())
         for task in waiting:
-            slots = 0
+            slots = 0.0
             for name, machine in self.machines.items():
                 spec = machine.spec
-                if machine.cordoned or machine.failed or spec.gpu_model != task.gpu_model:
+                if machine.cordoned or machine.failed or not admits(spec, task):
                     continue
                 load: Counter[int] = Counter()
                 for hold in self.holds:
                     if not hold.leaving and not hold.job.task.is_spot:
                         for card, share in hold.load(name):
                             load[card] += share
-                left = spec.gpus - len(load)
+                left, here = spec.gpus - len(load), 0.0
                 if left >= 0 and task.cards:
-                    slots += left // task.cards
+                    here = left // task.cards
                 elif left >= 0:
                     rooms = [CARD] * left + [CARD - used for used in load.values()]
-                    slots += sum(room // task.share for room in rooms)
+                    here = sum(room // task.share for room in rooms)
+                if self._resources:
+                    free = self._free(spec, without_spot=True)
+                    here = 0 if min(free) < -SLACK else min(here, pods_inside(task, free))
+                slots += here
             assert slots < task.pods, f"{task.name} waits in vain at {self.now}"
 
     # -- restarts, and the end ---------------------------------------------------------------------
@@ -766,16 +792,12 @@ class World:
 
     def fits_when_empty(self, task: Task) -> bool:
         """Whether all its pods fit on the empty nodes of its model."""
-        slots = 0
+        slots = 0.0
         for machine in self.machines.values():
             spec = machine.spec
-            if spec.gpu_model == task.gpu_model:
+            if admits(spec, task):
                 here = spec.gpus // task.cards if task.cards else spec.gpus * (CARD // task.share)
-                if self._resources and spec.cpus and task.cpus_per_pod:
-                    here = min(here, floor(spec.cpus / task.cpus_per_pod + 1e-9))
-                if self._resources and spec.pods:
-                    here = min(here, spec.pods)
-                slots += here
+                slots += min(here, pods_inside(task, limits(spec))) if self._resources else here
         return slots >= task.pods
 
 

@@ -17,23 +17,23 @@ Choices the rules leave open, taken as the product takes them:
 * an eviction is in the last hour (day) while it is less than 3600 s (86400 s) old;
 * yarn-cs and static take the first node, in order of id, that suffices, and spare later tasks first; yarn-cs
   counts idle cards, not their share; its queue blocks inside each class;
-* whole cards are taken lowest number first; equally full cards likewise.
+* whole cards are taken lowest number first; equally full cards likewise;
+* CPUs, memory and pods of a node count if `resources` is on, node filters always: a node that lacks any of it has no
+  room, and a victim is spared only if the pod fits in every respect.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from math import floor, inf
 
-from gfs import Priority, Task, Workload
+import pyarrow as pa
 
-CARD = 1_000_000
-
-Row = tuple[float, str, str, int, str, tuple[int, ...], int]
-"""time, event, task, run, node, cards, micro-cards of the one card (0: whole cards)"""
+from gfs import NodeSpec, Priority, Task, Workload
+from promises import CARD, Audit, Row, admits, asked, limits, pods_inside, rows_of
 
 
 @dataclass(frozen=True)
@@ -51,6 +51,7 @@ class Settings:
     gamma: float = 0.8
     m: float = 3.0
     period: float | None = None
+    resources: bool = False
 
 
 @dataclass(eq=False)
@@ -70,8 +71,18 @@ class Stay:
 
 
 Card = list[tuple[Stay, int]]
-Cards = list[Card]
-"""The cards of one node."""
+
+
+class Cards(list[Card]):
+    """The cards of one node, and what else it has (None: nothing else counts)."""
+
+    def __init__(self, cards: Iterable[Card], spec: NodeSpec | None = None) -> None:
+        super().__init__(cards)
+        self.spec = spec
+
+    def copy(self) -> Cards:
+        """Returns the same node, to be changed without changing this one."""
+        return Cards(([*card] for card in self), self.spec)
 
 
 def need(task: Task) -> int:
@@ -88,9 +99,27 @@ def idle_cards(node: Cards) -> list[int]:
 
 
 def fits(node: Cards, task: Task) -> bool:
+    return finds_cards(node, task) and has_the_rest(node, task)
+
+
+def finds_cards(node: Cards, task: Task) -> bool:
     if need(task):
         return any(room(card) >= need(task) for card in node)
     return len(idle_cards(node)) >= task.gpus_per_pod
+
+
+def has_the_rest(node: Cards, task: Task) -> bool:
+    """Whether the filter of the task, and CPUs, memory and pods of the node allow one more pod."""
+    if node.spec is None:
+        return True
+    free = limits(node.spec)
+    if free != UNLIMITED:
+        cards_of = Counter(stay for card in node for stay, _ in card)
+        for stay, cards in cards_of.items():
+            pods = cards // max(int(stay.task.gpus_per_pod), 1)
+            cpus, memory, count = (pods * each for each in asked(stay.task))
+            free = (free[0] - cpus, free[1] - memory, free[2] - count)
+    return admits(node.spec, task) and pods_inside(task, free) >= 1
 
 
 def cards_held(node: Cards, priority: Priority) -> int:
@@ -98,7 +127,7 @@ def cards_held(node: Cards, priority: Priority) -> int:
 
 
 def without(node: Cards, gone: list[Stay]) -> Cards:
-    return [[(stay, micro) for stay, micro in card if stay not in gone] for card in node]
+    return Cards(([(stay, micro) for stay, micro in card if stay not in gone] for card in node), node.spec)
 
 
 class OraclePool:
@@ -108,7 +137,11 @@ class OraclePool:
         self.set = settings
         self.tasks = [task for task in work.tasks if task.gpu_model == model]
         self.names = [node.name for node in work.nodes if node.gpu_model == model]
-        self.cluster: list[Cards] = [[[] for _ in range(n.gpus)] for n in work.nodes if n.gpu_model == model]
+        self.cluster: list[Cards] = []
+        for node in work.nodes:
+            if node.gpu_model == model:
+                spec = node if settings.resources else replace(node, cpus=0.0, memory=0.0, pods=0)
+                self.cluster.append(Cards(([] for _ in range(node.gpus)), spec))
         self.capacity = sum(len(node) for node in self.cluster)
         self.waiting: list[Task] = []
         self.stays: list[Stay] = []
@@ -181,15 +214,18 @@ class OraclePool:
         if task.is_spot and not self.admitted(task):
             self.seen["over quota"] += 1
             return False
-        before = [[list(card) for card in node] for node in self.cluster]
+        before = [node.copy() for node in self.cluster]
         stay, victims = Stay(task, self.runs[task.index] + 1), []
         for _ in range(task.pods):
             node = self.best_node(task, now)
-            if node is None and not task.is_spot:
+            lacks = [finds_cards(each, task) and not has_the_rest(each, task) for each in self.cluster]
+            self.seen["enough cards, but not of the rest"] += node is None and any(lacks)
+            if node is None and not task.is_spot and task.preempts:
                 chosen = self.whom_to_evict(task, now)
                 if chosen is not None:
                     node, gone = chosen
                     victims += gone
+                    self.seen["evicted for more than cards"] += lacks[node]
                     self.cluster = [without(cards, gone) for cards in self.cluster]
             if node is None:
                 self.cluster = before
@@ -221,8 +257,8 @@ class OraclePool:
             for stay in self.stays
             if stay.outcome == "running" and stay.task.is_spot
         )
-        asked = task.pods * (need(task) or task.gpus_per_pod * CARD)
-        return in_use + asked <= self.set.quota_share * self.capacity * CARD + 1e-3
+        wanted = task.pods * (need(task) or task.gpus_per_pod * CARD)
+        return in_use + wanted <= self.set.quota_share * self.capacity * CARD + 1e-3
 
     def put(self, stay: Stay, node: int) -> None:
         cards, micro = self.cluster[node], need(stay.task)
@@ -340,6 +376,7 @@ class OraclePool:
         return total
 
 
+UNLIMITED = (inf, inf, inf)
 PHASES = ("finish", "submit", "evict", "start")
 
 
@@ -359,11 +396,17 @@ def in_canonical_order(rows: list[Row]) -> list[Row]:
     return sorted(rows, key=lambda row: (row[0], PHASES.index(row[1]), row[2], row[3]))
 
 
-def rows_of(columns: dict[str, list[object]]) -> Iterator[Row]:
-    """The product's event table in the shape of the oracle's rows."""
-    for time, event, task, run, node, cards in zip(
-        *(columns[name] for name in ("time", "event", "task", "run", "node", "cards")), strict=True
-    ):
-        text, _, share = str(cards).partition(":")
-        numbers = tuple(int(card) for card in text.split("+") if card)
-        yield (time, event, task, run, node, numbers, round(float(share) * CARD) if share else 0)  # type: ignore[misc]
+def compare_logs(work: Workload, events: pa.Table, expected: list[Row], *, resources: bool) -> None:
+    """The log of the product has the expected events. Which cards of a node a pod has is free, as long as they are."""
+    rows = list(rows_of(events.to_pydict()))
+    assert without_numbers(rows) == without_numbers(expected)
+    audit = Audit(work, rows, resources=resources)
+    audit.pods_get_what_they_asked_for()
+    audit.no_card_is_over_committed()
+    audit.no_node_is_over_committed()
+
+
+def without_numbers(rows: list[Row]) -> list[tuple[float, str, str, int, str, int, int]]:
+    """Returns the rows in their canonical order, each with the number of cards in place of the cards."""
+    ordered = in_canonical_order(rows)
+    return [(time, event, task, run, node, len(cards), micro) for time, event, task, run, node, cards, micro in ordered]

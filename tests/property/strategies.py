@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import ceil
 from typing import Any
@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from builders import Draft, workload
 from gfs import NodeSpec, Priority, Workload
-
-CARD = 1_000_000
+from promises import CARD, admits, limits, pods_inside
 
 
 @lru_cache(maxsize=None, typed=True)
@@ -30,11 +29,15 @@ class Case:
 
     def __repr__(self) -> str:
         lines = [f"parameters: {self.parameters}"]
-        lines += [f"node {n.name}: {n.gpus} x {n.gpu_model}" for n in self.work.nodes]
+        lines += [
+            f"node {n.name}: {n.gpus} x {n.gpu_model}, {n.cpus:g} CPUs, {n.memory:g} GiB, {n.pods} pods {n.group}"
+            for n in self.work.nodes
+        ]
         lines += [
             f"{t.priority.label} {t.name}: {t.pods} x {t.gpus_per_pod} {t.gpu_model} at {t.submit_time}"
             f" for {self.work.durations[t.index]}"
             f" H={t.guarantee_hours} checkpoint={t.checkpoint_interval}"
+            f" {t.cpus_per_pod:g} CPUs {t.memory_per_pod:g} GiB {t.node_filter.rule if t.node_filter else ''}"
             for t in self.work.tasks
         ]
         return "\n".join(lines)
@@ -43,21 +46,47 @@ class Case:
 FRACTIONS = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1 / 3, 0.123457, 0.999999]
 
 
-def slots(sizes: list[int], gpus: float) -> int:
-    """Pods of this size that the empty pool holds."""
-    if gpus >= 1:
-        return sum(size // int(gpus) for size in sizes)
-    return sum(sizes) * (CARD // round(gpus * CARD))
+NOTHING: tuple[float, float] = (0.0, 0.0)
+ASKS = (NOTHING, NOTHING, (0.5, 0.0), (1.0, 4.0), (1.7, 0.0), (2.0, 8.0), (3.0, 0.0), (3.0, 12.0), (0.0, 12.0))
+"""CPUs and GiB of memory for each GPU of a pod; a fraction of a GPU asks as much as a whole one."""
+LIMITS = ((0.0, 0.0, 0), (1.7, 0.0, 0), (2.0, 8.0, 0), (3.0, 0.0, 3), (3.0, 12.0, 0), (0.0, 12.0, 2))
+"""CPUs and GiB of memory for each GPU of a node, and its most pods; 0: not stated."""
+FILTERS: tuple[tuple[str, ...], ...] = (*[()] * 3, ("a",), ("b",), ("a", "b"))
+
+
+def slots(machines: list[NodeSpec], draft: Draft) -> int:
+    """Returns how many pods of the task the empty nodes hold."""
+    task, total = draft.task(), 0.0
+    for node in machines:
+        if admits(node, task):
+            here = node.gpus // task.cards if task.cards else node.gpus * (CARD // task.share)
+            total += min(here, pods_inside(task, limits(node)))
+    return int(total)
+
+
+def fitting(draft: Draft, machines: list[NodeSpec]) -> Draft:
+    """Returns the task with as many of its pods as the empty nodes hold, and with GPUs alone if they hold none."""
+    held = slots(machines, draft)
+    if not held:
+        draft = replace(draft, cpus=0.0, memory=0.0, only=())
+        held = slots(machines, draft)
+    return replace(draft, pods=min(draft.pods, held))
 
 
 @st.composite
 def workloads(draw: st.DrawFn, max_tasks: int = 40, models: int = 2) -> Workload:
-    """1-8 nodes of mixed sizes in one or two pools, and tasks whose instants often coincide."""
+    """1-8 nodes of mixed sizes in one or two pools, and tasks whose instants often coincide.
+
+    Nodes and tasks state CPUs, memory and pods. Half of the workloads have node filters.
+    """
     names = ["A100", "T4"][: draw(st.integers(1, models))]
+    groups, filters = draw(among((("",), ((),)), (("a", "b"), FILTERS)))
     machines: list[NodeSpec] = []
     for model in names:
-        sizes = draw(st.lists(among(1, 2, 4, 8), min_size=1, max_size=8 // len(names)))
-        machines += [NodeSpec(0, f"{model.lower()}-{i}", model, size) for i, size in enumerate(sizes)]
+        for i, size in enumerate(draw(st.lists(among(1, 2, 4, 8), min_size=1, max_size=8 // len(names)))):
+            cpus, memory, pods = draw(among(*LIMITS))
+            most = (size * cpus, size * memory, pods)
+            machines.append(NodeSpec(0, f"{model.lower()}-{i}", model, size, *most, draw(among(*groups))))
     # Few distinct instants, some on a tick, some where a grace period or an overhead of others ends.
     instants = draw(st.lists(among(0, 0.5, 30, 40, 60, 70, 300, 330, 600, 901, 1800, 3600), min_size=1, max_size=5))
     drafts = []
@@ -66,7 +95,9 @@ def workloads(draw: st.DrawFn, max_tasks: int = 40, models: int = 2) -> Workload
         sizes = [node.gpus for node in machines if node.gpu_model == model]
         whole = [g for g in (1, 2, 3, 4, 8) if g <= max(sizes)]
         gpus = draw(among(*whole * 2, *[draw(among(*FRACTIONS))] * 2))
-        pods = min(draw(among(1, 1, 1, 2, 2, 3, 5)), slots(sizes, gpus))
+        pods = draw(among(1, 1, 1, 2, 2, 3, 5))
+        cpus, memory = draw(among(*ASKS))
+        asks = {"cpus": cpus * max(gpus, 1), "memory": memory * max(gpus, 1), "only": draw(among(*filters))}
         if draw(st.integers(0, 4)) < 3:
             wishes: dict[str, Any] = {
                 "priority": Priority.SPOT,
@@ -81,7 +112,7 @@ def workloads(draw: st.DrawFn, max_tasks: int = 40, models: int = 2) -> Workload
                 "at": draw(among(*instants)),
                 "lasting": draw(among(0, 10, 100, 299.75, 900)),
             }
-        drafts.append(Draft(f"t{number:02}", gpus=gpus, pods=pods, model=model, **wishes))
+        drafts.append(fitting(Draft(f"t{number:02}", gpus=gpus, pods=pods, model=model, **asks, **wishes), machines))
     return workload(machines, drafts)
 
 
@@ -94,13 +125,14 @@ def least_share(work: Workload) -> float:
 
 @st.composite
 def cases(draw: st.DrawFn, max_tasks: int = 40, models: int = 2) -> Case:
-    """A workload with a quota or without, and parameters that make every rule matter."""
+    """A workload with a quota or without, resources on or off, and parameters that make every rule matter."""
     work = draw(workloads(max_tasks, models))
     least = least_share(work)
     quota, share = draw(among(("none", 1.0), ("none", 1.0), ("fixed", least), ("fixed", 1.0)))
     return Case(
         work,
         {
+            "resources": draw(among("off", "on")),
             "quota": quota,
             "quota_share": share,
             "grace_period": draw(among(30.0, 30.0, 0.0)),
@@ -118,10 +150,10 @@ def contests(draw: st.DrawFn) -> Case:
     """A few equal nodes full of spot tasks, one HP pod at a time: where the cost of a node decides.
 
     Either no guarantee period is ever completed (G = 0, so equal costs are common and ties must be broken), or
-    periods are short, so that F and G weigh one more victim against its waste.
+    periods are short, so that F and G weigh one more victim against its waste. Nodes have 2 CPUs for each GPU.
     """
     size = draw(among(2, 4))
-    machines = [NodeSpec(0, f"n{i}", "A100", size) for i in range(draw(st.integers(2, 4)))]
+    machines = [NodeSpec(0, f"n{i}", "A100", size, 2.0 * size) for i in range(draw(st.integers(2, 4)))]
     hours, beta = draw(among((4, 0.0), (4, 0.5), (0.125, 2.0), (0.125, 8.0), (0.25, 30.0)))
     checkpoint = draw(among(100, 250, 3600))
     drafts = [
@@ -129,6 +161,7 @@ def contests(draw: st.DrawFn) -> Case:
             f"s{number:02}",
             Priority.SPOT,
             gpus=draw(among(1, 1, 2, size)),
+            cpus=draw(among(0, 1, 2, 4)),
             at=draw(among(0, 0, 100, 150, 400, 700)),
             lasting=draw(among(300, 2500, 5000)),
             hours=hours,
@@ -141,10 +174,18 @@ def contests(draw: st.DrawFn) -> Case:
             f"h{number}",
             Priority.HP,
             gpus=draw(among(size, 2)),
+            cpus=draw(among(1, 4, 2 * size)),
             at=draw(among(500, 777, 1000, 1250, 1600)) + 300 * number,
             lasting=draw(among(20, 200)),
         )
         for number in range(draw(st.integers(2, 6)))
     ]
-    settled = {"quota": "none", "quota_share": 1.0, "checkpoint_on_grace": False, "m": 3.0, "gamma": 0.8}
+    settled = {
+        "resources": "off",
+        "quota": "none",
+        "quota_share": 1.0,
+        "checkpoint_on_grace": False,
+        "m": 3.0,
+        "gamma": 0.8,
+    }
     return Case(workload(machines, drafts), {**settled, "grace_period": 30.0, "beta": beta})

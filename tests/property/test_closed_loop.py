@@ -8,47 +8,53 @@ from dataclasses import replace
 from functools import cache
 
 import pytest
-from audit import Audit
-from oracle import rows_of
-from traces import five_busy_days
+from traces import five_busy_days, five_short_days
 
 from gfs import Workload
 from gfs.assembly.parameters import Parameters
 from gfs.assembly.result import RunResult
 from gfs.assembly.run import run_simulation
 from gfs.domain.units import MICRO
+from promises import Audit, rows_of
 
 DAY = 86_400.0
 LOOPS = [
-    ("gfs", "forecast"),
-    ("gfs", "weekly-peak"),
-    ("gfs", "forecast-no-feedback"),
-    ("gfs-p", "forecast"),
-    ("gfs-plus", "adaptive"),
-    ("lyra", "forecast"),
-    ("fgd", "adaptive"),
-    pytest.param(("chronus", "forecast"), id="chronus-forecast", marks=pytest.mark.slow),
+    ("gfs", "forecast", "off"),
+    ("gfs", "forecast", "on"),
+    ("gfs", "weekly-peak", "on"),
+    ("gfs", "forecast-no-feedback", "off"),
+    ("gfs-p", "forecast", "on"),
+    ("gfs-plus", "adaptive", "off"),
+    ("gfs-plus", "adaptive", "on"),
+    ("lyra", "forecast", "off"),
+    ("fgd", "adaptive", "on"),
+    pytest.param(("chronus", "forecast", "off"), id="chronus-forecast-off", marks=pytest.mark.slow),
 ]
+"""Scheduler, quota, and whether CPUs, memory, pods and node filters count."""
 
 
-def simulated(work: Workload, scheduler: str, quota: str) -> RunResult:
+def days(resources: str) -> Workload:
+    return five_short_days() if resources == "on" else five_busy_days()
+
+
+def simulated(work: Workload, scheduler: str, quota: str, resources: str) -> RunResult:
     # A day of history is enough to learn from, so that all of forecasting and feedback is at work. The period of
     # the preemption cost is what the operator says, not what the trace turns out to be.
-    settings = {"quota": quota, "history_hours": 24.0, "retrain_hours": 12.0}
+    settings = {"quota": quota, "history_hours": 24.0, "retrain_hours": 12.0, "resources": resources}
     parameters = Parameters().changed(settings)
     return run_simulation(work, scheduler, parameters, window=(0.0, 5 * DAY), record_quota=True)
 
 
 @cache
-def as_it_came(scheduler: str, quota: str) -> RunResult:
+def as_it_came(scheduler: str, quota: str, resources: str) -> RunResult:
     """The five days as they are; all that is looked at below."""
-    return simulated(five_busy_days(), scheduler, quota)
+    return simulated(days(resources), scheduler, quota, resources)
 
 
 @pytest.fixture(params=LOOPS, ids="-".join, scope="module")
-def loop(request: pytest.FixtureRequest) -> tuple[str, str]:
+def loop(request: pytest.FixtureRequest) -> tuple[str, str, str]:
     """Of the module, so that both tests of a loop follow each other and share its run."""
-    found: tuple[str, str] = request.param
+    found: tuple[str, str, str] = request.param
     return found
 
 
@@ -57,10 +63,10 @@ def rows(result: RunResult, until: float) -> list[dict[str, object]]:
     return [row for row in result.quota.to_pylist() if row["time"] <= until]
 
 
-def test_the_future_moves_no_quota_of_before(loop: tuple[str, str]) -> None:
+def test_the_future_moves_no_quota_of_before(loop: tuple[str, str, str]) -> None:
     """What comes after the third day is made another: other tasks, and what runs by then ends at another time."""
-    work, cut = five_busy_days(), 3 * DAY
-    scheduler, quota = loop
+    _, quota, resources = loop
+    work, cut = days(resources), 3 * DAY
     known = [task for task in work.tasks if task.submit_time < cut]
     other = []
     for task in known:
@@ -68,8 +74,8 @@ def test_the_future_moves_no_quota_of_before(loop: tuple[str, str]) -> None:
         # What would end after the cut at the earliest ends later still; nothing else of before is touched.
         other.append(duration + 20_000.0 if task.submit_time + duration > cut else duration)
     assert tuple(other) != work.durations[: len(known)]
-    first = as_it_came(scheduler, quota)
-    second = simulated(replace(work, tasks=tuple(known), durations=tuple(other)), scheduler, quota)
+    first = as_it_came(*loop)
+    second = simulated(replace(work, tasks=tuple(known), durations=tuple(other)), *loop)
     early = rows(first, cut)
     assert early == rows(second, cut)
     assert rows(first, 5 * DAY) != rows(second, 5 * DAY)
@@ -81,11 +87,13 @@ def test_the_future_moves_no_quota_of_before(loop: tuple[str, str]) -> None:
         assert len(forecasters) == 3  # and one that has learnt
 
 
-def test_the_quota_is_kept_and_the_log_holds(loop: tuple[str, str]) -> None:
-    scheduler, quota = loop
-    work = five_busy_days()
-    result = as_it_came(scheduler, quota)
-    audit = Audit(work, list(rows_of(result.events.to_pydict())))
+def test_the_quota_is_kept_and_the_log_holds(loop: tuple[str, str, str]) -> None:
+    scheduler, quota, resources = loop
+    work = days(resources)
+    result = as_it_came(*loop)
+    audit = Audit(work, list(rows_of(result.events.to_pydict())), resources=resources == "on")
+    audit.pods_get_what_they_asked_for()
+    audit.no_node_is_over_committed()
     audit.no_card_is_over_committed()
     audit.gangs_start_and_stop_together()
     audit.every_task_is_submitted_once_and_finishes_once()

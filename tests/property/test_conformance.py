@@ -13,16 +13,15 @@ from math import ceil
 from typing import Any
 
 import pytest
-from audit import Audit
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from oracle import rows_of
 from strategies import Case, cases
 
 from builders import event_bytes, workload
 from gfs import SCHEDULERS, NodeSpec, Workload, simulate
 from gfs.assembly.result import RunResult
 from gfs.domain.execution import LEASE_END
+from promises import Audit, rows_of
 
 NAMES = os.environ.get("GFS_CONFORMANCE", ",".join(sorted(SCHEDULERS))).split(",")
 every_scheduler = pytest.mark.parametrize("scheduler", NAMES)
@@ -64,12 +63,14 @@ def decided_early(result: RunResult) -> dict[str, float]:
 @given(case=cases(max_tasks=30))
 def test_keeps_every_promise_of_the_log(scheduler: str, case: Case) -> None:
     result = run(case, scheduler, check=True)
-    audit = Audit(case.work, list(rows_of(result.events.to_pydict())))
+    resources = case.parameters["resources"] == "on"
+    audit = Audit(case.work, list(rows_of(result.events.to_pydict())), resources=resources)
     audit.time_never_goes_back()
     audit.every_task_is_submitted_once_and_finishes_once()
     audit.gangs_start_and_stop_together()
     audit.pods_get_what_they_asked_for()
     audit.no_card_is_over_committed()
+    audit.no_node_is_over_committed()
     if case.parameters["quota"] == "fixed":
         audit.spot_stays_inside(case.parameters["quota_share"])
     if scheduler in LEASES:
@@ -142,9 +143,11 @@ def test_only_differences_of_time_matter(scheduler: str, case: Case, shift: floa
 @settings(max_examples=max(EXAMPLES // 4, 1))
 @given(case=cases(max_tasks=20))
 def test_a_workload_that_fits_at_once_never_waits(scheduler: str, case: Case) -> None:
-    # At most 20 tasks x 5 pods of at most 8 cards: 100 nodes of 8 per model hold them all at once.
-    models = [model for model in case.work.capacity() for _ in range(100)]
-    roomy = replace(case.work, nodes=tuple(NodeSpec(i, f"x{i}", model, 8) for i, model in enumerate(models)))
+    # At most 20 tasks x 5 pods of at most 8 GPUs, 24 CPUs and 96 GiB: 100 nodes of 8 GPUs per model and group hold them
+    # all at once.
+    kinds = [kind for kind in dict.fromkeys((n.gpu_model, n.group) for n in case.work.nodes) for _ in range(100)]
+    nodes = (NodeSpec(i, f"x{i}", model, 8, 1e3, 1e4, 100, group) for i, (model, group) in enumerate(kinds))
+    roomy = replace(case.work, nodes=tuple(nodes))
     rows = list(rows_of(run(replace(case, work=roomy), scheduler, quota="none").events.to_pydict()))
     submitted = {task.name: task.submit_time for task in roomy.tasks}
     # Where leases are given out in rounds, at once means when the next round begins.

@@ -53,14 +53,21 @@ class Tale:
 
     nodes: list[NodeSpec]
     numbers: dict[str, Any]
+    filters: bool
+    """Whether the node filters of tasks hold."""
     instants: list[Instant]
 
     def __repr__(self) -> str:
-        nodes = [f"{node.name}: {node.gpus} x {node.gpu_model}, {node.cpus:g} CPUs" for node in self.nodes]
-        return "\n".join([f"{self.numbers}", *nodes, *map(str, self.instants)])
+        nodes = [
+            f"{node.name}: {node.gpus} x {node.gpu_model}, {node.cpus:g} CPUs, {node.memory:g} GiB, {node.pods} pods,"
+            f" group {node.group}"
+            for node in self.nodes
+        ]
+        return "\n".join([f"{self.numbers}, filters: {self.filters}", *nodes, *map(str, self.instants)])
 
     def cluster(self, scheduler: str, file: Path, **more: Any) -> World:
-        return World(scheduler, self.nodes, Parameters(solver_seconds=60.0, **{**self.numbers, **more}), file)
+        parameters = Parameters(solver_seconds=60.0, **{**self.numbers, **more})
+        return World(scheduler, self.nodes, parameters, file, filters=self.filters)
 
 
 @st.composite
@@ -76,6 +83,8 @@ def submits(draw: st.DrawFn) -> Move:
             checkpoint=draw(among(60.0, 3600.0)),
             org=draw(among("lab", "shop")),
             cpus=draw(among(0.0, 0.0, 2.0, 8.0)),
+            memory=draw(among(0.0, 0.0, 8.0, 24.0)),
+            only=draw(among((), (), ("a",), ("b",), ("a", "b"))),
         ),
     )
 
@@ -91,7 +100,12 @@ def tales(draw: st.DrawFn) -> Tale:
     rest = st.tuples(pauses, moves, st.sampled_from([False, False, False, True]))
     opening = Instant(0.0, draw(st.lists(submits(), min_size=4, max_size=10)))
     kinds = st.tuples(
-        st.sampled_from(["A100"] * 4 + ["T4"]), st.sampled_from([1, 2, 4, 4, 8]), st.sampled_from([0.0, 8.0, 16.0])
+        st.sampled_from(["A100"] * 4 + ["T4"]),
+        st.sampled_from([1, 2, 4, 4, 8]),
+        st.sampled_from([0.0, 8.0, 16.0]),
+        st.sampled_from([0.0, 0.0, 24.0, 48.0]),
+        st.sampled_from([0, 0, 0, 3]),
+        st.sampled_from(["a", "b"]),
     )
     return Tale(
         [NodeSpec(i, f"n{i}", *kind) for i, kind in enumerate(draw(st.lists(kinds, max_size=5)))],
@@ -101,8 +115,9 @@ def tales(draw: st.DrawFn) -> Tale:
             "grace_period": draw(among(30.0, 30.0, 30.0, 0.0)),
             "m": draw(among(3.0, 60.0)),
             "starvation_timeout": draw(among(43200.0, 0.0, 600.0)),
-            "resources": draw(among("off", "off", "on")),
+            "resources": draw(among("off", "on")),
         },
+        draw(st.booleans()),
         [opening, *(Instant(*drawn) for drawn in draw(st.lists(rest, min_size=5, max_size=16)))],
     )
 

@@ -1,4 +1,4 @@
-"""The product against the slow, obvious scheduler: the same events, pod by pod and card by card."""
+"""The product against the slow, obvious scheduler: the same events, pod by pod and node by node."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 from hypothesis import Phase, given, settings
 from hypothesis.strategies import SearchStrategy
-from oracle import Settings, in_canonical_order, replay, rows_of
+from oracle import Settings, compare_logs, replay
 from strategies import Case, cases, contests
 
 from gfs import simulate
@@ -28,9 +28,10 @@ def compare(case: Case, scheduler: str) -> Counter[str]:
             m=given_["m"],
             gamma=given_["gamma"],
             beta=given_["beta"],
+            resources=given_["resources"] == "on",
         ),
     )
-    assert in_canonical_order(list(rows_of(result.events.to_pydict()))) == expected
+    compare_logs(case.work, result.events, expected, resources=given_["resources"] == "on")
     return seen
 
 
@@ -62,6 +63,8 @@ def test_gfs_does_what_the_obvious_scheduler_does() -> None:
         "preemption rolled back": 30,
         "breaker closed a node": 200,
         "over quota": 200,
+        "enough cards, but not of the rest": 5000,
+        "evicted for more than cards": 13,
     }.items():
         assert seen[what] >= least, f"{what}: only {seen[what]} times; make the load higher"
 
@@ -71,7 +74,9 @@ def test_the_search_by_rising_waste_finds_what_looking_at_every_node_finds(
 ) -> None:
     # Small pools are searched node by node; make the product take the way it takes in large ones.
     monkeypatch.setattr(preemption, "FEW_NODES", 0)
-    assert hunt("gfs", 150)["several nodes to preempt on"] >= 50
+    seen = hunt("gfs", 150)
+    assert seen["several nodes to preempt on"] >= 50
+    assert seen["evicted for more than cards"] >= 30
 
 
 @pytest.mark.parametrize("few_nodes", [24, 0], ids=["node by node", "by rising waste"])
@@ -88,3 +93,5 @@ def test_the_plain_schedulers_do_what_the_obvious_one_does(scheduler: str) -> No
     assert seen["eviction"] >= 100
     assert seen["gang evicted"] >= 10
     assert seen["over quota"] >= 50
+    assert seen["enough cards, but not of the rest"] >= 500
+    assert seen["evicted for more than cards"] >= 12

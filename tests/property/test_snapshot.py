@@ -9,16 +9,24 @@ from __future__ import annotations
 import errno
 import io
 import json
+import math
 import os
-import pickle
+import sys
 import tempfile
+import threading
 import zlib
+from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from datetime import UTC, date, datetime, timedelta
+from fractions import Fraction
 from pathlib import Path
 from random import Random
+from types import SimpleNamespace
 from typing import Any
 
+import msgspec
+import numpy as np
 import pyarrow.csv
 import pytest
 from hypothesis import Phase, given, settings
@@ -28,13 +36,18 @@ from traces import five_busy_days
 
 from builders import hp, nodes, spot
 from gfs import SCHEDULERS, NodeEvent, Parameters, Priority, Workload
+from gfs.assembly.codec import pack, unpack
 from gfs.assembly.run import guarantees_of, period_of
 from gfs.assembly.schedulers import build_scheduler
 from gfs.assembly.snapshot import FORMAT, VERSION, _digest, load_state, save_state
 from gfs.core.events import Finished, Submitted, Tick
 from gfs.core.run import Run
 from gfs.core.scheduler import Scheduler
+from gfs.core.state import FACTS
 from gfs.domain.errors import InputError
+from gfs.domain.task import NodeFilter
+from gfs.forecasting.history import SeriesKey
+from gfs.forecasting.online import ForecastMemory
 from gfs.simulator.engine import LEFT, Engine
 from gfs.telemetry.event_log import EventLog
 
@@ -185,8 +198,8 @@ def test_what_was_learnt_is_kept(scheduler: str, quota: str, forecaster: str, tm
     assert lived.stops >= 10
     assert lived.bytes == undisturbed.bytes
     for pool in lived.scheduler.pools.values():
-        if "forecaster" in pool.state.memory:
-            assert pool.state.memory["forecaster"].fitted is not None, "nothing was learnt: the trace is too short"
+        if ForecastMemory in pool.state.memory:
+            assert pool.state.memory[ForecastMemory].fitted is not None, "nothing was learnt: the trace is too short"
 
 
 @pytest.mark.parametrize("forecaster", ["orglinear", "orgquantile"])
@@ -202,7 +215,7 @@ def test_what_several_pools_learnt_together_is_kept(forecaster: str, tmp_path: P
     lived = Lived(work, "gfs", parameters, tmp_path / "state", lambda now, instant: instant % often == 0)
     assert lived.stops >= 10
     assert lived.bytes == undisturbed.bytes
-    memories = [pool.state.memory["forecaster"] for pool in lived.scheduler.pools.values()]
+    memories = [pool.state.memory[ForecastMemory] for pool in lived.scheduler.pools.values()]
     assert len(memories) == 2
     assert memories[0].fitted_at == memories[1].fitted_at
     assert memories[0].fitted is not None
@@ -400,7 +413,7 @@ def test_facts_that_make_no_sense_change_nothing(tmp_path: Path) -> None:
     path, scheduler = tmp_path / "state", busy()
     facts = scheduler.facts()
     broken = {**facts["A100"], "runs": None}
-    crafted(path, pickle.dumps(({"A100": facts["A100"], "H20": broken}, None)))
+    crafted(path, pack({"pools": {"A100": facts["A100"], "H20": broken}, "beside": None})[0])
     fresh = busy()
     before = fresh.pools["A100"].state
     with pytest.raises(InputError, match="does not fit this scheduler") as error:
@@ -439,7 +452,7 @@ def test_the_state_of_another_scheduler_is_refused(saved: Path) -> None:
 
 
 def crafted(path: Path, content: bytes) -> None:
-    """A file with all the right words around this pickle."""
+    """A file with all the right words around this content."""
     payload = zlib.compress(content)
     header = {
         "format": FORMAT,
@@ -447,17 +460,17 @@ def crafted(path: Path, content: bytes) -> None:
         "written_by": "1",
         "scheduler": "gfs",
         "time": 0.0,
+        "pools": ["A100"],
         "bytes": len(payload),
     }
     signed = {**header, "sha256": _digest(header, payload)}
     path.write_bytes(json.dumps(signed).encode() + b"\n" + payload)
 
 
-def calling(module: str, name: str, *arguments: str) -> bytes:
-    """A pickle that calls a function when it is read."""
-    texts = b"".join(pickle.SHORT_BINUNICODE + bytes([len(text)]) + text.encode() for text in arguments)
-    found = b"".join(pickle.SHORT_BINUNICODE + bytes([len(text)]) + text.encode() for text in (module, name))
-    return b"\x80\x04" + found + pickle.STACK_GLOBAL + pickle.MARK + texts + pickle.TUPLE + pickle.REDUCE + b"."
+def naming(module: str, name: str, fields: list[str], row: list[Any]) -> bytes:
+    """Content that asks for an object of this class, or whatever it is, made of these fields."""
+    table = {"class": f"{module}:{name}", "fields": fields, "rows": [row]}
+    return msgspec.msgpack.encode({"content": {name: 0}, "tables": {name: table}})
 
 
 @pytest.mark.parametrize(
@@ -470,7 +483,11 @@ def calling(module: str, name: str, *arguments: str) -> bytes:
         ("builtins", "exec"),
         ("builtins", "getattr"),
         ("gfs.files", "os.system"),  # a known package that has imported another one
-        ("gfs.assembly.snapshot", "pickle.loads"),
+        ("gfs.assembly.snapshot", "json.loads"),
+        ("gfs.core.state", "is_dataclass"),  # of a known package, but not a class
+        ("gfs.core.state", "Struct"),  # of a known package that has imported it
+        ("gfs.core.pool", "Pool"),  # a class of a known package that is no data
+        ("gfs.live.record_files", "RecordFiles"),
         ("gfs.files", "os.path.os.system"),
         ("gfs.files", "write_text"),  # of a known package, but not an object of a state
         ("random", "_os.system"),
@@ -482,54 +499,225 @@ def calling(module: str, name: str, *arguments: str) -> bytes:
 )
 def test_a_state_is_data_and_no_program(tmp_path: Path, module: str, name: str) -> None:
     path, trace = tmp_path / "state", tmp_path / "trace"
-    crafted(path, calling(module, name, f"touch {trace}"))
-    says_what_to_do(refused(path), path)
+    for fields in ([], ["command"], ["path", "text"]):
+        crafted(path, naming(module, name, fields, [f"touch {trace}"][: len(fields)] + [""] * (len(fields) - 1)))
+        says_what_to_do(refused(path), path)
     assert not trace.exists()
 
 
-class ByName:
-    """Saved as Python before 3.11.4 saves the members of an enum."""
+@dataclass
+class Mine:
+    """What a part of somebody else's remembers."""
 
-    def __init__(self, kind: Any, name: str) -> None:
-        self.kind, self.name = kind, name
+    count: int = 0
+    liked: Any = None
+    tail: deque[float] = field(default_factory=deque)
+    drawn: Random = field(default_factory=lambda: Random(3))
+    levels: Any = None
 
-    def __reduce__(self) -> Any:
-        return getattr, (self.kind, self.name)
+
+@dataclass
+class Model:
+    """A fitted model of a package that nobody has named."""
+
+    weight: float = 1.5
 
 
-def test_members_of_enums_may_be_saved_by_name(saved: Path) -> None:
+@dataclass
+class Renamed:
+    """`Mine` of another release."""
+
+    counted: int
+    liked: Any = None
+
+
+def remembering(mine: Mine) -> Scheduler:
+    """A scheduler with a part of somebody else's."""
     scheduler = busy()
-    scheduler.pools["A100"].state.memory["mine"] = ByName(Priority, "SPOT")
-    save_state(scheduler, saved, now=1.0, name="gfs")
-    again = busy()
+    scheduler.pools["A100"].state.memory[Mine] = mine
+    return scheduler
+
+
+def test_what_parts_remember_comes_back_field_by_field(saved: Path) -> None:
+    values = {
+        "priority": Priority.SPOT,
+        "numbers": (1, -5, 1 << 200, 0.1, math.inf, -0.0, None, True),
+        "containers": [{1: "a", None: b"b"}, {3, 4}, frozenset({5}), Counter("aab"), OrderedDict(x=1), deque([1], 7)],
+        "times": [date(2024, 2, 29), datetime(2024, 2, 29, 1, 2, 3, tzinfo=UTC), timedelta(days=-1, microseconds=3)],
+        "third": Fraction(1, 3),
+        "key": SeriesKey("lab", "A100"),
+    }
+    random = Random(7)
+    random.random()
+    arrays = [np.arange(6.0).reshape(2, 3).T, np.float32(0.1), np.array(["a", "bc"]), np.zeros((0, 4), bool)]
+    save_state(remembering(Mine(3, values, deque([1.0]), random, arrays)), saved, now=1.0, name="gfs")
+    again = remembering(Mine())
     load_state(again, saved, name="gfs")
-    assert again.pools["A100"].state.memory["mine"] is Priority.SPOT
-    scheduler.pools["A100"].state.memory["mine"] = ByName(Path, "unlink")
+    mine = again.pools["A100"].state.memory[Mine]
+    assert (mine.count, mine.liked, mine.tail) == (3, values, deque([1.0]))
+    assert mine.liked["containers"][-1].maxlen == 7
+    assert [type(each) for each in mine.liked["containers"]] == [type(each) for each in values["containers"]]
+    assert mine.liked["priority"] is Priority.SPOT
+    assert math.copysign(1, mine.liked["numbers"][5]) == -1
+    assert mine.drawn.random() == random.random()
+    for one, other in zip(mine.levels, arrays, strict=True):
+        assert type(one) is type(other)
+        assert (one.dtype, one.shape, one.tolist()) == (other.dtype, other.shape, other.tolist())
+    assert mine.levels[0].flags.f_contiguous, "sums depend on the order in memory"
+
+
+def test_what_two_parts_share_is_shared_again(saved: Path) -> None:
+    scheduler = busy()
+    state = scheduler.pools["A100"].state
+    run, waiting = next(iter(state.runs.values())), next(iter(state.waiting.values()))
+    state.memory[Mine] = Mine(liked=(run, waiting.task, state.nodes[0], run))
     save_state(scheduler, saved, now=1.0, name="gfs")
-    refused(saved)
-    scheduler.pools["A100"].state.memory["mine"] = ByName(Run, "waste")
-    save_state(scheduler, saved, now=1.0, name="gfs")
-    assert "has no place in a state" in refused(saved)
+    again = remembering(Mine())
+    load_state(again, saved, name="gfs")
+    state = again.pools["A100"].state
+    run, task, node, same = state.memory[Mine].liked
+    assert run is same is state.runs[run.task.index]
+    assert task is state.waiting[task.index].task
+    assert node is state.nodes[0]
 
 
-def test_packages_of_plug_ins_are_trusted_by_name(saved: Path) -> None:
-    class Reduced:
-        def __reduce__(self) -> Any:
-            import decimal
+@pytest.mark.parametrize("unsavable", [lambda: 1, threading.Lock(), object(), Model(), np.array([object()]), Model])
+def test_a_model_that_is_no_data_is_left_out_and_said(
+    saved: Path, unsavable: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(Model, "__module__", "somebody.models")
+    save_state(remembering(Mine(3, [unsavable])), saved, now=1.0, name="gfs")
+    assert "left out, and learnt again after a restart: liked of Mine: " in caplog.text
+    again = remembering(Mine(7))
+    load_state(again, saved, name="gfs")
+    assert again.pools["A100"].state.memory[Mine] == Mine(3, None, drawn=again.pools["A100"].state.memory[Mine].drawn)
 
-            return decimal.Decimal, ("1.5",)
+
+def test_a_network_is_fitted_again_after_a_restart(saved: Path, caplog: pytest.LogCaptureFixture) -> None:
+    def fresh() -> Scheduler:
+        return build_scheduler("gfs", nodes(4, 4), Parameters(history_hours=1.0, retrain_hours=12.0), period=7200.0)
+
+    scheduler = fresh()
+    scheduler.handle(0.0, [Submitted(hp("h", gpus=4).task(0))])
+    for tick in range(40):
+        scheduler.handle(tick * 300.0, [Tick()])
+    memory = scheduler.pools["A100"].state.memory[ForecastMemory]
+    assert memory.fitted is not None
+    memory.fitted, memory.fitted_at = threading.Lock(), 11_000.0  # stands for a network of torch
+    save_state(scheduler, saved, now=12_000.0, name="gfs")
+    assert "fitted of ForecastMemory: an object of _thread.lock" in caplog.text
+    again = fresh()
+    load_state(again, saved, name="gfs")
+    memory = again.pools["A100"].state.memory[ForecastMemory]
+    assert (memory.fitted, memory.fitted_at) == (None, 11_000.0)
+    for tick in range(40, 53):
+        again.handle(tick * 300.0, [Tick()])
+    assert memory.fitted is not None, "an hour after the last fit"
+
+
+def test_trees_of_lightgbm_are_saved_in_their_own_text(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`lightgbm` need not be installed here: what is asked of it is one method and one argument."""
+
+    class Booster:
+        def __init__(self, model_str: str) -> None:
+            self.text = model_str
+
+        def model_to_string(self) -> str:
+            return self.text
+
+    Booster.__module__, Booster.__qualname__ = "lightgbm.basic", "Booster"
+    monkeypatch.setitem(sys.modules, "lightgbm", SimpleNamespace(Booster=Booster))
+    content, left_out = pack([Booster("tree 1"), Booster("tree 2")])
+    assert not left_out
+    assert [each.text for each in unpack(content)] == ["tree 1", "tree 2"]
+
+
+def test_a_task_is_saved_whole_or_not_at_all(tmp_path: Path) -> None:
+    """A task without its node filter would go to any node."""
+
+    class Odd(frozenset[str]):
+        """A set of one's own."""
 
     scheduler = busy()
-    scheduler.pools["A100"].state.memory["mine"] = Reduced()
-    save_state(scheduler, saved, now=1.0, name="gfs")
-    assert "decimal.Decimal" in refused(saved)
-    assert load_state(busy(), saved, name="gfs", trusted=("decimal",)).time == 1.0
+    task = replace(hp("h", gpus=4).task(9), node_filter=NodeFilter(Odd({"a"})))
+    scheduler.handle(1.0, [Submitted(task)])
+    with pytest.raises(InputError, match=r"the state cannot be saved: it holds an object of .*Odd"):
+        save_state(scheduler, tmp_path / "state", now=1.0)
+    assert not (tmp_path / "state").exists()
 
 
-@pytest.mark.parametrize("content", [None, [], ({"A100": None}, None), ({"A100": {"nodes": []}}, None), "facts"])
+def test_a_class_that_no_part_of_the_scheduler_remembers_is_refused(saved: Path) -> None:
+    save_state(remembering(Mine()), saved, now=1.0, name="gfs")
+    words = refused(saved)
+    says_what_to_do(words, saved)
+    assert f"{Mine.__module__}.Mine, which has no place in a state" in words
+
+
+def test_packages_of_plug_ins_are_trusted_by_name(saved: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "somebody").mkdir()
+    (tmp_path / "somebody" / "models.py").write_text(
+        "from dataclasses import dataclass\n@dataclass\nclass Model:\n    weight: float = 1.5\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    import somebody.models  # type: ignore[import-not-found]
+
+    scheduler = remembering(Mine(liked=somebody.models.Model(2.5)))
+    save_state(scheduler, saved, now=1.0, name="gfs", trusted=("somebody",))
+    again = remembering(Mine())
+    with pytest.raises(InputError, match=r"somebody\.models\.Model"):
+        load_state(again, saved, name="gfs")
+    assert load_state(again, saved, name="gfs", trusted=("somebody",)).time == 1.0
+    assert again.pools["A100"].state.memory[Mine].liked.weight == 2.5
+
+
+def test_a_field_that_a_class_does_not_have_is_refused(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    save_state(remembering(Mine(3)), saved, now=1.0, name="gfs")
+    monkeypatch.setitem(globals(), "Mine", Renamed)
+    monkeypatch.setattr(Renamed, "__module__", __name__)
+    again = busy()
+    again.pools["A100"].state.memory[Renamed] = Renamed(1)
+    with pytest.raises(InputError, match=r"\.Mine has a field 'count' that this GFS does not know") as error:
+        load_state(again, saved, name="gfs")
+    says_what_to_do(str(error.value), saved)
+
+
+def test_a_field_that_a_file_does_not_have_gets_its_default_or_is_refused(saved: Path) -> None:
+    packages = [__name__.partition(".")[0]]
+    content, _ = pack(Mine(3, "x"), packages)
+    written = msgspec.msgpack.decode(content)
+    table = written["tables"]["Mine"]
+    table["fields"], table["rows"] = table["fields"][:2], [row[:2] for row in table["rows"]]
+    assert unpack(msgspec.msgpack.encode(written), packages).tail == deque()
+    table["class"], table["fields"] = f"{__name__}:Renamed", ["liked", "liked"]
+    with pytest.raises(TypeError, match=r"\.Renamed lacks the field 'counted'"):
+        unpack(msgspec.msgpack.encode(written), packages)
+
+
+def test_any_program_can_read_the_fields_of_a_state(saved: Path) -> None:
+    line, _, payload = saved.read_bytes().partition(b"\n")
+    assert json.loads(line)["pools"] == ["A100"]
+    written = msgspec.msgpack.decode(zlib.decompress(payload))
+    tasks = written["tables"]["Task"]
+    rows = [dict(zip(tasks["fields"], row, strict=True)) for row in tasks["rows"]]
+    assert {row["name"]: row["pods"] for row in rows} == {"s1": 1, "s2": 2, "h1": 1, "h2": 2}
+    (pool,) = written["content"]["map"]["pools"]["map"].values()
+    assert set(pool["map"]) == set(FACTS)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        None,
+        [],
+        ({"A100": None}, None),
+        ({"A100": {"nodes": []}}, None),
+        "facts",
+        {"pools": {"A100": {"nodes": []}}, "beside": None},
+    ],
+)
 def test_a_state_without_its_facts_is_refused(tmp_path: Path, content: Any) -> None:
     path = tmp_path / "state"
-    crafted(path, pickle.dumps(content))
+    crafted(path, pack(content)[0])
     says_what_to_do(refused(path), path)
 
 
@@ -572,5 +760,5 @@ def test_nothing_of_the_past_is_kept_in_a_run() -> None:
         assert [eviction.run.task for eviction in plan.evictions] == [victim]
         (run,) = plan.starts
         scheduler.handle(now + 3600, [Finished(run), Tick()])
-        sizes.append(len(pickle.dumps(scheduler.pools["A100"].state.facts())))
+        sizes.append(len(pack(scheduler.pools["A100"].state.facts())[0]))
     assert max(sizes[10:]) < sizes[5] * 1.2

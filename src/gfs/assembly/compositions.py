@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from random import Random
 
 from gfs.assembly.context import Context
 from gfs.assembly.definitions import Composition, LearningComposition, SchedulerDefinition
 from gfs.assembly.quotas import ADAPTIVE, build_quota, caution
 from gfs.core.ports import Placer, Policy, Preemptor
-from gfs.policies.fgd.fragmentation import ArrivalMix
+from gfs.policies.fgd.fragmentation import ArrivalMix, SeenTasks
 from gfs.policies.fgd.placement import FgdPlacer
 from gfs.policies.fgd.preemption import FgdPreemptor
 from gfs.policies.gfs.gang_victims import GangPreemptor
@@ -19,7 +18,7 @@ from gfs.policies.gfs.reservation import Reservation, ReservationPlacer, Reserva
 from gfs.policies.gfs.scoring import GfsPlacer
 from gfs.policies.lyra import LoanPlacer, ReclaimPreemptor
 from gfs.policies.placement import best_fit, first_fit
-from gfs.policies.preemption import FirstNodePreemptor, RandomPreemptor
+from gfs.policies.preemption import Draws, FirstNodePreemptor, RandomPreemptor
 from gfs.policies.queues import FcfsQueue, HeadBlockingQueue, SizedQueue
 
 # -- the paper's scheduler, and the paper's variants of it with a part left out ------------------------------
@@ -52,7 +51,7 @@ GFS_P = replace(
     GFS,
     name="gfs-p",
     summary="gfs without its preemption cost: random nodes and victims",
-    preemptor=lambda c: RandomPreemptor(c.pool, c.state.remember("random", lambda: Random(c.seed))),
+    preemptor=lambda c: RandomPreemptor(c.pool, c.state.remember(Draws).random_of(c.seed)),
 )
 GFS_SP = replace(GFS_P, name="gfs-sp", summary="gfs without scores and preemption cost", placer=_best_fit)
 
@@ -105,7 +104,7 @@ class ChronusDefinition:
 
 
 def _arrival_mix(context: Context) -> ArrivalMix:
-    mix = context.state.remember("request mix", ArrivalMix)
+    mix = ArrivalMix(context.state.remember(SeenTasks))
     context.state.listen(mix)
     return mix
 

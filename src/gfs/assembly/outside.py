@@ -24,7 +24,7 @@ from gfs.domain.errors import InputError
 from gfs.domain.node import NodeSpec
 from gfs.domain.units import DAY, HOUR, MICRO, format_clock
 from gfs.forecasting.meter import STEP
-from gfs.forecasting.online import CAUTIOUS, Stopwatch
+from gfs.forecasting.online import CAUTIOUS, ForecastMemory, Stopwatch
 from gfs.forecasting.past import PastDemand, learn
 
 NOBODY = "(nobody)"
@@ -91,7 +91,7 @@ class QuotaForecaster:
         )
         for model, memory in self._models.items():
             if model in scheduler.pools:
-                scheduler.pools[model].state.memory["forecaster"] = memory
+                scheduler.pools[model].state.memory[ForecastMemory] = memory
         learn(scheduler, PastDemand(pools, past.end), known)
         now = past.end * STEP
         scheduler.handle(now, [Tick()])
@@ -99,7 +99,7 @@ class QuotaForecaster:
             raise InputError(f"the demand cannot be forecast: {watch.problem}. Choose another forecaster with --model")
         found = []
         for model, pool in sorted(scheduler.pools.items()):
-            self._models[model] = pool.state.memory["forecaster"]
+            self._models[model] = pool.state.memory[ForecastMemory]
             row = next(row for row in pool.policy.quota.rows() if row.guarantee_hours == self._hours)
             found.append(OutsideQuota(model, round(pool.state.pool.capacity), row, parameters.p, now, dated))
         return found

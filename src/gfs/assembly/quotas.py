@@ -21,10 +21,20 @@ from gfs.forecasting.online import ForecastMemory, OnlineForecaster
 from gfs.forecasting.perfect import NO_DEMAND, PERFECT, PerfectForecaster
 from gfs.forecasting.registry import find_model
 from gfs.quota.adaptive import AdaptiveQuota, ReserveMemory
-from gfs.quota.feedback import BrokenRates, Eta, EvictionFeedback, EvictionRates, Feedback, NoFeedback, Rule
+from gfs.quota.feedback import (
+    BrokenRates,
+    EarlierCounts,
+    EarlierPromises,
+    EtaMemory,
+    EvictionFeedback,
+    EvictionRates,
+    Feedback,
+    NoFeedback,
+    Rule,
+)
 from gfs.quota.forecast import ForecastQuota
 from gfs.quota.inventory import AGGREGATES
-from gfs.quota.static import FixedQuota, UnlimitedQuota
+from gfs.quota.static import FixedMemory, FixedQuota, UnlimitedQuota
 from gfs.quota.table import DemandForecaster, QuotaMemory
 from gfs.quota.waits import EndedWaits, SpotWaits
 
@@ -72,7 +82,7 @@ def as_quota(thing: Any) -> QuotaDefinition:
 
 
 def _fixed(context: Context) -> Quota:
-    memory = context.state.remember("fixed quota", list[float])
+    memory = context.state.remember(FixedMemory)
     return FixedQuota(context.pool, context.parameters.quota_share, context.guarantees, memory)
 
 
@@ -81,7 +91,7 @@ def _adaptive(context: Context) -> Quota:
     state = context.state
     return AdaptiveQuota(
         context.pool,
-        state.remember("broken guarantees", lambda: BrokenRates(state.ledger)),
+        BrokenRates(state.ledger, state.remember(EarlierPromises)),
         _waits(context),
         p=context.parameters.p,
         theta=context.parameters.theta,
@@ -91,7 +101,7 @@ def _adaptive(context: Context) -> Quota:
 
 
 def _reserve(context: Context) -> ReserveMemory:
-    return context.state.remember("reserve", ReserveMemory)
+    return context.state.remember(ReserveMemory)
 
 
 def caution(context: Context, own: str) -> Callable[[], float]:
@@ -111,20 +121,19 @@ def _by_forecast(context: Context, forecaster: str, feedback: Callable[[Context,
         feedback(context, waits),
         aggregate=AGGREGATES[context.parameters.aggregate],
         guarantees=guarantees,
-        memory=context.state.remember("quota", QuotaMemory),
+        memory=context.state.remember(QuotaMemory),
     )
 
 
 def _waits(context: Context) -> SpotWaits:
     state = context.state
-    waits = SpotWaits(state.remember("spot waits", EndedWaits), state.waiting.values())
+    waits = SpotWaits(state.remember(EndedWaits), state.waiting.values())
     state.listen(waits)
     return waits
 
 
 def _rates(context: Context) -> EvictionRates:
-    state = context.state
-    return state.remember("eviction rates", lambda: EvictionRates(state.ledger))
+    return EvictionRates(context.state.ledger, context.state.remember(EarlierCounts))
 
 
 def _demand(context: Context, forecaster: str, guarantees: list[float], p: float) -> DemandForecaster:
@@ -149,7 +158,7 @@ def _demand(context: Context, forecaster: str, guarantees: list[float], p: float
         parameters.day,
         parameters.history_days,
         cluster=parameters.cluster,
-        record=state.remember("demand", DemandRecord),
+        record=state.remember(DemandRecord),
         tasks=_tasks(state),
     )
     state.listen(meter)
@@ -163,7 +172,7 @@ def _demand(context: Context, forecaster: str, guarantees: list[float], p: float
         retrain=parameters.retrain_hours * HOUR,
         hourly=hourly,
         stopwatch=context.stopwatch,
-        memory=state.remember("forecaster", ForecastMemory),
+        memory=state.remember(ForecastMemory),
         train=context.train,
         gpu_model=pool.gpu_model,
         pools=context.forecasters,
@@ -179,7 +188,7 @@ def _tasks(state: PoolState) -> Iterator[Task]:
 def _eviction_feedback(context: Context, waits: SpotWaits) -> Feedback:
     parameters = context.parameters
     rule = Rule(1 - parameters.p, parameters.theta, parameters.eta_min, parameters.eta_max)
-    return EvictionFeedback(_rates(context), waits, rule, context.state.remember("eta", dict[float, Eta]))
+    return EvictionFeedback(_rates(context), waits, rule, context.state.remember(EtaMemory))
 
 
 def _no_feedback(context: Context, waits: SpotWaits) -> Feedback:

@@ -1,24 +1,23 @@
 """The whole state of a scheduler as one file: to stop, start again and go on as if nothing had happened.
 
-A file begins with a line that any program can read: what it is, the format's version, who wrote it, the length
-and the checksum of what follows. A file of another version, a damaged one or one of another scheduler is refused
-with a clear error and stays where it is; when it would be overwritten it is put aside first. What follows is a
-compressed pickle of facts (`PoolState.facts`) and of what the driver adds, read by a reader that makes only objects
-it knows.
+A file begins with a line of JSON: what it is, the format's version, who wrote it, the length and the checksum of what
+follows. A file of another version, a damaged one or one of another scheduler is refused with a clear error and stays
+where it is; when it would be overwritten it is put aside first. What follows are facts (`PoolState.facts`) and what the
+driver adds, as named fields in compressed MessagePack (`gfs.assembly.codec`): data that any program can read.
 """
 
 from __future__ import annotations
 
 import hashlib
-import io
 import json
-import pickle
+import logging
 import zlib
 from collections.abc import Callable, Iterable
-from enum import EnumType
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from gfs.assembly.codec import pack, packages_of, unpack
 from gfs.core.scheduler import Scheduler
 from gfs.core.state import FACTS
 from gfs.domain.errors import InputError
@@ -28,26 +27,7 @@ from gfs.version import __version__
 FORMAT = "gfs-state"
 VERSION = 11
 """Raised whenever a fact is added, dropped or changes its meaning."""
-
-OURS = "gfs"
-"""Any class of ours may be in a state. Further packages must be named (`trusted`): forecasters', plug-ins'."""
-KNOWN = frozenset(
-    (module, name)
-    for module, names in {
-        "builtins": "bytearray complex frozenset object range set slice",
-        "collections": "Counter OrderedDict defaultdict deque",
-        "datetime": "date datetime timedelta timezone",
-        "fractions": "Fraction",
-        "numpy": "dtype ndarray",
-        "numpy._core.multiarray": "_reconstruct scalar",
-        "numpy._core.numeric": "_frombuffer",
-        "numpy.core.multiarray": "_reconstruct scalar",
-        "numpy.core.numeric": "_frombuffer",
-        "random": "Random",
-    }.items()
-    for name in names.split()
-)
-"""What else there may be, one by one: a package as a whole holds functions that can do anything."""
+log = logging.getLogger("gfs.state")
 
 
 class Saved(NamedTuple):
@@ -67,20 +47,31 @@ def save_state(
     name: str = "",
     beside: Any = None,
     still: Callable[[], bool] = always,
+    trusted: Iterable[str] = (),
 ) -> int:
     """Write the state of a scheduler; the bytes written. The file is complete or as it was before.
 
     `name`: of the scheduler, so that nobody else's state is taken for its own. `beside`: what the driver saves with it,
-    in plain values. `still`: asked last of all, whether the file is still ours to write.
+    in plain values. `still`: asked last of all, whether the file is still ours to write. `trusted`: as for loading;
+    what parts remember that is neither data of ours nor of such packages, such as a network of theirs, is left out.
     """
     path = Path(path)
-    payload = zlib.compress(pickle.dumps((scheduler.facts(), beside), protocol=5), level=1)
+    facts = scheduler.facts()
+    packages = packages_of(scheduler.remembered(facts)) | set(trusted)
+    try:
+        content, left_out = pack({"pools": facts, "beside": beside}, packages)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InputError(f"{path}: the state cannot be saved: it holds {error}.") from error
+    for what in left_out:
+        _warn(f"{path}: left out, and learnt again after a restart: {what}")
+    payload = zlib.compress(content, level=1)
     header: dict[str, Any] = {
         "format": FORMAT,
         "version": VERSION,
         "written_by": __version__,
         "scheduler": name,
         "time": now,
+        "pools": list(facts),
         "bytes": len(payload),
     }
     header["sha256"] = _digest(header, payload)
@@ -95,24 +86,25 @@ def load_state(scheduler: Scheduler, path: Path | str, *, name: str = "", truste
 
     Its nodes are those of the saved state, whatever the scheduler was built with: tell what has changed since.
     Parameters may be others than before; parts that remember nothing under the new ones begin to learn.
-    `trusted`: packages besides our own whose objects may be in it.
+    `trusted`: packages whose objects may be in it, besides our own and those of the scheduler's parts.
     """
     path = Path(path)
     header, payload = _read(path)
     if name and header.get("scheduler") not in ("", name):
         raise InputError(f"{path}: is the state of scheduler {header['scheduler']!r}, not of {name!r}. {_KEPT}")
     try:
-        facts, beside = _Reader(io.BytesIO(zlib.decompress(payload)), trusted).load()
-    except Exception as error:  # a pickle can fail in many ways
+        packages = packages_of(scheduler.remembered(header["pools"])) | set(trusted)
+        content = unpack(zlib.decompress(payload), packages)
+    except Exception as error:  # what is in a file can be wrong in many ways
         raise InputError(f"{path}: the saved state cannot be read ({error}). {_KEPT}") from error
-    whole = isinstance(facts, dict) and all(isinstance(f, dict) and f.keys() == set(FACTS) for f in facts.values())
-    if not whole:
+    facts = content.get("pools") if isinstance(content, dict) else None
+    if not isinstance(facts, dict) or not all(isinstance(f, dict) and f.keys() == set(FACTS) for f in facts.values()):
         raise InputError(f"{path}: the saved state does not hold what it should. {_KEPT}")
     try:
         scheduler.restore(facts)
     except Exception as error:  # facts that passed the checksum and make no sense: of a scheduler that is not named
         raise InputError(f"{path}: the saved state does not fit this scheduler ({error!r}). {_KEPT}") from error
-    return Saved(float(header["time"]), beside)
+    return Saved(float(header["time"]), content.get("beside"))
 
 
 _KEPT = "It was left as it is; name another file, or move it away to begin without a history."
@@ -143,8 +135,16 @@ def _read(path: Path) -> tuple[dict[str, Any], bytes]:
     return header, payload
 
 
-_HEADER = {"version": int, "written_by": str, "scheduler": str, "time": int | float, "bytes": int, "sha256": str}
+_HEADER = {
+    "version": int, "written_by": str, "scheduler": str, "time": int | float, "pools": list, "bytes": int, "sha256": str
+}  # fmt: skip
 """What the first line says."""
+
+
+@cache
+def _warn(words: str) -> None:
+    """Once, not at every saving."""
+    log.warning(words)
 
 
 def _digest(header: dict[str, Any], payload: bytes) -> str:
@@ -176,30 +176,3 @@ def _put_aside_if_foreign(path: Path, name: str) -> None:
     while (aside := path.with_name(f"{path.name}.kept-{number}")).exists():
         number += 1
     path.rename(aside)
-
-
-class _Reader(pickle.Unpickler):
-    """Makes only objects that belong into a state: it is data, not a program."""
-
-    def __init__(self, file: io.BytesIO, trusted: Iterable[str]) -> None:
-        super().__init__(file)
-        self._trusted = frozenset(trusted)
-
-    def find_class(self, module: str, name: str) -> Any:
-        package = module.partition(".")[0]
-        if (module, name) == ("builtins", "getattr"):
-            return _enum_member
-        if (module, name) in KNOWN or package in self._trusted:
-            return super().find_class(module, name)
-        if package == OURS and "." not in name:  # with a dot it could be anything that a module of ours imports
-            found = super().find_class(module, name)
-            if isinstance(found, type) and found.__module__ == module:
-                return found
-        raise pickle.UnpicklingError(f"it holds an object of {module}.{name}, which has no place in a state")
-
-
-def _enum_member(kind: Any, name: str) -> Any:
-    """Python 3.11 before 3.11.4 saves members of enums by `getattr`; nothing else may be got that way."""
-    if not isinstance(kind, EnumType):
-        raise pickle.UnpicklingError(f"it asks for {name!r} of {kind!r}, which has no place in a state")
-    return kind[name]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 from math import ceil, floor, inf
 from operator import add
 from typing import NamedTuple
@@ -39,24 +40,24 @@ class GuaranteeCounts(NamedTuple):
 NOTHING_COUNTED = GuaranteeCounts(0, 0, 0, 0, 0)
 
 
+@dataclass(eq=False)
 class GuaranteeLedger:
     """Counts completed guarantee periods and evicted runs of one pool up to now."""
 
-    def __init__(self, look_back: float = inf) -> None:
-        """`look_back`: seconds that F and G cover. A simulation counts from its beginning, a cluster 30 days."""
-        self._look_back = look_back
-        self._marks: deque[tuple[float, int, int]] = deque()
-        """(time, evicted, completed) now and then; the first is the last one at least `look_back` ago."""
-        self._evicted = 0
-        self._completed = 0
-        self._by_guarantee: dict[float, list[int]] = {}
-        """Guarantee in seconds -> `GuaranteeCounts` so far."""
-        self._asked: set[float] = set()
-        """Guarantees in seconds that counts were asked for."""
-        self._due: dict[float, deque[tuple[float, Run]]] = {}
-        """Guarantee in seconds -> (end of the period, run), as far as there are such runs."""
-        self._kept: dict[Run, int] = {}
-        """Running spot run -> its periods completed so far."""
+    look_back: float = inf
+    """Seconds that F and G cover. A simulation counts from its beginning, a cluster 30 days."""
+    _marks: deque[tuple[float, int, int]] = field(default_factory=deque)
+    """(time, evicted, completed) now and then; the first is the last one at least `look_back` ago."""
+    _evicted: int = 0
+    _completed: int = 0
+    _by_guarantee: dict[float, list[int]] = field(default_factory=dict)
+    """Guarantee in seconds -> `GuaranteeCounts` so far."""
+    _asked: set[float] = field(default_factory=set)
+    """Guarantees in seconds that counts were asked for."""
+    _due: dict[float, deque[tuple[float, Run]]] = field(default_factory=dict)
+    """Guarantee in seconds -> (end of the period, run), as far as there are such runs."""
+    _kept: dict[Run, int] = field(default_factory=dict)
+    """Running spot run -> its periods completed so far."""
 
     def started(self, run: Run, now: float) -> None:
         """A spot run begins its first period."""
@@ -110,10 +111,10 @@ class GuaranteeLedger:
     def totals(self, now: float) -> tuple[int, int]:
         """F and G: runs evicted and guarantee periods completed by `now`, as far as the ledger looks back."""
         self._advance(now)
-        if self._look_back == inf:
+        if self.look_back == inf:
             return self._evicted, self._completed
         first, evicted, completed = self._marks[0]
-        if first > now - self._look_back:
+        if first > now - self.look_back:
             return self._evicted, self._completed
         return self._evicted - evicted, self._completed - completed
 
@@ -148,9 +149,9 @@ class GuaranteeLedger:
                 del self._due[seconds]
             if len(self._by_guarantee) > MOST_GUARANTEES + len(self._due) + len(self._asked):
                 self._sum_up()
-        if self._look_back < inf and (not self._marks or now - self._marks[-1][0] >= MARK):
+        if self.look_back < inf and (not self._marks or now - self._marks[-1][0] >= MARK):
             self._marks.append((now, self._evicted, self._completed))
-            while len(self._marks) > 1 and self._marks[1][0] <= now - self._look_back:
+            while len(self._marks) > 1 and self._marks[1][0] <= now - self.look_back:
                 self._marks.popleft()
 
     def _sum_up(self) -> None:
@@ -169,16 +170,16 @@ LIVE_LOOK_BACK = 30 * DAY
 NO_EVICTIONS = (0, 0)
 
 
+@dataclass(eq=False)
 class EvictionHistory:
     """Counts per node that follow time exactly: each eviction leaves the windows at a known moment."""
 
-    def __init__(self) -> None:
-        self.counts: dict[str, tuple[int, int]] = {}
-        """Node -> evictions in the last hour and in the last day, for nodes that had any (else `NO_EVICTIONS`)."""
-        self._leaving_hour: deque[tuple[float, str]] = deque()
-        self._leaving_day: deque[tuple[float, str]] = deque()
-        self.next_change = float("inf")
-        """When the next count changes by itself."""
+    counts: dict[str, tuple[int, int]] = field(default_factory=dict)
+    """Node -> evictions in the last hour and in the last day, for nodes that had any (else `NO_EVICTIONS`)."""
+    _leaving_hour: deque[tuple[float, str]] = field(default_factory=deque)
+    _leaving_day: deque[tuple[float, str]] = field(default_factory=deque)
+    next_change: float = inf
+    """When the next count changes by itself."""
 
     def record(self, node: str, now: float) -> None:
         """A task with pods on the node has been evicted."""

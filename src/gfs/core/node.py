@@ -172,11 +172,6 @@ class Node:
         return f"<Node {self.name}: {self.idle}/{self.total} idle>"
 
 
-def enough(free: Mapping[str, float], requests: Requests) -> bool:
-    """Returns whether so much is free for one pod with these requests."""
-    return all(free[name] + SLACK >= amount for name, amount in requests if name in free)
-
-
 def pods_within(free: Mapping[str, float], requests: Requests, most: int) -> int:
     """Returns how many pods with these requests so much allows, at most `most`; none if less than nothing is free."""
     if any(amount < -SLACK for amount in free.values()):

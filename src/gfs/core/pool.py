@@ -11,7 +11,7 @@ import numpy as np
 from gfs.core.filters.base import Filter
 from gfs.core.filters.registry import FILTERS
 from gfs.core.listeners import Listeners
-from gfs.core.node import MOST_PODS, NO_SHARES, SLACK, WHOLE, Node, Place, enough, pods_within
+from gfs.core.node import MOST_PODS, NO_SHARES, SLACK, WHOLE, Node, Place, pods_within
 from gfs.core.run import Run
 from gfs.core.table import NodeTable
 from gfs.domain.node import NodeSpec
@@ -125,9 +125,14 @@ class Pool:
 
     def takes(self, node: Node, role: Role) -> bool:
         """Returns whether a node with the GPUs takes one more pod of the role in all other respects."""
-        if role.rules and not self.admits(node, role):
-            return False
-        return not node.free or (enough(node.free, role.requests) and not (node.overdrawn and node.short))
+        free = node.free
+        if free:
+            for name, amount in role.requests:
+                if name in free and free[name] + SLACK < amount:
+                    return False
+            if node.overdrawn and node.short:
+                return False
+        return not role.rules or self.admits(node, role)
 
     def fits(self, node: Node, role: Role) -> bool:
         """Returns whether one more pod of the role fits on the node now."""
@@ -224,7 +229,11 @@ class Pool:
 
     def spot_held(self, guarantee_hours: float) -> int:
         """Returns the millionths of GPUs held by spot tasks with at least this guarantee (Sa of the quota)."""
-        return sum(micro for hours, micro in self.spot_in_use.items() if hours >= guarantee_hours)
+        held = 0
+        for hours, micro in self.spot_in_use.items():
+            if hours >= guarantee_hours:
+                held += micro
+        return held
 
     def largest_gap(self) -> int:
         """Returns the most idle GPUs on one node."""
@@ -272,11 +281,17 @@ class Pool:
                 node.refresh_rooms()
         else:
             self._move_share(node, slot, role, sign * role.share)
-        if node.free:
-            self._move_rest(node, role, sign * pods)
+        free = node.free
+        if free:
+            pods *= sign
+            for name, amount in role.requests:
+                if name in free:
+                    free[name] -= pods * amount
+                    if role.is_spot:
+                        node.spot_use[name] += pods * amount
         if role.rules:
             for each, rule in self.filters_of(role):
-                each.moved(rule, place, sign * pods)
+                each.moved(rule, place, sign * place[2])
         self._changed.add(node)
         for tell in self._observers:
             tell(node)
@@ -323,14 +338,6 @@ class Pool:
                 self.divided.discard(node)
             self._move_idle(node, -1)
         node.refresh_rooms()
-
-    def _move_rest(self, node: Node, role: Role, pods: int) -> None:
-        free = node.free
-        for name, amount in role.requests:
-            if name in free:
-                free[name] -= pods * amount
-                if role.is_spot:
-                    node.spot_use[name] += pods * amount
 
     def register_spot(self, run: Run) -> None:
         """Notes a spot run, which holds its places already, on its nodes and in the quota's books."""

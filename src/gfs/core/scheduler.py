@@ -313,6 +313,11 @@ class Scheduler:
         """Everything that must be saved, by GPU model."""
         return {model: pool.state.facts() for model, pool in self.pools.items()}
 
+    def remembered(self, models: Iterable[str]) -> set[type]:
+        """The classes of what the parts of these pools remember."""
+        pools = [self.pools.get(each) or PoolScheduler(self._make_state(each, ()), self._build) for each in models]
+        return {kind for pool in pools for kind in pool.state.memory}
+
     def restore(self, facts: Mapping[str, dict[str, Any]]) -> None:
         """Take over saved facts, all or, if any of them makes no sense, none."""
         pools = []

@@ -8,10 +8,13 @@ profiles are built from it and hear of every change (`listen`). It can be saved 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import is_dataclass
 from itertools import count, starmap
 from math import inf
 from typing import Any, Literal, TypeVar
+
+from msgspec import Struct
 
 from gfs.core.actions import LostRun
 from gfs.core.events import FoundRun, NodeChange, NodeChangeKind, PodsOn
@@ -67,7 +70,8 @@ class PoolState:
         """Runs that are over before they began, on cards that evicted runs have not left yet."""
         self.ledger = GuaranteeLedger(look_back)
         self.evictions = EvictionHistory()
-        self.memory: dict[str, Any] = {}
+        self.memory: dict[type, Any] = {}
+        """Class -> what a part remembers (`remember`)."""
         self.rebuild()
 
     # -- derived parts -----------------------------------------------------------------------------
@@ -76,11 +80,17 @@ class PoolState:
         """Let a part hear what happens, until nodes change."""
         self.listeners.add(listener)
 
-    def remember(self, name: str, make: Callable[[], T]) -> T:
-        """What a part remembers under this name, made when first asked for. It is saved with the state."""
-        if name not in self.memory:
-            self.memory[name] = make()
-        kept: T = self.memory[name]
+    def remember(self, kind: type[T]) -> T:
+        """What a part remembers: one object of a class of its own, made when first asked for.
+
+        It is saved with the state, field by field, so the class is a dataclass or a msgspec Struct at the top level of
+        a module, with a default for every field.
+        """
+        if kind not in self.memory:
+            if "." in kind.__qualname__ or not (is_dataclass(kind) or issubclass(kind, Struct)):
+                raise TypeError(f"{kind.__qualname__}: what is remembered is a dataclass or Struct of a module")
+            self.memory[kind] = kind()
+        kept: T = self.memory[kind]
         return kept
 
     def rebuild(self) -> None:
@@ -357,12 +367,13 @@ class PoolState:
 
     def facts(self) -> dict[str, Any]:
         """Everything that must be saved."""
-        return {name: getattr(self, name) for name in FACTS}
+        return {**{name: getattr(self, name) for name in FACTS}, "memory": tuple(self.memory.values())}
 
     def restore(self, facts: dict[str, Any]) -> None:
         """Take over saved facts; `rebuild` and the parts that listen come next."""
         for name in FACTS:
             setattr(self, name, facts[name])
+        self.memory = {type(each): each for each in facts["memory"]}
         self.rebuild()
 
 

@@ -72,8 +72,8 @@ class PastErrors:
     """What demand changed by over so many hours, sorted once and then only looked up."""
 
     history: DemandHistory
-    _sorted: dict[int, tuple[Floats, Ints]] = field(default_factory=dict)
-    _quantiles: dict[tuple[float, int], Floats] = field(default_factory=dict)
+    _sorted: dict[int, tuple[Floats, Ints]] = field(default_factory=dict, init=False)
+    _quantiles: dict[tuple[float, int], Floats] = field(default_factory=dict, init=False)
 
     def rows_of(self, keys: tuple[SeriesKey, ...]) -> Ints:
         """Where these series are; one past the end for those that are not there."""
@@ -127,6 +127,7 @@ class WeeklyPeakEstimator:
         return WeeklyPeakPredictor()
 
 
+@dataclass(frozen=True, slots=True)
 class WeeklyPeakPredictor:
     """The highest value of the previous week, for every hour ahead."""
 

@@ -66,7 +66,7 @@ class PoolForecast:
     """Hours by which the forecast is stretched: what begins in the middle of one hour reaches into another."""
     problems: list[str] = field(default_factory=list)
     """What went wrong when it was asked for totals."""
-    _totals: dict[tuple[int, float], float] = field(default_factory=dict)
+    _totals: dict[tuple[int, float], float] = field(default_factory=dict, init=False)
     """Totals computed so far: a forecast may serve for an hour, and be asked the same at every tick."""
 
     def total_peak(self, hours: int, p: float | None = None) -> float:
@@ -371,7 +371,6 @@ class OnlineForecaster:
             upper=np.concatenate([made.upper, bounds]),
             newcomers=float(bounds[:, 0].sum()),
             problems=[],
-            _totals={},
         )
 
     def _predicted(self, model: Predictor, history: DemandHistory, hours: int) -> tuple[Forecast, Floats, Floats]:

@@ -71,5 +71,5 @@ def learn(scheduler: Scheduler, past: PastDemand, models: Iterable[str]) -> None
     """Put past demand before what the pools of these GPU models have seen themselves."""
     for model in sorted(set(models) & past.pools.keys()):
         pool = scheduler.pools[model]
-        pool.state.remember("demand", DemandRecord).prepend(past.pools[model], past.end)
+        pool.state.remember(DemandRecord).prepend(past.pools[model], past.end)
         pool.rebuild()

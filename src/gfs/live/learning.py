@@ -25,7 +25,7 @@ def forecaster_of(pool: PoolScheduler) -> str:
 
 def demand_hours(pool: PoolScheduler) -> float | None:
     """Returns the hours of known demand; None: the quota follows no forecast, and demand is not measured."""
-    record: DemandRecord | None = pool.state.memory.get("demand")
+    record: DemandRecord | None = pool.state.memory.get(DemandRecord)
     return record.steps / STEPS if record is not None else None
 
 

@@ -7,6 +7,7 @@ two preemptors without a plan: the first node that suffices (YARN-CS, static), a
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
+from dataclasses import dataclass
 from random import Random
 
 from gfs.core.index import NodeIndex
@@ -117,11 +118,22 @@ class FirstNodePreemptor(Preemptor):
         return next((node for node in self._index.ranked(role) if self._pool.could_hold(node, role)), None)
 
 
+@dataclass(slots=True)
+class Draws:
+    """What is remembered of random draws: where they have come to."""
+
+    random: Random | None = None
+
+    def random_of(self, seed: int) -> Random:
+        """The generator, which begins with this seed."""
+        self.random = self.random or Random(seed)
+        return self.random
+
+
 class RandomPreemptor(Preemptor):
     """A node drawn from those that could hold the pod if their spot tasks went."""
 
     def __init__(self, pool: Pool, random: Random) -> None:
-        """`random` is a fact: where its draws have come to is saved with the state."""
         self._pool = pool
         self._random = random
 

@@ -13,6 +13,7 @@ Evidence counts once: after eta has moved it stays for H hours, until all that i
 from __future__ import annotations
 
 from collections import deque
+from dataclasses import dataclass, field
 from math import inf
 from typing import NamedTuple, Protocol
 
@@ -69,15 +70,22 @@ class Eta(NamedTuple):
 NOT_MOVED = Eta()
 
 
+@dataclass(slots=True)
+class EtaMemory:
+    """What feedback remembers."""
+
+    by_guarantee: dict[float, Eta] = field(default_factory=dict)
+    """Guarantee hours -> its eta, as far as feedback has moved it."""
+
+
 class EvictionFeedback:
     """The paper's rule, for every guarantee by itself: its tasks and those with a longer one."""
 
-    def __init__(self, rates: EvictionRates, waits: SpotWaits, rule: Rule, eta: dict[float, Eta] | None = None) -> None:
-        """`eta`: by guarantee, as far as feedback has moved it."""
+    def __init__(self, rates: EvictionRates, waits: SpotWaits, rule: Rule, memory: EtaMemory | None = None) -> None:
         self._rates = rates
         self._waits = waits
         self._rule = rule
-        self._eta = {} if eta is None else eta
+        self._eta = (memory or EtaMemory()).by_guarantee
 
     def update(self, guarantee_hours: float, now: float) -> Signal:
         """The rates of the last H hours and the eta that follows."""
@@ -103,13 +111,25 @@ class NoFeedback:
         return Signal(1.0, self._rates.rate(guarantee_hours, now), self._waits.longest(guarantee_hours, now))
 
 
+@dataclass(slots=True)
+class EarlierCounts:
+    """What eviction rates are counted from: what the ledger's counts were at earlier ticks."""
+
+    by_guarantee: dict[float, deque[tuple[float, GuaranteeCounts]]] = field(default_factory=dict)
+    """Guarantee hours -> times at which the counts were found changed, from the last before the H hours on."""
+
+
+@dataclass(slots=True)
+class EarlierPromises(EarlierCounts):
+    """The same for broken guarantees, which look back over other hours."""
+
+
 class EvictionRates:
     """Eviction rates over the last H hours, from the ledger's counts at earlier ticks."""
 
-    def __init__(self, ledger: GuaranteeLedger) -> None:
+    def __init__(self, ledger: GuaranteeLedger, memory: EarlierCounts | None = None) -> None:
         self._ledger = ledger
-        self._counts: dict[float, deque[tuple[float, GuaranteeCounts]]] = {}
-        """Guarantee hours -> times at which the counts were found changed, from the last before the H hours on."""
+        self._counts = (memory or EarlierCounts()).by_guarantee
 
     def rate(self, guarantee_hours: float, now: float, back: float | None = None) -> float:
         """The share of what went badly in the last `back` seconds, or H hours; 0 if nothing happened."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from math import inf
 
 from gfs.core.pool import Pool
@@ -30,37 +31,43 @@ class UnlimitedQuota:
         return ""
 
 
+@dataclass(slots=True)
+class FixedMemory:
+    """What a fixed quota remembers: between ticks its limit stays, whatever nodes do."""
+
+    limit: float | None = None
+    """Of the last tick, in GPUs; None: there was none."""
+
+
 class FixedQuota:
     """Spot tasks may hold `share` of the pool's GPUs together, whatever their guarantee."""
 
     def __init__(
-        self, pool: Pool, share: float, guarantees: Sequence[float] = (1.0,), memory: list[float] | None = None
+        self, pool: Pool, share: float, guarantees: Sequence[float] = (1.0,), memory: FixedMemory | None = None
     ) -> None:
-        """`memory`: the limit of the last tick, if there was one: between ticks it stays, whatever nodes do."""
         self._pool = pool
         self._share = share
         self.horizons = tuple(sorted(guarantees))
-        self._memory = [] if memory is None else memory
+        self._memory = memory or FixedMemory()
         self._capacity = -1
         """GPUs of the pool at the last tick."""
-        if not self._memory:
+        if self._memory.limit is None:
             self.tick(0.0)
 
     def limit(self, guarantee_hours: float) -> float:
         """The share of the pool, in GPUs."""
-        return self._memory[0]
+        return self._memory.limit or 0.0
 
     def tick(self, now: float) -> None:
         """The share of the nodes that there are now."""
         if self._pool.capacity != self._capacity:
             self._capacity = self._pool.capacity
             # To a millionth of a GPU: 0.29 x 100 is 29 GPUs, not 28.999999999999996.
-            self._memory[:] = [round(self._share * self._capacity, 6)]
+            self._memory.limit = round(self._share * self._capacity, 6)
 
     def rows(self) -> Sequence[QuotaRow]:
         """The same numbers for all guarantees."""
-        limit = self._memory[0]
-        return [QuotaRow(hours, limit, 1.0, limit) for hours in self.horizons]
+        return [QuotaRow(hours, limit := self.limit(hours), 1.0, limit) for hours in self.horizons]
 
     def why(self, guarantee_hours: float) -> str:
         """There is nothing to explain: an operator has set it."""

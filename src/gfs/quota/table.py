@@ -38,19 +38,14 @@ class QuotaMemory:
     """Guarantee hours -> the quota and what led to it, without the columns of the forecast."""
     forecast: DemandForecast | None = None
     now: float = 0.0
-    pending: Callable[[], None] | None = None
+    pending: Callable[[], None] | None = field(default=None, init=False)
     """Works out the rows and the forecast of the last tick, if nobody has asked for them since."""
 
     def settle(self) -> None:
-        """Have the rows and the forecast of the last tick worked out."""
+        """Have the rows and the forecast of the last tick worked out: at the latest when it is saved."""
         pending, self.pending = self.pending, None
         if pending is not None:
             pending()
-
-    def __getstate__(self) -> dict[str, Any]:
-        """What is saved is worked out."""
-        self.settle()
-        return {"rows": self.rows, "forecast": self.forecast, "now": self.now}
 
 
 class QuotaTable(ABC):

@@ -7,14 +7,20 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 
 from gfs.core.listeners import Listener
 from gfs.core.run import End, Run, Waiting
 from gfs.domain.task import Task
 from gfs.domain.units import HOUR
 
-EndedWaits = dict[float, deque[tuple[float, float]]]
-"""Guarantee hours -> (start, wait), without those that a later and longer wait has made irrelevant."""
+
+@dataclass(slots=True)
+class EndedWaits:
+    """What is remembered of waits that are over."""
+
+    by_guarantee: dict[float, deque[tuple[float, float]]] = field(default_factory=dict)
+    """Guarantee hours -> (start, wait), without those that a later and longer wait has made irrelevant."""
 
 
 class SpotWaits(Listener):
@@ -25,7 +31,7 @@ class SpotWaits(Listener):
 
     def __init__(self, ended: EndedWaits | None = None, waiting: Iterable[Waiting] = ()) -> None:
         """`ended`: the waits that are remembered; `waiting`: who waits now."""
-        self._ended = {} if ended is None else ended
+        self._ended = (ended or EndedWaits()).by_guarantee
         self._since: dict[float, dict[int, float]] = {}
         """Guarantee hours -> task index -> since when it waits; the first one waits longest."""
         for each in sorted(waiting, key=lambda each: each.since):

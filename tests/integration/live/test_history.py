@@ -107,7 +107,7 @@ def test_the_forecast_begins_with_what_prometheus_knows(
         cluster.pod("spot", gpus=4)
         cluster.wait_bound("spot")
         pool = service.controller.scheduler.pools["A100"]  # type: ignore[union-attr]
-        assert pool.state.remember("demand", DemandRecord).steps >= 14 * DAY - 12
+        assert pool.state.remember(DemandRecord).steps >= 14 * DAY - 12
         status = live_status(service, "", None)
         assert "14.0 days of HP demand by 1 organization were taken from Prometheus" in status.history
         assert status.history in caplog.text

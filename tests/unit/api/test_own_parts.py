@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 import gfs
 from gfs.cli.main import app
-from gfs.parts import Context, DemandHistory, FixedQuota, NormalForecast, Quota
+from gfs.parts import Context, DemandHistory, FixedMemory, FixedQuota, NormalForecast, Quota
 from gfs.workloads import write_trace
 
 SMALL = gfs.generate("demo", nodes=8, days=3, seed=1)
@@ -24,7 +24,7 @@ class Half:
     name, summary = "half", "half of the pool"
 
     def build(self, context: Context) -> Quota:
-        memory = context.state.remember("half", list[float])
+        memory = context.state.remember(FixedMemory)
         return FixedQuota(context.pool, 0.5, context.guarantees, memory)
 
 

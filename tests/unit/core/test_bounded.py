@@ -10,7 +10,6 @@ nodes stay as they are, for what is derived would be built anew.
 from __future__ import annotations
 
 import itertools
-import pickle
 from collections import deque
 from heapq import heappop, heappush
 from random import Random
@@ -22,6 +21,7 @@ import pytest
 
 from builders import nodes
 from gfs import Parameters, Priority, Task
+from gfs.assembly.codec import pack
 from gfs.assembly.schedulers import build_scheduler
 from gfs.core.events import (
     Cancelled,
@@ -39,6 +39,7 @@ from gfs.core.events import (
 from gfs.core.run import Run
 from gfs.core.scheduler import Scheduler
 from gfs.domain.units import DAY, HOUR
+from gfs.forecasting.meter import DemandRecord
 
 WARM, DAYS = 45, 75
 LIVES = [
@@ -113,7 +114,7 @@ class Life:
             if hour % 24 == 23:
                 self.objects.append(sum(count(pool) for pool in self.scheduler.pools.values()))
                 facts = {model: pool.state.facts() for model, pool in self.scheduler.pools.items()}
-                self.bytes.append(len(pickle.dumps(facts)))
+                self.bytes.append(len(pack(facts)[0]))
 
     def pass_until(self, now: float) -> None:
         while self.due and self.due[0][0] <= now:
@@ -177,7 +178,7 @@ def test_a_long_life_keeps_no_more_than_a_short_one(
     assert life.happened.get("evicted", 0) > 20 or quota == "weekly-peak"
     state = life.scheduler.pools["A100"].state
     if quota == "weekly-peak":
-        assert len(state.memory["demand"].rows) <= 2 + 28 + 8, "those of the last 28 days, and of a week more"
+        assert len(state.memory[DemandRecord].rows) <= 2 + 28 + 8, "those of the last 28 days, and of a week more"
     assert len(state.pool.spot_in_use) <= len(state.runs)
     for sizes in (life.objects, life.bytes):
         early, late = sizes[WARM : (WARM + DAYS) // 2], sizes[(WARM + DAYS) // 2 :]

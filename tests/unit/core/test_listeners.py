@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
+
+import pytest
 
 from builders import Stage, hp, nodes, spot
 from gfs.core.events import NodeChange, NodeChangeKind
@@ -170,7 +173,7 @@ def test_when_nodes_change_all_are_dropped_and_what_is_remembered_stays() -> Non
     state = stage.state
     state.listen(diary)
     feed = stage.pool.listeners.feed()
-    state.remember("count", lambda: [1]).append(2)
+    state.remember(Count).seen += 2
     started = state.listeners.started
     (new,) = nodes(8, prefix="m", first=1)
     lost, changed = state.change_nodes([NodeChange(NodeChangeKind.ADDED, new)], 0.0)
@@ -179,9 +182,22 @@ def test_when_nodes_change_all_are_dropped_and_what_is_remembered_stays() -> Non
     stage.holds("m0", spot("s"))
     assert diary.heard() == []
     assert feed() == set()
-    assert state.remember("count", made_before) == [1, 2]
+    assert state.remember(Count) == Count(2)
     assert state.listeners.started is started, "the same list: whoever keeps it goes on telling the right ones"
 
 
-def made_before() -> list[int]:
-    raise AssertionError("it was made before")
+@dataclass
+class Count:
+    """What a part remembers."""
+
+    seen: int = 0
+
+
+def test_what_is_remembered_has_a_class_of_its_own() -> None:
+    @dataclass
+    class Local:
+        """No other process could find it."""
+
+    for kind in (list, dict, Diary, Local):
+        with pytest.raises(TypeError, match="what is remembered is a dataclass or Struct of a module"):
+            Stage(4).state.remember(kind)

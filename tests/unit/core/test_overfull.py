@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from gfs.policies.gfs.profiles import fewest_victims, profile_of
 
 from builders import Draft, hp, spot
 from gfs import SCHEDULERS, NodeSpec, Parameters, Task
@@ -27,7 +28,6 @@ from gfs.core.events import (
 from gfs.core.node import Node
 from gfs.core.run import Run
 from gfs.core.state import PoolState
-from gfs.policies.gfs.profiles import fewest_victims, profile_of
 from gfs.policies.preemption import could_hold, victims_on
 
 every_scheduler = pytest.mark.parametrize("scheduler", sorted(SCHEDULERS))

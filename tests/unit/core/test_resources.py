@@ -19,6 +19,7 @@ from gfs.core.events import Cancelled, EvictionDone, Finished, NodeChange, NodeC
 from gfs.core.invariants import check_state
 from gfs.core.run import Run
 from gfs.domain.task import NodeFilter
+from gfs.policies.gfs.reservation import ReservedNodes
 
 every_scheduler = pytest.mark.parametrize("scheduler", sorted(SCHEDULERS))
 GREEDY = sorted(set(SCHEDULERS) - {"chronus"})
@@ -374,7 +375,7 @@ def test_nodes_are_reserved_for_as_many_pods_as_their_cpus_allow() -> None:
         live.spot(number, f"small{number}", 1, cpus_per_pod=20.0)
     live.spot(5, "gang", 1, pods=4, cpus_per_pod=16.0)
     live.spot(900, "later", 1, cpus_per_pod=20.0)
-    reserved = live.scheduler.pools["A100"].state.memory["reserved nodes"]
+    reserved = live.scheduler.pools["A100"].state.memory[ReservedNodes]
     assert [node.name for node in reserved.nodes] == ["n0", "n1"]
 
 

@@ -32,7 +32,7 @@ from gfs.core.state import PoolState
 from gfs.domain.errors import StalePolicyError
 from gfs.domain.units import DAY, HOUR
 from gfs.forecasting.meter import SLACK, STEP, DemandMeter
-from gfs.policies.gfs.reservation import Reservation
+from gfs.policies.gfs.reservation import Reservation, ReservedNodes
 from gfs.quota.waits import SpotWaits
 
 T = TypeVar("T")
@@ -108,7 +108,7 @@ def test_a_task_cancelled_while_it_waits_leaves_no_trace(scheduler: str) -> None
     assert live.part(SpotWaits).longest(0.1, 4000.0) == 0
     if scheduler == "gfs-plus":
         assert not live.part(Reservation)._since
-        assert state.memory["reserved nodes"].task is None
+        assert state.memory[ReservedNodes].task is None
     live.tell(3020, Finished(live.run("h1")))
     plan = live.tell(3300, Tick())
     assert not plan.starts
@@ -140,7 +140,7 @@ def test_nodes_reserved_for_a_cancelled_task_are_given_free_at_once() -> None:
     live.submit(0, spot("s1", gpus=2))
     live.submit(1, spot("big", gpus=4))
     live.submit(1000, spot("s3", gpus=8))  # a look at who waits: the node is reserved for `big`
-    reserved = live.state().memory["reserved nodes"]
+    reserved = live.state().memory[ReservedNodes]
     assert reserved.task is live.tasks["big"]
     assert [node.name for node in reserved.nodes] == ["n0"]
     assert started(live.submit(1020, spot("s4", gpus=2))) == []

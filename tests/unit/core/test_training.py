@@ -21,7 +21,7 @@ from gfs.core.scheduler import Scheduler
 from gfs.domain.units import HOUR
 from gfs.forecasting.forecast import Forecast, NormalForecast
 from gfs.forecasting.history import DemandHistory
-from gfs.forecasting.online import Stopwatch
+from gfs.forecasting.online import ForecastMemory, Stopwatch
 from gfs.forecasting.registry import MODELS, Model
 
 HOURS = 30
@@ -86,7 +86,7 @@ def test_an_older_model_that_comes_late_does_not_replace_a_newer_one() -> None:
     fitted_old, fitted_new = old.fit(), new.fit()
     scheduler.handle((HOURS + 1) * HOUR, [Trained("A100", fitted_new, new.asked_at)])
     scheduler.handle((HOURS + 2) * HOUR, [Trained("A100", fitted_old, old.asked_at)])
-    assert scheduler.pools["A100"].state.memory["forecaster"].fitted is fitted_new
+    assert scheduler.pools["A100"].state.memory[ForecastMemory].fitted is fitted_new
 
 
 def two_pools(desk: Train, hours: int = HOURS, watch: Stopwatch | None = None) -> Scheduler:
@@ -114,7 +114,7 @@ def test_all_pools_are_fitted_together() -> None:
     assert [str(key) for key in history.keys] == ["lab on A100 in west", "lab on H20 in west"]
     assert history.first.tolist() == [0, 20]
     scheduler.handle((HOURS + 1) * HOUR, [Trained(training.gpu_model, training.fit(), training.asked_at), Tick()])
-    fitted = [pool.state.memory["forecaster"].fitted for pool in scheduler.pools.values()]
+    fitted = [pool.state.memory[ForecastMemory].fitted for pool in scheduler.pools.values()]
     assert fitted[0] is not fitted[1], "each remembers what it was asked"
     assert fitted[0].parameters is fitted[1].parameters
     assert fitted[0].attribute_values == (("lab",), ("A100", "H20"), ("west",))
@@ -210,7 +210,7 @@ def test_a_bad_model_does_not_replace_a_good_one() -> None:
     scheduler.handle((HOURS + 1) * HOUR, [Trained("A100", good, desk.lying[0].asked_at)])
     scheduler.handle((HOURS + 2) * HOUR, [Trained("A100", "garbage", desk.lying[-1].asked_at), Tick()])
     assert forecasters(scheduler) == {"orglinear"}
-    assert scheduler.pools["A100"].state.memory["forecaster"].fitted is good
+    assert scheduler.pools["A100"].state.memory[ForecastMemory].fitted is good
     assert (watch.fits, watch.failures) == (1, 1)
     # Asked for at hour 24 and fitted since, so due again at hour 48, whatever came of the other one.
     asked = len(desk.lying)

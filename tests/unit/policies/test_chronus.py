@@ -19,6 +19,7 @@ from gfs.core.node import Node
 from gfs.core.reasons import Reason
 from gfs.core.scheduler import Scheduler
 from gfs.domain.errors import StuckError
+from gfs.policies.chronus.leases import LeaseMemory
 from gfs.policies.chronus.placement import RoomOptions
 from gfs.policies.chronus.reasons import BetweenLeases, NoLease
 
@@ -380,7 +381,7 @@ def test_who_was_cancelled_before_its_round_is_forgotten() -> None:
     scheduler, task = _chronus(8), _task(0)
     scheduler.handle(10.0, [Submitted(task)])
     scheduler.handle(20.0, [Cancelled(task)])
-    memory = scheduler.pools["A100"].state.memory["leases"]
+    memory = scheduler.pools["A100"].state.memory[LeaseMemory]
     assert not memory.newcomers
     plan = scheduler.handle(650.0, [Submitted(_task(1))])
     assert (plan.starts, plan.wake) == ([], 900.0), "nobody has waited for the round at 300"

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from gfs.policies.gfs.profiles import NodeProfiles, Profile, profile_of
 
 from builders import Stage, spot
 from gfs.core.node import Node
 from gfs.policies.gfs import profiles
-from gfs.policies.gfs.profiles import NodeProfiles, Profile, profile_of
 
 
 def test_many_changes_are_looked_at_as_they_come(monkeypatch: pytest.MonkeyPatch) -> None:

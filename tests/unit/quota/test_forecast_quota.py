@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -12,6 +11,7 @@ from hypothesis import strategies as st
 
 from builders import Stage, hp, nodes, play, spot
 from gfs import InputError
+from gfs.assembly.codec import pack, unpack
 from gfs.core.pool import Pool
 from gfs.forecasting.history import SeriesKey
 from gfs.forecasting.online import PoolForecast
@@ -93,7 +93,7 @@ def test_what_is_saved_is_worked_out_by_the_tick_before() -> None:
     pool = Stage(8, 8, 8, 8).pool
     spot_quota = ForecastQuota(pool, told, told, aggregate=AGGREGATES["sum-of-peaks"], guarantees=(1,), memory=memory)
     spot_quota.tick(300.0)
-    saved = pickle.loads(pickle.dumps(memory))
+    saved = unpack(pack(memory)[0])
     assert saved.rows[1].quota == 22.0
     assert saved.now == 300.0
     assert told.made == 1

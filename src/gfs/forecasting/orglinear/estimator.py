@@ -121,31 +121,24 @@ class OrgLinearEstimator:
         return self.fit(history, earlier if isinstance(earlier, OrgLinearPredictor) else None)
 
 
+@dataclass(eq=False)
 class OrgLinearPredictor:
     """OrgLinear's weights, and the scale of each series they were fitted on."""
 
-    _settled = True
-    """Whether all series that it was asked for last were there at the fit; saved models may not say."""
+    estimator: OrgLinearEstimator
+    parameters: Parameters
+    attribute_values: tuple[tuple[str, ...], ...]
+    scales: SeriesScales
+    fitted_on: int = 0
+    """The cases of the fit that began with fresh weights."""
 
-    def __init__(
-        self,
-        estimator: OrgLinearEstimator,
-        parameters: Parameters,
-        attribute_values: tuple[tuple[str, ...], ...],
-        scales: SeriesScales,
-        fitted_on: int = 0,
-    ) -> None:
-        """`fitted_on`: the cases of the fit that began with fresh weights."""
-        self.estimator = estimator
-        self.fitted_on = fitted_on
-        self.parameters = parameters
-        self.attribute_values = attribute_values
-        self._scales = scales
+    def __post_init__(self) -> None:
+        estimator, parameters = self.estimator, self.parameters
         mean = mean_weights(parameters, _average(estimator.window, estimator.kernel).T)
         weights = np.concatenate([mean, parameters["spread"]], axis=1).astype(np.float64)
         self._weights, self._total = weights, weights.sum(axis=0)
         context = np.concatenate([parameters["context"], parameters["spread_context"]], axis=1)
-        attributes = estimator.width * len(attribute_values)
+        attributes = estimator.width * len(self.attribute_values)
         self._context = context[:attributes]
         self._offset = np.concatenate([parameters["offset"], parameters["spread_offset"]])
         # What each hour of the day, weekday and holiday adds to the outcome, as it does so for every series alike.
@@ -157,6 +150,8 @@ class OrgLinearPredictor:
         self._added: Floats = np.zeros(0)
         self._keys: tuple[SeriesKey, ...] = ()
         self._known: tuple[Floats, Floats, Floats] | None = None
+        self._settled = True
+        """Whether all series that it was asked for last were there at the fit."""
 
     def predict(self, history: DemandHistory, hours: int) -> NormalForecast:
         """A normal distribution for every series and hour; beyond the horizon like its last hour, but wider."""
@@ -195,15 +190,15 @@ class OrgLinearPredictor:
         if self._known is not None and self._keys == history.keys:
             if self._settled:
                 return self._known
-            return *self._scales.of(history), self._known[2]  # scales of new ones change by the hour
-        mean, spread = self._scales.of(history)
+            return *self.scales.of(history), self._known[2]  # scales of new ones change by the hour
+        mean, spread = self.scales.of(history)
         codes = _codes(history.keys, self.attribute_values)
         nothing = np.empty((len(codes), 0))
         midnight = np.zeros((len(codes), len(CALENDAR)), np.int64)  # its part of the context is cut off
         features = context_of(self.parameters, Batch(nothing, midnight, codes, nothing)).features
         base = (features[:, : len(self._context)] @ self._context + self._offset).astype(np.float64)
         self._keys, self._known = history.keys, (mean, spread, base)
-        self._settled = all(key in self._scales.of_key for key in history.keys)
+        self._settled = all(key in self.scales.of_key for key in history.keys)
         return self._known
 
 

@@ -62,7 +62,7 @@ class ConformalScores:
 
     ordered: Single
     known: Ints
-    multipliers: dict[float, tuple[Floats, Floats]] = field(default_factory=dict)
+    multipliers: dict[float, tuple[Floats, Floats]] = field(default_factory=dict, init=False)
     """Probability -> the curve and c(p), if computed before: scores serve for some hours."""
 
     @classmethod

@@ -45,7 +45,7 @@ class PastForecasts:
 
     bands: tuple[Bands, ...]
     actual: tuple[Floats, ...]
-    totals: dict[tuple[tuple[int, ...], int], ConformalScores] = field(default_factory=dict)
+    totals: dict[tuple[tuple[int, ...], int], ConformalScores] = field(default_factory=dict, init=False)
     """Scores of sums computed so far: one forecast may be asked for many probabilities."""
 
     def peak_scores(self, hours: int) -> ConformalScores:

@@ -10,7 +10,7 @@ it was fitted on as the end of that range: it is not extrapolated.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
@@ -66,6 +66,7 @@ def fixed_point(loss: Floats) -> Ints:
     return parts
 
 
+@dataclass(slots=True, eq=False)
 class Bands:
     """A forecast before calibration. All figures are in one array, from which an hour is cut at once.
 
@@ -75,11 +76,19 @@ class Bands:
     experts: experts x hours x series, scaled offsets from the last value.
     """
 
-    __slots__ = ("exists", "experts", "fitted", "last", "middle", "scale", "sheet", "unscored", "width")
+    sheet: Floats
+    """The figures, in the order above, and the experts, x hours x series."""
+    middle: Floats = field(init=False)
+    width: Floats = field(init=False)
+    fitted: Floats = field(init=False)
+    last: Floats = field(init=False)
+    scale: Floats = field(init=False)
+    exists: Floats = field(init=False)
+    unscored: Floats = field(init=False)
+    experts: Floats = field(init=False)
 
-    def __init__(self, sheet: Floats) -> None:
-        """`sheet`: the figures, in the order above, and the experts, x hours x series."""
-        self.sheet = sheet
+    def __post_init__(self) -> None:
+        sheet = self.sheet
         self.middle, self.width, self.fitted, self.last, self.scale, self.exists, self.unscored = sheet[:-EXPERTS]
         self.experts = sheet[-EXPERTS:]
 

@@ -56,7 +56,7 @@ class ChronusPolicy(Listener):
         self._trial = Trial(state.pool)
         self._chooser = Chooser(state.pool, placer)
         self._round = lease[Priority.SPOT]
-        self._memory = state.remember("leases", LeaseMemory)
+        self._memory = state.remember(LeaseMemory)
         self._leases = LeaseTable(state, self._memory, self._round, round(lease[Priority.HP] / self._round))
         self._selector = LeaseSelector(
             state.pool,

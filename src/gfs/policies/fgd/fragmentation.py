@@ -15,6 +15,7 @@ under one mix, and this way they are compared exactly.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from itertools import chain
 
 from gfs.core.listeners import Listener
@@ -24,11 +25,19 @@ from gfs.domain.task import Role, Task
 from gfs.domain.units import MICRO
 
 
+@dataclass(slots=True)
+class SeenTasks:
+    """What is remembered of the tasks that have arrived."""
+
+    by_size: dict[int, int] = field(default_factory=dict)
+    """Micro-cards per pod -> tasks."""
+
+
 class ArrivalMix(Listener):
     """How many tasks of each per-pod size have arrived so far in a pool, HP and spot, each counted once."""
 
-    def __init__(self) -> None:
-        self.tasks: dict[int, int] = {}
+    def __init__(self, seen: SeenTasks | None = None) -> None:
+        self.tasks = (seen or SeenTasks()).by_size
         """Millionths of a GPU per pod -> tasks seen."""
         self._lost: dict[int, int] = {}
         """What is idle in one piece -> what it adds to F, as far as asked for since the last arrival."""

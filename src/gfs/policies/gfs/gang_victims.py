@@ -30,6 +30,8 @@ EVICTION_GPU_SECONDS = 1.5 * 3600.0
 hundreds of GPU-hours; then the tasks that lose most go (docs/concepts/gfs-plus.md)."""
 OFTEN, SPARED = 12, 100.0
 """A task that was stopped so often weighs so many times more for each further time: others go while there are any."""
+ROUNDING = 1e-12
+"""Sums of the same weights in another order differ by less than this share."""
 MOST_SETS = 4096
 """Sets of runs of one node that are compared at once, by what they free."""
 
@@ -95,7 +97,8 @@ class GangSearch:
         usable = pool.table.admitted(role)
         for node in pool.divided:  # there it is hard to say what gets free
             usable[node.index] = False
-        self._usable = np.flatnonzero(usable & (spot.cells.max(axis=1) > NOBODY))
+        self._is_usable = usable & (spot.cells.max(axis=1) > NOBODY)
+        self._usable = np.flatnonzero(self._is_usable)
         """Nodes on which something can get free for the pods."""
         size = len(spot.runs)
         self._weight = np.full(len(spot.index), inf)
@@ -175,7 +178,7 @@ class GangSearch:
         run = self._spot.runs[number]
         assert run is not None
         rows = np.array(sorted({node.index for node in run.nodes}), dtype=np.int64)
-        return rows[np.isin(rows, self._usable, assume_unique=True)]
+        return rows[self._is_usable[rows]]
 
     def _move(self, number: int, sign: int) -> None:
         """Frees what a run holds (or takes it again)."""
@@ -191,8 +194,12 @@ class GangSearch:
     def _bundle(self) -> tuple[list[int], float]:
         """Returns the cheapest runs of one node that together make room for one more pod there, and their weight."""
         rows = self._usable
-        weights = np.sort(self._weight[self._spot.cells[rows]], axis=1)
-        least = weights[:, :2].sum(axis=1) if weights.shape[1] > 1 else np.full(len(rows), inf)
+        free = self._free[GPUS][rows]
+        missing = (np.maximum(free, 0) // self._gpus + 1) * self._gpus - free
+        beside = np.maximum(1, (self._spot.most_held[GPUS][rows] < missing[:, None]).sum(axis=1))  # one more must go
+        lightest = np.sort(self._weight[self._spot.cells[rows]], axis=1).cumsum(axis=1) * (1 - ROUNDING)
+        last = lightest.shape[1] - 1
+        least = np.where(beside > last, inf, lightest[np.arange(len(rows)), np.minimum(beside, last)])
         found: list[int] = []
         lowest, first = inf, -1
         for i in np.lexsort((rows, least)).tolist():

@@ -58,7 +58,7 @@ class Reservation(Listener):
         self._pool = state.pool
         self._timeout = starvation_timeout
         self._cost = cost
-        self.reserved = reserved = state.remember("reserved nodes", ReservedNodes)
+        self.reserved = reserved = state.remember(ReservedNodes)
         if reserved.task is not None and reserved.task.index not in state.waiting:
             reserved.task, reserved.nodes = None, {}  # it has left while nobody here watched
         there = set(state.pool.nodes)

@@ -7,6 +7,7 @@ have changed since the last one.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import accumulate
 
 import numpy as np
 import numpy.typing as npt
@@ -91,12 +92,15 @@ class SpotTable(Listener):
                 continue
             numbers = [self._enter(run) for run in node.spot]
             self.cells[row, : len(numbers)] = numbers
-            held = [held_on(run, node) for run in node.spot]
+            held = [held_on(run, node) for run in node.spot] if node.free or node.shares else []
             for name in self.names:
-                amounts = [each.get(name, 0.0) for each in held]
+                amounts = [each.get(name, 0.0) for each in held] or list(node.spot.values())
+                if name != GPUS and not held:
+                    continue
                 self.held[name][row, : len(amounts)] = amounts
+                amounts.sort(reverse=True)
                 most = self.most_held[name][row]
-                most[: len(amounts)] = np.cumsum(sorted(amounts, reverse=True))
+                most[: len(amounts)] = list(accumulate(amounts))
                 most[len(amounts) :] = most[len(amounts) - 1]
 
     def _enter(self, run: Run) -> int:

@@ -2,17 +2,55 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
-from math import floor, isclose
+from math import floor, inf, isclose
 
-from oracle import CARD, Row
+from gfs import NodeSpec, Task, Workload
 
-from gfs import Task, Workload
+CARD = 1_000_000
+SLACK = 1e-6
+"""CPUs and GiB: so little too much is rounding."""
+
+Row = tuple[float, str, str, int, str, tuple[int, ...], int]
+"""time, event, task, run, node, cards, micro-cards of the one card (0: whole cards)"""
 
 Place = tuple[str, tuple[int, ...], int]
 """node, cards, micro-cards of a fraction (0: whole cards)"""
+
+
+def rows_of(columns: dict[str, list[object]]) -> Iterator[Row]:
+    """Yields the rows of the product's event table."""
+    for time, event, task, run, node, cards in zip(
+        *(columns[name] for name in ("time", "event", "task", "run", "node", "cards")), strict=True
+    ):
+        text, _, share = str(cards).partition(":")
+        numbers = tuple(int(card) for card in text.split("+") if card)
+        yield (time, event, task, run, node, numbers, round(float(share) * CARD) if share else 0)  # type: ignore[misc]
+
+
+def asked(task: Task) -> tuple[float, float, float]:
+    """Returns the CPUs, the GiB of memory and the pods that one pod of the task takes."""
+    return task.cpus_per_pod, task.memory_per_pod, 1.0
+
+
+def limits(node: NodeSpec) -> tuple[float, float, float]:
+    """Returns the CPUs, the GiB of memory and the pods that a node takes; what it does not state is not limited."""
+    return node.cpus or inf, node.memory or inf, node.pods or inf
+
+
+def admits(node: NodeSpec, task: Task) -> bool:
+    """Returns whether the node has the GPU model of the task and its filter allows the node."""
+    allowed = task.node_filter is None or node.group in task.node_filter.groups
+    return node.gpu_model == task.gpu_model and allowed
+
+
+def pods_inside(task: Task, free: tuple[float, float, float]) -> float:
+    """Returns how many pods of the task so many free CPUs, GiB and pods allow."""
+    wanted = [(left, each) for left, each in zip(free, asked(task), strict=True) if each]
+    return max(min(inf if left == inf else floor((left + SLACK) / each) for left, each in wanted), 0)
 
 
 @dataclass
@@ -27,10 +65,11 @@ class Lived:
 
 
 class Audit:
-    """Reads a log once, then answers."""
+    """Reads a log once, then answers. `resources`: CPUs, memory and pods limit what a node takes."""
 
-    def __init__(self, work: Workload, rows: list[Row]) -> None:
-        self.work, self.rows = work, rows
+    def __init__(self, work: Workload, rows: list[Row], *, resources: bool = False) -> None:
+        self.work, self.rows, self.resources = work, rows, resources
+        self.nodes = {node.name: node for node in work.nodes}
         self.tasks = {task.name: task for task in work.tasks}
         self.runs: dict[str, dict[int, Lived]] = defaultdict(dict)
         for time, event, name, number, node, cards, micro in rows:
@@ -68,13 +107,12 @@ class Audit:
                 assert lived.places == lived.ends, name
 
     def pods_get_what_they_asked_for(self) -> None:
-        sizes = {node.name: node for node in self.work.nodes}
         for name, runs in self.runs.items():
             task = self.tasks[name]
             for lived in runs.values():
                 for node, cards, micro in lived.places:
-                    assert sizes[node].gpu_model == task.gpu_model
-                    assert set(cards) <= set(range(sizes[node].gpus))
+                    assert admits(self.nodes[node], task), f"{name} may not use {node}"
+                    assert set(cards) <= set(range(self.nodes[node].gpus))
                     if task.gpus_per_pod < 1:
                         assert len(cards) == 1
                         assert micro == round(task.gpus_per_pod * CARD)
@@ -89,6 +127,20 @@ class Audit:
                 used[node, card] += sign * (micro or CARD)
                 assert 0 <= used[node, card] <= CARD, f"{name} on {node} card {card}"
         assert not any(used.values())
+
+    def no_node_is_over_committed(self) -> None:
+        """CPUs, memory and pods of what runs on a node stay inside what it states, if they count."""
+        used: dict[str, list[float]] = {name: [0.0, 0.0, 0.0] for name in self.nodes}
+        for _, event, name, _, node, _, _ in self.rows if self.resources else ():
+            sign = {"submit": 0, "start": 1, "finish": -1, "evict": -1}[event]
+            if sign:
+                now = [held + sign * each for held, each in zip(used[node], asked(self.tasks[name]), strict=True)]
+                assert all(h <= most + SLACK for h, most in zip(now, limits(self.nodes[node]), strict=True)), (
+                    name,
+                    node,
+                )
+                used[node] = now
+        assert all(abs(held) < SLACK for node in used.values() for held in node)
 
     def hp_is_never_evicted(self) -> None:
         evicted = {row[2] for row in self.rows if row[1] == "evict"}
@@ -130,18 +182,15 @@ class Audit:
         # leases that have begun beside it.
         fleeting = {self.runs[task.name][1].start for task in hp if not self.work.durations[task.index]}
         for now in sorted({row[0] for row in self.rows if row[0] % round_length == 0} - fleeting):
-            used: dict[tuple[str, int], int] = defaultdict(int)
+            holding: list[tuple[Task, Place]] = []
             waiting = []
             for task in hp:
                 held = [r for r in self.runs[task.name].values() if r.start <= now < r.end]
-                for node, cards, micro in (place for lived in held for place in lived.places):
-                    for card in cards:
-                        used[node, card] += micro or CARD
+                holding += [(task, place) for lived in held for place in lived.places]
                 last = self.runs[task.name][max(self.runs[task.name])]
                 if task.submit_time <= now and not held and now < last.start:
                     waiting.append(task)
-            for task in waiting:
-                assert self._slots_beside_hp(task, used) < task.pods, f"{task.name} waits in vain at {now}"
+            self._none_of_them_fits(waiting, holding, now)
 
     def spot_stays_inside(self, share: float) -> None:
         """At every start: all spot GPUs in use, with the newcomer, within the quota: that of the shortest guarantee."""
@@ -168,23 +217,36 @@ class Audit:
             waiting = [task for task in hp if task.submit_time <= now < got[task.name]]
             if only_heads:
                 waiting = list({task.gpu_model: task for task in reversed(waiting)}.values())
-            used: dict[tuple[str, int], int] = defaultdict(int)
+            holding: list[tuple[Task, Place]] = []
             for task in hp:
                 lived = self.runs[task.name][1]
                 if got[task.name] <= now < lived.end:
-                    for node, cards, micro in lived.places:
-                        for card in cards:
-                            used[node, card] += micro or CARD
-            for task in waiting:
-                assert self._slots_beside_hp(task, used) < task.pods, f"{task.name} waits in vain at {now}"
+                    holding += [(task, place) for place in lived.places]
+            self._none_of_them_fits(waiting, holding, now)
 
-    def _slots_beside_hp(self, task: Task, used: dict[tuple[str, int], int]) -> int:
-        slots = 0
-        for node in self.work.nodes:
-            if node.gpu_model == task.gpu_model:
-                rooms = [CARD - used[node.name, card] for card in range(node.gpus)]
-                if task.gpus_per_pod < 1:
-                    slots += sum(room // round(task.gpus_per_pod * CARD) for room in rooms)
-                else:
-                    slots += rooms.count(CARD) // int(task.gpus_per_pod)
-        return slots
+    def _none_of_them_fits(self, waiting: list[Task], holding: list[tuple[Task, Place]], now: float) -> None:
+        """None of the waiting HP tasks fits beside the HP pods that hold these places."""
+        used: Counter[tuple[str, int]] = Counter()
+        taken: dict[str, tuple[float, float, float]] = {}
+        for task, (node, cards, micro) in holding if waiting else ():
+            for card in cards:
+                used[node, card] += micro or CARD
+            cpus, memory, pods = taken.get(node, (0.0, 0.0, 0.0))
+            taken[node] = (cpus + task.cpus_per_pod, memory + task.memory_per_pod, pods + 1)
+        for task in waiting:
+            slots = 0.0
+            for node in self.work.nodes:
+                if admits(node, task):
+                    here = _pods_on_cards(task, [CARD - used[node.name, card] for card in range(node.gpus)])
+                    if self.resources:
+                        left = (m - t for m, t in zip(limits(node), taken.get(node.name, (0, 0, 0)), strict=True))
+                        here = min(here, pods_inside(task, tuple(left)))  # type: ignore[arg-type]
+                    slots += here
+            assert slots < task.pods, f"{task.name} waits in vain at {now}"
+
+
+def _pods_on_cards(task: Task, rooms: list[int]) -> float:
+    """Returns how many pods of the task find GPUs, given what is free of each GPU of a node."""
+    if task.gpus_per_pod < 1:
+        return sum(room // round(task.gpus_per_pod * CARD) for room in rooms)
+    return rooms.count(CARD) // int(task.gpus_per_pod)
