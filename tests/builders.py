@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 
 import pyarrow.csv
 
-from gfs import NodeEvent, NodeFilter, NodeSpec, Parameters, Priority, Task, Workload, simulate
+from gfs import NodeEvent, NodeRule, NodeSpec, Parameters, Priority, Task, Workload, simulate
 from gfs.assembly.result import RunResult
 from gfs.assembly.run import run_simulation
 from gfs.core.node import Node
@@ -72,7 +72,7 @@ class Draft:
             checkpoint_interval=float(self.checkpoint),
             cpus_per_pod=float(self.cpus),
             memory_per_pod=float(self.memory),
-            node_filter=NodeFilter(frozenset(self.only), "zone=" + ",".join(self.only)) if self.only else None,
+            rules=(NodeRule(frozenset(self.only), "zone=" + ",".join(self.only)),) if self.only else (),
             earlier_runs=self.earlier,
         )
 
