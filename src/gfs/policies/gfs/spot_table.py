@@ -35,8 +35,10 @@ class SpotTable(Listener):
         self._unused: list[int] = []
         self.runs: list[Run | None] = [None]
         """Number -> run."""
-        self._facts = np.zeros((1, 5))
-        """Number -> index of the task, GPUs, checkpoint interval, when progress begins, number of the run."""
+        self._facts = np.zeros((1, 4))
+        """Number -> GPUs of the task, checkpoint interval, when progress begins, number of the run."""
+        self.index = np.zeros(1, dtype=object)
+        """Number -> index of the task: a live driver's have a thousand bits."""
         self.names = [GPUS, *sorted({name for node in pool.nodes for name in node.free})]
         """What is counted: whole GPUs, and what some node limits."""
         size = len(pool.nodes)
@@ -61,20 +63,15 @@ class SpotTable(Listener):
 
     def waste(self, now: float) -> Floats:
         """Returns, by number, the GPU-seconds that an eviction at `now` would throw away; infinity for `NOBODY`."""
-        _, gpus, interval, begun, _ = self._facts.T
+        gpus, interval, begun, _ = self._facts.T
         wasted = gpus * all_since_checkpoint(begun, interval, now)
         wasted[NOBODY] = np.inf
         return wasted
 
     @property
-    def index(self) -> Floats:
-        """By number, the index of the task."""
-        return self._facts[:, 0]
-
-    @property
     def run_number(self) -> Floats:
         """By number, which run of its task it is."""
-        return self._facts[:, 4]
+        return self._facts[:, 3]
 
     def number(self, run: Run) -> int:
         """Returns the number of a run that is in the table."""
@@ -114,9 +111,11 @@ class SpotTable(Listener):
                 self.runs.append(None)
                 if number >= len(self._facts):
                     self._facts = np.vstack([self._facts, np.zeros_like(self._facts)])
+                    self.index = np.concatenate([self.index, np.zeros_like(self.index)])
             self._numbers[run] = number
             self.runs[number] = run
-        self._facts[number] = task.index, task.gpus, task.checkpoint_interval, run.progress_from, run.number
+        self._facts[number] = task.gpus, task.checkpoint_interval, run.progress_from, run.number
+        self.index[number] = task.index
         return number
 
     def _widen(self, width: int) -> None:
