@@ -42,6 +42,13 @@ def requests_of(cpus: float, memory: float, resources: Requests = ()) -> Request
     return tuple((name, amount) for name, amount in amounts if amount)
 
 
+def split_requests(requests: Requests) -> tuple[float, float, Requests]:
+    """Returns CPUs, GiB of memory and the further resources of a pod with these requests."""
+    usual = dict(requests)
+    further = tuple(each for each in requests if each[0] not in (CPUS, MEMORY, PODS))
+    return usual.get(CPUS, 0.0), usual.get(MEMORY, 0.0), further
+
+
 class Role:
     """A number of equal pods of a task, each asking for resources on one node. A task of equal pods is its own role."""
 
@@ -161,6 +168,11 @@ class Task(Role):
     def roles(self) -> tuple[Role, ...]:
         """Its pods by what they ask for."""
         return self.mixed or (self,)
+
+    @property
+    def asks(self) -> str:
+        """Its pods in words: '1 pods of 0 GPUs + 4 pods of 8 GPUs'."""
+        return " + ".join(f"{role.pods} pods of {role.gpus_per_pod:g} GPUs" for role in self.roles)
 
     def shrunk(self, lost: Mapping[int, int]) -> Task:
         """Returns the task without so many pods of its roles, by their numbers; some must be left."""

@@ -269,7 +269,8 @@ class Engine:
         waiting = list(self.scheduler.waiting())
         lines = [f"{tasks} tasks can never start, though nothing runs any more. The first of them:"]
         for task, reason in waiting[:5]:
-            lines.append(f"  {task.name}: {task.pods} pods x {task.gpus_per_pod:g} GPUs: {reason.text()}")
+            asks = " + ".join(f"{role.pods} pods x {role.gpus_per_pod:g} GPUs" for role in task.roles)
+            lines.append(f"  {task.name}: {asks}: {reason.text()}")
         closed = sum(node.closed for pool in self.scheduler.pools.values() for node in pool.state.nodes)
         lines.append(
             "Nothing has moved for days of simulated time. " + stuck_advice([why for _, why in waiting], closed)
