@@ -211,8 +211,7 @@ class PoolState:
         for name, left, number in starmap(PodsOn, pods):
             node = self._by_name.get(name)
             if node is not None and number < len(run.task.roles):
-                role = run.task.roles[number]
-                here = sum(held for where, whose, held, _ in run.places if where is node and whose is role)
+                here = sum(held for where, whose, held, _ in run.places if where is node and whose.number == number)
                 gone[node, number] = min(gone.get((node, number), 0) + left, here)
         before = run.task
         if not 0 < sum(gone.values()) < before.pods:
@@ -394,6 +393,8 @@ class PoolState:
         """Take over saved facts; `rebuild` and the parts that listen come next."""
         for name in FACTS:
             setattr(self, name, facts[name])
+        for run in (*self.runs.values(), *self.leaving):
+            run.places = [(node, run.task.roles[role.number], pods, slot) for node, role, pods, slot in run.places]
         self.memory = {type(each): each for each in facts["memory"]}
         self.rebuild()
 

@@ -53,7 +53,8 @@ class Role:
     """A number of equal pods of a task, each asking for resources on one node. A task of equal pods is its own role."""
 
     __slots__ = (
-        "cards", "gpu_model", "gpus_per_pod", "index", "is_spot", "pods", "priority", "requests", "rules", "share",
+        "cards", "cpus_per_pod", "gpu_model", "gpus_per_pod", "index", "is_spot", "memory_per_pod", "number", "pods",
+        "priority", "requests", "resources", "rules", "share",
     )  # fmt: skip
 
     index: int
@@ -69,10 +70,18 @@ class Role:
     """Whole GPUs a pod takes; 0 for a fraction."""
     share: int
     """Millionths that a pod takes of one GPU; 0 for whole GPUs."""
+    cpus_per_pod: float
+    memory_per_pod: float
+    """GiB."""
+    resources: Requests
+    """Further resources by name."""
     requests: Requests
-    """Besides GPUs."""
+    """All of them: what a pod asks for besides GPUs."""
     rules: tuple[Hashable, ...]
     """What restricts its nodes: each is read by the filter that is made for it (`gfs.core.filters`)."""
+
+    number: int
+    """Position among the roles of the task."""
 
     def __init__(
         self,
@@ -83,12 +92,17 @@ class Role:
         memory_per_pod: float = 0.0,
         resources: Requests = (),
         rules: tuple[Hashable, ...] = (),
+        number: int = 0,
     ) -> None:
         """A role without a task: `Task` takes a copy of it."""
         self.pods = pods
         self.gpus_per_pod = gpus_per_pod
-        self.requests = requests_of(cpus_per_pod, memory_per_pod, resources)
+        self.cpus_per_pod = cpus_per_pod
+        self.memory_per_pod = memory_per_pod
+        self.resources = resources
         self.rules = rules
+        self.number = number
+        self.requests = requests_of(cpus_per_pod, memory_per_pod, resources)
         self.cards, self.share = _gpus_of_pod(gpus_per_pod)
 
     @property
@@ -96,10 +110,17 @@ class Role:
         """GPUs of a pod in millionths."""
         return self.cards * MICRO + self.share
 
-    def of(self, task: Role, *, rules: tuple[Hashable, ...] = (), pods: int = 0) -> Role:
+    def of(self, task: Role, number: int, *, rules: tuple[Hashable, ...] = (), pods: int = 0) -> Role:
         """Returns this role as one of the task, with more rules or another number of pods."""
-        role = Role(pods or self.pods, self.gpus_per_pod, rules=(*self.rules, *rules))
-        role.requests = self.requests
+        role = Role(
+            pods or self.pods,
+            self.gpus_per_pod,
+            cpus_per_pod=self.cpus_per_pod,
+            memory_per_pod=self.memory_per_pod,
+            resources=self.resources,
+            rules=(*self.rules, *rules),
+            number=number,
+        )
         role.index, role.gpu_model, role.priority = task.index, task.gpu_model, task.priority
         role.is_spot = task.is_spot
         return role
@@ -145,6 +166,7 @@ class Task(Role):
     cards: int = field(init=False)
     share: int = field(init=False)
     requests: Requests = field(init=False)
+    number: int = field(init=False)
     gpus: float = field(init=False)
     """GPUs of the whole task."""
     micro: int = field(init=False)
@@ -152,9 +174,10 @@ class Task(Role):
 
     def __post_init__(self) -> None:
         put = object.__setattr__
+        put(self, "number", 0)
         put(self, "is_spot", self.priority is Priority.SPOT)
         if self.mixed:
-            put(self, "mixed", tuple([role.of(self) for role in self.mixed]))
+            put(self, "mixed", tuple([role.of(self, number) for number, role in enumerate(self.mixed)]))
             put(self, "pods", sum(role.pods for role in self.mixed))
             put(self, "gpus_per_pod", max(role.gpus_per_pod for role in self.mixed))
         cards, share = _gpus_of_pod(self.gpus_per_pod)
@@ -178,8 +201,8 @@ class Task(Role):
         """Returns the task without so many pods of its roles, by their numbers; some must be left."""
         if not self.mixed:
             return replace(self, pods=self.pods - lost[0])
-        left = [(role, role.pods - lost.get(number, 0)) for number, role in enumerate(self.mixed)]
-        return replace(self, mixed=tuple(role.of(self, pods=pods) for role, pods in left if pods))
+        left = [(role, role.pods - lost.get(role.number, 0)) for role in self.mixed]
+        return replace(self, mixed=tuple(role.of(self, 0, pods=pods) for role, pods in left if pods))
 
     @property
     def guarantee_seconds(self) -> float:
