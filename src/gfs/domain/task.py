@@ -157,6 +157,8 @@ class Task(Role):
     """Whether an HP task may evict spot tasks; False: it waits for idle GPUs."""
     resources: Requests = ()
     """Further resources of a pod by name, such as (("rdma/ib", 1.0),)."""
+    urgency: int = 0
+    """Orders tasks within their class before all else, higher first; among victims the lower goes first."""
     mixed: tuple[Role, ...] = ()
     """The roles of a task whose pods differ; none: all pods are equal."""
     topology_key: str = ""

@@ -22,7 +22,9 @@ def domains_of(pool: Pool, task: Task) -> list[Domain]:
     key = task.topology_key
     values = dict.fromkeys(node.spec.label(key) for node in pool.nodes if not node.closed)
     rules = [(value, (DomainRule(key, value),)) for value in values if value]
-    return [Domain(value, tuple(role.of(task, role.number, rules=rule) for role in task.roles)) for value, rule in rules]
+    return [
+        Domain(value, tuple(role.of(task, role.number, rules=rule) for role in task.roles)) for value, rule in rules
+    ]
 
 
 def places_of(task: Task, places: list[Place]) -> list[Place]:

@@ -35,10 +35,8 @@ class SpotTable(Listener):
         self._unused: list[int] = []
         self.runs: list[Run | None] = [None]
         """Number -> run."""
-        self._facts = np.zeros((1, 4))
-        """Number -> GPUs of the task, checkpoint interval, when progress begins, number of the run."""
-        self.index = np.zeros(1, dtype=object)
-        """Number -> index of the task: a live driver's have a thousand bits."""
+        self._facts = np.zeros((1, 5))
+        """Number -> GPUs and checkpoint interval of the task, when progress begins, number of the run, priority."""
         self.names = [GPUS, *sorted({name for node in pool.nodes for name in node.free})]
         """What is counted: whole GPUs, and what some node limits."""
         size = len(pool.nodes)
@@ -63,7 +61,7 @@ class SpotTable(Listener):
 
     def waste(self, now: float) -> Floats:
         """Returns, by number, the GPU-seconds that an eviction at `now` would throw away; infinity for `NOBODY`."""
-        gpus, interval, begun, _ = self._facts.T
+        gpus, interval, begun, *_ = self._facts.T
         wasted = gpus * all_since_checkpoint(begun, interval, now)
         wasted[NOBODY] = np.inf
         return wasted
@@ -72,6 +70,19 @@ class SpotTable(Listener):
     def run_number(self) -> Floats:
         """By number, which run of its task it is."""
         return self._facts[:, 3]
+
+    @property
+    def urgency(self) -> Floats:
+        """By number, the priority of its task within the class; infinity for `NOBODY`."""
+        urgency = self._facts[:, 4].copy()
+        urgency[NOBODY] = np.inf
+        return urgency
+
+    def index(self, number: int) -> int:
+        """Returns the index of a run's task. A live driver's have a thousand bits, so they are in no array."""
+        run = self.runs[number]
+        assert run is not None
+        return run.task.index
 
     def number(self, run: Run) -> int:
         """Returns the number of a run that is in the table."""
@@ -111,11 +122,9 @@ class SpotTable(Listener):
                 self.runs.append(None)
                 if number >= len(self._facts):
                     self._facts = np.vstack([self._facts, np.zeros_like(self._facts)])
-                    self.index = np.concatenate([self.index, np.zeros_like(self.index)])
             self._numbers[run] = number
             self.runs[number] = run
-        self._facts[number] = task.gpus, task.checkpoint_interval, run.progress_from, run.number
-        self.index[number] = task.index
+        self._facts[number] = task.gpus, task.checkpoint_interval, run.progress_from, run.number, task.urgency
         return number
 
     def _widen(self, width: int) -> None:
