@@ -160,7 +160,7 @@ class Task(Role):
     urgency: int = 0
     """Orders tasks within their class before all else, higher first; among victims the lower goes first."""
     mixed: tuple[Role, ...] = ()
-    """The roles of a task whose pods differ; none: all pods are equal."""
+    """The roles of a task whose pods differ, most GPUs per pod first; none: all pods are equal."""
     topology_key: str = ""
     """A node label, such as 'rack', of which all pods must run on one value; empty: any nodes."""
 
@@ -179,7 +179,8 @@ class Task(Role):
         put(self, "number", 0)
         put(self, "is_spot", self.priority is Priority.SPOT)
         if self.mixed:
-            put(self, "mixed", tuple([role.of(self, number) for number, role in enumerate(self.mixed)]))
+            by_size = sorted(self.mixed, key=lambda role: -role.gpus_per_pod)
+            put(self, "mixed", tuple([role.of(self, number) for number, role in enumerate(by_size)]))
             put(self, "pods", sum(role.pods for role in self.mixed))
             put(self, "gpus_per_pod", max(role.gpus_per_pod for role in self.mixed))
         cards, share = _gpus_of_pod(self.gpus_per_pod)
