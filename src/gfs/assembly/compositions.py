@@ -97,6 +97,7 @@ class ChronusDefinition:
             context.state,
             placer=best_fit(context.pool),
             quota=build_quota(context, self.quota),
+            asks=context.asks,
             lease=(parameters.hp_lease, parameters.spot_lease),
             resume_overhead=parameters.resume_overhead,
             aging=parameters.lease_aging,
