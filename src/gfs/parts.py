@@ -47,13 +47,13 @@ from gfs.quota.static import FixedMemory, FixedQuota, UnlimitedQuota
 
 __all__ = [
     "NOTHING",
-    "Demand",
     "Attempt",
     "BaseForecast",
     "Bucket",
     "Chooser",
     "Composition",
     "Context",
+    "Demand",
     "DemandHistory",
     "Draws",
     "End",
