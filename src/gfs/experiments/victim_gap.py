@@ -88,7 +88,7 @@ class SampledPreemptor(GangPreemptor):
             if self._decisions % EVERY == 0:
                 weights = self.weights
                 weight = sum(weights.of(run, now) for run in chosen.runs)
-                runs = [run for run in self.spot.runs if run is not None]
+                runs = list(dict.fromkeys(run for node in self._nodes for run in node.spot))
                 best = least_weight(runs, self._nodes, role.cards, pods, weights, now)
                 self._sample.append((weight, best))
         return chosen
