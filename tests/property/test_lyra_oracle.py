@@ -151,11 +151,11 @@ QUESTIONS = [
 
 
 def has_room(node: Node, task: Task) -> bool:
-    return node.idle >= task.cards if task.cards else node.card_for_share(task.share) is not None
+    return node.idle >= task.cards if task.cards else node.slot_for(task.share) is not None
 
 
 def holds(node: Node, runs: list[Run], priority: Priority) -> list[Run]:
-    return [run for run in runs if run.task.priority is priority and any(where is node for where, _, _ in run.places)]
+    return [run for run in runs if run.task.priority is priority and any(place[0] is node for place in run.places)]
 
 
 class Scene:
@@ -202,7 +202,7 @@ class Scene:
         for node in self.nodes:
             everyone = holds(node, self.runs, Priority.SPOT)
             if everyone and node.total >= task.gpus_per_pod:
-                cost = sum(Fraction(1, len({where for where, _, _ in run.places})) for run in everyone)
+                cost = sum(Fraction(1, len({where for where, *_ in run.places})) for run in everyone)
                 options.append((cost, len(everyone), node.index))
         found = self.preemptor.choose(task, now=0.0)
         if found is None:

@@ -33,17 +33,25 @@ class Obvious:
     def __init__(self, sizes: list[int]) -> None:
         self.cards: list[list[list[tuple[Priority, int]]]] = [[[] for _ in range(size)] for size in sizes]
         self.evictions: list[tuple[int, float]] = []
+        self.held: dict[Run, list[list[tuple[Priority, int]]]] = {}
 
     def change(self, run: Run, sign: int) -> None:
-        share = run.task.share
-        for node, mask, _ in run.places:
-            for number, card in enumerate(self.cards[node.index]):
-                if mask >> number & 1:
-                    entry = (run.task.priority, share or CARD)
-                    if sign > 0:
-                        card.append(entry)
-                    else:
-                        card.remove(entry)
+        """Its one pod comes, to the fullest GPU that still fits or to idle ones, or goes."""
+        entry = (run.task.priority, run.task.share or CARD)
+        if sign < 0:
+            for card in self.held.pop(run):
+                card.remove(entry)
+            return
+        (node,) = run.nodes
+        cards = self.cards[node.index]
+        idle = [card for card in cards if not card]
+        if run.task.share:
+            divided = [card for card in cards if card and sum(m for _, m in card) + run.task.share <= CARD]
+            self.held[run] = [max(divided, key=lambda card: sum(m for _, m in card)) if divided else idle[0]]
+        else:
+            self.held[run] = idle[: run.task.cards]
+        for card in self.held[run]:
+            card.append(entry)
 
     def fitting(self, task: Task) -> list[int]:
         def fits(cards: list[list[tuple[Priority, int]]]) -> bool:

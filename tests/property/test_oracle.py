@@ -11,7 +11,6 @@ from oracle import Settings, compare_logs, replay
 from strategies import Case, cases, contests
 
 from gfs import simulate
-from gfs.policies.gfs import preemption
 
 
 def compare(case: Case, scheduler: str) -> Counter[str]:
@@ -69,21 +68,7 @@ def test_gfs_does_what_the_obvious_scheduler_does() -> None:
         assert seen[what] >= least, f"{what}: only {seen[what]} times; make the load higher"
 
 
-def test_the_search_by_rising_waste_finds_what_looking_at_every_node_finds(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    # Small pools are searched node by node; make the product take the way it takes in large ones.
-    monkeypatch.setattr(preemption, "FEW_NODES", 0)
-    seen = hunt("gfs", 150)
-    assert seen["several nodes to preempt on"] >= 50
-    assert seen["evicted for more than cards"] >= 20
-
-
-@pytest.mark.parametrize("few_nodes", [24, 0], ids=["node by node", "by rising waste"])
-def test_the_cheapest_node_is_found_where_victims_and_waste_pull_apart(
-    few_nodes: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(preemption, "FEW_NODES", few_nodes)
+def test_the_cheapest_node_is_found_where_victims_and_waste_pull_apart() -> None:
     assert hunt("gfs", 200, contests())["several nodes to preempt on"] >= 150
 
 

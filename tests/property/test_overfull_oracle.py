@@ -14,7 +14,7 @@ from test_trial_rollback import busy_stages, get_smaller
 from builders import Draft, Stage
 from gfs import Priority, Task
 from gfs.core.invariants import check_state
-from gfs.core.node import Node
+from gfs.core.node import WHOLE, Node
 from gfs.core.run import Run
 from gfs.core.trial import Trial
 from gfs.domain.units import MICRO
@@ -22,7 +22,7 @@ from gfs.policies.fgd.fragmentation import ArrivalMix
 from gfs.policies.fgd.preemption import FgdPreemptor
 from gfs.policies.gfs.gang_victims import GangPreemptor
 from gfs.policies.gfs.preemption import GfsPreemptor
-from gfs.policies.preemption import could_hold, victims_on
+from gfs.policies.preemption import victims_on
 
 ASKS = [Draft("x", Priority.HP, gpus).task(99) for gpus in (0.2, 0.5, 1, 2, 3, 4, 8)]
 PERIOD = 7200.0
@@ -38,15 +38,15 @@ def overfull_stages(draw: st.DrawFn) -> Stage:
 
 def left(stage: Stage, node: Node, gone: Collection[Run] = ()) -> tuple[int, list[int]]:
     """Cards that the node has less those that are held, and what is held of each: by counting."""
-    load: Counter[int] = Counter()
+    whole, load = 0, Counter[int]()
     for run in stage.state.runs.values():
         if run not in gone:
-            for where, mask, _ in run.places:
-                if where is node:
-                    load.update(
-                        {card: run.task.share or MICRO for card in range(mask.bit_length()) if mask >> card & 1}
-                    )
-    return node.spec.gpus - len(load), list(load.values())
+            for where, role, pods, slot in run.places:
+                if where is node and slot == WHOLE:
+                    whole += pods * role.cards
+                elif where is node:
+                    load[slot] += role.share
+    return node.spec.gpus - whole - len(load), list(load.values())
 
 
 def pods_that_fit(stage: Stage, node: Node, task: Task, gone: Collection[Run] = ()) -> int:
@@ -76,7 +76,7 @@ def test_counts_are_those_of_the_runs(stage: Stage) -> None:
         assert stage.pool.slots(task) == now
         assert stage.pool.slots(task, without_spot=True) == then
         for node in stage.pool.nodes:
-            assert could_hold(stage.pool, node, task) == (pods_that_fit(stage, node, task, everybody) > 0)
+            assert stage.pool.could_hold(node, task) == (pods_that_fit(stage, node, task, everybody) > 0)
 
 
 @settings(max_examples=150)
@@ -84,7 +84,7 @@ def test_counts_are_those_of_the_runs(stage: Stage) -> None:
 def test_victims_make_room_and_none_of_them_could_stay(stage: Stage) -> None:
     for task in ASKS:
         for node in stage.pool.nodes:
-            if pods_that_fit(stage, node, task) or not could_hold(stage.pool, node, task):
+            if pods_that_fit(stage, node, task) or not stage.pool.could_hold(node, task):
                 continue
             victims = victims_on(stage.pool, node, task, sorted(node.spot, key=lambda run: run.task.index))
             assert pods_that_fit(stage, node, task, victims)
@@ -103,7 +103,7 @@ def test_gfs_finds_the_cheapest_node(stage: Stage, now: float) -> None:
             continue
         best: tuple[float, int, int] = (inf, 0, 0)
         for node in stage.pool.nodes:
-            if could_hold(stage.pool, node, task):
+            if stage.pool.could_hold(node, task):
                 order = sorted(node.spot, key=lambda run: (-run.waste(now), run.task.index))
                 victims = victims_on(stage.pool, node, task, order)
                 broken = evicted + len(victims)
@@ -129,7 +129,7 @@ def test_fgd_and_gangs_make_room(stage: Stage) -> None:
     for task in ASKS:
         if any(pods_that_fit(stage, node, task) for node in stage.pool.nodes):
             continue
-        able = [node for node in stage.pool.nodes if could_hold(stage.pool, node, task)]
+        able = [node for node in stage.pool.nodes if stage.pool.could_hold(node, task)]
         chosen = fgd.choose(task, 100.0)
         assert (chosen is not None) == bool(able)
         if chosen is not None:
@@ -161,8 +161,7 @@ def test_what_the_last_victim_leaves_can_be_used(stage: Stage) -> None:
     for node in stage.pool.nodes:
         cards = node.idle
         for _ in range(cards):
-            _, mask, _ = trial.place(node, one)
-            assert mask < 1 << node.total
+            trial.place(node, one)
         assert node.idle == 0
     trial.rollback()
     check_state(stage.state)

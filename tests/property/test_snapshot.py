@@ -35,7 +35,7 @@ from strategies import Case, among, cases
 from traces import five_busy_days
 
 from builders import hp, nodes, spot
-from gfs import SCHEDULERS, NodeEvent, Parameters, Priority, Workload
+from gfs import SCHEDULERS, NodeEvent, NodeRule, Parameters, Priority, Workload
 from gfs.assembly.codec import pack, unpack
 from gfs.assembly.run import guarantees_of, period_of
 from gfs.assembly.schedulers import build_scheduler
@@ -45,7 +45,6 @@ from gfs.core.run import Run
 from gfs.core.scheduler import Scheduler
 from gfs.core.state import FACTS
 from gfs.domain.errors import InputError
-from gfs.domain.task import NodeFilter
 from gfs.forecasting.history import SeriesKey
 from gfs.forecasting.online import ForecastMemory
 from gfs.simulator.engine import LEFT, Engine
@@ -236,7 +235,7 @@ def facts(scheduler: Scheduler) -> Any:
     """Of a pool, who runs where and who waits."""
     return {
         model: (
-            [(run.task.name, run.number, [(n.name, m) for n, m, _ in run.places]) for run in pool.state.runs.values()],
+            [(run.task.name, run.number, [(n.name, pods, slot) for n, _, pods, slot in run.places]) for run in pool.state.runs.values()],
             [(each.task.name, each.number, each.since) for each in pool.state.waiting.values()],
         )
         for model, pool in scheduler.pools.items()
@@ -648,7 +647,7 @@ def test_a_task_is_saved_whole_or_not_at_all(tmp_path: Path) -> None:
         """A set of one's own."""
 
     scheduler = busy()
-    task = replace(hp("h", gpus=4).task(9), node_filter=NodeFilter(Odd({"a"})))
+    task = replace(hp("h", gpus=4).task(9), rules=(NodeRule(Odd({"a"})),))
     scheduler.handle(1.0, [Submitted(task)])
     with pytest.raises(InputError, match=r"the state cannot be saved: it holds an object of .*Odd"):
         save_state(scheduler, tmp_path / "state", now=1.0)

@@ -36,7 +36,7 @@ def snapshot(pool: Pool) -> dict[str, Any]:
 def _copied(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _copied(item) for key, item in value.items()}
-    return list(value) if isinstance(value, list) else value
+    return type(value)(value) if isinstance(value, list | set) else value
 
 
 @st.composite
@@ -82,7 +82,7 @@ def get_smaller(stage: Stage, sizes: Sequence[int]) -> None:
 def has_room(node: Node, draft: Draft) -> bool:
     if draft.gpus >= 1:
         return node.idle >= draft.gpus
-    return node.card_for_share(draft.task().share) is not None
+    return node.slot_for(draft.task().share) is not None
 
 
 @settings(max_examples=200)
@@ -117,7 +117,7 @@ def test_a_committed_eviction_frees_exactly_the_cards_of_the_run(stage: Stage) -
         held_before = pool.spot_held(0)
         trial.evict(run)
         assert held_before - pool.spot_held(0) == sum(
-            run.task.share or mask.bit_count() * 1_000_000 for _, mask, _ in run.places
+            pods * role.micro_per_pod for _, role, pods, _ in run.places
         )
     trial.commit()
     assert all(node.spot_cards == 0 and node.hp_free == node.total - node.hp_cards for node in pool.nodes)
